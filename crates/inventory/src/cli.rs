@@ -1,0 +1,46 @@
+//! The command line.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[cfg(feature = "demo")]
+use crate::demo;
+use crate::{replay, seed, serve};
+
+/// An inventory service on Postgres, with locks and cache on Redis.
+#[derive(Debug, Parser)]
+#[command(version)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve HTTP.
+    Serve(serve::Args),
+    /// Bring the database schema up to date.
+    Migrate(serve::DatabaseArgs),
+    /// Create stock from a file of order lines.
+    Seed(seed::Args),
+    /// Send order lines to running instances and report.
+    Replay(replay::Args),
+    /// Start private servers and two instances, replay order lines, report, serve until Ctrl-C.
+    #[cfg(feature = "demo")]
+    Demo(demo::Args),
+}
+
+impl Cli {
+    /// Runs the command to its end.
+    pub async fn run(self) -> ExitCode {
+        match self.command {
+            Command::Serve(args) => serve::run(args).await,
+            Command::Migrate(args) => serve::migrate(args).await,
+            Command::Seed(args) => seed::run(args).await,
+            Command::Replay(args) => replay::run(args).await,
+            #[cfg(feature = "demo")]
+            Command::Demo(args) => demo::run(args).await,
+        }
+    }
+}

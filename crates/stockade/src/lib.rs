@@ -1,0 +1,25 @@
+//! Distributed locks that are safe to put on a route, and a cache-aside that never keeps a stale value.
+//!
+//! Modules, ground floor first; imports run downwards only: [`metrics`], `clock`, `breaker`, [`resource`], [`redis`], `store`, [`lock`],
+//! [`cache`], [`postgres`], [`route_lock`], [`extract`].
+
+mod breaker;
+pub mod cache;
+mod clock;
+#[cfg(feature = "axum")]
+pub mod extract;
+pub mod lock;
+pub mod metrics;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+#[cfg(feature = "redis")]
+pub mod redis;
+pub mod resource;
+#[cfg(feature = "axum")]
+pub mod route_lock;
+mod store;
+
+pub use lock::{Fence, Guard, LockError, Locks};
+#[cfg(feature = "redis")]
+pub use redis::Redis;
+pub use resource::Resource;

@@ -1,0 +1,132 @@
+//! Names of the metrics, their closed label sets, and the histogram buckets.
+//!
+//! Every label value comes from a closed set or is a resource kind or route template: never an id, a path or an error
+//! text. Recording goes through the `metrics` facade; without the feature `metrics` it compiles to nothing. Install a
+//! recorder before the first lock or cache is built.
+
+use std::time::Duration;
+
+use crate::resource::Label;
+
+macro_rules! names {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal;)+) => {
+        $($(#[doc = $doc])+ pub const $name: &str = $text;)+
+
+        /// Every metric name of this crate.
+        pub const NAMES: &[&str] = &[$($name),+];
+
+        /// Registers the description of every metric with the installed recorder.
+        pub fn describe() {
+            #[cfg(feature = "metrics")]
+            {
+                $(describe_one($name, concat!($($doc),+).trim());)+
+            }
+        }
+    };
+}
+
+names! {
+    /// Attempts to lock that ended, by outcome.
+    LOCK_ACQUISITIONS = "stockade_lock_acquisitions_total";
+    /// From the request to the grant, seconds.
+    LOCK_WAIT = "stockade_lock_wait_seconds";
+    /// From the grant to the release, seconds.
+    LOCK_HOLD = "stockade_lock_hold_seconds";
+    /// From a release to the moment its successor has the lock, seconds.
+    LOCK_HANDOFF = "stockade_lock_handoff_seconds";
+    /// Locks this process holds.
+    LOCKS_HELD = "stockade_locks_held";
+    /// Attempts of this process that wait.
+    LOCK_WAITERS = "stockade_lock_waiters";
+    /// Ownerships that ended against the holder's will, by reason.
+    LOCK_LOST = "stockade_lock_lost_total";
+    /// How late renewals were sent, seconds.
+    LOCK_RENEWAL_LAG = "stockade_lock_renewal_lag_seconds";
+    /// From writing a command to its reply, seconds, by operation.
+    REDIS_COMMAND = "stockade_redis_command_seconds";
+    /// Commands without a usable reply, by kind.
+    REDIS_ERRORS = "stockade_redis_errors_total";
+    /// Connections made after the first.
+    REDIS_RECONNECTS = "stockade_redis_reconnects_total";
+    /// 1 while the invalidation subscription is live.
+    SUBSCRIPTION_UP = "stockade_subscription_up";
+    /// 1 for the state each breaker is in, 0 for the others.
+    BREAKER_STATE = "stockade_breaker_state";
+    /// Cache reads, by outcome.
+    CACHE_REQUESTS = "stockade_cache_requests_total";
+    /// Loader runs, by outcome.
+    CACHE_LOADS = "stockade_cache_loads_total";
+    /// How long loaders ran, seconds.
+    CACHE_LOAD = "stockade_cache_load_seconds";
+    /// Loaders running.
+    CACHE_LOADS_IN_FLIGHT = "stockade_cache_loads_in_flight";
+    /// Fills refused because a write came between.
+    CACHE_FILL_REJECTED = "stockade_cache_fill_rejected_total";
+    /// Age of the oldest invalidation not applied yet, seconds.
+    OUTBOX_LAG = "stockade_outbox_lag_seconds";
+    /// 1, labelled with the version.
+    BUILD_INFO = "stockade_build_info";
+}
+
+/// Histogram buckets in seconds for every `_seconds` metric: half a millisecond, where an uncontended lock lies, to the
+/// longest wait that the defaults allow.
+pub const BUCKETS: [f64; 16] =
+    [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+#[cfg(feature = "metrics")]
+fn describe_one(name: &'static str, text: &'static str) {
+    use ::metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
+    if name.ends_with("_total") {
+        describe_counter!(name, text);
+    } else if name.ends_with("_seconds") && name != OUTBOX_LAG {
+        describe_histogram!(name, Unit::Seconds, text);
+    } else {
+        describe_gauge!(name, text);
+    }
+}
+
+/// Sets `stockade_build_info`. Call once after the recorder is installed.
+pub fn build_info() {
+    gauge(BUILD_INFO, &[("version", Label::Borrowed(env!("CARGO_PKG_VERSION")))], 1.0);
+}
+
+/// A label: its name and its value.
+pub(crate) type Tag = (&'static str, Label);
+
+/// A label whose value is known at compile time.
+pub(crate) fn tag(name: &'static str, value: &'static str) -> Tag {
+    (name, Label::Borrowed(value))
+}
+
+pub(crate) fn count(name: &'static str, tags: &[Tag]) {
+    #[cfg(feature = "metrics")]
+    ::metrics::counter!(name, labels(tags)).increment(1);
+    #[cfg(not(feature = "metrics"))]
+    let _ = (name, tags);
+}
+
+pub(crate) fn observe(name: &'static str, tags: &[Tag], value: Duration) {
+    #[cfg(feature = "metrics")]
+    ::metrics::histogram!(name, labels(tags)).record(value.as_secs_f64());
+    #[cfg(not(feature = "metrics"))]
+    let _ = (name, tags, value);
+}
+
+pub(crate) fn gauge(name: &'static str, tags: &[Tag], value: f64) {
+    #[cfg(feature = "metrics")]
+    ::metrics::gauge!(name, labels(tags)).set(value);
+    #[cfg(not(feature = "metrics"))]
+    let _ = (name, tags, value);
+}
+
+pub(crate) fn gauge_add(name: &'static str, tags: &[Tag], delta: f64) {
+    #[cfg(feature = "metrics")]
+    ::metrics::gauge!(name, labels(tags)).increment(delta);
+    #[cfg(not(feature = "metrics"))]
+    let _ = (name, tags, delta);
+}
+
+#[cfg(feature = "metrics")]
+fn labels(tags: &[Tag]) -> Vec<::metrics::Label> {
+    tags.iter().map(|(name, value)| ::metrics::Label::new(*name, value.clone())).collect()
+}

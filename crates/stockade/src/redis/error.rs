@@ -1,0 +1,51 @@
+use std::time::Duration;
+
+/// Why [`Redis::connect`](super::Redis::connect) refused. An unreachable server is no error: the link starts down.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The URL or configuration can't be used.
+    #[error("the Redis configuration is not usable: {reason}")]
+    Config {
+        /// What is wrong, without the password.
+        reason: String,
+    },
+    /// The server refused the credentials.
+    #[error("Redis refused the credentials: check user name and password")]
+    Credentials,
+    /// The server may evict keys, which would delete locks.
+    #[error(
+        "Redis runs with maxmemory-policy `{policy}`, which may delete a lock that is held: set `noeviction`, use another \
+         server for locks, or build with `allow_eviction` if this one serves only as a cache"
+    )]
+    Evicts {
+        /// The policy found.
+        policy: String,
+    },
+}
+
+/// Why a command on the link has no usable reply.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum LinkError {
+    /// Written, or waiting to be, and no reply within the command time-out: it may still be executed.
+    #[error("no reply within the command time-out")]
+    Timeout,
+    /// Written and the connection ended before the reply: it may have been executed.
+    #[error("the connection ended before the reply")]
+    Lost,
+    /// There is no connection: certainly not executed.
+    #[error("no connection")]
+    Down,
+    /// The breaker is open: certainly not sent.
+    #[error("circuit breaker open")]
+    Open { retry_after: Duration },
+    /// NOSCRIPT: not executed. The link has already loaded its scripts again (once per connection).
+    #[error("the server had lost its scripts")]
+    NoScript,
+    /// LOADING, READONLY, OOM, NOPERM, CLUSTERDOWN and the like: not executed.
+    #[error("the server refused: {code}")]
+    Refused { code: String },
+    /// A reply that the caller could not read.
+    #[error("unexpected reply to {op}")]
+    Protocol { op: &'static str },
+}

@@ -1,0 +1,1 @@
+//! The lock as a Tower layer.

@@ -1,0 +1,81 @@
+use std::time::Duration;
+
+use crate::resource::KeyError;
+
+/// Why a lock was not granted, or what else a store could not do.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError {
+    /// The resource has no key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The tag is over 64 bytes or holds a control character.
+    #[error("a lock tag has at most 64 bytes and no control characters")]
+    Tag,
+    /// A duration is outside its limits.
+    #[error("the {what} is {given:?}: it must be within {min:?} and {max:?}")]
+    Duration {
+        /// Which one: `lease` or `wait`.
+        what: &'static str,
+        /// What was asked for.
+        given: Duration,
+        /// The least allowed.
+        min: Duration,
+        /// The most allowed.
+        max: Duration,
+    },
+    /// Somebody else holds it, and the attempt was not to wait.
+    #[error("the resource is held; its lease ends in {remaining:?}")]
+    Busy {
+        /// Time left on the present lease.
+        remaining: Duration,
+    },
+    /// The wait ended before the resource was free.
+    #[error("waited {waited:?} for the lock: retry later or wait longer")]
+    Timeout {
+        /// How long the attempt waited.
+        waited: Duration,
+        /// Time left on the holder's lease when last seen.
+        remaining: Duration,
+    },
+    /// As many as allowed are waiting already.
+    #[error("{waiters} attempts are waiting already: retry later")]
+    QueueFull {
+        /// How many wait.
+        waiters: u64,
+        /// Time left on the present lease.
+        remaining: Duration,
+    },
+    /// The store gave no usable answer. Nothing is held.
+    #[error("the lock store is unavailable ({reason}): nothing was locked, retry in {retry_after:?}")]
+    Unavailable {
+        /// What was wrong.
+        reason: Unavailable,
+        /// When a retry makes sense.
+        retry_after: Duration,
+    },
+    /// The locks were shut down.
+    #[error("the locks are shutting down: no new grants")]
+    ShuttingDown,
+}
+
+/// What was wrong with the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unavailable {
+    /// No answer within the command time-out.
+    #[error("no answer within the command time-out")]
+    Timeout,
+    /// No connection.
+    #[error("no connection")]
+    Disconnected,
+    /// The breaker is open after repeated failures.
+    #[error("circuit breaker open")]
+    BreakerOpen,
+    /// The server answered with an error: loading, read-only, out of memory, refused.
+    #[error("the server refused the command")]
+    Refused,
+    /// The command arrived too late twice and was refused by the script.
+    #[error("the command arrived too late")]
+    Stale,
+}

@@ -1,0 +1,121 @@
+//! Where lock state lives.
+//!
+//! A [`LockStore`] decides who holds a resource, in which order waiters get it and what token an ownership carries. It
+//! also owns the client side of waiting: when [`LockStore::acquire`] returns, the ownership is confirmed and has a local
+//! deadline; when its future is dropped, the store itself sees to the compensation. Renewal cadence, guards and the
+//! public API belong to [`lock`](crate::lock).
+
+mod error;
+mod ownership;
+
+pub use error::{LockError, Unavailable};
+pub use ownership::{LossReason, Mode, Token};
+pub(crate) use ownership::{Owner, Ownership};
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+
+use crate::resource::Key;
+
+/// One attempt to own a resource.
+#[derive(Clone, Debug)]
+pub(crate) struct Attempt {
+    pub(crate) key: Key,
+    pub(crate) mode: Mode,
+    pub(crate) lease: Duration,
+    /// How long to queue; zero means try once.
+    pub(crate) wait: Duration,
+    /// How many may wait for this key before an attempt is refused.
+    pub(crate) max_waiters: u32,
+    /// Who holds it, for people who look: at most 64 bytes, no control characters (checked by the request builder).
+    pub(crate) tag: Arc<str>,
+}
+
+/// What a release found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Released {
+    /// The resource was ours and is free, or handed to the next waiter.
+    Released,
+    /// It was no longer ours.
+    Lost,
+    /// The store did not answer the first time and no longer knows us: it was released then, or lost.
+    Unknown,
+}
+
+/// Whether a forced release waits for shared holders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Force {
+    /// Every holder is cut off at once.
+    Now,
+    /// The exclusive holder is cut off; shared holders run out their leases, which are no longer renewed.
+    AfterLeases,
+}
+
+/// What a forced release did.
+#[derive(Clone, Debug)]
+pub struct Forced {
+    /// How many holders it cut off.
+    pub holders: u64,
+    /// A token above all that the resource has seen; claim the fence with it.
+    pub token: Token,
+}
+
+/// A holder or waiter, as administrators see it. The owner id is a bearer secret and is not shown.
+#[derive(Clone, Debug)]
+pub struct Party {
+    /// How it holds or wants the resource.
+    pub mode: Mode,
+    /// The tag given by the request.
+    pub tag: String,
+    /// Its fencing token, for holders.
+    pub token: Option<Token>,
+    /// For holders the time left on the lease, for waiters the time left to wait.
+    pub remaining: Duration,
+}
+
+/// A lock as administrators see it.
+#[derive(Clone, Debug, Default)]
+pub struct Inspection {
+    /// Who holds it.
+    pub holders: Vec<Party>,
+    /// Who waits, in grant order; the first 100.
+    pub waiters: Vec<Party>,
+    /// How many wait.
+    pub waiting: u64,
+}
+
+/// The home of lock state. Two implementations: memory and Redis; one conformance suite.
+pub(crate) trait LockStore: fmt::Debug + Send + Sync + 'static {
+    /// Queues for the resource and returns once it is owned, confirmed and still valid.
+    ///
+    /// Dropping the future at any point leaves no queue entry and no grant behind: the store compensates on a task of
+    /// its own.
+    fn acquire(&self, attempt: Attempt) -> BoxFuture<'_, Result<Arc<Ownership>, LockError>>;
+
+    /// Gives the resource back; repeats while the reply is lost, within the command time-out.
+    fn release<'a>(&'a self, ownership: &'a Arc<Ownership>) -> BoxFuture<'a, Result<Released, LockError>>;
+
+    /// [`LockStore::release`] on a task of the store: for `Drop` and for answers that must not wait.
+    fn release_detached(&self, ownership: Arc<Ownership>);
+
+    /// Extends each lease by its length from now: moves the deadline of those confirmed, marks the others lost.
+    fn renew<'a>(&'a self, ownerships: &'a [Arc<Ownership>]) -> BoxFuture<'a, Result<(), LockError>>;
+
+    /// Raises the token floor of the resource's bucket to `token`.
+    fn seed<'a>(&'a self, key: &'a Key, token: Token) -> BoxFuture<'a, Result<(), LockError>>;
+
+    /// Takes the resource from its holders.
+    fn force<'a>(&'a self, key: &'a Key, force: Force) -> BoxFuture<'a, Result<Forced, LockError>>;
+
+    /// Holders and queue of one resource; changes nothing.
+    fn inspect<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Inspection, LockError>>;
+
+    /// The encoded keys that are held or waited for, at most `limit`, over the whole fleet.
+    fn list(&self, limit: usize) -> BoxFuture<'_, Result<Vec<String>, LockError>>;
+
+    /// Refuses new attempts, then waits up to `limit` for compensations and detached releases.
+    fn shutdown(&self, limit: Duration) -> BoxFuture<'_, ()>;
+}

@@ -1,0 +1,190 @@
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::watch;
+
+use crate::{clock::Instant, resource::Key};
+
+/// How a resource is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Shared with other readers.
+    Read,
+    /// Exclusive.
+    Write,
+}
+
+impl Mode {
+    /// The metric label: `read` or `write`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// A fencing token: strictly increasing per resource in grant order, below 2^53.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(u64);
+
+impl Token {
+    /// The first value that a Lua number, and so Redis, can no longer tell from its neighbour.
+    pub const LIMIT: u64 = 1 << 53;
+
+    /// A token of this value; `None` from [`Token::LIMIT`] on.
+    #[must_use]
+    pub fn new(value: u64) -> Option<Self> {
+        (value < Self::LIMIT).then_some(Self(value))
+    }
+
+    /// Its value.
+    #[must_use]
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Why a holder no longer owns its resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// The lease ran out.
+    Expired,
+    /// Somebody else owns it although our lease had time left.
+    Stolen,
+    /// An administrator forced it.
+    Forced,
+    /// The store was restarted empty or failed over and no longer knows us.
+    StoreLostData,
+}
+
+impl LossReason {
+    /// The metric label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Stolen => "stolen",
+            Self::Forced => "forced",
+            Self::StoreLostData => "store_lost_data",
+        }
+    }
+}
+
+/// Who owns: a process part and a counter, 28 characters, unique per attempt. A bearer secret of this process.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Owner(Arc<str>);
+
+impl Owner {
+    pub(crate) fn new(text: String) -> Self {
+        Self(text.into())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The process part stays out of logs; the counter is enough to follow an attempt.
+        let counter = self.0.rsplit('.').next().unwrap_or_default();
+        write!(f, "Owner(….{counter})")
+    }
+}
+
+/// One ownership of a resource: who, with which token, until when, and the signal that it ended early.
+///
+/// Shared by the guard, its fences, the renewal task and the store.
+#[derive(Debug)]
+pub(crate) struct Ownership {
+    pub(crate) key: Key,
+    pub(crate) owner: Owner,
+    pub(crate) mode: Mode,
+    pub(crate) token: Token,
+    pub(crate) lease: Duration,
+    /// For a hand-off the time from the release to the grant's arrival, as far as the store can tell.
+    pub(crate) handed_off: Option<Duration>,
+    /// Nanoseconds of [`Instant`] at which the holder must believe the lease over.
+    deadline: AtomicU64,
+    lost: watch::Sender<Option<LossReason>>,
+    /// Set once a commit under this ownership was sent, after which nobody can say that nothing was applied.
+    committing: AtomicBool,
+}
+
+impl Ownership {
+    pub(crate) fn new(
+        key: Key,
+        owner: Owner,
+        mode: Mode,
+        token: Token,
+        lease: Duration,
+        deadline: Instant,
+        handed_off: Option<Duration>,
+    ) -> Self {
+        let lost = watch::Sender::new(None);
+        let deadline = AtomicU64::new(deadline.as_nanos());
+        Self { key, owner, mode, token, lease, handed_off, deadline, lost, committing: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::from_nanos(self.deadline.load(Ordering::Acquire))
+    }
+
+    /// Moves the deadline forward; never back, so that a late reply to an older renewal changes nothing.
+    pub(crate) fn extend(&self, deadline: Instant) {
+        self.deadline.fetch_max(deadline.as_nanos(), Ordering::AcqRel);
+    }
+
+    /// Why it was lost: as told by the store, or because its deadline has passed.
+    pub(crate) fn loss(&self) -> Option<LossReason> {
+        let told = *self.lost.borrow();
+        told.or_else(|| (Instant::now() >= self.deadline()).then_some(LossReason::Expired))
+    }
+
+    /// Records the loss; the first reason stays. Returns whether this call was the first.
+    pub(crate) fn lose(&self, reason: LossReason) -> bool {
+        self.lost.send_if_modified(|lost| {
+            let first = lost.is_none();
+            if first {
+                *lost = Some(reason);
+            }
+            first
+        })
+    }
+
+    /// Resolves when the store reports a loss. The deadline is not watched here: the renewal task calls
+    /// [`Ownership::lose`] when it passes.
+    pub(crate) async fn lost(&self) -> LossReason {
+        let mut lost = self.lost.subscribe();
+        loop {
+            if let Some(reason) = *lost.borrow_and_update() {
+                return reason;
+            }
+            // The sender lives in `self`, so the channel can't close while this runs.
+            let _ = lost.changed().await;
+        }
+    }
+
+    pub(crate) fn commit_started(&self) {
+        self.committing.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_committing(&self) -> bool {
+        self.committing.load(Ordering::Acquire)
+    }
+}
