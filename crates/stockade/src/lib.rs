@@ -19,6 +19,7 @@ pub mod resource;
 pub mod route_lock;
 mod store;
 
+pub use cache::Cache;
 pub use lock::{Fence, Guard, LockError, Locks};
 #[cfg(feature = "redis")]
 pub use redis::Redis;

@@ -1,0 +1,61 @@
+use std::{error::Error, sync::Arc, time::Duration};
+
+use crate::resource::KeyError;
+
+/// The error of a loader, shared by every caller that waited for the load.
+pub type LoadError = Arc<dyn Error + Send + Sync>;
+
+/// Why a read has no answer, or an invalidation no confirmation.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CacheError {
+    /// The resource has no key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The loader failed and no stale value was within its grace.
+    #[error("the loader failed")]
+    Load(#[source] LoadError),
+    /// The loader took longer than allowed and no stale value was within its grace.
+    #[error("the load did not end within {0:?}: retry later, or raise `load_timeout`")]
+    Timeout(Duration),
+    /// The loader panicked.
+    #[error("the loader panicked: see the log for its message")]
+    Panicked,
+    /// The load was refused to protect the database, and no stale value was within its grace.
+    #[error("the load was shed to protect the database: retry in {retry_after:?}")]
+    Shed {
+        /// When a retry makes sense.
+        retry_after: Duration,
+    },
+    /// The cache store did not confirm. The invalidation may not have happened: repeat it.
+    #[error("the cache store is unavailable: repeat the invalidation")]
+    Unavailable(#[source] LoadError),
+    /// The cache was shut down.
+    #[error("the cache is shutting down: no new loads")]
+    ShuttingDown,
+}
+
+/// Why a cache can't be built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The name is not `[a-z0-9_-]+`.
+    #[error(transparent)]
+    Name(#[from] KeyError),
+    /// A live cache on this Redis and namespace has the name.
+    #[error("a cache named `{0}` is alive in this namespace: give one of them another `.name()`")]
+    NameTaken(&'static str),
+    /// No loader was given.
+    #[error("the cache `{0}` has no loader: call `.loader()`")]
+    NoLoader(&'static str),
+    /// A setting is outside its limits.
+    #[error("`{setting}` of the cache `{name}` {remedy}")]
+    Setting {
+        /// The cache.
+        name: &'static str,
+        /// The builder method.
+        setting: &'static str,
+        /// What it must be.
+        remedy: &'static str,
+    },
+}

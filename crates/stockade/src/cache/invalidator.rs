@@ -1,0 +1,47 @@
+use std::{fmt, sync::Arc};
+
+use futures_util::future::BoxFuture;
+
+use super::CacheError;
+use crate::resource::Key;
+
+/// What a cache offers to those who know neither its key nor its value type.
+pub(crate) trait Invalidate: Send + Sync + 'static {
+    fn name(&self) -> &'static str;
+
+    fn invalidate<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Result<(), CacheError>>;
+}
+
+/// The invalidating side of a [`Cache`](super::Cache), without its types: for transactions and relays.
+#[derive(Clone)]
+pub struct Invalidator(Arc<dyn Invalidate>);
+
+impl Invalidator {
+    pub(crate) fn new(cache: Arc<dyn Invalidate>) -> Self {
+        Self(cache)
+    }
+
+    /// The name of the cache.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    /// Drops the values of these keys in every process and voids the loads that are running for them. Idempotent.
+    ///
+    /// Call it after the write was committed. The values of this process are dropped even when the store is
+    /// unreachable. Dropping the future leaves each key either invalidated or not.
+    ///
+    /// # Errors
+    ///
+    /// [`CacheError::Unavailable`] when a key was not confirmed: repeat the call.
+    pub async fn invalidate(&self, keys: &[Key]) -> Result<(), CacheError> {
+        self.0.invalidate(keys).await
+    }
+}
+
+impl fmt::Debug for Invalidator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Invalidator").field(&self.name()).finish()
+    }
+}
