@@ -39,6 +39,9 @@ impl Token {
     /// The first value that a Lua number, and so Redis, can no longer tell from its neighbour.
     pub const LIMIT: u64 = 1 << 53;
 
+    /// The highest token.
+    pub const MAX: Self = Self(Self::LIMIT - 1);
+
     /// A token of this value; `None` from [`Token::LIMIT`] on.
     #[must_use]
     pub fn new(value: u64) -> Option<Self> {

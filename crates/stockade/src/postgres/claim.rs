@@ -1,0 +1,173 @@
+use sqlx::{PgConnection, PgPool};
+
+use super::{
+    FenceError, Tx,
+    error::{claim_statement, own_statement},
+    registry::PoolState,
+};
+use crate::lock::{Fence, Mode, Token};
+
+/// Records a forced release: always above what was seen, even when the lock store lost its data and minted too low.
+const FORCE_SQL: &str = "insert into stockade.fence as f (resource, token, owner)
+select $1, greatest($2::bigint, floor.token + 1), 'force' from stockade.fence_floor as floor
+on conflict (resource) do update set token = greatest(excluded.token, f.token + 1), owner = excluded.owner
+returning f.token";
+
+const LAST_SQL: &str = "select greatest(
+    (select token from stockade.fence where resource = $1),
+    (select token from stockade.fence_floor),
+    0)";
+
+/// What [`Fence::CLAIM_SQL`] is run with, in the order of its parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClaimArgs {
+    /// `$1`, text: the encoded resource.
+    pub resource: String,
+    /// `$2`, bigint: the fencing token.
+    pub token: i64,
+    /// `$3`, text: who owns it. A bearer secret: keep it out of logs and answers.
+    pub owner: String,
+}
+
+impl Fence {
+    /// Claims the fence row: `$1` text, `$2` bigint, `$3` text, see [`Fence::claim_args`]. No row returned means refused.
+    ///
+    /// For other drivers than sqlx; [`Fence::begin`] runs it. It is the first statement of a READ COMMITTED transaction,
+    /// alone: every protected read is a later statement, because a statement that waits for the row lock *and* reads
+    /// returns what was true before the wait. An ownership may claim as often as it likes.
+    pub const CLAIM_SQL: &'static str = "insert into stockade.fence as f (resource, token, owner)
+select $1, $2::bigint, $3 where $2::bigint > (select token from stockade.fence_floor)
+on conflict (resource) do update set token = excluded.token, owner = excluded.owner
+where f.token < excluded.token or (f.token = excluded.token and f.owner = excluded.owner)
+returning f.token";
+
+    /// The arguments of [`Fence::CLAIM_SQL`].
+    ///
+    /// # Errors
+    ///
+    /// [`FenceError::Shared`] for a shared ownership.
+    pub fn claim_args(&self) -> Result<ClaimArgs, FenceError> {
+        match self.mode() {
+            Mode::Read => Err(FenceError::Shared),
+            Mode::Write => Ok(ClaimArgs {
+                resource: self.key().as_str().to_owned(),
+                token: sql_token(self.token()),
+                owner: self.ownership.owner.as_str().to_owned(),
+            }),
+        }
+    }
+
+    /// Claims the fence in a short transaction of its own: before protected reads that do not go through the write
+    /// transaction (a cache, another service). The write transaction claims again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Fence::begin`], and [`FenceError::Shared`] for a shared ownership.
+    pub async fn claim(&self, pool: &PgPool) -> Result<(), FenceError> {
+        if self.mode() == Mode::Read {
+            return Err(FenceError::Shared);
+        }
+        self.begin(pool).await?.end().await.map_err(FenceError::Sqlx)
+    }
+
+    /// Starts a transaction under this ownership: BEGIN, then the claim.
+    ///
+    /// An exclusive ownership takes the fence row and keeps it locked to the end of the transaction. A shared one only
+    /// checks that no newer writer was there, and its transaction is read only: two readers are valid together, so
+    /// neither may claim, and without a claim nothing guards a write.
+    ///
+    /// Take it after the lock; the database connection is never kept while waiting for one. Dropping the future leaves
+    /// nothing behind.
+    ///
+    /// # Errors
+    ///
+    /// [`FenceError`]; nothing was applied. A refusal while the guard is live by its own clock first raises the lock
+    /// store's tokens above the fence, within one command time-out, so that the next acquire is not refused again.
+    pub async fn begin(&self, pool: &PgPool) -> Result<Tx, FenceError> {
+        if let Some(reason) = self.loss() {
+            return Err(FenceError::Lost(reason));
+        }
+        let mut tx = Tx::start(pool, Some(self.clone())).await?;
+        let passed = match self.mode() {
+            Mode::Write => claim(&mut tx, &self.claim_args()?).await?,
+            Mode::Read => check(&mut tx, self).await?,
+        };
+        if passed {
+            return Ok(tx);
+        }
+        let last = last(&mut tx, self.key().as_str()).await?;
+        // The connection goes back before the lock store is asked for anything.
+        tx.rollback().await.map_err(FenceError::Sqlx)?;
+        if self.loss().is_none()
+            && let Err(error) = self.store.seed(self.key(), last).await
+        {
+            tracing::warn!(%error, lock = %self.key().label(), "could not raise the lock store's tokens above the fence");
+        }
+        Err(FenceError::Rejected { token: self.token(), last })
+    }
+}
+
+impl crate::Guard {
+    /// [`Fence::begin`] of this guard's fence.
+    ///
+    /// # Errors
+    ///
+    /// As [`Fence::begin`].
+    pub async fn begin(&self, pool: &PgPool) -> Result<Tx, FenceError> {
+        self.fence().begin(pool).await
+    }
+}
+
+/// Claims the fence of a resource that was forced, so that its holders' next transactions are refused.
+///
+/// `resource` is the encoded key and `token` what [`Locks::force_release`](crate::Locks::force_release) returned. A
+/// transaction that is under way keeps the row locked and is waited for. The claim always wins; the token it took is
+/// returned, higher than `token` when the lock store had lost its data.
+///
+/// # Errors
+///
+/// [`FenceError::Busy`] when a holder's transaction does not end within `lock_timeout`, [`FenceError::Schema`],
+/// [`FenceError::Sqlx`].
+pub async fn claim_forced(pool: &PgPool, resource: impl AsRef<str> + Send, token: Token) -> Result<Token, FenceError> {
+    let mut connection = pool.acquire().await.map_err(FenceError::Sqlx)?;
+    PoolState::of(pool).check_schema(&mut connection).await?;
+    let claimed: i64 = sqlx::query_scalar(FORCE_SQL)
+        .bind(resource.as_ref())
+        .bind(sql_token(token))
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(claim_statement)?;
+    Ok(token_of(claimed))
+}
+
+async fn claim(connection: &mut PgConnection, args: &ClaimArgs) -> Result<bool, FenceError> {
+    let claimed: Option<i64> = sqlx::query_scalar(Fence::CLAIM_SQL)
+        .bind(&args.resource)
+        .bind(args.token)
+        .bind(&args.owner)
+        .fetch_optional(connection)
+        .await
+        .map_err(claim_statement)?;
+    Ok(claimed.is_some())
+}
+
+/// Whether every writer seen is older than this shared ownership.
+async fn check(connection: &mut PgConnection, fence: &Fence) -> Result<bool, FenceError> {
+    Ok(last(connection, fence.key().as_str()).await? < fence.token())
+}
+
+/// The highest token that a claim of this resource is compared with.
+async fn last(connection: &mut PgConnection, resource: &str) -> Result<Token, FenceError> {
+    let last: i64 = sqlx::query_scalar(LAST_SQL).bind(resource).fetch_one(connection).await.map_err(own_statement)?;
+    Ok(token_of(last))
+}
+
+fn sql_token(token: Token) -> i64 {
+    i64::try_from(token.get()).unwrap_or(i64::MAX)
+}
+
+/// The tables hold nothing outside a token's range; should somebody drop their checks, the limit still orders right.
+fn token_of(value: i64) -> Token {
+    u64::try_from(value).ok().and_then(Token::new).unwrap_or(Token::MAX)
+}

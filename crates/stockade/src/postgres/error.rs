@@ -1,0 +1,138 @@
+use sqlx::error::DatabaseError;
+
+use crate::{
+    cache::CacheError,
+    lock::{LossReason, Token},
+    resource::KeyError,
+};
+
+/// Why a transaction was not begun under a fence. Nothing was applied.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FenceError {
+    /// A newer ownership claimed the resource, or the token is below the floor.
+    ///
+    /// When the guard was still live by its own clock, the lock store had handed out a token that it must not have: it
+    /// has been raised above `last` by now, so that the next acquire is served.
+    #[error("the fence refused token {token}: {last} has been seen; nothing was applied, acquire the lock again")]
+    Rejected {
+        /// The token of this ownership.
+        token: Token,
+        /// The highest token seen.
+        last: Token,
+    },
+    /// Another transaction holds the fence row and did not end within `lock_timeout`.
+    #[error("another transaction holds the fence of this resource: nothing was applied, retry later")]
+    Busy(#[source] sqlx::Error),
+    /// The ownership was lost before the transaction began, judged by the local clock or told by the store.
+    #[error("the lock was lost ({}) before the transaction began: nothing was applied, acquire it again", .0.as_str())]
+    Lost(LossReason),
+    /// A shared ownership can't claim: two readers are valid together, and a claim by one would refuse the other.
+    #[error("a shared lock can't claim the fence: acquire the lock for writing")]
+    Shared,
+    /// The tables are missing or older than this version of the crate.
+    #[error("the `stockade` schema is {}: run stockade::postgres::install(&pool) once per database", describe(*found))]
+    Schema {
+        /// The version found; `None` when there is none.
+        found: Option<i32>,
+    },
+    /// The database failed.
+    #[error("the database failed before anything was applied")]
+    Sqlx(#[source] sqlx::Error),
+}
+
+fn describe(version: Option<i32>) -> String {
+    version.map_or_else(|| "missing".to_owned(), |version| format!("at version {version}, older than this crate needs"))
+}
+
+/// Why a commit did not succeed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommitError {
+    /// A key given to [`Tx::invalidate`](super::Tx::invalidate) can't be encoded. Rolled back: nothing was applied.
+    #[error("an invalidation has no key: nothing was applied")]
+    Key(#[source] KeyError),
+    /// An earlier statement failed, the commit was refused (a constraint, a serialization failure), or the connection
+    /// ended before COMMIT was sent. Rolled back: nothing was applied.
+    #[error("the transaction was rolled back: nothing was applied")]
+    NotApplied(#[source] sqlx::Error),
+    /// The connection ended after COMMIT was sent and before its answer: the transaction may have been applied.
+    #[error("the database did not answer COMMIT: read back whether it was applied before trying again")]
+    Unknown(#[source] sqlx::Error),
+}
+
+impl CommitError {
+    /// Whether the transaction was applied: `Some(false)`, or `None` when nobody can say.
+    #[must_use]
+    pub fn applied(&self) -> Option<bool> {
+        match self {
+            Self::Key(_) | Self::NotApplied(_) => Some(false),
+            Self::Unknown(_) => None,
+        }
+    }
+}
+
+/// Why the relay could not apply invalidations. They stay in the outbox.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RelayError {
+    /// The database failed.
+    #[error("the outbox can't be read or written")]
+    Sqlx(#[source] sqlx::Error),
+    /// A cache did not take them.
+    #[error("cache `{cache}` did not take its invalidations")]
+    Cache {
+        /// Its name.
+        cache: &'static str,
+        /// What it said.
+        #[source]
+        source: CacheError,
+    },
+}
+
+pub(super) const LOCK_NOT_AVAILABLE: &str = "55P03";
+pub(super) const QUERY_CANCELED: &str = "57014";
+pub(super) const DEADLOCK_DETECTED: &str = "40P01";
+const UNDEFINED_TABLE: &str = "42P01";
+const UNDEFINED_COLUMN: &str = "42703";
+const INVALID_SCHEMA_NAME: &str = "3F000";
+
+/// The SQLSTATE, when the server answered with one.
+pub(super) fn sqlstate(error: &sqlx::Error) -> Option<&str> {
+    let code = error.as_database_error().and_then(DatabaseError::code)?;
+    // The code borrows from the error unless a driver made it up; Postgres' never does.
+    match code {
+        std::borrow::Cow::Borrowed(code) => Some(code),
+        std::borrow::Cow::Owned(_) => None,
+    }
+}
+
+/// An error of a statement that is this crate's own: a missing table is then a missing schema.
+pub(super) fn own_statement(error: sqlx::Error) -> FenceError {
+    match sqlstate(&error) {
+        Some(UNDEFINED_TABLE | UNDEFINED_COLUMN | INVALID_SCHEMA_NAME) => FenceError::Schema { found: None },
+        _ => FenceError::Sqlx(error),
+    }
+}
+
+/// An error of the claim, which waits for a row lock and for nothing else.
+///
+/// `statement_timeout` and a deadlock are reported as busy too: both mean that another transaction holds the row.
+pub(super) fn claim_statement(error: sqlx::Error) -> FenceError {
+    match sqlstate(&error) {
+        Some(LOCK_NOT_AVAILABLE | QUERY_CANCELED | DEADLOCK_DETECTED) => FenceError::Busy(error),
+        _ => own_statement(error),
+    }
+}
+
+/// What an error in answer to COMMIT says about the transaction.
+///
+/// An error answer means rolled back, except for those that end the session (class 57P: a shutdown can arrive when the
+/// commit record is already written), statement completion unknown, connection exceptions and internal errors.
+pub(super) fn commit_statement(error: sqlx::Error) -> CommitError {
+    let rolled_back = sqlstate(&error).is_some_and(|code| {
+        !(code.starts_with("57P") || code.starts_with("08") || code.starts_with("XX") || code.starts_with("58"))
+            && code != "40003"
+    });
+    if rolled_back { CommitError::NotApplied(error) } else { CommitError::Unknown(error) }
+}

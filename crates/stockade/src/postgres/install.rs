@@ -1,0 +1,39 @@
+use sqlx::{PgConnection, PgPool};
+
+use super::{FenceError, error::own_statement};
+
+/// The tables of this crate, schema `stockade`, as idempotent SQL: for those who run migrations with their own tool.
+/// [`install`] runs it.
+pub const SCHEMA: &str = include_str!("schema.sql");
+
+/// The schema version that this crate needs, or a later one.
+pub const SCHEMA_VERSION: i32 = 1;
+
+/// An arbitrary number that all instances agree on.
+const INSTALL_LOCK: i64 = 0x5354_4f43_4b41_4445;
+
+/// Creates or upgrades the schema. Idempotent, and safe when several instances start together: they take turns.
+///
+/// Needs the right to create a schema in the database. Cancel safe: it is one transaction.
+///
+/// # Errors
+///
+/// Whatever the database answers.
+pub async fn install(pool: &PgPool) -> Result<(), sqlx::Error> {
+    let mut tx = pool.begin().await?;
+    sqlx::query("select pg_advisory_xact_lock($1)").bind(INSTALL_LOCK).execute(&mut *tx).await?;
+    sqlx::raw_sql(SCHEMA).execute(&mut *tx).await?;
+    tx.commit().await
+}
+
+/// Refuses a database without the schema, or with an older one.
+pub(super) async fn check(connection: &mut PgConnection) -> Result<(), FenceError> {
+    let found: Option<i32> = sqlx::query_scalar("select version from stockade.schema_version")
+        .fetch_optional(connection)
+        .await
+        .map_err(own_statement)?;
+    match found {
+        Some(version) if version >= SCHEMA_VERSION => Ok(()),
+        found => Err(FenceError::Schema { found }),
+    }
+}

@@ -1,0 +1,82 @@
+//! The statements on `stockade.outbox`.
+
+use std::time::Duration;
+
+use sqlx::{FromRow, PgConnection, PgExecutor, Row as _, postgres::PgRow};
+
+/// How long an applied row is kept: what a cache can have lost by then is stale for no longer than this.
+pub(super) const KEEP: Duration = Duration::from_secs(600);
+
+/// One invalidation.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) id: i64,
+    pub(super) cache: String,
+    pub(super) resource: String,
+}
+
+impl FromRow<'_, PgRow> for Row {
+    fn from_row(row: &PgRow) -> Result<Self, sqlx::Error> {
+        Ok(Self { id: row.try_get(0)?, cache: row.try_get(1)?, resource: row.try_get(2)? })
+    }
+}
+
+/// Adds rows within the writer's transaction.
+pub(super) async fn write(
+    connection: &mut PgConnection,
+    caches: Vec<&str>,
+    keys: Vec<&str>,
+) -> Result<Vec<Row>, sqlx::Error> {
+    const SQL: &str = "insert into stockade.outbox (cache, resource) select * from unnest($1::text[], $2::text[])
+        returning id, cache, resource";
+    sqlx::query_as(SQL).bind(caches).bind(keys).fetch_all(connection).await
+}
+
+/// Locks rows that nobody applied within `older_than`, skipping those another relay works on.
+///
+/// Never by "id above the last one seen": a transaction that commits late has a lower id than rows applied before it.
+pub(super) async fn claim(
+    connection: &mut PgConnection,
+    caches: &[&'static str],
+    older_than: Duration,
+    limit: i64,
+) -> Result<Vec<Row>, sqlx::Error> {
+    const SQL: &str = "select id, cache, resource from stockade.outbox
+        where applied_at is null and cache = any($1) and created_at <= clock_timestamp() - make_interval(secs => $2)
+        order by id limit $3 for update skip locked";
+    sqlx::query_as(SQL).bind(caches).bind(older_than.as_secs_f64()).bind(limit).fetch_all(connection).await
+}
+
+/// Marks rows as applied. Should this be lost, they are applied once more, so the commit need not wait for the disk.
+pub(super) async fn mark(executor: impl PgExecutor<'_>, ids: &[i64]) -> Result<(), sqlx::Error> {
+    const SQL: &str = "update stockade.outbox set applied_at = clock_timestamp()
+        where id = any($1) and applied_at is null and set_config('synchronous_commit', 'off', true) is not null";
+    sqlx::query(SQL).bind(ids).execute(executor).await.map(drop)
+}
+
+/// The next kept rows after `id`, applied or not.
+pub(super) async fn after(
+    executor: impl PgExecutor<'_>,
+    caches: &[&'static str],
+    id: i64,
+    limit: i64,
+) -> Result<Vec<Row>, sqlx::Error> {
+    const SQL: &str = "select id, cache, resource from stockade.outbox where id > $1 and cache = any($2)
+        order by id limit $3";
+    sqlx::query_as(SQL).bind(id).bind(caches).bind(limit).fetch_all(executor).await
+}
+
+/// Deletes applied rows that are no longer kept, a batch at a time.
+pub(super) async fn delete_old(executor: impl PgExecutor<'_>) -> Result<u64, sqlx::Error> {
+    const SQL: &str = "delete from stockade.outbox where id in (
+        select id from stockade.outbox where applied_at < clock_timestamp() - make_interval(secs => $1)
+        order by applied_at limit 5000 for update skip locked)";
+    Ok(sqlx::query(SQL).bind(KEEP.as_secs_f64()).execute(executor).await?.rows_affected())
+}
+
+/// The age in seconds of the oldest row not applied; zero without one.
+pub(super) async fn lag(executor: impl PgExecutor<'_>, caches: &[&'static str]) -> Result<f64, sqlx::Error> {
+    const SQL: &str = "select greatest(0, extract(epoch from clock_timestamp() - created_at))::float8
+        from stockade.outbox where applied_at is null and cache = any($1) order by id limit 1";
+    Ok(sqlx::query_scalar(SQL).bind(caches).fetch_optional(executor).await?.unwrap_or_default())
+}

@@ -1,0 +1,72 @@
+//! What is known about each pool of this process.
+
+use std::sync::{
+    Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak,
+    atomic::{AtomicBool, Ordering},
+};
+
+use sqlx::{PgConnection, PgPool, postgres::PgConnectOptions};
+
+use super::{FenceError, install};
+
+/// How many applied rows are remembered between two rounds of the relay; more are left to be applied a second time.
+const MAX_FLUSHED: usize = 65_536;
+
+/// A pool is told by its options, of which it hands out the same allocation as long as it lives. The weak pointer keeps
+/// that address from being used again.
+static POOLS: LazyLock<Mutex<Vec<(Weak<PgConnectOptions>, Arc<PoolState>)>>> = LazyLock::new(Mutex::default);
+
+/// Shared by the transactions and the relay of one pool.
+#[derive(Debug, Default)]
+pub(super) struct PoolState {
+    schema_checked: AtomicBool,
+    /// Outbox rows whose invalidation was applied by the committer; `None` while no relay runs on this pool.
+    flushed: Mutex<Option<Vec<i64>>>,
+}
+
+impl PoolState {
+    pub(super) fn of(pool: &PgPool) -> Arc<Self> {
+        let options = pool.connect_options();
+        let mut pools = lock(&POOLS);
+        if let Some((_, state)) = pools.iter().find(|(known, _)| known.as_ptr() == Arc::as_ptr(&options)) {
+            return Arc::clone(state);
+        }
+        pools.retain(|(known, _)| known.strong_count() > 0);
+        let state = Arc::<Self>::default();
+        pools.push((Arc::downgrade(&options), Arc::clone(&state)));
+        state
+    }
+
+    /// Checks the schema version once per pool.
+    pub(super) async fn check_schema(&self, connection: &mut PgConnection) -> Result<(), FenceError> {
+        if !self.schema_checked.load(Ordering::Acquire) {
+            install::check(connection).await?;
+            self.schema_checked.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// From now on applied rows are collected for a relay.
+    pub(super) fn collect(&self) {
+        lock(&self.flushed).get_or_insert_default();
+    }
+
+    /// Notes rows whose invalidation was applied, so that the relay marks them without applying it again.
+    pub(super) fn flushed(&self, rows: &[i64]) {
+        if let Some(flushed) = lock(&self.flushed).as_mut()
+            && flushed.len() + rows.len() <= MAX_FLUSHED
+        {
+            flushed.extend_from_slice(rows);
+        }
+    }
+
+    /// Takes what was collected.
+    pub(super) fn take_flushed(&self) -> Vec<i64> {
+        lock(&self.flushed).as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while one of these is held, and what they guard is valid at every step.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

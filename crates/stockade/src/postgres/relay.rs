@@ -1,0 +1,189 @@
+use std::{sync::Arc, time::Duration};
+
+use rand::Rng;
+use sqlx::PgPool;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    RelayError,
+    outbox::{self, Row},
+    registry::PoolState,
+};
+use crate::{
+    cache::Invalidator,
+    metrics,
+    resource::{Key, Label},
+};
+
+/// How often it looks.
+const TICK: Duration = Duration::from_millis(250);
+/// How long the committer has to apply its invalidations itself.
+const GRACE: Duration = Duration::from_secs(2);
+const BATCH: i64 = 256;
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
+/// One round; a database that accepts and never answers does not hold the relay for ever.
+const ROUND_LIMIT: Duration = Duration::from_secs(30);
+/// Old rows are deleted every so many rounds.
+const DELETE_EVERY: u32 = 40;
+
+/// Applies the invalidations that their committers could not, and forgets old ones.
+///
+/// Run one per process. Relays share the work: each locks the rows it applies and skips those locked by another.
+/// Applying a row twice is harmless. It survives outages of the cache and of Postgres, trying again at most every 5 s.
+///
+/// Rows are applied when they are 2 s old and their committer did not report success, and kept for 10 minutes after, for
+/// [`Relay::reapply`]. Sets `stockade_outbox_lag_seconds`.
+///
+/// Dropping it stops it; [`Relay::shutdown`] also waits.
+#[derive(Debug)]
+#[must_use = "dropping the relay stops it"]
+pub struct Relay {
+    worker: Arc<Worker>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+#[derive(Debug)]
+struct Worker {
+    pool: PgPool,
+    state: Arc<PoolState>,
+    caches: Vec<Invalidator>,
+    names: Vec<&'static str>,
+}
+
+impl Relay {
+    /// Starts it for these caches, see [`Cache::invalidator`](crate::cache::Cache::invalidator); rows of other caches are
+    /// left to the relays that know them. Must be called within a tokio runtime.
+    pub fn spawn(pool: PgPool, caches: impl IntoIterator<Item = Invalidator>) -> Self {
+        let caches: Vec<_> = caches.into_iter().collect();
+        let names = caches.iter().map(Invalidator::name).collect();
+        let state = PoolState::of(&pool);
+        state.collect();
+        let worker = Arc::new(Worker { pool, state, caches, names });
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        tasks.spawn(run(Arc::clone(&worker), stop.clone()));
+        tasks.close();
+        Self { worker, tasks, stop }
+    }
+
+    /// Applies every kept row again: after the cache's store came back without its newest writes (another run id), when
+    /// it may hold values that were invalidated in the last 10 minutes. Returns how many rows there were.
+    ///
+    /// # Errors
+    ///
+    /// [`RelayError`]; call it again.
+    pub async fn reapply(&self) -> Result<u64, RelayError> {
+        let worker = &self.worker;
+        let (mut last, mut rows) = (i64::MIN, 0);
+        loop {
+            let batch = outbox::after(&worker.pool, &worker.names, last, BATCH).await.map_err(RelayError::Sqlx)?;
+            let Some(end) = batch.last() else { return Ok(rows) };
+            last = end.id;
+            rows += u64::try_from(batch.len()).unwrap_or_default();
+            let (_, failure) = worker.apply(&batch).await;
+            failure.map_or(Ok(()), Err)?;
+        }
+    }
+
+    /// Stops after the round under way, at most after `limit`. What is not applied stays in the outbox.
+    pub async fn shutdown(self, limit: Duration) {
+        self.stop.cancel();
+        if tokio::time::timeout(limit, self.tasks.wait()).await.is_err() {
+            tracing::warn!("the relay did not stop in time; its rows stay in the outbox");
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+async fn run(worker: Arc<Worker>, stop: CancellationToken) {
+    let mut backoff = TICK;
+    let mut rounds = 0_u32;
+    loop {
+        let round = tokio::time::timeout(ROUND_LIMIT, worker.round(rounds.is_multiple_of(DELETE_EVERY)));
+        let pause = match stop.run_until_cancelled(round).await {
+            None => break,
+            Some(Ok(Ok(more))) => {
+                backoff = TICK;
+                if more { Duration::ZERO } else { TICK }
+            }
+            Some(failed) => {
+                if let Ok(Err(error)) = failed {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "the outbox waits: {error}");
+                }
+                backoff = (backoff * 2).min(MAX_BACKOFF);
+                backoff.mul_f64(rand::rng().random_range(0.5..1.0))
+            }
+        };
+        rounds = rounds.wrapping_add(1);
+        if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+            break;
+        }
+    }
+    worker.mark_flushed().await.unwrap_or_else(|error| {
+        tracing::debug!(%error, "rows applied before the stop are applied again by another relay");
+    });
+}
+
+impl Worker {
+    /// One look. Returns whether more is waiting. Dropping it half-way is harmless: rows locked are unlocked.
+    async fn round(&self, delete: bool) -> Result<bool, RelayError> {
+        self.mark_flushed().await.map_err(RelayError::Sqlx)?;
+        let lag = outbox::lag(&self.pool, &self.names).await.map_err(RelayError::Sqlx)?;
+        metrics::gauge(metrics::OUTBOX_LAG, &[], lag);
+        let more = if lag >= GRACE.as_secs_f64() { self.apply_pending().await? } else { false };
+        if delete {
+            outbox::delete_old(&self.pool).await.map_err(RelayError::Sqlx)?;
+        }
+        Ok(more)
+    }
+
+    /// Marks what transactions of this process have applied themselves.
+    async fn mark_flushed(&self) -> Result<(), sqlx::Error> {
+        let ids = self.state.take_flushed();
+        if ids.is_empty() { Ok(()) } else { outbox::mark(&self.pool, &ids).await }
+    }
+
+    async fn apply_pending(&self) -> Result<bool, RelayError> {
+        let mut tx = self.pool.begin().await.map_err(RelayError::Sqlx)?;
+        let rows = outbox::claim(&mut tx, &self.names, GRACE, BATCH).await.map_err(RelayError::Sqlx)?;
+        if rows.is_empty() {
+            return Ok(false);
+        }
+        let (applied, failure) = self.apply(&rows).await;
+        outbox::mark(&mut *tx, &applied).await.map_err(RelayError::Sqlx)?;
+        tx.commit().await.map_err(RelayError::Sqlx)?;
+        failure.map_or(Ok(true), Err)
+    }
+
+    /// The ids of the rows that their cache has taken, and the last failure.
+    async fn apply(&self, rows: &[Row]) -> (Vec<i64>, Option<RelayError>) {
+        let mut applied = Vec::with_capacity(rows.len());
+        let mut failure = None;
+        for cache in &self.caches {
+            let rows = rows.iter().filter(|row| row.cache == cache.name());
+            let (ids, keys): (Vec<i64>, Vec<Option<Key>>) = rows.map(|row| (row.id, key(cache.name(), row))).unzip();
+            let keys: Vec<Key> = keys.into_iter().flatten().collect();
+            if keys.is_empty() {
+                applied.extend(ids);
+                continue;
+            }
+            match cache.invalidate(&keys).await {
+                Ok(()) => applied.extend(ids),
+                Err(source) => failure = Some(RelayError::Cache { cache: cache.name(), source }),
+            }
+        }
+        (applied, failure)
+    }
+}
+
+/// The key of a row, which was encoded when it was written. A row that was tampered with names nothing in the cache.
+fn key(cache: &'static str, row: &Row) -> Option<Key> {
+    Key::encoded(Label::Borrowed(cache), row.resource.clone())
+        .inspect_err(|error| tracing::error!(%error, row = row.id, "an outbox row has no key"))
+        .ok()
+}

@@ -1,0 +1,45 @@
+-- Everything that fences and invalidations need in Postgres. Safe to run again; `postgres::install` runs it under an
+-- advisory lock, so that instances which start together do not collide.
+
+create schema if not exists stockade;
+
+-- One row. Versions only add: a newer schema serves an older library.
+create table if not exists stockade.schema_version (
+    only_row boolean primary key default true check (only_row),
+    version  integer not null
+);
+
+-- The highest fencing token seen for each resource, and whose it was. Two owners can carry the same token after a
+-- failover that lost writes, so the pair is compared, never the token alone. The collation makes the key independent of
+-- the operating system's locale. Every claim updates a row in place: the spare room keeps those updates off the index.
+create table if not exists stockade.fence (
+    resource text collate "C" primary key,
+    token    bigint not null check (token between 0 and 9007199254740991),
+    owner    text not null
+) with (fillfactor = 70);
+
+-- One row. Tokens at or below it are refused for resources without a row, which is what allows rows to be deleted.
+-- `settled_at` is when the present floor was surely visible to every statement that started; null while it is raised.
+create table if not exists stockade.fence_floor (
+    only_row   boolean primary key default true check (only_row),
+    token      bigint not null check (token between 0 and 9007199254740991),
+    settled_at timestamptz
+);
+
+insert into stockade.fence_floor (token, settled_at) values (0, clock_timestamp()) on conflict do nothing;
+
+-- Invalidations, written in the transaction that makes them necessary. The relay applies what the committer could not,
+-- and keeps applied rows for a while: a cache that lost its newest writes is brought up to date from them.
+create table if not exists stockade.outbox (
+    id         bigint generated always as identity primary key,
+    cache      text not null,
+    resource   text not null,
+    created_at timestamptz not null default clock_timestamp(),
+    applied_at timestamptz
+);
+
+create index if not exists outbox_pending on stockade.outbox (id) where applied_at is null;
+create index if not exists outbox_applied on stockade.outbox (applied_at) where applied_at is not null;
+
+insert into stockade.schema_version (version) values (1)
+on conflict (only_row) do update set version = greatest(schema_version.version, excluded.version);
