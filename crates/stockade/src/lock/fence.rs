@@ -40,9 +40,20 @@ impl Fence {
         self.ownership.loss()
     }
 
-    /// Resolves when the ownership is lost. Cancel safe.
+    /// Resolves when the ownership is lost: told by the store, or at the local end of the lease, even when the store
+    /// and the renewal task are silent. For a fence that outlives its guard that end comes, too. Cancel safe.
     pub async fn lost(&self) -> LossReason {
-        self.ownership.lost().await
+        loop {
+            if let Some(reason) = self.ownership.loss() {
+                self.ownership.lose(reason);
+                return reason;
+            }
+            // Renewals move the deadline on; a timer may fire late, the check above may not.
+            let deadline = self.ownership.deadline().remaining();
+            if let Ok(reason) = tokio::time::timeout(deadline, self.ownership.lost()).await {
+                return reason;
+            }
+        }
     }
 
     /// The time for which the holder may still believe in its lease; zero when lost.

@@ -1,32 +1,42 @@
 use std::{sync::Arc, time::Duration};
 
+use super::shared::Shared;
 use crate::{
-    lock::{Force, Forced, Inspection, LockError, LockRequest},
-    resource::{Key, Resource},
-    store::LockStore,
+    lock::{Force, Forced, Inspection, LockError, LockRequest, Mode},
+    resource::{Key, KeyError, Label, Resource},
+    store::{LockStore, MemoryStore},
 };
+
+/// The label of keys that an administrator names: what was typed must not become a metric label.
+const ADMIN: Label = Label::Borrowed("admin");
 
 /// The entrance: a handle to one lock store. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Locks {
-    store: Arc<dyn LockStore>,
+    shared: Arc<Shared>,
 }
 
 /// Settings of [`Locks`].
-#[derive(Debug)]
-pub struct LocksBuilder {}
+#[derive(Clone, Debug)]
+pub struct LocksBuilder {
+    lease: Duration,
+    max_waiters: u32,
+}
 
 impl LocksBuilder {
-    /// The lease of every lock that does not say otherwise. Default 10 s.
+    /// The lease of every lock that does not say otherwise, 100 ms to 5 min; another value is refused by each request.
+    /// Default 10 s.
     #[must_use]
-    pub fn lease(self, _lease: Duration) -> Self {
-        todo!()
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
     }
 
     /// How many may wait for one key. Default 1000.
     #[must_use]
-    pub fn max_waiters(self, _max: u32) -> Self {
-        todo!()
+    pub fn max_waiters(mut self, max: u32) -> Self {
+        self.max_waiters = max;
+        self
     }
 
     /// Locks on a Redis.
@@ -39,7 +49,11 @@ impl LocksBuilder {
     /// Locks of this process only.
     #[must_use]
     pub fn memory(self) -> Locks {
-        todo!()
+        self.on(Arc::new(MemoryStore::new()))
+    }
+
+    pub(crate) fn on(self, store: Arc<dyn LockStore>) -> Locks {
+        Locks { shared: Arc::new(Shared::new(store, self.lease, self.max_waiters)) }
     }
 }
 
@@ -51,7 +65,7 @@ impl Locks {
         Self::builder().redis(redis)
     }
 
-    /// Locks of this process only.
+    /// Locks of this process only, with the default settings.
     #[must_use]
     pub fn memory() -> Self {
         Self::builder().memory()
@@ -60,33 +74,28 @@ impl Locks {
     /// Settings first.
     #[must_use]
     pub fn builder() -> LocksBuilder {
-        todo!()
+        LocksBuilder { lease: Duration::from_secs(10), max_waiters: 1000 }
     }
 
     /// Exclusive.
-    #[must_use]
-    pub fn write<R: Resource + ?Sized>(&self, _resource: &R) -> LockRequest {
-        todo!()
+    pub fn write<R: Resource + ?Sized>(&self, resource: &R) -> LockRequest {
+        self.request(Key::of(resource), Mode::Write)
     }
 
-    /// Shared.
-    #[must_use]
-    pub fn read<R: Resource + ?Sized>(&self, _resource: &R) -> LockRequest {
-        todo!()
+    /// Shared with other readers. A writer that waits is not overtaken: a second, independent read by one who already
+    /// reads waits behind that writer, which waits for the first. Use [`Guard::reenter`](super::Guard::reenter) there.
+    pub fn read<R: Resource + ?Sized>(&self, resource: &R) -> LockRequest {
+        self.request(Key::of(resource), Mode::Read)
     }
 
     /// A request for an encoded key: for layers that made the key themselves.
-    pub(crate) fn request(
-        &self,
-        _key: Result<Key, crate::resource::KeyError>,
-        _mode: crate::lock::Mode,
-    ) -> LockRequest {
-        todo!()
+    pub(crate) fn request(&self, key: Result<Key, KeyError>, mode: Mode) -> LockRequest {
+        LockRequest::new(Arc::clone(&self.shared), key, mode)
     }
 
     /// Whether the store's breaker refuses at once; the time after which it lets one through.
     pub(crate) fn refusing(&self) -> Option<Duration> {
-        todo!()
+        self.shared.store.refusing()
     }
 
     /// The encoded keys that are held or waited for over the whole fleet, at most `limit`.
@@ -95,7 +104,7 @@ impl Locks {
     ///
     /// [`LockError::Unavailable`].
     pub async fn list(&self, limit: usize) -> Result<Vec<String>, LockError> {
-        self.store.list(limit).await
+        self.shared.store.list(limit).await
     }
 
     /// Holders and queue of the encoded key `resource`.
@@ -103,8 +112,8 @@ impl Locks {
     /// # Errors
     ///
     /// [`LockError::Key`], [`LockError::Unavailable`].
-    pub async fn inspect(&self, _resource: &str) -> Result<Inspection, LockError> {
-        todo!()
+    pub async fn inspect(&self, resource: &str) -> Result<Inspection, LockError> {
+        self.shared.store.inspect(&Key::encoded(ADMIN, resource.to_owned())?).await
     }
 
     /// Takes the encoded key `resource` from its holders. Claim the fence with the returned token afterwards.
@@ -112,12 +121,13 @@ impl Locks {
     /// # Errors
     ///
     /// [`LockError::Key`], [`LockError::Unavailable`].
-    pub async fn force_release(&self, _resource: &str, _force: Force) -> Result<Forced, LockError> {
-        todo!()
+    pub async fn force_release(&self, resource: &str, force: Force) -> Result<Forced, LockError> {
+        self.shared.store.force(&Key::encoded(ADMIN, resource.to_owned())?, force).await
     }
 
-    /// No new grants; waits up to `limit` for guards to go, then releases what is left.
-    pub async fn shutdown(&self, _limit: Duration) {
-        todo!()
+    /// No new grants, and an end of all waits, with [`LockError::ShuttingDown`]; then waits up to `limit` for guards to
+    /// go, whose leases are renewed meanwhile; then releases what is left, whose guards are told so, and ends all tasks.
+    pub async fn shutdown(&self, limit: Duration) {
+        self.shared.shutdown(limit).await;
     }
 }

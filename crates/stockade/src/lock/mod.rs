@@ -2,12 +2,21 @@
 
 mod fence;
 mod guard;
+mod held;
 mod locks;
+mod outcome;
+mod renewal;
+mod renewer;
 mod request;
+mod run_error;
+mod shared;
+#[cfg(test)]
+mod tests;
 
 pub use fence::Fence;
 pub use guard::Guard;
 pub use locks::{Locks, LocksBuilder};
 pub use request::LockRequest;
+pub use run_error::RunError;
 
 pub use crate::store::{Force, Forced, Inspection, LockError, LossReason, Mode, Party, Released, Token, Unavailable};

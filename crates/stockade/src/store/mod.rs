@@ -6,9 +6,11 @@
 //! public API belong to [`lock`](crate::lock).
 
 mod error;
+mod memory;
 mod ownership;
 
 pub use error::{LockError, Unavailable};
+pub(crate) use memory::MemoryStore;
 pub use ownership::{LossReason, Mode, Token};
 pub(crate) use ownership::{Owner, Ownership};
 
@@ -24,7 +26,7 @@ pub(crate) struct Attempt {
     pub(crate) key: Key,
     pub(crate) mode: Mode,
     pub(crate) lease: Duration,
-    /// How long to queue; zero means try once.
+    /// How long to queue; zero means try once, [`Duration::MAX`] without limit.
     pub(crate) wait: Duration,
     /// How many may wait for this key before an attempt is refused.
     pub(crate) max_waiters: u32,
@@ -42,6 +44,8 @@ pub enum Released {
     Lost,
     /// The store did not answer the first time and no longer knows us: it was released then, or lost.
     Unknown,
+    /// Another guard of the same ownership lives: the lock goes with the last one.
+    StillHeld,
 }
 
 /// Whether a forced release waits for shared holders.
@@ -115,6 +119,11 @@ pub(crate) trait LockStore: fmt::Debug + Send + Sync + 'static {
 
     /// The encoded keys that are held or waited for, at most `limit`, over the whole fleet.
     fn list(&self, limit: usize) -> BoxFuture<'_, Result<Vec<String>, LockError>>;
+
+    /// The time until the store lets an attempt through again, while it refuses all of them at once.
+    fn refusing(&self) -> Option<Duration> {
+        None
+    }
 
     /// Refuses new attempts, then waits up to `limit` for compensations and detached releases.
     fn shutdown(&self, limit: Duration) -> BoxFuture<'_, ()>;

@@ -9,7 +9,7 @@ use std::{
 
 use tokio::sync::watch;
 
-use crate::{clock::Instant, resource::Key};
+use crate::{clock::Instant, metrics, resource::Key};
 
 /// How a resource is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -125,6 +125,8 @@ pub(crate) struct Ownership {
     /// Nanoseconds of [`Instant`] at which the holder must believe the lease over.
     deadline: AtomicU64,
     lost: watch::Sender<Option<LossReason>>,
+    /// Set when the holder gives it back: what the store says afterwards is no loss.
+    released: AtomicBool,
     /// Set once a commit under this ownership was sent, after which nobody can say that nothing was applied.
     committing: AtomicBool,
 }
@@ -141,7 +143,8 @@ impl Ownership {
     ) -> Self {
         let lost = watch::Sender::new(None);
         let deadline = AtomicU64::new(deadline.as_nanos());
-        Self { key, owner, mode, token, lease, handed_off, deadline, lost, committing: AtomicBool::new(false) }
+        let (released, committing) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { key, owner, mode, token, lease, handed_off, deadline, lost, released, committing }
     }
 
     pub(crate) fn deadline(&self) -> Instant {
@@ -160,14 +163,27 @@ impl Ownership {
     }
 
     /// Records the loss; the first reason stays. Returns whether this call was the first.
+    ///
+    /// The only place where losses are counted, so that each counts once whoever notices it.
     pub(crate) fn lose(&self, reason: LossReason) -> bool {
-        self.lost.send_if_modified(|lost| {
+        let first = self.lost.send_if_modified(|lost| {
             let first = lost.is_none();
             if first {
                 *lost = Some(reason);
             }
             first
-        })
+        });
+        if first && !self.released.load(Ordering::Acquire) {
+            let tags = [("lock", self.key.label().clone()), metrics::tag("reason", reason.as_str())];
+            metrics::count(metrics::LOCK_LOST, &tags);
+            tracing::warn!(lock = %self.key.label(), token = %self.token, reason = reason.as_str(), "lock lost");
+        }
+        first
+    }
+
+    /// The holder gives it back. From here on nothing renews it and its end is no loss.
+    pub(crate) fn give_back(&self) {
+        self.released.store(true, Ordering::Release);
     }
 
     /// Resolves when the store reports a loss. The deadline is not watched here: the renewal task calls

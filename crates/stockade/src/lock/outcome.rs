@@ -1,0 +1,51 @@
+use crate::{
+    clock::Instant,
+    metrics,
+    resource::Label,
+    store::{LockError, Mode, Ownership},
+};
+
+/// One attempt in the metrics: counted exactly once, as cancelled when it is dropped before anything else.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    label: Label,
+    mode: Mode,
+    since: Instant,
+    outcome: &'static str,
+}
+
+impl Outcome {
+    pub(super) fn begin(label: Label, mode: Mode) -> Self {
+        metrics::gauge_add(metrics::LOCK_WAITERS, &[("lock", label.clone())], 1.0);
+        Self { label, mode, since: Instant::now(), outcome: "cancelled" }
+    }
+
+    pub(super) fn granted(mut self, ownership: &Ownership) {
+        self.outcome = "granted";
+        let tags = [("lock", self.label.clone()), metrics::tag("mode", self.mode.as_str())];
+        metrics::observe(metrics::LOCK_WAIT, &tags, self.since.elapsed());
+        if let Some(handed_off) = ownership.handed_off {
+            metrics::observe(metrics::LOCK_HANDOFF, &tags[..1], handed_off);
+        }
+    }
+
+    pub(super) fn refused(mut self, error: &LockError) {
+        self.outcome = match error {
+            LockError::Busy { .. } | LockError::Timeout { .. } => "timeout",
+            LockError::QueueFull { .. } => "full",
+            LockError::ShuttingDown => "cancelled",
+            LockError::Unavailable { .. } | LockError::Key(_) | LockError::Tag | LockError::Duration { .. } => {
+                "store_error"
+            }
+        };
+    }
+}
+
+impl Drop for Outcome {
+    fn drop(&mut self) {
+        let label = std::mem::take(&mut self.label);
+        metrics::gauge_add(metrics::LOCK_WAITERS, &[("lock", label.clone())], -1.0);
+        let tags = [("lock", label), metrics::tag("mode", self.mode.as_str()), metrics::tag("outcome", self.outcome)];
+        metrics::count(metrics::LOCK_ACQUISITIONS, &tags);
+    }
+}

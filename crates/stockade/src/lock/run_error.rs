@@ -1,0 +1,16 @@
+use crate::lock::{LockError, LossReason};
+
+/// Why [`LockRequest::run`](super::LockRequest::run) has no result.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError<E> {
+    /// The lock was not granted: the work did not start.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The lock was lost while the work ran: it was cancelled where it awaited.
+    #[error("the lock was lost while the work ran ({}): it was cancelled", .0.as_str())]
+    Lost(LossReason),
+    /// The work itself failed, under the lock.
+    #[error(transparent)]
+    Work(E),
+}

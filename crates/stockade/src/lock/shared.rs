@@ -1,0 +1,47 @@
+use std::{sync::Arc, time::Duration};
+
+use tokio::runtime::Handle;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::renewal::Renewals;
+use crate::store::{LockStore, LossReason};
+
+/// How long the last releases of a shutdown may take.
+const LAST_RELEASES: Duration = Duration::from_secs(1);
+
+/// What all handles, requests and guards of one [`Locks`](super::Locks) share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) store: Arc<dyn LockStore>,
+    pub(super) lease: Duration,
+    pub(super) max_waiters: u32,
+    pub(super) renewals: Renewals,
+    /// Ends waits: no more grants.
+    pub(super) closing: CancellationToken,
+    /// One token per ownership that a guard holds.
+    pub(super) guards: TaskTracker,
+}
+
+impl Shared {
+    pub(super) fn new(store: Arc<dyn LockStore>, lease: Duration, max_waiters: u32) -> Self {
+        let renewals = Renewals::new(Arc::clone(&store), Handle::try_current().ok());
+        let (closing, guards) = (CancellationToken::new(), TaskTracker::new());
+        guards.close();
+        Self { store, lease, max_waiters, renewals, closing, guards }
+    }
+
+    pub(super) async fn shutdown(&self, limit: Duration) {
+        self.closing.cancel();
+        let started = tokio::time::Instant::now();
+        // Renewal goes on here: those who still work keep their locks until the limit.
+        let _ = tokio::time::timeout(limit, self.guards.wait()).await;
+        for ownership in self.renewals.close() {
+            // The holder's lock is taken from it by a decision, as by an administrator.
+            ownership.lose(LossReason::Forced);
+            self.store.release_detached(ownership);
+        }
+        let left = limit.saturating_sub(started.elapsed()).max(LAST_RELEASES);
+        self.store.shutdown(left).await;
+        self.renewals.ended().await;
+    }
+}

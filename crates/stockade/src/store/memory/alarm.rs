@@ -1,0 +1,112 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::{runtime::Handle, sync::Notify};
+use tokio_util::task::TaskTracker;
+
+use super::table::Table;
+use crate::clock::Instant;
+
+/// The table, its mutex and the one timer task that ends leases.
+#[derive(Debug)]
+pub(super) struct Shared {
+    table: Mutex<Table>,
+    /// Wakes the timer task: an earlier lease end, or nothing left to do.
+    rearm: Notify,
+    pub(super) tasks: TaskTracker,
+    /// The runtime the store was made in, for timers armed from outside of one.
+    home: Option<Handle>,
+}
+
+impl Shared {
+    pub(super) fn new() -> Self {
+        let home = Handle::try_current().ok();
+        Self { table: Mutex::new(Table::new()), rearm: Notify::new(), tasks: TaskTracker::new(), home }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One change of the table: leases that are over end first, whoever is concerned is told afterwards.
+    pub(super) fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut Table, Instant) -> T) -> T {
+        let (outcome, effects, arm) = {
+            let mut table = self.table();
+            let now = Instant::now();
+            table.expire(now);
+            let outcome = change(&mut table, now);
+            let arm = match (table.next_expiry(), table.alarm) {
+                (Some(next), None) => {
+                    table.alarm = Some(next);
+                    Arm::Start
+                }
+                (Some(next), Some(alarm)) if next < alarm => {
+                    table.alarm = Some(next);
+                    Arm::Wake
+                }
+                _ => Arm::Keep,
+            };
+            (outcome, std::mem::take(&mut table.effects), arm)
+        };
+        effects.apply();
+        match arm {
+            Arm::Start => self.start(),
+            Arm::Wake => self.rearm.notify_one(),
+            Arm::Keep => {}
+        }
+        outcome
+    }
+
+    fn start(self: &Arc<Self>) {
+        let running = Running { shared: Arc::clone(self), finished: false };
+        // Without any runtime leases still end, at the next access of the table.
+        if let Some(runtime) = Handle::try_current().ok().as_ref().or(self.home.as_ref()) {
+            self.tasks.spawn_on(running.watch(), runtime);
+        }
+    }
+
+    /// Lets the timer task look, so that it ends when nothing is left.
+    pub(super) fn nudge(&self) {
+        self.rearm.notify_one();
+    }
+}
+
+enum Arm {
+    Start,
+    Wake,
+    Keep,
+}
+
+/// The timer task. When it is dropped before its end, with its runtime, the next lease starts another.
+struct Running {
+    shared: Arc<Shared>,
+    finished: bool,
+}
+
+impl Running {
+    async fn watch(mut self) {
+        while let Some(next) = self.next() {
+            tokio::select! {
+                () = tokio::time::sleep(next.remaining()) => {}
+                () = self.shared.rearm.notified() => {}
+            }
+        }
+    }
+
+    fn next(&mut self) -> Option<Instant> {
+        let next = self.shared.change(|table, _| {
+            table.alarm = table.next_expiry();
+            table.alarm
+        });
+        // From here on another task may run, whose alarm this one must not clear.
+        self.finished = next.is_none();
+        next
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.shared.table().alarm = None;
+        }
+    }
+}

@@ -1,0 +1,110 @@
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::sync::Notify;
+
+use super::table::{Asker, Place};
+use crate::{
+    clock::Instant,
+    store::{Attempt, Inspection, Mode, Owner, Ownership, Party, Token},
+};
+
+/// How many waiters an inspection lists.
+const INSPECTED_WAITERS: usize = 100;
+
+/// One who holds a resource.
+#[derive(Debug)]
+pub(super) struct Holder {
+    pub(super) number: u64,
+    pub(super) token: Token,
+    pub(super) granted: Instant,
+    pub(super) expires: Instant,
+    pub(super) tag: Arc<str>,
+    /// Set once the holder has entered; until then a grant lapses soon.
+    pub(super) ownership: Option<Arc<Ownership>>,
+    /// Set by a forced release that lets shared holders run out.
+    pub(super) runs_out: bool,
+}
+
+/// One who waits.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub(super) asker: Asker,
+    pub(super) mode: Mode,
+    pub(super) lease: Duration,
+    pub(super) tag: Arc<str>,
+    pub(super) until: Option<Instant>,
+    pub(super) wake: Arc<Notify>,
+}
+
+/// Holders and queue of one resource. It exists only while it has either.
+#[derive(Debug)]
+pub(super) struct Lock {
+    /// How the present holders hold it; without meaning while there are none.
+    pub(super) mode: Mode,
+    pub(super) holders: HashMap<Owner, Holder>,
+    /// By place in the queue.
+    pub(super) queue: BTreeMap<u64, Waiter>,
+}
+
+impl Lock {
+    pub(super) fn new() -> Self {
+        Self { mode: Mode::Read, holders: HashMap::new(), queue: BTreeMap::new() }
+    }
+
+    /// Whether one more holder of this mode may join those present.
+    pub(super) fn admits(&self, mode: Mode) -> bool {
+        self.holders.is_empty() || (self.mode == Mode::Read && mode == Mode::Read)
+    }
+
+    /// The time until the last present lease ends.
+    pub(super) fn remaining(&self, now: Instant) -> Duration {
+        self.holders.values().map(|holder| holder.expires.since(now)).max().unwrap_or_default()
+    }
+
+    pub(super) fn waiting(&self) -> u64 {
+        u64::try_from(self.queue.len()).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn inspect(&self, now: Instant) -> Inspection {
+        let mut holders: Vec<Party> = self
+            .holders
+            .values()
+            .map(|holder| Party {
+                mode: self.mode,
+                tag: holder.tag.as_ref().to_owned(),
+                token: Some(holder.token),
+                remaining: holder.expires.since(now),
+            })
+            .collect();
+        holders.sort_unstable_by_key(|party| party.token);
+        let waiters = self
+            .queue
+            .values()
+            .take(INSPECTED_WAITERS)
+            .map(|waiter| Party {
+                mode: waiter.mode,
+                tag: waiter.tag.as_ref().to_owned(),
+                token: None,
+                remaining: waiter.until.map_or(Duration::MAX, |until| until.since(now)),
+            })
+            .collect();
+        Inspection { holders, waiters, waiting: self.waiting() }
+    }
+}
+
+impl Waiter {
+    pub(super) fn new(asker: &Asker, attempt: &Attempt, place: &Place) -> Self {
+        Self {
+            asker: asker.clone(),
+            mode: attempt.mode,
+            lease: attempt.lease,
+            tag: Arc::clone(&attempt.tag),
+            until: place.until,
+            wake: Arc::clone(&place.wake),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::future::{BoxFuture, FutureExt};
+use rand::{Rng, distr::Alphanumeric};
+
+use super::{
+    alarm::Shared,
+    table::{Asker, Entered},
+    waiting::Waiting,
+};
+use crate::{
+    clock::Instant,
+    resource::Key,
+    store::{Attempt, Force, Forced, Inspection, LockError, LockStore, Owner, Ownership, Released, Token},
+};
+
+/// The lock store of one process. It answers at once, so only [`LockStore::acquire`] ever waits.
+#[derive(Debug)]
+pub(crate) struct MemoryStore {
+    shared: Arc<Shared>,
+    /// The part of every owner that tells this store from others, also where owners are compared later: in a fence.
+    process: String,
+    attempts: AtomicU64,
+}
+
+impl MemoryStore {
+    pub(crate) fn new() -> Self {
+        let process = rand::rng().sample_iter(Alphanumeric).take(16).map(char::from).collect();
+        Self { shared: Arc::new(Shared::new()), process, attempts: AtomicU64::new(0) }
+    }
+
+    fn asker(&self) -> Asker {
+        let number = self.attempts.fetch_add(1, Ordering::Relaxed);
+        Asker { owner: Owner::new(format!("{}.{number:011}", self.process)), number }
+    }
+}
+
+impl LockStore for MemoryStore {
+    fn acquire(&self, attempt: Attempt) -> BoxFuture<'_, Result<Arc<Ownership>, LockError>> {
+        Box::pin(async move {
+            let since = Instant::now();
+            let asker = self.asker();
+            match self.shared.change(|table, now| table.enter(now, &asker, &attempt))? {
+                Entered::Held(ownership) => Ok(ownership),
+                Entered::Queued(place) => Waiting::new(&self.shared, asker, &attempt, place, since).granted().await,
+            }
+        })
+    }
+
+    fn release<'a>(&'a self, ownership: &'a Arc<Ownership>) -> BoxFuture<'a, Result<Released, LockError>> {
+        async move {
+            let held = self.shared.change(|table, now| table.release(now, &ownership.key, &ownership.owner, None));
+            Ok(if held { Released::Released } else { Released::Lost })
+        }
+        .boxed()
+    }
+
+    fn release_detached(&self, ownership: Arc<Ownership>) {
+        self.shared.change(|table, now| table.release(now, &ownership.key, &ownership.owner, None));
+    }
+
+    fn renew<'a>(&'a self, ownerships: &'a [Arc<Ownership>]) -> BoxFuture<'a, Result<(), LockError>> {
+        async move {
+            self.shared.change(|table, now| ownerships.iter().for_each(|ownership| table.renew(now, ownership)));
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn seed<'a>(&'a self, key: &'a Key, token: Token) -> BoxFuture<'a, Result<(), LockError>> {
+        async move {
+            self.shared.change(|table, _| table.seed(key, token));
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn force<'a>(&'a self, key: &'a Key, force: Force) -> BoxFuture<'a, Result<Forced, LockError>> {
+        async move { self.shared.change(|table, now| table.force(now, key, force)) }.boxed()
+    }
+
+    fn inspect<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Inspection, LockError>> {
+        async move { Ok(self.shared.change(|table, now| table.inspect(now, key))) }.boxed()
+    }
+
+    fn list(&self, limit: usize) -> BoxFuture<'_, Result<Vec<String>, LockError>> {
+        async move { Ok(self.shared.change(|table, _| table.list(limit))) }.boxed()
+    }
+
+    fn shutdown(&self, limit: Duration) -> BoxFuture<'_, ()> {
+        async move {
+            self.shared.change(|table, _| table.close());
+            self.shared.tasks.close();
+            self.shared.nudge();
+            // Past the limit only a holder that never released is left; its lease ends the timer task.
+            let _ = tokio::time::timeout(limit, self.shared.tasks.wait()).await;
+        }
+        .boxed()
+    }
+}
+
+impl Drop for MemoryStore {
+    fn drop(&mut self) {
+        self.shared.nudge();
+    }
+}

@@ -1,0 +1,72 @@
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    alarm::Shared,
+    table::{Asker, Place, Settled},
+};
+use crate::{
+    clock::Instant,
+    store::{Attempt, LockError, Ownership},
+};
+
+/// An attempt in the queue. Dropping it takes it out, or gives back a grant that came meanwhile.
+#[derive(Debug)]
+pub(super) struct Waiting<'a> {
+    shared: &'a Arc<Shared>,
+    asker: Asker,
+    attempt: &'a Attempt,
+    place: Place,
+    since: Instant,
+    settled: bool,
+}
+
+impl<'a> Waiting<'a> {
+    pub(super) fn new(
+        shared: &'a Arc<Shared>,
+        asker: Asker,
+        attempt: &'a Attempt,
+        place: Place,
+        since: Instant,
+    ) -> Self {
+        Self { shared, asker, attempt, place, since, settled: false }
+    }
+
+    pub(super) async fn granted(mut self) -> Result<Arc<Ownership>, LockError> {
+        loop {
+            // A wake-up that came before this call left its permit in the notifier.
+            let woken = self.place.wake.notified();
+            let timed_out = match self.place.until {
+                Some(until) => tokio::time::timeout(until.remaining(), woken).await.is_err(),
+                None => {
+                    woken.await;
+                    false
+                }
+            };
+            // A grant that came with the end of the wait counts: whether it came is decided here and nowhere else.
+            match self.shared.change(|table, now| table.settle(now, &self.asker, self.attempt, &self.place)) {
+                Settled::Held(ownership) => {
+                    self.settled = true;
+                    return Ok(ownership);
+                }
+                Settled::Closed => return Err(LockError::ShuttingDown),
+                Settled::Waiting if timed_out => return Err(self.timed_out()),
+                Settled::Waiting => {}
+            }
+        }
+    }
+
+    fn timed_out(&self) -> LockError {
+        let remaining = self.shared.change(|table, now| table.remaining(now, &self.attempt.key));
+        let waited: Duration = self.since.elapsed();
+        LockError::Timeout { waited, remaining }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.settled {
+            let (key, owner) = (&self.attempt.key, &self.asker.owner);
+            self.shared.change(|table, now| table.release(now, key, owner, Some(self.place.seq)));
+        }
+    }
+}
