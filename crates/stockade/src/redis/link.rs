@@ -1,71 +1,98 @@
-use std::{sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
-use futures_util::future::BoxFuture;
-use redis::Value;
+use redis::{Cmd, Value};
+use tokio::{
+    runtime::Handle,
+    sync::Notify,
+    time::{Instant, timeout},
+};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
 
-use super::{LinkError, Redis, Script};
-use crate::breaker::Breaker;
-
-/// What a connection that just came up is.
-#[derive(Clone, Debug)]
-pub(crate) struct Up {
-    /// The server's `run_id`.
-    pub(crate) run_id: Arc<str>,
-    /// Whether it differs from that of the connection before: state may be gone. False for the first.
-    pub(crate) new_run: bool,
-    /// Whether the self-test saw a message published by a script and counted a receiver.
-    pub(crate) counts_receivers: bool,
-}
-
-/// Commands on a connection that is not open to callers yet.
-#[derive(Debug)]
-pub(crate) struct Handshake {}
-
-impl Handshake {
-    /// One script call within the command time-out.
-    pub(crate) async fn call(
-        &mut self,
-        _script: &'static Script,
-        _keys: &[String],
-        _args: &[Vec<u8>],
-    ) -> Result<Value, LinkError> {
-        todo!()
-    }
-}
-
-/// What the owner of a link wants to know.
-pub(crate) trait LinkEvents: Send + Sync + 'static {
-    /// A message on a subscribed channel. Runs in the connection's driver: it only posts to cells and channels.
-    fn message(&self, channel: &str, payload: &[u8]);
-
-    /// Subscribed and self-tested, not open yet: the place for JOIN and SEED. An error closes the connection.
-    fn prepare<'a>(&'a self, up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>>;
-
-    /// Open to callers again.
-    fn opened(&self, up: &Up);
-
-    /// The connection ended; callers get [`LinkError::Down`] until the next `opened`.
-    fn closed(&self);
-}
+use super::{LinkError, LinkEvents, Redis, Script, connection::Connection, pending::Pending, supervisor};
+use crate::breaker::{Breaker, Permit};
 
 /// The connections of one role (`lock` or `cache`) to one server: one for commands and the inbox, one for renewals.
 ///
-/// Commands are written in the order of the calls; the reply of each is awaited on a task of the link, so that a caller
-/// that gives up leaves a running command in its place in the order. Reconnects by itself with jittered backoff.
-#[derive(Clone, Debug)]
-pub(crate) struct Link {}
+/// Commands are written in the order of the calls; a caller that gives up, by its time-out or by being dropped, leaves
+/// the command in its place, and a task of the link waits for the reply. Reconnects by itself with jittered backoff.
+#[derive(Clone)]
+pub(crate) struct Link {
+    shared: Arc<Shared>,
+    /// Ends the tasks when the last clone goes.
+    _owner: Arc<DropGuard>,
+}
+
+pub(super) struct Shared {
+    pub(super) redis: Redis,
+    pub(super) role: &'static str,
+    pub(super) channels: Vec<String>,
+    pub(super) scripts: &'static [&'static Script],
+    pub(super) events: Arc<dyn LinkEvents>,
+    pub(super) breaker: Breaker,
+    pub(super) commands: Slot,
+    pub(super) renewals: Slot,
+    pub(super) generation: AtomicU64,
+    /// The first renewal asks for the second connection: a cache never makes one.
+    pub(super) renewals_wanted: Notify,
+    pub(super) tasks: TaskTracker,
+    pub(super) runtime: Handle,
+    pub(super) closing: CancellationToken,
+}
+
+/// Where an open connection is found.
+#[derive(Default)]
+pub(super) struct Slot(Mutex<Option<Arc<Connection>>>);
+
+impl Slot {
+    pub(super) fn get(&self) -> Option<Arc<Connection>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set(&self, connection: Option<Arc<Connection>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = connection;
+    }
+}
 
 impl Link {
     /// Starts connecting. `role` is `lock` or `cache` (connection name and breaker label); `channels` are subscribed on
-    /// every connection before it opens; `scripts` are loaded.
+    /// every connection before it opens; `scripts` are loaded. Must be called within a tokio runtime.
     pub(crate) fn open(
-        _redis: &Redis,
-        _role: &'static str,
-        _channels: Vec<String>,
-        _scripts: &'static [&'static Script],
-        _events: Arc<dyn LinkEvents>,
+        redis: &Redis,
+        role: &'static str,
+        channels: Vec<String>,
+        scripts: &'static [&'static Script],
+        events: Arc<dyn LinkEvents>,
     ) -> Self {
-        todo!()
+        let breaker = Breaker::new(if role == "lock" { "redis_lock" } else { "redis_cache" });
+        let shared = Arc::new(Shared {
+            redis: redis.clone(),
+            role,
+            channels,
+            scripts,
+            events,
+            breaker,
+            commands: Slot::default(),
+            renewals: Slot::default(),
+            generation: AtomicU64::new(0),
+            renewals_wanted: Notify::new(),
+            tasks: TaskTracker::new(),
+            runtime: Handle::current(),
+            closing: CancellationToken::new(),
+        });
+        shared.tasks.spawn(supervisor::keep_commands(Arc::clone(&shared)));
+        shared.tasks.spawn(supervisor::keep_renewals(Arc::clone(&shared)));
+        let owner = Arc::new(shared.closing.clone().drop_guard());
+        Self { shared, _owner: owner }
     }
 
     /// EVALSHA on the command connection.
@@ -73,51 +100,132 @@ impl Link {
     /// The command takes its place in the write order when this is *called*, not when the future is first polled.
     pub(crate) fn call(
         &self,
-        _script: &'static Script,
-        _keys: Vec<String>,
-        _args: Vec<Vec<u8>>,
-    ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static {
-        async { todo!() }
+        script: &'static Script,
+        keys: Vec<String>,
+        args: Vec<Vec<u8>>,
+    ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
+        let pending = self.permitted(|connection, permit| {
+            let command = connection.evalsha(script, keys, args);
+            Pending::start(&self.shared, connection, command, script.name, Some(permit))
+        });
+        async move { pending?.reply().await }
     }
 
-    /// EVALSHA on the renewal connection, several scripts in one pipeline; one result each.
+    /// [`Link::call`] that the breaker doesn't hold back: for commands that undo others.
+    pub(crate) fn call_regardless(
+        &self,
+        script: &'static Script,
+        keys: Vec<String>,
+        args: Vec<Vec<u8>>,
+    ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
+        let pending = self.shared.commands.get().ok_or(LinkError::Down).and_then(|connection| {
+            let command = connection.evalsha(script, keys, args);
+            Pending::start(&self.shared, connection, command, script.name, None)
+        });
+        async move { pending?.reply().await }
+    }
+
+    /// EVALSHA on the renewal connection, several scripts in one go; one result each. Uses the command connection while
+    /// the other is not up, so that a lease never hangs on one of them.
     pub(crate) async fn call_renewal(
         &self,
-        _script: &'static Script,
-        _calls: Vec<(Vec<String>, Vec<Vec<u8>>)>,
+        script: &'static Script,
+        calls: Vec<(Vec<String>, Vec<Vec<u8>>)>,
     ) -> Result<Vec<Result<Value, LinkError>>, LinkError> {
-        todo!()
+        let connection = self.renewing().ok_or(LinkError::Down)?;
+        let started: Vec<_> = calls
+            .into_iter()
+            .map(|(keys, args)| {
+                let command = connection.evalsha(script, keys, args);
+                Pending::start(&self.shared, Arc::clone(&connection), command, script.name, None)
+            })
+            .collect();
+        let mut replies = Vec::with_capacity(started.len());
+        for pending in started {
+            replies.push(match pending {
+                Ok(pending) => pending.reply().await,
+                Err(error) => Err(error),
+            });
+        }
+        Ok(replies)
     }
 
     /// A plain command on the command connection; `op` is its metric label.
     pub(crate) fn command(
         &self,
-        _op: &'static str,
-        _command: redis::Cmd,
-    ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static {
-        async { todo!() }
+        op: &'static str,
+        command: Cmd,
+    ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
+        let pending =
+            self.permitted(|connection, permit| Pending::start(&self.shared, connection, command, op, Some(permit)));
+        async move { pending?.reply().await }
+    }
+
+    fn permitted<T>(
+        &self,
+        start: impl FnOnce(Arc<Connection>, Permit) -> Result<T, LinkError>,
+    ) -> Result<T, LinkError> {
+        let permit =
+            self.shared.breaker.permit().map_err(|refused| LinkError::Open { retry_after: refused.retry_after })?;
+        match self.shared.commands.get() {
+            Some(connection) => start(connection, permit),
+            None => {
+                permit.failed();
+                Err(LinkError::Down)
+            }
+        }
+    }
+
+    /// Both connections may be to different runs of the server for a moment; a renewal that another run answers says
+    /// nothing about the lease. The run of the command connection is the one that the owner of the link knows.
+    fn renewing(&self) -> Option<Arc<Connection>> {
+        self.shared.renewals_wanted.notify_one();
+        let commands = self.shared.commands.get()?;
+        let renewals = self.shared.renewals.get().filter(|renewals| renewals.up.run_id == commands.up.run_id);
+        Some(renewals.unwrap_or(commands))
+    }
+
+    #[cfg(test)]
+    pub(super) fn shared_renewals_up(&self) -> bool {
+        self.shared.renewals.get().is_some()
     }
 
     /// Whether the command connection is open.
     pub(crate) fn is_up(&self) -> bool {
-        todo!()
+        self.shared.commands.get().is_some()
     }
 
     /// Counts connections: grows by one at every `opened`.
     pub(crate) fn generation(&self) -> u64 {
-        todo!()
+        self.shared.generation.load(Ordering::Acquire)
     }
 
     pub(crate) fn breaker(&self) -> &Breaker {
-        todo!()
+        &self.shared.breaker
     }
 
     pub(crate) fn timeout(&self) -> Duration {
-        todo!()
+        self.shared.redis.timeout()
     }
 
-    /// Closes both connections and ends the link's tasks.
-    pub(crate) async fn shutdown(&self, _limit: Duration) {
-        todo!()
+    /// Ends the link's tasks, waits up to `limit` for replies under way, then closes both connections.
+    pub(crate) async fn shutdown(&self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        let open = [self.shared.commands.get(), self.shared.renewals.get()];
+        self.shared.closing.cancel();
+        self.shared.tasks.close();
+        if timeout(deadline - Instant::now(), self.shared.tasks.wait()).await.is_err() {
+            open.iter().flatten().for_each(|connection| connection.ended.cancel());
+        }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("role", &self.shared.role)
+            .field("redis", &self.shared.redis)
+            .field("up", &self.is_up())
+            .finish_non_exhaustive()
     }
 }

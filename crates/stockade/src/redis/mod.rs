@@ -1,12 +1,28 @@
 //! The link to Redis: where it is, the connections of one role, typed script calls with time-outs, pushes.
+//!
+//! Commands of one connection are written in the order of the calls, and a caller that gives up leaves its command in its
+//! place: what compensates for a command always comes after it. redis-rs gives that order only without its own response
+//! time-out, see `dialer`, and starts a command when its future is first polled, which `flight` does at once.
 
+mod backoff;
+mod connection;
+mod dialer;
 mod error;
+mod events;
+mod flight;
+mod handle;
+mod handshake;
 mod link;
+mod pending;
 mod script;
 mod source;
+mod supervisor;
 
 pub use error::ConnectError;
 pub(crate) use error::LinkError;
-pub(crate) use link::{Handshake, Link, LinkEvents, Up};
+pub(crate) use events::{LinkEvents, Up};
+pub use handle::{Redis, RedisBuilder};
+pub(crate) use handshake::Handshake;
+pub(crate) use link::Link;
 pub(crate) use script::Script;
-pub use source::{Redis, RedisBuilder, Source};
+pub use source::Source;

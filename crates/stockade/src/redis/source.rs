@@ -1,104 +1,83 @@
-use std::time::Duration;
+use std::fmt;
+
+use redis::{Client, ConnectionInfo, IntoConnectionInfo};
 
 use super::ConnectError;
-use crate::resource::Namespace;
 
 /// Where Redis is: a URL, a `deadpool_redis::Config`, or a pool with the client it was made from.
-pub struct Source {}
+///
+/// A pool alone is not enough: the link needs connections of its own, which a pool's manager can't make.
+pub struct Source(Kind);
 
-impl std::fmt::Debug for Source {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+enum Kind {
+    Config(Box<deadpool_redis::Config>),
+    Pool(deadpool_redis::Pool, Client),
+}
+
+impl Source {
+    pub(super) fn into_parts(self) -> Result<(deadpool_redis::Pool, ConnectionInfo), ConnectError> {
+        match self.0 {
+            Kind::Config(config) => {
+                let info = connection_info(&config)?;
+                let pool = config
+                    .create_pool(Some(deadpool_redis::Runtime::Tokio1))
+                    .map_err(|_| invalid("no pool can be made of it: check the pool settings"))?;
+                Ok((pool, info))
+            }
+            Kind::Pool(pool, client) => Ok((pool, client.get_connection_info().clone())),
+        }
+    }
+}
+
+fn connection_info(config: &deadpool_redis::Config) -> Result<ConnectionInfo, ConnectError> {
+    match (&config.url, &config.connection) {
+        // The parser's own error is left out, because it may quote the URL with its password.
+        (Some(url), None) => url
+            .as_str()
+            .into_connection_info()
+            .map_err(|_| invalid("the URL is not of the form `redis://[[user]:password@]host[:port][/database]`")),
+        (None, Some(connection)) => Ok(connection.clone().into()),
+        (None, None) => Ok(deadpool_redis::ConnectionInfo::default().into()),
+        (Some(_), Some(_)) => Err(invalid("both `url` and `connection` are given: leave one out")),
+    }
+}
+
+fn invalid(reason: &str) -> ConnectError {
+    ConnectError::Config { reason: reason.to_owned() }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Source").finish_non_exhaustive()
     }
 }
 
 impl From<&str> for Source {
-    fn from(_url: &str) -> Self {
-        todo!()
+    fn from(url: &str) -> Self {
+        deadpool_redis::Config::from_url(url).into()
+    }
+}
+
+impl From<String> for Source {
+    fn from(url: String) -> Self {
+        deadpool_redis::Config::from_url(url).into()
+    }
+}
+
+impl From<&String> for Source {
+    fn from(url: &String) -> Self {
+        url.as_str().into()
     }
 }
 
 impl From<deadpool_redis::Config> for Source {
-    fn from(_config: deadpool_redis::Config) -> Self {
-        todo!()
+    fn from(config: deadpool_redis::Config) -> Self {
+        Self(Kind::Config(Box::new(config)))
     }
 }
 
-impl From<(deadpool_redis::Pool, redis::Client)> for Source {
-    fn from(_pool: (deadpool_redis::Pool, redis::Client)) -> Self {
-        todo!()
-    }
-}
-
-/// A Redis to build locks and caches on. Cheap to clone. It holds no connection of its own beyond the pool's: locks and
-/// caches open theirs.
-#[derive(Clone, Debug)]
-pub struct Redis {}
-
-/// Settings of [`Redis`].
-#[derive(Debug)]
-pub struct RedisBuilder {}
-
-impl RedisBuilder {
-    /// How long one command may take, connection set-up included. Default 250 ms.
-    #[must_use]
-    pub fn command_timeout(self, _timeout: Duration) -> Self {
-        todo!()
-    }
-
-    /// Accepts a server that may evict keys: right for a cache, wrong for locks.
-    #[must_use]
-    pub fn allow_eviction(self) -> Self {
-        todo!()
-    }
-
-    /// Checks configuration, credentials and eviction policy.
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError`]. An unreachable server is no error.
-    pub async fn connect(self) -> Result<Redis, ConnectError> {
-        todo!()
-    }
-}
-
-impl Redis {
-    /// [`RedisBuilder::connect`] with the default settings.
-    ///
-    /// # Errors
-    ///
-    /// [`ConnectError`].
-    pub async fn connect(source: impl Into<Source>) -> Result<Self, ConnectError> {
-        Self::builder(source).connect().await
-    }
-
-    /// Settings first.
-    pub fn builder(source: impl Into<Source>) -> RedisBuilder {
-        let _ = source.into();
-        todo!()
-    }
-
-    /// The same server with another first part of every key. Default `stockade`.
-    ///
-    /// # Panics
-    ///
-    /// Unless the name matches `[a-z0-9_-]+`.
-    #[must_use]
-    pub fn namespace(self, _name: &str) -> Self {
-        todo!()
-    }
-
-    /// A pool of the same configuration for the application's own commands.
-    #[must_use]
-    pub fn pool(&self) -> &deadpool_redis::Pool {
-        todo!()
-    }
-
-    pub(crate) fn key_prefix(&self) -> &Namespace {
-        todo!()
-    }
-
-    pub(crate) fn timeout(&self) -> Duration {
-        todo!()
+impl From<(deadpool_redis::Pool, Client)> for Source {
+    fn from((pool, client): (deadpool_redis::Pool, Client)) -> Self {
+        Self(Kind::Pool(pool, client))
     }
 }

@@ -1,0 +1,144 @@
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use redis::{Cmd, PushInfo, PushKind, Value, aio::MultiplexedConnection};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    LinkError, LinkEvents, Script, Up,
+    dialer::{Dialer, HandshakeError, PushFn},
+    flight::Flight,
+};
+
+const SELF_TEST: Script = Script { name: "self_test", text: include_str!("scripts/self_test.lua") };
+/// Scripts are loaded again at most this often, however many calls find them gone.
+const RELOAD: Duration = Duration::from_secs(1);
+
+/// One connection that passed its handshake.
+pub(super) struct Connection {
+    multiplexed: MultiplexedConnection,
+    pub(super) up: Up,
+    scripts: Vec<(&'static Script, String)>,
+    in_flight: Arc<AtomicUsize>,
+    reloaded: Mutex<Option<Instant>>,
+    /// Cancelled when the connection broke or must not be used any more.
+    pub(super) ended: CancellationToken,
+}
+
+impl Connection {
+    /// Connects and checks the server, subscribes and tests the subscription, and loads the scripts.
+    pub(super) async fn establish(
+        dialer: &Dialer,
+        name: &str,
+        channels: &[String],
+        scripts: &'static [&'static Script],
+        events: &Arc<dyn LinkEvents>,
+        last_run: Option<&Arc<str>>,
+    ) -> Result<Self, HandshakeError> {
+        let ended = CancellationToken::new();
+        let test = Arc::new(SelfTest::new());
+        let push = on_push(Arc::clone(events), Arc::clone(&test), ended.clone());
+        let mut multiplexed = dialer.dial(Some(push)).await?;
+        redis::cmd("CLIENT").arg("SETNAME").arg(name).exec_async(&mut multiplexed).await?;
+        let run_id = dialer.inspect(&mut multiplexed).await?;
+        let counts_receivers = match channels.first() {
+            Some(first) => {
+                multiplexed.subscribe(channels).await?;
+                test.run(&mut multiplexed, first).await?
+            }
+            None => false,
+        };
+        let mut loaded = Vec::with_capacity(scripts.len());
+        for &script in scripts {
+            loaded.push((script, load(script).query_async(&mut multiplexed).await?));
+        }
+        let new_run = last_run.is_some_and(|last| *last != run_id);
+        Ok(Self {
+            multiplexed,
+            up: Up { run_id, new_run, counts_receivers },
+            scripts: loaded,
+            in_flight: Arc::default(),
+            reloaded: Mutex::default(),
+            ended,
+        })
+    }
+
+    pub(super) fn start(&self, command: Cmd) -> Result<Flight, LinkError> {
+        Flight::start(&self.multiplexed, command, &self.in_flight)
+    }
+
+    pub(super) fn evalsha(&self, script: &'static Script, keys: Vec<String>, args: Vec<Vec<u8>>) -> Cmd {
+        let mut command = redis::cmd("EVALSHA");
+        // A script that was not given to the link can't be found by the server either, which says NOSCRIPT.
+        let sha = self.scripts.iter().find(|(known, _)| std::ptr::eq(*known, script)).map(|(_, sha)| sha.as_str());
+        command.arg(sha.unwrap_or(script.name)).arg(keys.len());
+        for key in keys {
+            command.arg(key);
+        }
+        for arg in args {
+            command.arg(arg);
+        }
+        command
+    }
+
+    /// Sends the scripts again, ahead of whatever is sent from now on; nothing when that was done a moment ago.
+    pub(super) fn reload(&self) -> Vec<Flight> {
+        let mut reloaded = self.reloaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if reloaded.is_some_and(|at| at.elapsed() < RELOAD) {
+            return Vec::new();
+        }
+        *reloaded = Some(Instant::now());
+        self.scripts.iter().filter_map(|(script, _)| self.start(load(script)).ok()).collect()
+    }
+}
+
+fn load(script: &Script) -> Cmd {
+    let mut command = redis::cmd("SCRIPT");
+    command.arg("LOAD").arg(script.text);
+    command
+}
+
+fn on_push(events: Arc<dyn LinkEvents>, test: Arc<SelfTest>, ended: CancellationToken) -> PushFn {
+    Box::new(move |PushInfo { kind, data }| match (kind, data.as_slice()) {
+        (PushKind::Message, [Value::BulkString(channel), Value::BulkString(payload)]) => {
+            if payload == test.payload.as_bytes() {
+                test.seen.store(true, Ordering::Release);
+            } else if let Ok(channel) = std::str::from_utf8(channel) {
+                events.message(channel, payload);
+            }
+        }
+        (PushKind::Disconnection, _) => ended.cancel(),
+        _ => {}
+    })
+}
+
+/// Shows whether a message that a script publishes comes back on this connection and is counted. Where it is not (some
+/// proxies and managed servers), "no receiver" must not be taken for "the waiter is dead".
+struct SelfTest {
+    payload: String,
+    seen: AtomicBool,
+}
+
+impl SelfTest {
+    fn new() -> Self {
+        Self { payload: format!("T {:032x}", rand::random::<u128>()), seen: AtomicBool::new(false) }
+    }
+
+    /// The message is on the wire before the reply, so that nothing has to be waited for.
+    async fn run(&self, connection: &mut MultiplexedConnection, channel: &str) -> Result<bool, HandshakeError> {
+        let receivers: i64 = redis::cmd("EVAL")
+            .arg(SELF_TEST.text)
+            .arg(0)
+            .arg(channel)
+            .arg(&self.payload)
+            .query_async(connection)
+            .await?;
+        Ok(receivers >= 1 && self.seen.load(Ordering::Acquire))
+    }
+}

@@ -1,0 +1,138 @@
+use std::{fmt, sync::Arc, time::Duration};
+
+use redis::{
+    ConnectionInfo, ProtocolVersion,
+    io::tcp::{TcpSettings, socket2::TcpKeepalive},
+};
+
+use super::{
+    ConnectError, Source,
+    dialer::{Dialer, HandshakeError},
+};
+use crate::resource::Namespace;
+
+/// A Redis to build locks and caches on. Cheap to clone. It holds no connection of its own beyond the pool's: locks and
+/// caches open theirs.
+#[derive(Clone)]
+pub struct Redis {
+    server: Arc<Server>,
+    namespace: Namespace,
+}
+
+struct Server {
+    pool: deadpool_redis::Pool,
+    dialer: Dialer,
+}
+
+/// Settings of [`Redis`].
+#[derive(Debug)]
+pub struct RedisBuilder {
+    source: Source,
+    timeout: Duration,
+    eviction: bool,
+}
+
+impl RedisBuilder {
+    /// How long one command may take, connection set-up included. Default 250 ms.
+    #[must_use]
+    pub fn command_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    /// Accepts a server that may evict keys: right for a cache, wrong for locks.
+    #[must_use]
+    pub fn allow_eviction(self) -> Self {
+        Self { eviction: true, ..self }
+    }
+
+    /// Checks configuration, credentials and eviction policy.
+    ///
+    /// Returns within the command time-out. When the server can't be asked by then, the checks run on the first
+    /// connection that locks or caches make, and a server that fails them is not used.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`]. An unreachable server is no error.
+    pub async fn connect(self) -> Result<Redis, ConnectError> {
+        let (pool, info) = self.source.into_parts()?;
+        let dialer = Dialer::new(with_link_settings(info), self.timeout, self.eviction);
+        let checked = tokio::time::timeout(self.timeout, dialer.check()).await;
+        match checked {
+            Ok(Ok(())) => {}
+            Ok(Err(HandshakeError::Credentials)) => return Err(ConnectError::Credentials),
+            Ok(Err(HandshakeError::Evicts { policy })) => return Err(ConnectError::Evicts { policy }),
+            Ok(Err(error)) => tracing::warn!(%error, server = %dialer, "Redis is not usable yet; going on without it"),
+            Err(_) => tracing::warn!(server = %dialer, "Redis does not answer yet; going on without it"),
+        }
+        Ok(Redis { server: Arc::new(Server { pool, dialer }), namespace: Namespace::default() })
+    }
+}
+
+/// RESP3, because pushes and replies then share one connection; keep-alive and a limit for unacknowledged data, because
+/// a peer that vanished without a word is otherwise noticed only after minutes.
+fn with_link_settings(info: ConnectionInfo) -> ConnectionInfo {
+    let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+    let keepalive =
+        TcpKeepalive::new().with_time(Duration::from_secs(5)).with_interval(Duration::from_secs(2)).with_retries(3);
+    let tcp = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
+    #[cfg(target_os = "linux")]
+    let tcp = tcp.set_user_timeout(Duration::from_secs(10));
+    info.set_redis_settings(settings).set_tcp_settings(tcp)
+}
+
+impl Redis {
+    /// [`RedisBuilder::connect`] with the default settings.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`].
+    pub async fn connect(source: impl Into<Source>) -> Result<Self, ConnectError> {
+        Self::builder(source).connect().await
+    }
+
+    /// Settings first.
+    pub fn builder(source: impl Into<Source>) -> RedisBuilder {
+        RedisBuilder { source: source.into(), timeout: Duration::from_millis(250), eviction: false }
+    }
+
+    /// The same server with another first part of every key. Default `stockade`.
+    ///
+    /// # Panics
+    ///
+    /// Unless the name matches `[a-z0-9_-]+`.
+    #[must_use]
+    pub fn namespace(self, name: &str) -> Self {
+        match Namespace::new(name) {
+            Ok(namespace) => Self { namespace, ..self },
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// A pool of the same configuration for the application's own commands.
+    #[must_use]
+    pub fn pool(&self) -> &deadpool_redis::Pool {
+        &self.server.pool
+    }
+
+    pub(crate) fn key_prefix(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.server.dialer.timeout()
+    }
+
+    pub(super) fn dialer(&self) -> &Dialer {
+        &self.server.dialer
+    }
+}
+
+/// Shows where the server is, never the password.
+impl fmt::Debug for Redis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redis")
+            .field("server", &format_args!("{}", self.server.dialer))
+            .field("namespace", &self.namespace)
+            .finish_non_exhaustive()
+    }
+}

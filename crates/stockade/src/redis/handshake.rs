@@ -1,0 +1,40 @@
+use std::{fmt, sync::Arc, time::Duration};
+
+use redis::Value;
+use tokio::time::timeout;
+
+use super::{LinkError, Script, connection::Connection};
+
+/// Commands on a connection that is not open to callers yet.
+pub(crate) struct Handshake {
+    connection: Arc<Connection>,
+    timeout: Duration,
+}
+
+impl Handshake {
+    pub(super) fn new(connection: &Arc<Connection>, timeout: Duration) -> Self {
+        Self { connection: Arc::clone(connection), timeout }
+    }
+
+    /// One script call within the command time-out.
+    pub(crate) async fn call(
+        &mut self,
+        script: &'static Script,
+        keys: &[String],
+        args: &[Vec<u8>],
+    ) -> Result<Value, LinkError> {
+        let flight = self.connection.start(self.connection.evalsha(script, keys.to_vec(), args.to_vec()))?;
+        match timeout(self.timeout, flight).await {
+            Ok(Ok(Value::ServerError(error))) => Err(LinkError::Refused { code: error.code().to_owned() }),
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(_)) => Err(LinkError::Lost),
+            Err(_) => Err(LinkError::Timeout),
+        }
+    }
+}
+
+impl fmt::Debug for Handshake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handshake").finish_non_exhaustive()
+    }
+}

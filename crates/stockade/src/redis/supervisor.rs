@@ -1,0 +1,129 @@
+//! The tasks that keep a link's connections up.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use tokio::time::{sleep, timeout};
+
+use super::{
+    Handshake, LinkEvents, Up,
+    backoff::Backoff,
+    connection::Connection,
+    dialer::{HANDSHAKE, HandshakeError},
+    link::Shared,
+};
+use crate::metrics::{self, REDIS_RECONNECTS};
+
+pub(super) async fn keep_commands(shared: Arc<Shared>) {
+    let closing = shared.closing.clone();
+    let _ = closing.run_until_cancelled(commands(&shared)).await;
+    shared.commands.set(None);
+    shared.events.closed();
+}
+
+async fn commands(shared: &Arc<Shared>) {
+    let mut backoff = Backoff::new();
+    let mut last_run = None;
+    loop {
+        let name = format!("stockade:{}", shared.role);
+        let attempt = async {
+            let connection = establish(shared, &name, &shared.channels, &shared.events, last_run.as_ref()).await?;
+            let mut handshake = Handshake::new(&connection, shared.redis.timeout());
+            shared.events.prepare(&connection.up, &mut handshake).await?;
+            Ok(connection)
+        };
+        match within_limit(attempt).await {
+            Ok(connection) => {
+                if last_run.replace(Arc::clone(&connection.up.run_id)).is_some() {
+                    metrics::count(REDIS_RECONNECTS, &[]);
+                }
+                tracing::info!(role = shared.role, server = %shared.redis.dialer(), new_run = connection.up.new_run, "connected to Redis");
+                backoff.reset();
+                shared.commands.set(Some(Arc::clone(&connection)));
+                shared.generation.fetch_add(1, Ordering::AcqRel);
+                shared.breaker.close();
+                shared.events.opened(&connection.up);
+                connection.ended.cancelled().await;
+                shared.commands.set(None);
+                shared.events.closed();
+                tracing::warn!(role = shared.role, server = %shared.redis.dialer(), "the connection to Redis ended");
+            }
+            Err(error) => report(shared, &error),
+        }
+        sleep(backoff.next()).await;
+    }
+}
+
+pub(super) async fn keep_renewals(shared: Arc<Shared>) {
+    let closing = shared.closing.clone();
+    let _ = closing.run_until_cancelled(renewals(&shared)).await;
+    shared.renewals.set(None);
+}
+
+async fn renewals(shared: &Arc<Shared>) {
+    let mut backoff = Backoff::new();
+    let name = format!("stockade:{}-renewal", shared.role);
+    let deaf: Arc<dyn LinkEvents> = Arc::new(Deaf);
+    loop {
+        shared.renewals_wanted.notified().await;
+        match within_limit(establish(shared, &name, &[], &deaf, None)).await {
+            Ok(connection) => {
+                backoff.reset();
+                shared.renewals.set(Some(Arc::clone(&connection)));
+                connection.ended.cancelled().await;
+                shared.renewals.set(None);
+                metrics::count(REDIS_RECONNECTS, &[]);
+            }
+            Err(error) => {
+                report(shared, &error);
+                // Still wanted.
+                shared.renewals_wanted.notify_one();
+            }
+        }
+        sleep(backoff.next()).await;
+    }
+}
+
+async fn establish(
+    shared: &Shared,
+    name: &str,
+    channels: &[String],
+    events: &Arc<dyn LinkEvents>,
+    last_run: Option<&Arc<str>>,
+) -> Result<Arc<Connection>, HandshakeError> {
+    let connection =
+        Connection::establish(shared.redis.dialer(), name, channels, shared.scripts, events, last_run).await?;
+    Ok(Arc::new(connection))
+}
+
+async fn within_limit<T>(attempt: impl Future<Output = Result<T, HandshakeError>>) -> Result<T, HandshakeError> {
+    timeout(HANDSHAKE, attempt).await.unwrap_or(Err(HandshakeError::Timeout))
+}
+
+fn report(shared: &Shared, error: &HandshakeError) {
+    let server = shared.redis.dialer();
+    match error {
+        HandshakeError::Credentials | HandshakeError::Evicts { .. } => {
+            tracing::error!(role = shared.role, %server, %error, "Redis can't be used until its configuration is changed");
+        }
+        _ => tracing::warn!(role = shared.role, %server, %error, "can't connect to Redis"),
+    }
+}
+
+/// The renewal connection subscribes to nothing.
+struct Deaf;
+
+impl LinkEvents for Deaf {
+    fn message(&self, _channel: &str, _payload: &[u8]) {}
+
+    fn prepare<'a>(
+        &'a self,
+        _up: &'a Up,
+        _handshake: &'a mut Handshake,
+    ) -> futures_util::future::BoxFuture<'a, Result<(), super::LinkError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn opened(&self, _up: &Up) {}
+
+    fn closed(&self) {}
+}
