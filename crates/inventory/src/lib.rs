@@ -1,8 +1,10 @@
 //! The inventory service: stock and its ledger on Postgres, under Stockade's locks and cache.
 
 pub mod cli;
+mod console;
 #[cfg(feature = "demo")]
 pub mod demo;
+pub mod orders;
 pub mod replay;
 pub mod seed;
 pub mod serve;

@@ -1,0 +1,289 @@
+//! Order lines of a shop, as stock movements.
+
+use std::{collections::BTreeMap, fmt, io, path::Path};
+
+use serde::{Deserialize, Serialize};
+
+/// The largest movement that the service takes, in units.
+pub const MAX_UNITS: i64 = 1_000_000_000;
+const MAX_SKU_CHARS: usize = 64;
+
+/// One order line that moves stock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OrderLine {
+    /// Its place in the file: 1 is the first record behind the header. Skipped records count.
+    pub number: u64,
+    /// The invoice it belongs to.
+    pub invoice: String,
+    /// What moves, as written in the file.
+    pub sku: String,
+    /// Units that enter the stock: negative for a sale, positive for a return. Never zero.
+    pub delta: i64,
+}
+
+impl OrderLine {
+    /// What the ledger calls this movement: the invoice and the place in the file, because one invoice may name one SKU
+    /// on several lines.
+    #[must_use]
+    pub fn reference(&self) -> String {
+        format!("{}#{}", self.invoice, self.number)
+    }
+}
+
+/// Why a line moves no stock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Skip {
+    /// Not a record of the columns that the header announces, or not UTF-8.
+    Malformed,
+    /// No invoice number.
+    NoInvoice,
+    /// The SKU is blank, too long, has control characters, or is `.` or `..`, which no URL path can name.
+    BadSku,
+    /// The quantity is no whole number.
+    BadQuantity,
+    /// The quantity is zero.
+    ZeroQuantity,
+    /// More units than a movement may have.
+    TooManyUnits,
+}
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Malformed => "malformed",
+            Self::NoInvoice => "no invoice",
+            Self::BadSku => "bad SKU",
+            Self::BadQuantity => "bad quantity",
+            Self::ZeroQuantity => "zero quantity",
+            Self::TooManyUnits => "too many units",
+        })
+    }
+}
+
+/// Why a file could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OrdersError {
+    /// The file can't be read.
+    #[error("can't read the order lines from {path}")]
+    File {
+        /// The file.
+        path: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A column is missing.
+    #[error("the header has no column {0}: the file needs InvoiceNo, StockCode and Quantity")]
+    Column(&'static str),
+    /// The header can't be read.
+    #[error("the file has no readable header")]
+    Header(#[source] csv::Error),
+}
+
+/// The lines of a file that move stock, in its order, and how many were left out.
+#[derive(Clone, Debug, Default)]
+pub struct Orders {
+    /// The lines that move stock.
+    pub lines: Vec<OrderLine>,
+    /// How many do not, by reason.
+    pub skipped: BTreeMap<Skip, u64>,
+}
+
+#[derive(Deserialize)]
+struct Record {
+    #[serde(rename = "InvoiceNo")]
+    invoice: String,
+    #[serde(rename = "StockCode")]
+    sku: String,
+    #[serde(rename = "Quantity")]
+    quantity: String,
+}
+
+impl Orders {
+    /// Reads the file; at most `limit` lines that move stock, when given.
+    ///
+    /// # Errors
+    ///
+    /// [`OrdersError`] when the file can't be read or has another header. A bad line is skipped and counted.
+    pub async fn load(path: &Path, limit: Option<usize>) -> Result<Self, OrdersError> {
+        let bytes = tokio::fs::read(path)
+            .await
+            .map_err(|source| OrdersError::File { path: path.display().to_string(), source })?;
+        Self::parse(&bytes, limit)
+    }
+
+    /// Reads CSV with a header.
+    ///
+    /// # Errors
+    ///
+    /// As [`Orders::load`].
+    pub fn parse(bytes: &[u8], limit: Option<usize>) -> Result<Self, OrdersError> {
+        // A byte order mark would become a part of the first column's name.
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let mut reader = csv::Reader::from_reader(bytes);
+        let header = reader.headers().map_err(OrdersError::Header)?;
+        for column in ["InvoiceNo", "StockCode", "Quantity"] {
+            if !header.iter().any(|name| name == column) {
+                return Err(OrdersError::Column(column));
+            }
+        }
+        let mut orders = Self::default();
+        for (number, record) in (1..).zip(reader.deserialize::<Record>()) {
+            if limit.is_some_and(|limit| orders.lines.len() >= limit) {
+                break;
+            }
+            match record.map_err(|_| Skip::Malformed).and_then(|record| record.into_line(number)) {
+                Ok(line) => orders.lines.push(line),
+                Err(skip) => *orders.skipped.entry(skip).or_default() += 1,
+            }
+        }
+        Ok(orders)
+    }
+}
+
+impl Record {
+    fn into_line(self, number: u64) -> Result<OrderLine, Skip> {
+        if self.invoice.trim().is_empty() {
+            return Err(Skip::NoInvoice);
+        }
+        if !is_sku(&self.sku) {
+            return Err(Skip::BadSku);
+        }
+        let quantity: i64 = self.quantity.trim().parse().map_err(|_| Skip::BadQuantity)?;
+        if quantity == 0 {
+            return Err(Skip::ZeroQuantity);
+        }
+        if !(-MAX_UNITS..=MAX_UNITS).contains(&quantity) {
+            return Err(Skip::TooManyUnits);
+        }
+        Ok(OrderLine { number, invoice: self.invoice, sku: self.sku, delta: -quantity })
+    }
+}
+
+fn is_sku(text: &str) -> bool {
+    !text.trim().is_empty()
+        && text.chars().count() <= MAX_SKU_CHARS
+        && !text.chars().any(char::is_control)
+        && text != "."
+        && text != ".."
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = "InvoiceNo,StockCode,Description,Quantity,UnitPrice,CustomerID,Country\n";
+
+    fn parse(records: &str) -> Orders {
+        Orders::parse(format!("{HEADER}{records}").as_bytes(), None).unwrap()
+    }
+
+    fn only(records: &str) -> (String, i64, String) {
+        let orders = parse(records);
+        assert_eq!(orders.lines.len(), 1, "{orders:?}");
+        let line = &orders.lines[0];
+        (line.sku.clone(), line.delta, line.reference())
+    }
+
+    #[test]
+    fn a_sale_takes_stock_and_a_return_brings_it_back() {
+        assert_eq!(
+            only("536365,85123A,WHITE HANGING HEART T-LIGHT HOLDER,6,2.55,17850,United Kingdom\n"),
+            ("85123A".to_owned(), -6, "536365#1".to_owned())
+        );
+        assert_eq!(
+            only("C536379,D,Discount,-1,27.5,14527,United Kingdom\n"),
+            ("D".to_owned(), 1, "C536379#1".to_owned())
+        );
+    }
+
+    #[test]
+    fn stock_written_off_without_price_and_customer_counts_as_a_return() {
+        assert_eq!(only("536589,21777,,-10,0.0,,United Kingdom\n"), ("21777".to_owned(), 10, "536589#1".to_owned()));
+    }
+
+    #[test]
+    fn codes_are_kept_as_they_are_written() {
+        for sku in ["BANK CHARGES", "gift_0001_20", "15056bl", "m", "POST", "C2", "DCGS0076", "47566b", "Ünïcode/50%"]
+        {
+            assert_eq!(only(&format!("536370,{sku},x,3,1.0,,France\n")).0, sku);
+        }
+    }
+
+    #[test]
+    fn quoted_fields_may_hold_commas_and_quotes() {
+        let record = "536381,\"22,A\",\"SET OF 3 \"\"HEARTS\"\", SMALL\",1,1.0,,United Kingdom\n";
+        assert_eq!(only(record), ("22,A".to_owned(), -1, "536381#1".to_owned()));
+    }
+
+    #[test]
+    fn lines_of_one_invoice_and_sku_have_references_of_their_own() {
+        let orders = parse("536381,71270,x,1,1.25,15311,UK\n536381,71270,x,3,1.25,15311,UK\n");
+        assert_eq!(orders.lines.iter().map(OrderLine::reference).collect::<Vec<_>>(), ["536381#1", "536381#2"]);
+    }
+
+    #[test]
+    fn what_moves_no_stock_is_counted_by_its_reason() {
+        let long = "x".repeat(65);
+        let orders = parse(&format!(
+            "1,A,x,0,1,,UK\n2,A,x,1.5,1,,UK\n3,A,x,,1,,UK\n4,A,x,1e3,1,,UK\n5, ,x,1,1,,UK\n6,..,x,1,1,,UK\n\
+             7,{long},x,1,1,,UK\n8,A\tB,x,1,1,,UK\n,A,x,1,1,,UK\n10,A,x\n11,A,x,1000000001,1,,UK\n\
+             12,A,x,-9223372036854775808,1,,UK\n13,A,x,99999999999999999999,1,,UK\n14,A,x,-1,1,,UK\n"
+        ));
+        assert_eq!(orders.lines.len(), 1);
+        assert_eq!(orders.lines[0].reference(), "14#14", "skipped lines keep their numbers");
+        assert_eq!(
+            orders.skipped.into_iter().collect::<Vec<_>>(),
+            [
+                (Skip::Malformed, 1),
+                (Skip::NoInvoice, 1),
+                (Skip::BadSku, 4),
+                (Skip::BadQuantity, 4),
+                (Skip::ZeroQuantity, 1),
+                (Skip::TooManyUnits, 2)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_record_that_is_not_utf8_is_skipped_and_reading_goes_on() {
+        let mut bytes = HEADER.as_bytes().to_vec();
+        bytes.extend_from_slice(b"1,A\xff,x,1,1,,UK\n2,B,x,1,1,,UK\n");
+        let orders = Orders::parse(&bytes, None).unwrap();
+        assert_eq!(orders.lines.len(), 1);
+        assert_eq!(orders.skipped[&Skip::Malformed], 1);
+    }
+
+    #[test]
+    fn a_byte_order_mark_does_not_hide_the_first_column() {
+        let orders = Orders::parse(format!("\u{feff}{HEADER}1,A,x,1,1,,UK\n").as_bytes(), None).unwrap();
+        assert_eq!(orders.lines.len(), 1);
+    }
+
+    #[test]
+    fn a_header_without_a_needed_column_is_refused_with_its_name() {
+        let error = Orders::parse(b"InvoiceNo,StockCode\n1,A\n", None).unwrap_err();
+        assert!(matches!(error, OrdersError::Column("Quantity")), "{error}");
+        assert!(Orders::parse(b"", None).is_err());
+    }
+
+    #[test]
+    fn the_limit_counts_lines_that_move_stock() {
+        let text = format!("{HEADER}1,A,x,0,1,,UK\n2,A,x,1,1,,UK\n3,A,x,1,1,,UK\n");
+        let orders = Orders::parse(text.as_bytes(), Some(1)).unwrap();
+        assert_eq!((orders.lines.len(), orders.skipped[&Skip::ZeroQuantity]), (1, 1));
+    }
+
+    #[tokio::test]
+    async fn the_committed_file_has_over_twenty_thousand_usable_lines() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/online-retail.csv");
+        let orders = Orders::load(&path, None).await.unwrap();
+        assert_eq!(orders.lines.len(), 21_338);
+        assert!(orders.skipped.is_empty(), "{:?}", orders.skipped);
+        assert_eq!(orders.lines.iter().filter(|line| line.delta > 0).count(), 338);
+        assert!(orders.lines.iter().any(|line| line.sku == "BANK CHARGES"));
+    }
+}

@@ -1,0 +1,98 @@
+use reqwest::header::{HeaderMap, HeaderName};
+
+const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+
+/// Where a read was answered from, by its `Cache-Status` header (RFC 9211).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A value kept in the process.
+    Local,
+    /// A value kept in Redis.
+    Redis,
+    /// A known absence.
+    Negative,
+    /// A value past its lifetime, within its grace.
+    Stale,
+    /// The database, for this request.
+    Load,
+    /// The database, for another request that was under way.
+    Collapsed,
+    /// Nowhere: the load was refused.
+    Shed,
+    /// The header is missing or says something else.
+    Other,
+}
+
+/// The source, and whether the answer was given outside the normal rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CacheStatus {
+    pub(crate) source: Source,
+    pub(crate) degraded: bool,
+}
+
+impl CacheStatus {
+    pub(crate) fn read(headers: &HeaderMap) -> Self {
+        let text = headers.get(CACHE_STATUS).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let mut hit = false;
+        let mut stale = false;
+        let mut source = Source::Other;
+        let mut degraded = false;
+        for parameter in text.split(';').skip(1).map(str::trim) {
+            match parameter.split_once('=').unwrap_or((parameter, "")) {
+                ("hit", _) => hit = true,
+                ("ttl", ttl) => stale = ttl.starts_with('-'),
+                ("fwd", _) if source == Source::Other => source = Source::Load,
+                ("collapsed", _) => source = Source::Collapsed,
+                ("detail", detail) => match detail.trim_matches('"') {
+                    "local" => source = Source::Local,
+                    "redis" => source = Source::Redis,
+                    "negative" => source = Source::Negative,
+                    "shed" => source = Source::Shed,
+                    "degraded" => degraded = true,
+                    _ => {}
+                },
+                _ => {}
+            }
+        }
+        if hit && stale {
+            source = Source::Stale;
+        }
+        // A degraded hit does not say which tier it came from; without Redis it can only be this process.
+        if hit && source == Source::Other {
+            source = Source::Local;
+        }
+        Self { source, degraded }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::HeaderValue;
+
+    use super::*;
+
+    fn read(text: &'static str) -> (Source, bool) {
+        let status = CacheStatus::read(&HeaderMap::from_iter([(CACHE_STATUS, HeaderValue::from_static(text))]));
+        (status.source, status.degraded)
+    }
+
+    #[test]
+    fn every_form_that_the_service_sends_is_understood() {
+        assert_eq!(read("stockade; hit; ttl=120; detail=local"), (Source::Local, false));
+        assert_eq!(read("stockade; hit; ttl=120; detail=redis"), (Source::Redis, false));
+        assert_eq!(read("stockade; hit; detail=negative"), (Source::Negative, false));
+        assert_eq!(read("stockade; hit; ttl=-7"), (Source::Stale, false));
+        assert_eq!(read("stockade; hit; ttl=-7; detail=degraded"), (Source::Stale, true));
+        assert_eq!(read("stockade; hit; ttl=7; detail=degraded"), (Source::Local, true));
+        assert_eq!(read("stockade; fwd=uri-miss; stored"), (Source::Load, false));
+        assert_eq!(read("stockade; fwd=uri-miss; detail=degraded"), (Source::Load, true));
+        assert_eq!(read("stockade; fwd=uri-miss; collapsed"), (Source::Collapsed, false));
+        assert_eq!(read("stockade; collapsed; fwd=uri-miss"), (Source::Collapsed, false));
+        assert_eq!(read("stockade; fwd=uri-miss; detail=shed"), (Source::Shed, false));
+    }
+
+    #[test]
+    fn an_answer_without_the_header_has_no_source() {
+        assert_eq!(CacheStatus::read(&HeaderMap::new()), CacheStatus { source: Source::Other, degraded: false });
+    }
+}

@@ -1,0 +1,168 @@
+use std::{sync::Arc, time::Duration};
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use rand::rngs::SmallRng;
+use reqwest::Url;
+use serde::Serialize;
+use tokio::time::{Instant, sleep};
+
+use super::{
+    Verdict,
+    answer::Answer,
+    cache_status::CacheStatus,
+    retry::{Backoff, RetryLimits},
+    tally::Tally,
+};
+use crate::orders::OrderLine;
+
+/// Everything but the unreserved characters of RFC 3986, so that a SKU stays one path segment whatever it holds.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Longer than the service takes to give up by itself, so that its own answer is seen.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A customer of the service: knows its instances and tries again where that is safe.
+#[derive(Clone, Debug)]
+pub(crate) struct ShopClient {
+    http: reqwest::Client,
+    targets: Arc<[Url]>,
+    /// Tells the keys of this run from those of others.
+    run: Arc<str>,
+    limits: RetryLimits,
+}
+
+#[derive(Serialize)]
+struct Adjustment<'a> {
+    delta: i64,
+    reference: &'a str,
+}
+
+impl ShopClient {
+    pub(crate) fn new(http: reqwest::Client, targets: Arc<[Url]>, run: Arc<str>, limits: RetryLimits) -> Self {
+        Self { http, targets, run, limits }
+    }
+
+    /// The HTTP client for [`ShopClient::new`].
+    pub(crate) fn http(connections: usize) -> Result<reqwest::Client, reqwest::Error> {
+        reqwest::Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(REQUEST_TIMEOUT)
+            .pool_max_idle_per_host(connections)
+            .tcp_nodelay(true)
+            .build()
+    }
+
+    /// Applies one order line, trying again as long as that is safe and may help. Each attempt goes to the next
+    /// instance, all with the same idempotency key. The latency counts from `since`.
+    pub(crate) async fn adjust(
+        &self,
+        turn: usize,
+        line: &OrderLine,
+        since: Instant,
+        rng: &mut SmallRng,
+        tally: &mut Tally,
+    ) -> Verdict {
+        let reference = line.reference();
+        let key = format!("{}:{reference}", self.run);
+        let body = Adjustment { delta: line.delta, reference: &reference };
+        let mut backoff = Backoff::new(self.limits, Instant::now());
+        // One attempt without a clear answer makes the line's fate unknown until a later one settles it.
+        let mut untouched = true;
+        let mut attempt = 0;
+        let verdict = loop {
+            match self.attempt(turn + attempt, line, &key, &body).await {
+                Answer::Applied { replayed } => {
+                    tally.replayed += u64::from(replayed);
+                    break Verdict::Applied;
+                }
+                Answer::Refused => break Verdict::Refused,
+                Answer::Failed { untouched: this } => break Verdict::failed(untouched && this),
+                Answer::Retry { after, untouched: this } => {
+                    untouched &= this;
+                    let Some(pause) = backoff.next(after, Instant::now(), rng) else {
+                        break Verdict::failed(untouched);
+                    };
+                    tally.retries += 1;
+                    attempt += 1;
+                    sleep(pause).await;
+                }
+            }
+        };
+        tally.adjust.record(since.elapsed());
+        verdict
+    }
+
+    async fn attempt(&self, turn: usize, line: &OrderLine, key: &str, body: &Adjustment<'_>) -> Answer {
+        let url = self.url(turn, &line.sku, "/adjustments");
+        let Ok(response) = self.http.post(url).header("idempotency-key", key).json(body).send().await else {
+            return Answer::NONE;
+        };
+        let status = response.status();
+        let headers = response.headers().clone();
+        match response.bytes().await {
+            Ok(body) => Answer::read(status, &headers, &body),
+            Err(_) => Answer::NONE,
+        }
+    }
+
+    /// Looks at a SKU, once.
+    pub(crate) async fn browse(&self, turn: usize, sku: &str, tally: &mut Tally) {
+        let since = Instant::now();
+        let Ok(response) = self.http.get(self.url(turn, sku, "")).send().await else {
+            tally.gets_failed += 1;
+            return;
+        };
+        let (status, cache) = (response.status(), CacheStatus::read(response.headers()));
+        // The body is read to its end so that the connection can serve again.
+        if response.bytes().await.is_err() {
+            tally.gets_failed += 1;
+            return;
+        }
+        tally.get.record(since.elapsed());
+        tally.read(status, cache);
+    }
+
+    fn url(&self, turn: usize, sku: &str, rest: &str) -> Url {
+        let mut url = self.targets[turn % self.targets.len()].clone();
+        let base = url.path().trim_end_matches('/').to_owned();
+        url.set_path(&format!("{base}/stock/{}{rest}", utf8_percent_encode(sku, SEGMENT)));
+        url
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(targets: &[&str]) -> ShopClient {
+        let limits = RetryLimits { retries: 3, total: Duration::from_secs(5) };
+        let targets = targets.iter().map(|url| url.parse().unwrap()).collect();
+        ShopClient::new(ShopClient::http(4).unwrap(), targets, "t".into(), limits)
+    }
+
+    #[test]
+    fn a_sku_stays_one_path_segment_and_is_encoded_once() {
+        let client = client(&["http://127.0.0.1:1"]);
+        for (sku, path) in [
+            ("85123A", "/stock/85123A"),
+            ("BANK CHARGES", "/stock/BANK%20CHARGES"),
+            ("gift_0001_20", "/stock/gift_0001_20"),
+            ("a/b", "/stock/a%2Fb"),
+            ("50%", "/stock/50%25"),
+            ("%2F", "/stock/%252F"),
+            ("a?b#c", "/stock/a%3Fb%23c"),
+            ("ä", "/stock/%C3%A4"),
+            ("..x", "/stock/..x"),
+        ] {
+            assert_eq!(client.url(0, sku, "").path(), path);
+        }
+    }
+
+    #[test]
+    fn turns_go_round_the_targets_and_keep_their_base_path() {
+        let client = client(&["http://127.0.0.1:1/a/", "http://127.0.0.1:2"]);
+        assert_eq!(client.url(0, "x", "").as_str(), "http://127.0.0.1:1/a/stock/x");
+        assert_eq!(client.url(1, "x", "/adjustments").as_str(), "http://127.0.0.1:2/stock/x/adjustments");
+        assert_eq!(client.url(2, "x", "").as_str(), "http://127.0.0.1:1/a/stock/x");
+    }
+}

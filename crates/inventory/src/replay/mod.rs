@@ -1,0 +1,22 @@
+//! `inventory replay`: order lines sent to running instances, and a report.
+//!
+//! Every line is one adjustment with an idempotency key of its own, so that an attempt whose answer was lost can be made
+//! again: on the next instance, with the same key. Between the lines come reads, so that the cache has work too.
+
+mod answer;
+mod args;
+mod cache_status;
+mod client;
+mod progress;
+mod report;
+mod retry;
+mod run;
+mod scrape;
+mod tally;
+mod verdict;
+
+pub use args::{Args, ReportFormat};
+pub use report::{Fleet, Latency, Lines, ReadSources, Report};
+pub use retry::RetryLimits;
+pub use run::{Plan, Replay, ReplayError, replay, run};
+pub use verdict::Verdict;

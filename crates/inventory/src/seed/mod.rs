@@ -1,0 +1,60 @@
+//! `inventory seed`: opening stock for every SKU of a file of order lines.
+
+mod insert;
+mod opening;
+
+pub use insert::{Seeded, seed};
+pub use opening::opening_stock;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use sqlx::postgres::PgPoolOptions;
+
+use crate::{
+    console,
+    orders::{Orders, OrdersError},
+};
+
+/// Arguments of `inventory seed`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// The order lines: CSV with the columns InvoiceNo, StockCode and Quantity.
+    #[arg(long, env = "CSV", value_name = "FILE")]
+    pub csv: PathBuf,
+    /// Look only at the first N lines that move stock.
+    #[arg(long, env = "LIMIT", value_name = "N")]
+    pub limit: Option<usize>,
+    /// The database, migrated before.
+    #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
+    pub database_url: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum SeedError {
+    #[error(transparent)]
+    Orders(#[from] OrdersError),
+    #[error("can't seed the database: is it reachable, and has `inventory migrate` run?")]
+    Database(#[from] sqlx::Error),
+}
+
+/// Seeds, and prints what was created.
+pub async fn run(args: Args) -> ExitCode {
+    match from_args(args).await {
+        Ok((seeded, lines)) => {
+            console::out(&format!("{lines} order lines: {seeded}"));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            console::error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn from_args(args: Args) -> Result<(Seeded, usize), SeedError> {
+    let orders = Orders::load(&args.csv, args.limit).await?;
+    let pool = PgPoolOptions::new().max_connections(1).connect(&args.database_url).await?;
+    let seeded = seed(&pool, &orders.lines).await?;
+    pool.close().await;
+    Ok((seeded, orders.lines.len()))
+}
