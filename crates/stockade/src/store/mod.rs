@@ -5,6 +5,8 @@
 //! deadline; when its future is dropped, the store itself sees to the compensation. Renewal cadence, guards and the
 //! public API belong to [`lock`](crate::lock).
 
+#[cfg(test)]
+pub(crate) mod conformance;
 mod error;
 mod memory;
 mod ownership;

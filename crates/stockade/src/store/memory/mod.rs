@@ -9,6 +9,8 @@ mod floor;
 mod lock;
 mod memory_store;
 mod table;
+#[cfg(test)]
+mod tests;
 mod waiting;
 
 pub(crate) use memory_store::MemoryStore;

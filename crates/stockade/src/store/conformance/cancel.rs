@@ -1,0 +1,50 @@
+use std::{sync::Arc, time::Duration};
+
+use rand::Rng;
+
+use super::fixture::{Fixture, attempt, key};
+use crate::store::{Attempt, LockError, Mode};
+
+pub(crate) async fn attempts_cancelled_at_any_point_leave_nothing(fixture: &Fixture) {
+    const TASKS: usize = 12;
+    const ROUNDS: usize = 25;
+    let key = key("cancelled");
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..TASKS {
+        let (store, key) = (Arc::clone(fixture.store(n)), key.clone());
+        tasks.spawn(async move {
+            let mut granted = 0;
+            for _ in 0..ROUNDS {
+                let mode = if rand::rng().random_bool(0.4) { Mode::Read } else { Mode::Write };
+                let wait = Duration::from_millis(rand::rng().random_range(0..40));
+                let limit = Duration::from_micros(rand::rng().random_range(0..8_000));
+                // A lease that outlives the test: what is left behind stays visible.
+                let attempt = Attempt { lease: Duration::from_secs(60), wait, ..attempt(&key, mode) };
+                // The future is dropped when the limit passes, wherever it is by then.
+                match tokio::time::timeout(limit, store.acquire(attempt)).await {
+                    Ok(Ok(ownership)) => {
+                        granted += 1;
+                        tokio::time::sleep(limit / 4).await;
+                        if rand::rng().random_bool(0.5) {
+                            // A release that is cancelled leaves the rest to the background, as guards do.
+                            let _ = tokio::time::timeout(limit / 8, store.release(&ownership)).await;
+                        }
+                        store.release_detached(ownership);
+                    }
+                    Ok(Err(LockError::Busy { .. } | LockError::Timeout { .. })) | Err(_) => {}
+                    Ok(Err(error)) => panic!("{error}"),
+                }
+            }
+            granted
+        });
+    }
+    let mut granted = 0;
+    while let Some(ended) = tasks.join_next().await {
+        granted += ended.expect("a task panicked");
+    }
+    assert!(granted > 0, "nothing was ever granted, so nothing was tested");
+    fixture.until_nothing_is_left().await;
+    let inspection = fixture.inspect(&key).await;
+    assert!(inspection.holders.is_empty() && inspection.waiting == 0, "{inspection:?}");
+    assert!(fixture.is_free(&key, Mode::Write).await);
+}

@@ -1,0 +1,147 @@
+use std::{any::Any, sync::Arc, time::Duration};
+
+use tokio::task::JoinHandle;
+
+use crate::{
+    resource::Key,
+    store::{Attempt, Inspection, LockError, LockStore, Mode, Ownership, Released},
+};
+
+/// Long enough for a busy machine, short enough for a hang to be noticed.
+pub(super) const LIMIT: Duration = Duration::from_secs(20);
+/// How late a timer may be on a busy machine.
+pub(super) const LATE: Duration = Duration::from_secs(2);
+
+/// The stores under test: several handles to the same locks, as several processes have them, and what must live as long.
+pub(crate) struct Fixture {
+    stores: Vec<Arc<dyn LockStore>>,
+    _keep: Box<dyn Any + Send + Sync>,
+}
+
+impl Fixture {
+    pub(crate) fn new(stores: Vec<Arc<dyn LockStore>>, keep: impl Any + Send + Sync) -> Self {
+        Self { stores, _keep: Box::new(keep) }
+    }
+
+    /// The store of the `n`th process, in turn.
+    pub(super) fn store(&self, n: usize) -> &Arc<dyn LockStore> {
+        &self.stores[n % self.stores.len()]
+    }
+
+    /// Acquires at once or panics.
+    pub(super) async fn take(&self, n: usize, attempt: Attempt) -> Arc<Ownership> {
+        let acquired = tokio::time::timeout(LIMIT, self.store(n).acquire(attempt)).await;
+        acquired.expect("the store does not answer").expect("not granted")
+    }
+
+    pub(super) async fn release(&self, n: usize, ownership: &Arc<Ownership>) -> Released {
+        let released = tokio::time::timeout(LIMIT, self.store(n).release(ownership)).await;
+        released.expect("the store does not answer").expect("not released")
+    }
+
+    /// Acquires on a task of its own, and returns when the attempt stands in the queue as the `place`th.
+    pub(super) async fn enqueue(&self, n: usize, attempt: Attempt, place: u64) -> Waiter {
+        let (store, key) = (Arc::clone(self.store(n)), attempt.key.clone());
+        let waiter = Waiter(tokio::task::spawn(async move { store.acquire(attempt).await }));
+        self.until(&key, |inspection| inspection.waiting == place).await;
+        waiter
+    }
+
+    pub(super) async fn inspect(&self, key: &Key) -> Inspection {
+        self.store(0).inspect(key).await.expect("not inspected")
+    }
+
+    /// Waits until an inspection is as it should be.
+    pub(super) async fn until(&self, key: &Key, mut wanted: impl FnMut(&Inspection) -> bool) {
+        let mut last = Inspection::default();
+        let reached = tokio::time::timeout(LIMIT, async {
+            loop {
+                last = self.inspect(key).await;
+                if wanted(&last) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        assert!(reached.await.is_ok(), "still {last:?}");
+    }
+
+    /// Whether an attempt that does not wait gets the resource; it is given back at once.
+    pub(super) async fn is_free(&self, key: &Key, mode: Mode) -> bool {
+        match self.store(1).acquire(once(key, mode)).await {
+            Ok(ownership) => {
+                self.release(1, &ownership).await;
+                true
+            }
+            Err(LockError::Busy { .. }) => false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Waits until nothing is held or waited for.
+    pub(super) async fn until_nothing_is_left(&self) {
+        let mut left = Vec::new();
+        let reached = tokio::time::timeout(LIMIT, async {
+            loop {
+                left = self.store(0).list(100).await.expect("not listed");
+                if left.is_empty() {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+        assert!(reached.await.is_ok(), "left behind: {left:?}");
+    }
+}
+
+/// An attempt that waits on a task of its own.
+pub(super) struct Waiter(JoinHandle<Result<Arc<Ownership>, LockError>>);
+
+impl Waiter {
+    pub(super) async fn result(self) -> Result<Arc<Ownership>, LockError> {
+        let result = tokio::time::timeout(LIMIT, self.0).await;
+        result.expect("the attempt hangs").expect("the attempt panicked")
+    }
+
+    pub(super) async fn granted(self) -> Arc<Ownership> {
+        self.result().await.expect("not granted")
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.0.is_finished()
+    }
+
+    pub(super) async fn cancel(self) {
+        self.0.abort();
+        let _ = self.0.await;
+    }
+}
+
+pub(super) fn key(id: &str) -> Key {
+    Key::new("test", id).expect("a key")
+}
+
+/// An attempt that waits as long as a test may.
+pub(super) fn attempt(key: &Key, mode: Mode) -> Attempt {
+    Attempt {
+        key: key.clone(),
+        mode,
+        lease: Duration::from_secs(10),
+        wait: LIMIT,
+        max_waiters: 1000,
+        tag: Arc::from("suite"),
+    }
+}
+
+pub(super) fn write(key: &Key) -> Attempt {
+    attempt(key, Mode::Write)
+}
+
+pub(super) fn read(key: &Key) -> Attempt {
+    attempt(key, Mode::Read)
+}
+
+/// An attempt that does not wait.
+pub(super) fn once(key: &Key, mode: Mode) -> Attempt {
+    Attempt { wait: Duration::ZERO, ..attempt(key, mode) }
+}

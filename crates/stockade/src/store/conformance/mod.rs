@@ -1,0 +1,61 @@
+//! What every [`LockStore`](super::LockStore) must do, as tests that run against each of them.
+//!
+//! A store instantiates the suite with [`conformance!`], giving an async function that makes a [`Fixture`].
+
+mod admin;
+mod cancel;
+mod exclusion;
+mod fixture;
+mod lease;
+mod queue;
+mod token;
+
+pub(crate) use admin::*;
+pub(crate) use cancel::*;
+pub(crate) use exclusion::*;
+pub(crate) use fixture::Fixture;
+pub(crate) use lease::*;
+pub(crate) use queue::*;
+pub(crate) use token::*;
+
+/// Makes one test per statement of the suite. The argument is an async function without arguments that returns a
+/// [`Fixture`](crate::store::conformance::Fixture).
+macro_rules! conformance {
+    ($fixture:path) => {
+        $crate::store::conformance::conformance! { $fixture:
+            a_forced_release_tells_the_holder_and_serves_the_next
+            a_grant_that_nobody_takes_goes_to_the_next
+            a_lease_that_is_not_renewed_passes_to_the_next_in_time
+            a_lost_owner_cannot_free_its_successor
+            a_patient_force_lets_readers_run_out
+            a_reader_waits_behind_a_waiting_writer
+            a_release_that_is_detached_serves_the_next
+            a_second_release_frees_nothing
+            a_seed_raises_the_tokens_that_follow
+            a_store_that_shut_down_refuses
+            a_wait_ends_within_its_limit
+            a_waiter_without_limit_is_served
+            a_writer_that_stops_waiting_lets_the_readers_behind_it_in
+            an_attempt_that_does_not_wait_is_told_the_time_left
+            an_inspection_shows_holders_and_queue
+            attempts_cancelled_at_any_point_leave_nothing
+            owners_are_never_repeated
+            readers_share_and_writers_exclude
+            renewal_keeps_a_lock_beyond_its_lease
+            renewal_of_what_is_gone_is_a_loss_and_creates_nothing
+            resources_do_not_hinder_one_another
+            the_queue_is_bounded
+            the_run_of_readers_at_the_head_enters_together
+            tokens_increase_whatever_ended_the_ownership_before
+            waiters_are_served_in_the_order_they_came
+            writers_exclude_one_another
+        }
+    };
+    ($fixture:path: $($name:ident)+) => {
+        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $name() {
+            $crate::store::conformance::$name(&$fixture().await).await;
+        })+
+    };
+}
+pub(crate) use conformance;
