@@ -1,1 +1,55 @@
-//! x
+//! Real `redis-server` and PostgreSQL children for tests and demonstrations, and the means to break them on purpose.
+//!
+//! ```no_run
+//! # async fn example() -> stockade_testbed::Result<()> {
+//! use stockade_testbed::{Fault, Proxy, RedisServer};
+//!
+//! let redis = RedisServer::start().await?;
+//! let proxy = Proxy::start(redis.addr()).await?;
+//! let url = proxy.url_for(&redis.url());
+//!
+//! redis.pause()?; // accepts connections and never answers
+//! redis.resume()?;
+//! proxy.set(Fault::DropReplies); // commands run, their answers are lost
+//! redis.restart().await?; // the same port, empty
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Every server listens on a free TCP port of 127.0.0.1, keeps its files in a private folder of its own, and is ready
+//! when `start` returns. It dies with the value that owns it, and with the owning process however that ends, `kill -9`
+//! included (see below).
+//!
+//! # How children end
+//!
+//! Each server is started by a few lines of `sh` that stay beside it in a process group of their own and read from a
+//! pipe whose other end only the owner holds. End of file there means that the owner is gone; the shell then kills the
+//! server with its children, removes the private folder and ends. Nothing depends on the owner's cleaning up, and a
+//! stopped server is killed as well as a running one. Ctrl-C in a terminal does not reach the servers, so an owner can
+//! shut down in its own order.
+//!
+//! # Which programs are used
+//!
+//! `redis-server`: `REDIS_SERVER`, then `PATH`, then the usual folders. PostgreSQL: `PG_BIN`, then the folder of
+//! `postgres` on `PATH`, then the newest of `/usr/lib/postgresql/*/bin` and its like. PostgreSQL refuses to run as
+//! root: there it runs as the user `postgres`, else as `nobody`.
+
+mod account;
+mod child;
+mod error;
+mod folder;
+mod pg_template;
+mod pg_wire;
+mod port;
+mod postgres_server;
+mod program;
+mod proxy;
+mod redis_server;
+mod resp;
+mod watchdog;
+
+pub use error::{Error, Result};
+pub use postgres_server::{PostgresBuilder, PostgresServer};
+pub use proxy::{Fault, Proxy};
+pub use redis_server::{RedisBuilder, RedisServer};
+pub use watchdog::Watchdog;

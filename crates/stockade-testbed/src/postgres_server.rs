@@ -1,0 +1,237 @@
+//! A private PostgreSQL.
+
+use std::{
+    ffi::OsString,
+    fmt,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    sync::atomic::{AtomicI32, Ordering},
+};
+
+use rustix::process::Pid;
+use tempfile::TempDir;
+use tokio::sync::Mutex;
+
+use crate::{
+    Error, Result,
+    account::Account,
+    child::{Child, Launch, family},
+    folder, pg_template,
+    pg_wire::{self, Login},
+    port, program,
+};
+
+/// The database that every cluster has.
+const DATABASE: &str = "postgres";
+
+/// Durability is off on purpose: see [`PostgresServer`].
+const SETTINGS: [(&str, &str); 8] = [
+    ("listen_addresses", "127.0.0.1"),
+    ("unix_socket_directories", ""),
+    ("shared_preload_libraries", "pg_stat_statements"),
+    ("max_connections", "200"),
+    ("fsync", "off"),
+    ("full_page_writes", "off"),
+    ("max_wal_size", "1GB"),
+    ("logging_collector", "off"),
+];
+
+/// Settings of a private PostgreSQL.
+#[derive(Debug, Clone, Default)]
+pub struct PostgresBuilder {
+    settings: Vec<(String, String)>,
+}
+
+impl PostgresBuilder {
+    /// Sets a server parameter, as `-c name=value` does; a later one of the same name wins.
+    #[must_use]
+    pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.settings.push((name.into(), value.into()));
+        self
+    }
+
+    /// Starts the server and waits until one can log in.
+    ///
+    /// # Errors
+    ///
+    /// When PostgreSQL is not installed, ends during the start or is not ready within 30 s.
+    pub async fn start(self) -> Result<PostgresServer> {
+        PostgresServer::launch(self.settings).await
+    }
+}
+
+/// A private PostgreSQL cluster on a free port of 127.0.0.1, with a random password and `pg_stat_statements` loaded
+/// (`create extension pg_stat_statements` shows it), killed when dropped.
+///
+/// It runs with `fsync=off`: commits survive every way in which the server or this process can end, because the system
+/// keeps what was written, but not a crash of the machine. Figures of commit latency taken on it are therefore better
+/// than those of a durable server.
+pub struct PostgresServer {
+    child: Mutex<Option<Child>>,
+    /// 0 while the server is killed.
+    pid: AtomicI32,
+    port: u16,
+    bin: PathBuf,
+    settings: Vec<(String, String)>,
+    password: String,
+    account: Option<Account>,
+    folder: TempDir,
+}
+
+impl fmt::Debug for PostgresServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresServer").field("addr", &self.addr()).field("pid", &self.pid()).finish_non_exhaustive()
+    }
+}
+
+impl PostgresServer {
+    /// Starts a server with the defaults.
+    ///
+    /// # Errors
+    ///
+    /// As [`PostgresBuilder::start`].
+    pub async fn start() -> Result<Self> {
+        Self::builder().start().await
+    }
+
+    /// For further server parameters.
+    #[must_use]
+    pub fn builder() -> PostgresBuilder {
+        PostgresBuilder::default()
+    }
+
+    async fn launch(settings: Vec<(String, String)>) -> Result<Self> {
+        let bin = program::postgres_folder()?;
+        let account = Account::unprivileged()?;
+        let folder = folder::private(account)?;
+        let password = pg_template::instantiate(&bin, &folder.path().join("data"), account).await?;
+        let child = Mutex::new(None);
+        let mut server = Self { child, pid: AtomicI32::new(0), port: 0, bin, settings, password, account, folder };
+        for attempt in 1.. {
+            server.port = port::free()?;
+            match server.restart().await {
+                Err(error) if error.is_port_taken() && attempt < port::ATTEMPTS => {}
+                Err(error) => return Err(error),
+                Ok(()) => break,
+            }
+        }
+        Ok(server)
+    }
+
+    async fn spawn(&self) -> Result<Child> {
+        let data = self.folder.path().join("data");
+        let mut args: Vec<OsString> = vec!["-D".into(), data.clone().into(), "-p".into(), self.port.to_string().into()];
+        let own = self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        for (name, value) in SETTINGS.into_iter().chain(own) {
+            args.push("-c".into());
+            args.push(format!("{name}={value}").into());
+        }
+        let program = self.bin.join("postgres");
+        let launch = Launch { program: &program, args, folder: self.folder.path(), account: self.account };
+        let mut child = Child::spawn(launch).await?;
+        let status = data.join("postmaster.pid");
+        child
+            .until_ready(async |pid| {
+                let status = tokio::fs::read_to_string(&status).await.unwrap_or_default();
+                let own = status.lines().next() == Some(pid.as_raw_nonzero().to_string().as_str());
+                let ready = status.lines().last().is_some_and(|line| line.trim_end() == "ready");
+                own && ready && pg_wire::execute(self.login(DATABASE), "").await.is_ok()
+            })
+            .await?;
+        Ok(child)
+    }
+
+    fn login<'a>(&'a self, database: &'a str) -> Login<'a> {
+        Login { addr: self.addr(), user: pg_template::USER, password: &self.password, database }
+    }
+
+    /// The URL of the database `postgres`, password included.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.url_of(DATABASE)
+    }
+
+    fn url_of(&self, database: &str) -> String {
+        format!("postgres://{}:{}@{}/{database}", pg_template::USER, self.password, self.addr())
+    }
+
+    /// Where it listens; the same over restarts.
+    #[must_use]
+    pub fn addr(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// The TCP port; the same over restarts.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The process id of the postmaster, 0 while the server is killed.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid.load(Ordering::Acquire).unsigned_abs()
+    }
+
+    /// Creates an empty database and returns its URL.
+    ///
+    /// # Errors
+    ///
+    /// When the name is taken or the server can't be reached.
+    pub async fn create_database(&self, name: &str) -> Result<String> {
+        let sql = format!("create database \"{}\"", name.replace('"', "\"\""));
+        pg_wire::execute(self.login(DATABASE), &sql).await?;
+        Ok(self.url_of(name))
+    }
+
+    fn running(&self) -> Result<Pid> {
+        Pid::from_raw(self.pid.load(Ordering::Acquire)).ok_or(Error::NotRunning("PostgreSQL"))
+    }
+
+    /// Freezes the server with all its backends (SIGSTOP): open connections hang, new ones are accepted and hang.
+    ///
+    /// # Errors
+    ///
+    /// When the server was killed.
+    pub fn pause(&self) -> Result<()> {
+        family::stop(self.running()?).map(drop).map_err(|error| Error::io("stop PostgreSQL")(error.into()))
+    }
+
+    /// Lets a frozen server go on (SIGCONT).
+    ///
+    /// # Errors
+    ///
+    /// When the server was killed.
+    pub fn resume(&self) -> Result<()> {
+        family::resume(self.running()?).map_err(|error| Error::io("resume PostgreSQL")(error.into()))
+    }
+
+    /// Kills the postmaster and its backends (SIGKILL), frozen or not, and waits until none is left. Does nothing when
+    /// the server is killed already.
+    ///
+    /// # Errors
+    ///
+    /// When one of them is still there after 30 s.
+    pub async fn kill(&self) -> Result<()> {
+        let mut child = self.child.lock().await;
+        self.pid.store(0, Ordering::Release);
+        match child.take() {
+            Some(child) => child.kill().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Kills the server if it runs and starts it again on the same port and data: it recovers as after a crash.
+    ///
+    /// # Errors
+    ///
+    /// When it can't be killed or started.
+    pub async fn restart(&self) -> Result<()> {
+        self.kill().await?;
+        let mut child = self.child.lock().await;
+        let started = self.spawn().await?;
+        self.pid.store(started.pid().as_raw_nonzero().get(), Ordering::Release);
+        *child = Some(started);
+        Ok(())
+    }
+}

@@ -1,0 +1,22 @@
+//! What a proxy does to the traffic.
+
+use std::time::Duration;
+
+/// What a [`Proxy`](super::Proxy) does to every connection, open or new, from the moment it is set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Forwards everything.
+    #[default]
+    None,
+    /// A network that swallows packets: connections are accepted and kept, and nothing is forwarded either way, not
+    /// even their end. What was sent meanwhile arrives when the fault ends, as TCP would send it again.
+    Hole,
+    /// Forwards everything so much later, each way; throughput is not limited.
+    Delay(Duration),
+    /// Breaks every connection, and every new one at once, with a TCP reset.
+    Reset,
+    /// Forwards requests and drops their replies. A connection that has lost some is reset when the fault ends: its
+    /// next reply would answer an earlier request.
+    DropReplies,
+}

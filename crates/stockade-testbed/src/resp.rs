@@ -1,0 +1,70 @@
+//! As much of the Redis protocol as assertions need.
+
+use std::{io, net::SocketAddr, pin::Pin, time::Duration};
+
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::TcpStream,
+    time::timeout,
+};
+
+use crate::{Error, Result};
+
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Sends one command on a connection of its own and gives the answer as text: an array has one element per line.
+pub(crate) async fn command(addr: SocketAddr, words: &[&str]) -> Result<String> {
+    let answer = timeout(LIMIT, exchange(addr, words)).await;
+    let answer = answer.map_err(|_| Error::NoAnswer { server: "Redis", limit: LIMIT })?;
+    answer.map_err(Error::io("ask Redis"))?.map_err(|text| Error::Refused { server: "Redis", text })
+}
+
+async fn exchange(addr: SocketAddr, words: &[&str]) -> io::Result<Result<String, String>> {
+    let mut stream = BufReader::new(TcpStream::connect(addr).await?);
+    let mut request = format!("*{}\r\n", words.len());
+    for word in words {
+        request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+    }
+    stream.write_all(request.as_bytes()).await?;
+    reply(&mut stream).await
+}
+
+/// The inner result is the server's own refusal.
+fn reply(
+    stream: &mut BufReader<TcpStream>,
+) -> Pin<Box<dyn Future<Output = io::Result<Result<String, String>>> + Send + '_>> {
+    Box::pin(async move {
+        let mut line = String::new();
+        if stream.read_line(&mut line).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let (kind, text) = line.trim_end().split_at_checked(1).ok_or(io::ErrorKind::InvalidData)?;
+        match kind {
+            "+" | ":" => Ok(Ok(text.to_owned())),
+            "-" => Ok(Err(text.to_owned())),
+            "$" => Ok(Ok(match length(text)? {
+                None => String::new(),
+                Some(length) => {
+                    let mut bytes = vec![0; length + 2];
+                    stream.read_exact(&mut bytes).await?;
+                    bytes.truncate(length);
+                    String::from_utf8_lossy(&bytes).into_owned()
+                }
+            })),
+            "*" => {
+                let mut items = Vec::new();
+                for _ in 0..length(text)?.unwrap_or(0) {
+                    items.push(reply(stream).await?.unwrap_or_else(|error| error));
+                }
+                Ok(Ok(items.join("\n")))
+            }
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, format!("unexpected reply {line:?}"))),
+        }
+    })
+}
+
+/// `None` for the length −1 of a null.
+fn length(text: &str) -> io::Result<Option<usize>> {
+    let length: i64 = text.parse().map_err(|_| io::ErrorKind::InvalidData)?;
+    Ok(usize::try_from(length).ok())
+}

@@ -1,0 +1,14 @@
+//! The testbed against the real servers.
+
+#[cfg(test)]
+mod exec;
+#[cfg(test)]
+mod ownership;
+#[cfg(test)]
+mod postgres;
+#[cfg(test)]
+mod proxy;
+#[cfg(test)]
+mod redis;
+#[cfg(test)]
+mod support;

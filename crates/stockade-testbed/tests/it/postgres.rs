@@ -1,0 +1,111 @@
+use std::{path::PathBuf, process::Command, time::Duration};
+
+use stockade_testbed::{Error, PostgresServer};
+use tokio::time::timeout;
+
+use crate::support::{eventually, is_alive, processes_with};
+
+/// Runs a statement in a session of its own and gives its rows.
+async fn query(url: &str, sql: &str) -> Result<String, String> {
+    let output = psql(url, sql).output().await.unwrap();
+    if output.status.success() {
+        Ok(String::from_utf8(output.stdout).unwrap().trim().to_owned())
+    } else {
+        Err(String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+fn psql(url: &str, sql: &str) -> tokio::process::Command {
+    let mut psql = tokio::process::Command::new("psql");
+    psql.args([url, "-XAtq", "-v", "ON_ERROR_STOP=1", "-c", sql]).kill_on_drop(true);
+    psql
+}
+
+#[tokio::test]
+async fn a_private_postgres_takes_statements_and_counts_them() {
+    let postgres = PostgresServer::start().await.unwrap();
+    let url = postgres.create_database("shop \"one\"").await.unwrap_or_default();
+    assert!(url.starts_with("postgres://stockade:"), "{url}");
+    let url = postgres.create_database("shop").await.unwrap();
+    query(&url, "create extension pg_stat_statements").await.unwrap();
+    let counted = query(&url, "select count(*) > 0 from pg_stat_statements").await.unwrap();
+    assert_eq!(counted, "t");
+    assert_eq!(query(&url, "show max_connections").await.unwrap(), "200");
+    let taken = postgres.create_database("shop").await.unwrap_err().to_string();
+    assert!(taken.contains("already exists"), "{taken}");
+}
+
+#[tokio::test]
+async fn a_private_postgres_refuses_whoever_lacks_the_password() {
+    let postgres = PostgresServer::start().await.unwrap();
+    let (_, place) = postgres.url().split_once('@').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    let refused = query(&format!("postgres://stockade:wrong@{place}"), "select 1").await.unwrap_err();
+    assert!(refused.contains("password authentication failed"), "{refused}");
+    assert!(!format!("{postgres:?}").contains("password"), "{postgres:?}");
+}
+
+#[tokio::test]
+async fn a_paused_postgres_freezes_open_and_new_sessions() {
+    let postgres = PostgresServer::start().await.unwrap();
+    let url = postgres.url();
+    let session = query(&url, "select pg_sleep(0.3); select 'woken'");
+    tokio::pin!(session);
+    let running = "select count(*) from pg_stat_activity where query like 'select pg_sleep(0.3)%'";
+    let mut seen = false;
+    while !seen {
+        tokio::select! {
+            early = &mut session => panic!("ended before it was seen: {early:?}"),
+            count = query(&url, running) => seen = count.unwrap() == "1",
+        }
+    }
+    postgres.pause().unwrap();
+    assert!(timeout(Duration::from_millis(600), &mut session).await.is_err());
+    assert!(timeout(Duration::from_millis(200), query(&url, "select 1")).await.is_err());
+    postgres.resume().unwrap();
+    assert_eq!(session.await.unwrap(), "woken");
+}
+
+#[tokio::test]
+async fn a_killed_postgres_leaves_no_backend_and_comes_back_with_its_data() {
+    let postgres = PostgresServer::start().await.unwrap();
+    let url = postgres.url();
+    query(&url, "create table kept as select 7 as n").await.unwrap();
+    let mut busy = psql(&url, "select pg_sleep(600)").stderr(std::process::Stdio::null()).spawn().unwrap();
+    eventually("the session runs", async || {
+        query(&url, "select count(*) from pg_stat_activity where query = 'select pg_sleep(600)'").await.unwrap() == "1"
+    })
+    .await;
+    let children = children_of(postgres.pid());
+    assert!(children.len() > 4, "{children:?}");
+    postgres.pause().unwrap();
+    postgres.kill().await.unwrap();
+    assert_eq!(children.into_iter().filter(|pid| is_alive(*pid)).collect::<Vec<_>>(), []);
+    assert!(!busy.wait().await.unwrap().success());
+    assert!(matches!(postgres.resume(), Err(Error::NotRunning(_))));
+    postgres.restart().await.unwrap();
+    assert_eq!(postgres.url(), url);
+    assert_eq!(query(&url, "select n from kept").await.unwrap(), "7");
+}
+
+#[tokio::test]
+async fn a_postgres_that_can_not_start_says_why() {
+    let error = PostgresServer::builder().setting("max_connections", "none").start().await.unwrap_err().to_string();
+    assert!(error.contains("max_connections=none"), "{error}");
+    assert!(error.contains("invalid value for parameter"), "{error}");
+}
+
+#[tokio::test]
+async fn a_dropped_postgres_leaves_no_process_and_no_folder() {
+    let postgres = PostgresServer::start().await.unwrap();
+    let folder = query(&postgres.url(), "show data_directory").await.map(PathBuf::from).unwrap();
+    let folder = folder.parent().unwrap().to_owned();
+    assert!(!processes_with(folder.to_str().unwrap()).is_empty());
+    drop(postgres);
+    eventually("nothing is left", async || processes_with(folder.to_str().unwrap()).is_empty() && !folder.exists())
+        .await;
+}
+
+fn children_of(pid: u32) -> Vec<u32> {
+    let output = Command::new("ps").args(["-o", "pid=", "--ppid", &pid.to_string()]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
