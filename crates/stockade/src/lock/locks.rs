@@ -21,6 +21,8 @@ pub struct Locks {
 pub struct LocksBuilder {
     lease: Duration,
     max_waiters: u32,
+    #[cfg(feature = "axum")]
+    extensions: http::Extensions,
 }
 
 impl LocksBuilder {
@@ -39,6 +41,13 @@ impl LocksBuilder {
         self
     }
 
+    /// Keeps a value of a layer above with the locks.
+    #[cfg(feature = "axum")]
+    pub(crate) fn extension<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.extensions.insert(value);
+        self
+    }
+
     /// Locks on a Redis.
     #[cfg(feature = "redis")]
     #[must_use]
@@ -53,7 +62,13 @@ impl LocksBuilder {
     }
 
     pub(crate) fn on(self, store: Arc<dyn LockStore>) -> Locks {
-        Locks { shared: Arc::new(Shared::new(store, self.lease, self.max_waiters)) }
+        Locks {
+            shared: Arc::new(Shared {
+                #[cfg(feature = "axum")]
+                extensions: self.extensions,
+                ..Shared::new(store, self.lease, self.max_waiters)
+            }),
+        }
     }
 }
 
@@ -74,7 +89,12 @@ impl Locks {
     /// Settings first.
     #[must_use]
     pub fn builder() -> LocksBuilder {
-        LocksBuilder { lease: Duration::from_secs(10), max_waiters: 1000 }
+        LocksBuilder {
+            lease: Duration::from_secs(10),
+            max_waiters: 1000,
+            #[cfg(feature = "axum")]
+            extensions: http::Extensions::new(),
+        }
     }
 
     /// Exclusive.
@@ -96,6 +116,24 @@ impl Locks {
     /// Whether the store's breaker refuses at once; the time after which it lets one through.
     pub(crate) fn refusing(&self) -> Option<Duration> {
         self.shared.store.refusing()
+    }
+
+    /// What [`LocksBuilder::extension`] was given.
+    #[cfg(feature = "axum")]
+    pub(crate) fn extension<T: Clone + Send + Sync + 'static>(&self) -> Option<&T> {
+        self.shared.extensions.get()
+    }
+
+    /// Where work under a guard runs that outlives whoever asked for it; a shutdown waits for it.
+    #[cfg(feature = "axum")]
+    pub(crate) fn tasks(&self) -> &tokio_util::task::TaskTracker {
+        &self.shared.tasks
+    }
+
+    /// Resolves when a shutdown begins.
+    #[cfg(feature = "axum")]
+    pub(crate) async fn closing(&self) {
+        self.shared.closing.cancelled().await;
     }
 
     /// The encoded keys that are held or waited for over the whole fleet, at most `limit`.

@@ -20,14 +20,30 @@ pub(super) struct Shared {
     pub(super) closing: CancellationToken,
     /// One token per ownership that a guard holds.
     pub(super) guards: TaskTracker,
+    /// Work under guards that outlives whoever asked for it.
+    pub(super) tasks: TaskTracker,
+    /// What the layers above keep with the locks.
+    #[cfg(feature = "axum")]
+    pub(super) extensions: http::Extensions,
 }
 
 impl Shared {
     pub(super) fn new(store: Arc<dyn LockStore>, lease: Duration, max_waiters: u32) -> Self {
         let renewals = Renewals::new(Arc::clone(&store), Handle::try_current().ok());
-        let (closing, guards) = (CancellationToken::new(), TaskTracker::new());
+        let (closing, guards, tasks) = (CancellationToken::new(), TaskTracker::new(), TaskTracker::new());
         guards.close();
-        Self { store, lease, max_waiters, renewals, closing, guards }
+        tasks.close();
+        Self {
+            store,
+            lease,
+            max_waiters,
+            renewals,
+            closing,
+            guards,
+            tasks,
+            #[cfg(feature = "axum")]
+            extensions: http::Extensions::new(),
+        }
     }
 
     pub(super) async fn shutdown(&self, limit: Duration) {
@@ -43,5 +59,7 @@ impl Shared {
         let left = limit.saturating_sub(started.elapsed()).max(LAST_RELEASES);
         self.store.shutdown(left).await;
         self.renewals.ended().await;
+        // Those whose lock was taken have seen it; what is left may still wait for a commit.
+        let _ = tokio::time::timeout(LAST_RELEASES, self.tasks.wait()).await;
     }
 }

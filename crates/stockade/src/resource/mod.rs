@@ -9,6 +9,7 @@ mod namespace;
 pub(crate) use bucket::Bucket;
 pub(crate) use encode::escape_into;
 pub use error::KeyError;
+pub(crate) use key::is_name;
 pub use key::{Key, Label};
 pub use namespace::Namespace;
 

@@ -1,0 +1,56 @@
+use std::convert::Infallible;
+
+use axum::{
+    extract::{FromRequestParts, OptionalFromRequestParts},
+    http::{HeaderName, request::Parts},
+    response::{IntoResponseParts, ResponseParts},
+};
+
+use crate::{
+    lock::Fence,
+    route_lock::{Degraded, Held, Problem, Rejection},
+};
+
+/// The response header that carries the fencing token of the lock an answer was made under.
+pub const FENCING_TOKEN: HeaderName = HeaderName::from_static("fencing-token");
+
+/// The fence of the innermost [`RouteLock`](crate::route_lock::RouteLock) around the handler.
+///
+/// Rejected with 500 on a route without one, and with 503 when the route runs without its lock because the lock store is
+/// unavailable; `Option<Fence>` is `None` in both cases.
+impl<S: Sync> FromRequestParts<S> for Fence {
+    type Rejection = Rejection;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Rejection> {
+        if let Some(fence) = innermost(parts) {
+            return Ok(fence);
+        }
+        if parts.extensions.get::<Degraded>().is_some() {
+            return Err(Problem::LockStoreUnavailable.into());
+        }
+        tracing::error!(path = parts.uri.path(), "a handler takes a `Fence`, but no `RouteLock` is on its route");
+        Err(Problem::Internal.into())
+    }
+}
+
+impl<S: Sync> OptionalFromRequestParts<S> for Fence {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Option<Self>, Infallible> {
+        Ok(innermost(parts))
+    }
+}
+
+fn innermost(parts: &Parts) -> Option<Fence> {
+    Held::of(&parts.extensions)?.fences().next_back().cloned()
+}
+
+/// Adds the `Fencing-Token` header; an answer made under several locks carries one value for each.
+impl IntoResponseParts for Fence {
+    type Error = Infallible;
+
+    fn into_response_parts(self, mut response: ResponseParts) -> Result<ResponseParts, Infallible> {
+        response.headers_mut().append(FENCING_TOKEN, self.token().get().into());
+        Ok(response)
+    }
+}

@@ -1,0 +1,88 @@
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use axum::body::{Body, Bytes};
+use http_body::{Frame, SizeHint};
+use pin_project_lite::pin_project;
+use tokio::{sync::oneshot, time::Instant};
+use tracing::Instrument;
+
+use crate::lock::{Guard, Locks};
+
+pin_project! {
+    /// A streamed response body that its lock is held for.
+    ///
+    /// The guard is with a task, not with the body: a client that stops reading keeps the body from being polled, and
+    /// must not keep the lock by it.
+    #[derive(Debug)]
+    pub(crate) struct HeldBody {
+        #[pin]
+        inner: Body,
+        // Dropped at the end of the body, which tells the task to release.
+        held: Option<oneshot::Sender<()>>,
+        cut: Option<oneshot::Receiver<()>>,
+    }
+}
+
+/// What the client sees of it is a broken transfer, as for any body that fails.
+#[derive(Debug, thiserror::Error)]
+#[error("the lock of a streamed read ended before the body did")]
+struct CutShort;
+
+impl HeldBody {
+    /// Holds `guard` to the end of `body`, at most until `deadline`. A body that ends with its lock (`bound`) fails when the lock
+    /// goes first, rather than mixing what was read under it with what was not.
+    pub(crate) fn new(body: Body, guard: Guard, locks: &Locks, deadline: Instant, bound: bool) -> Self {
+        let (held, ended) = oneshot::channel();
+        let (cutter, cut) = oneshot::channel();
+        let keeper = async move {
+            let fence = guard.fence();
+            let over = tokio::select! {
+                _ = ended => true,
+                _ = fence.lost() => false,
+                () = tokio::time::sleep_until(deadline) => false,
+            };
+            if bound && !over {
+                // The body may be gone by now.
+                let _ = cutter.send(());
+            }
+            guard.release_detached();
+        };
+        drop(locks.tasks().spawn(keeper.in_current_span()));
+        Self { inner: body, held: Some(held), cut: Some(cut) }
+    }
+}
+
+impl http_body::Body for HeldBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let mut this = self.project();
+        if let Some(cut) = this.cut
+            && let Poll::Ready(cut) = Pin::new(cut).poll(cx)
+        {
+            *this.cut = None;
+            if cut.is_ok() {
+                *this.held = None;
+                this.inner.set(Body::empty());
+                return Poll::Ready(Some(Err(axum::Error::new(CutShort))));
+            }
+        }
+        let frame = std::task::ready!(this.inner.as_mut().poll_frame(cx));
+        if !matches!(frame, Some(Ok(_))) || http_body::Body::is_end_stream(&*this.inner) {
+            *this.held = None;
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

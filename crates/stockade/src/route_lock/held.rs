@@ -1,0 +1,60 @@
+use axum::{
+    extract::MatchedPath,
+    http::{Extensions, request::Parts},
+};
+
+use crate::{lock::Fence, resource::Key};
+
+/// The locks a request runs under, outermost first, among its extensions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Held(Vec<Entry>);
+
+#[derive(Clone, Debug)]
+struct Entry {
+    fence: Fence,
+    route: Option<MatchedPath>,
+}
+
+impl Held {
+    pub(crate) fn of(extensions: &Extensions) -> Option<&Self> {
+        extensions.get::<Self>()
+    }
+
+    /// Adds the lock of the route that `parts` has reached.
+    pub(crate) fn push(parts: &mut Parts, fence: Fence) {
+        let route = parts.extensions.get::<MatchedPath>().cloned();
+        parts.extensions.get_or_insert_default::<Self>().0.push(Entry { fence, route });
+    }
+
+    pub(crate) fn fences(&self) -> impl DoubleEndedIterator<Item = &Fence> {
+        self.0.iter().map(|entry| &entry.fence)
+    }
+
+    /// Whether a lock further out has this resource, in which case waiting for it could only end by the time-out.
+    pub(crate) fn refuses(parts: &Parts, key: &Key) -> bool {
+        let Some(outer) = parts.extensions.get::<Self>().and_then(|held| held.0.iter().find(|e| e.fence.key() == key))
+        else {
+            return false;
+        };
+        tracing::error!(
+            lock = %key.label(),
+            route = path(parts.extensions.get()),
+            outer_lock = %outer.fence.key().label(),
+            outer_route = path(outer.route.as_ref()),
+            outer_mode = outer.fence.mode().as_str(),
+            "one request locks a resource twice: keep one of the two layers"
+        );
+        true
+    }
+}
+
+fn path(route: Option<&MatchedPath>) -> &str {
+    route.map_or("unmatched", MatchedPath::as_str)
+}
+
+/// Marks a request that runs without its lock because the lock store is unavailable and the route proceeds without.
+///
+/// It is among the extensions of the request; answers made under it are outside the normal rules and have to say so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Degraded;

@@ -1,0 +1,187 @@
+use std::{sync::Arc, time::Duration};
+
+use axum::{extract::FromRequestParts, http::request::Parts, response::IntoResponse};
+use tower_layer::Layer;
+
+use super::{Keys, OnReject, OnStoreError, Refusal, Rejection, Route, RouteLockService, Settings, Template, Until};
+use crate::{
+    lock::{Locks, Mode},
+    resource::{Key, Label, Resource},
+};
+
+/// A layer that runs each request of a route under the lock of the resource that the request names.
+///
+/// See the [module docs](super) for where it goes and what it promises.
+#[derive(Clone, Debug)]
+pub struct RouteLock {
+    locks: Locks,
+    keys: Keys,
+    settings: Settings,
+}
+
+impl RouteLock {
+    /// Locks the resource `K` that is extracted from the request; when that fails, its rejection is the answer.
+    ///
+    /// `K` is extracted without state, so that the layer fits a router of any state.
+    #[must_use]
+    pub fn by<K>(locks: &Locks) -> Self
+    where
+        K: Resource + FromRequestParts<()> + 'static,
+    {
+        Self::new(locks, Keys::by::<K>())
+    }
+
+    /// Locks `template` with path parameters filled in: `report:{day}` on the route `/reports/{day}`.
+    ///
+    /// The text up to the first `:` is the kind and is literal. Values are percent-decoded once and escaped as the ids of
+    /// [`Key`] are, so `report:{day}` and a resource of the kind `report` with this id are the same resource. An empty
+    /// value or one with control characters is answered 400. The template is the metric label.
+    ///
+    /// # Panics
+    ///
+    /// When the template is malformed, or its placeholders are not kept apart by a `:`, as `Router::route` panics on a
+    /// malformed path.
+    #[must_use]
+    #[track_caller]
+    pub fn template(locks: &Locks, template: impl Into<Label>) -> Self {
+        let label = template.into();
+        match Template::parse(label.clone()) {
+            Ok(template) => Self::new(locks, Keys::Template(Arc::new(template))),
+            Err(error) => panic!("the lock template `{label}` is malformed: {error}"),
+        }
+    }
+
+    /// Locks the key that `key` finds in the request; `None` runs the request without a lock.
+    ///
+    /// Where a request may name its resource wrongly use [`RouteLock::try_key`]: `Key::new(..).ok()` would let such a
+    /// request run without a lock.
+    #[must_use]
+    pub fn key<F>(locks: &Locks, key: F) -> Self
+    where
+        F: Fn(&Parts) -> Option<Key> + Send + Sync + 'static,
+    {
+        Self::new(locks, Keys::Function(Arc::new(move |parts| Ok(key(parts)))))
+    }
+
+    /// As [`RouteLock::key`], with an answer for requests that name no resource they may name.
+    #[must_use]
+    pub fn try_key<F, R>(locks: &Locks, key: F) -> Self
+    where
+        F: Fn(&Parts) -> Result<Option<Key>, R> + Send + Sync + 'static,
+        R: IntoResponse,
+    {
+        let answer = |answer: R| Refusal::Answer(Box::new(answer.into_response()));
+        Self::new(locks, Keys::Function(Arc::new(move |parts| key(parts).map_err(answer))))
+    }
+
+    fn new(locks: &Locks, keys: Keys) -> Self {
+        Self { locks: locks.clone(), keys, settings: Settings::default() }
+    }
+
+    /// Shared for every method. Default: shared for safe methods, exclusive for the others. `OPTIONS` never locks.
+    #[must_use]
+    pub fn read(mut self) -> Self {
+        self.settings.mode = Some(Mode::Read);
+        self
+    }
+
+    /// Exclusive for every method except `OPTIONS`. Requests then run as those of unsafe methods do, also `GET`.
+    #[must_use]
+    pub fn write(mut self) -> Self {
+        self.settings.mode = Some(Mode::Write);
+        self
+    }
+
+    /// How long a request waits for its turn. Default 2 s; zero tries once.
+    #[must_use]
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.settings.wait = wait;
+        self
+    }
+
+    /// The lease, renewed while the lock is held. Default: that of the locks.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.settings.lease = Some(lease);
+        self
+    }
+
+    /// How long a request may hold the lock, the body of its response included. Default 30 s.
+    #[must_use]
+    pub fn max_hold(mut self, max: Duration) -> Self {
+        self.settings.max_hold = max;
+        self
+    }
+
+    /// How long past [`RouteLock::max_hold`] a handler that has sent its commit may go on, so that its real answer can be
+    /// given. Default 10 s.
+    #[must_use]
+    pub fn commit_timeout(mut self, limit: Duration) -> Self {
+        self.settings.commit_timeout = limit;
+        self
+    }
+
+    /// The largest request body in bytes. Default 64 KiB.
+    #[must_use]
+    pub fn body_limit(mut self, bytes: usize) -> Self {
+        self.settings.upload.limit = bytes;
+        self
+    }
+
+    /// How long the whole request body may take to arrive. Default 5 s.
+    #[must_use]
+    pub fn body_timeout(mut self, limit: Duration) -> Self {
+        self.settings.upload.timeout = limit;
+        self
+    }
+
+    /// Leaves the request body to the handler, which then reads it under the lock: a slow client holds the lock for as
+    /// long as it likes, up to [`RouteLock::max_hold`].
+    #[must_use]
+    pub fn stream_body(mut self) -> Self {
+        self.settings.stream_body = true;
+        self
+    }
+
+    /// What reads do when the lock store is unavailable. Default [`OnStoreError::Refuse`]. Writes are always refused.
+    #[must_use]
+    pub fn on_store_error(mut self, action: OnStoreError) -> Self {
+        self.settings.on_store_error = action;
+        self
+    }
+
+    /// When the lock is given back. Default: before the head of the response goes out when the length of its body is
+    /// known, since the body is then complete; at the end of the body when it is streamed.
+    #[must_use]
+    pub fn hold(mut self, until: Until) -> Self {
+        self.settings.hold = Some(until);
+        self
+    }
+
+    /// Lets handlers switch protocols (101, WebSocket). The lock ends with the handshake. Default: 501 instead.
+    #[must_use]
+    pub fn allow_upgrades(mut self) -> Self {
+        self.settings.allow_upgrades = true;
+        self
+    }
+
+    /// Renders the rejections of this route. Default: what the locks were built with, else problem+json.
+    #[must_use]
+    pub fn on_reject<F, R>(mut self, render: F) -> Self
+    where
+        F: Fn(Rejection) -> R + Send + Sync + 'static,
+        R: IntoResponse,
+    {
+        self.settings.on_reject = Some(OnReject::new(render));
+        self
+    }
+}
+
+impl<S> Layer<S> for RouteLock {
+    type Service = RouteLockService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        let route = Route::new(self.locks.clone(), self.keys.clone(), self.settings.clone());
+        RouteLockService::new(inner, Arc::new(route))
+    }
+}

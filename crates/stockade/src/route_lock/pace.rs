@@ -1,0 +1,57 @@
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+/// How long requests of a route hold their lock, as a moving average: what `Retry-After` is reckoned from.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// Microseconds, zero before the first request.
+    mean: AtomicU64,
+}
+
+/// Nobody is sent away for longer, however many wait.
+const LONGEST: Duration = Duration::from_secs(60);
+
+impl Pace {
+    pub(crate) fn record(&self, held: Duration) {
+        let sample = u64::try_from(held.as_micros()).unwrap_or(u64::MAX).max(1);
+        // An eighth of each new sample. A concurrent update may get lost, which an average can bear.
+        let mean = self.mean.load(Ordering::Relaxed);
+        let next = if mean == 0 { sample } else { mean - mean / 8 + sample / 8 };
+        self.mean.store(next.max(1), Ordering::Relaxed);
+    }
+
+    /// How long it takes until `ahead` requests are through; `otherwise` before anything was measured.
+    pub(crate) fn after(&self, ahead: u64, otherwise: Duration) -> Duration {
+        let estimate = match self.mean.load(Ordering::Relaxed) {
+            0 => otherwise,
+            mean => Duration::from_micros(mean.saturating_mul(ahead)),
+        };
+        estimate.min(LONGEST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_ahead_are_reckoned_at_the_pace_seen_so_far() {
+        let pace = Pace::default();
+        assert_eq!(pace.after(100, Duration::from_secs(7)), Duration::from_secs(7));
+        pace.record(Duration::from_millis(20));
+        assert_eq!(pace.after(100, Duration::from_secs(7)), Duration::from_secs(2));
+        assert_eq!(pace.after(1_000_000, Duration::ZERO), LONGEST);
+    }
+
+    #[test]
+    fn the_average_follows_the_latest_requests() {
+        let pace = Pace::default();
+        pace.record(Duration::from_millis(800));
+        for _ in 0..100 {
+            pace.record(Duration::from_millis(8));
+        }
+        assert!(pace.after(1, Duration::ZERO) < Duration::from_millis(9));
+    }
+}

@@ -1,0 +1,194 @@
+use std::time::Duration;
+
+use axum::{
+    http::{
+        HeaderValue, StatusCode,
+        header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER},
+    },
+    response::{IntoResponse, Response},
+};
+
+use super::Problem;
+use crate::{lock::LockError, resource::KeyError};
+
+/// A request that a route lock refused.
+///
+/// As a response it is problem+json (RFC 9457) with `Retry-After` where a retry makes sense; the rejection itself is among
+/// the response's extensions, for outer layers that render it anew. Nothing internal is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    problem: Problem,
+    retry_after: Option<Duration>,
+}
+
+/// After a refusal that says nothing about time.
+const SOON: Duration = Duration::from_secs(1);
+
+impl Rejection {
+    /// A refusal of this kind, with a retry in a second where the kind allows a retry.
+    #[must_use]
+    pub fn new(problem: Problem) -> Self {
+        let retry_after = match problem {
+            Problem::LockTimeout
+            | Problem::QueueFull
+            | Problem::LockStoreUnavailable
+            | Problem::FenceStale
+            | Problem::LeaseLost
+            | Problem::ShuttingDown => Some(SOON),
+            // The same request would fail again, or, after an unknown outcome, could be applied twice.
+            Problem::BadRequest
+            | Problem::BodyTimeout
+            | Problem::BodyTooLarge
+            | Problem::NestedLock
+            | Problem::Internal
+            | Problem::UpgradeRefused
+            | Problem::OutcomeUnknown => None,
+        };
+        Self { problem, retry_after }
+    }
+
+    /// Says when a retry makes sense.
+    #[must_use]
+    pub fn with_retry_after(mut self, retry_after: Duration) -> Self {
+        self.retry_after = Some(retry_after);
+        self
+    }
+
+    /// Which kind.
+    #[must_use]
+    pub fn problem(&self) -> Problem {
+        self.problem
+    }
+
+    /// The HTTP status.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.problem.status()
+    }
+
+    /// When a retry makes sense; `None` when it does not.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
+    /// Whether the request changed anything: `Some(false)` when certainly not, `None` when nobody can say.
+    #[must_use]
+    pub fn applied(&self) -> Option<bool> {
+        match self.problem {
+            Problem::OutcomeUnknown | Problem::UpgradeRefused => None,
+            _ => Some(false),
+        }
+    }
+}
+
+impl From<Problem> for Rejection {
+    fn from(problem: Problem) -> Self {
+        Self::new(problem)
+    }
+}
+
+impl From<KeyError> for Rejection {
+    fn from(error: KeyError) -> Self {
+        Self::new(match error {
+            KeyError::Name(_) => Problem::Internal,
+            KeyError::TooLong { .. } | KeyError::Empty => Problem::BadRequest,
+        })
+    }
+}
+
+impl From<LockError> for Rejection {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::Key(error) => error.into(),
+            LockError::Tag | LockError::Duration { .. } => Self::new(Problem::Internal),
+            LockError::Busy { remaining } | LockError::Timeout { remaining, .. } => {
+                Self::new(Problem::LockTimeout).with_retry_after(remaining)
+            }
+            LockError::QueueFull { remaining, .. } => Self::new(Problem::QueueFull).with_retry_after(remaining),
+            LockError::Unavailable { retry_after, .. } => {
+                Self::new(Problem::LockStoreUnavailable).with_retry_after(retry_after)
+            }
+            LockError::ShuttingDown => Self::new(Problem::ShuttingDown),
+        }
+    }
+}
+
+/// Whole seconds, rounded up, at least one: a `Retry-After: 0` would be answered by a storm.
+fn delay_seconds(retry_after: Duration) -> u64 {
+    (retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0)).max(1)
+}
+
+impl IntoResponse for Rejection {
+    fn into_response(self) -> Response {
+        let status = self.status();
+        let mut body = serde_json::json!({
+            "type": format!("/problems/{}", self.problem.slug()),
+            "title": self.problem.title(),
+            "status": status.as_u16(),
+            "applied": self.applied(),
+        });
+        if let Some(retry_after) = self.retry_after {
+            body["retry_after_ms"] = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX).into();
+        }
+        let content_type = HeaderValue::from_static("application/problem+json");
+        let mut response = (status, [(CONTENT_TYPE, content_type)], body.to_string()).into_response();
+        if let Some(retry_after) = self.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, delay_seconds(retry_after).into());
+        }
+        if matches!(self.problem, Problem::BodyTimeout | Problem::BodyTooLarge) {
+            // The rest of the upload will not be read.
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    async fn rendered(rejection: Rejection) -> (Response, Value) {
+        let response = rejection.into_response();
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        (Response::from_parts(parts, ().into_response().into_body()), serde_json::from_slice(&body).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_problem_json_with_a_retry_in_whole_seconds() {
+        let error = LockError::Timeout { waited: Duration::from_secs(2), remaining: Duration::from_millis(1200) };
+        let (response, body) = rendered(error.into()).await;
+        assert_eq!(response.status(), StatusCode::LOCKED);
+        assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
+        assert_eq!(response.headers()[RETRY_AFTER], "2");
+        assert_eq!(
+            body,
+            json!({
+                "type": "/problems/lock-timeout",
+                "title": "The resource is in use",
+                "status": 423,
+                "applied": false,
+                "retry_after_ms": 1200,
+            })
+        );
+    }
+
+    #[tokio::test]
+    async fn a_retry_is_never_asked_for_at_once() {
+        let (response, _) = rendered(Rejection::new(Problem::QueueFull).with_retry_after(Duration::ZERO)).await;
+        assert_eq!(response.headers()[RETRY_AFTER], "1");
+    }
+
+    #[tokio::test]
+    async fn an_unknown_outcome_says_so_and_asks_for_no_retry() {
+        let (response, body) = rendered(Rejection::new(Problem::OutcomeUnknown)).await;
+        assert!(!response.headers().contains_key(RETRY_AFTER));
+        assert_eq!(body["applied"], Value::Null);
+        assert!(body.as_object().unwrap().contains_key("applied"));
+    }
+}

@@ -1,0 +1,157 @@
+use std::sync::Arc;
+
+use axum::{
+    extract::{MatchedPath, Request},
+    http::{Method, request::Parts},
+    response::{IntoResponse, Response},
+};
+use tower_service::Service;
+
+use super::{Degraded, Held, Keys, OnReject, Pace, Problem, Refusal, Rejection, Section, Settings};
+use crate::{
+    lock::{Guard, LockError, Locks, Mode},
+    resource::Key,
+};
+
+/// One locked route: what its requests share.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) locks: Locks,
+    keys: Keys,
+    pub(crate) settings: Settings,
+    pub(crate) pace: Pace,
+}
+
+impl Route {
+    pub(crate) fn new(locks: Locks, keys: Keys, settings: Settings) -> Self {
+        Self { locks, keys, settings, pace: Pace::default() }
+    }
+
+    pub(crate) async fn serve<S>(self: Arc<Self>, inner: S, request: Request) -> Result<Response, S::Error>
+    where
+        S: Service<Request> + Send + 'static,
+        S::Response: IntoResponse + 'static,
+        S::Error: Send + 'static,
+        S::Future: Send + 'static,
+    {
+        let Some(mode) = self.settings.mode(request.method()) else { return call(inner, request).await };
+        match self.admit(request, mode).await {
+            Ok((request, None)) => call(inner, request).await,
+            Ok((request, Some(guard))) => Section::new(self, guard, request.method()).run(inner, request).await,
+            Err(refusal) => Ok(self.answer(refusal)),
+        }
+    }
+
+    /// Key, nesting, body, lock: in this order, so that each refusal costs no more than it has to and nothing slow
+    /// happens under the lock.
+    async fn admit(&self, request: Request, mode: Mode) -> Result<(Request, Option<Guard>), Refusal> {
+        let (mut parts, body) = request.into_parts();
+        let Some(key) = self.keys.key(&mut parts).await? else {
+            return Ok((Request::from_parts(parts, body), None));
+        };
+        if Held::refuses(&parts, &key) {
+            return Err(Problem::NestedLock.into());
+        }
+        if let Some(retry_after) = self.locks.refusing() {
+            if !self.settings.proceeds(mode) {
+                return Err(Rejection::new(Problem::LockStoreUnavailable).with_retry_after(retry_after).into());
+            }
+            parts.extensions.insert(Degraded);
+            return Ok((Request::from_parts(parts, body), None));
+        }
+        let body = match self.settings.stream_body {
+            true => body,
+            false => self.settings.upload.read(&parts.headers, body).await?,
+        };
+        match self.acquire(key, mode, &parts).await {
+            Ok(guard) => {
+                Held::push(&mut parts, guard.fence());
+                Ok((Request::from_parts(parts, body), Some(guard)))
+            }
+            Err(LockError::Unavailable { reason, .. }) if self.settings.proceeds(mode) => {
+                tracing::debug!(%reason, "a read goes on without its lock");
+                parts.extensions.insert(Degraded);
+                Ok((Request::from_parts(parts, body), None))
+            }
+            Err(error) => Err(self.refused(error).into()),
+        }
+    }
+
+    async fn acquire(&self, key: Key, mode: Mode, parts: &Parts) -> Result<Guard, LockError> {
+        let Settings { wait, lease, max_hold, commit_timeout, .. } = self.settings;
+        // The section keeps its own time. This is for the one that is never polled again, as behind a stalled connection.
+        let longest = max_hold.saturating_add(commit_timeout);
+        let request = self.locks.request(Ok(key), mode).wait(wait).max_hold(longest).tag(tag(&parts.method, parts));
+        let request = match lease {
+            Some(lease) => request.lease(lease),
+            None => request,
+        };
+        request.acquire().await
+    }
+
+    fn refused(&self, error: LockError) -> Rejection {
+        match error {
+            LockError::QueueFull { waiters, remaining } => {
+                Rejection::from(error).with_retry_after(self.pace.after(waiters.saturating_add(1), remaining))
+            }
+            LockError::Busy { remaining } | LockError::Timeout { remaining, .. } => {
+                Rejection::from(error).with_retry_after(self.pace.after(1, remaining).min(remaining))
+            }
+            LockError::Key(_) | LockError::Tag | LockError::Duration { .. } => {
+                tracing::error!(%error, "the settings of a route lock are refused");
+                Rejection::from(error)
+            }
+            LockError::Unavailable { .. } | LockError::ShuttingDown => Rejection::from(error),
+        }
+    }
+
+    pub(crate) fn answer(&self, refusal: Refusal) -> Response {
+        match refusal {
+            Refusal::Answer(response) => *response,
+            Refusal::Rejection(rejection) => self.reject(rejection),
+        }
+    }
+
+    pub(crate) fn reject(&self, rejection: impl Into<Rejection>) -> Response {
+        let rejection = rejection.into();
+        match self.settings.on_reject.as_ref().or_else(|| self.locks.extension::<OnReject>()) {
+            Some(on_reject) => on_reject.render(rejection),
+            None => rejection.into_response(),
+        }
+    }
+}
+
+/// Runs the inner service.
+pub(crate) async fn call<S>(mut ready: S, request: Request) -> Result<Response, S::Error>
+where
+    S: Service<Request>,
+    S::Response: IntoResponse,
+{
+    ready.call(request).await.map(IntoResponse::into_response)
+}
+
+/// Who holds the lock, for people who look: method and route, never the path itself.
+fn tag(method: &Method, parts: &Parts) -> String {
+    const LONGEST: usize = 64;
+    let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let mut tag = format!("{method} {route}");
+    let mut end = tag.len().min(LONGEST);
+    while !tag.is_char_boundary(end) {
+        end -= 1;
+    }
+    tag.truncate(end);
+    tag.retain(|character| !character.is_control());
+    tag
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_is_never_refused() {
+        let (mut parts, ()) = axum::http::Request::new(()).into_parts();
+        parts.method = Method::from_bytes(&[b'X'; 100]).unwrap();
+        assert_eq!(tag(&parts.method, &parts).len(), 64);
+    }
+}

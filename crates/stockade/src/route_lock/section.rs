@@ -1,0 +1,159 @@
+use std::{any::Any, panic, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
+
+use axum::{
+    body::Body,
+    extract::Request,
+    http::{Method, StatusCode},
+    response::{IntoResponse, Response},
+};
+use futures_util::FutureExt;
+use http_body::Body as _;
+use tokio::{sync::oneshot, time::Instant};
+use tower_service::Service;
+use tracing::Instrument;
+
+use super::{HeldBody, Problem, Route, Until, call};
+use crate::lock::{Guard, Mode};
+
+/// A handler's time under its lock, from the grant to the response.
+#[derive(Debug)]
+pub(crate) struct Section {
+    route: Arc<Route>,
+    guard: Guard,
+    entered: Instant,
+    /// Whether it runs to its end whatever becomes of the client and the lease: dropping a handler that writes could drop
+    /// it within its commit, whose outcome nobody would learn.
+    detached: bool,
+    connect: bool,
+}
+
+impl Section {
+    pub(crate) fn new(route: Arc<Route>, guard: Guard, method: &Method) -> Self {
+        let detached = !method.is_safe() || guard.fence().mode() == Mode::Write;
+        Self { route, guard, entered: Instant::now(), detached, connect: method == Method::CONNECT }
+    }
+
+    pub(crate) async fn run<S>(self, inner: S, request: Request) -> Result<Response, S::Error>
+    where
+        S: Service<Request> + Send + 'static,
+        S::Response: IntoResponse + 'static,
+        S::Error: Send + 'static,
+        S::Future: Send + 'static,
+    {
+        if self.detached { self.detach(inner, request).await } else { self.inline(inner, request).await }
+    }
+
+    /// A read ends with its client, its lease or its time: nothing it did matters to anybody else.
+    async fn inline<S>(self, inner: S, request: Request) -> Result<Response, S::Error>
+    where
+        S: Service<Request>,
+        S::Response: IntoResponse,
+    {
+        let fence = self.guard.fence();
+        let problem = tokio::select! {
+            biased;
+            result = call(inner, request) => return Ok(self.finish(result?)),
+            _ = fence.lost() => Problem::LeaseLost,
+            problem = self.overdue() => problem,
+        };
+        Ok(self.route.reject(problem))
+    }
+
+    /// Runs the handler on a task of the locks. A client that goes away leaves it running; a panic comes back here.
+    async fn detach<S>(self, inner: S, request: Request) -> Result<Response, S::Error>
+    where
+        S: Service<Request> + Send + 'static,
+        S::Response: IntoResponse + 'static,
+        S::Error: Send + 'static,
+        S::Future: Send + 'static,
+    {
+        let route = Arc::clone(&self.route);
+        let (reply, answer) = oneshot::channel();
+        let work = AssertUnwindSafe(self.supervise(inner, request)).catch_unwind();
+        let task = async move {
+            // Without a client the response is dropped here, and with it the guard in its body.
+            if let Err(Err(panic)) = reply.send(work.await) {
+                tracing::error!(panic = message(&*panic), "a handler panicked after its client had gone");
+            }
+        };
+        drop(route.locks.tasks().spawn(task.in_current_span()));
+        match answer.await {
+            Ok(Ok(result)) => result,
+            Ok(Err(panic)) => panic::resume_unwind(panic),
+            // Only a runtime that is shut down drops the task.
+            Err(_) => Ok(route.reject(Problem::OutcomeUnknown)),
+        }
+    }
+
+    /// The loss of the lease does not end a write: it is told through the fence, and the fence decides in the database.
+    /// Its time does, unless a commit was sent, which alone can tell whether the write was applied.
+    async fn supervise<S>(self, inner: S, request: Request) -> Result<Response, S::Error>
+    where
+        S: Service<Request>,
+        S::Response: IntoResponse,
+    {
+        let mut handler = pin!(call(inner, request));
+        let problem = tokio::select! {
+            biased;
+            result = &mut handler => return Ok(self.finish(result?)),
+            problem = self.overdue() => problem,
+        };
+        if !self.guard.fence().ownership.is_committing() {
+            return Ok(self.route.reject(problem));
+        }
+        match tokio::time::timeout(self.route.settings.commit_timeout, handler).await {
+            Ok(result) => Ok(self.finish(result?)),
+            Err(_) => Ok(self.route.reject(Problem::OutcomeUnknown)),
+        }
+    }
+
+    /// Resolves when the handler has had its time.
+    async fn overdue(&self) -> Problem {
+        tokio::select! {
+            () = tokio::time::sleep_until(self.deadline()) => Problem::LeaseLost,
+            () = self.stopped() => Problem::ShuttingDown,
+        }
+    }
+
+    /// Resolves when a shutdown has taken the lock away, its limit being over.
+    async fn stopped(&self) {
+        self.route.locks.closing().await;
+        self.guard.fence().lost().await;
+    }
+
+    fn deadline(&self) -> Instant {
+        // A limit that no clock can show is none: thirty years.
+        const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+        self.entered + self.route.settings.max_hold.min(NEVER)
+    }
+
+    /// Gives the lock back, or ties it to the body of the response.
+    fn finish(self, response: Response) -> Response {
+        let deadline = self.deadline();
+        let Self { route, guard, entered, detached, connect } = self;
+        route.pace.record(entered.elapsed());
+        let switching =
+            response.status() == StatusCode::SWITCHING_PROTOCOLS || (connect && response.status().is_success());
+        if switching && !route.settings.allow_upgrades {
+            return route.reject(Problem::UpgradeRefused);
+        }
+        let over = match route.settings.hold {
+            Some(Until::Handler) => true,
+            Some(Until::Body) => response.body().is_end_stream(),
+            None => response.body().is_end_stream() || response.body().size_hint().exact().is_some(),
+        };
+        if over {
+            guard.release_detached();
+            return response;
+        }
+        response.map(|body| Body::new(HeldBody::new(body, guard, &route.locks, deadline, !detached)))
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&'static str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("not a text")
+}

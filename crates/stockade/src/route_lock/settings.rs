@@ -1,0 +1,76 @@
+use std::time::Duration;
+
+use axum::http::Method;
+
+use super::{OnReject, Upload};
+use crate::lock::Mode;
+
+/// What a read does when the lock store is unavailable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnStoreError {
+    /// Answers 503. What every write does.
+    #[default]
+    Refuse,
+    /// Runs without the lock, marked as [`Degraded`](super::Degraded).
+    Proceed,
+}
+
+/// When the lock is given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Until {
+    /// When the handler has returned its response.
+    Handler,
+    /// When the body of the response has been sent, given up or dropped, also one of known length.
+    Body,
+}
+
+/// The settings of a [`RouteLock`](super::RouteLock), whose setters document them.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) mode: Option<Mode>,
+    pub(crate) wait: Duration,
+    pub(crate) lease: Option<Duration>,
+    pub(crate) max_hold: Duration,
+    pub(crate) commit_timeout: Duration,
+    pub(crate) upload: Upload,
+    pub(crate) stream_body: bool,
+    pub(crate) on_store_error: OnStoreError,
+    pub(crate) hold: Option<Until>,
+    pub(crate) allow_upgrades: bool,
+    pub(crate) on_reject: Option<OnReject>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            mode: None,
+            wait: Duration::from_secs(2),
+            lease: None,
+            max_hold: Duration::from_secs(30),
+            commit_timeout: Duration::from_secs(10),
+            upload: Upload { limit: 64 * 1024, timeout: Duration::from_secs(5) },
+            stream_body: false,
+            on_store_error: OnStoreError::Refuse,
+            hold: None,
+            allow_upgrades: false,
+            on_reject: None,
+        }
+    }
+}
+
+impl Settings {
+    /// How a request of this method locks; `None` for not at all.
+    pub(crate) fn mode(&self, method: &Method) -> Option<Mode> {
+        if method == Method::OPTIONS {
+            return None;
+        }
+        Some(self.mode.unwrap_or(if method.is_safe() { Mode::Read } else { Mode::Write }))
+    }
+
+    /// Whether a request in `mode` goes on when the store is unavailable.
+    pub(crate) fn proceeds(&self, mode: Mode) -> bool {
+        mode == Mode::Read && self.on_store_error == OnStoreError::Proceed
+    }
+}

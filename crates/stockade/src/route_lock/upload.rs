@@ -1,0 +1,154 @@
+use std::{pin::pin, time::Duration};
+
+use axum::{
+    body::Body,
+    http::{HeaderMap, header::CONTENT_LENGTH},
+};
+use bytes::{Bytes, BytesMut};
+use http_body::Body as _;
+use http_body_util::{BodyExt, Full};
+
+use super::Problem;
+
+/// How a request's body is taken in before the lock is asked for, so that a slow upload never holds one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Upload {
+    pub(crate) limit: usize,
+    pub(crate) timeout: Duration,
+}
+
+impl Upload {
+    /// Reads the whole body into memory.
+    pub(crate) async fn read(self, headers: &HeaderMap, body: Body) -> Result<Body, Problem> {
+        if body.is_end_stream() {
+            return Ok(body);
+        }
+        let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+        if announced.unwrap_or_default().max(body.size_hint().lower()) > self.limit as u64 {
+            return Err(Problem::BodyTooLarge);
+        }
+        tokio::time::timeout(self.timeout, self.collect(body)).await.unwrap_or(Err(Problem::BodyTimeout))
+    }
+
+    async fn collect(self, body: Body) -> Result<Body, Problem> {
+        let mut body = pin!(body);
+        let mut data = Data::Empty;
+        let mut trailers = None;
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| {
+                tracing::debug!(%error, "a body broke off before the lock was asked for");
+                Problem::BadRequest
+            })?;
+            match frame.into_data() {
+                Ok(chunk) => data = data.with(chunk, self.limit).ok_or(Problem::BodyTooLarge)?,
+                Err(frame) => trailers = frame.into_trailers().ok(),
+            }
+        }
+        let whole = Full::new(data.into_bytes());
+        Ok(match trailers {
+            None => Body::new(whole),
+            Some(trailers) => Body::new(whole.with_trailers(std::future::ready(Some(Ok(trailers))))),
+        })
+    }
+}
+
+/// A single chunk is kept as it came. Several are copied together: each alone would keep the read buffer it is cut from
+/// alive, so that a body sent byte by byte would cost many times its size.
+enum Data {
+    Empty,
+    One(Bytes),
+    Many(BytesMut),
+}
+
+impl Data {
+    /// Appends a chunk, or `None` when the limit is passed.
+    fn with(self, chunk: Bytes, limit: usize) -> Option<Self> {
+        let have = match &self {
+            Self::Empty => 0,
+            Self::One(first) => first.len(),
+            Self::Many(all) => all.len(),
+        };
+        if chunk.len() > limit - have {
+            return None;
+        }
+        Some(match self {
+            _ if chunk.is_empty() => self,
+            Self::Empty => Self::One(chunk),
+            Self::One(first) => {
+                let mut all = BytesMut::with_capacity(first.len() + chunk.len());
+                all.extend_from_slice(&first);
+                all.extend_from_slice(&chunk);
+                Self::Many(all)
+            }
+            Self::Many(mut all) => {
+                all.extend_from_slice(&chunk);
+                Self::Many(all)
+            }
+        })
+    }
+
+    fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Empty => Bytes::new(),
+            Self::One(first) => first,
+            Self::Many(all) => all.freeze(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use axum::http::HeaderValue;
+    use futures_util::stream;
+    use http_body::Frame;
+    use http_body_util::StreamBody;
+
+    use super::*;
+
+    const UPLOAD: Upload = Upload { limit: 6, timeout: Duration::from_secs(5) };
+
+    fn chunks(chunks: &'static [&'static str]) -> Body {
+        Body::from_stream(stream::iter(chunks.iter().map(|chunk| Ok::<_, Infallible>(Bytes::from(*chunk)))))
+    }
+
+    #[tokio::test]
+    async fn a_body_up_to_the_limit_arrives_whole() {
+        let body = UPLOAD.read(&HeaderMap::new(), chunks(&["ab", "", "cd", "ef"])).await.unwrap();
+        assert_eq!(body.collect().await.unwrap().to_bytes(), "abcdef");
+    }
+
+    #[tokio::test]
+    async fn one_byte_over_the_limit_is_too_much() {
+        let refused = UPLOAD.read(&HeaderMap::new(), chunks(&["abc", "defg"])).await;
+        assert_eq!(refused.unwrap_err(), Problem::BodyTooLarge);
+    }
+
+    #[tokio::test]
+    async fn a_body_announced_over_the_limit_is_not_read() {
+        let unreadable = || Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
+        let headers = HeaderMap::from_iter([(CONTENT_LENGTH, HeaderValue::from_static("7"))]);
+        assert_eq!(UPLOAD.read(&headers, unreadable()).await.unwrap_err(), Problem::BodyTooLarge);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_end_in_time_is_given_up() {
+        let unending = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
+        assert_eq!(UPLOAD.read(&HeaderMap::new(), unending).await.unwrap_err(), Problem::BodyTimeout);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_breaks_off_is_a_bad_request() {
+        let broken = Body::from_stream(stream::iter([Ok(Bytes::from("a")), Err("reset")]));
+        assert_eq!(UPLOAD.read(&HeaderMap::new(), broken).await.unwrap_err(), Problem::BadRequest);
+    }
+
+    #[tokio::test]
+    async fn trailers_are_kept() {
+        let trailers = HeaderMap::from_iter([(CONTENT_LENGTH, HeaderValue::from_static("1"))]);
+        let frames = [Ok::<_, Infallible>(Frame::data(Bytes::from("a"))), Ok(Frame::trailers(trailers.clone()))];
+        let body = UPLOAD.read(&HeaderMap::new(), Body::new(StreamBody::new(stream::iter(frames)))).await.unwrap();
+        assert_eq!(body.collect().await.unwrap().trailers(), Some(&trailers));
+    }
+}

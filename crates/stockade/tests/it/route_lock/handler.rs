@@ -1,0 +1,238 @@
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use axum::{Router, http::Method, routing::get};
+use futures_util::{FutureExt, future::join};
+use stockade::{Fence, Locks, lock::Force, route_lock::RouteLock};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::Notify,
+    task::JoinSet,
+};
+use tower::ServiceExt;
+
+use super::support::{LIMIT, SHORT, Sku, idle, is_free, request, send, until};
+
+/// A handler that says when it was entered, waits to be let go, and tells a run to the end from being dropped.
+#[derive(Clone, Default)]
+struct Work {
+    entered: Arc<Notify>,
+    go: Arc<Notify>,
+    done: Arc<AtomicBool>,
+    dropped: Arc<AtomicBool>,
+}
+
+struct OnDrop(Arc<AtomicBool>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Work {
+    async fn run(self) -> &'static str {
+        let _dropped = OnDrop(self.dropped);
+        self.entered.notify_one();
+        self.go.notified().await;
+        self.done.store(true, Ordering::SeqCst);
+        "done"
+    }
+
+    fn app(&self, lock: RouteLock) -> Router {
+        let (read, write) = (self.clone(), self.clone());
+        let route = get(async move || read.run().await).post(async move || write.run().await);
+        Router::new().route("/stock/{sku}", route.route_layer(lock))
+    }
+
+    fn is_done(&self) -> bool {
+        self.done.load(Ordering::SeqCst)
+    }
+
+    fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::SeqCst)
+    }
+}
+
+/// A client on a real connection that goes away while its request is in the handler.
+async fn disconnect(app: Router, method: &str, work: &Work) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut server = JoinSet::new();
+    server.spawn(async move { axum::serve(listener, app).await });
+    let mut client = TcpStream::connect(address).await.unwrap();
+    let head = format!("{method} /stock/1 HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n");
+    client.write_all(head.as_bytes()).await.unwrap();
+    work.entered.notified().await;
+    // A reset rather than a half-close, which a server may take for the end of the requests only.
+    client.set_zero_linger().unwrap();
+    drop(client);
+    if method == "GET" {
+        until("the read was dropped", async || work.is_dropped()).await;
+    } else {
+        // The connection is gone once the server has read its end; a second one, served later, comes after that.
+        let mut probe = TcpStream::connect(address).await.unwrap();
+        probe.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await.unwrap();
+        probe.read_to_end(&mut Vec::new()).await.unwrap();
+    }
+    // All connections of the server end with it.
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_write_whose_client_has_gone_runs_to_its_end_under_the_lock() {
+    let (locks, work) = (Locks::memory(), Work::default());
+    disconnect(work.app(RouteLock::by::<Sku>(&locks)), "POST", &work).await;
+    assert!(!work.is_dropped() && !is_free(&locks, "1").await);
+    work.go.notify_one();
+    until("the write is done", async || work.is_done()).await;
+    idle(&locks).await;
+}
+
+#[tokio::test]
+async fn a_read_whose_client_has_gone_is_dropped_and_released() {
+    let (locks, work) = (Locks::memory(), Work::default());
+    disconnect(work.app(RouteLock::by::<Sku>(&locks)), "GET", &work).await;
+    assert!(!work.is_done());
+    idle(&locks).await;
+}
+
+#[tokio::test]
+async fn a_get_that_writes_runs_as_a_write() {
+    let (locks, work) = (Locks::memory(), Work::default());
+    let app = work.app(RouteLock::by::<Sku>(&locks).write());
+    assert!(tokio::time::timeout(SHORT, app.oneshot(request(Method::GET, "/stock/1"))).await.is_err());
+    assert!(!work.is_dropped());
+    work.go.notify_one();
+    until("the write is done", async || work.is_done()).await;
+    idle(&locks).await;
+}
+
+#[tokio::test]
+async fn a_time_out_further_out_drops_a_read_and_leaves_a_write_to_its_end() {
+    for (method, done) in [(Method::GET, false), (Method::POST, true)] {
+        let (locks, work) = (Locks::memory(), Work::default());
+        let app = work.app(RouteLock::by::<Sku>(&locks));
+        let timed_out = tokio::time::timeout(SHORT, app.oneshot(request(method.clone(), "/stock/1"))).await;
+        assert!(timed_out.is_err());
+        assert_eq!(work.is_dropped(), !done);
+        work.go.notify_one();
+        idle(&locks).await;
+        assert_eq!(work.is_done(), done, "{method}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_while_waiting_leaves_no_waiter() {
+    let (locks, work) = (Locks::memory(), Work::default());
+    let app = work.app(RouteLock::by::<Sku>(&locks));
+    let held = super::support::hold(&locks, "1").await;
+    for method in [Method::GET, Method::POST] {
+        assert!(tokio::time::timeout(SHORT, app.clone().oneshot(request(method, "/stock/1"))).await.is_err());
+    }
+    super::support::waiting(&locks, "stock:1", 0).await;
+    drop(held);
+    idle(&locks).await;
+    assert!(!work.is_dropped(), "no handler has run");
+}
+
+#[tokio::test]
+async fn a_panic_releases_and_propagates() {
+    async fn panics() {
+        panic!("out of stock");
+    }
+    let locks = Locks::memory();
+    let app = Router::new().route("/stock/{sku}", get(panics).post(panics).route_layer(RouteLock::by::<Sku>(&locks)));
+    for method in [Method::GET, Method::POST] {
+        let call = AssertUnwindSafe(app.clone().oneshot(request(method, "/stock/1"))).catch_unwind();
+        let panic = call.await.expect_err("the panic was swallowed");
+        assert_eq!(panic.downcast_ref(), Some(&"out of stock"));
+        idle(&locks).await;
+    }
+}
+
+#[tokio::test]
+async fn a_write_runs_in_the_span_of_its_request() {
+    let _default = tracing::subscriber::set_default(tracing_subscriber::registry());
+    let locks = Locks::memory();
+    let span = async || format!("{:?}", tracing::Span::current().id());
+    let app = Router::new().route("/stock/{sku}", get(span).post(span).route_layer(RouteLock::by::<Sku>(&locks)));
+    let request_span = tracing::info_span!("request");
+    for method in [Method::GET, Method::POST] {
+        use tracing::Instrument;
+        let answer = send(&app, request(method, "/stock/1")).instrument(request_span.clone()).await;
+        assert_eq!(answer.text(), format!("{:?}", request_span.id()));
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_loses_its_lock_is_told_and_gives_its_own_answer() {
+    let locks = Locks::memory();
+    let lost = async |fence: Fence| fence.lost().await.as_str();
+    let app = Router::new().route("/stock/{sku}", get("").post(lost).route_layer(RouteLock::by::<Sku>(&locks)));
+    let force = async {
+        until("the lock is held", async || !locks.list(1).await.unwrap().is_empty()).await;
+        locks.force_release("stock:1", Force::Now).await.unwrap();
+    };
+    let (answer, ()) = join(send(&app, request(Method::POST, "/stock/1")), force).await;
+    assert_eq!((answer.status.as_u16(), answer.text()), (200, "forced"));
+    idle(&locks).await;
+}
+
+#[tokio::test]
+async fn a_read_that_loses_its_lock_is_dropped_and_answered() {
+    let (locks, work) = (Locks::memory(), Work::default());
+    let app = work.app(RouteLock::by::<Sku>(&locks));
+    let force = async {
+        work.entered.notified().await;
+        locks.force_release("stock:1", Force::Now).await.unwrap();
+    };
+    let (answer, ()) = join(send(&app, request(Method::GET, "/stock/1")), force).await;
+    assert_eq!(answer.refusal(503, "lease-lost")["applied"], false);
+    assert_eq!(answer.headers["retry-after"], "1");
+    assert!(work.is_dropped() && !work.is_done());
+}
+
+#[tokio::test]
+async fn a_handler_that_holds_too_long_is_ended_and_answered() {
+    for method in [Method::GET, Method::POST] {
+        let (locks, work) = (Locks::memory(), Work::default());
+        let app = work.app(RouteLock::by::<Sku>(&locks).max_hold(SHORT));
+        let answer = send(&app, request(method, "/stock/1")).await;
+        assert_eq!(answer.refusal(503, "lease-lost")["applied"], false);
+        assert!(work.is_dropped() && !work.is_done());
+        idle(&locks).await;
+    }
+}
+
+#[tokio::test]
+async fn a_shutdown_lets_handlers_end_and_stops_those_that_do_not() {
+    let (locks, work) = (Locks::memory(), Work::default());
+    let app = work.app(RouteLock::by::<Sku>(&locks));
+    let shutdown = async {
+        work.entered.notified().await;
+        work.go.notify_one();
+        locks.shutdown(LIMIT).await;
+        assert!(work.is_done(), "the shutdown did not wait");
+    };
+    let (answer, ()) = join(send(&app, request(Method::POST, "/stock/1")), shutdown).await;
+    assert_eq!(answer.text(), "done");
+
+    for method in [Method::GET, Method::POST] {
+        let (locks, work) = (Locks::memory(), Work::default());
+        let app = work.app(RouteLock::by::<Sku>(&locks));
+        let shutdown = async {
+            work.entered.notified().await;
+            locks.shutdown(SHORT).await;
+        };
+        let (answer, ()) = join(send(&app, request(method, "/stock/1")), shutdown).await;
+        assert_eq!(answer.status, 503, "{}", answer.text());
+        assert!(work.is_dropped());
+    }
+}

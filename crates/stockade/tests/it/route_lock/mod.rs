@@ -1,0 +1,9 @@
+//! The lock as a layer: every row of its promises, over the public API.
+
+mod attach;
+mod handler;
+mod keys;
+mod refusals;
+mod response;
+mod support;
+mod upload;
