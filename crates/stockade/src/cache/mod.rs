@@ -8,4 +8,6 @@ mod invalidator;
 pub use error::{BuildError, CacheError, LoadError};
 pub use handle::Cache;
 pub use info::{CacheInfo, Lookup, Source};
+#[cfg(test)]
+pub(crate) use invalidator::Invalidate;
 pub use invalidator::Invalidator;

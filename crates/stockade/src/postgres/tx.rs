@@ -83,7 +83,7 @@ impl Tx {
         }
     }
 
-    fn invalidate_key(&mut self, cache: Invalidator, key: Key) {
+    pub(super) fn invalidate_key(&mut self, cache: Invalidator, key: Key) {
         match self.pending.iter_mut().find(|pending| pending.cache.name() == cache.name()) {
             Some(pending) if pending.keys.contains(&key) => {}
             Some(pending) => pending.keys.push(key),
