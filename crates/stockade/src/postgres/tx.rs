@@ -107,8 +107,9 @@ impl Tx {
             return Err(CommitError::Key(error));
         }
         let rows = self.before_commit().await.map_err(CommitError::NotApplied)?;
-        if let Some(fence) = &self.fence {
-            fence.ownership.commit_started();
+        if self.fence.as_ref().is_some_and(|fence| !fence.commit_started()) {
+            let _ = self.inner.rollback().await;
+            return Err(CommitError::Closed);
         }
         self.inner.commit().await.map_err(commit_statement)?;
         if !self.pending.is_empty() {
