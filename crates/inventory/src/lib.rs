@@ -1,6 +1,7 @@
 //! The inventory service: stock and its ledger on Postgres, under Stockade's locks and cache.
 
 pub mod cli;
+pub mod conservation;
 mod console;
 #[cfg(feature = "demo")]
 pub mod demo;

@@ -1,12 +1,16 @@
-//! demo.
+//! `inventory demo`: private servers, two instances, real order lines, a report, and the checks.
+//!
+//! Everything runs on free ports of 127.0.0.1, keeps its files in private folders, and ends with this process, however
+//! that ends.
 
-use std::process::ExitCode;
+mod args;
+mod error;
+mod instance;
+mod run;
+mod stop;
+mod verify;
 
-/// Arguments.
-#[derive(Debug, clap::Args)]
-pub struct Args {}
+pub use args::Args;
+pub use run::run;
 
-/// Runs it.
-pub async fn run(_args: Args) -> ExitCode {
-    todo!()
-}
+use error::DemoError;

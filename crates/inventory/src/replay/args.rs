@@ -59,7 +59,7 @@ fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
-fn not_negative(text: &str) -> Result<f64, String> {
+pub(crate) fn not_negative(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if (0.0..=1_000.0).contains(&number) => Ok(number),
         _ => Err("give a number from 0 to 1000".to_owned()),

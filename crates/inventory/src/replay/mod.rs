@@ -15,6 +15,8 @@ mod scrape;
 mod tally;
 mod verdict;
 
+#[cfg(feature = "demo")]
+pub(crate) use args::not_negative;
 pub use args::{Args, ReportFormat};
 pub use report::{Fleet, Latency, Lines, ReadSources, Report};
 pub use retry::RetryLimits;

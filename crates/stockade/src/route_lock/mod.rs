@@ -14,8 +14,6 @@ mod section;
 mod service;
 mod settings;
 mod template;
-#[cfg(test)]
-mod tests;
 mod upload;
 
 pub use future::ResponseFuture;

@@ -1,0 +1,248 @@
+//! Whether stock was conserved, asked of the database: the ledger against the stock, and against what clients were told.
+
+use std::fmt;
+
+use sqlx::PgPool;
+
+use crate::{orders::OrderLine, replay::Verdict};
+
+/// Offenders named for each broken rule.
+const EXAMPLES: usize = 3;
+
+/// An order line and what its sender was told.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Told<'a> {
+    /// The line.
+    pub line: &'a OrderLine,
+    /// The outcome.
+    pub verdict: Verdict,
+}
+
+impl<'a> Told<'a> {
+    /// The line and its outcome.
+    #[must_use]
+    pub fn new(line: &'a OrderLine, verdict: Verdict) -> Self {
+        Self { line, verdict }
+    }
+}
+
+/// The result of the check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Conservation {
+    /// Rows of stock looked at.
+    pub skus: u64,
+    /// Lines of the ledger looked at.
+    pub movements: u64,
+    /// What is wrong; empty when stock was conserved.
+    pub violations: Vec<Violation>,
+}
+
+/// A broken rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Violation {
+    /// What is wrong with each of the offenders.
+    pub rule: Rule,
+    /// How many there are.
+    pub count: usize,
+    /// The first of them.
+    pub examples: Vec<String>,
+}
+
+/// The rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rule {
+    /// A quantity is the sum of its movements; without a row, the sum is zero.
+    Sum,
+    /// No quantity is negative, now or after any movement.
+    NotNegative,
+    /// Each movement goes on where the one before it ended: a lost update or a lost movement breaks the chain.
+    Chain,
+    /// Versions grow and fencing tokens do not fall along the movements of a SKU.
+    Order,
+    /// An acknowledged line is in the ledger exactly once.
+    Acknowledged,
+    /// A line that was refused or failed is not in the ledger.
+    NotApplied,
+    /// A line of unknown outcome is in the ledger at most once.
+    Unknown,
+    /// Every adjustment in the ledger was sent.
+    Sent,
+}
+
+impl Rule {
+    // Each statement gives the offenders as text. $1 to $4 are the lines that were sent, where they are needed:
+    // references, SKUs, deltas and outcomes.
+    // language=PostgreSQL
+    fn sql(self) -> String {
+        // A line without a movement counts zero.
+        let told = |outcomes: &str, wrong: &str| {
+            format!(
+                "select told.reference || ' (' || told.sku || '): ' || count(movement.id) || ' times in the ledger'
+                 from unnest($1::text[], $2::text[], $3::bigint[], $4::text[]) as told (reference, sku, delta, outcome)
+                 left join movement on movement.kind = 'adjustment' and movement.reference = told.reference
+                     and movement.sku = told.sku and movement.delta = told.delta
+                 where told.outcome in ({outcomes})
+                 group by told.reference, told.sku
+                 having count(movement.id) {wrong}
+                 order by 1"
+            )
+        };
+        match self {
+            Self::Sum => "
+                select sku || ': quantity ' || coalesce(stock.quantity::text, 'none') || ', sum ' || coalesce(total, 0)
+                from stock full join (select sku, sum(delta) as total from movement group by sku) as ledger using (sku)
+                where coalesce(stock.quantity, 0) <> coalesce(total, 0)
+                order by 1"
+                .to_owned(),
+            Self::NotNegative => "
+                select sku || ': quantity ' || quantity from stock where quantity < 0
+                union all
+                select sku || ': quantity ' || quantity || ' after movement ' || id from movement where quantity < 0
+                order by 1"
+                .to_owned(),
+            Self::Chain => "
+                select sku || ': movement ' || id || ' leaves ' || quantity || ' instead of ' || before + delta
+                from (select *, lag(quantity, 1, 0::bigint) over (partition by sku order by id) as before from movement)
+                    as step
+                where quantity <> before + delta
+                order by 1"
+                .to_owned(),
+            Self::Order => "
+                select sku || ': movement ' || id || ' has version ' || version || ' after ' || version_before
+                    || ', token ' || coalesce(fencing_token::text, 'none') || ' after '
+                    || coalesce(token_before::text, 'none')
+                from (
+                    select *, lag(version) over of_sku as version_before, max(fencing_token) over earlier as token_before
+                    from movement
+                    window of_sku as (partition by sku order by id),
+                           earlier as (partition by sku order by id rows between unbounded preceding and 1 preceding)
+                ) as step
+                where version <= version_before or fencing_token < token_before
+                order by 1"
+                .to_owned(),
+            Self::Acknowledged => told("'applied'", "<> 1"),
+            Self::NotApplied => told("'refused', 'failed'", "<> 0"),
+            Self::Unknown => told("'unknown'", "> 1"),
+            Self::Sent => "
+                select coalesce(movement.reference, 'no reference') || ' (' || movement.sku || '): ' || movement.delta
+                from movement
+                left join unnest($1::text[], $2::text[], $3::bigint[], $4::text[]) as told (reference, sku, delta, outcome)
+                    using (reference, sku, delta)
+                where movement.kind = 'adjustment' and told.outcome is null
+                order by 1"
+                .to_owned(),
+        }
+    }
+
+    fn is_about_the_lines(self) -> bool {
+        matches!(self, Self::Acknowledged | Self::NotApplied | Self::Unknown | Self::Sent)
+    }
+
+    const ALL: [Self; 8] = [
+        Self::Sum,
+        Self::NotNegative,
+        Self::Chain,
+        Self::Order,
+        Self::Acknowledged,
+        Self::NotApplied,
+        Self::Unknown,
+        Self::Sent,
+    ];
+}
+
+/// Checks every rule. `told` names every line that was ever sent to this database with what its sender was told; no
+/// instance may be writing.
+///
+/// # Errors
+///
+/// The database's. A broken rule is no error: see [`Conservation::violations`].
+pub async fn check(pool: &PgPool, told: &[Told<'_>]) -> Result<Conservation, sqlx::Error> {
+    let references: Vec<String> = told.iter().map(|told| told.line.reference()).collect();
+    let skus: Vec<&str> = told.iter().map(|told| told.line.sku.as_str()).collect();
+    let deltas: Vec<i64> = told.iter().map(|told| told.line.delta).collect();
+    let outcomes: Vec<&str> = told.iter().map(|told| outcome(told.verdict)).collect();
+
+    // One snapshot for all rules.
+    let mut tx = pool.begin_with("begin isolation level repeatable read read only").await?;
+    let count = "select (select count(*) from stock), (select count(*) from movement)";
+    let (stock, movements): (i64, i64) = sqlx::query_as(count).fetch_one(&mut *tx).await?;
+    let mut violations = Vec::new();
+    for rule in Rule::ALL {
+        // The text has no part that comes from outside.
+        let sql = sqlx::AssertSqlSafe(rule.sql());
+        let query = sqlx::query_scalar::<_, String>(sql);
+        let query = if rule.is_about_the_lines() {
+            query.bind(&references).bind(&skus).bind(&deltas).bind(&outcomes)
+        } else {
+            query
+        };
+        let mut offenders = query.fetch_all(&mut *tx).await?;
+        if !offenders.is_empty() {
+            let count = offenders.len();
+            offenders.truncate(EXAMPLES);
+            violations.push(Violation { rule, count, examples: offenders });
+        }
+    }
+    tx.rollback().await?;
+    Ok(Conservation { skus: stock.unsigned_abs(), movements: movements.unsigned_abs(), violations })
+}
+
+fn outcome(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Applied => "applied",
+        Verdict::Refused => "refused",
+        Verdict::Failed => "failed",
+        Verdict::Unknown => "unknown",
+    }
+}
+
+impl Conservation {
+    /// Whether every rule holds.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.violations.is_empty()
+    }
+}
+
+impl fmt::Display for Conservation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { skus, movements, violations } = self;
+        if violations.is_empty() {
+            return write!(f, "conservation: ok ({skus} SKUs, {movements} movements)");
+        }
+        write!(f, "conservation: VIOLATED ({skus} SKUs, {movements} movements)")?;
+        for violation in violations {
+            write!(f, "\n  {violation}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} × {}: {}", self.count, self.rule, self.examples.join("; "))?;
+        if self.count > self.examples.len() {
+            f.write_str("; …")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sum => "quantity is not the sum of the movements",
+            Self::NotNegative => "negative quantity",
+            Self::Chain => "movement does not go on from the one before",
+            Self::Order => "versions or fencing tokens out of order",
+            Self::Acknowledged => "acknowledged line not in the ledger exactly once",
+            Self::NotApplied => "line in the ledger although it was not applied",
+            Self::Unknown => "line in the ledger more than once",
+            Self::Sent => "movement that nobody sent",
+        })
+    }
+}

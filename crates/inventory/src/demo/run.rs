@@ -1,0 +1,153 @@
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+
+use rand::Rng;
+use sqlx::{PgPool, postgres::PgPoolOptions};
+use stockade_testbed::{PostgresServer, RedisServer};
+use tokio::{time::Instant, try_join};
+
+use super::{
+    Args, DemoError,
+    instance::{Instance, Settings},
+    stop::Stop,
+    verify::verify,
+};
+use crate::{
+    console,
+    orders::{OrderLine, Orders},
+    replay::{Plan, RetryLimits, replay},
+    seed::seed,
+};
+
+/// As a shell reports a command that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+const NAMES: [&str; 2] = ["instance-1", "instance-2"];
+
+/// Gives the demonstration.
+pub async fn run(args: Args) -> ExitCode {
+    let stop = Stop::install();
+    let mut stop = match stop {
+        Ok(stop) => stop,
+        Err(error) => {
+            console::error(&error);
+            return ExitCode::FAILURE;
+        }
+    };
+    match Box::pin(demonstrate(args, &mut stop)).await {
+        Ok(code) => code,
+        Err(error) => {
+            console::error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn demonstrate(args: Args, stop: &mut Stop) -> Result<ExitCode, DemoError> {
+    let folder = tempfile::Builder::new().prefix("inventory-demo-").disable_cleanup(args.keep).tempdir();
+    let folder = folder.map_err(DemoError::Spawn)?;
+    if args.keep {
+        console::note(&format!("logs of the instances: {}", folder.path().display()));
+    }
+    // A signal drops what is under way, which kills the children; nothing of theirs has to be kept.
+    let (stage, holds) = tokio::select! {
+        result = Stage::play(&args, folder.path()) => result?,
+        () = stop.asked() => return Ok(ExitCode::from(INTERRUPTED)),
+    };
+    if !args.exit {
+        stage.print_urls();
+        stop.asked().await;
+        console::note("ending");
+    }
+    stage.end().await?;
+    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The running servers and instances.
+struct Stage {
+    // Instances before servers: fields are dropped in this order.
+    instances: [Instance; 2],
+    settings: Settings,
+    pool: PgPool,
+    postgres: PostgresServer,
+    redis: RedisServer,
+}
+
+impl Stage {
+    /// Starts everything, replays the lines, prints the report and the checks.
+    async fn play(args: &Args, folder: &Path) -> Result<(Self, bool), DemoError> {
+        let begun = Instant::now();
+        let csv = args.csv.clone().unwrap_or_else(bundled_csv);
+        let orders = Orders::load(&csv, args.lines).await?;
+        let lines: Arc<[OrderLine]> = orders.lines.into();
+
+        let stage = Self::start(folder, &lines).await?;
+        console::note(&format!("ready after {:.1} s", begun.elapsed().as_secs_f64()));
+
+        let plan = Plan {
+            lines: Arc::clone(&lines),
+            skipped: orders.skipped,
+            targets: stage.instances.iter().map(|instance| instance.url.clone()).collect(),
+            ops: stage.instances.iter().map(|instance| instance.ops.clone()).collect(),
+            concurrency: args.concurrency,
+            rate: None,
+            browse: args.browse,
+            limits: RetryLimits { retries: 12, total: Duration::from_secs(30) },
+            run: "demo".to_owned(),
+        };
+        let replay = replay(plan).await?;
+        console::out(&replay.report.to_string());
+        let holds = verify(&stage.pool, &lines, &replay).await?;
+        Ok((stage, holds))
+    }
+
+    async fn start(folder: &Path, lines: &[OrderLine]) -> Result<Self, DemoError> {
+        console::note("starting a private PostgreSQL and a private Redis");
+        let (postgres, redis) = try_join!(PostgresServer::start(), RedisServer::start())?;
+        let settings = Settings {
+            database_url: postgres.create_database("inventory").await?,
+            redis_url: redis.url(),
+            admin_token: format!("{:032x}", rand::rng().random::<u128>()),
+            folder: folder.to_owned(),
+        };
+        settings.migrate().await?;
+        let pool = PgPoolOptions::new().max_connections(2).connect(&settings.database_url).await?;
+        console::note(&format!("seeded: {}", seed(&pool, lines).await?));
+
+        console::note("starting two instances");
+        let http = reqwest::Client::new();
+        let instances = try_join!(settings.serve(&http, NAMES[0]), settings.serve(&http, NAMES[1]))?;
+        Ok(Self { instances: instances.into(), settings, pool, postgres, redis })
+    }
+
+    fn print_urls(&self) {
+        let Self { instances, settings, .. } = self;
+        for (name, Instance { url, ops, .. }) in NAMES.iter().zip(instances) {
+            console::out(&format!("{name}    {url}stock/85123A   metrics {ops}metrics"));
+        }
+        let ops = &instances[0].ops;
+        console::out(&format!(
+            "locks         curl -H 'authorization: Bearer {}' {ops}admin/locks",
+            settings.admin_token
+        ));
+        console::out(&format!("database      psql '{}'", settings.database_url));
+        console::out(&format!("redis         redis-cli -u {}", settings.redis_url));
+        console::out("Ctrl-C ends everything");
+    }
+
+    /// Ends the instances in an orderly way, then the servers.
+    async fn end(self) -> Result<(), DemoError> {
+        let [first, second] = self.instances;
+        let (first, second) = tokio::join!(first.stop(NAMES[0]), second.stop(NAMES[1]));
+        self.pool.close().await;
+        try_join!(self.postgres.kill(), self.redis.kill())?;
+        first.and(second)
+    }
+}
+
+fn bundled_csv() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/online-retail.csv")
+}
