@@ -24,25 +24,33 @@ const LAYOUT: u32 = 1;
 /// Below a Cargo target folder the cluster is copied from one made there earlier, password included: it is readable by
 /// the same user only, and goes with `cargo clean`. Anywhere else every cluster is made anew.
 pub(crate) async fn instantiate(bin: &Path, target: &Path, account: Option<Account>) -> Result<String> {
-    let password = match cache(bin).await? {
-        None => initialize(bin, target, account).await?,
-        Some(template) => {
-            if !template.is_dir() {
-                create(bin, &template, account).await?;
-            }
-            let target = target.to_owned();
-            blocking(move || {
-                folder::copy(&template.join("data"), &target)?;
-                fs::read_to_string(template.join("password"))
-            })
-            .await?
+    let password = match cached(bin, target, account).await {
+        Ok(Some(password)) => password,
+        // A template that can't be made or read, as one that another user made, costs time and nothing else.
+        Ok(None) | Err(Error::Io { .. }) => {
+            let _ = fs::remove_dir_all(target);
+            initialize(bin, target, account).await?
         }
+        Err(error) => return Err(error),
     };
     if let Some(account) = account {
         let target = target.to_owned();
         blocking(move || account.own(&target)).await?;
     }
     Ok(password)
+}
+
+async fn cached(bin: &Path, target: &Path, account: Option<Account>) -> Result<Option<String>> {
+    let Some(template) = cache(bin).await? else { return Ok(None) };
+    if !template.is_dir() {
+        create(bin, &template, account).await?;
+    }
+    let target = target.to_owned();
+    let copied = blocking(move || {
+        folder::copy(&template.join("data"), &target)?;
+        fs::read_to_string(template.join("password"))
+    });
+    copied.await.map(Some)
 }
 
 /// Makes the template beside its place and moves it there, so that it is there as a whole or not at all.

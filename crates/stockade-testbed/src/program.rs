@@ -10,7 +10,8 @@ use crate::{Error, Result};
 /// Folders that are often missing from `PATH`.
 const USUAL: [&str; 5] = ["/usr/local/bin", "/opt/homebrew/bin", "/usr/local/sbin", "/usr/sbin", "/opt/local/bin"];
 
-/// Folders with one folder per PostgreSQL version: Debian and Ubuntu, Red Hat, Alpine, Homebrew (both kinds).
+/// Folders with one folder per PostgreSQL version: Debian and Ubuntu, Red Hat, Alpine, Homebrew (on both
+/// kinds of processor).
 const POSTGRES_PARENTS: [&str; 5] =
     ["/usr/lib/postgresql", "/usr", "/usr/libexec", "/opt/homebrew/opt", "/usr/local/opt"];
 
@@ -53,7 +54,9 @@ fn newest_postgres() -> Option<PathBuf> {
     let versions = POSTGRES_PARENTS.iter().filter_map(|parent| Path::new(parent).read_dir().ok()).flatten().flatten();
     versions
         .map(|entry| entry.path())
-        .filter_map(|folder| Some((version(folder.file_name()?.to_str()?)?, folder.join("bin"))))
+        .filter_map(|folder| Some((version(folder.file_name()?.to_str()?)?, folder)))
+        // Alpine has the programs in the version's folder itself.
+        .flat_map(|(version, folder)| [(version, folder.join("bin")), (version, folder)])
         .filter(|(_, folder)| has_postgres(folder))
         .max()
         .map(|(_, folder)| folder)

@@ -1,0 +1,37 @@
+# `make help` says what there is. SQLX_OFFLINE: queries are checked against the committed .sqlx, so no build needs a
+# database, whatever DATABASE_URL says.
+
+CARGO ?= cargo
+SHELL := /bin/sh
+export SQLX_OFFLINE := true
+
+DEMO = $(CARGO) run --locked --release -p stockade-inventory --features demo -- demo
+
+.DEFAULT_GOAL := help
+.PHONY: setup demo demo-once test check fmt help
+
+setup: ## Install redis-server and PostgreSQL if they are missing (apt, dnf, apk or brew); starts no service
+	@./scripts/setup.sh
+
+demo: setup ## Replay real orders through two instances on private servers, report, serve until Ctrl-C
+	@$(DEMO)
+
+demo-once: setup ## The same, ending after the report: fails when stock and ledger disagree
+	@$(DEMO) --exit
+
+test: setup ## Run every test, doc tests included, each against servers of its own
+	$(CARGO) test --locked --workspace --all-features
+
+check: ## What can be said without running anything: format, lints, documentation, feature sets
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-features --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --all-features --no-deps
+	for features in "" axum metrics postgres redis axum,redis; do \
+		$(CARGO) check --locked --quiet -p stockade --no-default-features --features "$$features" || exit 1; \
+	done
+
+fmt: ## Format the code
+	$(CARGO) fmt --all
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
