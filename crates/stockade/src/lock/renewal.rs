@@ -16,6 +16,8 @@ use crate::{
 
 /// Renewals due within this time of each other go together.
 const TOGETHER: Duration = Duration::from_millis(5);
+/// What a renewal may take however short the lease is: a slow round trip.
+const LEAST_PATIENCE: Duration = Duration::from_millis(50);
 /// The most in one call, so that one slow call does not hold up many.
 const BATCH: usize = 256;
 
@@ -76,7 +78,7 @@ pub(super) struct Batch {
     entries: Vec<(u64, Instant)>,
     pub(super) ownerships: Vec<Arc<Ownership>>,
     sent: Instant,
-    /// How long it may take: one that hangs must leave time for another.
+    /// How long it may take: two that hang must leave time for a third.
     pub(super) patience: Duration,
 }
 
@@ -85,7 +87,7 @@ impl Batch {
         let entries = due.iter().map(|(id, ownership)| (*id, ownership.deadline())).collect();
         let ownerships: Vec<_> = due.iter().map(|(_, ownership)| Arc::clone(ownership)).collect();
         let shortest = ownerships.iter().map(|ownership| ownership.lease).min().unwrap_or_default();
-        Self { entries, ownerships, sent, patience: shortest / 3 }
+        Self { entries, ownerships, sent, patience: (shortest / 6).max(LEAST_PATIENCE) }
     }
 }
 

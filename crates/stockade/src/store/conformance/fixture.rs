@@ -1,6 +1,6 @@
 use std::{any::Any, sync::Arc, time::Duration};
 
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinSet};
 
 use crate::{
     resource::Key,
@@ -42,7 +42,9 @@ impl Fixture {
     /// Acquires on a task of its own, and returns when the attempt stands in the queue as the `place`th.
     pub(super) async fn enqueue(&self, n: usize, attempt: Attempt, place: u64) -> Waiter {
         let (store, key) = (Arc::clone(self.store(n)), attempt.key.clone());
-        let waiter = Waiter(tokio::task::spawn(async move { store.acquire(attempt).await }));
+        let mut task = JoinSet::new();
+        let handle = task.spawn(async move { store.acquire(attempt).await });
+        let waiter = Waiter { task, handle };
         self.until(&key, |inspection| inspection.waiting == place).await;
         waiter
     }
@@ -95,12 +97,15 @@ impl Fixture {
 }
 
 /// An attempt that waits on a task of its own.
-pub(super) struct Waiter(JoinHandle<Result<Arc<Ownership>, LockError>>);
+pub(super) struct Waiter {
+    task: JoinSet<Result<Arc<Ownership>, LockError>>,
+    handle: AbortHandle,
+}
 
 impl Waiter {
-    pub(super) async fn result(self) -> Result<Arc<Ownership>, LockError> {
-        let result = tokio::time::timeout(LIMIT, self.0).await;
-        result.expect("the attempt hangs").expect("the attempt panicked")
+    pub(super) async fn result(mut self) -> Result<Arc<Ownership>, LockError> {
+        let ended = tokio::time::timeout(LIMIT, self.task.join_next()).await;
+        ended.expect("the attempt hangs").expect("one task").expect("the attempt panicked")
     }
 
     pub(super) async fn granted(self) -> Arc<Ownership> {
@@ -108,12 +113,11 @@ impl Waiter {
     }
 
     pub(super) fn is_waiting(&self) -> bool {
-        !self.0.is_finished()
+        !self.handle.is_finished()
     }
 
-    pub(super) async fn cancel(self) {
-        self.0.abort();
-        let _ = self.0.await;
+    pub(super) async fn cancel(mut self) {
+        self.task.shutdown().await;
     }
 }
 

@@ -7,21 +7,21 @@ use crate::{
 };
 
 pub(crate) async fn waiters_are_served_in_the_order_they_came(fixture: &Fixture) {
-    const WAITERS: u64 = 200;
+    const WAITERS: usize = 200;
     let key = key("fifo");
     let mut holder = fixture.take(0, write(&key)).await;
     let mut waiters = Vec::new();
-    for place in 1..=WAITERS {
-        waiters.push(fixture.enqueue(place as usize, write(&key), place).await);
+    for (n, place) in (0..WAITERS).zip(1..) {
+        waiters.push(fixture.enqueue(n, write(&key), place).await);
     }
     for (n, waiter) in waiters.into_iter().enumerate() {
         fixture.release(n, &holder).await;
         holder = waiter.granted().await;
         assert!(holder.handed_off.is_some());
         // The waiters behind it stay where they are.
-        assert_eq!(fixture.inspect(&key).await.waiting, WAITERS - 1 - n as u64);
+        assert_eq!(fixture.inspect(&key).await.waiting, (WAITERS - 1 - n) as u64);
     }
-    fixture.release(WAITERS as usize, &holder).await;
+    fixture.release(WAITERS, &holder).await;
     fixture.until_nothing_is_left().await;
 }
 

@@ -6,14 +6,28 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::table::{Asker, Place};
 use crate::{
     clock::Instant,
-    store::{Attempt, Inspection, Mode, Owner, Ownership, Party, Token},
+    store::{Attempt, Inspection, LockError, Mode, Owner, Ownership, Party, Token},
 };
 
 /// How many waiters an inspection lists.
 const INSPECTED_WAITERS: usize = 100;
+
+/// Who asks: the owner text that leaves the store, and the number that indexes inside it.
+#[derive(Clone, Debug)]
+pub(super) struct Asker {
+    pub(super) owner: Owner,
+    pub(super) number: u64,
+}
+
+/// A place in a queue and how to wake its waiter.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) seq: u64,
+    pub(super) until: Option<Instant>,
+    pub(super) wake: Arc<Notify>,
+}
 
 /// One who holds a resource.
 #[derive(Debug)]
@@ -21,7 +35,7 @@ pub(super) struct Holder {
     pub(super) number: u64,
     pub(super) token: Token,
     pub(super) granted: Instant,
-    pub(super) expires: Instant,
+    pub(super) ends: Instant,
     pub(super) tag: Arc<str>,
     /// Set once the holder has entered; until then a grant lapses soon.
     pub(super) ownership: Option<Arc<Ownership>>,
@@ -62,10 +76,31 @@ impl Lock {
 
     /// The time until the last present lease ends.
     pub(super) fn remaining(&self, now: Instant) -> Duration {
-        self.holders.values().map(|holder| holder.expires.since(now)).max().unwrap_or_default()
+        self.holders.values().map(|holder| holder.ends.since(now)).max().unwrap_or_default()
     }
 
-    pub(super) fn waiting(&self) -> u64 {
+    /// The last place of the queue; an error for those who may not take it.
+    pub(super) fn enqueue(
+        &mut self,
+        now: Instant,
+        seq: u64,
+        asker: &Asker,
+        attempt: &Attempt,
+    ) -> Result<Place, LockError> {
+        let (remaining, waiters) = (self.remaining(now), self.waiting());
+        if attempt.wait.is_zero() {
+            return Err(LockError::Busy { remaining });
+        }
+        if waiters >= u64::from(attempt.max_waiters) {
+            return Err(LockError::QueueFull { waiters, remaining });
+        }
+        let until = (attempt.wait != Duration::MAX).then(|| now + attempt.wait);
+        let place = Place { seq, until, wake: Arc::new(Notify::new()) };
+        self.queue.insert(seq, Waiter::new(asker, attempt, &place));
+        Ok(place)
+    }
+
+    fn waiting(&self) -> u64 {
         u64::try_from(self.queue.len()).unwrap_or(u64::MAX)
     }
 
@@ -77,7 +112,7 @@ impl Lock {
                 mode: self.mode,
                 tag: holder.tag.as_ref().to_owned(),
                 token: Some(holder.token),
-                remaining: holder.expires.since(now),
+                remaining: holder.ends.since(now),
             })
             .collect();
         holders.sort_unstable_by_key(|party| party.token);
@@ -93,6 +128,13 @@ impl Lock {
             })
             .collect();
         Inspection { holders, waiters, waiting: self.waiting() }
+    }
+}
+
+impl Holder {
+    pub(super) fn new(asker: &Asker, token: Token, now: Instant, lease: Duration, tag: Arc<str>) -> Self {
+        let number = asker.number;
+        Self { number, token, granted: now, ends: now + lease, tag, ownership: None, runs_out: false }
     }
 }
 

@@ -9,11 +9,7 @@ use std::{
 use futures_util::future::{BoxFuture, FutureExt};
 use rand::{Rng, distr::Alphanumeric};
 
-use super::{
-    alarm::Shared,
-    table::{Asker, Entered},
-    waiting::Waiting,
-};
+use super::{alarm::Shared, lock::Asker, table::Entered, waiting::Waiting};
 use crate::{
     clock::Instant,
     resource::Key,

@@ -5,7 +5,9 @@
 //! single timer task that lives while anything can expire.
 
 mod alarm;
+mod effects;
 mod floor;
+mod leases;
 mod lock;
 mod memory_store;
 mod table;

@@ -1,14 +1,10 @@
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-    time::Duration,
-};
-
-use tokio::sync::Notify;
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use super::{
+    effects::Effects,
     floor::Floors,
-    lock::{Holder, Lock, Waiter},
+    leases::Leases,
+    lock::{Asker, Holder, Lock, Place, Waiter},
 };
 use crate::{
     clock::Instant,
@@ -20,26 +16,11 @@ use crate::{
 /// it this long and not its whole lease.
 const GRANT_LEASE: Duration = Duration::from_secs(2);
 
-/// Who asks: the owner text that leaves the store, and the number that orders and indexes inside it.
-#[derive(Clone, Debug)]
-pub(super) struct Asker {
-    pub(super) owner: Owner,
-    pub(super) number: u64,
-}
-
 /// What became of an attempt.
 #[derive(Debug)]
 pub(super) enum Entered {
     Held(Arc<Ownership>),
     Queued(Place),
-}
-
-/// A place in a queue and how to wake its waiter.
-#[derive(Debug)]
-pub(super) struct Place {
-    pub(super) seq: u64,
-    pub(super) until: Option<Instant>,
-    pub(super) wake: Arc<Notify>,
 }
 
 /// What a waiter finds when it looks.
@@ -50,32 +31,12 @@ pub(super) enum Settled {
     Closed,
 }
 
-/// Whom to tell once the mutex is free: a waker is foreign code and must not run under it.
-#[derive(Debug, Default)]
-pub(super) struct Effects {
-    lost: Vec<(Arc<Ownership>, LossReason)>,
-    wakes: Vec<Arc<Notify>>,
-}
-
-impl Effects {
-    /// Tells the losers first, so that they know before their successors start.
-    pub(super) fn apply(self) {
-        for (ownership, reason) in self.lost {
-            ownership.lose(reason);
-        }
-        for wake in self.wakes {
-            wake.notify_one();
-        }
-    }
-}
-
-/// All locks of a store. No method waits, none reads a clock for leases: `now` comes from the caller.
+/// All locks of a store. No method waits, none reads the clock of leases: `now` comes from the caller.
 #[derive(Debug)]
 pub(super) struct Table {
     locks: HashMap<Key, Lock>,
     floors: Floors,
-    /// Every lease by its end.
-    expiries: BTreeMap<(Instant, u64), (Key, Owner)>,
+    leases: Leases,
     next_seq: u64,
     closed: bool,
     pub(super) effects: Effects,
@@ -88,7 +49,7 @@ impl Table {
         Self {
             locks: HashMap::new(),
             floors: Floors::new(),
-            expiries: BTreeMap::new(),
+            leases: Leases::default(),
             next_seq: 0,
             closed: false,
             effects: Effects::default(),
@@ -98,19 +59,15 @@ impl Table {
 
     /// When the earliest lease ends.
     pub(super) fn next_expiry(&self) -> Option<Instant> {
-        self.expiries.first_key_value().map(|((at, _), _)| *at)
+        self.leases.first()
     }
 
     /// Ends the leases that are over and serves those behind them.
     pub(super) fn expire(&mut self, now: Instant) {
-        while let Some(entry) = self.expiries.first_entry() {
-            if entry.key().0 > now {
-                break;
-            }
-            let (key, owner) = entry.remove();
+        while let Some((key, owner)) = self.leases.take_over(now) {
             if let Some(holder) = self.locks.get_mut(&key).and_then(|lock| lock.holders.remove(&owner)) {
                 let reason = if holder.runs_out { LossReason::Forced } else { LossReason::Expired };
-                self.effects.lost.extend(holder.ownership.map(|ownership| (ownership, reason)));
+                self.effects.lost(holder.ownership, reason);
             }
             self.grant(&key, now);
         }
@@ -120,45 +77,28 @@ impl Table {
         if self.closed {
             return Err(LockError::ShuttingDown);
         }
-        if let Some(lock) = self.locks.get(&attempt.key) {
-            if !lock.queue.is_empty() || !lock.admits(attempt.mode) {
-                return self.enqueue(now, asker, attempt);
-            }
+        if let Some(lock) = self.locks.get_mut(&attempt.key)
+            && (!lock.queue.is_empty() || !lock.admits(attempt.mode))
+        {
+            let place = lock.enqueue(now, self.next_seq, asker, attempt)?;
+            self.next_seq += 1;
+            return Ok(Entered::Queued(place));
         }
         let token = self.floors.mint(attempt.key.bucket()).ok_or_else(tokens_exhausted)?;
-        self.hold(now, &attempt.key, asker, attempt.mode, token, Arc::clone(&attempt.tag), attempt.lease);
-        match self.confirm(now, asker, attempt, None) {
-            Some(ownership) => Ok(Entered::Held(ownership)),
-            None => self.enqueue(now, asker, attempt),
-        }
-    }
-
-    fn enqueue(&mut self, now: Instant, asker: &Asker, attempt: &Attempt) -> Result<Entered, LockError> {
-        let lock = self.locks.entry(attempt.key.clone()).or_insert_with(Lock::new);
-        let remaining = lock.remaining(now);
-        if attempt.wait.is_zero() {
-            return Err(LockError::Busy { remaining });
-        }
-        let waiters = lock.waiting();
-        if waiters >= u64::from(attempt.max_waiters) {
-            return Err(LockError::QueueFull { waiters, remaining });
-        }
-        let seq = self.next_seq;
-        self.next_seq += 1;
-        let until = (attempt.wait != Duration::MAX).then(|| now + attempt.wait);
-        let place = Place { seq, until, wake: Arc::new(Notify::new()) };
-        lock.queue.insert(seq, Waiter::new(asker, attempt, &place));
-        Ok(Entered::Queued(place))
+        let mut holder = Holder::new(asker, token, now, attempt.lease, Arc::clone(&attempt.tag));
+        let ownership = owned(asker, attempt, &holder, None);
+        holder.ownership = Some(Arc::clone(&ownership));
+        self.hold(&attempt.key, attempt.mode, asker, holder);
+        Ok(Entered::Held(ownership))
     }
 
     /// Enters a grant, if there is one. A grant that lapsed because its waiter slept is asked for again in the old place.
     pub(super) fn settle(&mut self, now: Instant, asker: &Asker, attempt: &Attempt, place: &Place) -> Settled {
-        let granted = self
-            .locks
-            .get(&attempt.key)
-            .and_then(|lock| lock.holders.get(&asker.owner))
-            .map(|holder| now.since(holder.granted));
-        if let Some(ownership) = self.confirm(now, asker, attempt, granted) {
+        let holder = self.locks.get_mut(&attempt.key).and_then(|lock| lock.holders.get_mut(&asker.owner));
+        if let Some(holder) = holder {
+            self.leases.extend(&mut holder.ends, asker.number, now + attempt.lease);
+            let ownership = owned(asker, attempt, holder, Some(now.since(holder.granted)));
+            holder.ownership = Some(Arc::clone(&ownership));
             return Settled::Held(ownership);
         }
         if self.closed {
@@ -170,81 +110,44 @@ impl Table {
         Settled::Waiting
     }
 
-    /// The ownership of a holder, with a whole lease from now.
-    fn confirm(
-        &mut self,
-        now: Instant,
-        asker: &Asker,
-        attempt: &Attempt,
-        handed_off: Option<Duration>,
-    ) -> Option<Arc<Ownership>> {
-        let holder = self.locks.get_mut(&attempt.key)?.holders.get_mut(&asker.owner)?;
-        let expires = now + attempt.lease;
-        let expiry = self.expiries.remove(&(holder.expires, holder.number))?;
-        self.expiries.insert((expires, holder.number), expiry);
-        holder.expires = expires;
-        let ownership = Arc::new(Ownership::new(
-            attempt.key.clone(),
-            asker.owner.clone(),
-            attempt.mode,
-            holder.token,
-            attempt.lease,
-            expires,
-            handed_off,
-        ));
-        holder.ownership = Some(Arc::clone(&ownership));
-        Some(ownership)
-    }
-
-    fn hold(
-        &mut self,
-        now: Instant,
-        key: &Key,
-        asker: &Asker,
-        mode: Mode,
-        token: Token,
-        tag: Arc<str>,
-        lease: Duration,
-    ) {
-        let expires = now + lease;
-        self.expiries.insert((expires, asker.number), (key.clone(), asker.owner.clone()));
+    fn hold(&mut self, key: &Key, mode: Mode, asker: &Asker, holder: Holder) {
+        self.leases.insert(holder.ends, asker, key);
         let lock = self.locks.entry(key.clone()).or_insert_with(Lock::new);
         lock.mode = mode;
-        let number = asker.number;
-        let holder = Holder { number, token, granted: now, expires, tag, ownership: None, runs_out: false };
         lock.holders.insert(asker.owner.clone(), holder);
     }
 
     /// Hands a resource to the head of its queue: one writer, or the whole run of readers at the head.
     fn grant(&mut self, key: &Key, now: Instant) {
-        loop {
-            let Some(lock) = self.locks.get_mut(key) else { return };
-            let Some(head) = lock.queue.first_entry().map(|entry| entry.get().mode) else {
+        while let Some(lock) = self.locks.get_mut(key) {
+            let Some(head) = lock.queue.first_entry() else {
                 if lock.holders.is_empty() {
                     self.locks.remove(key);
                 }
                 return;
             };
-            if !lock.admits(head) {
+            let mode = head.get().mode;
+            if !lock.admits(mode) {
                 return;
             }
             // Without tokens left nobody can own anything; the waiters end by their waits.
             let Some(token) = self.floors.mint(key.bucket()) else { return };
             let Some((_, waiter)) = lock.queue.pop_first() else { return };
-            self.hold(now, key, &waiter.asker, waiter.mode, token, waiter.tag, waiter.lease.min(GRANT_LEASE));
-            self.effects.wakes.push(waiter.wake);
+            let holder = Holder::new(&waiter.asker, token, now, waiter.lease.min(GRANT_LEASE), waiter.tag);
+            self.hold(key, mode, &waiter.asker, holder);
+            self.effects.wake(waiter.wake);
         }
     }
 
-    /// Takes an owner out, wherever it is; whether it held the resource.
-    pub(super) fn release(&mut self, now: Instant, key: &Key, owner: &Owner, seq: Option<u64>) -> bool {
+    /// Takes an owner out, from the holders or from its place in the queue; whether it held the resource.
+    pub(super) fn release(&mut self, now: Instant, key: &Key, owner: &Owner, place: Option<&Place>) -> bool {
         let Some(lock) = self.locks.get_mut(key) else { return false };
-        if let Some(seq) = seq {
-            lock.queue.remove(&seq);
+        if let Some(place) = place {
+            lock.queue.remove(&place.seq);
         }
         let held = lock.holders.remove(owner);
         if let Some(holder) = &held {
-            self.expiries.remove(&(holder.expires, holder.number));
+            self.leases.remove(holder.ends, holder.number);
         }
         // Also when only a waiter went: it may have been the writer that kept readers out.
         self.grant(key, now);
@@ -252,22 +155,18 @@ impl Table {
     }
 
     pub(super) fn renew(&mut self, now: Instant, ownership: &Arc<Ownership>) {
-        let holder = self.locks.get_mut(&ownership.key).and_then(|lock| lock.holders.get_mut(&ownership.owner));
-        let reason = match holder {
+        let lock = self.locks.get_mut(&ownership.key);
+        let reason = match lock.and_then(|lock| lock.holders.get_mut(&ownership.owner)) {
             Some(holder) if !holder.runs_out => {
-                let expires = now + ownership.lease;
-                if let Some(expiry) = self.expiries.remove(&(holder.expires, holder.number)) {
-                    self.expiries.insert((expires, holder.number), expiry);
-                }
-                holder.expires = expires;
-                ownership.extend(expires);
+                self.leases.extend(&mut holder.ends, holder.number, now + ownership.lease);
+                ownership.extend(holder.ends);
                 return;
             }
             Some(_) => LossReason::Forced,
             None if now >= ownership.deadline() => LossReason::Expired,
             None => LossReason::Stolen,
         };
-        self.effects.lost.push((Arc::clone(ownership), reason));
+        self.effects.lost(Some(Arc::clone(ownership)), reason);
     }
 
     pub(super) fn seed(&mut self, key: &Key, token: Token) {
@@ -283,8 +182,8 @@ impl Table {
             } else {
                 for (_, holder) in lock.holders.drain() {
                     holders += 1;
-                    self.expiries.remove(&(holder.expires, holder.number));
-                    self.effects.lost.extend(holder.ownership.map(|ownership| (ownership, LossReason::Forced)));
+                    self.leases.remove(holder.ends, holder.number);
+                    self.effects.lost(holder.ownership, LossReason::Forced);
                 }
             }
         }
@@ -310,11 +209,17 @@ impl Table {
     pub(super) fn close(&mut self) {
         self.closed = true;
         for lock in self.locks.values_mut() {
-            let queue = std::mem::take(&mut lock.queue);
-            self.effects.wakes.extend(queue.into_values().map(|waiter| waiter.wake));
+            for waiter in std::mem::take(&mut lock.queue).into_values() {
+                self.effects.wake(waiter.wake);
+            }
         }
         self.locks.retain(|_, lock| !lock.holders.is_empty());
     }
+}
+
+fn owned(asker: &Asker, attempt: &Attempt, holder: &Holder, handed_off: Option<Duration>) -> Arc<Ownership> {
+    let (key, owner) = (attempt.key.clone(), asker.owner.clone());
+    Arc::new(Ownership::new(key, owner, attempt.mode, holder.token, attempt.lease, holder.ends, handed_off))
 }
 
 /// Only a seed near 2^53 microseconds, the year 2255, leads here.

@@ -2,7 +2,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     alarm::Shared,
-    table::{Asker, Place, Settled},
+    lock::{Asker, Place},
+    table::Settled,
 };
 use crate::{
     clock::Instant,
@@ -66,7 +67,7 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if !self.settled {
             let (key, owner) = (&self.attempt.key, &self.asker.owner);
-            self.shared.change(|table, now| table.release(now, key, owner, Some(self.place.seq)));
+            self.shared.change(|table, now| table.release(now, key, owner, Some(&self.place)));
         }
     }
 }

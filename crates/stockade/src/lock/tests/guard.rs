@@ -1,0 +1,136 @@
+use std::time::Duration;
+
+use super::support::{Faulty, LIMIT, SHORT, Sku, idle};
+use crate::lock::{Force, LockError, Locks, LossReason, Mode, Released};
+
+#[tokio::test]
+async fn a_guard_holds_until_it_is_released() {
+    let locks = Locks::memory();
+    let guard = locks.write(&Sku("1")).tag("first").acquire().await.unwrap();
+    assert_eq!((guard.mode(), guard.key().as_str()), (Mode::Write, "stock:1"));
+    assert!(guard.is_held() && guard.remaining() > Duration::from_secs(9));
+    assert!(locks.write(&Sku("1")).try_acquire().await.unwrap().is_none());
+    assert!(locks.read(&Sku("1")).try_acquire().await.unwrap().is_none());
+    assert!(matches!(locks.write(&Sku("1")).wait(SHORT).acquire().await, Err(LockError::Timeout { .. })));
+    assert_eq!(locks.inspect("stock:1").await.unwrap().holders[0].tag, "first");
+    let token = guard.token();
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert!(locks.write(&Sku("1")).acquire().await.unwrap().token() > token);
+    idle(&locks).await;
+}
+
+#[test]
+fn a_guard_dropped_outside_of_a_runtime_releases() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let locks = Locks::memory();
+    let guard = runtime.block_on(locks.write(&Sku("1")).acquire()).unwrap();
+    drop(guard);
+    assert!(runtime.block_on(locks.write(&Sku("1")).try_acquire()).unwrap().is_some());
+}
+
+#[tokio::test]
+async fn the_lock_goes_with_the_last_guard_of_an_ownership() {
+    let locks = Locks::memory();
+    let outer = locks.write(&Sku("1")).acquire().await.unwrap();
+    let inner = outer.reenter();
+    assert_eq!(inner.token(), outer.token());
+    assert_eq!(outer.release().await.unwrap(), Released::StillHeld);
+    assert!(locks.write(&Sku("1")).try_acquire().await.unwrap().is_none());
+    assert_eq!(inner.release().await.unwrap(), Released::Released);
+    assert!(locks.write(&Sku("1")).try_acquire().await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn renewal_keeps_a_lock_far_beyond_its_lease() {
+    let locks = Locks::memory();
+    let guard = locks.write(&Sku("1")).lease(SHORT).acquire().await.unwrap();
+    assert!(matches!(locks.write(&Sku("1")).wait(SHORT * 5).acquire().await, Err(LockError::Timeout { .. })));
+    assert!(guard.is_held());
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
+}
+
+#[tokio::test]
+async fn a_hold_beyond_its_limit_is_told_and_hands_over() {
+    let locks = Locks::memory();
+    let guard = locks.write(&Sku("1")).max_hold(SHORT).acquire().await.unwrap();
+    let next = locks.write(&Sku("1")).wait(LIMIT).acquire().await.unwrap();
+    assert_eq!(guard.loss(), Some(LossReason::Expired));
+    assert!(next.token() > guard.token());
+    assert_eq!(guard.release().await.unwrap(), Released::Lost);
+    assert!(next.is_held());
+}
+
+#[tokio::test]
+async fn a_guard_that_is_dropped_or_detached_releases() {
+    let locks = Locks::memory();
+    drop(locks.write(&Sku("1")).acquire().await.unwrap());
+    idle(&locks).await;
+    locks.write(&Sku("1")).acquire().await.unwrap().release_detached();
+    idle(&locks).await;
+}
+
+#[tokio::test]
+async fn a_release_that_is_dropped_on_its_way_still_releases() {
+    let (locks, store) = Faulty::locks();
+    store.hang_releases(true);
+    let guard = locks.write(&Sku("1")).acquire().await.unwrap();
+    assert!(tokio::time::timeout(SHORT, guard.release()).await.is_err());
+    idle(&locks).await;
+    store.hang_releases(false);
+    let guard = locks.write(&Sku("1")).acquire().await.unwrap();
+    // Never polled at all.
+    drop(guard.release());
+    idle(&locks).await;
+}
+
+#[tokio::test]
+async fn a_guard_lives_on_without_its_locks() {
+    let locks = Locks::memory();
+    let other = locks.clone();
+    let guard = locks.write(&Sku("1")).lease(SHORT).acquire().await.unwrap();
+    drop(locks);
+    assert!(matches!(other.write(&Sku("1")).wait(SHORT * 3).acquire().await, Err(LockError::Timeout { .. })));
+    assert!(guard.is_held());
+}
+
+#[tokio::test]
+async fn a_forced_release_is_told_through_guard_and_fence() {
+    let locks = Locks::memory();
+    let guard = locks.write(&Sku("1")).acquire().await.unwrap();
+    let fence = guard.fence();
+    let forced = locks.force_release("stock:1", Force::Now).await.unwrap();
+    assert_eq!((forced.holders, fence.lost().await), (1, LossReason::Forced));
+    assert_eq!((guard.loss(), guard.remaining()), (Some(LossReason::Forced), Duration::ZERO));
+    assert!(!guard.is_held());
+    assert_eq!(guard.release().await.unwrap(), Released::Lost);
+    assert!(locks.write(&Sku("1")).acquire().await.unwrap().token() > forced.token);
+}
+
+#[tokio::test]
+async fn a_bad_request_is_refused_before_the_store_sees_it() {
+    let (locks, store) = Faulty::locks();
+    let sku = Sku("1");
+    let refused = [
+        locks.write(&Sku("")).acquire().await,
+        locks.write(&sku).tag("x".repeat(65)).acquire().await,
+        locks.write(&sku).tag("a\nb").acquire().await,
+        locks.write(&sku).lease(Duration::from_millis(99)).acquire().await,
+        locks.write(&sku).lease(Duration::from_secs(301)).acquire().await,
+        locks.write(&sku).max_hold(Duration::ZERO).acquire().await,
+    ];
+    let errors = refused.map(Result::unwrap_err);
+    assert!(matches!(
+        errors,
+        [
+            LockError::Key(_),
+            LockError::Tag,
+            LockError::Tag,
+            LockError::Duration { what: "lease", .. },
+            LockError::Duration { what: "lease", .. },
+            LockError::Duration { what: "max_hold", .. },
+        ]
+    ));
+    assert_eq!(store.acquires(), 0);
+    let longest = locks.write(&sku).tag("x".repeat(64)).lease(Duration::from_secs(300)).acquire().await;
+    assert!(longest.is_ok());
+}

@@ -1,0 +1,81 @@
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+
+use super::support::{SHORT, Sku, until};
+use crate::lock::{Force, Locks};
+
+/// The value of a line of the exposition.
+fn value(handle: &PrometheusHandle, line: &str) -> Option<String> {
+    let rendered = handle.render();
+    rendered.lines().find_map(|text| text.strip_prefix(line)).map(|value| value.trim().to_owned())
+}
+
+/// The tests run on one thread, to which the recorder belongs.
+#[tokio::test]
+async fn each_attempt_is_counted_once_by_its_outcome() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    let _recorder = metrics::set_default_local_recorder(&recorder);
+    let locks = Locks::builder().max_waiters(1).memory();
+    let count = |mode: &str, outcome: &str| {
+        let name = "stockade_lock_acquisitions_total";
+        value(&handle, &format!("{name}{{lock=\"stock\",mode=\"{mode}\",outcome=\"{outcome}\"}}"))
+    };
+    let gauge = |name: &str| value(&handle, name);
+
+    let guard = locks.write(&Sku("1")).acquire().await.unwrap();
+    assert_eq!(gauge("stockade_locks_held{lock=\"stock\",mode=\"write\"}").as_deref(), Some("1"));
+    assert!(locks.read(&Sku("1")).try_acquire().await.unwrap().is_none());
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(locks.write(&Sku("1")).acquire());
+    until("it waits", async || locks.inspect("stock:1").await.unwrap().waiting == 1).await;
+    assert_eq!(gauge("stockade_lock_waiters{lock=\"stock\"}").as_deref(), Some("1"));
+    assert!(locks.write(&Sku("1")).acquire().await.is_err(), "the queue is full");
+    tasks.shutdown().await;
+    assert!(locks.write(&Sku("1")).wait(SHORT).acquire().await.is_err());
+    tasks.spawn(locks.write(&Sku("1")).acquire());
+    until("it waits", async || locks.inspect("stock:1").await.unwrap().waiting == 1).await;
+    let inner = guard.reenter();
+    drop(guard);
+    drop(inner);
+    drop(tasks.join_next().await.unwrap().unwrap().unwrap());
+
+    assert_eq!(count("write", "granted").as_deref(), Some("2"));
+    assert_eq!(count("read", "timeout").as_deref(), Some("1"));
+    assert_eq!(count("write", "timeout").as_deref(), Some("1"));
+    assert_eq!(count("write", "full").as_deref(), Some("1"));
+    assert_eq!(count("write", "cancelled").as_deref(), Some("1"));
+    assert_eq!(gauge("stockade_lock_waiters{lock=\"stock\"}").as_deref(), Some("0"));
+    assert_eq!(gauge("stockade_locks_held{lock=\"stock\",mode=\"write\"}").as_deref(), Some("0"));
+    assert_eq!(gauge("stockade_lock_wait_seconds_count{lock=\"stock\",mode=\"write\"}").as_deref(), Some("2"));
+    assert_eq!(gauge("stockade_lock_hold_seconds_count{lock=\"stock\",mode=\"write\"}").as_deref(), Some("2"));
+    assert_eq!(gauge("stockade_lock_handoff_seconds_count{lock=\"stock\"}").as_deref(), Some("1"));
+    assert_eq!(gauge("stockade_lock_lost_total{lock=\"stock\"").as_deref(), None);
+}
+
+#[tokio::test]
+async fn each_loss_is_counted_once_by_its_reason() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    let _recorder = metrics::set_default_local_recorder(&recorder);
+    let locks = Locks::memory();
+    let lost =
+        |reason: &str| value(&handle, &format!("stockade_lock_lost_total{{lock=\"stock\",reason=\"{reason}\"}}"));
+
+    let forced = locks.write(&Sku("1")).lease(SHORT).acquire().await.unwrap();
+    let limited = locks.write(&Sku("2")).max_hold(SHORT).acquire().await.unwrap();
+    let released = locks.write(&Sku("3")).lease(SHORT).acquire().await.unwrap();
+    let renewed = locks.write(&Sku("4")).lease(SHORT).acquire().await.unwrap();
+    locks.force_release("stock:1", Force::Now).await.unwrap();
+    let after = released.fence();
+    released.release().await.unwrap();
+    forced.lost().await;
+    limited.lost().await;
+    after.lost().await;
+    until("expired", async || lost("expired").is_some()).await;
+    drop((forced, limited));
+
+    assert!(renewed.is_held());
+    assert_eq!(lost("forced").as_deref(), Some("1"));
+    assert_eq!(lost("expired").as_deref(), Some("1"), "the released one must not count");
+    assert!(value(&handle, "stockade_lock_renewal_lag_seconds_count").is_some());
+}

@@ -1,0 +1,9 @@
+//! Guards, renewal and shutdown, on the memory store and on stores that misbehave.
+
+mod guard;
+#[cfg(feature = "metrics")]
+mod metrics;
+mod renewal;
+mod run;
+mod shutdown;
+mod support;

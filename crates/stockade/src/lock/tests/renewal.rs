@@ -1,0 +1,103 @@
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use super::support::{Faulty, LIMIT, SHORT, Sku, until};
+use crate::lock::{Locks, LossReason, Released};
+
+#[tokio::test]
+async fn renewals_that_fail_are_repeated_before_the_deadline() {
+    let (locks, store) = Faulty::locks();
+    let lease = SHORT * 4;
+    let guard = locks.write(&Sku("1")).lease(lease).acquire().await.unwrap();
+    store.fail_renewals(2);
+    until("renewed after failures", async || store.renewals("stock:1") >= 5).await;
+    assert!(guard.is_held());
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
+}
+
+#[tokio::test]
+async fn a_renewal_that_hangs_is_given_up_for_another() {
+    let (locks, store) = Faulty::locks();
+    store.hang_renewals_of("stock:1");
+    let guard = locks.write(&Sku("1")).lease(SHORT * 4).acquire().await.unwrap();
+    until("a second attempt", async || store.renewals("stock:1") >= 2).await;
+    assert!(guard.is_held(), "given up too late");
+    store.hang_renewals_of("nothing");
+    until("renewed again", async || store.renewals("stock:1") >= 4).await;
+    assert!(guard.is_held());
+}
+
+#[tokio::test]
+async fn a_silent_store_cannot_keep_a_loss_from_its_holder() {
+    let (locks, store) = Faulty::locks();
+    store.hang_renewals_of("stock:1");
+    let guard = locks.write(&Sku("1")).lease(SHORT).acquire().await.unwrap();
+    let told = tokio::time::timeout(LIMIT, guard.fence().ownership.lost()).await;
+    assert_eq!(told.expect("the renewal task is blocked"), LossReason::Expired);
+    assert_eq!(guard.remaining(), Duration::ZERO);
+}
+
+#[tokio::test]
+async fn a_fence_learns_of_the_end_of_its_lease_without_any_task() {
+    let locks = Locks::memory();
+    let guard = locks.write(&Sku("1")).lease(SHORT).acquire().await.unwrap();
+    let fence = guard.fence();
+    // Released, so that nothing renews and nothing watches.
+    guard.release().await.unwrap();
+    assert_eq!(tokio::time::timeout(LIMIT, fence.lost()).await.expect("never told"), LossReason::Expired);
+    assert_eq!(fence.remaining(), Duration::ZERO);
+}
+
+#[tokio::test]
+async fn a_renewal_that_hangs_delays_neither_renewals_nor_losses_of_others() {
+    let (locks, store) = Faulty::locks();
+    store.hang_renewals_of("stock:hangs");
+    let hanging = locks.write(&Sku("hangs")).lease(SHORT * 3).acquire().await.unwrap();
+    until("its renewal hangs", async || store.renewals("stock:hangs") == 1).await;
+    let other = locks.write(&Sku("other")).lease(SHORT).acquire().await.unwrap();
+    let limited = locks.write(&Sku("limited")).max_hold(SHORT).acquire().await.unwrap();
+    until("the other is renewed", async || store.renewals("stock:other") >= 1).await;
+    limited.fence().ownership.lost().await;
+    assert!(hanging.is_held(), "the others waited for it");
+    hanging.fence().ownership.lost().await;
+    assert!(other.is_held());
+}
+
+#[tokio::test]
+async fn nothing_is_renewed_after_a_release_or_a_loss() {
+    let (locks, store) = Faulty::locks();
+    let released = locks.write(&Sku("released")).lease(SHORT).acquire().await.unwrap();
+    let lost = locks.write(&Sku("lost")).lease(SHORT).acquire().await.unwrap();
+    let kept = locks.write(&Sku("kept")).lease(SHORT).acquire().await.unwrap();
+    released.release().await.unwrap();
+    lost.fence().ownership.lose(LossReason::Stolen);
+    until("others are renewed", async || store.renewals("stock:kept") >= 3).await;
+    assert_eq!(store.renewals("stock:released"), 0);
+    assert_eq!(store.renewals("stock:lost"), 0);
+    drop(kept);
+}
+
+#[tokio::test]
+async fn renewals_that_are_due_together_are_one_call_for_all() {
+    let (locks, store) = Faulty::locks();
+    let skus: Vec<String> = (0..50).map(|n| n.to_string()).collect();
+    let mut guards = Vec::new();
+    for sku in &skus {
+        guards.push(locks.write(&Sku(Box::leak(sku.clone().into_boxed_str()))).lease(SHORT).acquire().await.unwrap());
+    }
+    until("all are renewed twice", async || skus.iter().all(|sku| store.renewals(&format!("stock:{sku}")) >= 2)).await;
+    assert!(guards.iter().all(super::super::Guard::is_held));
+}
+
+#[tokio::test]
+async fn no_task_is_left_when_locks_and_guards_are_gone() {
+    let locks = Locks::memory();
+    let guard = locks.write(&Sku("1")).acquire().await.unwrap();
+    let waiting = locks.write(&Sku("1")).wait(SHORT).acquire().await;
+    assert!(waiting.is_err());
+    assert!(Handle::current().metrics().num_alive_tasks() > 0);
+    drop(guard);
+    drop(locks);
+    until("no task", async || Handle::current().metrics().num_alive_tasks() == 0).await;
+}

@@ -1,0 +1,143 @@
+use std::{
+    borrow::Cow,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::future::{BoxFuture, FutureExt, pending};
+
+use crate::{
+    Resource,
+    lock::{Force, Forced, Inspection, LockError, Locks, Released, Token, Unavailable},
+    resource::Key,
+    store::{Attempt, LockStore, MemoryStore, Ownership},
+};
+
+pub(super) const SHORT: Duration = Duration::from_millis(150);
+pub(super) const LIMIT: Duration = Duration::from_secs(20);
+
+pub(super) struct Sku(pub(super) &'static str);
+
+impl Resource for Sku {
+    const KIND: &'static str = "stock";
+
+    fn id(&self) -> Cow<'_, str> {
+        Cow::Borrowed(self.0)
+    }
+}
+
+/// Waits for a condition.
+pub(super) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let reached = tokio::time::timeout(LIMIT, async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+    assert!(reached.await.is_ok(), "never came true: {what}");
+}
+
+/// Waits until nothing is held or waited for.
+pub(super) async fn idle(locks: &Locks) {
+    until("no lock is left", async || locks.list(10).await.unwrap().is_empty()).await;
+}
+
+/// A memory store whose renewals and releases can be made to hang or fail.
+#[derive(Debug)]
+pub(super) struct Faulty {
+    store: MemoryStore,
+    acquires: AtomicUsize,
+    renewals: Mutex<Vec<String>>,
+    failures: AtomicUsize,
+    hanging_renewal: Mutex<Option<&'static str>>,
+    hanging_releases: AtomicBool,
+}
+
+impl Faulty {
+    pub(super) fn locks() -> (Locks, Arc<Self>) {
+        let faulty = Arc::new(Self {
+            store: MemoryStore::new(),
+            acquires: AtomicUsize::new(0),
+            renewals: Mutex::default(),
+            failures: AtomicUsize::new(0),
+            hanging_renewal: Mutex::default(),
+            hanging_releases: AtomicBool::new(false),
+        });
+        let store: Arc<dyn LockStore> = Arc::<Self>::clone(&faulty);
+        (Locks::builder().on(store), faulty)
+    }
+
+    pub(super) fn acquires(&self) -> usize {
+        self.acquires.load(Ordering::SeqCst)
+    }
+
+    /// How often a key was asked to be renewed.
+    pub(super) fn renewals(&self, key: &str) -> usize {
+        self.renewals.lock().unwrap().iter().filter(|renewed| *renewed == key).count()
+    }
+
+    pub(super) fn fail_renewals(&self, times: usize) {
+        self.failures.store(times, Ordering::SeqCst);
+    }
+
+    /// Renewals of this key never get an answer, nor does anything in their batch.
+    pub(super) fn hang_renewals_of(&self, key: &'static str) {
+        *self.hanging_renewal.lock().unwrap() = Some(key);
+    }
+
+    pub(super) fn hang_releases(&self, hang: bool) {
+        self.hanging_releases.store(hang, Ordering::SeqCst);
+    }
+}
+
+impl LockStore for Faulty {
+    fn acquire(&self, attempt: Attempt) -> BoxFuture<'_, Result<Arc<Ownership>, LockError>> {
+        self.acquires.fetch_add(1, Ordering::SeqCst);
+        self.store.acquire(attempt)
+    }
+
+    fn release<'a>(&'a self, ownership: &'a Arc<Ownership>) -> BoxFuture<'a, Result<Released, LockError>> {
+        if self.hanging_releases.load(Ordering::SeqCst) { pending().boxed() } else { self.store.release(ownership) }
+    }
+
+    fn release_detached(&self, ownership: Arc<Ownership>) {
+        self.store.release_detached(ownership);
+    }
+
+    fn renew<'a>(&'a self, ownerships: &'a [Arc<Ownership>]) -> BoxFuture<'a, Result<(), LockError>> {
+        self.renewals.lock().unwrap().extend(ownerships.iter().map(|ownership| ownership.key.to_string()));
+        let hanging = *self.hanging_renewal.lock().unwrap();
+        if ownerships.iter().any(|ownership| Some(ownership.key.as_str()) == hanging) {
+            return pending().boxed();
+        }
+        let failing =
+            self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+        if failing {
+            let error = LockError::Unavailable { reason: Unavailable::Timeout, retry_after: Duration::from_secs(1) };
+            return async { Err(error) }.boxed();
+        }
+        self.store.renew(ownerships)
+    }
+
+    fn seed<'a>(&'a self, key: &'a Key, token: Token) -> BoxFuture<'a, Result<(), LockError>> {
+        self.store.seed(key, token)
+    }
+
+    fn force<'a>(&'a self, key: &'a Key, force: Force) -> BoxFuture<'a, Result<Forced, LockError>> {
+        self.store.force(key, force)
+    }
+
+    fn inspect<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Inspection, LockError>> {
+        self.store.inspect(key)
+    }
+
+    fn list(&self, limit: usize) -> BoxFuture<'_, Result<Vec<String>, LockError>> {
+        self.store.list(limit)
+    }
+
+    fn shutdown(&self, limit: Duration) -> BoxFuture<'_, ()> {
+        self.store.shutdown(limit)
+    }
+}
