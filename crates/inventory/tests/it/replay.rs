@@ -78,12 +78,12 @@ async fn adjust(
         (status, Json(body)).into_response()
     };
     match (sku.as_str(), earlier) {
-        ("busy", 0) => problem(StatusCode::LOCKED, "lock-timeout", Some(false)),
+        ("busy", 0) | ("lost, then busy", 1..) | ("busy for ever", _) => {
+            problem(StatusCode::LOCKED, "lock-timeout", Some(false))
+        }
         ("full", 0) => problem(StatusCode::TOO_MANY_REQUESTS, "queue-full", Some(false)),
-        ("answer lost", 0) => problem(StatusCode::SERVICE_UNAVAILABLE, "outcome-unknown", None),
+        ("answer lost" | "lost, then busy", 0) => problem(StatusCode::SERVICE_UNAVAILABLE, "outcome-unknown", None),
         ("answer lost", _) => ([("idempotent-replayed", "true")], "{}").into_response(),
-        ("lost, then busy", 0) => problem(StatusCode::SERVICE_UNAVAILABLE, "outcome-unknown", None),
-        ("lost, then busy", _) | ("busy for ever", _) => problem(StatusCode::LOCKED, "lock-timeout", Some(false)),
         ("sold out", _) => problem(StatusCode::CONFLICT, "insufficient-stock", Some(false)),
         ("no such", _) => problem(StatusCode::NOT_FOUND, "not-found", Some(false)),
         ("broken", _) => problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", None),
