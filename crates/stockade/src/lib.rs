@@ -24,3 +24,7 @@ pub use lock::{Fence, Guard, LockError, Locks};
 #[cfg(feature = "redis")]
 pub use redis::Redis;
 pub use resource::Resource;
+
+#[cfg(all(doctest, feature = "axum"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
