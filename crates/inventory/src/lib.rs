@@ -1,10 +1,17 @@
 //! The inventory service: stock and its ledger on Postgres, under Stockade's locks and cache.
 
+pub mod app;
 pub mod cli;
+pub mod config;
 pub mod conservation;
 mod console;
+pub mod db;
 #[cfg(feature = "demo")]
 pub mod demo;
+pub mod domain;
+pub mod http;
+pub mod metrics;
+pub mod ops;
 pub mod orders;
 pub mod replay;
 pub mod seed;

@@ -1,0 +1,53 @@
+//! What handlers share.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use sqlx::PgPool;
+use stockade::Locks;
+
+/// The state of the service. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct App {
+    /// The database.
+    pub pg: PgPool,
+    /// The locks.
+    pub locks: Locks,
+    /// The limits of requests.
+    pub limits: Limits,
+    /// Set when the instance is going away.
+    pub draining: Draining,
+}
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// How long a request waits for its lock.
+    pub lock_wait: Duration,
+    /// How long a whole request may take.
+    pub request: Duration,
+    /// How long an answer is kept for a request that comes again with the same Idempotency-Key.
+    pub idempotency_ttl: Duration,
+}
+
+/// Whether the instance is going away: it is not ready any more, and serves what it has begun.
+#[derive(Clone, Debug, Default)]
+pub struct Draining(Arc<AtomicBool>);
+
+impl Draining {
+    /// From now on.
+    pub fn start(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether it has begun.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,121 @@
+use super::Secret;
+
+/// Where the database is. Every flag has an environment variable of the same name.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DatabaseArgs {
+    /// Postgres, as postgres://USER:PASSWORD@HOST:PORT/DATABASE. Required.
+    #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
+    pub database_url: Option<Secret>,
+
+    /// A file that holds DATABASE_URL.
+    #[arg(long, env = "DATABASE_URL_FILE", value_name = "FILE")]
+    pub database_url_file: Option<String>,
+}
+
+/// Arguments of `inventory serve`. Every flag has an environment variable of the same name. Durations are written with a
+/// unit: `250ms`, `2s`, `5min`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pub(super) database: DatabaseArgs,
+
+    /// Redis for locks and cache, unless they have their own. Required unless both have.
+    #[arg(long, env = "REDIS_URL", value_name = "URL", hide_env_values = true)]
+    pub(super) redis_url: Option<Secret>,
+
+    /// A file that holds REDIS_URL.
+    #[arg(long, env = "REDIS_URL_FILE", value_name = "FILE")]
+    pub(super) redis_url_file: Option<String>,
+
+    /// Redis for the locks. It must not evict. Default: REDIS_URL.
+    #[arg(long, env = "LOCK_REDIS_URL", value_name = "URL", hide_env_values = true)]
+    pub(super) lock_redis_url: Option<Secret>,
+
+    /// A file that holds LOCK_REDIS_URL.
+    #[arg(long, env = "LOCK_REDIS_URL_FILE", value_name = "FILE")]
+    pub(super) lock_redis_url_file: Option<String>,
+
+    /// Redis for the cache. It may evict where it is another server than the locks'. Default: REDIS_URL.
+    #[arg(long, env = "CACHE_REDIS_URL", value_name = "URL", hide_env_values = true)]
+    pub(super) cache_redis_url: Option<Secret>,
+
+    /// A file that holds CACHE_REDIS_URL.
+    #[arg(long, env = "CACHE_REDIS_URL_FILE", value_name = "FILE")]
+    pub(super) cache_redis_url_file: Option<String>,
+
+    /// The address of the public port. Port 0 takes a free one, which is printed.
+    #[arg(long, env = "LISTEN_ADDR", value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    pub(super) listen_addr: String,
+
+    /// The address of the operators' port: metrics, health, admin routes.
+    #[arg(long, env = "OPS_ADDR", value_name = "ADDR", default_value = "127.0.0.1:9464")]
+    pub(super) ops_addr: String,
+
+    /// The bearer token of the admin routes. Without one there are none.
+    #[arg(long, env = "ADMIN_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    pub(super) admin_token: Option<Secret>,
+
+    /// A file that holds ADMIN_TOKEN.
+    #[arg(long, env = "ADMIN_TOKEN_FILE", value_name = "FILE")]
+    pub(super) admin_token_file: Option<String>,
+
+    /// How long a request waits for its lock.
+    #[arg(long, env = "LOCK_WAIT", value_name = "DURATION", default_value = "2s")]
+    pub(super) lock_wait: String,
+
+    /// How long a lock outlives its holder. Renewed at a third while it is held.
+    #[arg(long, env = "LOCK_LEASE", value_name = "DURATION", default_value = "10s")]
+    pub(super) lock_lease: String,
+
+    /// How many may wait for one lock.
+    #[arg(long, env = "LOCK_MAX_WAITERS", value_name = "N", default_value = "1000")]
+    pub(super) lock_max_waiters: String,
+
+    /// How long one Redis command may take.
+    #[arg(long, env = "REDIS_TIMEOUT", value_name = "DURATION", default_value = "250ms")]
+    pub(super) redis_timeout: String,
+
+    /// How long a value is cached: drawn from this range for each, so that not all expire at once.
+    #[arg(long, env = "CACHE_TTL", value_name = "FROM..TO", default_value = "300s..600s")]
+    pub(super) cache_ttl: String,
+
+    /// How long it is remembered that a SKU does not exist.
+    #[arg(long, env = "NULL_TTL", value_name = "DURATION", default_value = "60s")]
+    pub(super) null_ttl: String,
+
+    /// How many loads from the database run at once.
+    #[arg(long, env = "DB_MAX_LOADS", value_name = "N", default_value = "8")]
+    pub(super) db_max_loads: String,
+
+    /// How many connections to the database are open at most.
+    #[arg(long, env = "DATABASE_MAX_CONNECTIONS", value_name = "N", default_value = "16")]
+    pub(super) database_max_connections: String,
+
+    /// How long a request waits for one of them.
+    #[arg(long, env = "DATABASE_ACQUIRE_TIMEOUT", value_name = "DURATION", default_value = "1s")]
+    pub(super) database_acquire_timeout: String,
+
+    /// How long one statement may run.
+    #[arg(long, env = "STATEMENT_TIMEOUT", value_name = "DURATION", default_value = "2s")]
+    pub(super) statement_timeout: String,
+
+    /// How long a whole request may take.
+    #[arg(long, env = "REQUEST_TIMEOUT", value_name = "DURATION", default_value = "10s")]
+    pub(super) request_timeout: String,
+
+    /// How long requests that have begun may go on after SIGTERM.
+    #[arg(long, env = "SHUTDOWN_GRACE", value_name = "DURATION", default_value = "25s")]
+    pub(super) shutdown_grace: String,
+
+    /// How long an answer is kept for a request that comes again with the same Idempotency-Key.
+    #[arg(long, env = "IDEMPOTENCY_TTL", value_name = "DURATION", default_value = "24h")]
+    pub(super) idempotency_ttl: String,
+
+    /// How log lines look: `text` or `json`. They go to standard error.
+    #[arg(long, env = "LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
+    pub(super) log_format: String,
+
+    /// What is logged, as tracing filter directives.
+    #[arg(long, env = "RUST_LOG", value_name = "FILTER", default_value = "info")]
+    pub(super) rust_log: String,
+}

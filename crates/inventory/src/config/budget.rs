@@ -1,0 +1,86 @@
+use std::time::Duration;
+
+use super::ConfigError;
+
+/// The durations that must nest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    pub(super) lock_wait: Duration,
+    pub(super) acquire: Duration,
+    pub(super) statement: Duration,
+    pub(super) request: Duration,
+    pub(super) lease: Duration,
+    pub(super) grace: Duration,
+}
+
+impl Budget {
+    /// LOCK_WAIT + DATABASE_ACQUIRE_TIMEOUT + STATEMENT_TIMEOUT ≤ REQUEST_TIMEOUT ≤ LOCK_LEASE ≤ SHUTDOWN_GRACE.
+    ///
+    /// A request that waited as long as it may for all three must still be answered; a lease must not end while its
+    /// request may go on; a shutdown must not cut off what a lease protects.
+    pub(super) fn check(self) -> Result<(), ConfigError> {
+        let steps = self.lock_wait + self.acquire + self.statement;
+        if steps > self.request {
+            return Err(ConfigError::new(
+                "REQUEST_TIMEOUT",
+                format!(
+                    "shorter than LOCK_WAIT + DATABASE_ACQUIRE_TIMEOUT + STATEMENT_TIMEOUT = {} + {} + {} = {}",
+                    shown(self.lock_wait),
+                    shown(self.acquire),
+                    shown(self.statement),
+                    shown(steps)
+                ),
+                "raise it, or lower one of the three",
+            )
+            .with_value(&shown(self.request)));
+        }
+        not_over("REQUEST_TIMEOUT", self.request, "LOCK_LEASE", self.lease)?;
+        not_over("LOCK_LEASE", self.lease, "SHUTDOWN_GRACE", self.grace)
+    }
+}
+
+fn not_over(less: &str, short: Duration, more: &str, long: Duration) -> Result<(), ConfigError> {
+    if short <= long {
+        return Ok(());
+    }
+    let problem = format!("longer than {more}={}", shown(long));
+    Err(ConfigError::new(less, problem, format!("lower it, or raise {more}")).with_value(&shown(short)))
+}
+
+fn shown(duration: Duration) -> String {
+    humantime::format_duration(duration).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEFAULT: Budget = Budget {
+        lock_wait: Duration::from_secs(2),
+        acquire: Duration::from_secs(1),
+        statement: Duration::from_secs(2),
+        request: Duration::from_secs(10),
+        lease: Duration::from_secs(10),
+        grace: Duration::from_secs(25),
+    };
+
+    #[test]
+    fn the_defaults_nest_and_equal_ends_are_fine() {
+        DEFAULT.check().unwrap();
+        Budget { request: Duration::from_secs(5), ..DEFAULT }.check().unwrap();
+    }
+
+    #[test]
+    fn a_budget_that_does_not_nest_is_named() {
+        let error = Budget { lock_wait: Duration::from_secs(8), ..DEFAULT }.check().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "REQUEST_TIMEOUT=\"10s\": shorter than LOCK_WAIT + DATABASE_ACQUIRE_TIMEOUT + STATEMENT_TIMEOUT = 8s + 1s + \
+             2s = 11s: raise it, or lower one of the three"
+        );
+        let error = Budget { lease: Duration::from_secs(9), ..DEFAULT }.check().unwrap_err().to_string();
+        assert_eq!(error, "REQUEST_TIMEOUT=\"10s\": longer than LOCK_LEASE=9s: lower it, or raise LOCK_LEASE");
+        let error = Budget { grace: Duration::from_secs(9), ..DEFAULT }.check().unwrap_err().to_string();
+        assert_eq!(error, "LOCK_LEASE=\"10s\": longer than SHUTDOWN_GRACE=9s: lower it, or raise SHUTDOWN_GRACE");
+    }
+}

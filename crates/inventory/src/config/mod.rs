@@ -1,0 +1,13 @@
+//! The configuration: flags and environment variables, read once, checked, and handed on as values.
+
+mod args;
+mod budget;
+mod error;
+mod parse;
+mod secret;
+mod settings;
+
+pub use args::{Args, DatabaseArgs};
+pub use error::{ConfigError, EX_CONFIG};
+pub use secret::Secret;
+pub use settings::{CacheSettings, Config, Database, LockSettings, LogFormat};

@@ -1,0 +1,93 @@
+//! The table `idempotency`: answers kept for requests that may come again.
+
+use std::time::Duration;
+
+use sqlx::{PgConnection, PgPool, postgres::types::PgInterval};
+
+use super::undecodable;
+
+/// SHA-256 of method, path and body.
+pub type Fingerprint = [u8; 32];
+
+/// An answer that was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// To what it was the answer.
+    pub fingerprint: Fingerprint,
+    /// Its status.
+    pub status: u16,
+    /// Its body, to the byte.
+    pub body: String,
+}
+
+/// The answer kept under `key`, if any that has not expired.
+///
+/// # Errors
+///
+/// Whatever the database answers.
+pub async fn find(connection: &mut PgConnection, key: &str) -> Result<Option<Stored>, sqlx::Error> {
+    // language=PostgreSQL
+    let row =
+        sqlx::query!("select fingerprint, status, body from idempotency where key = $1 and expires_at > now()", key)
+            .fetch_optional(connection)
+            .await?;
+    row.map(|row| {
+        Ok(Stored {
+            fingerprint: row.fingerprint.as_slice().try_into().map_err(undecodable)?,
+            status: u16::try_from(row.status).map_err(undecodable)?,
+            body: row.body,
+        })
+    })
+    .transpose()
+}
+
+/// Keeps an answer under `key` for `ttl`. Returns false when another answer came first: the same key was used for two
+/// resources at the same time, which the lock of one resource does not order.
+///
+/// # Errors
+///
+/// Whatever the database answers.
+pub async fn insert(
+    connection: &mut PgConnection,
+    key: &str,
+    answer: &Stored,
+    ttl: Duration,
+) -> Result<bool, sqlx::Error> {
+    let ttl = PgInterval::try_from(ttl).map_err(sqlx::Error::Encode)?;
+    // language=PostgreSQL
+    let inserted = sqlx::query!(
+        "insert into idempotency as i (key, fingerprint, status, body, expires_at)
+         values ($1, $2, $3, $4, now() + $5::interval)
+         on conflict (key) do update
+         set fingerprint = excluded.fingerprint, status = excluded.status, body = excluded.body,
+             expires_at = excluded.expires_at
+         where i.expires_at <= now()",
+        key,
+        answer.fingerprint.as_slice(),
+        i16::try_from(answer.status).map_err(undecodable)?,
+        answer.body,
+        ttl
+    )
+    .execute(connection)
+    .await?;
+    Ok(inserted.rows_affected() == 1)
+}
+
+/// Removes at most `limit` answers that have expired. Returns how many.
+///
+/// # Errors
+///
+/// Whatever the database answers.
+pub async fn sweep(pool: &PgPool, limit: i64) -> Result<u64, sqlx::Error> {
+    // Rows that another instance sweeps, or that are being overwritten, are left alone.
+    // language=PostgreSQL
+    let swept = sqlx::query!(
+        "delete from idempotency
+         where key in (select key from idempotency where expires_at <= now()
+                       order by expires_at limit $1 for update skip locked)",
+        limit
+    )
+    .execute(pool)
+    .await?;
+    Ok(swept.rows_affected())
+}

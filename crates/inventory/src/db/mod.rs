@@ -1,0 +1,11 @@
+//! SQL, one module per table. Every function runs one statement on the connection it is given and decides nothing.
+
+pub mod idempotency;
+pub mod movement;
+pub mod schema;
+pub mod stock;
+
+/// A value that the service would never have written: somebody else did, past the constraints.
+fn undecodable(error: impl std::error::Error + Send + Sync + 'static) -> sqlx::Error {
+    sqlx::Error::Decode(Box::new(error))
+}

@@ -1,0 +1,11 @@
+//! The words of the trade: SKUs, quantities, stock and its movements. No HTTP and no SQL.
+
+mod movement;
+mod quantity;
+mod sku;
+mod stock;
+
+pub use movement::{Kind, Movement, Reference, ReferenceError};
+pub use quantity::{ApplyError, Delta, Quantity, QuantityError};
+pub use sku::{Sku, SkuError};
+pub use stock::Stock;

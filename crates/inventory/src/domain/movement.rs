@@ -1,0 +1,100 @@
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, de};
+use time::OffsetDateTime;
+
+/// What made a movement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The quantity was set to a number.
+    Set,
+    /// The quantity was changed by a number.
+    Adjustment,
+    /// The SKU was removed.
+    Delete,
+}
+
+impl Kind {
+    /// The text stored in the ledger, which is also the metric label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Set => "set",
+            Self::Adjustment => "adjustment",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// A line of the ledger.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Movement {
+    /// Grows with every movement of its SKU.
+    pub id: i64,
+    /// `seed`, `set`, `adjustment` or `delete`.
+    pub kind: String,
+    /// By how much.
+    pub delta: i64,
+    /// How many were on hand afterwards.
+    pub quantity: i64,
+    /// The version of the stock afterwards.
+    pub version: i64,
+    /// What the client said it was for.
+    pub reference: Option<String>,
+    /// The token of the ownership it was written under.
+    pub fencing_token: Option<i64>,
+    /// When.
+    #[serde(with = "time::serde::rfc3339")]
+    pub created_at: OffsetDateTime,
+}
+
+/// What a client says a movement is for: 1 to 200 characters, none of them a control character.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference(String);
+
+/// A text that is no reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the reference needs 1 to {max} characters, none of them a control character", max = Reference::MAX_CHARS)]
+pub struct ReferenceError;
+
+impl Reference {
+    /// The longest reference, in Unicode scalar values.
+    pub const MAX_CHARS: usize = 200;
+
+    /// Checks `text`.
+    ///
+    /// # Errors
+    ///
+    /// [`ReferenceError`].
+    pub fn new(text: String) -> Result<Self, ReferenceError> {
+        let fits = !text.is_empty() && text.chars().nth(Self::MAX_CHARS).is_none();
+        if !fits || text.chars().any(char::is_control) {
+            return Err(ReferenceError);
+        }
+        Ok(Self(text))
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Reference {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl de::Visitor<'_> for Text {
+            type Value = Reference;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Reference, E> {
+                Reference::new(text.to_owned()).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(Text)
+    }
+}

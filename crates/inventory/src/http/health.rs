@@ -1,0 +1,69 @@
+//! `/healthz` and `/readyz`, on both ports.
+
+use std::time::Duration;
+
+use axum::{Json, extract::State};
+use serde::Serialize;
+
+use super::Problem;
+use crate::{app::App, db};
+
+/// A probe that is answered late is no answer: kubelets give up after a second by default.
+const LIMIT: Duration = Duration::from_millis(800);
+
+/// `GET /healthz`: the process runs. Asks nothing of anybody, so that an outage elsewhere restarts no instance.
+pub(crate) async fn live() -> Json<Live> {
+    Json(Live { status: "ok" })
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Live {
+    status: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Ready {
+    /// `ready`, or `degraded` while Redis is away.
+    status: &'static str,
+    checks: Checks,
+}
+
+#[derive(Debug, Serialize)]
+struct Checks {
+    database: &'static str,
+    schema: &'static str,
+    lock_store: &'static str,
+    cache_store: &'static str,
+}
+
+/// `GET /readyz`: whether requests should come here.
+///
+/// Without its database the instance is not ready. Without Redis it is: reads go on, and taking every instance out of the
+/// balancer would turn a degraded service into none.
+pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Ready>, Problem> {
+    if app.draining.is_on() {
+        return Err(Problem::ShuttingDown);
+    }
+    let (schema, locks) = tokio::join!(schema(&app), lock_store(&app));
+    if !schema? {
+        tracing::error!("the schema is missing or old: run `inventory migrate`");
+        return Err(Problem::DatabaseUnavailable("its schema is missing or old: run `inventory migrate`"));
+    }
+    let cache = true;
+    let word = |up| if up { "ok" } else { "down" };
+    Ok(Json(Ready {
+        status: if locks && cache { "ready" } else { "degraded" },
+        checks: Checks { database: "ok", schema: "ok", lock_store: word(locks), cache_store: word(cache) },
+    }))
+}
+
+async fn schema(app: &App) -> Result<bool, Problem> {
+    let asked = tokio::time::timeout(LIMIT, db::schema::is_current(&app.pg)).await;
+    asked.map_or(Err(Problem::DatabaseUnavailable("it did not answer in time")), |current| Ok(current?))
+}
+
+/// Whether the lock store answers: a look at a lock that nobody takes.
+async fn lock_store(app: &App) -> bool {
+    let look = tokio::time::timeout(LIMIT, app.locks.inspect("readyz:-"));
+    look.await.is_ok_and(|inspection| inspection.is_ok())
+}

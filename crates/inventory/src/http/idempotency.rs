@@ -1,0 +1,83 @@
+use axum::{
+    extract::{FromRequestParts, OptionalFromRequestParts},
+    http::{HeaderName, HeaderValue, StatusCode, header, request::Parts},
+    response::{IntoResponse, Response},
+};
+use sha2::{Digest, Sha256};
+
+use super::Problem;
+use crate::db::idempotency::{Fingerprint, Stored};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
+/// `Idempotency-Key`: 1 to 255 visible ASCII characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct IdempotencyKey(String);
+
+impl IdempotencyKey {
+    const MAX_LEN: usize = 255;
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<S: Sync> OptionalFromRequestParts<S> for IdempotencyKey {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Option<Self>, Problem> {
+        let mut values = parts.headers.get_all(IDEMPOTENCY_KEY).iter();
+        match (values.next(), values.next()) {
+            (None, _) => Ok(None),
+            (Some(value), None) => accept(value).map(Some),
+            (Some(_), Some(_)) => Err(Problem::BadRequest("send one Idempotency-Key".into())),
+        }
+    }
+}
+
+fn accept(value: &HeaderValue) -> Result<IdempotencyKey, Problem> {
+    let bytes = value.as_bytes();
+    let fits = (1..=IdempotencyKey::MAX_LEN).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic);
+    match value.to_str() {
+        Ok(text) if fits => Ok(IdempotencyKey(text.to_owned())),
+        _ => Err(Problem::BadRequest("an Idempotency-Key has 1 to 255 visible ASCII characters".into())),
+    }
+}
+
+/// What a request asks for, up to its body: method and path as they came.
+#[derive(Clone, Debug)]
+pub(crate) struct Target(Sha256);
+
+impl Target {
+    /// The fingerprint of the request with this body.
+    pub(crate) fn fingerprint(&self, body: &[u8]) -> Fingerprint {
+        self.0.clone().chain_update(body).finalize().into()
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Target {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
+        // Neither a method nor a path can hold a line feed, so the three parts can't run into each other.
+        let hash = Sha256::new()
+            .chain_update(parts.method.as_str())
+            .chain_update(b"\n")
+            .chain_update(parts.uri.path())
+            .chain_update(b"\n");
+        Ok(Self(hash))
+    }
+}
+
+/// An answer made of stored parts: the media type follows from the status.
+pub(crate) fn answer(stored: Stored) -> Response {
+    let status = StatusCode::from_u16(stored.status).unwrap_or(StatusCode::OK);
+    let media_type = if status.is_success() { "application/json" } else { Problem::MEDIA_TYPE };
+    (status, [(header::CONTENT_TYPE, HeaderValue::from_static(media_type))], stored.body).into_response()
+}
+
+/// The same answer, given again.
+pub(crate) fn replay(stored: Stored) -> Response {
+    ([(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"))], answer(stored)).into_response()
+}

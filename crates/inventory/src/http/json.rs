@@ -1,0 +1,78 @@
+use axum::{
+    body::Bytes,
+    extract::{FromRequest, Request, rejection::BytesRejection},
+    http::{HeaderMap, StatusCode, header},
+};
+use serde::{
+    Serialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
+
+use super::Problem;
+
+/// How much of a client's own text a problem repeats.
+const MAX_DETAIL: usize = 200;
+
+/// A JSON request body: its value, and its bytes as they came.
+///
+/// Not JSON is 400, JSON that is not `T` is 422, another media type or an encoded body 415, too large 413.
+#[derive(Clone, Debug)]
+pub struct JsonBody<T> {
+    /// What the bytes say.
+    pub value: T,
+    /// The bytes.
+    pub bytes: Bytes,
+}
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        if !is_json(request.headers()) {
+            return Err(Problem::UnsupportedMediaType);
+        }
+        let bytes = Bytes::from_request(request, state).await.map_err(unreadable)?;
+        Ok(Self { value: parse(&bytes)?, bytes })
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let mut types = headers.get_all(header::CONTENT_TYPE).iter();
+    let (Some(value), None) = (types.next(), types.next()) else { return false };
+    let essence = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let identity = |encoding: &axum::http::HeaderValue| encoding.as_bytes().eq_ignore_ascii_case(b"identity");
+    essence.eq_ignore_ascii_case("application/json") && headers.get_all(header::CONTENT_ENCODING).iter().all(identity)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is called by `map_err`")]
+fn unreadable(rejection: BytesRejection) -> Problem {
+    match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Problem::BodyTooLarge,
+        _ => Problem::BadRequest("the body ended early".into()),
+    }
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let malformed = |_| Problem::BadRequest("the body is not JSON".into());
+    let text = std::str::from_utf8(bytes).map_err(|_| Problem::BadRequest("the body is not UTF-8".into()))?;
+    // A first pass over the whole text: without it a wrong value would hide a syntax error behind it.
+    serde_json::from_str::<IgnoredAny>(text).map_err(malformed)?;
+    serde_json::from_str(text).map_err(|error| Problem::Unprocessable(shorten(&error.to_string()).into()))
+}
+
+/// The message names the field and what it must be, in the words of the types; the position means nothing to a client.
+fn shorten(message: &str) -> String {
+    let message = message.rsplit_once(" at line ").map_or(message, |(message, _)| message);
+    match message.char_indices().nth(MAX_DETAIL) {
+        Some((end, _)) => format!("{}…", &message[..end]),
+        None => message.to_owned(),
+    }
+}
+
+/// The bytes of an answer; the types that come here can't fail to serialize.
+pub(crate) fn to_string<T: Serialize>(value: &T) -> Result<String, Problem> {
+    serde_json::to_string(value).map_err(|error| {
+        tracing::error!(%error, "an answer could not be serialized");
+        Problem::Internal
+    })
+}

@@ -1,0 +1,22 @@
+//! The public port: routes, what goes into them and what comes out.
+
+mod adjustments;
+mod error;
+pub(crate) mod health;
+mod idempotency;
+mod json;
+mod ledger;
+mod movements;
+mod page;
+mod path;
+mod precondition;
+mod problem;
+mod request_id;
+pub(crate) mod router;
+mod stock;
+pub(crate) mod trace;
+
+pub use json::JsonBody;
+pub use problem::{Problem, Retry};
+pub use request_id::RequestId;
+pub use router::app;

@@ -1,0 +1,133 @@
+use axum::{
+    extract::{FromRequestParts, Query},
+    http::request::Parts,
+};
+use serde::{Deserialize, Serialize};
+
+use super::Problem;
+
+/// A page of a list.
+#[derive(Debug, Serialize)]
+pub(crate) struct Page<T> {
+    items: Vec<T>,
+    /// The cursor of the next page; null on the last.
+    next: Option<String>,
+}
+
+impl<T> Page<T> {
+    /// Makes a page out of up to one row more than asked for, whose presence says that there is a next page.
+    pub(crate) fn new(mut rows: Vec<T>, limit: Limit, cursor: impl Fn(&T) -> String) -> Self {
+        let more = rows.len() > limit.0;
+        rows.truncate(limit.0);
+        let next = rows.last().filter(|_| more).map(cursor);
+        Self { items: rows, next }
+    }
+}
+
+/// How many items a page has: 1 to 200, default 50.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit(usize);
+
+impl Limit {
+    const DEFAULT: Self = Self(50);
+    const MAX: usize = 200;
+
+    /// Digits only, no sign, no leading zero: one way to write a number.
+    fn parse(text: &str) -> Option<Self> {
+        let canonical = text.bytes().all(|b| b.is_ascii_digit()) && !text.starts_with('0');
+        text.parse().ok().filter(|limit| canonical && (1..=Self::MAX).contains(limit)).map(Self)
+    }
+
+    /// The rows to ask for: one more than the page has.
+    pub(crate) fn rows(self) -> i64 {
+        i64::try_from(self.0 + 1).unwrap_or(i64::MAX)
+    }
+}
+
+/// `?limit=&after=` of a list.
+#[derive(Debug)]
+pub(crate) struct PageQuery {
+    pub(crate) limit: Limit,
+    pub(crate) after: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    limit: Option<String>,
+    after: Option<String>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for PageQuery {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let refused = |detail: &'static str| Problem::BadRequest(detail.into());
+        let Query(raw) = Query::<Raw>::from_request_parts(parts, state)
+            .await
+            .map_err(|_| refused("the query takes `limit` and `after`, each once"))?;
+        let limit = match raw.limit {
+            None => Limit::DEFAULT,
+            Some(text) => Limit::parse(&text).ok_or_else(|| refused("`limit` must be a number from 1 to 200"))?,
+        };
+        Ok(Self { limit, after: raw.after })
+    }
+}
+
+/// A cursor: where a list goes on, in a form that promises nothing. `list` tells the lists apart.
+pub(crate) fn cursor(list: u8, position: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * position.len() + 2);
+    for byte in std::iter::once(&list).chain(position) {
+        text.extend([byte >> 4, byte & 15].map(|nibble| char::from_digit(nibble.into(), 16).unwrap_or_default()));
+    }
+    text
+}
+
+/// The position of a cursor of `list`.
+pub(crate) fn position(list: u8, cursor: &str) -> Result<Vec<u8>, Problem> {
+    let nibble = |byte: &u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let byte = |pair: &[u8]| match pair {
+        [high, low] => Some(nibble(high)? << 4 | nibble(low)?),
+        _ => None,
+    };
+    cursor
+        .as_bytes()
+        .chunks(2)
+        .map(byte)
+        .collect::<Option<Vec<u8>>>()
+        .and_then(|bytes| bytes.strip_prefix(&[list]).map(<[u8]>::to_vec))
+        .ok_or_else(bad_cursor)
+}
+
+/// The answer to an `after` that no page of the list gave.
+pub(crate) fn bad_cursor() -> Problem {
+    Problem::BadRequest("`after` must be the `next` of an earlier page of this list".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_written_in_one_way() {
+        for text in ["1", "50", "200"] {
+            assert!(Limit::parse(text).is_some(), "{text}");
+        }
+        for text in ["", "0", "201", "-1", "+1", "01", "1.0", "1e2", "0x1", " 1", "9999999999999999999999", "\u{661}"] {
+            assert!(Limit::parse(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_cursor_belongs_to_its_list() {
+        let text = cursor(b's', "caf\u{e9}".as_bytes());
+        assert_eq!(position(b's', &text).unwrap(), "caf\u{e9}".as_bytes());
+        for (list, text) in [(b'm', text.as_str()), (b's', ""), (b's', "7"), (b's', "zz"), (b's', "73\u{e9}")] {
+            assert!(position(list, text).is_err(), "{text}");
+        }
+    }
+}

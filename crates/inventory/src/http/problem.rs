@@ -1,0 +1,328 @@
+use std::{borrow::Cow, time::Duration};
+
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::{Serialize, Serializer};
+
+use super::RequestId;
+
+/// Every error that leaves the service, as problem+json (RFC 9457).
+///
+/// Nothing internal is in it: what failed inside is logged where it becomes a problem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// A path, query or header that can't be read, or a body that is no JSON.
+    BadRequest(Cow<'static, str>),
+    /// No bearer token, or a wrong one.
+    Unauthorized,
+    /// No such route or row.
+    NotFound(&'static str),
+    /// The route exists, the method does not.
+    MethodNotAllowed,
+    /// The body came too slowly.
+    BodyTimeout,
+    /// Fewer on hand than asked for.
+    InsufficientStock {
+        /// How many are on hand.
+        available: i64,
+    },
+    /// If-Match or If-None-Match did not hold.
+    PreconditionFailed(&'static str),
+    /// The body is larger than allowed.
+    BodyTooLarge,
+    /// The body is not declared as JSON.
+    UnsupportedMediaType,
+    /// JSON that is not allowed here.
+    Unprocessable(Cow<'static, str>),
+    /// The Idempotency-Key was used for something else.
+    IdempotencyMismatch,
+    /// Somebody else held the lock for the whole wait.
+    LockTimeout(Retry),
+    /// Too many wait for the lock.
+    QueueFull(Retry),
+    /// A bug, or a database in a state that the service did not put it in.
+    Internal,
+    /// A request asked for a lock that it holds.
+    NestedLock,
+    /// No lock without its store, and no write without its lock.
+    LockStoreUnavailable(Retry),
+    /// A newer holder was there: the write was refused by the fence.
+    FenceStale,
+    /// Another transaction holds the fence.
+    FenceBusy,
+    /// The lease ended before anything was committed.
+    LeaseLost,
+    /// COMMIT was sent and its answer never came, or the time was up before the write's end.
+    OutcomeUnknown,
+    /// Refused to protect the database.
+    LoadShed(Retry),
+    /// No connection in time, or none at all.
+    DatabaseUnavailable(&'static str),
+    /// The instance is going away.
+    ShuttingDown,
+}
+
+/// When a retry makes sense. Default 1 s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry(pub Duration);
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self(Duration::from_secs(1))
+    }
+}
+
+struct Description {
+    status: StatusCode,
+    /// The last part of the problem type.
+    name: &'static str,
+    title: &'static str,
+}
+
+/// What a client that may retry wants to know.
+#[derive(Clone, Copy)]
+struct Refusal {
+    /// Whether the request had an effect; `None` when nobody can say.
+    applied: Option<bool>,
+    /// When a retry makes sense; `None` where a blind retry could apply it twice.
+    retry_after: Option<Duration>,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    r#type: String,
+    title: &'static str,
+    status: u16,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    detail: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    available: Option<i64>,
+    #[serde(flatten)]
+    refusal: Option<Refusal>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<&'a str>,
+}
+
+impl Serialize for Refusal {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeMap;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("applied", &self.applied)?;
+        if let Some(retry_after) = self.retry_after {
+            map.serialize_entry("retry_after_ms", &u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX))?;
+        }
+        map.end()
+    }
+}
+
+impl Problem {
+    /// The media type of a problem.
+    pub const MEDIA_TYPE: &'static str = "application/problem+json";
+
+    /// Status, type and title: the one place where they are decided.
+    fn describe(&self) -> Description {
+        let (status, name, title) = match self {
+            Self::BadRequest(_) => (StatusCode::BAD_REQUEST, "bad-request", "The request can't be read"),
+            Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized", "A valid bearer token is needed"),
+            Self::NotFound(_) => (StatusCode::NOT_FOUND, "not-found", "There is no such thing"),
+            Self::MethodNotAllowed => {
+                (StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", "The method is not allowed here")
+            }
+            Self::BodyTimeout => (StatusCode::REQUEST_TIMEOUT, "body-timeout", "The body came too slowly"),
+            Self::InsufficientStock { .. } => {
+                (StatusCode::CONFLICT, "insufficient-stock", "Fewer are on hand than asked for")
+            }
+            Self::PreconditionFailed(_) => {
+                (StatusCode::PRECONDITION_FAILED, "precondition-failed", "The precondition does not hold")
+            }
+            Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "The body is too large"),
+            Self::UnsupportedMediaType => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "The body is not declared as JSON")
+            }
+            Self::Unprocessable(_) => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "unprocessable", "The request is not allowed as it is")
+            }
+            Self::IdempotencyMismatch => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "idempotency-mismatch",
+                "The Idempotency-Key was used for another request",
+            ),
+            Self::LockTimeout(_) => (StatusCode::LOCKED, "lock-timeout", "Somebody else works on it"),
+            Self::QueueFull(_) => (StatusCode::TOO_MANY_REQUESTS, "queue-full", "Too many wait for it"),
+            Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something went wrong inside"),
+            Self::NestedLock => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "nested-lock", "The route locks the same thing twice")
+            }
+            Self::LockStoreUnavailable(_) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "lock-store-unavailable", "The lock store does not answer")
+            }
+            Self::FenceStale => (StatusCode::SERVICE_UNAVAILABLE, "fence-stale", "A newer holder came first"),
+            Self::FenceBusy => (StatusCode::SERVICE_UNAVAILABLE, "fence-busy", "Another transaction is not done yet"),
+            Self::LeaseLost => (StatusCode::SERVICE_UNAVAILABLE, "lease-lost", "The lock was lost"),
+            Self::OutcomeUnknown => {
+                (StatusCode::SERVICE_UNAVAILABLE, "outcome-unknown", "It is not known whether it was applied")
+            }
+            Self::LoadShed(_) => (StatusCode::SERVICE_UNAVAILABLE, "load-shed", "Too much at once"),
+            Self::DatabaseUnavailable(_) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "database-unavailable", "The database does not answer")
+            }
+            Self::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, "shutting-down", "The instance is going away"),
+        };
+        Description { status, name, title }
+    }
+
+    fn detail(&self) -> Cow<'_, str> {
+        Cow::Borrowed(match self {
+            Self::BadRequest(detail) | Self::Unprocessable(detail) => detail,
+            Self::NotFound(detail) | Self::PreconditionFailed(detail) | Self::DatabaseUnavailable(detail) => detail,
+            Self::InsufficientStock { available } => {
+                return Cow::Owned(format!("{available} on hand; nothing was taken"));
+            }
+            Self::IdempotencyMismatch => "use a new Idempotency-Key for a new request",
+            Self::UnsupportedMediaType => "send application/json, not encoded",
+            Self::OutcomeUnknown => "read it back before trying again, or repeat it with the same Idempotency-Key",
+            Self::LockTimeout(_)
+            | Self::QueueFull(_)
+            | Self::LockStoreUnavailable(_)
+            | Self::FenceStale
+            | Self::FenceBusy
+            | Self::LeaseLost
+            | Self::LoadShed(_)
+            | Self::ShuttingDown => "nothing was applied; try again later",
+            Self::Unauthorized
+            | Self::MethodNotAllowed
+            | Self::BodyTimeout
+            | Self::BodyTooLarge
+            | Self::Internal
+            | Self::NestedLock => "",
+        })
+    }
+
+    fn refusal(&self) -> Option<Refusal> {
+        let (applied, retry_after) = match self {
+            Self::LockTimeout(retry)
+            | Self::QueueFull(retry)
+            | Self::LockStoreUnavailable(retry)
+            | Self::LoadShed(retry) => (Some(false), Some(retry.0)),
+            Self::FenceStale
+            | Self::FenceBusy
+            | Self::LeaseLost
+            | Self::DatabaseUnavailable(_)
+            | Self::ShuttingDown => (Some(false), Some(Retry::default().0)),
+            Self::OutcomeUnknown => (None, None),
+            Self::BadRequest(_)
+            | Self::Unauthorized
+            | Self::NotFound(_)
+            | Self::MethodNotAllowed
+            | Self::BodyTimeout
+            | Self::InsufficientStock { .. }
+            | Self::PreconditionFailed(_)
+            | Self::BodyTooLarge
+            | Self::UnsupportedMediaType
+            | Self::Unprocessable(_)
+            | Self::IdempotencyMismatch
+            | Self::Internal
+            | Self::NestedLock => return None,
+        };
+        Some(Refusal { applied, retry_after })
+    }
+
+    /// The status it is answered with.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.describe().status
+    }
+
+    /// The document, with the id of the request that it answers.
+    #[must_use]
+    pub fn document(&self, request_id: Option<&RequestId>) -> String {
+        let Description { status, name, title } = self.describe();
+        let available = match self {
+            Self::InsufficientStock { available } => Some(*available),
+            _ => None,
+        };
+        let document = Document {
+            r#type: format!("/problems/{name}"),
+            title,
+            status: status.as_u16(),
+            detail: &self.detail(),
+            available,
+            refusal: self.refusal(),
+            request_id: request_id.map(RequestId::as_str),
+        };
+        // Texts and numbers only: nothing here can fail to serialize.
+        serde_json::to_string(&document).unwrap_or_default()
+    }
+
+    /// The whole answer, for the request `request_id`.
+    #[must_use]
+    pub fn answer(&self, request_id: Option<&RequestId>) -> Response {
+        let mut response = (
+            self.status(),
+            [
+                (header::CONTENT_TYPE, HeaderValue::from_static(Self::MEDIA_TYPE)),
+                (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+            ],
+            self.document(request_id),
+        )
+            .into_response();
+        let headers = response.headers_mut();
+        if let Some(Refusal { retry_after: Some(retry_after), .. }) = self.refusal() {
+            headers.insert(header::RETRY_AFTER, whole_seconds(retry_after).into());
+        }
+        match self {
+            Self::Unauthorized => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            // The rest of the upload is not read.
+            Self::BodyTimeout | Self::BodyTooLarge => {
+                headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+/// Rounded up and never zero: a retry "in 0 seconds" is no relief.
+fn whole_seconds(duration: Duration) -> u64 {
+    (duration.as_secs() + u64::from(duration.subsec_nanos() > 0)).max(1)
+}
+
+/// The problem also travels as an extension of the response, so that the outermost layer, which knows the request's id,
+/// can write it in.
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = self.answer(None);
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(problem: &Problem) -> serde_json::Value {
+        serde_json::from_str(&problem.document(None)).unwrap()
+    }
+
+    #[test]
+    fn an_unknown_outcome_says_null_and_a_refusal_says_false() {
+        assert_eq!(document(&Problem::OutcomeUnknown).get("applied"), Some(&serde_json::Value::Null));
+        assert_eq!(document(&Problem::FenceStale)["applied"], false);
+        assert_eq!(document(&Problem::FenceStale)["retry_after_ms"], 1000);
+        assert_eq!(document(&Problem::Internal).get("applied"), None);
+    }
+
+    #[test]
+    fn retry_after_is_rounded_up_to_whole_seconds_and_never_zero() {
+        let header = |millis| {
+            let answer = Problem::QueueFull(Retry(Duration::from_millis(millis))).answer(None);
+            answer.headers()[header::RETRY_AFTER].to_str().unwrap().to_owned()
+        };
+        assert_eq!([header(0), header(1), header(1000), header(1001)], ["1", "1", "1", "2"]);
+    }
+}

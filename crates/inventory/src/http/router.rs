@@ -1,0 +1,54 @@
+use axum::{
+    Router,
+    extract::DefaultBodyLimit,
+    middleware::{from_fn, from_fn_with_state},
+    routing::{get, post},
+};
+use stockade::route_lock::{OnStoreError, RouteLock};
+use tower::ServiceBuilder;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use super::{Problem, adjustments, health, movements, stock, trace};
+use crate::{app::App, domain::Sku};
+
+/// The largest request body, in bytes.
+const BODY_LIMIT: usize = 64 * 1024;
+
+/// The routes of the public port.
+///
+/// The locks sit innermost, on the methods that exist: a 405 takes none. Around them, from the outside: id and span,
+/// metrics, panics, the time limit.
+pub fn app(app: App) -> Router {
+    // Reads proceed without their lock while its store is away: they are then marked as degraded.
+    let lock = RouteLock::by::<Sku>(&app.locks)
+        .wait(app.limits.lock_wait)
+        .body_limit(BODY_LIMIT)
+        .on_store_error(OnStoreError::Proceed);
+    let outside = ServiceBuilder::new()
+        .layer(from_fn(trace::identify))
+        .layer(from_fn(trace::measure))
+        .layer(CatchPanicLayer::custom(trace::panicked))
+        .layer(from_fn_with_state(app.limits.request, trace::limit_time))
+        .layer(DefaultBodyLimit::max(BODY_LIMIT));
+    Router::new()
+        .route("/stock", get(stock::list))
+        .route("/stock/{sku}", get(stock::show).put(stock::set).delete(stock::remove).route_layer(lock.clone()))
+        .route("/stock/{sku}/adjustments", post(adjustments::adjust).route_layer(lock))
+        .route("/stock/{sku}/movements", get(movements::list))
+        .route("/healthz", get(health::live))
+        .route("/readyz", get(health::ready))
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .layer(outside)
+        .with_state(app)
+}
+
+/// The answer where there is no route.
+pub(crate) async fn no_route() -> Problem {
+    Problem::NotFound("there is no such route")
+}
+
+/// The answer where there is a route, but not for this method. `Allow` is added by the router.
+pub(crate) async fn no_method() -> Problem {
+    Problem::MethodNotAllowed
+}

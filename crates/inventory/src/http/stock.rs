@@ -1,0 +1,116 @@
+//! `/stock` and `/stock/{sku}`.
+
+use axum::{
+    Json,
+    extract::State,
+    http::{
+        HeaderName, StatusCode,
+        header::{CACHE_CONTROL, ETAG, LOCATION},
+    },
+    response::{IntoResponse, Response},
+};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use stockade::Fence;
+
+use super::{
+    JsonBody, Problem,
+    ledger::{NO_STOCK, commit, record},
+    page::{Page, PageQuery, bad_cursor, cursor, position},
+    precondition::Precondition,
+};
+use crate::{
+    app::App,
+    db,
+    domain::{Kind, Quantity, Sku, Stock},
+};
+
+/// Everything but the unreserved characters of RFC 3986.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Tells cursors of this list from those of others.
+const LIST: u8 = b's';
+
+/// `GET /stock/{sku}`
+pub(super) async fn show(State(app): State<App>, sku: Sku) -> Result<Response, Problem> {
+    let stock = db::stock::find(&app.pg, &sku).await?.ok_or(NO_STOCK)?;
+    Ok((etag(&stock), Json(stock)).into_response())
+}
+
+/// `GET /stock`
+pub(super) async fn list(State(app): State<App>, query: PageQuery) -> Result<Json<Page<Stock>>, Problem> {
+    let after = query.after.map(|text| sku_of(&text)).transpose()?;
+    let rows = db::stock::page(&app.pg, after.as_ref(), query.limit.rows()).await?;
+    Ok(Json(Page::new(rows, query.limit, |stock| cursor(LIST, stock.sku.as_str().as_bytes()))))
+}
+
+fn sku_of(text: &str) -> Result<Sku, Problem> {
+    let position = position(LIST, text)?;
+    std::str::from_utf8(&position).ok().and_then(|sku| Sku::new(sku).ok()).ok_or_else(bad_cursor)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object with the field `quantity`")]
+pub(super) struct SetStock {
+    quantity: Quantity,
+}
+
+/// `PUT /stock/{sku}`
+pub(super) async fn set(
+    State(app): State<App>,
+    fence: Fence,
+    sku: Sku,
+    precondition: Precondition,
+    body: JsonBody<SetStock>,
+) -> Result<Response, Problem> {
+    let quantity = body.value.quantity;
+    let mut tx = fence.begin(&app.pg).await?;
+    let old = db::stock::find(&mut *tx, &sku).await?;
+    precondition.check(old.as_ref().map(|stock| stock.version))?;
+    let (status, stock) = match old {
+        // Setting what is already there changes nothing, not even the version: a repeated PUT is the same PUT.
+        Some(stock) if stock.quantity == quantity => {
+            tx.rollback().await?;
+            return Ok((fence, etag(&stock), Json(stock)).into_response());
+        }
+        Some(old) => {
+            let stock = db::stock::update(&mut tx, &sku, quantity).await?;
+            record(&mut tx, &fence, Kind::Set, old.quantity, &stock, None).await?;
+            (StatusCode::OK, stock)
+        }
+        None => {
+            let stock = db::stock::insert(&mut tx, &sku, quantity).await?;
+            record(&mut tx, &fence, Kind::Set, Quantity::ZERO, &stock, None).await?;
+            (StatusCode::CREATED, stock)
+        }
+    };
+    commit(tx, &app, &sku, Kind::Set).await?;
+    let location = (status == StatusCode::CREATED).then(|| [(LOCATION, path_of(&sku))]);
+    Ok((status, fence, etag(&stock), location, Json(stock)).into_response())
+}
+
+/// `DELETE /stock/{sku}`
+pub(super) async fn remove(
+    State(app): State<App>,
+    fence: Fence,
+    sku: Sku,
+    precondition: Precondition,
+) -> Result<Response, Problem> {
+    let mut tx = fence.begin(&app.pg).await?;
+    let old = db::stock::find(&mut *tx, &sku).await?;
+    precondition.check(old.as_ref().map(|stock| stock.version))?;
+    let Some(old) = old else { return Err(NO_STOCK) };
+    let version = db::stock::delete(&mut tx, &sku).await?;
+    let gone = Stock { quantity: Quantity::ZERO, version, ..old.clone() };
+    record(&mut tx, &fence, Kind::Delete, old.quantity, &gone, None).await?;
+    commit(tx, &app, &sku, Kind::Delete).await?;
+    Ok((StatusCode::NO_CONTENT, fence, ()).into_response())
+}
+
+fn etag(stock: &Stock) -> [(HeaderName, String); 2] {
+    [(ETAG, format!("\"{}\"", stock.version)), (CACHE_CONTROL, "no-cache".to_owned())]
+}
+
+fn path_of(sku: &Sku) -> String {
+    format!("/stock/{}", utf8_percent_encode(sku.as_str(), SEGMENT))
+}

@@ -1,0 +1,179 @@
+//! The outermost layers: the id and the span of a request, its problem document, its metrics, its time limit.
+
+use std::time::Duration;
+
+use axum::{
+    body::{Body, HttpBody},
+    extract::{MatchedPath, Request, State},
+    http::{HeaderValue, Method, StatusCode, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use metrics::{Gauge, counter, gauge, histogram};
+use tokio::time::Instant;
+use tracing::{Instrument, Span, field};
+
+use super::{
+    Problem,
+    request_id::{REQUEST_ID, RequestId, TraceParent},
+};
+use crate::metrics::{HTTP_DURATION, HTTP_IN_FLIGHT, HTTP_REQUESTS};
+
+/// Gives the request its id and its span, and sees that every error leaves as a problem document with that id.
+pub(crate) async fn identify(mut request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let id = RequestId::of(request.headers());
+    let span = span(&request, &id);
+    let head = request.method() == Method::HEAD;
+    request.extensions_mut().insert(id.clone());
+    async {
+        let mut response = finish(next.run(request).await, &id, head);
+        if let Some(value) = id.header() {
+            response.headers_mut().insert(REQUEST_ID, value);
+        }
+        let status = response.status().as_u16();
+        let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if response.status().is_server_error() {
+            tracing::warn!(status, elapsed_ms, "answered");
+        } else {
+            tracing::info!(status, elapsed_ms, "answered");
+        }
+        response
+    }
+    .instrument(span)
+    .await
+}
+
+fn span(request: &Request, id: &RequestId) -> Span {
+    // The path is logged as it came, percent-encoded: nothing in it can break a line.
+    let span = tracing::info_span!(
+        "request",
+        method = %request.method(),
+        path = request.uri().path(),
+        request_id = %id,
+        trace_id = field::Empty,
+        parent_id = field::Empty,
+    );
+    if let Some(parent) = TraceParent::of(request.headers()) {
+        span.record("trace_id", parent.trace_id);
+        span.record("parent_id", parent.parent_id);
+    }
+    span
+}
+
+/// Writes the request's id into a problem, and turns an error of anybody else into one.
+fn finish(mut response: Response, id: &RequestId, head: bool) -> Response {
+    let problem = response.extensions_mut().remove::<Problem>().or_else(|| foreign(&response));
+    let Some(problem) = problem else { return response };
+    let mut answer = problem.answer(Some(id));
+    // What the layer below said beside the document stays: Allow, Fencing-Token, Cache-Status.
+    for (name, value) in response.headers() {
+        if !answer.headers().contains_key(name) && name != header::CONTENT_LENGTH && name != header::TRANSFER_ENCODING {
+            answer.headers_mut().append(name.clone(), value.clone());
+        }
+    }
+    if head {
+        let length = answer.body().size_hint().exact().unwrap_or_default();
+        answer.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+        *answer.body_mut() = Body::empty();
+    }
+    answer
+}
+
+/// The problem for an error response that is none of ours: axum's own, or one of a layer that knows no problems.
+fn foreign(response: &Response) -> Option<Problem> {
+    let status = response.status();
+    let ours = response.headers().get(header::CONTENT_TYPE) == Some(&HeaderValue::from_static(Problem::MEDIA_TYPE));
+    if ours || !(status.is_client_error() || status.is_server_error()) {
+        return None;
+    }
+    Some(match status {
+        StatusCode::UNAUTHORIZED => Problem::Unauthorized,
+        StatusCode::NOT_FOUND => Problem::NotFound(""),
+        StatusCode::METHOD_NOT_ALLOWED => Problem::MethodNotAllowed,
+        StatusCode::REQUEST_TIMEOUT => Problem::BodyTimeout,
+        StatusCode::PAYLOAD_TOO_LARGE => Problem::BodyTooLarge,
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => Problem::UnsupportedMediaType,
+        StatusCode::UNPROCESSABLE_ENTITY => Problem::Unprocessable("".into()),
+        StatusCode::SERVICE_UNAVAILABLE => Problem::LoadShed(super::Retry::default()),
+        status if status.is_client_error() => Problem::BadRequest("".into()),
+        status => {
+            tracing::error!(%status, "an error response came from outside the service's own code");
+            Problem::Internal
+        }
+    })
+}
+
+/// Counts and times the request by route template, never by path.
+pub(crate) async fn measure(request: Request, next: Next) -> Response {
+    let route = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map_or_else(|| "unmatched".to_owned(), |path| path.as_str().to_owned());
+    let measured = Measured::start(method(request.method()), route);
+    let response = next.run(request).await;
+    measured.finish(response.status());
+    response
+}
+
+/// A request being answered. Dropped before its end, it counts with status 499: the client went away.
+struct Measured {
+    method: &'static str,
+    route: String,
+    started: Instant,
+    in_flight: Gauge,
+    status: u16,
+}
+
+impl Measured {
+    fn start(method: &'static str, route: String) -> Self {
+        let in_flight = gauge!(HTTP_IN_FLIGHT, "route" => route.clone());
+        in_flight.increment(1.0);
+        Self { method, route, started: Instant::now(), in_flight, status: 499 }
+    }
+
+    fn finish(mut self, status: StatusCode) {
+        self.status = status.as_u16();
+    }
+}
+
+impl Drop for Measured {
+    fn drop(&mut self) {
+        let labels =
+            [("method", self.method.to_owned()), ("route", self.route.clone()), ("status", self.status.to_string())];
+        counter!(HTTP_REQUESTS, &labels).increment(1);
+        histogram!(HTTP_DURATION, &labels).record(self.started.elapsed().as_secs_f64());
+        self.in_flight.decrement(1.0);
+    }
+}
+
+/// The label of a method: one of a closed set, since a client may send any word.
+fn method(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        _ => "other",
+    }
+}
+
+/// Ends a request that takes longer than `limit`. A read is dropped. A write under a route lock goes on detached, so
+/// nobody can say here what becomes of it.
+pub(crate) async fn limit_time(State(limit): State<Duration>, request: Request, next: Next) -> Response {
+    let safe = request.method().is_safe();
+    match tokio::time::timeout(limit, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) if safe => Problem::LoadShed(super::Retry::default()).into_response(),
+        Err(_) => Problem::OutcomeUnknown.into_response(),
+    }
+}
+
+/// What a panic is answered with. The panic hook has logged its message by then.
+pub(crate) fn panicked(_payload: Box<dyn std::any::Any + Send + 'static>) -> Response {
+    tracing::error!("a handler panicked");
+    Problem::Internal.into_response()
+}

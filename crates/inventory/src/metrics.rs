@@ -1,0 +1,93 @@
+//! The service's own metrics: names, closed label sets, and the recorder. The library's are in [`stockade::metrics`].
+
+use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram};
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+
+use crate::domain::Kind;
+
+/// Movements asked for, by kind and outcome.
+pub const MOVEMENTS: &str = "inventory_movements_total";
+/// Writes that the fence refused.
+pub const FENCE_REJECTED: &str = "inventory_fence_rejected_total";
+/// Requests answered, by method, route and status.
+pub const HTTP_REQUESTS: &str = "http_requests_total";
+/// From the request's head to the response's, seconds.
+pub const HTTP_DURATION: &str = "http_request_duration_seconds";
+/// Requests being answered, by route.
+pub const HTTP_IN_FLIGHT: &str = "http_requests_in_flight";
+
+/// Every metric name of this crate, those of the process itself included.
+pub const NAMES: &[&str] = &[
+    MOVEMENTS,
+    FENCE_REJECTED,
+    HTTP_REQUESTS,
+    HTTP_DURATION,
+    HTTP_IN_FLIGHT,
+    "process_cpu_seconds_total",
+    "process_max_fds",
+    "process_open_fds",
+    "process_resident_memory_bytes",
+    "process_start_time_seconds",
+    "process_threads",
+    "process_virtual_memory_bytes",
+    "process_virtual_memory_max_bytes",
+];
+
+/// What became of a movement that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// In the ledger.
+    Applied,
+    /// Refused on business grounds.
+    Refused,
+    /// Answered from an earlier request with the same Idempotency-Key.
+    Replayed,
+}
+
+impl Outcome {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Applied => "applied",
+            Self::Refused => "refused",
+            Self::Replayed => "replayed",
+        }
+    }
+}
+
+/// Counts a movement.
+pub fn movement(kind: Kind, outcome: Outcome) {
+    counter!(MOVEMENTS, "kind" => kind.as_str(), "outcome" => outcome.as_str()).increment(1);
+}
+
+/// Counts a write that the fence refused.
+pub fn fence_rejected() {
+    counter!(FENCE_REJECTED).increment(1);
+}
+
+/// Installs the recorder of this process and describes every metric. To be called before any lock or cache is built:
+/// they may keep handles of what was installed then.
+///
+/// # Errors
+///
+/// When a recorder is installed already.
+pub fn install() -> Result<PrometheusHandle, BuildError> {
+    let handle = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &stockade::metrics::BUCKETS)?
+        .install_recorder()?;
+    stockade::metrics::describe();
+    stockade::metrics::build_info();
+    metrics_process::Collector::default().describe();
+    describe_counter!(MOVEMENTS, "Movements asked for, by kind and outcome.");
+    describe_counter!(FENCE_REJECTED, "Writes that the fence refused.");
+    describe_counter!(HTTP_REQUESTS, "Requests answered, by method, route and status.");
+    describe_histogram!(HTTP_DURATION, Unit::Seconds, "From the request's head to the response's, seconds.");
+    describe_gauge!(HTTP_IN_FLIGHT, "Requests being answered, by route.");
+    // A counter that is absent until its first event looks like zero to nobody: `rate()` misses that event.
+    counter!(FENCE_REJECTED).increment(0);
+    for kind in [Kind::Set, Kind::Adjustment, Kind::Delete] {
+        for outcome in [Outcome::Applied, Outcome::Refused, Outcome::Replayed] {
+            counter!(MOVEMENTS, "kind" => kind.as_str(), "outcome" => outcome.as_str()).increment(0);
+        }
+    }
+    Ok(handle)
+}

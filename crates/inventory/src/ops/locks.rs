@@ -1,0 +1,113 @@
+//! `/admin/locks`
+
+use axum::{
+    Json,
+    extract::{FromRequestParts, Query, RawPathParams, State},
+    http::request::Parts,
+};
+use serde::{Deserialize, Serialize};
+use stockade::{
+    lock::{Force, Inspection, Party},
+    postgres,
+};
+
+use crate::{app::App, http::Problem};
+
+/// The most locks that a list shows.
+const MAX: usize = 1000;
+
+#[derive(Debug, Serialize)]
+pub(super) struct List {
+    items: Vec<String>,
+}
+
+/// `GET /admin/locks`: the encoded keys that are held or waited for, over the whole fleet; at most 1000.
+pub(super) async fn list(State(app): State<App>) -> Result<Json<List>, Problem> {
+    let mut items = app.locks.list(MAX).await?;
+    items.sort_unstable();
+    Ok(Json(List { items }))
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Lock {
+    resource: String,
+    holders: Vec<PartyView>,
+    waiters: Vec<PartyView>,
+    waiting: u64,
+}
+
+/// A holder or waiter. The owner id is not shown: who knows it can release.
+#[derive(Debug, Serialize)]
+struct PartyView {
+    mode: &'static str,
+    tag: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<u64>,
+    remaining_ms: u64,
+}
+
+impl From<Party> for PartyView {
+    fn from(party: Party) -> Self {
+        Self {
+            mode: party.mode.as_str(),
+            tag: party.tag,
+            token: party.token.map(|token| token.get()),
+            remaining_ms: u64::try_from(party.remaining.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// `GET /admin/locks/{resource}`: holders and queue. A lock that nobody holds has neither.
+pub(super) async fn show(State(app): State<App>, Named(resource): Named) -> Result<Json<Lock>, Problem> {
+    let Inspection { holders, waiters, waiting, .. } = app.locks.inspect(&resource).await?;
+    let view = |parties: Vec<Party>| parties.into_iter().map(PartyView::from).collect();
+    Ok(Json(Lock { resource, holders: view(holders), waiters: view(waiters), waiting }))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct How {
+    /// Whether shared holders are cut off at once. Default: their leases run out.
+    #[serde(default)]
+    now: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Forced {
+    resource: String,
+    holders: u64,
+    token: u64,
+}
+
+/// `DELETE /admin/locks/{resource}?now=`: takes the lock from its holders and claims its fence, so that a transaction
+/// which they begin later is refused. One that is under way is waited for.
+pub(super) async fn force(
+    State(app): State<App>,
+    Named(resource): Named,
+    how: Result<Query<How>, axum::extract::rejection::QueryRejection>,
+) -> Result<Json<Forced>, Problem> {
+    let Query(How { now }) =
+        how.map_err(|_| Problem::BadRequest("the query takes `now=true` or `now=false`".into()))?;
+    let forced = app.locks.force_release(&resource, if now { Force::Now } else { Force::AfterLeases }).await?;
+    tracing::warn!(lock = %resource.escape_default(), holders = forced.holders, now, "an administrator forced a lock");
+    let token = postgres::claim_forced(&app.pg, &resource, forced.token).await?;
+    Ok(Json(Forced { resource, holders: forced.holders, token: token.get() }))
+}
+
+/// The encoded key in the path, as the list shows it; percent-encoded once more on its way here.
+pub(super) struct Named(String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Named {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let params = RawPathParams::from_request_parts(parts, state)
+            .await
+            .map_err(|_| Problem::BadRequest("the path is not UTF-8".into()))?;
+        let text = params.iter().map(|(_, text)| text).next().unwrap_or_default();
+        if !text.contains(':') || text.chars().any(char::is_control) {
+            return Err(Problem::BadRequest("a lock is named kind:id, as the list shows it".into()));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}

@@ -1,0 +1,8 @@
+//! The operators' port: metrics, health and the admin routes.
+
+mod auth;
+mod cache;
+mod locks;
+mod router;
+
+pub use router::{Ops, app};

@@ -1,0 +1,51 @@
+use std::{io, net::SocketAddr, process::ExitCode};
+
+use stockade::{cache::BuildError, redis::ConnectError};
+
+use crate::config::{ConfigError, EX_CONFIG};
+
+/// Why the service did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A setting can't be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A Redis server can't be used as it is configured.
+    #[error("{variable} (or REDIS_URL): {source}")]
+    Redis {
+        /// Which one.
+        variable: &'static str,
+        /// What is wrong.
+        source: ConnectError,
+    },
+    /// The cache can't be built with these settings.
+    #[error(transparent)]
+    Cache(#[from] BuildError),
+    /// The metrics recorder can't be installed.
+    #[error("the metrics recorder can't be installed")]
+    Metrics(#[from] metrics_exporter_prometheus::BuildError),
+    /// A port can't be bound.
+    #[error("{variable}={address}: can't listen there: choose another address or end what listens there")]
+    Bind {
+        /// Which one.
+        variable: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Signals can't be waited for, or a listener has no address.
+    #[error("the system refused")]
+    Io(#[from] io::Error),
+}
+
+impl StartError {
+    /// 78 where the configuration has to change, 1 otherwise.
+    pub(super) fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Config(_) | Self::Redis { .. } | Self::Cache(_) => ExitCode::from(EX_CONFIG),
+            Self::Metrics(_) | Self::Bind { .. } | Self::Io(_) => ExitCode::FAILURE,
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! `inventory serve` and `inventory migrate`.
+
+mod build;
+mod error;
+mod log;
+mod migrate;
+mod run;
+mod signals;
+mod sweep;
+
+pub use crate::config::{Args, DatabaseArgs};
+pub use error::StartError;
+pub use migrate::migrate;
+pub use run::run;
