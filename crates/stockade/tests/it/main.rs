@@ -2,5 +2,6 @@
 
 #[cfg(test)]
 mod readme;
+mod cache;
 #[cfg(test)]
 mod route_lock;
