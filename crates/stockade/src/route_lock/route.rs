@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_tag_is_never_refused() {
-        let (mut parts, ()) = axum::http::Request::new(()).into_parts();
+        let (mut parts, ()) = http::Request::new(()).into_parts();
         parts.method = Method::from_bytes(&[b'X'; 100]).unwrap();
         assert_eq!(tag(&parts.method, &parts).len(), 64);
     }

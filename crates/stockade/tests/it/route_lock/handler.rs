@@ -232,7 +232,7 @@ async fn a_shutdown_lets_handlers_end_and_stops_those_that_do_not() {
             locks.shutdown(SHORT).await;
         };
         let (answer, ()) = join(send(&app, request(method, "/stock/1")), shutdown).await;
-        assert_eq!(answer.status, 503, "{}", answer.text());
+        answer.refusal(503, "shutting-down");
         assert!(work.is_dropped());
     }
 }
