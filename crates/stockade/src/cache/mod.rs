@@ -68,6 +68,8 @@ pub use builder::CacheBuilder;
 pub use error::{BuildError, CacheError, LoadError};
 pub use handle::Cache;
 pub use info::{CacheInfo, Lookup, Source};
+#[cfg(test)]
+pub(crate) use invalidator::Invalidate;
 pub use invalidator::Invalidator;
 pub use limits::Limits;
 pub use stats::CacheStats;

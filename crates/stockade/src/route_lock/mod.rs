@@ -117,6 +117,8 @@ mod section;
 mod service;
 mod settings;
 mod template;
+#[cfg(test)]
+mod tests;
 mod upload;
 
 pub use future::ResponseFuture;
