@@ -163,7 +163,7 @@ impl Rule {
 pub async fn check(pool: &PgPool, told: &[Told<'_>]) -> Result<Conservation, sqlx::Error> {
     let references: Vec<String> = told.iter().map(|told| told.line.reference()).collect();
     let skus: Vec<&str> = told.iter().map(|told| told.line.sku.as_str()).collect();
-    let deltas: Vec<i64> = told.iter().map(|told| told.line.delta).collect();
+    let deltas: Vec<i64> = told.iter().map(|told| told.line.delta.get()).collect();
     let outcomes: Vec<&str> = told.iter().map(|told| outcome(told.verdict)).collect();
 
     // One snapshot for all rules.

@@ -4,9 +4,7 @@ use std::{collections::BTreeMap, fmt, io, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-/// The largest movement that the service takes, in units.
-pub const MAX_UNITS: i64 = 1_000_000_000;
-const MAX_SKU_CHARS: usize = 64;
+use crate::domain::{Delta, Sku};
 
 /// One order line that moves stock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,9 +14,9 @@ pub struct OrderLine {
     /// The invoice it belongs to.
     pub invoice: String,
     /// What moves, as written in the file.
-    pub sku: String,
-    /// Units that enter the stock: negative for a sale, positive for a return. Never zero.
-    pub delta: i64,
+    pub sku: Sku,
+    /// Units that enter the stock: negative for a sale, positive for a return.
+    pub delta: Delta,
 }
 
 impl OrderLine {
@@ -149,26 +147,16 @@ impl Record {
         if self.invoice.trim().is_empty() {
             return Err(Skip::NoInvoice);
         }
-        if !is_sku(&self.sku) {
-            return Err(Skip::BadSku);
-        }
+        // `.` and `..` are SKUs, but a path segment of that name never arrives: it is resolved on the way, encoded or not.
+        let sku = Sku::new(&self.sku).ok().filter(|sku| !matches!(sku.as_str(), "." | ".."));
+        let sku = sku.ok_or(Skip::BadSku)?;
         let quantity: i64 = self.quantity.trim().parse().map_err(|_| Skip::BadQuantity)?;
         if quantity == 0 {
             return Err(Skip::ZeroQuantity);
         }
-        if !(-MAX_UNITS..=MAX_UNITS).contains(&quantity) {
-            return Err(Skip::TooManyUnits);
-        }
-        Ok(OrderLine { number, invoice: self.invoice, sku: self.sku, delta: -quantity })
+        let delta = quantity.checked_neg().and_then(|delta| Delta::new(delta).ok()).ok_or(Skip::TooManyUnits)?;
+        Ok(OrderLine { number, invoice: self.invoice, sku, delta })
     }
-}
-
-fn is_sku(text: &str) -> bool {
-    !text.trim().is_empty()
-        && text.chars().count() <= MAX_SKU_CHARS
-        && !text.chars().any(char::is_control)
-        && text != "."
-        && text != ".."
 }
 
 #[cfg(test)]
@@ -185,7 +173,7 @@ mod tests {
         let orders = parse(records);
         assert_eq!(orders.lines.len(), 1, "{orders:?}");
         let line = &orders.lines[0];
-        (line.sku.clone(), line.delta, line.reference())
+        (line.sku.to_string(), line.delta.get(), line.reference())
     }
 
     #[test]
@@ -283,7 +271,7 @@ mod tests {
         let orders = Orders::load(&path, None).await.unwrap();
         assert_eq!(orders.lines.len(), 21_338);
         assert!(orders.skipped.is_empty(), "{:?}", orders.skipped);
-        assert_eq!(orders.lines.iter().filter(|line| line.delta > 0).count(), 338);
-        assert!(orders.lines.iter().any(|line| line.sku == "BANK CHARGES"));
+        assert_eq!(orders.lines.iter().filter(|line| line.delta.get() > 0).count(), 338);
+        assert!(orders.lines.iter().any(|line| line.sku.as_str() == "BANK CHARGES"));
     }
 }

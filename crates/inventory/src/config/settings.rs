@@ -86,9 +86,7 @@ pub struct CacheSettings {
     /// How long an absence lives.
     pub null_ttl: Duration,
     /// How many loads run at once.
-    pub max_loads: usize,
-    /// How long a load may take, the wait for its connection included.
-    pub load_timeout: Duration,
+    pub max_loads: u32,
 }
 
 /// How log lines look.
@@ -139,8 +137,7 @@ impl Config {
                 redis: cache_redis,
                 ttl: durations("CACHE_TTL", &args.cache_ttl, SECOND..=7 * DAY)?,
                 null_ttl: duration("NULL_TTL", &args.null_ttl, SECOND..=7 * DAY)?,
-                max_loads: number("DB_MAX_LOADS", &args.db_max_loads, 1..=10_000)?.try_into().unwrap_or(usize::MAX),
-                load_timeout: budget.acquire + budget.statement,
+                max_loads: number("DB_MAX_LOADS", &args.db_max_loads, 1..=10_000)?,
             },
             locks: LockSettings {
                 redis: lock_redis,

@@ -4,21 +4,21 @@ use std::{num::NonZeroUsize, path::PathBuf};
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// End after the report: status 0 when every check holds, 1 when one does not.
-    #[arg(long)]
+    #[arg(long, env = "DEMO_EXIT")]
     pub exit: bool,
     /// Replay only the first N order lines.
-    #[arg(long, value_name = "N")]
+    #[arg(long, env = "DEMO_LINES", value_name = "N")]
     pub lines: Option<usize>,
     /// The order lines. Default: the file that comes with the project.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, env = "DEMO_CSV", value_name = "FILE")]
     pub csv: Option<PathBuf>,
     /// How many order lines are under way at once.
-    #[arg(long, value_name = "N", default_value = "32")]
+    #[arg(long, env = "DEMO_CONCURRENCY", value_name = "N", default_value = "32")]
     pub concurrency: NonZeroUsize,
     /// Reads for each order line.
-    #[arg(long, value_name = "RATIO", default_value = "2", value_parser = crate::replay::not_negative)]
+    #[arg(long, env = "DEMO_BROWSE", value_name = "RATIO", default_value = "2", value_parser = crate::replay::not_negative)]
     pub browse: f64,
     /// Keep the instances' logs.
-    #[arg(long)]
+    #[arg(long, env = "DEMO_KEEP")]
     pub keep: bool,
 }

@@ -3,7 +3,6 @@ use std::{
     ffi::OsStr,
     fs::File,
     io,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     time::Duration,
@@ -13,14 +12,13 @@ use reqwest::{StatusCode, Url};
 use rustix::process::{Pid, Signal, kill_process};
 use stockade_testbed::Watchdog;
 use tokio::{
-    process::{Child, Command},
-    time::{Instant, sleep, timeout},
+    io::{AsyncBufReadExt, BufReader, Lines},
+    process::{Child, ChildStdout, Command},
+    time::{sleep, timeout},
 };
 
 use super::DemoError;
 
-/// Another process may take a port between its choice and its use.
-const START_ATTEMPTS: usize = 3;
 const READY_LIMIT: Duration = Duration::from_secs(30);
 const READY_POLL: Duration = Duration::from_millis(20);
 /// The instances' own grace and a little more.
@@ -42,6 +40,8 @@ pub(super) struct Settings {
 #[derive(Debug)]
 pub(super) struct Instance {
     child: Child,
+    /// Kept open: what the instance says there later must not fail.
+    _stdout: Lines<BufReader<ChildStdout>>,
     _watchdog: Watchdog,
     pub(super) url: Url,
     pub(super) ops: Url,
@@ -58,30 +58,31 @@ impl Settings {
 
     /// Starts an instance on free ports and returns once it is ready.
     pub(super) async fn serve(&self, http: &reqwest::Client, name: &str) -> Result<Instance, DemoError> {
-        let mut attempt = 1;
-        loop {
-            let mut instance = self.spawn(name)?;
-            match instance.until_ready(http, name).await {
-                Err(DemoError::Ended { log, .. })
-                    if attempt < START_ATTEMPTS && log.contains("ddress already in use") =>
-                {
-                    attempt += 1;
-                }
-                Err(error) => return Err(error),
-                Ok(()) => return Ok(instance),
-            }
-        }
-    }
-
-    fn spawn(&self, name: &str) -> Result<Instance, DemoError> {
         let log = self.folder.join(format!("{name}.log"));
-        let [listen, ops] = free_addresses().map_err(DemoError::Spawn)?;
         let mut command = self.command("serve", &log)?;
-        command.env("LISTEN_ADDR", listen.to_string()).env("OPS_ADDR", ops.to_string());
-        let child = command.spawn().map_err(DemoError::Spawn)?;
-        let pid = child.id().ok_or_else(|| DemoError::Spawn(io::Error::other("the instance has no process id")))?;
-        let watchdog = Watchdog::over(pid)?;
-        Ok(Instance { child, _watchdog: watchdog, url: base(listen)?, ops: base(ops)?, log })
+        command.env("LISTEN_ADDR", "127.0.0.1:0").env("OPS_ADDR", "127.0.0.1:0").stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(DemoError::Spawn)?;
+        let missing = |what| DemoError::Spawn(io::Error::other(format!("the instance has no {what}")));
+        let watchdog = Watchdog::over(child.id().ok_or_else(|| missing("process id"))?)?;
+        let mut stdout = BufReader::new(child.stdout.take().ok_or_else(|| missing("output"))?).lines();
+
+        let starting = async {
+            let url = address(&mut stdout, "listening on ").await?;
+            let ops = address(&mut stdout, "ops on ").await?;
+            let ready = ops.join("/readyz").ok()?;
+            while !http.get(ready.clone()).send().await.is_ok_and(|answer| answer.status() == StatusCode::OK) {
+                sleep(READY_POLL).await;
+            }
+            Some((url, ops))
+        };
+        let started = tokio::select! {
+            status = child.wait() => return Err(ended(name, status.map_err(DemoError::Spawn)?, &log)),
+            started = timeout(READY_LIMIT, starting) => started.ok().flatten(),
+        };
+        match started {
+            Some((url, ops)) => Ok(Instance { child, _stdout: stdout, _watchdog: watchdog, url, ops, log }),
+            None => Err(DemoError::NotReady { name: name.to_owned(), limit: READY_LIMIT, log: tail(&log) }),
+        }
     }
 
     fn command(&self, subcommand: &str, log: &Path) -> Result<Command, DemoError> {
@@ -101,25 +102,6 @@ impl Settings {
 }
 
 impl Instance {
-    async fn until_ready(&mut self, http: &reqwest::Client, name: &str) -> Result<(), DemoError> {
-        let mut ready = self.url.clone();
-        ready.set_path("/readyz");
-        let end = Instant::now() + READY_LIMIT;
-        loop {
-            if let Some(status) = self.child.try_wait().map_err(DemoError::Spawn)? {
-                return Err(ended(name, status, &self.log));
-            }
-            let answer = http.get(ready.clone()).timeout(Duration::from_secs(2)).send().await;
-            if answer.is_ok_and(|answer| answer.status() == StatusCode::OK) {
-                return Ok(());
-            }
-            if Instant::now() >= end {
-                return Err(DemoError::NotReady { name: name.to_owned(), limit: READY_LIMIT, log: tail(&self.log) });
-            }
-            sleep(READY_POLL).await;
-        }
-    }
-
     /// Asks the instance to end, and kills it when it does not. An instance that ended otherwise is an error.
     pub(super) async fn stop(mut self, name: &str) -> Result<(), DemoError> {
         if let Some(pid) = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) {
@@ -137,14 +119,14 @@ impl Instance {
     }
 }
 
-/// Two addresses that nobody listens on. Both are held until both are known, so that they differ.
-fn free_addresses() -> io::Result<[SocketAddr; 2]> {
-    let listeners = [TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?, TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?];
-    Ok([listeners[0].local_addr()?, listeners[1].local_addr()?])
-}
-
-fn base(address: SocketAddr) -> Result<Url, DemoError> {
-    format!("http://{address}").parse().map_err(|error| DemoError::Spawn(io::Error::other(error)))
+/// The address that an instance prints behind these words, because the system chose its port.
+async fn address(stdout: &mut Lines<BufReader<ChildStdout>>, words: &str) -> Option<Url> {
+    while let Ok(Some(line)) = stdout.next_line().await {
+        if let Some(address) = line.strip_prefix(words) {
+            return address.parse().ok();
+        }
+    }
+    None
 }
 
 fn ended(name: &str, status: ExitStatus, log: &Path) -> DemoError {

@@ -7,39 +7,39 @@ use reqwest::Url;
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// The order lines: CSV with the columns InvoiceNo, StockCode and Quantity.
-    #[arg(long, env = "CSV", value_name = "FILE")]
+    #[arg(long, env = "REPLAY_CSV", value_name = "FILE")]
     pub csv: PathBuf,
     /// Base URLs of the instances; lines go round them.
-    #[arg(long, env = "TARGET", value_name = "URL", required = true, num_args = 1.., value_delimiter = ',')]
+    #[arg(long, env = "REPLAY_TARGET", value_name = "URL", required = true, num_args = 1.., value_delimiter = ',')]
     pub target: Vec<Url>,
     /// Ops URLs of the instances, to read what they count from /metrics.
-    #[arg(long, env = "OPS", value_name = "URL", num_args = 1.., value_delimiter = ',')]
+    #[arg(long, env = "REPLAY_OPS", value_name = "URL", num_args = 1.., value_delimiter = ',')]
     pub ops: Vec<Url>,
     /// How many order lines are under way at once.
-    #[arg(long, env = "CONCURRENCY", value_name = "N", default_value = "32")]
+    #[arg(long, env = "REPLAY_CONCURRENCY", value_name = "N", default_value = "32")]
     pub concurrency: NonZeroUsize,
     /// Order lines begun per second; without it as fast as they are answered. With it, latency counts from the moment
     /// a line was due, so that a service that stalls can't hide it.
-    #[arg(long, env = "RATE", value_name = "LINES", value_parser = positive)]
+    #[arg(long, env = "REPLAY_RATE", value_name = "LINES", value_parser = positive)]
     pub rate: Option<f64>,
     /// Send only the first N lines that move stock.
-    #[arg(long, env = "LIMIT", value_name = "N")]
+    #[arg(long, env = "REPLAY_LIMIT", value_name = "N")]
     pub limit: Option<usize>,
     /// Reads for each order line; SKUs that sell often are read often.
-    #[arg(long, env = "BROWSE", value_name = "RATIO", default_value = "2", value_parser = not_negative)]
+    #[arg(long, env = "REPLAY_BROWSE", value_name = "RATIO", default_value = "2", value_parser = not_negative)]
     pub browse: f64,
     /// Attempts after the first for each order line.
-    #[arg(long, env = "RETRIES", value_name = "N", default_value = "12")]
+    #[arg(long, env = "REPLAY_RETRIES", value_name = "N", default_value = "12")]
     pub retries: u32,
     /// Gives an order line up after this long.
-    #[arg(long, env = "GIVE_UP_AFTER", value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
+    #[arg(long, env = "REPLAY_GIVE_UP_AFTER", value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
     pub give_up_after: Duration,
     /// The name of this run, a part of its idempotency keys. With the name of an earlier run, its lines are not applied
     /// again while the service remembers them. Default: a new name.
-    #[arg(long, env = "RUN", value_name = "NAME", value_parser = run_name)]
+    #[arg(long, env = "REPLAY_RUN", value_name = "NAME", value_parser = run_name)]
     pub run: Option<String>,
     /// How to print the report.
-    #[arg(long, env = "REPORT", value_name = "FORMAT", default_value = "text")]
+    #[arg(long, env = "REPLAY_REPORT", value_name = "FORMAT", default_value = "text")]
     pub report: ReportFormat,
 }
 

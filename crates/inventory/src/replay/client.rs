@@ -64,7 +64,7 @@ impl ShopClient {
     ) -> Verdict {
         let reference = line.reference();
         let key = format!("{}:{reference}", self.run);
-        let body = Adjustment { delta: line.delta, reference: &reference };
+        let body = Adjustment { delta: line.delta.get(), reference: &reference };
         let mut backoff = Backoff::new(self.limits, Instant::now());
         // One attempt without a clear answer makes the line's fate unknown until a later one settles it.
         let mut untouched = true;
@@ -93,7 +93,7 @@ impl ShopClient {
     }
 
     async fn attempt(&self, turn: usize, line: &OrderLine, key: &str, body: &Adjustment<'_>) -> Answer {
-        let url = self.url(turn, &line.sku, "/adjustments");
+        let url = self.url(turn, line.sku.as_str(), "/adjustments");
         let Ok(response) = self.http.post(url).header("idempotency-key", key).json(body).send().await else {
             return Answer::NONE;
         };

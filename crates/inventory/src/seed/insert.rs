@@ -48,7 +48,7 @@ impl fmt::Display for Seeded {
 ///
 /// The database's; what earlier batches created stays.
 pub async fn seed(pool: &PgPool, lines: &[OrderLine]) -> Result<Seeded, sqlx::Error> {
-    let opening: Vec<_> = opening_stock(lines).into_iter().collect();
+    let opening: Vec<_> = opening_stock(lines).into_iter().map(|(sku, quantity)| (sku.as_str(), quantity)).collect();
     let mut created = 0;
     for batch in opening.chunks(BATCH) {
         let (skus, quantities): (Vec<&str>, Vec<i64>) = batch.iter().copied().unzip();

@@ -11,6 +11,7 @@ use std::{path::PathBuf, process::ExitCode};
 use sqlx::postgres::PgPoolOptions;
 
 use crate::{
+    config::{ConfigError, DatabaseArgs, EX_CONFIG},
     console,
     orders::{Orders, OrdersError},
 };
@@ -19,18 +20,20 @@ use crate::{
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// The order lines: CSV with the columns InvoiceNo, StockCode and Quantity.
-    #[arg(long, env = "CSV", value_name = "FILE")]
+    #[arg(long, env = "SEED_CSV", value_name = "FILE")]
     pub csv: PathBuf,
     /// Look only at the first N lines that move stock.
-    #[arg(long, env = "LIMIT", value_name = "N")]
+    #[arg(long, env = "SEED_LIMIT", value_name = "N")]
     pub limit: Option<usize>,
     /// The database, migrated before.
-    #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
-    pub database_url: String,
+    #[command(flatten)]
+    pub database: DatabaseArgs,
 }
 
 #[derive(Debug, thiserror::Error)]
 enum SeedError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     #[error(transparent)]
     Orders(#[from] OrdersError),
     #[error("can't seed the database: is it reachable, and has `inventory migrate` run?")]
@@ -46,14 +49,15 @@ pub async fn run(args: Args) -> ExitCode {
         }
         Err(error) => {
             console::error(&error);
-            ExitCode::FAILURE
+            if matches!(error, SeedError::Config(_)) { ExitCode::from(EX_CONFIG) } else { ExitCode::FAILURE }
         }
     }
 }
 
 async fn from_args(args: Args) -> Result<(Seeded, usize), SeedError> {
+    let options = args.database.options()?;
     let orders = Orders::load(&args.csv, args.limit).await?;
-    let pool = PgPoolOptions::new().max_connections(1).connect(&args.database_url).await?;
+    let pool = PgPoolOptions::new().max_connections(1).connect_with(options).await?;
     let seeded = seed(&pool, &orders.lines).await?;
     pool.close().await;
     Ok((seeded, orders.lines.len()))

@@ -14,7 +14,7 @@ async fn seeding_creates_stock_with_its_opening_movement_and_a_second_run_nothin
     )
     .await;
     // Over a thousand, so that there is more than one batch.
-    let mut lines: Vec<_> = (1..=1_500).map(|number| line(number, &format!("SKU {number}"), -20)).collect();
+    let mut lines: Vec<_> = (1..=1_500).map(|number| line(number, &format!("SKU {number}"), -18)).collect();
     lines.push(line(1_501, "there", -100));
 
     let first = seed(&pool, &lines).await.unwrap();

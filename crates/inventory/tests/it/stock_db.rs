@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use inventory::orders::OrderLine;
+use inventory::{
+    domain::{Delta, Sku},
+    orders::OrderLine,
+};
 use sqlx::{AssertSqlSafe, PgPool, migrate::Migrator};
 use stockade_testbed::PostgresServer;
 
@@ -19,5 +22,5 @@ pub(crate) async fn execute(pool: &PgPool, sql: &str) {
 }
 
 pub(crate) fn line(number: u64, sku: &str, delta: i64) -> OrderLine {
-    OrderLine { number, invoice: "536365".to_owned(), sku: sku.to_owned(), delta }
+    OrderLine { number, invoice: "536365".to_owned(), sku: Sku::new(sku).unwrap(), delta: Delta::new(delta).unwrap() }
 }

@@ -5,7 +5,6 @@
 //! time-out, see `dialer`, and starts a command when its future is first polled, which `flight` does at once.
 
 mod backoff;
-mod claims;
 mod connection;
 mod dialer;
 mod error;
@@ -19,7 +18,6 @@ mod script;
 mod source;
 mod supervisor;
 
-pub(crate) use claims::Claim;
 pub use error::ConnectError;
 pub(crate) use error::LinkError;
 pub(crate) use events::{LinkEvents, Up};

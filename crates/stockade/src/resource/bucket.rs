@@ -20,11 +20,6 @@ impl Bucket {
         Self(bucket)
     }
 
-    /// The bucket of this number.
-    pub(crate) fn numbered(number: u8) -> Self {
-        Self(number)
-    }
-
     /// Its number, 0 to 255.
     pub(crate) fn index(self) -> u8 {
         self.0

@@ -53,9 +53,8 @@ impl Section {
         let problem = tokio::select! {
             biased;
             result = call(inner, request) => return Ok(self.finish(result?)),
-            // A shutdown takes the lock away as well, and is to be told from a loss.
-            problem = self.overdue() => problem,
             _ = fence.lost() => Problem::LeaseLost,
+            problem = self.overdue() => problem,
         };
         Ok(self.route.reject(problem))
     }
@@ -99,8 +98,7 @@ impl Section {
             result = &mut handler => return Ok(self.finish(result?)),
             problem = self.overdue() => problem,
         };
-        // A task that the handler has left behind must not commit after this answer either.
-        if self.guard.fence().ownership.close_commits() {
+        if !self.guard.fence().ownership.is_committing() {
             return Ok(self.route.reject(problem));
         }
         match tokio::time::timeout(self.route.settings.commit_timeout, handler).await {

@@ -1,4 +1,0 @@
-//! The cache on a real Redis.
-
-mod protocol;
-mod support;
