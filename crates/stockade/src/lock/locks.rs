@@ -51,8 +51,8 @@ impl LocksBuilder {
     /// Locks on a Redis.
     #[cfg(feature = "redis")]
     #[must_use]
-    pub fn redis(self, _redis: &crate::Redis) -> Locks {
-        todo!()
+    pub fn redis(self, redis: &crate::Redis) -> Locks {
+        self.on(Arc::new(crate::store::RedisStore::open(redis)))
     }
 
     /// Locks of this process only.

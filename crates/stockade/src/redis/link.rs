@@ -186,7 +186,7 @@ impl Link {
     }
 
     #[cfg(test)]
-    pub(super) fn shared_renewals_up(&self) -> bool {
+    pub(super) fn renewals_are_up(&self) -> bool {
         self.shared.renewals.get().is_some()
     }
 

@@ -17,6 +17,8 @@ mod pending;
 mod script;
 mod source;
 mod supervisor;
+#[cfg(test)]
+mod tests;
 
 pub use error::ConnectError;
 pub(crate) use error::LinkError;

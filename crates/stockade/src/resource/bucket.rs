@@ -14,10 +14,17 @@ const SLOTS_PER_BUCKET: u16 = 64;
 pub(crate) struct Bucket(u8);
 
 impl Bucket {
+    /// Where keys go that belong to no resource, on a server without slots.
+    pub(crate) const FIRST: Self = Self(0);
+
     /// The bucket of an encoded resource; the whole text counts, without the hash-tag rule.
     pub(crate) fn of(resource: &str) -> Self {
         let [bucket, _] = ((CRC16.checksum(resource.as_bytes()) % SLOTS) / SLOTS_PER_BUCKET * 256).to_be_bytes();
         Self(bucket)
+    }
+
+    pub(crate) fn from_index(index: u8) -> Self {
+        Self(index)
     }
 
     /// Its number, 0 to 255.

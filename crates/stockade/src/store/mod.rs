@@ -10,11 +10,15 @@ pub(crate) mod conformance;
 mod error;
 mod memory;
 mod ownership;
+#[cfg(feature = "redis")]
+mod redis;
 
 pub use error::{LockError, Unavailable};
 pub(crate) use memory::MemoryStore;
 pub use ownership::{LossReason, Mode, Token};
 pub(crate) use ownership::{Owner, Ownership};
+#[cfg(feature = "redis")]
+pub(crate) use redis::RedisStore;
 
 use std::{fmt, sync::Arc, time::Duration};
 

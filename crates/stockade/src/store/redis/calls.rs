@@ -1,0 +1,72 @@
+//! Arguments of the scripts, in the form their headers give.
+
+use std::time::Duration;
+
+use crate::store::{Attempt, Force, Mode, Owner};
+
+/// The lease of a grant that was handed over and not confirmed yet: what a waiter that died costs those behind it.
+pub(super) const GRANT: Duration = Duration::from_secs(2);
+
+/// What a script needs to hand the resource on.
+#[derive(Clone, Debug)]
+pub(super) struct Handing {
+    /// Waiters without a subscription are passed over. Only where the server counts receivers.
+    pub(super) skip: bool,
+    pub(super) channel: String,
+}
+
+impl Handing {
+    fn pack(&self) -> String {
+        format!("{} {} {}", GRANT.as_millis(), u8::from(self.skip), self.channel)
+    }
+}
+
+/// One sending of an attempt.
+pub(super) struct Asking<'a> {
+    pub(super) attempt: &'a Attempt,
+    pub(super) owner: &'a Owner,
+    /// What is left of the wait; `None` without limit.
+    pub(super) wait: Option<Duration>,
+    /// The place from an earlier answer, or 0.
+    pub(super) seq: u64,
+    /// Server time, µs; 0 when unknown.
+    pub(super) stamp: u64,
+    pub(super) stale_after: Duration,
+}
+
+impl Asking<'_> {
+    pub(super) fn args(&self, handing: &Handing) -> Vec<Vec<u8>> {
+        let Attempt { mode, lease, max_waiters, tag, .. } = self.attempt;
+        let wait = self.wait.map_or("-1".to_owned(), |wait| wait.as_micros().div_ceil(1000).to_string());
+        // No lock of ours asks to be told of waiting writers yet.
+        let pack = format!("{wait} {max_waiters} {} {} 0", self.seq, handing.pack());
+        vec![
+            self.owner.as_str().into(),
+            match mode {
+                Mode::Read => b"r".to_vec(),
+                Mode::Write => b"w".to_vec(),
+            },
+            millis(*lease),
+            self.stamp.to_string().into_bytes(),
+            millis(self.stale_after),
+            tag.as_bytes().to_vec(),
+            pack.into_bytes(),
+        ]
+    }
+}
+
+pub(super) fn release(owner: &Owner, handing: &Handing) -> Vec<Vec<u8>> {
+    vec![owner.as_str().into(), handing.pack().into_bytes()]
+}
+
+pub(super) fn force(force: Force, handing: &Handing) -> Vec<Vec<u8>> {
+    let mode = match force {
+        Force::Now => "now",
+        Force::AfterLeases => "after_leases",
+    };
+    vec![mode.into(), handing.pack().into_bytes()]
+}
+
+pub(super) fn millis(duration: Duration) -> Vec<u8> {
+    duration.as_millis().to_string().into_bytes()
+}

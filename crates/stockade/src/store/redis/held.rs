@@ -1,0 +1,70 @@
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use crate::store::{LossReason, Owner, Ownership, Token};
+
+/// What this process holds, for what the server says about it.
+#[derive(Debug, Default)]
+pub(super) struct HeldTable(Mutex<HashMap<Owner, Held>>);
+
+#[derive(Debug)]
+struct Held {
+    ownership: Weak<Ownership>,
+    /// The run of the server that granted or last confirmed it.
+    run: u64,
+}
+
+impl HeldTable {
+    fn table(&self) -> MutexGuard<'_, HashMap<Owner, Held>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn insert(&self, ownership: &Arc<Ownership>, run: u64) {
+        let held = Held { ownership: Arc::downgrade(ownership), run };
+        self.table().insert(ownership.owner.clone(), held);
+    }
+
+    pub(super) fn remove(&self, owner: &Owner) {
+        self.table().remove(owner);
+    }
+
+    pub(super) fn lose(&self, owner: &Owner, reason: LossReason) {
+        let held = self.table().remove(owner);
+        if let Some(ownership) = held.and_then(|held| held.ownership.upgrade()) {
+            ownership.lose(reason);
+        }
+    }
+
+    pub(super) fn holds(&self, owner: &Owner, token: Token) -> bool {
+        let table = self.table();
+        let ownership = table.get(owner).and_then(|held| held.ownership.upgrade());
+        ownership.is_some_and(|ownership| ownership.token == token)
+    }
+
+    /// The server confirmed it in this run.
+    pub(super) fn confirmed(&self, owner: &Owner, run: u64) {
+        if let Some(held) = self.table().get_mut(owner) {
+            held.run = held.run.max(run);
+        }
+    }
+
+    /// The server doesn't know it any more.
+    pub(super) fn gone(&self, ownership: &Ownership, run: u64) {
+        let held = self.table().remove(&ownership.owner);
+        let reason = match held {
+            Some(held) if held.run != run => LossReason::StoreLostData,
+            // What was released meanwhile is lost to nobody; the reason then goes unread.
+            _ => ownership.loss().unwrap_or(LossReason::Stolen),
+        };
+        ownership.lose(reason);
+    }
+
+    /// All that an earlier run of the server granted.
+    pub(super) fn of_earlier_runs(&self, run: u64) -> Vec<Arc<Ownership>> {
+        let mut table = self.table();
+        table.retain(|_, held| held.ownership.strong_count() > 0);
+        table.values().filter(|held| held.run != run).filter_map(|held| held.ownership.upgrade()).collect()
+    }
+}

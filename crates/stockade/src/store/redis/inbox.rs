@@ -1,0 +1,213 @@
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::Ordering},
+};
+
+use futures_util::future::BoxFuture;
+
+use super::{
+    cell::{Cell, Grant},
+    inner::Inner,
+    replies::{joined, number, token},
+    scripts::{JOIN, SEED},
+};
+use crate::{
+    clock::Instant,
+    redis::{Handshake, LinkError, LinkEvents, Up},
+    resource::Key,
+    store::{LossReason, Owner, Token},
+};
+
+/// A message to this process: what became of one of its owners.
+#[derive(Debug)]
+pub(super) enum Message {
+    Granted {
+        owner: Owner,
+        token: Token,
+        x: u64,
+        now: u64,
+    },
+    /// Its lease ran out.
+    Ended {
+        owner: Owner,
+        now: u64,
+    },
+    /// It was removed from the queue.
+    Dropped {
+        owner: Owner,
+        now: u64,
+    },
+    Forced {
+        owner: Owner,
+        now: u64,
+    },
+    /// A writer waits, for a holder that asked to be told.
+    Wanted,
+}
+
+impl Message {
+    pub(super) fn read(payload: &[u8]) -> Option<Self> {
+        let words: Vec<_> = std::str::from_utf8(payload).ok()?.split(' ').collect();
+        let owner = |text: &str| Owner::new(text.to_owned());
+        Some(match words.as_slice() {
+            ["G", of, with, x, now] => {
+                Self::Granted { owner: owner(of), token: token(with)?, x: number(x)?, now: number(now)? }
+            }
+            ["X", of, now] => Self::Ended { owner: owner(of), now: number(now)? },
+            ["D", of, now] => Self::Dropped { owner: owner(of), now: number(now)? },
+            ["F", of, now] => Self::Forced { owner: owner(of), now: number(now)? },
+            ["W", _, _] => Self::Wanted,
+            _ => return None,
+        })
+    }
+}
+
+/// The attempts of this process that a message may concern.
+#[derive(Debug, Default)]
+pub(super) struct Waiters(Mutex<HashMap<Owner, Entry>>);
+
+#[derive(Debug)]
+struct Entry {
+    /// `None` once the attempt was given up; its cancel is not answered yet then.
+    cell: Option<Arc<Cell>>,
+    key: Key,
+}
+
+/// To whom a message went.
+enum Recipient {
+    Waiter,
+    /// An attempt that was given up, for this resource.
+    GivenUp(Key),
+    Nobody,
+}
+
+impl Waiters {
+    fn table(&self) -> MutexGuard<'_, HashMap<Owner, Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn insert(&self, owner: &Owner, key: &Key, cell: &Arc<Cell>) {
+        let entry = Entry { cell: Some(Arc::clone(cell)), key: key.clone() };
+        self.table().insert(owner.clone(), entry);
+    }
+
+    pub(super) fn remove(&self, owner: &Owner) {
+        self.table().remove(owner);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.table().len()
+    }
+
+    /// Whether no attempt is under way, given up or not.
+    pub(super) fn is_settled(&self) -> bool {
+        self.table().is_empty()
+    }
+
+    /// The attempt is given up: a grant that still comes is to be cancelled.
+    pub(super) fn give_up(&self, owner: &Owner, key: &Key) {
+        self.table().insert(owner.clone(), Entry { cell: None, key: key.clone() });
+    }
+
+    fn post(&self, owner: &Owner, post: impl FnOnce(&Cell)) -> Recipient {
+        match self.table().get(owner) {
+            Some(Entry { cell: Some(cell), .. }) => {
+                post(cell);
+                Recipient::Waiter
+            }
+            Some(Entry { cell: None, key }) => Recipient::GivenUp(key.clone()),
+            None => Recipient::Nobody,
+        }
+    }
+
+    pub(super) fn post_all(&self, post: impl Fn(&Cell)) {
+        self.table().values().filter_map(|entry| entry.cell.as_ref()).for_each(|cell| post(cell));
+    }
+}
+
+/// The store's side of its link. Doesn't keep the store: the link keeps this.
+pub(super) struct Inbox(pub(super) Weak<Inner>);
+
+impl LinkEvents for Inbox {
+    fn message(&self, _channel: &str, payload: &[u8]) {
+        let Some(inner) = self.0.upgrade() else { return };
+        match Message::read(payload) {
+            Some(message) => inner.deliver(message),
+            None => tracing::warn!("a message in the inbox of the lock store can't be read; is another version about?"),
+        }
+    }
+
+    fn prepare<'a>(&'a self, up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
+        Box::pin(async move {
+            let inner = self.0.upgrade().ok_or(LinkError::Down)?;
+            if up.new_run {
+                inner.clock.forget();
+                for (bucket, floor) in inner.floors.seen() {
+                    handshake.call(&SEED, &[inner.keys.floor(bucket)], &[floor.to_string().into_bytes()]).await?;
+                }
+            }
+            let sent = Instant::now();
+            let reply = handshake.call(&JOIN, &[inner.keys.marker()], &[up.run_id.as_bytes().to_vec()]).await?;
+            inner.clock.note(sent, joined(&reply)?);
+            Ok(())
+        })
+    }
+
+    fn opened(&self, up: &Up) {
+        let Some(inner) = self.0.upgrade() else { return };
+        inner.counts_receivers.store(up.counts_receivers, Ordering::Release);
+        if up.new_run {
+            inner.run.fetch_add(1, Ordering::AcqRel);
+            inner.verify_all();
+        }
+        inner.waiters.post_all(Cell::reconnected);
+    }
+
+    fn closed(&self) {}
+}
+
+impl Inner {
+    fn deliver(&self, message: Message) {
+        match message {
+            Message::Granted { owner, token, x, now } => {
+                let grant = Grant { token, x, now, received: Instant::now() };
+                match self.waiters.post(&owner, |cell| cell.granted(grant)) {
+                    Recipient::Waiter => {}
+                    Recipient::GivenUp(key) => self.cancel_orphan(&owner, &key),
+                    // The grant of a script of our own, which its reply has told already.
+                    Recipient::Nobody if self.held.holds(&owner, token) => {}
+                    Recipient::Nobody => tracing::debug!(?owner, "a grant came after its attempt had ended"),
+                }
+            }
+            Message::Dropped { owner, now } => {
+                self.waiters.post(&owner, |cell| cell.dropped(now));
+            }
+            Message::Ended { owner, now } => self.ended(&owner, now, LossReason::Expired),
+            Message::Forced { owner, now } => self.ended(&owner, now, LossReason::Forced),
+            Message::Wanted => {}
+        }
+    }
+
+    fn ended(&self, owner: &Owner, now: u64, reason: LossReason) {
+        if let Recipient::Nobody = self.waiters.post(owner, |cell| cell.dropped(now)) {
+            self.held.lose(owner, reason);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_read_and_others_refused() {
+        assert!(matches!(
+            Message::read(b"G abc.00000000001 1763668800000000 1763668802000000 1763668800000001"),
+            Some(Message::Granted { x: 1_763_668_802_000_000, .. })
+        ));
+        assert!(matches!(Message::read(b"D abc.00000000001 5"), Some(Message::Dropped { now: 5, .. })));
+        for odd in ["", "G", "G a 1 2", "G a 1e15 2 3", "Z a 1", "G a 9007199254740992 2 3"] {
+            assert!(Message::read(odd.as_bytes()).is_none(), "{odd}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+use crate::resource::{Bucket, Key, Namespace};
+
+/// Names of keys and channels. The bucket's tag keeps all that a script touches in one Cluster slot.
+#[derive(Debug)]
+pub(super) struct Keys {
+    namespace: Namespace,
+}
+
+impl Keys {
+    pub(super) fn new(namespace: Namespace) -> Self {
+        Self { namespace }
+    }
+
+    /// The keys L F Q W M of a resource, which every script gets in this order, needed or not: an undeclared key would
+    /// make it fail half-way where slots migrate.
+    pub(super) fn of(&self, key: &Key) -> Vec<String> {
+        let (namespace, tag) = (&self.namespace, key.bucket().tag());
+        let named = |letter: &str| format!("{namespace}{{{tag}}}{letter}:{key}");
+        vec![named("l"), self.floor(key.bucket()), named("q"), named("w"), named("m")]
+    }
+
+    /// The token floor of a bucket.
+    pub(super) fn floor(&self, bucket: Bucket) -> String {
+        format!("{}{{{}}}f", self.namespace, bucket.tag())
+    }
+
+    /// The run marker of the server.
+    pub(super) fn marker(&self) -> String {
+        format!("{}{{{}}}e", self.namespace, Bucket::FIRST.tag())
+    }
+
+    /// What stands before the process in the name of its inbox.
+    pub(super) fn inbox_prefix(&self) -> String {
+        format!("{}i:", self.namespace)
+    }
+
+    /// A pattern that matches every resource's state.
+    pub(super) fn states(&self) -> String {
+        format!("{}{{*}}l:*", self.namespace)
+    }
+
+    /// The resource whose state has this name.
+    pub(super) fn resource(name: &str) -> Option<&str> {
+        name.split_once("}l:").map(|(_, resource)| resource)
+    }
+}

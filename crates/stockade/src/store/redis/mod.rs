@@ -1,0 +1,39 @@
+//! Locks on one Redis.
+//!
+//! All state of a resource lives in five keys of one Cluster slot (`keys`), is changed only by scripts (`scripts/*.lua`)
+//! and handed from holder to waiter by the script that frees it, which pushes a message to the inbox of the waiter's
+//! process. What the client must add is that nothing it started is left behind:
+//!
+//! - An attempt is known to the inbox before its command is sent, so that a grant always meets it or is an orphan. An
+//!   orphan is cancelled at once.
+//! - Whoever gives an attempt up after its command was sent sends a cancel behind it on the same connection. The server
+//!   runs the two in this order, however late: frozen, thawed, or with the client gone.
+//! - When the connection has changed in between, that order is gone. The command may then arrive after its cancel, but not
+//!   for long: it carries the server time at which it was sent and is refused as stale after twice the command time-out.
+//!   The cancel is repeated after that.
+//! - A reply and the messages of the same connection are handled by different tasks, in any order. Each carries the server
+//!   time at which it was made, and what is older than the last reply for the same attempt counts for nothing.
+//! - A handed-over lease was started by another process, so no send time of ours bounds it. It is mapped to the local
+//!   clock through a recent exchange with the same server, and confirmed by a renewal when half of it may be gone.
+//! - After a reconnect every waiter asks again with its place, and a new run of the server is asked about every
+//!   ownership.
+
+mod admin;
+mod calls;
+mod cell;
+mod compensation;
+mod held;
+mod inbox;
+mod inner;
+mod keys;
+mod pokes;
+mod redis_store;
+mod renewal;
+mod replies;
+mod sample;
+mod scripts;
+#[cfg(test)]
+mod tests;
+mod waiter;
+
+pub(crate) use redis_store::RedisStore;

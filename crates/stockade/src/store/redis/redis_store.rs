@@ -1,0 +1,128 @@
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use tokio::time::sleep;
+
+use super::{
+    cell::Cell,
+    compensation::Sent,
+    inner::{Inner, unavailable},
+    waiter::Waiter,
+};
+use crate::{
+    clock::Instant,
+    redis::{LinkError, Redis},
+    resource::Key,
+    store::{Attempt, Force, Forced, Inspection, LockError, LockStore, Ownership, Released, Token},
+};
+
+/// The lock store on one Redis.
+#[derive(Debug)]
+pub(crate) struct RedisStore {
+    pub(super) inner: Arc<Inner>,
+}
+
+impl RedisStore {
+    /// Starts connecting. Must be called within a tokio runtime.
+    pub(crate) fn open(redis: &Redis) -> Self {
+        Self { inner: Inner::open(redis) }
+    }
+
+    async fn give_back(&self, ownership: &Arc<Ownership>) -> Result<Released, LockError> {
+        let Ownership { key, owner, .. } = ownership.as_ref();
+        self.inner.held.remove(owner);
+        let limit = Instant::now() + self.inner.link.timeout();
+        let (mut unknown, mut scripts_lost) = (false, false);
+        loop {
+            let error = match self.inner.send_release(key, owner).await {
+                Ok(left) => {
+                    if left.more {
+                        self.inner.cancel_orphan(owner, key);
+                    }
+                    return Ok(match left.found {
+                        true => Released::Released,
+                        false if unknown => Released::Unknown,
+                        false => Released::Lost,
+                    });
+                }
+                Err(error) => error,
+            };
+            unknown |= !matches!(error, LinkError::NoScript | LinkError::Down);
+            if matches!(error, LinkError::NoScript) && !scripts_lost {
+                scripts_lost = true;
+            } else if limit.remaining().is_zero() {
+                self.release_detached(Arc::clone(ownership));
+                return Err(unavailable(&error));
+            } else {
+                sleep(Duration::from_millis(10)).await;
+            }
+        }
+    }
+}
+
+impl LockStore for RedisStore {
+    fn acquire(&self, attempt: Attempt) -> BoxFuture<'_, Result<Arc<Ownership>, LockError>> {
+        Box::pin(async move { Waiter::new(&self.inner, attempt).acquire().await })
+    }
+
+    fn release<'a>(&'a self, ownership: &'a Arc<Ownership>) -> BoxFuture<'a, Result<Released, LockError>> {
+        Box::pin(self.give_back(ownership))
+    }
+
+    fn release_detached(&self, ownership: Arc<Ownership>) {
+        let Ownership { key, owner, lease, .. } = ownership.as_ref();
+        self.inner.held.remove(owner);
+        // A renewal that was sent before may be executed until it is this late.
+        let forgotten = Instant::now() + *lease + self.inner.link.timeout();
+        let sent = Sent { at: Instant::now(), generation: None, forgotten };
+        let reply = self.inner.send_release(key, owner);
+        let inner = Arc::clone(&self.inner);
+        self.inner.spawn(async move {
+            // Nothing that was sent before could take the resource again, so order is no concern here.
+            inner.see_through(&ownership.key, &ownership.owner, sent, true, reply).await;
+        });
+    }
+
+    fn renew<'a>(&'a self, ownerships: &'a [Arc<Ownership>]) -> BoxFuture<'a, Result<(), LockError>> {
+        Box::pin(self.inner.renew(ownerships))
+    }
+
+    fn seed<'a>(&'a self, key: &'a Key, token: Token) -> BoxFuture<'a, Result<(), LockError>> {
+        Box::pin(self.inner.seed(key, token))
+    }
+
+    fn force<'a>(&'a self, key: &'a Key, force: Force) -> BoxFuture<'a, Result<Forced, LockError>> {
+        Box::pin(self.inner.force(key, force))
+    }
+
+    fn inspect<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Inspection, LockError>> {
+        Box::pin(self.inner.inspect(key))
+    }
+
+    fn list(&self, limit: usize) -> BoxFuture<'_, Result<Vec<String>, LockError>> {
+        Box::pin(self.inner.list(limit))
+    }
+
+    fn refusing(&self) -> Option<Duration> {
+        self.inner.link.breaker().refusing().map(|refused| refused.retry_after)
+    }
+
+    fn shutdown(&self, limit: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let end = Instant::now() + limit;
+            self.inner.closing.store(true, Ordering::Release);
+            self.inner.waiters.post_all(Cell::closing);
+            self.inner.tasks.close();
+            // Waiters undo their attempts when they are polled next, each on a task that is waited for here.
+            while !self.inner.waiters.is_settled() && !end.remaining().is_zero() {
+                sleep(Duration::from_millis(1)).await;
+            }
+            let _ = tokio::time::timeout(end.remaining(), self.inner.tasks.wait()).await;
+            self.inner.ended.cancel();
+            self.inner.link.shutdown(end.remaining()).await;
+        })
+    }
+}

@@ -1,0 +1,230 @@
+//! Replies of the scripts as types.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use crate::{
+    redis::LinkError,
+    store::{Inspection, Mode, Party, Token},
+};
+
+/// What an attempt was told.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Acquired {
+    /// The resource was free; the lease began when the script ran.
+    Free {
+        token: Token,
+    },
+    /// Held, until server time `x`.
+    Granted {
+        token: Token,
+        x: u64,
+        now: u64,
+    },
+    Queued {
+        seq: u64,
+        remaining: Duration,
+        now: u64,
+    },
+    Busy {
+        remaining: Duration,
+        now: u64,
+    },
+    Full {
+        waiters: u64,
+        remaining: Duration,
+        now: u64,
+    },
+    Stale {
+        now: u64,
+    },
+}
+
+impl Acquired {
+    pub(super) fn read(value: &Value) -> Result<Self, LinkError> {
+        let unexpected = LinkError::Protocol { op: "acquire" };
+        let text = text(value).ok_or_else(|| unexpected.clone())?;
+        let words: Vec<_> = text.split(' ').collect();
+        let parsed = match words.as_slice() {
+            [only] => token(only).map(|token| Self::Free { token }),
+            ["GRANTED", of, x, now] => {
+                (|| Some(Self::Granted { token: token(of)?, x: number(x)?, now: number(now)? }))()
+            }
+            ["QUEUED", seq, left, now, _rank] => {
+                (|| Some(Self::Queued { seq: number(seq)?, remaining: micros(left)?, now: number(now)? }))()
+            }
+            ["BUSY", left, _, now] => (|| Some(Self::Busy { remaining: micros(left)?, now: number(now)? }))(),
+            ["FULL", left, length, now] => {
+                (|| Some(Self::Full { waiters: number(length)?, remaining: micros(left)?, now: number(now)? }))()
+            }
+            ["STALE", now] => number(now).map(|now| Self::Stale { now }),
+            _ => None,
+        };
+        parsed.ok_or(unexpected)
+    }
+}
+
+/// What a release or a cancel found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Left {
+    /// Whether the owner held the resource or stood in its queue.
+    pub(super) found: bool,
+    /// Whether more waiters are served by calling again.
+    pub(super) more: bool,
+}
+
+impl Left {
+    pub(super) fn read(value: &Value) -> Result<Self, LinkError> {
+        match value {
+            Value::Int(code) => Ok(Self { found: code % 10 != 0, more: *code >= 10 }),
+            _ => Err(LinkError::Protocol { op: "release" }),
+        }
+    }
+}
+
+/// What one renewal of a batch found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Renewed {
+    Extended {
+        now: u64,
+    },
+    /// Still held, to its end and no longer.
+    Ending {
+        now: u64,
+    },
+    Gone {
+        now: u64,
+    },
+}
+
+impl Renewed {
+    pub(super) fn read_all(value: &Value, expected: usize) -> Result<Vec<Self>, LinkError> {
+        let unexpected = LinkError::Protocol { op: "renew" };
+        let Value::Array(lines) = value else { return Err(unexpected) };
+        let read: Option<Vec<_>> = lines.iter().map(Self::read).collect();
+        read.filter(|read| read.len() == expected).ok_or(unexpected)
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        let mut words = text(value)?.split(' ');
+        let (code, now) = (words.next()?, number(words.next()?)?);
+        match code {
+            "1" => Some(Self::Extended { now }),
+            "2" => Some(Self::Ending { now }),
+            "0" => Some(Self::Gone { now }),
+            _ => None,
+        }
+    }
+
+    pub(super) fn now(self) -> u64 {
+        match self {
+            Self::Extended { now } | Self::Ending { now } | Self::Gone { now } => now,
+        }
+    }
+}
+
+/// Server time of a JOIN.
+pub(super) fn joined(value: &Value) -> Result<u64, LinkError> {
+    text(value).and_then(|text| number(text.split(' ').next()?)).ok_or(LinkError::Protocol { op: "join" })
+}
+
+/// Holders and token of a FORCE.
+pub(super) fn forced(value: &Value) -> Result<(u64, Token), LinkError> {
+    match value {
+        Value::Array(parts) => match parts.as_slice() {
+            [Value::Int(holders), of] => {
+                u64::try_from(*holders).ok().zip(text(of).and_then(token)).ok_or(LinkError::Protocol { op: "force" })
+            }
+            _ => Err(LinkError::Protocol { op: "force" }),
+        },
+        _ => Err(LinkError::Protocol { op: "force" }),
+    }
+}
+
+pub(super) fn inspection(value: &Value) -> Result<Inspection, LinkError> {
+    read_inspection(value).ok_or(LinkError::Protocol { op: "inspect" })
+}
+
+fn read_inspection(value: &Value) -> Option<Inspection> {
+    let Value::Array(parts) = value else { return None };
+    let [now, state, Value::Array(readers), Value::Array(waiters), Value::Int(waiting)] = parts.as_slice() else {
+        return None;
+    };
+    let now = number(text(now)?)?;
+    let left = |x: &str| Some(Duration::from_micros(number(x)?.saturating_sub(now)));
+    let mut holders = Vec::new();
+    if let Some(state) = text(state)?.strip_prefix("w ") {
+        // `queue unconfirmed owner token x len tag`
+        let [_, _, _, of, x, _, tag] = fields(state)?;
+        holders.push(Party { mode: Mode::Write, tag: tag.to_owned(), token: token(of), remaining: left(x)? });
+    } else if text(state)?.starts_with('r') {
+        for reader in readers {
+            // `x token unconfirmed lease yield tag`
+            let [x, of, _, _, _, tag] = fields(text(reader)?)?;
+            holders.push(Party { mode: Mode::Read, tag: tag.to_owned(), token: token(of), remaining: left(x)? });
+        }
+    }
+    // A lease that is over is not held, although no script has noticed yet.
+    holders.retain(|party| !party.remaining.is_zero());
+    let mut queue = Vec::new();
+    for waiter in waiters {
+        // `mode deadline lease yield tag`; empty when it left between.
+        let Some([mode, deadline, _, _, tag]) = fields(text(waiter)?) else { continue };
+        let mode = if mode == "r" { Mode::Read } else { Mode::Write };
+        queue.push(Party { mode, tag: tag.to_owned(), token: None, remaining: left(deadline)? });
+    }
+    Some(Inspection { holders, waiters: queue, waiting: u64::try_from(*waiting).ok()? })
+}
+
+/// The words of a record; the last, the tag, may be empty or hold spaces.
+fn fields<const N: usize>(record: &str) -> Option<[&str; N]> {
+    let mut words = record.splitn(N, ' ');
+    let mut fields = [""; N];
+    for field in &mut fields {
+        *field = words.next()?;
+    }
+    Some(fields)
+}
+
+pub(super) fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text),
+        _ => None,
+    }
+}
+
+pub(super) fn number(text: &str) -> Option<u64> {
+    text.parse().ok()
+}
+
+pub(super) fn token(text: &str) -> Option<Token> {
+    Token::new(number(text)?)
+}
+
+fn micros(text: &str) -> Option<Duration> {
+    number(text).map(Duration::from_micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn acquired(text: &str) -> Result<Acquired, LinkError> {
+        Acquired::read(&Value::BulkString(text.into()))
+    }
+
+    #[test]
+    fn replies_that_no_script_gives_are_errors() {
+        assert_eq!(
+            acquired("1763668800000000").unwrap(),
+            Acquired::Free { token: Token::new(1_763_668_800_000_000).unwrap() }
+        );
+        for odd in ["", "x", "1.7636688e+15", "9007199254740992", "GRANTED 1 2", "QUEUED 1 2 3", "STALE", "-1"] {
+            assert!(acquired(odd).is_err(), "{odd}");
+        }
+        assert!(Acquired::read(&Value::Nil).is_err());
+        assert!(Renewed::read_all(&Value::Array(vec![]), 1).is_err());
+    }
+}

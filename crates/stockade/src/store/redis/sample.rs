@@ -1,0 +1,116 @@
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use crate::clock::Instant;
+
+/// How far two clocks may run apart: one per cent of the time, and what rounding to milliseconds costs.
+const DRIFT_PERCENT: u32 = 1;
+const SLACK: Duration = Duration::from_millis(2);
+
+fn without_drift(duration: Duration) -> Duration {
+    duration - duration * DRIFT_PERCENT / 100
+}
+
+/// Until when a lease may be believed in that the server started after `sent`.
+pub(super) fn believed(sent: Instant, lease: Duration) -> Instant {
+    sent + without_drift(lease).saturating_sub(SLACK)
+}
+
+fn micros(from: u64, to: u64) -> Duration {
+    Duration::from_micros(to.saturating_sub(from))
+}
+
+/// Until when a lease that ends at server time `x` may be believed in, by an exchange in which the server's clock showed
+/// `server` at some time after `sent`.
+pub(super) fn believed_until(sent: Instant, server: u64, x: u64) -> Instant {
+    believed(sent, micros(server, x))
+}
+
+/// An exchange with the server: between the two instants its clock showed `server`.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    sent: Instant,
+    received: Instant,
+    server: u64,
+}
+
+/// The latest exchange with this run of the server, to translate between its clock and ours.
+#[derive(Debug, Default)]
+pub(super) struct ServerClock(Mutex<Option<Sample>>);
+
+impl ServerClock {
+    pub(super) fn note(&self, sent: Instant, server: u64) {
+        let sample = Sample { sent, received: Instant::now(), server };
+        let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if latest.is_none_or(|latest| latest.sent < sent) {
+            *latest = Some(sample);
+        }
+    }
+
+    /// Another run of the server may have another clock.
+    pub(super) fn forget(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn latest(&self) -> Option<Sample> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The server's time now, not too late; 0 when unknown.
+    pub(super) fn stamp(&self) -> u64 {
+        self.latest().map_or(0, |sample| {
+            let passed = u64::try_from(sample.received.elapsed().as_micros()).unwrap_or(u64::MAX);
+            sample.server.saturating_add(passed)
+        })
+    }
+
+    /// Until when a grant may be believed in that was pushed at server time `now` and ends at `x`: by the time it
+    /// arrived, and by an exchange that came before, since it may have lain about on its way.
+    pub(super) fn believed_push(&self, received: Instant, now: u64, x: u64) -> Option<Instant> {
+        let sample = self.latest()?;
+        let by_arrival = received + micros(now, x).saturating_sub(SLACK);
+        Some(by_arrival.min(believed_until(sample.sent, sample.server, x)))
+    }
+
+    /// How long ago it was `server` on the server's clock.
+    pub(super) fn age(&self, received: Instant, server: u64) -> Option<Duration> {
+        let sample = self.latest()?;
+        let middle = sample.sent + sample.received.since(sample.sent) / 2;
+        let at = if server >= sample.server {
+            middle + micros(sample.server, server)
+        } else {
+            middle - micros(server, sample.server)
+        };
+        Some(received.since(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pushed_lease_is_never_believed_beyond_its_end() {
+        let clock = ServerClock::default();
+        let sent = Instant::now();
+        let received = sent + Duration::from_millis(30);
+        assert_eq!(clock.believed_push(received, 0, 0), None);
+        clock.note(sent, 1_000_000_000);
+        // Pushed 1 s after the exchange for 2 s, received at once: at best 3 s after the exchange was sent.
+        let arrival = sent + Duration::from_secs(1);
+        let until = clock.believed_push(arrival, 1_001_000_000, 1_003_000_000).unwrap();
+        assert!(until < sent + Duration::from_secs(3) && until > sent + Duration::from_millis(2900));
+        // The same message read 10 s later is over.
+        let late = sent + Duration::from_secs(11);
+        assert!(clock.believed_push(late, 1_001_000_000, 1_003_000_000).unwrap() < late);
+    }
+
+    #[test]
+    fn drift_is_taken_off() {
+        let sent = Instant::now();
+        assert_eq!(believed(sent, Duration::from_secs(10)).since(sent), Duration::from_millis(9898));
+        assert_eq!(believed(sent, Duration::ZERO), sent);
+    }
+}

@@ -1,0 +1,41 @@
+-- Takes the resource, or a place in its queue. Calling it again with the same owner and place changes nothing but the
+-- time the owner waits: it is also the poll of a waiter and its question after a reconnect.
+-- KEYS: L F Q W M, see common.lua.
+-- ARGV: owner, mode (w or r), lease ms, stamp µs (server time when sent, as the client estimates; 0: don't check),
+--   the age in ms from which the command is refused, tag, pack = `wait cap seq grant skip channel yield`:
+--   ms to wait (0: don't queue, -1: without limit), longest queue, place from an earlier call or 0, ms of the lease of a
+--   handed-over grant, whether a waiter without a subscriber is skipped, prefix of the inbox channels, whether the
+--   holder asks to be told of waiting writers.
+-- Reply: `token` when the resource was free; else one of `GRANTED token x now`, `QUEUED seq remaining now rank`,
+--   `BUSY remaining length now`, `FULL remaining length now`, `STALE now`, times in µs.
+
+-- The common case comes first: every closure made before its return would be paid for by each call.
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local stamp = tonumber(ARGV[4])
+if stamp ~= 0 and (now - stamp > ARGV[5] * 1000 or stamp - now > 1000000) then
+  return string.format('STALE %.0f', now)
+end
+local raw
+if ARGV[2] == 'w' then
+  local token = string.format('%.0f', now)
+  local last = redis.call('SET', KEYS[2], token, 'GET')
+  if last and tonumber(last) >= now then
+    if tonumber(last) + 1 >= 9007199254740992 then
+      redis.call('SET', KEYS[2], last)
+      return redis.error_reply('ERR the fencing tokens of this bucket are used up')
+    end
+    token = string.format('%.0f', last + 1)
+    redis.call('SET', KEYS[2], token)
+  end
+  local state = string.format('w 0 0 %s %s %.0f %s000 %s', ARGV[1], token, now + ARGV[3] * 1000, ARGV[3], ARGV[6])
+  raw = redis.call('SET', KEYS[1], state, 'NX', 'GET', 'PX', ARGV[3])
+  if not raw then
+    return token
+  end
+else
+  raw = redis.call('GET', KEYS[1])
+end
+local wait, cap, seq, G, skip, chan, yield = string.match(ARGV[7], '^(%-?%d+) (%d+) (%d+) (%d+) (%d) (%S+) (%d)$')
+wait, cap, seq, G, skip = tonumber(wait), tonumber(cap), tonumber(seq), G * 1000, skip == '1'
+local me = ARGV[1]

@@ -1,0 +1,29 @@
+-- Second part of force.lua, after common.lua.
+load(redis.call('GET', L))
+expire()
+local holders = 0
+if mode == 'w' then
+  holders = 1
+  tell(hold.owner, 'F')
+  mode, hold = 'n', nil
+elseif mode == 'r' then
+  local all = redis.call('HGETALL', M)
+  for i = 1, #all, 2 do
+    holders = holders + 1
+    if ARGV[1] == 'now' then
+      redis.call('HDEL', M, all[i])
+      tell(all[i], 'F')
+    else
+      local x, token, c, len, tag = string.match(all[i + 1], '^(%d+) (%d+) (%d) (%d+) %d (.*)$')
+      add_reader(all[i], token, tonumber(x), c, tonumber(len), '2', tag)
+      tell(all[i], 'W')
+    end
+  end
+  if ARGV[1] == 'now' then
+    mode = 'n'
+  end
+end
+local token = mint()
+grant()
+save()
+return { holders, token }

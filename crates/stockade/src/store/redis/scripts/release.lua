@@ -1,0 +1,16 @@
+-- Gives the resource back or leaves its queue, whichever the owner has, and serves the next.
+-- KEYS: L F Q W M, see common.lua. ARGV: owner, pack = `grant skip channel` as for acquire.lua.
+-- Reply: 1 held and given back, 2 left the queue, 0 neither; + 10 when more waiters can be served by calling it again.
+local raw = redis.call('GET', KEYS[1])
+if not raw then
+  return 0
+end
+if string.sub(raw, 1, 3) == 'w 0' and string.sub(raw, 7, 34) == ARGV[1] then
+  redis.call('DEL', KEYS[1])
+  return 1
+end
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local G, skip, chan = string.match(ARGV[2], '^(%d+) (%d) (%S+)$')
+G, skip = G * 1000, skip == '1'
+local me = ARGV[1]

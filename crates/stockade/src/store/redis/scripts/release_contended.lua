@@ -1,0 +1,21 @@
+-- Second part of release.lua, after common.lua.
+load(raw)
+local found = 0
+if mode == 'w' and hold.owner == me then
+  mode, hold, found = 'n', nil, 1
+elseif mode == 'r' and redis.call('HDEL', M, me) == 1 then
+  found = 1
+  local left = redis.call('HLEN', M)
+  if left > 0 and string.sub(raw, 3, 3) == '0' then
+    return 1
+  elseif left == 0 then
+    mode = 'n'
+  end
+elseif redis.call('ZREM', Q, me) == 1 then
+  redis.call('HDEL', W, me)
+  found = 2
+end
+expire()
+grant()
+save()
+return more and found + 10 or found

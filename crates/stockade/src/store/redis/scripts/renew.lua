@@ -1,0 +1,46 @@
+-- Extends leases by their length from now, and confirms handed-over grants. Creates nothing.
+-- KEYS: L F Q W M of each resource. ARGV: owner and lease ms of each.
+-- Reply: for each `1 now queue` renewed, `2 now queue` held but not to be renewed, `0 now 0` not held by this owner.
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+-- Sets the state of a resource whose holders have the lease until x.
+local function keep(base, state, x, queued)
+  local at = math.ceil(x / 1000)
+  if string.sub(state, 1, 1) == 'r' then
+    at = math.max(at, redis.call('PEXPIRETIME', KEYS[base + 5]))
+    redis.call('PEXPIREAT', KEYS[base + 5], string.format('%.0f', at))
+  end
+  if queued == '1' then
+    at = math.max(at, redis.call('PEXPIRETIME', KEYS[base + 3]) + 2000)
+  end
+  redis.call('SET', KEYS[base + 1], state, 'PXAT', string.format('%.0f', at))
+end
+
+local replies = {}
+for i = 1, #ARGV / 2 do
+  local base, owner, lease = (i - 1) * 5, ARGV[i * 2 - 1], ARGV[i * 2] * 1000
+  local raw = redis.call('GET', KEYS[base + 1])
+  local result, queued = 0, '0'
+  if raw and string.sub(raw, 1, 1) == 'w' and string.sub(raw, 7, 34) == owner then
+    local token, tag
+    queued, token, tag = string.match(raw, '^w (%d) %d %S+ (%d+) %d+ %d+ (.*)$')
+    keep(base, string.format('w %s 0 %s %s %.0f %.0f %s', queued, owner, token, now + lease, lease, tag), now + lease, queued)
+    result = 1
+  elseif raw and string.sub(raw, 1, 1) == 'r' then
+    local record = redis.call('HGET', KEYS[base + 5], owner)
+    if record then
+      queued = string.sub(raw, 3, 3)
+      local token, yield, tag = string.match(record, '^%d+ (%d+) %d %d+ (%d) (.*)$')
+      result = 2
+      if yield ~= '2' then
+        local text = string.format('%.0f %s 0 %.0f %s %s', now + lease, token, lease, yield, tag)
+        redis.call('HSET', KEYS[base + 5], owner, text)
+        keep(base, raw, now + lease, queued)
+        result = 1
+      end
+    end
+  end
+  replies[i] = string.format('%d %.0f %s', result, now, queued)
+end
+return replies
