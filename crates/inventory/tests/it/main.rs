@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod conservation;
 #[cfg(test)]
+mod dashboards;
+#[cfg(test)]
 mod replay;
 #[cfg(test)]
 mod seed;

@@ -1,0 +1,20 @@
+# syntax=docker/dockerfile:1
+
+FROM rust:1.95-slim-bookworm AS build
+RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
+WORKDIR /src
+COPY . .
+ENV SQLX_OFFLINE=true
+# Without the feature `demo`, and so without the testbed.
+RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
+    cargo build --locked --release -p stockade-inventory --bin inventory \
+    && cp target/release/inventory /inventory
+
+FROM debian:bookworm-slim
+COPY --from=build /inventory /usr/local/bin/inventory
+USER 10001:10001
+ENV LISTEN_ADDR=0.0.0.0:8080 OPS_ADDR=0.0.0.0:9464 LOG_FORMAT=json
+EXPOSE 8080 9464
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["inventory"]
+CMD ["serve"]

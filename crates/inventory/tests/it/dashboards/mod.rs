@@ -1,0 +1,169 @@
+//! Dashboards, Prometheus, the load test, compose and the example settings name metrics, labels, routes and variables
+//! of the service. Here they are held to it.
+
+mod contract;
+mod live;
+mod promql;
+
+use std::{collections::BTreeSet, fs, path::PathBuf};
+
+use clap::CommandFactory;
+use inventory::cli::Cli;
+use serde_json::Value;
+
+use self::promql::Query;
+
+fn project(path: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+fn text(path: &str) -> String {
+    fs::read_to_string(project(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Every target of every panel: the panel's title, the query and the legend.
+fn targets() -> Vec<(String, String, String)> {
+    let dashboard: Value = serde_json::from_str(&text("dashboards/stockade.json")).unwrap();
+    let mut targets = Vec::new();
+    for panel in dashboard["panels"].as_array().unwrap() {
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let field = |name: &str| target[name].as_str().unwrap().to_owned();
+            targets.push((panel["title"].as_str().unwrap().to_owned(), field("expr"), field("legendFormat")));
+        }
+    }
+    targets
+}
+
+#[test]
+fn every_metric_of_the_code_is_in_the_contract_and_no_other() {
+    let code: BTreeSet<_> = stockade::metrics::NAMES.iter().chain(inventory::metrics::NAMES).copied().collect();
+    let contract: BTreeSet<_> = contract::METRICS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(code, contract);
+}
+
+#[test]
+fn every_query_of_the_dashboard_names_metrics_labels_and_values_that_exist() {
+    let targets = targets();
+    assert!(targets.len() > 30, "{}", targets.len());
+    for (panel, expr, legend) in targets {
+        let query = Query::parse(&expr);
+        assert!(!query.selectors.is_empty(), "{panel}: no metric in {expr}");
+        for selector in &query.selectors {
+            let labels = contract::labels_of(&selector.metric)
+                .unwrap_or_else(|| panic!("{panel}: the service has no {}", selector.metric));
+            let used = selector.matchers.iter().map(|(label, _)| label).chain(&query.grouping);
+            for label in used {
+                assert!(labels.contains(label.as_str()), "{panel}: {} has no label {label}", selector.metric);
+            }
+            for (label, pattern) in &selector.matchers {
+                let Some(known) = contract::values_of(label) else { continue };
+                for value in pattern.split('|') {
+                    assert!(known.contains(&value), "{panel}: {label} is never {value}");
+                }
+            }
+        }
+        for label in placeholders(&legend) {
+            let bare = query.grouping.is_empty() && label == "instance";
+            assert!(bare || query.grouping.contains(label), "{panel}: the legend's {label} is not in the result");
+        }
+    }
+}
+
+#[test]
+fn every_metric_of_the_library_is_on_the_dashboard() {
+    let shown: BTreeSet<String> = targets()
+        .iter()
+        .flat_map(|(_, expr, _)| Query::parse(expr).selectors)
+        .map(|selector| contract::base_name(&selector.metric).to_owned())
+        .collect();
+    let missing: Vec<_> = stockade::metrics::NAMES.iter().filter(|name| !shown.contains(**name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn panels_have_ids_of_their_own_and_do_not_overlap() {
+    let dashboard: Value = serde_json::from_str(&text("dashboards/stockade.json")).unwrap();
+    let mut ids = BTreeSet::new();
+    let mut cells = BTreeSet::new();
+    for panel in dashboard["panels"].as_array().unwrap() {
+        assert!(ids.insert(panel["id"].as_u64().unwrap()), "{panel}");
+        let at = |name: &str| panel["gridPos"][name].as_u64().unwrap();
+        assert!(at("x") + at("w") <= 24, "{panel}");
+        for x in at("x")..at("x") + at("w") {
+            for y in at("y")..at("y") + at("h") {
+                assert!(cells.insert((x, y)), "{} overlaps another panel", panel["title"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn prometheus_scrapes_the_operators_port_of_every_instance_in_compose() {
+    let compose = text("docker-compose.yml");
+    let prometheus = text("dashboards/prometheus.yml");
+    let targets = prometheus.lines().find(|line| line.contains("targets: [\"inventory")).unwrap();
+    let targets: Vec<_> = targets.split('"').skip(1).step_by(2).collect();
+    let port = default_of("OPS_ADDR").rsplit_once(':').unwrap().1.to_owned();
+    assert!(text("Dockerfile").contains(&format!("OPS_ADDR=0.0.0.0:{port}")));
+    assert_eq!(targets.len(), compose.matches("\n  inventory-").count());
+    for target in targets {
+        let (host, scraped) = target.split_once(':').unwrap();
+        assert!(compose.contains(&format!("\n  {host}:\n")), "compose has no service {host}");
+        assert_eq!(scraped, port);
+    }
+}
+
+#[test]
+fn example_settings_are_those_of_the_service_with_their_defaults() {
+    let known = variables();
+    let example = text(".env.example");
+    let lines = example.lines().filter_map(|line| line.trim_start_matches('#').split_once('='));
+    let lines: Vec<_> = lines.filter(|(name, _)| name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')).collect();
+    for (name, value) in &lines {
+        assert!(known.contains(*name), "{name} is no setting of `inventory serve`");
+        if example.contains(&format!("\n#{name}=")) && !value.is_empty() && !name.ends_with("REDIS_URL") {
+            assert_eq!(default_of(name), *value, "{name}");
+        }
+    }
+    let listed: BTreeSet<_> = lines.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let missing: Vec<_> = known.difference(&listed).filter(|name| !name.ends_with("_FILE")).collect();
+    assert!(missing.is_empty(), "not in .env.example: {missing:?}");
+}
+
+#[test]
+fn compose_and_image_set_variables_that_the_service_has() {
+    let known = variables();
+    let compose = text("docker-compose.yml");
+    let shared = compose.split("x-inventory:").nth(1).unwrap().split("\nservices:").next().unwrap();
+    let set = shared.lines().filter_map(|line| line.trim().split_once(':')).map(|(name, _)| name.to_owned());
+    let image = text("Dockerfile");
+    let image =
+        image.lines().filter(|line| line.starts_with("ENV LISTEN_ADDR")).flat_map(str::split_whitespace).skip(1);
+    let set = set.chain(image.map(|pair| pair.split('=').next().unwrap().to_owned()));
+    let set: Vec<_> = set.filter(|name| name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')).collect();
+    assert!(set.len() >= 7, "{set:?}");
+    for name in set {
+        assert!(known.contains(&name), "{name} is no setting of `inventory serve`");
+    }
+}
+
+/// The environment variables of `inventory serve`.
+fn variables() -> BTreeSet<String> {
+    serve().get_arguments().filter_map(|arg| Some(arg.get_env()?.to_str()?.to_owned())).collect()
+}
+
+fn default_of(variable: &str) -> String {
+    let serve = serve();
+    let arg = serve.get_arguments().find(|arg| arg.get_env().is_some_and(|env| env == variable)).unwrap();
+    let value = arg.get_default_values().first().unwrap_or_else(|| panic!("{variable} has no default"));
+    value.to_str().unwrap().to_owned()
+}
+
+fn serve() -> clap::Command {
+    Cli::command().find_subcommand("serve").unwrap().clone()
+}
+
+/// `{{label}}` in a legend.
+fn placeholders(legend: &str) -> impl Iterator<Item = &str> {
+    legend.split("{{").skip(1).filter_map(|rest| Some(rest.split_once("}}")?.0))
+}
