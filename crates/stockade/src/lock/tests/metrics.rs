@@ -29,7 +29,7 @@ async fn each_attempt_is_counted_once_by_its_outcome() {
     tasks.spawn(locks.write(&Sku("1")).acquire());
     until("it waits", async || locks.inspect("stock:1").await.unwrap().waiting == 1).await;
     assert_eq!(gauge("stockade_lock_waiters{lock=\"stock\"}").as_deref(), Some("1"));
-    assert!(locks.write(&Sku("1")).acquire().await.is_err(), "the queue is full");
+    assert!(locks.write(&Sku("1")).wait(SHORT).acquire().await.is_err(), "the queue is full");
     tasks.shutdown().await;
     assert!(locks.write(&Sku("1")).wait(SHORT).acquire().await.is_err());
     tasks.spawn(locks.write(&Sku("1")).acquire());

@@ -3,7 +3,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use super::support::{SHORT, Sku, idle, until};
+use super::support::{LIMIT, SHORT, Sku, idle, until};
 use crate::lock::{Force, LockError, Locks, LossReason, RunError};
 
 struct SetOnDrop(Arc<AtomicBool>);
@@ -46,7 +46,8 @@ async fn work_is_cancelled_when_its_lock_is_lost() {
         locks.force_release("stock:1", Force::Now).await.unwrap();
         std::future::pending::<Result<(), String>>().await
     });
-    assert!(matches!(work.await, Err(RunError::Lost(LossReason::Forced))));
+    let lost = tokio::time::timeout(LIMIT, work).await.expect("the work goes on");
+    assert!(matches!(lost, Err(RunError::Lost(LossReason::Forced))));
     assert!(dropped.load(Ordering::SeqCst));
     idle(&locks).await;
 }

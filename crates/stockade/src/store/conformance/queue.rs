@@ -135,7 +135,7 @@ pub(crate) async fn the_queue_is_bounded(fixture: &Fixture) {
     let holder = fixture.take(0, bounded()).await;
     let first = fixture.enqueue(0, bounded(), 1).await;
     let second = fixture.enqueue(1, bounded(), 2).await;
-    match fixture.store(0).acquire(bounded()).await {
+    match fixture.store(0).acquire(Attempt { wait: LATE, ..bounded() }).await {
         Err(LockError::QueueFull { waiters, remaining }) => {
             assert_eq!(waiters, 2);
             assert!(remaining > Duration::ZERO, "{remaining:?}");
