@@ -10,7 +10,8 @@ use crate::{
     store::{LockError, Ownership, Released},
 };
 
-/// An ownership that guards share. It gives back when it is dropped, unless a release was confirmed before.
+/// An ownership that guards share. It gives back when it is dropped, unless the store was asked to before
+/// and has answered.
 #[derive(Debug)]
 pub(super) struct Held {
     fence: Fence,
@@ -24,7 +25,7 @@ pub(super) struct Held {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Held,
-    /// Renewal has ended and the hold time is recorded, but no release is confirmed.
+    /// Renewal has ended and the hold time is recorded, but the store has not answered to a release.
     Releasing,
     Released,
 }
@@ -50,9 +51,9 @@ impl Held {
 
     pub(super) async fn release(mut self) -> Result<Released, LockError> {
         self.stop();
-        let released = self.shared.store.release(&self.fence.ownership).await?;
+        let released = self.shared.store.release(&self.fence.ownership).await;
         self.state = State::Released;
-        Ok(released)
+        released
     }
 
     /// Ends renewal before the release is sent, so that none can follow it.

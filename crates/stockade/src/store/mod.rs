@@ -105,7 +105,8 @@ pub(crate) trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// its own.
     fn acquire(&self, attempt: Attempt) -> BoxFuture<'_, Result<Arc<Ownership>, LockError>>;
 
-    /// Gives the resource back; repeats while the reply is lost, within the command time-out.
+    /// Gives the resource back; repeats while the reply is lost, within the command time-out, and from an error on in
+    /// the background. A future that is dropped may leave the resource held.
     fn release<'a>(&'a self, ownership: &'a Arc<Ownership>) -> BoxFuture<'a, Result<Released, LockError>>;
 
     /// [`LockStore::release`] on a task of the store: for `Drop` and for answers that must not wait.
