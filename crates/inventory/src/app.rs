@@ -9,7 +9,9 @@ use std::{
 };
 
 use sqlx::PgPool;
-use stockade::Locks;
+use stockade::{Locks, cache::Cache};
+
+use crate::domain::{Sku, Stock};
 
 /// The state of the service. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -18,6 +20,8 @@ pub struct App {
     pub pg: PgPool,
     /// The locks.
     pub locks: Locks,
+    /// Stock by SKU, cached.
+    pub stocks: Cache<Sku, Stock>,
     /// The limits of requests.
     pub limits: Limits,
     /// Set when the instance is going away.

@@ -86,7 +86,9 @@ pub struct CacheSettings {
     /// How long an absence lives.
     pub null_ttl: Duration,
     /// How many loads run at once.
-    pub max_loads: u32,
+    pub max_loads: usize,
+    /// How long a load may take, the wait for its connection included.
+    pub load_timeout: Duration,
 }
 
 /// How log lines look.
@@ -137,7 +139,8 @@ impl Config {
                 redis: cache_redis,
                 ttl: durations("CACHE_TTL", &args.cache_ttl, SECOND..=7 * DAY)?,
                 null_ttl: duration("NULL_TTL", &args.null_ttl, SECOND..=7 * DAY)?,
-                max_loads: number("DB_MAX_LOADS", &args.db_max_loads, 1..=10_000)?,
+                max_loads: number("DB_MAX_LOADS", &args.db_max_loads, 1..=10_000)?.try_into().unwrap_or(usize::MAX),
+                load_timeout: budget.acquire + budget.statement,
             },
             locks: LockSettings {
                 redis: lock_redis,

@@ -3,6 +3,8 @@
 use std::error::Error;
 
 use stockade::{
+    cache::{CacheError, LoadError},
+    extract::CachedRejection,
     lock::LockError,
     postgres::{CommitError, FenceError},
     route_lock::{self, Rejection},
@@ -145,6 +147,41 @@ impl From<LockError> for Problem {
             }
         }
     }
+}
+
+/// A read that the cache did not answer.
+impl From<&CachedRejection<Problem>> for Problem {
+    fn from(rejection: &CachedRejection<Problem>) -> Self {
+        match rejection {
+            CachedRejection::Key(problem) => problem.clone(),
+            CachedRejection::Absent(_) => super::ledger::NO_STOCK,
+            CachedRejection::Cache { error, .. } => error.into(),
+            _ => Self::Internal,
+        }
+    }
+}
+
+impl From<&CacheError> for Problem {
+    fn from(error: &CacheError) -> Self {
+        match error {
+            CacheError::Shed { retry_after } => Self::LoadShed(Retry(*retry_after)),
+            CacheError::ShuttingDown => Self::ShuttingDown,
+            CacheError::Load(error) => of_load(error),
+            CacheError::Timeout(_) => {
+                tracing::warn!(error = error as &dyn Error, "a load took too long");
+                Self::DatabaseUnavailable("it did not answer in time")
+            }
+            _ => {
+                tracing::error!(error = error as &dyn Error, "the cache gave no answer");
+                Self::Internal
+            }
+        }
+    }
+}
+
+fn of_load(error: &LoadError) -> Problem {
+    tracing::warn!(error = error.as_ref() as &dyn Error, "a load failed");
+    error.downcast_ref().map_or(Problem::DatabaseUnavailable("a load failed"), of_statement)
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Ready>, Problem
         tracing::error!("the schema is missing or old: run `inventory migrate`");
         return Err(Problem::DatabaseUnavailable("its schema is missing or old: run `inventory migrate`"));
     }
-    let cache = true;
+    let cache = !app.stocks.is_degraded();
     let word = |up| if up { "ok" } else { "down" };
     Ok(Json(Ready {
         status: if locks && cache { "ready" } else { "degraded" },

@@ -37,7 +37,8 @@ pub(super) async fn record(
 }
 
 /// Commits a change of `sku` and drops what is cached of it.
-pub(super) async fn commit(tx: Tx, _app: &App, _sku: &Sku, kind: Kind) -> Result<(), Problem> {
+pub(super) async fn commit(mut tx: Tx, app: &App, sku: &Sku, kind: Kind) -> Result<(), Problem> {
+    tx.invalidate(&app.stocks, sku);
     tx.commit().await?;
     metrics::movement(kind, Outcome::Applied);
     Ok(())

@@ -11,7 +11,11 @@ use axum::{
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
-use stockade::Fence;
+use stockade::{
+    Fence,
+    cache::Cache,
+    extract::{Cached, CachedRejection, FromCache},
+};
 
 use super::{
     JsonBody, Problem,
@@ -31,10 +35,30 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// Tells cursors of this list from those of others.
 const LIST: u8 = b's';
 
+impl FromCache<App> for Stock {
+    type Key = Sku;
+
+    fn cache(app: &App) -> &Cache<Sku, Self> {
+        &app.stocks
+    }
+
+    fn version(&self) -> Option<u64> {
+        Some(self.version)
+    }
+}
+
 /// `GET /stock/{sku}`
-pub(super) async fn show(State(app): State<App>, sku: Sku) -> Result<Response, Problem> {
-    let stock = db::stock::find(&app.pg, &sku).await?.ok_or(NO_STOCK)?;
-    Ok((etag(&stock), Json(stock)).into_response())
+pub(super) async fn show(stock: Result<Cached<Stock>, CachedRejection<Problem>>) -> Response {
+    match stock {
+        Ok(stock) => stock.into_response(),
+        // The problem replaces the document; what the rejection says of the cache stays.
+        Err(rejection) => {
+            let problem = Problem::from(&rejection);
+            let mut response = rejection.into_response();
+            response.extensions_mut().insert(problem);
+            response
+        }
+    }
 }
 
 /// `GET /stock`

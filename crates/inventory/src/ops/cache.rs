@@ -9,9 +9,37 @@ use crate::app::App;
 pub(super) struct View {
     name: &'static str,
     degraded: bool,
+    hits_local: u64,
+    hits_redis: u64,
+    stale: u64,
+    null: u64,
+    load: u64,
+    collapsed: u64,
+    shed: u64,
+    error: u64,
+    fill_rejected: u64,
+    fetching: usize,
+    local_entries: usize,
+    local_weight: u64,
 }
 
-/// `GET /admin/cache`
-pub(super) async fn show(State(_app): State<App>) -> Json<View> {
-    Json(View { name: "stock", degraded: false })
+/// `GET /admin/cache`: what the cache of this instance did since its start.
+pub(super) async fn show(State(app): State<App>) -> Json<View> {
+    let stats = app.stocks.stats();
+    Json(View {
+        name: app.stocks.name(),
+        degraded: app.stocks.is_degraded(),
+        hits_local: stats.hits_local,
+        hits_redis: stats.hits_redis,
+        stale: stats.stale,
+        null: stats.null,
+        load: stats.load,
+        collapsed: stats.collapsed,
+        shed: stats.shed,
+        error: stats.error,
+        fill_rejected: stats.fill_rejected,
+        fetching: stats.fetching,
+        local_entries: stats.local_entries,
+        local_weight: stats.local_weight,
+    })
 }

@@ -1,10 +1,12 @@
 use sqlx::{PgPool, postgres::PgPoolOptions};
-use stockade::{Locks, Redis, postgres::Relay};
+use stockade::{Locks, Redis, cache::Cache, postgres::Relay};
 
 use super::StartError;
 use crate::{
     app::{App, Draining, Limits},
-    config::{Config, Database, LockSettings, Secret},
+    config::{CacheSettings, Config, Database, LockSettings, Secret},
+    db,
+    domain::{Sku, Stock},
     http::Problem,
 };
 
@@ -19,13 +21,19 @@ impl Service {
     pub(super) async fn build(config: &Config) -> Result<Self, StartError> {
         let pg = pool(&config.database);
         let lock_redis = connect("LOCK_REDIS_URL", &config.locks.redis, config, false).await?;
-        let relay = Relay::spawn(pg.clone(), []);
+        let cache_redis = if config.cache.may_evict {
+            connect("CACHE_REDIS_URL", &config.cache.redis, config, true).await?
+        } else {
+            lock_redis.clone()
+        };
+        let stocks = cache(&cache_redis, &config.cache, pg.clone())?;
+        let relay = Relay::spawn(pg.clone(), [stocks.invalidator()]);
         let limits = Limits {
             lock_wait: config.locks.wait,
             request: config.request_timeout,
             idempotency_ttl: config.idempotency_ttl,
         };
-        let app = App { pg, locks: locks(&lock_redis, &config.locks), limits, draining: Draining::default() };
+        let app = App { pg, locks: locks(&lock_redis, &config.locks), stocks, limits, draining: Draining::default() };
         Ok(Self { app, relay })
     }
 }
@@ -45,4 +53,18 @@ async fn connect(variable: &'static str, url: &Secret, config: &Config, may_evic
 
 fn locks(_redis: &Redis, settings: &LockSettings) -> Locks {
     Locks::builder().lease(settings.lease).max_waiters(settings.max_waiters).on_reject(Problem::from).memory()
+}
+
+fn cache(redis: &Redis, settings: &CacheSettings, pg: PgPool) -> Result<Cache<Sku, Stock>, StartError> {
+    let cache = Cache::builder(redis)
+        .ttl(settings.ttl.clone())
+        .null_ttl(settings.null_ttl)
+        .max_loads(settings.max_loads)
+        .load_timeout(settings.load_timeout)
+        .loader(move |sku: Sku| {
+            let pg = pg.clone();
+            async move { db::stock::find(&pg, &sku).await }
+        })
+        .try_build()?;
+    Ok(cache)
 }

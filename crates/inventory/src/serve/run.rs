@@ -82,6 +82,7 @@ async fn end(service: Service, servers: &mut Servers, deadline: Instant) {
     let left = || deadline.saturating_duration_since(Instant::now()).max(LAST);
     // Writes go on after their client left; their locks are held until they end.
     app.locks.shutdown(left()).await;
+    app.stocks.shutdown(LAST).await;
     relay.shutdown(LAST).await;
     if tokio::time::timeout(LAST, app.pg.close()).await.is_err() {
         tracing::warn!("a database connection was still in use");

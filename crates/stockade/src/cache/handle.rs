@@ -1,34 +1,29 @@
-use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
-use super::{CacheError, Invalidator, Lookup, invalidator::Invalidate};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{CacheBuilder, CacheError, CacheStats, Invalidator, Lookup, core::Core};
 use crate::resource::{Key, KeyError, Resource};
 
 /// A cache-aside with its loader. Cheap to clone.
+///
+/// See the [module docs](super).
 pub struct Cache<K, V> {
-    core: Arc<dyn Invalidate>,
-    types: PhantomData<fn(K) -> V>,
-}
-
-impl<K, V> Clone for Cache<K, V> {
-    fn clone(&self) -> Self {
-        Self { core: Arc::clone(&self.core), types: PhantomData }
-    }
-}
-
-impl<K, V> fmt::Debug for Cache<K, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Cache").field(&self.core.name()).finish()
-    }
+    core: Arc<Core<K, V>>,
+    /// The same without its types, for those who can't state what [`Core`] asks of them.
+    invalidator: Invalidator,
 }
 
 impl<K: Resource, V> Cache<K, V> {
-    /// The value, from the nearest place that has it.
-    ///
-    /// # Errors
-    ///
-    /// [`CacheError`].
-    pub async fn get(&self, _key: &K) -> Result<Lookup<V>, CacheError> {
-        todo!()
+    /// Settings of a cache on a Redis.
+    #[cfg(feature = "redis")]
+    pub fn builder(redis: &crate::Redis) -> CacheBuilder<K, V> {
+        CacheBuilder::on_redis(redis)
+    }
+
+    /// Settings of a cache in the memory of this process, without Redis.
+    pub fn memory() -> CacheBuilder<K, V> {
+        CacheBuilder::in_memory()
     }
 
     /// The key of a resource in this cache, as [`Invalidator::invalidate`] takes it.
@@ -41,35 +36,81 @@ impl<K: Resource, V> Cache<K, V> {
     }
 
     /// Drops the value in every process and voids the loads that are running for it. Call it after the write was
-    /// committed.
+    /// committed. Idempotent.
     ///
     /// # Errors
     ///
-    /// [`CacheError::Key`]; [`CacheError::Unavailable`] when it was not confirmed.
+    /// [`CacheError::Key`]; [`CacheError::Unavailable`] when it was not confirmed: repeat it.
     pub async fn invalidate(&self, key: &K) -> Result<(), CacheError> {
-        self.core.invalidate(&[Key::of(key)?]).await
+        self.invalidator.invalidate(&[Key::of(key)?]).await
     }
 
     /// The invalidating side alone.
     #[must_use]
     pub fn invalidator(&self) -> Invalidator {
-        Invalidator::new(Arc::clone(&self.core))
+        self.invalidator.clone()
     }
 
-    /// The name of the cache.
+    /// The name of the cache: the namespace of its keys and its metric label.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        self.core.name()
+        self.invalidator.name()
+    }
+}
+
+impl<K, V> Cache<K, V>
+where
+    K: Resource + Clone + Send + Sync + 'static,
+    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    pub(crate) fn new(core: Core<K, V>) -> Self {
+        let core = Arc::new(core);
+        let invalidator = Invalidator::new(Arc::clone(&core) as Arc<_>);
+        Self { core, invalidator }
     }
 
-    /// Whether answers are given outside the normal rules now: the store is unreachable.
+    /// The value, from the nearest place that has it: this process, Redis, another call's load, the loader.
+    ///
+    /// Cancel safe: a load that this call started goes on and its value is stored.
+    ///
+    /// # Errors
+    ///
+    /// [`CacheError::Key`]; the others when there is neither a value nor one within its grace.
+    pub async fn get(&self, key: &K) -> Result<Lookup<V>, CacheError> {
+        self.core.get(key).await
+    }
+
+    /// Whether answers are given outside the normal rules now, because Redis can't be asked.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
-        todo!()
+        !self.core.store.is_up() || !self.core.store.is_verified()
     }
 
-    /// Refuses new loads, then waits up to `limit` for those running.
-    pub async fn shutdown(&self, _limit: Duration) {
-        todo!()
+    /// What the cache did since it was built.
+    #[must_use]
+    pub fn stats(&self) -> CacheStats {
+        CacheStats {
+            fetching: self.core.flights.len(),
+            local_entries: self.core.local.len(),
+            local_weight: self.core.local.weight(),
+            ..self.core.counters.read()
+        }
+    }
+
+    /// Refuses new loads, waits up to `limit` for those running, gives up the rest, and closes the connection.
+    pub async fn shutdown(&self, limit: Duration) {
+        self.core.shutdown(limit).await;
+    }
+}
+
+impl<K, V> Clone for Cache<K, V> {
+    fn clone(&self) -> Self {
+        Self { core: Arc::clone(&self.core), invalidator: self.invalidator.clone() }
+    }
+}
+
+impl<K, V> fmt::Debug for Cache<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Cache").field(&self.invalidator.name()).finish()
     }
 }

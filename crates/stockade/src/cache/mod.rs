@@ -1,11 +1,75 @@
-//! Cache-aside.
+//! Cache-aside: values of the database kept in Redis and in the memory of the process, loaded once and never stale.
+//!
+//! ```
+//! # use std::{borrow::Cow, convert::Infallible, time::Duration};
+//! # use stockade::{Cache, Resource};
+//! #[derive(Clone)]
+//! struct Sku(String);
+//!
+//! impl Resource for Sku {
+//!     const KIND: &'static str = "stock";
+//!     fn id(&self) -> Cow<'_, str> {
+//!         Cow::Borrowed(&self.0)
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), stockade::cache::CacheError> {
+//! let stocks = Cache::<Sku, u64>::memory() // or Cache::builder(&redis)
+//!     .ttl(Duration::from_secs(300)..=Duration::from_secs(600))
+//!     .loader(|sku: Sku| async move { Ok::<_, Infallible>((sku.0 == "85123A").then_some(7)) })
+//!     .build();
+//! let found = stocks.get(&Sku("85123A".into())).await?;
+//! assert_eq!(found.value.as_deref(), Some(&7));
+//! stocks.invalidate(&Sku("85123A".into())).await?; // after a write was committed
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # How it stays true
+//!
+//! A read is one HMGET. On a miss a script gives the value, a *lease token*, or the news that another process is loading
+//! and will tell. A load stores its value only while its own token is current; an invalidation voids the token, so that a
+//! value read before a write is never stored after it (leases as in "Scaling Memcache at Facebook", NSDI 2013, section
+//! 3.2.1, with a token per attempt). Absence is stored under the same rule. Within the process the callers of one key share
+//! a *flight*; a caller that boarded after the question was asked takes the answer only if its fill was accepted, and
+//! otherwise flies again.
+//!
+//! The loader reads from the primary, in a snapshot that begins inside its call; a write calls
+//! [`Cache::invalidate`] after its commit, best through a transaction that also records it for a relay.
+//!
+//! # When something is down
+//!
+//! Redis that is down, slow or frozen costs at most the command time-out, then a breaker makes it free. Reads go on in this
+//! order: a value of this process, a value of Redis, an expired value within its grace, a limited load, and last
+//! [`CacheError::Shed`]. What was answered without Redis is marked [`CacheInfo::degraded`], and nothing of it is stored.
+//! After a reconnection the in-process tier begins empty.
 
+mod builder;
+mod core;
+mod entry;
+mod envelope;
 mod error;
+mod flight;
 mod handle;
 mod info;
 mod invalidator;
+mod limits;
+mod load;
+mod local;
+#[cfg(feature = "redis")]
+mod redis;
+mod settings;
+mod stats;
+mod store;
+mod wake;
 
+pub use builder::CacheBuilder;
 pub use error::{BuildError, CacheError, LoadError};
 pub use handle::Cache;
 pub use info::{CacheInfo, Lookup, Source};
+#[cfg(test)]
+pub(crate) use invalidator::Invalidate;
 pub use invalidator::Invalidator;
+pub use limits::Limits;
+pub use stats::CacheStats;

@@ -56,6 +56,16 @@ impl Fence {
         }
     }
 
+    /// Says that a commit under this ownership is about to be sent; `Tx::commit` does so by itself. `false` means that
+    /// the request was ended and answered as not applied, so the transaction must be rolled back.
+    ///
+    /// For writes that reach a store on other ways: a `RouteLock` that ends a handler for
+    /// holding too long answers "not applied", unless it was told that a commit may be on its way.
+    #[must_use = "on `false` roll back"]
+    pub fn commit_started(&self) -> bool {
+        self.ownership.commit_started()
+    }
+
     /// The time for which the holder may still believe in its lease; zero when lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {

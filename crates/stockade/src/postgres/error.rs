@@ -52,6 +52,9 @@ pub enum CommitError {
     /// A key given to [`Tx::invalidate`](super::Tx::invalidate) can't be encoded. Rolled back: nothing was applied.
     #[error("an invalidation has no key: nothing was applied")]
     Key(#[source] KeyError),
+    /// The request that holds the lock was ended and answered as not applied before this commit. Rolled back.
+    #[error("the holder of the lock was ended before the commit: nothing was applied")]
+    Closed,
     /// An earlier statement failed, the commit was refused (a constraint, a serialization failure), or the connection
     /// ended before COMMIT was sent. Rolled back: nothing was applied.
     #[error("the transaction was rolled back: nothing was applied")]
@@ -66,7 +69,7 @@ impl CommitError {
     #[must_use]
     pub fn applied(&self) -> Option<bool> {
         match self {
-            Self::Key(_) | Self::NotApplied(_) => Some(false),
+            Self::Key(_) | Self::Closed | Self::NotApplied(_) => Some(false),
             Self::Unknown(_) => None,
         }
     }

@@ -50,6 +50,8 @@ mod outbox;
 mod prune;
 mod registry;
 mod relay;
+#[cfg(test)]
+mod tests;
 mod tx;
 
 pub use claim::{ClaimArgs, claim_forced};

@@ -83,7 +83,7 @@ impl Tx {
         }
     }
 
-    fn invalidate_key(&mut self, cache: Invalidator, key: Key) {
+    pub(super) fn invalidate_key(&mut self, cache: Invalidator, key: Key) {
         match self.pending.iter_mut().find(|pending| pending.cache.name() == cache.name()) {
             Some(pending) if pending.keys.contains(&key) => {}
             Some(pending) => pending.keys.push(key),
@@ -107,8 +107,9 @@ impl Tx {
             return Err(CommitError::Key(error));
         }
         let rows = self.before_commit().await.map_err(CommitError::NotApplied)?;
-        if let Some(fence) = &self.fence {
-            fence.ownership.commit_started();
+        if self.fence.as_ref().is_some_and(|fence| !fence.commit_started()) {
+            let _ = self.inner.rollback().await;
+            return Err(CommitError::Closed);
         }
         self.inner.commit().await.map_err(commit_statement)?;
         if !self.pending.is_empty() {

@@ -7,6 +7,7 @@ use redis::{
 
 use super::{
     ConnectError, Source,
+    claims::Claims,
     dialer::{Dialer, HandshakeError},
 };
 use crate::resource::Namespace;
@@ -22,6 +23,7 @@ pub struct Redis {
 struct Server {
     pool: deadpool_redis::Pool,
     dialer: Dialer,
+    claims: Arc<Claims>,
 }
 
 /// Settings of [`Redis`].
@@ -64,7 +66,7 @@ impl RedisBuilder {
             Ok(Err(error)) => tracing::warn!(%error, server = %dialer, "Redis is not usable yet; going on without it"),
             Err(_) => tracing::warn!(server = %dialer, "Redis does not answer yet; going on without it"),
         }
-        Ok(Redis { server: Arc::new(Server { pool, dialer }), namespace: Namespace::default() })
+        Ok(Redis { server: Arc::new(Server { pool, dialer, claims: Arc::default() }), namespace: Namespace::default() })
     }
 }
 
@@ -120,6 +122,11 @@ impl Redis {
 
     pub(crate) fn timeout(&self) -> Duration {
         self.server.dialer.timeout()
+    }
+
+    /// The names taken on this handle and its clones, whatever their namespace.
+    pub(crate) fn claims(&self) -> &Arc<Claims> {
+        &self.server.claims
     }
 
     pub(super) fn dialer(&self) -> &Dialer {

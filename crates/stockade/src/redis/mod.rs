@@ -5,6 +5,7 @@
 //! time-out, see `dialer`, and starts a command when its future is first polled, which `flight` does at once.
 
 mod backoff;
+mod claims;
 mod connection;
 mod dialer;
 mod error;
@@ -20,6 +21,7 @@ mod supervisor;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use claims::Claim;
 pub use error::ConnectError;
 pub(crate) use error::LinkError;
 pub(crate) use events::{LinkEvents, Up};

@@ -3,7 +3,7 @@ use std::time::Duration;
 use axum::{
     http::{
         HeaderValue, StatusCode,
-        header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER},
+        header::{CONTENT_TYPE, RETRY_AFTER},
     },
     response::{IntoResponse, Response},
 };
@@ -135,10 +135,6 @@ impl IntoResponse for Rejection {
         let mut response = (status, [(CONTENT_TYPE, content_type)], body.to_string()).into_response();
         if let Some(retry_after) = self.retry_after {
             response.headers_mut().insert(RETRY_AFTER, delay_seconds(retry_after).into());
-        }
-        if matches!(self.problem, Problem::BodyTimeout | Problem::BodyTooLarge) {
-            // The rest of the upload will not be read.
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response.extensions_mut().insert(self);
         response

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use axum::{
     extract::{MatchedPath, Request},
-    http::{Method, request::Parts},
+    http::{HeaderValue, Method, Version, header::CONNECTION, request::Parts},
     response::{IntoResponse, Response},
 };
 use tower_service::Service;
@@ -35,10 +35,11 @@ impl Route {
         S::Future: Send + 'static,
     {
         let Some(mode) = self.settings.mode(request.method()) else { return call(inner, request).await };
+        let version = request.version();
         match self.admit(request, mode).await {
             Ok((request, None)) => call(inner, request).await,
             Ok((request, Some(guard))) => Section::new(self, guard, request.method()).run(inner, request).await,
-            Err(refusal) => Ok(self.answer(refusal)),
+            Err(refusal) => Ok(self.answer(refusal, version)),
         }
     }
 
@@ -105,11 +106,17 @@ impl Route {
         }
     }
 
-    pub(crate) fn answer(&self, refusal: Refusal) -> Response {
-        match refusal {
-            Refusal::Answer(response) => *response,
-            Refusal::Rejection(rejection) => self.reject(rejection),
+    fn answer(&self, refusal: Refusal, version: Version) -> Response {
+        let rejection = match refusal {
+            Refusal::Answer(response) => return *response,
+            Refusal::Rejection(rejection) => rejection,
+        };
+        let mut response = self.reject(rejection);
+        if matches!(rejection.problem(), Problem::BodyTimeout | Problem::BodyTooLarge) && version < Version::HTTP_2 {
+            // The rest of the upload is not read, so nothing can follow it on this connection.
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
+        response
     }
 
     pub(crate) fn reject(&self, rejection: impl Into<Rejection>) -> Response {
@@ -150,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_tag_is_never_refused() {
-        let (mut parts, ()) = axum::http::Request::new(()).into_parts();
+        let (mut parts, ()) = http::Request::new(()).into_parts();
         parts.method = Method::from_bytes(&[b'X'; 100]).unwrap();
         assert_eq!(tag(&parts.method, &parts).len(), 64);
     }

@@ -53,8 +53,9 @@ impl Section {
         let problem = tokio::select! {
             biased;
             result = call(inner, request) => return Ok(self.finish(result?)),
-            _ = fence.lost() => Problem::LeaseLost,
+            // A shutdown takes the lock away as well, and is to be told from a loss.
             problem = self.overdue() => problem,
+            _ = fence.lost() => Problem::LeaseLost,
         };
         Ok(self.route.reject(problem))
     }
@@ -98,7 +99,8 @@ impl Section {
             result = &mut handler => return Ok(self.finish(result?)),
             problem = self.overdue() => problem,
         };
-        if !self.guard.fence().ownership.is_committing() {
+        // A task that the handler has left behind must not commit after this answer either.
+        if self.guard.fence().ownership.close_commits() {
             return Ok(self.route.reject(problem));
         }
         match tokio::time::timeout(self.route.settings.commit_timeout, handler).await {

@@ -2,7 +2,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -127,9 +127,15 @@ pub(crate) struct Ownership {
     lost: watch::Sender<Option<LossReason>>,
     /// Set when the holder gives it back: what the store says afterwards is no loss.
     released: AtomicBool,
-    /// Set once a commit under this ownership was sent, after which nobody can say that nothing was applied.
-    committing: AtomicBool,
+    commits: AtomicU8,
 }
+
+/// No commit was sent under an ownership yet.
+const OPEN: u8 = 0;
+/// One was, after which nobody can say that nothing was applied.
+const STARTED: u8 = 1;
+/// It was said that nothing was applied, after which none may be sent.
+const CLOSED: u8 = 2;
 
 impl Ownership {
     pub(crate) fn new(
@@ -143,8 +149,8 @@ impl Ownership {
     ) -> Self {
         let lost = watch::Sender::new(None);
         let deadline = AtomicU64::new(deadline.as_nanos());
-        let (released, committing) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { key, owner, mode, token, lease, handed_off, deadline, lost, released, committing }
+        let (released, commits) = (AtomicBool::new(false), AtomicU8::new(OPEN));
+        Self { key, owner, mode, token, lease, handed_off, deadline, lost, released, commits }
     }
 
     pub(crate) fn deadline(&self) -> Instant {
@@ -199,11 +205,19 @@ impl Ownership {
         }
     }
 
-    pub(crate) fn commit_started(&self) {
-        self.committing.store(true, Ordering::Release);
+    /// A commit is about to be sent. `false` when it must not be: somebody was told that nothing was applied.
+    pub(crate) fn commit_started(&self) -> bool {
+        match self.commits.compare_exchange(OPEN, STARTED, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => true,
+            Err(state) => state == STARTED,
+        }
     }
 
-    pub(crate) fn is_committing(&self) -> bool {
-        self.committing.load(Ordering::Acquire)
+    /// Makes every later commit refuse. `false` when one was started: it is too late to say that nothing was applied.
+    pub(crate) fn close_commits(&self) -> bool {
+        match self.commits.compare_exchange(OPEN, CLOSED, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => true,
+            Err(state) => state == CLOSED,
+        }
     }
 }

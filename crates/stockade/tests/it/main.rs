@@ -1,6 +1,11 @@
 //! Integration tests: one binary, one module per topic.
 
 #[cfg(test)]
+mod cache;
+#[cfg(test)]
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(test)]
 mod readme;
 #[cfg(test)]
 mod route_lock;

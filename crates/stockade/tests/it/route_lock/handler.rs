@@ -6,13 +6,18 @@ use std::{
     },
 };
 
-use axum::{Router, http::Method, routing::get};
+use axum::{
+    Router,
+    http::Method,
+    routing::{get, post},
+};
 use futures_util::{FutureExt, future::join};
+use serde_json::Value;
 use stockade::{Fence, Locks, lock::Force, route_lock::RouteLock};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
-    sync::Notify,
+    sync::{Notify, mpsc},
     task::JoinSet,
 };
 use tower::ServiceExt;
@@ -211,6 +216,56 @@ async fn a_handler_that_holds_too_long_is_ended_and_answered() {
     }
 }
 
+/// A handler that says that its commit is on its way, and comes to its end when let go.
+fn committing(locks: &Locks, work: &Work) -> Router {
+    let commit = {
+        let work = work.clone();
+        async move |fence: Fence| {
+            assert!(fence.commit_started());
+            work.run().await
+        }
+    };
+    let lock = RouteLock::by::<Sku>(locks).max_hold(SHORT).commit_timeout(2 * SHORT);
+    Router::new().route("/stock/{sku}", post(commit).route_layer(lock))
+}
+
+#[tokio::test]
+async fn a_handler_that_commits_past_its_time_gives_its_real_answer() {
+    let (locks, work) = (Locks::memory(), Work::default());
+    let app = committing(&locks, &work);
+    let commit = async {
+        tokio::time::sleep(SHORT + SHORT / 2).await;
+        assert!(!is_free(&locks, "1").await, "the lock was given up while the commit was on its way");
+        work.go.notify_one();
+    };
+    let (answer, ()) = join(send(&app, request(Method::POST, "/stock/1")), commit).await;
+    assert_eq!((answer.status.as_u16(), answer.text()), (200, "done"));
+    idle(&locks).await;
+}
+
+#[tokio::test]
+async fn a_commit_that_does_not_end_is_answered_as_unknown() {
+    let (locks, work) = (Locks::memory(), Work::default());
+    let answer = send(&committing(&locks, &work), request(Method::POST, "/stock/1")).await;
+    assert_eq!(answer.refusal(503, "outcome-unknown")["applied"], Value::Null);
+    assert!(!answer.headers.contains_key("retry-after"));
+    idle(&locks).await;
+}
+
+#[tokio::test]
+async fn nothing_commits_after_it_was_said_that_nothing_was_applied() {
+    let locks = Locks::memory();
+    let (leave, mut left) = mpsc::channel(1);
+    let route = post(async move |fence: Fence| {
+        leave.send(fence).await.unwrap();
+        std::future::pending::<()>().await;
+    });
+    let app = Router::new().route("/stock/{sku}", route.route_layer(RouteLock::by::<Sku>(&locks).max_hold(SHORT)));
+    let answer = send(&app, request(Method::POST, "/stock/1")).await;
+    assert_eq!(answer.refusal(503, "lease-lost")["applied"], false);
+    assert!(!left.recv().await.unwrap().commit_started());
+}
+
 #[tokio::test]
 async fn a_shutdown_lets_handlers_end_and_stops_those_that_do_not() {
     let (locks, work) = (Locks::memory(), Work::default());
@@ -232,7 +287,7 @@ async fn a_shutdown_lets_handlers_end_and_stops_those_that_do_not() {
             locks.shutdown(SHORT).await;
         };
         let (answer, ()) = join(send(&app, request(method, "/stock/1")), shutdown).await;
-        assert_eq!(answer.status, 503, "{}", answer.text());
+        answer.refusal(503, "shutting-down");
         assert!(work.is_dropped());
     }
 }

@@ -116,11 +116,12 @@ async fn a_thousand_random_values_have_a_thousand_keys() {
     let locks = Locks::memory();
     let app = app(&locks);
     let mut random = StdRng::seed_from_u64(7);
-    let alphabet = ['%', ':', '{', '}', '/', '2', '3', 'A', 'F', 'a', ' ', 'é'];
+    // Few and short ones, so that values that could run into each other do meet.
+    let alphabet = ['%', ':', '{', '3', 'A', 'a'];
     let mut seen: HashMap<String, (String, String)> = HashMap::new();
     for _ in 0..1000 {
         let mut value = || {
-            let length = random.random_range(1..6);
+            let length = random.random_range(1..4);
             (0..length).map(|_| alphabet[random.random_range(0..alphabet.len())]).collect::<String>()
         };
         let pair = (value(), value());

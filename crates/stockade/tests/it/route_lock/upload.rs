@@ -11,7 +11,12 @@ use bytes::Bytes;
 use futures_util::{StreamExt, future::join, stream};
 use http_body_util::BodyExt;
 use stockade::{Locks, route_lock::RouteLock};
-use tokio::sync::mpsc;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+    task::JoinSet,
+};
 
 use super::support::{LIMIT, SHORT, Sku, hold, idle, is_free, request, send, until};
 
@@ -65,6 +70,26 @@ async fn a_body_that_does_not_end_in_time_answers_408_without_a_lock() {
     assert_eq!(answer.refusal(408, "body-timeout")["applied"], false);
     assert_eq!(answer.headers["connection"], "close");
     drop(chunks);
+}
+
+#[tokio::test]
+async fn a_connection_that_stalls_in_its_upload_holds_nothing_and_is_closed() {
+    let locks = Locks::memory();
+    let app = app(RouteLock::by::<Sku>(&locks).body_timeout(SHORT));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut server = JoinSet::new();
+    let served = app.clone();
+    server.spawn(async move { axum::serve(listener, served).await });
+    let mut client = TcpStream::connect(address).await.unwrap();
+    client.write_all(b"POST /stock/1 HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\na").await.unwrap();
+    assert_eq!(send(&app, request(Method::POST, "/stock/1")).await.status, 200);
+    let mut answer = String::new();
+    tokio::time::timeout(LIMIT, client.read_to_string(&mut answer)).await.expect("it stays open").unwrap();
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    assert!(answer.contains("/problems/body-timeout"), "{answer}");
+    idle(&locks).await;
+    server.shutdown().await;
 }
 
 #[tokio::test]

@@ -1,0 +1,127 @@
+use std::{
+    fmt,
+    num::NonZeroU32,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter, clock::Clock};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::timeout,
+};
+
+use crate::breaker::{Breaker, Permit};
+
+/// How many loads may wait for each that may run; more are refused at once, so that the queue can't grow without end.
+const WAITING_PER_LOAD: usize = 64;
+
+/// What stands between loaders and the database: how many run, how many begin per second, and whether it answers at all.
+///
+/// A cache makes its own unless [`CacheBuilder::limits`](super::CacheBuilder::limits) gives it one. Caches that load from
+/// one database share one. Cheap to clone.
+#[derive(Clone)]
+pub struct Limits(Arc<Shared>);
+
+struct Shared {
+    running: Semaphore,
+    waiting: AtomicUsize,
+    max_waiting: usize,
+    rate: Option<DefaultDirectRateLimiter>,
+    breaker: Breaker,
+}
+
+/// Why a load may not begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shed {
+    pub(crate) retry_after: Duration,
+}
+
+/// Leave to load. Says at the end how the database did.
+#[derive(Debug)]
+pub(crate) struct Admission<'a> {
+    _running: SemaphorePermit<'a>,
+    permit: Permit,
+}
+
+impl Limits {
+    /// At most `max_loads` at a time, and, if given, at most `per_second` begun per second.
+    ///
+    /// # Panics
+    ///
+    /// When `max_loads` is zero.
+    #[must_use]
+    pub fn new(max_loads: usize, per_second: Option<NonZeroU32>) -> Self {
+        assert!(max_loads > 0, "a cache that may run no load can't answer: give at least 1");
+        Self(Arc::new(Shared {
+            running: Semaphore::new(max_loads.min(Semaphore::MAX_PERMITS)),
+            waiting: AtomicUsize::new(0),
+            max_waiting: max_loads.saturating_mul(WAITING_PER_LOAD),
+            rate: per_second.map(|rate| RateLimiter::direct(Quota::per_second(rate))),
+            breaker: Breaker::new("database"),
+        }))
+    }
+
+    /// Waits at most `wait` for a place. Cancel safe.
+    pub(crate) async fn admit(&self, wait: Duration) -> Result<Admission<'_>, Shed> {
+        let shared = &*self.0;
+        if let Some(refused) = shared.breaker.refusing() {
+            return Err(Shed { retry_after: refused.retry_after });
+        }
+        let running = match shared.running.try_acquire() {
+            Ok(running) => running,
+            Err(_) => shared.queue(wait).await?,
+        };
+        if let Some(Err(not_until)) = shared.rate.as_ref().map(RateLimiter::check) {
+            let now = governor::clock::DefaultClock::default().now();
+            return Err(Shed { retry_after: not_until.wait_time_from(now) });
+        }
+        // Last, because a half-open breaker gives out one permit, which must not be spent on waiting.
+        let permit = shared.breaker.permit().map_err(|refused| Shed { retry_after: refused.retry_after })?;
+        Ok(Admission { _running: running, permit })
+    }
+}
+
+impl Shared {
+    async fn queue(&self, wait: Duration) -> Result<SemaphorePermit<'_>, Shed> {
+        struct Place<'a>(&'a AtomicUsize);
+        impl Drop for Place<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+
+        let shed = Shed { retry_after: wait };
+        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let _place = Place(&self.waiting);
+        if before >= self.max_waiting {
+            return Err(shed);
+        }
+        match timeout(wait, self.running.acquire()).await {
+            Ok(Ok(running)) => Ok(running),
+            Ok(Err(_)) | Err(_) => Err(shed),
+        }
+    }
+}
+
+impl Admission<'_> {
+    pub(crate) fn succeeded(self) {
+        self.permit.succeeded();
+    }
+
+    pub(crate) fn failed(self) {
+        self.permit.failed();
+    }
+}
+
+impl fmt::Debug for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limits")
+            .field("free", &self.0.running.available_permits())
+            .field("waiting", &self.0.waiting)
+            .finish_non_exhaustive()
+    }
+}

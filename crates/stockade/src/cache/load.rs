@@ -1,0 +1,145 @@
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::{FutureExt, future::BoxFuture};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::{CacheError, LoadError, limits::Limits};
+use crate::{
+    clock::Instant,
+    metrics::{self, CACHE_LOAD, CACHE_LOADS, CACHE_LOADS_IN_FLIGHT, Tag, tag},
+};
+
+/// The application's loader with its types made uniform.
+pub(crate) type LoadFn<K, V> = Box<dyn Fn(K) -> BoxFuture<'static, Result<Option<V>, LoadError>> + Send + Sync>;
+
+/// Runs the loader within its limits.
+pub(crate) struct Loader<K, V> {
+    pub(crate) name: &'static str,
+    pub(crate) load: LoadFn<K, V>,
+    pub(crate) limits: Limits,
+    pub(crate) time: Duration,
+    /// No load begins any more.
+    pub(crate) closing: CancellationToken,
+    /// Loads that run are given up.
+    pub(crate) aborting: CancellationToken,
+}
+
+/// A load that ended well.
+#[derive(Debug)]
+pub(crate) struct Loaded<V> {
+    pub(crate) value: Option<V>,
+    pub(crate) took: Duration,
+    /// What `begin` returned.
+    pub(crate) mark: u64,
+}
+
+impl<K, V> Loader<K, V> {
+    /// `begin` is called when the loader is about to run: after every wait for a place, before the first query.
+    pub(crate) async fn run(&self, key: K, begin: impl FnOnce() -> u64 + Send) -> Result<Loaded<V>, CacheError> {
+        if self.closing.is_cancelled() {
+            return Err(CacheError::ShuttingDown);
+        }
+        // Half, so that the wait and the load together stay within the lease that the caller holds.
+        let admission = self.limits.admit(self.time / 2).await;
+        let admission = admission.map_err(|shed| CacheError::Shed { retry_after: shed.retry_after })?;
+        let mark = begin();
+        let in_flight = InFlight::new(self.name);
+        let began = Instant::now();
+        // The call itself is inside, so that a loader that panics before its first await is caught too.
+        let loading = AssertUnwindSafe(async { (self.load)(key).await }).catch_unwind();
+        let ended = tokio::select! {
+            biased;
+            () = self.aborting.cancelled() => End::Cancelled,
+            ended = timeout(self.time, loading) => match ended {
+                Ok(Ok(Ok(value))) => End::Loaded(value),
+                Ok(Ok(Err(error))) => End::Failed(CacheError::Load(error)),
+                Ok(Err(_panic)) => End::Panicked,
+                Err(_) => End::TimedOut,
+            }
+        };
+        let took = began.elapsed();
+        drop(in_flight);
+        metrics::count(CACHE_LOADS, &[tag("cache", self.name), tag("outcome", ended.label())]);
+        metrics::observe(CACHE_LOAD, &[tag("cache", self.name)], took);
+        match ended {
+            End::Loaded(value) => {
+                admission.succeeded();
+                Ok(Loaded { value, took, mark })
+            }
+            End::Failed(error) => {
+                admission.failed();
+                tracing::warn!(cache = self.name, error = %Chain(&error), "load failed");
+                Err(error)
+            }
+            End::TimedOut => {
+                admission.failed();
+                tracing::warn!(cache = self.name, limit = ?self.time, "load took too long");
+                Err(CacheError::Timeout(self.time))
+            }
+            // A panic and a shutdown say nothing about the database.
+            End::Panicked => {
+                tracing::error!(cache = self.name, "loader panicked");
+                Err(CacheError::Panicked)
+            }
+            End::Cancelled => Err(CacheError::ShuttingDown),
+        }
+    }
+}
+
+enum End<V> {
+    Loaded(Option<V>),
+    Failed(CacheError),
+    TimedOut,
+    Panicked,
+    Cancelled,
+}
+
+impl<V> End<V> {
+    fn label(&self) -> &'static str {
+        match self {
+            Self::Loaded(Some(_)) => "ok",
+            Self::Loaded(None) => "absent",
+            Self::Failed(_) | Self::Panicked => "error",
+            Self::TimedOut => "timeout",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// Counts in the gauge while it lives.
+struct InFlight([Tag; 1]);
+
+impl InFlight {
+    fn new(cache: &'static str) -> Self {
+        let tags = [tag("cache", cache)];
+        metrics::gauge_add(CACHE_LOADS_IN_FLIGHT, &tags, 1.0);
+        Self(tags)
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        metrics::gauge_add(CACHE_LOADS_IN_FLIGHT, &self.0, -1.0);
+    }
+}
+
+/// An error with its sources, for the log.
+struct Chain<'a>(&'a dyn std::error::Error);
+
+impl std::fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut source = self.0.source();
+        while let Some(error) = source {
+            write!(f, ": {error}")?;
+            source = error.source();
+        }
+        Ok(())
+    }
+}
+
+/// Anything that converts to a boxed error, as the shared form.
+pub(crate) fn share(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> LoadError {
+    Arc::from(error.into())
+}

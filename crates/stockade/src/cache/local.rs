@@ -1,0 +1,182 @@
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use quick_cache::{Weighter, sync::Cache};
+
+use super::entry::Entry;
+use crate::resource::Key;
+
+const SLOTS: usize = 1024;
+
+/// The in-process tier: bounded by weight, filled only by readers whose reservation is still good.
+///
+/// A reader takes a [`Reservation`] before it asks anybody for the value. An invalidation moves the generation of the
+/// key's slot and a flush moves the epoch, so that a value read before either can't be put after it.
+#[derive(Debug)]
+pub(crate) struct Local<V> {
+    entries: Cache<Key, Held<V>, Weight>,
+    generations: Box<[Mutex<u64>]>,
+    epoch: AtomicU64,
+    hasher: RandomState,
+}
+
+/// The leave to put one key, good until the key is invalidated or the tier flushed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reservation {
+    slot: usize,
+    generation: u64,
+    epoch: u64,
+}
+
+#[derive(Debug)]
+struct Held<V> {
+    entry: Entry<V>,
+    epoch: u64,
+}
+
+impl<V> Clone for Held<V> {
+    fn clone(&self) -> Self {
+        Self { entry: self.entry.clone(), epoch: self.epoch }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Weight;
+
+impl<V> Weighter<Key, Held<V>> for Weight {
+    fn weight(&self, key: &Key, held: &Held<V>) -> u64 {
+        /// The table's own cost and the two reference counts.
+        const OVERHEAD: u64 = 128;
+        OVERHEAD + u64::try_from(key.as_str().len()).unwrap_or(u64::MAX) + held.entry.weight
+    }
+}
+
+impl<V> Local<V> {
+    pub(crate) fn new(capacity: u64) -> Self {
+        /// What sizes the table before anything is in it; a wrong guess costs memory or a rehash, nothing else.
+        const TYPICAL: u64 = 512;
+        let items = usize::try_from((capacity / TYPICAL).clamp(64, 100_000)).unwrap_or(64);
+        Self {
+            entries: Cache::with_weighter(items, capacity, Weight),
+            generations: (0..SLOTS).map(|_| Mutex::new(0)).collect(),
+            epoch: AtomicU64::new(0),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// Must be taken before the value is asked for.
+    pub(crate) fn reserve(&self, key: &Key) -> Reservation {
+        let slot = self.slot(key);
+        let epoch = self.epoch.load(Ordering::SeqCst);
+        Reservation { slot, generation: *self.generation(slot), epoch }
+    }
+
+    /// Whether nothing was invalidated or flushed since.
+    pub(crate) fn holds(&self, reservation: Reservation) -> bool {
+        *self.generation(reservation.slot) == reservation.generation
+            && self.epoch.load(Ordering::SeqCst) == reservation.epoch
+    }
+
+    /// Stores under the reservation; false when it is void.
+    pub(crate) fn put(&self, reservation: Reservation, key: &Key, entry: Entry<V>) -> bool {
+        // The insertion happens under the slot's mutex: an invalidation comes either before it and voids it, or after it
+        // and removes what was inserted. A flush needs no such order, since the entry carries the epoch it was read in.
+        let generation = self.generation(reservation.slot);
+        if *generation != reservation.generation || self.epoch.load(Ordering::SeqCst) != reservation.epoch {
+            return false;
+        }
+        self.entries.insert(key.clone(), Held { entry, epoch: reservation.epoch });
+        true
+    }
+
+    pub(crate) fn get(&self, key: &Key) -> Option<Entry<V>> {
+        let held = self.entries.get(key)?;
+        (held.epoch == self.epoch.load(Ordering::SeqCst)).then_some(held.entry)
+    }
+
+    pub(crate) fn invalidate(&self, key: &Key) {
+        let mut generation = self.generation(self.slot(key));
+        *generation += 1;
+        self.entries.remove(key);
+    }
+
+    pub(crate) fn flush(&self) {
+        self.epoch.fetch_add(1, Ordering::SeqCst);
+        self.entries.clear();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn weight(&self) -> u64 {
+        self.entries.weight()
+    }
+
+    fn slot(&self, key: &Key) -> usize {
+        usize::try_from(self.hasher.hash_one(key)).unwrap_or(usize::MAX) % SLOTS
+    }
+
+    fn generation(&self, slot: usize) -> MutexGuard<'_, u64> {
+        self.generations[slot].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use super::*;
+    use crate::clock::Instant;
+
+    fn key(id: &str) -> Key {
+        Key::new("stock", id).unwrap()
+    }
+
+    fn entry(value: u64, weight: u64) -> Entry<u64> {
+        let now = Instant::now();
+        Entry { value: Some(Arc::new(value)), loaded: now, expires: now + Duration::from_secs(60), weight }
+    }
+
+    #[test]
+    fn a_value_read_before_an_invalidation_is_not_put_after_it() {
+        let local = Local::new(1 << 20);
+        let (a, b) = (key("a"), key("b"));
+        let early = local.reserve(&a);
+        local.invalidate(&a);
+        assert!(!local.put(early, &a, entry(0, 8)));
+        assert!(local.get(&a).is_none());
+        assert!(local.put(local.reserve(&a), &a, entry(1, 8)));
+        assert!(local.put(local.reserve(&b), &b, entry(2, 8)));
+        local.invalidate(&a);
+        assert!(local.get(&a).is_none());
+        assert_eq!(local.get(&b).unwrap().value.as_deref(), Some(&2));
+    }
+
+    #[test]
+    fn a_flush_voids_what_is_held_and_what_is_being_read() {
+        let local = Local::new(1 << 20);
+        let a = key("a");
+        assert!(local.put(local.reserve(&a), &a, entry(0, 8)));
+        let early = local.reserve(&a);
+        local.flush();
+        assert!(local.get(&a).is_none());
+        assert!(!local.put(early, &a, entry(0, 8)));
+    }
+
+    #[test]
+    fn the_weight_stays_within_its_bound() {
+        let local = Local::new(1 << 20);
+        for i in 0..1000 {
+            let key = key(&i.to_string());
+            local.put(local.reserve(&key), &key, entry(i, 10_000));
+        }
+        assert!(local.weight() <= 1 << 20);
+        assert!(local.len() > 20, "{} entries kept", local.len());
+    }
+}

@@ -1,0 +1,54 @@
+use std::{sync::Arc, time::Duration};
+
+use rand::Rng;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::{reply::Reply, scripts::BEAT, subscription::Subscription};
+use crate::{
+    metrics::{self, SUBSCRIPTION_UP},
+    redis::Link,
+    resource::Bucket,
+};
+
+const EVERY: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_millis(100);
+
+/// Sends a beat when none was heard for a second, until told to stop.
+///
+/// Who hears a beat needs to send none, so that a fleet of any size makes about one per second.
+pub(super) async fn keep<V: Send + Sync + 'static>(
+    link: Link,
+    subscription: Arc<Subscription<V>>,
+    stop: CancellationToken,
+) {
+    let mut turn = rand::random::<u8>();
+    let mut was_live = false;
+    loop {
+        let jitter = Duration::from_millis(rand::rng().random_range(0..50));
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = sleep(TICK + jitter) => {}
+        }
+        let live = subscription.is_live();
+        if live != was_live {
+            was_live = live;
+            metrics::gauge(SUBSCRIPTION_UP, &[], if live { 1.0 } else { 0.0 });
+        }
+        if !link.is_up() || subscription.since_beat() < EVERY {
+            continue;
+        }
+        // One bucket in turn beside those that changed, so that each is confirmed sooner or later.
+        turn = turn.wrapping_add(1);
+        let mut numbers = subscription.unconfirmed();
+        if !numbers.contains(&turn) {
+            numbers.push(turn);
+        }
+        let keys = numbers.iter().map(|number| subscription.keys.sequence(Bucket::from_index(*number))).collect();
+        let mut args = vec![subscription.keys.channel().into_bytes()];
+        args.extend(numbers.iter().map(|number| number.to_string().into_bytes()));
+        if let Ok(reply) = link.call(&BEAT, keys, args).await.and_then(|reply| Reply::read(BEAT.name, reply)) {
+            subscription.clock.saw(reply.now);
+        }
+    }
+}

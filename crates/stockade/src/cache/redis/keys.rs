@@ -1,0 +1,83 @@
+use std::fmt::Write;
+
+use rand::{Rng, distr::Alphanumeric};
+
+use crate::resource::{Bucket, Key, Namespace};
+
+/// The keys and channels of one cache.
+#[derive(Debug)]
+pub(super) struct Keys {
+    prefix: String,
+    name: &'static str,
+    process: String,
+}
+
+impl Keys {
+    pub(super) fn new(namespace: &Namespace, name: &'static str) -> Self {
+        let process = rand::rng().sample_iter(Alphanumeric).take(16).map(char::from).collect();
+        Self { prefix: namespace.to_string(), name, process }
+    }
+
+    /// `E I S` of one key: the entry, the intents, the sequence of its bucket.
+    pub(super) fn of(&self, key: &Key) -> Vec<String> {
+        vec![self.entry(key), self.keyed('i', key), self.sequence(key.bucket())]
+    }
+
+    pub(super) fn entry(&self, key: &Key) -> String {
+        self.keyed('e', key)
+    }
+
+    pub(super) fn sequence(&self, bucket: Bucket) -> String {
+        format!("{}{{{}}}s:{}", self.prefix, bucket.tag(), self.name)
+    }
+
+    fn keyed(&self, letter: char, key: &Key) -> String {
+        let Self { prefix, name, .. } = self;
+        let mut text = String::with_capacity(prefix.len() + name.len() + key.as_str().len() + 12);
+        // Writing to a String can't fail.
+        let _ = write!(text, "{prefix}{{{}}}{letter}:{name}:{key}", key.bucket().tag());
+        text
+    }
+
+    /// Where invalidations and beats are told.
+    pub(super) fn channel(&self) -> String {
+        format!("{}x:{}", self.prefix, self.name)
+    }
+
+    /// What stands before a process in the name of its inbox.
+    pub(super) fn inbox_prefix(&self) -> String {
+        format!("{}i:", self.prefix)
+    }
+
+    pub(super) fn inbox(&self) -> String {
+        format!("{}{}", self.inbox_prefix(), self.process)
+    }
+
+    /// This process, as it signs up for news of a key.
+    pub(super) fn process(&self) -> &str {
+        &self.process
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_one_resource_share_a_slot_and_never_meet_those_of_another_cache() {
+        let keys = Keys::new(&Namespace::new("shop").unwrap(), "stock");
+        let key = Key::new("stock", "85123A").unwrap();
+        let tag = key.bucket().tag();
+        assert_eq!(
+            keys.of(&key),
+            [
+                format!("shop:v1:{{{tag}}}e:stock:stock:85123A"),
+                format!("shop:v1:{{{tag}}}i:stock:stock:85123A"),
+                format!("shop:v1:{{{tag}}}s:stock"),
+            ]
+        );
+        assert_eq!(keys.channel(), "shop:v1:x:stock");
+        assert_eq!(keys.inbox().len(), "shop:v1:i:".len() + 16);
+        assert_ne!(keys.inbox(), Keys::new(&Namespace::new("shop").unwrap(), "stock").inbox());
+    }
+}

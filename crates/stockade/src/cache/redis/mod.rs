@@ -1,0 +1,10 @@
+//! The lease protocol on Redis: keys, scripts, the invalidation subscription.
+
+mod beat;
+mod keys;
+mod remote;
+mod reply;
+mod scripts;
+mod subscription;
+
+pub(super) use remote::Remote;

@@ -1,0 +1,238 @@
+use std::{sync::Arc, time::Duration};
+
+use redis::Value;
+use serde::de::DeserializeOwned;
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
+
+use super::{
+    beat,
+    keys::Keys,
+    reply::{Reply, Stored, bytes},
+    scripts::{ABORT, ALL, FILL, INVALIDATE, LEASE},
+    subscription::Subscription,
+};
+use crate::{
+    Redis,
+    cache::{
+        CacheError,
+        entry::Entry,
+        envelope::{Envelope, Unreadable},
+        local::{Local, Reservation},
+        settings::Settings,
+        store::{Filled, Filling, Lease, Read, Token, Want},
+        wake::Wake,
+    },
+    clock::Instant,
+    redis::{Claim, Link, LinkError, LinkEvents, Script},
+    resource::Key,
+};
+
+/// The client side of the lease protocol.
+#[derive(Debug)]
+pub(crate) struct Remote<V> {
+    link: Link,
+    subscription: Arc<Subscription<V>>,
+    settings: Arc<Settings>,
+    envelope: Envelope,
+    tasks: TaskTracker,
+    _beats: DropGuard,
+    _claim: Claim,
+}
+
+impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
+    pub(crate) fn open(redis: &Redis, claim: Claim, settings: Arc<Settings>, local: Arc<Local<V>>) -> Self {
+        let keys = Keys::new(redis.key_prefix(), settings.name);
+        let channels = vec![keys.channel(), keys.inbox()];
+        let subscription = Arc::new(Subscription::new(keys, local));
+        let events = Arc::clone(&subscription) as Arc<dyn LinkEvents>;
+        let link = Link::open(redis, "cache", channels, ALL, events);
+        let stop = CancellationToken::new();
+        let tasks = TaskTracker::new();
+        tasks.spawn(beat::keep(link.clone(), Arc::clone(&subscription), stop.clone()));
+        let envelope = settings.envelope;
+        Self { link, subscription, settings, envelope, tasks, _beats: stop.drop_guard(), _claim: claim }
+    }
+
+    pub(crate) async fn read(&self, key: &Key) -> Read<V> {
+        let mut command = redis::cmd("HMGET");
+        command.arg(self.subscription.keys.entry(key)).arg(&Stored::FIELDS).arg("stale");
+        match self.link.command("cache_read", command).await {
+            Ok(Value::Array(values)) => self.found(values),
+            Ok(_) => Read::Unreadable,
+            Err(error) => {
+                tracing::debug!(%key, %error, "cache read failed");
+                Read::Down
+            }
+        }
+    }
+
+    fn found(&self, values: Vec<Value>) -> Read<V> {
+        let mut values = values.into_iter();
+        let Some(stored) = Stored::read(&mut values) else {
+            return Read::Miss;
+        };
+        let marked_stale = values.next().and_then(bytes).is_some();
+        match self.entry(&stored) {
+            Ok(entry) if !marked_stale && entry.is_fresh(Instant::now()) => Read::Hit(entry),
+            Ok(_) => Read::Miss,
+            Err(Unreadable) => Read::Unreadable,
+        }
+    }
+
+    pub(crate) async fn lease(&self, key: &Key, token: &Token, want: Want) -> Lease<V> {
+        let kind: &[u8] = match want {
+            Want::Value => b"miss",
+            Want::Load => b"early",
+        };
+        let args = vec![
+            token.as_bytes().to_vec(),
+            millis(self.settings.lease),
+            self.subscription.keys.process().as_bytes().to_vec(),
+            kind.to_vec(),
+        ];
+        let replied = self.call(&LEASE, key, args).await.and_then(|reply| self.leased(reply));
+        replied.unwrap_or_else(|error| {
+            tracing::debug!(%key, %error, "cache lease failed");
+            Lease::Down
+        })
+    }
+
+    fn leased(&self, mut reply: Reply) -> Result<Lease<V>, LinkError> {
+        match reply.word() {
+            "HIT" => {
+                let stored = reply.stored().ok_or_else(|| reply.unexpected())?;
+                Ok(self.entry(&stored).map_or(Lease::Unreadable, Lease::Hit))
+            }
+            "WAIT" => Ok(Lease::Wait(Duration::from_micros(reply.number()?))),
+            "LEASED" => Ok(Lease::Granted(reply.stored().and_then(|stored| self.entry(&stored).ok()))),
+            "BYPASS" => Ok(Lease::Bypass),
+            _ => Err(reply.unexpected()),
+        }
+    }
+
+    pub(crate) async fn fill(
+        &self,
+        key: &Key,
+        token: &Token,
+        reservation: Reservation,
+        filling: Filling<'_, V>,
+    ) -> Filled {
+        let kind: &[u8] = if filling.entry.value.is_some() { b"value" } else { b"null" };
+        let args = vec![
+            token.as_bytes().to_vec(),
+            filling.bytes,
+            kind.to_vec(),
+            Vec::new(),
+            millis(filling.ttl),
+            millis(self.settings.grace),
+            filling.took.as_micros().to_string().into_bytes(),
+            key.as_str().as_bytes().to_vec(),
+            self.subscription.keys.inbox_prefix().into_bytes(),
+        ];
+        match self.call(&FILL, key, args).await {
+            Ok(reply) if reply.word() == "ACCEPTED" => {
+                self.subscription.local.put(reservation, key, filling.entry.clone());
+                Filled::Accepted
+            }
+            Ok(_) => Filled::Refused,
+            Err(error) => {
+                tracing::debug!(%key, %error, "cache fill failed");
+                Filled::Unknown
+            }
+        }
+    }
+
+    pub(crate) async fn abort(&self, key: &Key, token: &Token) {
+        let args = vec![
+            token.as_bytes().to_vec(),
+            key.as_str().as_bytes().to_vec(),
+            self.subscription.keys.inbox_prefix().into_bytes(),
+        ];
+        if let Err(error) = self.call(&ABORT, key, args).await {
+            // The token then ends with its lease.
+            tracing::debug!(%key, %error, "cache abort failed");
+        }
+    }
+
+    pub(crate) async fn invalidate(&self, keys: &[Key]) -> Result<(), CacheError> {
+        let channel = self.subscription.keys.channel();
+        let inbox_prefix = self.subscription.keys.inbox_prefix();
+        // All are on the wire before the first reply is awaited.
+        let calls: Vec<_> = keys
+            .iter()
+            .map(|key| {
+                let args = vec![
+                    key.as_str().as_bytes().to_vec(),
+                    key.bucket().index().to_string().into_bytes(),
+                    channel.clone().into_bytes(),
+                    inbox_prefix.clone().into_bytes(),
+                ];
+                self.call(&INVALIDATE, key, args)
+            })
+            .collect();
+        let replies = futures_util::future::join_all(calls).await;
+        match replies.into_iter().find_map(Result::err) {
+            Some(error) => Err(CacheError::Unavailable(Arc::new(error))),
+            None => Ok(()),
+        }
+    }
+
+    /// One script call on the keys of `key`. It takes its place in the write order at once; after NOSCRIPT, which means
+    /// not executed, it is sent again.
+    fn call<'a>(
+        &'a self,
+        script: &'static Script,
+        key: &Key,
+        args: Vec<Vec<u8>>,
+    ) -> impl Future<Output = Result<Reply, LinkError>> + Send + use<'a, V> {
+        let keys = self.subscription.keys.of(key);
+        let first = self.link.call(script, keys.clone(), args.clone());
+        async move {
+            let value = match first.await {
+                Err(LinkError::NoScript) => self.link.call(script, keys, args).await?,
+                reply => reply?,
+            };
+            let reply = Reply::read(script.name, value)?;
+            self.subscription.clock.saw(reply.now);
+            Ok(reply)
+        }
+    }
+
+    fn entry(&self, stored: &Stored) -> Result<Entry<V>, Unreadable> {
+        let value = self.envelope.decode(&stored.bytes, stored.null)?.map(Arc::new);
+        let clock = &self.subscription.clock;
+        let (Some(loaded), Some(expires)) = (clock.local(stored.loaded), clock.local(stored.expires)) else {
+            return Err(Unreadable);
+        };
+        let weight = u64::try_from(stored.bytes.len()).unwrap_or(u64::MAX);
+        Ok(Entry { value, loaded, expires, weight })
+    }
+
+    pub(crate) fn verified_until(&self) -> Instant {
+        self.subscription.live_until()
+    }
+
+    pub(crate) fn is_verified(&self) -> bool {
+        self.subscription.is_live()
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        self.link.is_up() && self.link.breaker().refusing().is_none()
+    }
+
+    pub(crate) fn watch(&self, key: &Key) -> Wake {
+        self.subscription.wakes.watch(key.as_str())
+    }
+
+    pub(crate) async fn shutdown(&self, limit: Duration) {
+        self.link.shutdown(limit).await;
+        self.tasks.close();
+    }
+}
+
+fn millis(duration: Duration) -> Vec<u8> {
+    duration.as_millis().to_string().into_bytes()
+}

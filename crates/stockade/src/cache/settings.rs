@@ -1,0 +1,27 @@
+use std::{ops::RangeInclusive, time::Duration};
+
+use rand::Rng;
+
+use super::envelope::Envelope;
+
+/// What a cache was built with.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) name: &'static str,
+    pub(crate) ttl: RangeInclusive<Duration>,
+    pub(crate) null_ttl: Duration,
+    pub(crate) grace: Duration,
+    pub(crate) lease: Duration,
+    pub(crate) load_timeout: Duration,
+    /// Whether fresh values are served from the in-process tier; without it they are only kept for bad times.
+    pub(crate) serve_local: bool,
+    pub(crate) max_value: usize,
+    pub(crate) envelope: Envelope,
+}
+
+impl Settings {
+    /// Drawn anew for each fill, so that what was stored together does not expire together.
+    pub(crate) fn draw_ttl(&self, absent: bool) -> Duration {
+        if absent { self.null_ttl } else { rand::rng().random_range(self.ttl.clone()) }
+    }
+}

@@ -1,0 +1,190 @@
+use std::{fmt, sync::Arc, time::Duration};
+
+#[cfg(feature = "redis")]
+use super::redis::Remote;
+use super::{
+    CacheError,
+    entry::Entry,
+    local::{Local, Reservation},
+    wake::Wake,
+};
+use crate::{clock::Instant, resource::Key};
+
+/// The leave to fill one key, made anew for each attempt. It is void once the key is invalidated or leased again.
+#[derive(Clone)]
+pub(crate) struct Token(String);
+
+impl Token {
+    pub(crate) fn random() -> Self {
+        Self(format!("{:032x}", rand::random::<u128>()))
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+/// The reply to a read.
+#[derive(Debug)]
+pub(crate) enum Read<V> {
+    Hit(Entry<V>),
+    Miss,
+    /// There is a value, written by another version of the program or damaged.
+    Unreadable,
+    /// The store can't be asked.
+    Down,
+}
+
+/// What a lease is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// The value, or else the leave to load it.
+    Value,
+    /// The leave to load, even over a fresh value.
+    Load,
+}
+
+/// The reply to a lease.
+#[derive(Debug)]
+pub(crate) enum Lease<V> {
+    Hit(Entry<V>),
+    Unreadable,
+    /// Somebody else loads, for so long at most.
+    Wait(Duration),
+    /// The token is current. With the expired value, if it is still kept.
+    Granted(Option<Entry<V>>),
+    /// A writer is committing: load, and store nothing.
+    Bypass,
+    Down,
+}
+
+/// The reply to a fill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filled {
+    Accepted,
+    Refused,
+    /// No reply: stored or not.
+    Unknown,
+}
+
+/// What is to be stored.
+#[derive(Debug)]
+pub(crate) struct Filling<'a, V> {
+    pub(crate) entry: &'a Entry<V>,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) ttl: Duration,
+    pub(crate) took: Duration,
+}
+
+/// Where values live beside the in-process tier, and who decides which load may store.
+#[derive(Debug)]
+pub(crate) enum Store<V> {
+    /// Nowhere: the in-process tier is all, and its reservations are the leases.
+    Memory(Arc<Local<V>>),
+    #[cfg(feature = "redis")]
+    Redis(Remote<V>),
+}
+
+impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
+    pub(crate) async fn read(&self, key: &Key) -> Read<V> {
+        match self {
+            Self::Memory(_) => Read::Miss,
+            #[cfg(feature = "redis")]
+            Self::Redis(remote) => remote.read(key).await,
+        }
+    }
+
+    pub(crate) async fn lease(&self, key: &Key, token: &Token, want: Want) -> Lease<V> {
+        match self {
+            Self::Memory(local) => match local.get(key) {
+                Some(entry) if entry.is_fresh(Instant::now()) => Lease::Hit(entry),
+                stale => Lease::Granted(stale),
+            },
+            #[cfg(feature = "redis")]
+            Self::Redis(remote) => remote.lease(key, token, want).await,
+        }
+    }
+
+    /// Stores if the token, and for the in-process tier the reservation taken before it, are still good.
+    pub(crate) async fn fill(
+        &self,
+        key: &Key,
+        token: &Token,
+        reservation: Reservation,
+        filling: Filling<'_, V>,
+    ) -> Filled {
+        match self {
+            Self::Memory(local) if local.put(reservation, key, filling.entry.clone()) => Filled::Accepted,
+            Self::Memory(_) => Filled::Refused,
+            #[cfg(feature = "redis")]
+            Self::Redis(remote) => remote.fill(key, token, reservation, filling).await,
+        }
+    }
+
+    pub(crate) async fn abort(&self, key: &Key, token: &Token) {
+        match self {
+            Self::Memory(_) => {}
+            #[cfg(feature = "redis")]
+            Self::Redis(remote) => remote.abort(key, token).await,
+        }
+    }
+
+    pub(crate) async fn invalidate(&self, keys: &[Key]) -> Result<(), CacheError> {
+        match self {
+            Self::Memory(_) => Ok(()),
+            #[cfg(feature = "redis")]
+            Self::Redis(remote) => remote.invalidate(keys).await,
+        }
+    }
+
+    /// The instant up to which the in-process tier is known to have heard of every invalidation.
+    pub(crate) fn verified_until(&self) -> Instant {
+        match self {
+            Self::Memory(_) => Instant::now(),
+            #[cfg(feature = "redis")]
+            Self::Redis(remote) => remote.verified_until(),
+        }
+    }
+
+    /// Whether the in-process tier hears of invalidations now.
+    pub(crate) fn is_verified(&self) -> bool {
+        match self {
+            Self::Memory(_) => true,
+            #[cfg(feature = "redis")]
+            Self::Redis(remote) => remote.is_verified(),
+        }
+    }
+
+    /// Whether the store can be asked now.
+    pub(crate) fn is_up(&self) -> bool {
+        match self {
+            Self::Memory(_) => true,
+            #[cfg(feature = "redis")]
+            Self::Redis(remote) => remote.is_up(),
+        }
+    }
+
+    /// A way to be told of the key's fill, abort or invalidation; to be made before the lease is asked for.
+    pub(crate) fn watch(&self, key: &Key) -> Wake {
+        match self {
+            Self::Memory(_) => Wake::never(),
+            #[cfg(feature = "redis")]
+            Self::Redis(remote) => remote.watch(key),
+        }
+    }
+
+    pub(crate) async fn shutdown(&self, limit: Duration) {
+        match self {
+            Self::Memory(_) => {}
+            #[cfg(feature = "redis")]
+            Self::Redis(remote) => remote.shutdown(limit).await,
+        }
+    }
+}

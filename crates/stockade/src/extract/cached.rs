@@ -1,0 +1,207 @@
+use std::{convert::Infallible, fmt, sync::Arc};
+
+use axum::{
+    extract::{FromRequestParts, OptionalFromRequestParts},
+    http::{
+        HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
+        header::{AGE, CACHE_CONTROL, ETAG},
+        request::Parts,
+    },
+    response::{IntoResponse, IntoResponseParts, Response, ResponseParts},
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{CachedRejection, Degraded, conditional, json::json, status};
+use crate::{
+    Cache, Resource,
+    cache::{CacheInfo, Lookup},
+};
+
+/// The response header that says how a cache was used (RFC 9211).
+pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+
+/// A value that handlers take from a cache of the application's state.
+///
+/// ```
+/// # use std::borrow::Cow;
+/// # use stockade::{Cache, Resource, extract::FromCache};
+/// # #[derive(Clone)]
+/// # struct Sku(String);
+/// # impl Resource for Sku {
+/// #     const KIND: &'static str = "stock";
+/// #     fn id(&self) -> Cow<'_, str> { Cow::Borrowed(&self.0) }
+/// # }
+/// struct Stock { quantity: u64, version: u64 }
+///
+/// struct App { stocks: Cache<Sku, Stock> }
+///
+/// impl FromCache<App> for Stock {
+///     type Key = Sku;
+///
+///     fn cache(app: &App) -> &Cache<Sku, Stock> {
+///         &app.stocks
+///     }
+///
+///     fn version(&self) -> Option<u64> {
+///         Some(self.version)
+///     }
+/// }
+/// ```
+pub trait FromCache<S>: Sized {
+    /// The extractor that names the value in the request; it is the resource too.
+    type Key: Resource + FromRequestParts<S>;
+
+    /// The cache to take it from.
+    fn cache(state: &S) -> &Cache<Self::Key, Self>;
+
+    /// What changes whenever the value does and never repeats for its key, also after deletion and creation anew: the
+    /// ETag. Without one there is no ETag and no 304.
+    fn version(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// A cached value as extractor and as answer.
+///
+/// As an answer it is 200 with the value as JSON, or 304 without a body when `If-None-Match` names its version, with
+/// `Cache-Status`, `Age`, `Cache-Control: no-cache` and `ETag`. An answer given outside the normal rules, because a store
+/// was unreachable or the value has expired, has no `ETag` and is never 304.
+///
+/// Rejected with 404 when there is no such row, see [`CachedRejection`]; `Option<Cached<T>>` is `None` then.
+pub struct Cached<T> {
+    value: Arc<T>,
+    info: CacheInfo,
+    not_modified: bool,
+}
+
+impl<T> Cached<T> {
+    /// Another view of the value with the same headers; the version stays that of the value.
+    #[must_use]
+    pub fn map<U>(self, view: impl FnOnce(Arc<T>) -> U) -> Cached<U> {
+        Cached { value: Arc::new(view(self.value)), info: self.info, not_modified: self.not_modified }
+    }
+
+    /// How the value came about.
+    #[must_use]
+    pub fn info(&self) -> CacheInfo {
+        self.info
+    }
+
+    /// The value, and the headers of the answer to be made of it. The conditional request is then the handler's own.
+    #[must_use]
+    pub fn into_parts(self) -> (Arc<T>, CacheInfo) {
+        (self.value, self.info)
+    }
+}
+
+impl<T> std::ops::Deref for Cached<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> Clone for Cached<T> {
+    fn clone(&self) -> Self {
+        Self { value: Arc::clone(&self.value), ..*self }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Cached<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cached").field("value", &self.value).field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
+async fn look_up<T, S>(
+    parts: &mut Parts,
+    state: &S,
+) -> Result<Lookup<T>, CachedRejection<<T::Key as FromRequestParts<S>>::Rejection>>
+where
+    S: Send + Sync,
+    T: FromCache<S> + Serialize + DeserializeOwned + Send + Sync + 'static,
+    T::Key: Clone + Send + Sync + 'static,
+{
+    let degraded = parts.extensions.get::<Degraded>().is_some();
+    let key = T::Key::from_request_parts(parts, state).await.map_err(CachedRejection::Key)?;
+    let mut found = T::cache(state).get(&key).await.map_err(|error| CachedRejection::Cache { error, degraded })?;
+    found.info.version = found.value.as_deref().and_then(T::version);
+    found.info.degraded |= degraded;
+    Ok(found)
+}
+
+impl<T> Cached<T> {
+    fn found(value: Arc<T>, info: CacheInfo, parts: &Parts) -> Self {
+        let safe = matches!(parts.method, Method::GET | Method::HEAD);
+        let not_modified = safe && entity_tag(&info).is_some_and(|tag| conditional::none_match(&parts.headers, &tag));
+        Self { value, info, not_modified }
+    }
+}
+
+impl<T, S> FromRequestParts<S> for Cached<T>
+where
+    S: Send + Sync,
+    T: FromCache<S> + Serialize + DeserializeOwned + Send + Sync + 'static,
+    T::Key: Clone + Send + Sync + 'static,
+{
+    type Rejection = CachedRejection<<T::Key as FromRequestParts<S>>::Rejection>;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
+        let Lookup { value, info } = look_up::<T, S>(parts, state).await?;
+        let value = value.ok_or(CachedRejection::Absent(info))?;
+        Ok(Self::found(value, info, parts))
+    }
+}
+
+impl<T, S> OptionalFromRequestParts<S> for Cached<T>
+where
+    S: Send + Sync,
+    T: FromCache<S> + Serialize + DeserializeOwned + Send + Sync + 'static,
+    T::Key: Clone + Send + Sync + 'static,
+{
+    type Rejection = CachedRejection<<T::Key as FromRequestParts<S>>::Rejection>;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Option<Self>, Self::Rejection> {
+        let Lookup { value, info } = look_up::<T, S>(parts, state).await?;
+        Ok(value.map(|value| Self::found(value, info, parts)))
+    }
+}
+
+impl<T: Serialize> IntoResponse for Cached<T> {
+    fn into_response(self) -> Response {
+        if self.not_modified {
+            (StatusCode::NOT_MODIFIED, self.info, ()).into_response()
+        } else {
+            (self.info, json(StatusCode::OK, "application/json", &*self.value)).into_response()
+        }
+    }
+}
+
+/// `"<version>"`, unless the answer can't vouch for it.
+fn entity_tag(info: &CacheInfo) -> Option<String> {
+    let vouched = !info.degraded && info.stale.is_none();
+    info.version.filter(|_| vouched).map(|version| format!("\"{version}\""))
+}
+
+impl CacheInfo {
+    /// Sets `Cache-Status`, `Age`, `Cache-Control` and, where the answer can vouch for it, `ETag`.
+    pub(super) fn write(&self, headers: &mut HeaderMap) {
+        let text = |text: String| HeaderValue::try_from(text).ok();
+        headers.extend(text(status::of(self)).map(|value| (CACHE_STATUS, value)));
+        headers.insert(AGE, HeaderValue::from(self.age.as_secs()));
+        // An ETag alone would let shared caches answer by their own guess of freshness.
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.extend(entity_tag(self).and_then(text).map(|value| (ETAG, value)));
+    }
+}
+
+/// Adds `Cache-Status`, `Age`, `Cache-Control: no-cache` and, where the answer can vouch for it, `ETag`.
+impl IntoResponseParts for CacheInfo {
+    type Error = Infallible;
+
+    fn into_response_parts(self, mut response: ResponseParts) -> Result<ResponseParts, Infallible> {
+        self.write(response.headers_mut());
+        Ok(response)
+    }
+}

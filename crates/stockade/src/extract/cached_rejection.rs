@@ -1,0 +1,124 @@
+use std::time::Duration;
+
+use axum::{
+    http::{HeaderValue, StatusCode, header::RETRY_AFTER},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+
+use super::{CACHE_STATUS, json::json, status};
+use crate::cache::{CacheError, CacheInfo};
+
+/// Why a handler did not get its [`Cached`](super::Cached) value. Its answer is problem+json (RFC 9457).
+///
+/// | rejection | status | type |
+/// |---|---|---|
+/// | the key's own | its own | its own |
+/// | absent row | 404 | `/problems/not-found` |
+/// | load shed | 503, `Retry-After` | `/problems/load-shed` |
+/// | loader failed or took too long | 503, `Retry-After` | `/problems/database-unavailable` |
+/// | shutting down | 503, `Retry-After` | `/problems/shutting-down` |
+/// | key too long or empty | 400 | `/problems/bad-request` |
+/// | loader panicked | 500 | `/problems/internal` |
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CachedRejection<R> {
+    /// The key could not be extracted.
+    Key(R),
+    /// There is no such row.
+    Absent(CacheInfo),
+    /// The cache gave no answer.
+    Cache {
+        /// Why.
+        error: CacheError,
+        /// Whether the request runs outside the normal rules already, because a store is unreachable.
+        degraded: bool,
+    },
+}
+
+/// A refusal as it is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Refusal {
+    status: StatusCode,
+    slug: &'static str,
+    title: &'static str,
+    retry_after: Option<Duration>,
+}
+
+impl Refusal {
+    const NOT_FOUND: Self = Self::new(StatusCode::NOT_FOUND, "not-found", "There is no such resource");
+
+    const fn new(status: StatusCode, slug: &'static str, title: &'static str) -> Self {
+        Self { status, slug, title, retry_after: None }
+    }
+
+    const fn unavailable(slug: &'static str, title: &'static str, retry_after: Duration) -> Self {
+        Self { status: StatusCode::SERVICE_UNAVAILABLE, slug, title, retry_after: Some(retry_after) }
+    }
+
+    fn of(error: &CacheError) -> Self {
+        let soon = Duration::from_secs(1);
+        match error {
+            CacheError::Key(_) => Self::new(StatusCode::BAD_REQUEST, "bad-request", "The request can't be read"),
+            CacheError::Shed { retry_after } => {
+                Self::unavailable("load-shed", "Too much is asked of the database", *retry_after)
+            }
+            CacheError::Load(_) | CacheError::Timeout(_) => {
+                Self::unavailable("database-unavailable", "The database is not available", soon)
+            }
+            CacheError::ShuttingDown => Self::unavailable("shutting-down", "The service is shutting down", soon),
+            CacheError::Panicked | CacheError::Unavailable(_) => {
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something went wrong")
+            }
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Body {
+    r#type: String,
+    title: &'static str,
+    status: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let Self { status, slug, title, retry_after } = self;
+        let body = Body {
+            r#type: format!("/problems/{slug}"),
+            title,
+            status: status.as_u16(),
+            retry_after_ms: retry_after.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1)),
+        };
+        let mut response = json(status, "application/problem+json", &body);
+        if let Some(wait) = retry_after {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(status::whole_up(wait)));
+        }
+        response
+    }
+}
+
+impl<R: IntoResponse> IntoResponse for CachedRejection<R> {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Key(rejection) => rejection.into_response(),
+            Self::Absent(info) => {
+                let mut response = Refusal::NOT_FOUND.into_response();
+                info.write(response.headers_mut());
+                response
+            }
+            Self::Cache { error, degraded } => {
+                let mut response = Refusal::of(&error).into_response();
+                let status = match error {
+                    _ if degraded => Some(status::DEGRADED),
+                    CacheError::Shed { .. } => Some(status::SHED),
+                    _ => None,
+                };
+                response.headers_mut().extend(status.map(|text| (CACHE_STATUS, HeaderValue::from_static(text))));
+                response
+            }
+        }
+    }
+}

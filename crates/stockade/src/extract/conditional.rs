@@ -1,0 +1,76 @@
+use axum::http::{HeaderMap, header::IF_NONE_MATCH};
+
+/// Whether `If-None-Match` names this entity tag, by weak comparison (RFC 9110, sections 8.8.3.2 and 13.1.2): the client
+/// has the value already.
+///
+/// Lists, several header lines and `*` are understood. A malformed value names nothing from the fault on.
+pub fn none_match(headers: &HeaderMap, tag: &str) -> bool {
+    headers.get_all(IF_NONE_MATCH).iter().any(|value| names(value.as_bytes(), tag.as_bytes()))
+}
+
+fn names(value: &[u8], tag: &[u8]) -> bool {
+    let mut rest = value.trim_ascii();
+    if rest == b"*" {
+        return true;
+    }
+    loop {
+        // Empty list members are allowed.
+        while let [b',' | b' ' | b'\t', tail @ ..] = rest {
+            rest = tail;
+        }
+        let opaque = rest.strip_prefix(b"W/").unwrap_or(rest);
+        // The closing quote is searched for, rather than the comma, because a tag may hold commas.
+        let end = match opaque {
+            [b'"', inner @ ..] => inner.iter().position(|byte| *byte == b'"'),
+            _ => None,
+        };
+        let Some(end) = end else {
+            return false;
+        };
+        let (found, tail) = opaque.split_at(end + 2);
+        if found == tag {
+            return true;
+        }
+        let tail = tail.trim_ascii_start();
+        match tail {
+            [b',', ..] => rest = tail,
+            _ => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_found_in_every_form_a_client_may_send() {
+        let cases: &[(&[&str], bool)] = &[
+            (&[], false),
+            (&["\"7\""], true),
+            (&["W/\"7\""], true),
+            (&["\"6\", \"7\""], true),
+            (&["\"6\",W/\"7\" , \"8\""], true),
+            (&[", \"7\" ,"], true),
+            (&["\"6\"", "\"7\""], true),
+            (&["*"], true),
+            (&[" * "], true),
+            (&["\"6\""], false),
+            (&["\"77\""], false),
+            (&["7"], false),
+            (&["\"7"], false),
+            (&["w/\"7\""], false),
+            (&["\"a,\"7\",b\""], false),
+            (&["\"6\" \"7\""], false),
+            (&["\"*\""], false),
+            (&[""], false),
+        ];
+        for (lines, expected) in cases {
+            let mut headers = HeaderMap::new();
+            for line in *lines {
+                headers.append(IF_NONE_MATCH, line.parse().unwrap());
+            }
+            assert_eq!(none_match(&headers, "\"7\""), *expected, "{lines:?}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+use std::{fmt::Write, time::Duration};
+
+use crate::cache::{CacheInfo, Source};
+
+/// The `Cache-Status` of an answer (RFC 9211). The key is never in it.
+pub(super) fn of(info: &CacheInfo) -> String {
+    let mut status = String::from("stockade");
+    let (hit, detail) = match info.source {
+        _ if info.collapsed => (false, None),
+        Source::Load => (false, None),
+        _ if info.absent => (true, Some("negative")),
+        _ if info.stale.is_some() => (true, None),
+        Source::Local => (true, Some("local")),
+        Source::Redis => (true, Some("redis")),
+    };
+    status.push_str(if hit { "; hit" } else { "; fwd=uri-miss" });
+    if hit && !info.absent {
+        // Writing to a String can't fail.
+        let _ = match info.stale {
+            Some(stale) => write!(status, "; ttl=-{}", whole_up(stale)),
+            None => write!(status, "; ttl={}", info.ttl.as_secs()),
+        };
+    }
+    if info.collapsed {
+        status.push_str("; collapsed");
+    } else if info.stored {
+        status.push_str("; stored");
+    }
+    if let Some(detail) = if info.degraded { Some("degraded") } else { detail } {
+        status.push_str("; detail=");
+        status.push_str(detail);
+    }
+    status
+}
+
+/// The `Cache-Status` of a read that was refused to protect the database.
+pub(super) const SHED: &str = "stockade; fwd=uri-miss; detail=shed";
+/// The same while a store is down.
+pub(super) const DEGRADED: &str = "stockade; fwd=uri-miss; detail=degraded";
+
+/// Whole seconds, at least 1: an expired value must not look like one that is fresh for 0 s.
+pub(super) fn whole_up(duration: Duration) -> u64 {
+    duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(source: Source) -> CacheInfo {
+        CacheInfo {
+            source,
+            absent: false,
+            age: Duration::from_secs(3),
+            ttl: Duration::from_millis(42_900),
+            stale: None,
+            degraded: false,
+            collapsed: false,
+            stored: false,
+            version: None,
+        }
+    }
+
+    #[test]
+    fn each_way_to_an_answer_has_its_form() {
+        let local = info(Source::Local);
+        let redis = info(Source::Redis);
+        let load = info(Source::Load);
+        let stale = CacheInfo { stale: Some(Duration::from_millis(1500)), ..redis };
+        let absent = CacheInfo { absent: true, ..redis };
+        let stored = CacheInfo { stored: true, ..load };
+        let forms = [
+            (local, "stockade; hit; ttl=42; detail=local"),
+            (redis, "stockade; hit; ttl=42; detail=redis"),
+            (stale, "stockade; hit; ttl=-2"),
+            (absent, "stockade; hit; detail=negative"),
+            (load, "stockade; fwd=uri-miss"),
+            (stored, "stockade; fwd=uri-miss; stored"),
+            (CacheInfo { collapsed: true, ..stored }, "stockade; fwd=uri-miss; collapsed"),
+            (CacheInfo { collapsed: true, ..redis }, "stockade; fwd=uri-miss; collapsed"),
+            (CacheInfo { degraded: true, ..local }, "stockade; hit; ttl=42; detail=degraded"),
+            (CacheInfo { degraded: true, ..redis }, "stockade; hit; ttl=42; detail=degraded"),
+            (CacheInfo { degraded: true, ..stale }, "stockade; hit; ttl=-2; detail=degraded"),
+            (CacheInfo { degraded: true, ..absent }, "stockade; hit; detail=degraded"),
+            (CacheInfo { degraded: true, ..load }, "stockade; fwd=uri-miss; detail=degraded"),
+        ];
+        for (info, form) in forms {
+            assert_eq!(of(&info), form);
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Invalidations against a real Postgres and a cache whose store fails on command.
+
+use std::{
+    borrow::Cow,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use sqlx::PgPool;
+use stockade_testbed::PostgresServer;
+use tokio::time::Instant;
+
+use super::{CommitError, Relay, Timeouts, Tx, install, options};
+use crate::{
+    Locks, Resource,
+    cache::{CacheError, Invalidate, Invalidator},
+    resource::Key,
+};
+
+struct Sku(&'static str);
+
+impl Resource for Sku {
+    const KIND: &'static str = "stock";
+
+    fn id(&self) -> Cow<'_, str> {
+        Cow::Borrowed(self.0)
+    }
+}
+
+/// Remembers what it was told to invalidate; while `down` it never answers, as a frozen store.
+#[derive(Default)]
+struct Recorder {
+    down: AtomicBool,
+    seen: Mutex<Vec<String>>,
+}
+
+impl Recorder {
+    fn new() -> (Arc<Self>, Invalidator) {
+        let recorder = Arc::<Self>::default();
+        (Arc::clone(&recorder), Invalidator::new(recorder))
+    }
+
+    fn seen(&self) -> Vec<String> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Invalidate for Recorder {
+    fn name(&self) -> &'static str {
+        "stock"
+    }
+
+    fn invalidate<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Result<(), CacheError>> {
+        Box::pin(async {
+            if self.down.load(Ordering::Acquire) {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                return Err(CacheError::Unavailable(Arc::from(Box::from("frozen"))));
+            }
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.extend(keys.iter().map(ToString::to_string));
+            Ok(())
+        })
+    }
+}
+
+async fn database() -> (PostgresServer, PgPool) {
+    let server = PostgresServer::start().await.unwrap();
+    let options = options(server.url().parse().unwrap(), &Timeouts::default());
+    let pool = PgPool::connect_with(options).await.unwrap();
+    install(&pool).await.unwrap();
+    (server, pool)
+}
+
+/// Rows of the outbox: all, and those not applied.
+async fn rows(pool: &PgPool) -> (i64, i64) {
+    sqlx::query_as("select count(*), count(*) filter (where applied_at is null) from stockade.outbox")
+        .fetch_one(pool)
+        .await
+        .unwrap()
+}
+
+async fn until(condition: impl AsyncFn() -> bool) {
+    let limit = Instant::now() + Duration::from_secs(20);
+    while !condition().await {
+        assert!(Instant::now() < limit, "the condition did not come true in 20 s");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn commit(pool: &PgPool, cache: &Invalidator, sku: &'static str) {
+    let held = Locks::memory().write(&Sku(sku)).acquire().await.unwrap();
+    let mut tx = Tx::start(pool, None).await.unwrap();
+    tx.invalidate_key(cache.clone(), Key::of(&Sku(sku)).unwrap());
+    tx.invalidate_key(cache.clone(), Key::of(&Sku(sku)).unwrap());
+    tx.commit().await.unwrap();
+    drop(held);
+}
+
+#[tokio::test]
+async fn a_commit_invalidates_once_and_the_relay_does_not_repeat_it() {
+    let (_server, pool) = database().await;
+    let (recorder, cache) = Recorder::new();
+    let relay = Relay::spawn(pool.clone(), [cache.clone()]);
+    commit(&pool, &cache, "a").await;
+    assert_eq!(recorder.seen(), ["stock:a"], "before commit returned");
+    until(async || rows(&pool).await == (1, 0)).await;
+    // Longer than the committer's grace: a row that was not marked would be applied by now.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(recorder.seen(), ["stock:a"]);
+    relay.shutdown(Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn a_rollback_leaves_no_row_and_no_invalidation() {
+    let (_server, pool) = database().await;
+    let (recorder, cache) = Recorder::new();
+    for explicit in [true, false] {
+        let mut tx = Tx::start(&pool, None).await.unwrap();
+        tx.invalidate_key(cache.clone(), Key::of(&Sku("a")).unwrap());
+        if explicit {
+            tx.rollback().await.unwrap();
+        }
+    }
+    let mut tx = Tx::start(&pool, None).await.unwrap();
+    tx.invalidate_key(cache.clone(), Key::of(&Sku("a")).unwrap());
+    let _ = sqlx::query("select 1 / 0").execute(&mut *tx).await;
+    assert!(matches!(tx.commit().await, Err(CommitError::NotApplied(_))));
+
+    assert_eq!(rows(&pool).await, (0, 0));
+    assert!(recorder.seen().is_empty());
+}
+
+#[tokio::test]
+async fn a_commit_whose_cache_is_frozen_answers_in_time_and_the_relay_catches_up() {
+    let (_server, pool) = database().await;
+    let (recorder, cache) = Recorder::new();
+    recorder.down.store(true, Ordering::Release);
+    let relay = Relay::spawn(pool.clone(), [cache.clone()]);
+
+    let started = Instant::now();
+    commit(&pool, &cache, "a").await;
+    assert!(started.elapsed() < Duration::from_millis(600), "{:?}", started.elapsed());
+    assert_eq!(rows(&pool).await, (1, 1));
+
+    // Long enough for the relay to have failed too.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(rows(&pool).await, (1, 1));
+    recorder.down.store(false, Ordering::Release);
+    until(async || rows(&pool).await == (1, 0)).await;
+    assert_eq!(recorder.seen(), ["stock:a"]);
+    relay.shutdown(Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn a_row_that_commits_late_with_a_lower_id_is_not_skipped() {
+    const INSERT: &str = "insert into stockade.outbox (cache, resource, created_at)
+        values ('stock', $1, clock_timestamp() - interval '5 s')";
+    let (_server, pool) = database().await;
+    let (recorder, cache) = Recorder::new();
+    let mut late = pool.begin().await.unwrap();
+    sqlx::query(INSERT).bind("stock:late").execute(&mut *late).await.unwrap();
+    sqlx::query(INSERT).bind("stock:early").execute(&pool).await.unwrap();
+    sqlx::query(INSERT).bind("stock:locked").execute(&pool).await.unwrap();
+    sqlx::query("insert into stockade.outbox (cache, resource) values ('another service', 'x')")
+        .execute(&pool)
+        .await
+        .unwrap();
+    let mut other_relay = pool.begin().await.unwrap();
+    sqlx::query("select 1 from stockade.outbox where resource = 'stock:locked' for update")
+        .execute(&mut *other_relay)
+        .await
+        .unwrap();
+
+    let relay = Relay::spawn(pool.clone(), [cache]);
+    until(async || recorder.seen() == ["stock:early"]).await;
+    late.commit().await.unwrap();
+    until(async || recorder.seen() == ["stock:early", "stock:late"]).await;
+    other_relay.rollback().await.unwrap();
+    until(async || recorder.seen() == ["stock:early", "stock:late", "stock:locked"]).await;
+    until(async || rows(&pool).await == (4, 1)).await;
+    relay.shutdown(Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn kept_rows_are_applied_again_on_demand_and_old_ones_are_deleted() {
+    let (_server, pool) = database().await;
+    let (recorder, cache) = Recorder::new();
+    sqlx::query(
+        "insert into stockade.outbox (cache, resource, created_at, applied_at)
+         select 'stock', 'stock:' || n, now() - interval '11 min', now() - make_interval(secs => n) from generate_series(1, 700) n",
+    )
+    .execute(&pool)
+    .await
+    .unwrap();
+    let relay = Relay::spawn(pool.clone(), [cache]);
+    until(async || rows(&pool).await.0 <= 600).await;
+    let (kept, _) = rows(&pool).await;
+    let again = relay.reapply().await.unwrap();
+    assert!(again >= 580 && again <= u64::try_from(kept).unwrap(), "{again} of {kept}");
+    assert_eq!(u64::try_from(recorder.seen().len()).unwrap(), again);
+    relay.shutdown(Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn the_relay_outlives_an_outage_of_postgres() {
+    let (server, pool) = database().await;
+    let (recorder, cache) = Recorder::new();
+    recorder.down.store(true, Ordering::Release);
+    let relay = Relay::spawn(pool.clone(), [cache.clone()]);
+    commit(&pool, &cache, "a").await;
+    server.kill().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    recorder.down.store(false, Ordering::Release);
+    server.restart().await.unwrap();
+    until(async || recorder.seen() == ["stock:a"]).await;
+    relay.shutdown(Duration::from_secs(1)).await;
+}

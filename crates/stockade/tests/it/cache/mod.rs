@@ -1,0 +1,4 @@
+//! The cache on a real Redis.
+
+mod protocol;
+mod support;

@@ -1,0 +1,192 @@
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use serde::{Deserialize, Serialize};
+use stockade::{
+    Cache, Redis, Resource,
+    cache::{CacheBuilder, CacheError, Lookup, Source},
+};
+use stockade_testbed::RedisServer;
+use tokio::sync::{Notify, Semaphore};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Sku(pub(super) String);
+
+impl Resource for Sku {
+    const KIND: &'static str = "stock";
+
+    fn id(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.0)
+    }
+}
+
+pub(super) fn sku(id: &str) -> Sku {
+    Sku(id.to_owned())
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stock {
+    pub(super) quantity: u64,
+}
+
+/// A database of one table, with gates to hold its queries and a count of them.
+#[derive(Debug, Default)]
+pub(super) struct Database {
+    rows: Mutex<HashMap<String, u64>>,
+    pub(super) loads: AtomicUsize,
+    pub(super) running: AtomicUsize,
+    pub(super) most_running: AtomicUsize,
+    down: AtomicBool,
+    panics: AtomicBool,
+    /// How long a query takes after it has read its row.
+    slow: Mutex<Duration>,
+    /// While shut, queries that have read their row wait for it.
+    gate: Mutex<Option<Arc<Semaphore>>>,
+    pub(super) read: Notify,
+}
+
+impl Database {
+    pub(super) fn with(rows: &[(&str, u64)]) -> Arc<Self> {
+        let database = Self::default();
+        for (id, quantity) in rows {
+            database.write(id, Some(*quantity));
+        }
+        Arc::new(database)
+    }
+
+    pub(super) fn write(&self, id: &str, quantity: Option<u64>) {
+        let mut rows = self.rows.lock().unwrap();
+        match quantity {
+            Some(quantity) => rows.insert(id.to_owned(), quantity),
+            None => rows.remove(id),
+        };
+    }
+
+    pub(super) fn loads(&self) -> usize {
+        self.loads.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn slow(&self, duration: Duration) {
+        *self.slow.lock().unwrap() = duration;
+    }
+
+    pub(super) fn down(&self, down: bool) {
+        self.down.store(down, Ordering::SeqCst);
+    }
+
+    pub(super) fn panics(&self, panics: bool) {
+        self.panics.store(panics, Ordering::SeqCst);
+    }
+
+    /// From now on queries stop after reading their row; each permit added lets one go on.
+    pub(super) fn shut(&self) -> Arc<Semaphore> {
+        let gate = Arc::new(Semaphore::new(0));
+        *self.gate.lock().unwrap() = Some(Arc::clone(&gate));
+        gate
+    }
+
+    /// Queries that begin from now on are not held.
+    pub(super) fn open(&self) {
+        *self.gate.lock().unwrap() = None;
+    }
+
+    async fn query(&self, id: &str) -> Result<Option<Stock>, std::io::Error> {
+        struct Running<'a>(&'a AtomicUsize);
+        impl Drop for Running<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+
+        self.loads.fetch_add(1, Ordering::SeqCst);
+        let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
+        let _running = Running(&self.running);
+        self.most_running.fetch_max(running, Ordering::SeqCst);
+        assert!(!self.panics.load(Ordering::SeqCst), "asked to");
+        let row = self.rows.lock().unwrap().get(id).map(|quantity| Stock { quantity: *quantity });
+        let gate = self.gate.lock().unwrap().clone();
+        self.read.notify_one();
+        if let Some(gate) = gate {
+            gate.acquire().await.unwrap().forget();
+        }
+        let slow = *self.slow.lock().unwrap();
+        if !slow.is_zero() {
+            tokio::time::sleep(slow).await;
+        }
+        if self.down.load(Ordering::SeqCst) {
+            return Err(std::io::Error::other("the database is down"));
+        }
+        Ok(row)
+    }
+}
+
+pub(super) type Stocks = Cache<Sku, Stock>;
+
+/// A cache of its own, as another process would have it.
+pub(super) async fn process(server: &RedisServer) -> CacheBuilder<Sku, Stock> {
+    process_at(&server.url()).await
+}
+
+pub(super) async fn process_at(url: &str) -> CacheBuilder<Sku, Stock> {
+    let redis = Redis::connect(url).await.unwrap().namespace("shop");
+    Cache::builder(&redis)
+}
+
+pub(super) trait Loading {
+    /// Builds on this database and waits until the cache is on line.
+    async fn on(self, database: &Arc<Database>) -> Stocks;
+
+    fn loading(self, database: &Arc<Database>) -> Self;
+}
+
+impl Loading for CacheBuilder<Sku, Stock> {
+    async fn on(self, database: &Arc<Database>) -> Stocks {
+        let stocks = self.loading(database).build();
+        eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
+        stocks
+    }
+
+    fn loading(self, database: &Arc<Database>) -> Self {
+        let database = Arc::clone(database);
+        self.loader(move |sku: Sku| {
+            let database = Arc::clone(&database);
+            async move { database.query(&sku.0).await }
+        })
+    }
+}
+
+pub(super) fn quantity(lookup: &Lookup<Stock>) -> Option<u64> {
+    lookup.value.as_ref().map(|stock| stock.quantity)
+}
+
+/// The value that a read finds now.
+pub(super) async fn get(stocks: &Stocks, id: &str) -> Lookup<Stock> {
+    stocks.get(&sku(id)).await.unwrap()
+}
+
+/// A read on a task of its own.
+pub(super) fn reading(tasks: &mut tokio::task::JoinSet<Result<Lookup<Stock>, CacheError>>, stocks: &Stocks, id: &str) {
+    let (stocks, id) = (stocks.clone(), sku(id));
+    tasks.spawn(async move { stocks.get(&id).await });
+}
+
+/// A read from the memory of this process, read twice so that the first may fill it.
+pub(super) async fn warm(stocks: &Stocks, id: &str) {
+    eventually("the value is in this process", || async { get(stocks, id).await.info.source == Source::Local }).await;
+}
+
+/// Waits until the condition holds, ten seconds at most.
+pub(super) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let limit = Instant::now() + Duration::from_secs(10);
+    while !holds().await {
+        assert!(Instant::now() < limit, "not within ten seconds: {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}

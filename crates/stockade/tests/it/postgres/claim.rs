@@ -1,0 +1,181 @@
+use std::time::Duration;
+
+use stockade::{
+    Locks,
+    lock::{Force, LossReason, Token},
+    postgres::{FenceError, Tx, claim_forced},
+};
+
+use super::{Sku, blocked, claim, database, quantity};
+
+#[tokio::test]
+async fn a_holder_that_is_no_longer_the_newest_is_refused_before_it_reads() {
+    let (_server, pool) = database().await;
+    let held = Locks::memory().write(&Sku("a")).acquire().await.unwrap();
+    let token = held.fence().token();
+    held.begin(&pool).await.unwrap().commit().await.unwrap();
+
+    let newer = i64::try_from(token.get()).unwrap() + 1;
+    assert!(claim(&mut pool.acquire().await.unwrap(), "stock:a", newer, "another process").await);
+
+    let refused = held.begin(&pool).await.unwrap_err();
+    let FenceError::Rejected { token: mine, last } = refused else { panic!("{refused:?}") };
+    assert_eq!((mine, last.get()), (token, token.get() + 1));
+}
+
+#[tokio::test]
+async fn the_pair_of_token_and_owner_decides() {
+    let (_server, pool) = database().await;
+    let mut connection = pool.acquire().await.unwrap();
+    let rules = [
+        (33, "a", true, "the first"),
+        (33, "a", true, "the same ownership again"),
+        (33, "b", false, "the same token of another owner, as after a failover"),
+        (34, "b", true, "a newer one"),
+        (33, "a", false, "an older one"),
+        (34, "a", false, "a known owner with another's token"),
+        (34, "b", true, "the newest again"),
+        (35, "a", true, "a known owner with a newer token"),
+    ];
+    for (token, owner, accepted, why) in rules {
+        assert_eq!(claim(&mut connection, "stock:a", token, owner).await, accepted, "{why}");
+    }
+    assert!(claim(&mut connection, "stock:b", 1, "a").await, "resources do not share a fence");
+
+    sqlx::query("update stockade.fence_floor set token = 40").execute(&mut *connection).await.unwrap();
+    assert!(!claim(&mut connection, "stock:c", 40, "a").await, "at the floor");
+    assert!(claim(&mut connection, "stock:c", 41, "a").await, "above the floor");
+    assert!(!claim(&mut connection, "stock:a", 39, "a").await, "above its row and below the floor");
+}
+
+#[tokio::test]
+async fn shared_holders_check_and_never_claim() {
+    let (_server, pool) = database().await;
+    let locks = Locks::memory();
+    let older = locks.read(&Sku("a")).acquire().await.unwrap();
+    let newer = locks.read(&Sku("a")).acquire().await.unwrap();
+
+    for reader in [&newer, &older] {
+        let mut tx = reader.begin(&pool).await.unwrap();
+        assert_eq!(quantity(&mut tx).await, 10);
+        let write = sqlx::query("update stock set quantity = 0").execute(&mut *tx).await.unwrap_err();
+        assert_eq!(write.as_database_error().unwrap().code().unwrap(), "25006", "{write}");
+    }
+    let rows: i64 = sqlx::query_scalar("select count(*) from stockade.fence").fetch_one(&pool).await.unwrap();
+    assert_eq!(rows, 0, "a reader's claim would refuse the other reader");
+
+    assert!(matches!(older.fence().claim(&pool).await, Err(FenceError::Shared)));
+    assert!(matches!(older.fence().claim_args(), Err(FenceError::Shared)));
+
+    let between = i64::try_from(older.fence().token().get()).unwrap();
+    assert!(claim(&mut pool.acquire().await.unwrap(), "stock:a", between, "a writer").await);
+    assert!(matches!(older.begin(&pool).await, Err(FenceError::Rejected { .. })));
+    newer.begin(&pool).await.unwrap().rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_refusal_of_a_live_guard_raises_the_lock_store_above_the_fence() {
+    let (_server, pool) = database().await;
+    let locks = Locks::memory();
+    let held = locks.write(&Sku("a")).acquire().await.unwrap();
+
+    // What a store that failed over without its newest writes looks like: the fence is an hour ahead.
+    let ahead = held.fence().token().get() + 3_600_000_000;
+    assert!(claim(&mut pool.acquire().await.unwrap(), "stock:a", i64::try_from(ahead).unwrap(), "lost").await);
+    assert!(matches!(held.begin(&pool).await, Err(FenceError::Rejected { .. })));
+    held.release().await.unwrap();
+
+    let held = locks.write(&Sku("a")).acquire().await.unwrap();
+    assert!(held.fence().token().get() > ahead, "one refusal is enough");
+    held.begin(&pool).await.unwrap().commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_second_claim_waits_for_the_first_transaction_and_is_busy_at_the_lock_time_out() {
+    let (_server, pool) = database().await;
+    let held = Locks::memory().write(&Sku("a")).acquire().await.unwrap();
+    let first = held.begin(&pool).await.unwrap();
+
+    let started = tokio::time::Instant::now();
+    let busy = held.begin(&pool).await.unwrap_err();
+    assert!(matches!(busy, FenceError::Busy(_)), "{busy:?}");
+    assert!(started.elapsed() >= Duration::from_millis(400), "{:?}", started.elapsed());
+
+    first.rollback().await.unwrap();
+    held.begin(&pool).await.unwrap().commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_begin_that_is_dropped_while_it_waits_leaves_nothing_behind() {
+    let (_server, pool) = database().await;
+    let held = Locks::memory().write(&Sku("a")).acquire().await.unwrap();
+    let first = held.begin(&pool).await.unwrap();
+    {
+        let second = held.begin(&pool);
+        tokio::pin!(second);
+        tokio::select! {
+            done = &mut second => panic!("{done:?}"),
+            () = blocked(&pool, 1) => {}
+        }
+    }
+    first.commit().await.unwrap();
+    held.begin(&pool).await.unwrap().commit().await.unwrap();
+    blocked(&pool, 0).await;
+}
+
+#[tokio::test]
+async fn a_holder_stopped_inside_its_transaction_blocks_its_successor_for_the_idle_limit_only() {
+    let (_server, pool) = database().await;
+    let locks = Locks::memory();
+    let held = locks.write(&Sku("a")).acquire().await.unwrap();
+    let mut stopped = held.begin(&pool).await.unwrap();
+    sqlx::query("set idle_in_transaction_session_timeout = 200").execute(&mut *stopped).await.unwrap();
+    sqlx::query("update stock set quantity = 1 where sku = 'a'").execute(&mut *stopped).await.unwrap();
+    locks.force_release("stock:a", Force::Now).await.unwrap();
+
+    let successor = locks.write(&Sku("a")).acquire().await.unwrap();
+    let mut tx = successor.begin(&pool).await.unwrap();
+    assert_eq!(quantity(&mut tx).await, 10);
+    tx.commit().await.unwrap();
+    let late = stopped.commit().await.unwrap_err();
+    assert_eq!(late.applied(), Some(false), "{late:?}");
+}
+
+#[tokio::test]
+async fn a_lost_guard_begins_nothing() {
+    let (_server, pool) = database().await;
+    let locks = Locks::memory();
+    let held = locks.write(&Sku("a")).acquire().await.unwrap();
+    locks.force_release("stock:a", Force::Now).await.unwrap();
+    let lost = held.begin(&pool).await.unwrap_err();
+    assert!(matches!(lost, FenceError::Lost(LossReason::Forced)), "{lost:?}");
+}
+
+#[tokio::test]
+async fn a_forced_claim_always_wins_and_ends_the_writes_of_the_holder_it_cut_off() {
+    let (_server, pool) = database().await;
+    let locks = Locks::memory();
+    let held = locks.write(&Sku("a")).acquire().await.unwrap();
+    held.begin(&pool).await.unwrap().commit().await.unwrap();
+    let args = held.fence().claim_args().unwrap();
+
+    let forced = locks.force_release("stock:a", Force::Now).await.unwrap();
+    assert_eq!(claim_forced(&pool, held.fence().key(), forced.token).await.unwrap(), forced.token);
+    let mut connection = pool.acquire().await.unwrap();
+    assert!(!claim(&mut connection, &args.resource, args.token, &args.owner).await, "its local check left out");
+
+    let low = Token::new(1).unwrap();
+    assert_eq!(claim_forced(&pool, "stock:a", low).await.unwrap().get(), forced.token.get() + 1);
+    assert!(claim_forced(&pool, "stock:never seen", low).await.unwrap() >= low);
+}
+
+#[tokio::test]
+async fn an_unfenced_transaction_claims_nothing() {
+    let (_server, pool) = database().await;
+    let mut tx = Tx::unfenced(&pool).await.unwrap();
+    sqlx::query("update stock set quantity = 11").execute(&mut *tx).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(quantity(&mut pool.acquire().await.unwrap()).await, 11);
+    let rows: i64 = sqlx::query_scalar("select count(*) from stockade.fence").fetch_one(&pool).await.unwrap();
+    assert_eq!(rows, 0);
+}

@@ -1,0 +1,84 @@
+use stockade::{Locks, postgres::CommitError};
+
+use super::{Sku, database, quantity};
+
+#[tokio::test]
+async fn a_commit_refused_by_a_deferred_constraint_is_not_applied() {
+    let (_server, pool) = database().await;
+    sqlx::raw_sql("create table twice (n int unique deferrable initially deferred)").execute(&pool).await.unwrap();
+    let held = Locks::memory().write(&Sku("a")).acquire().await.unwrap();
+    let mut tx = held.begin(&pool).await.unwrap();
+    sqlx::query("insert into twice values (1), (1)").execute(&mut *tx).await.unwrap();
+    let refused = tx.commit().await.unwrap_err();
+    assert!(matches!(refused, CommitError::NotApplied(_)), "{refused:?}");
+    assert_eq!(refused.applied(), Some(false));
+}
+
+#[tokio::test]
+async fn a_failed_statement_that_nobody_looked_at_does_not_commit_as_a_success() {
+    let (_server, pool) = database().await;
+    let held = Locks::memory().write(&Sku("a")).acquire().await.unwrap();
+    let mut tx = held.begin(&pool).await.unwrap();
+    sqlx::query("update stock set quantity = 9").execute(&mut *tx).await.unwrap();
+    let _ = sqlx::query("select 1 / 0").execute(&mut *tx).await;
+    let refused = tx.commit().await.unwrap_err();
+    assert!(matches!(refused, CommitError::NotApplied(_)), "{refused:?}");
+    assert_eq!(quantity(&mut pool.acquire().await.unwrap()).await, 10);
+}
+
+#[tokio::test]
+async fn a_session_that_ended_before_commit_was_sent_is_not_applied() {
+    let (_server, pool) = database().await;
+    let held = Locks::memory().write(&Sku("a")).acquire().await.unwrap();
+    let mut tx = held.begin(&pool).await.unwrap();
+    sqlx::query("update stock set quantity = 9").execute(&mut *tx).await.unwrap();
+    let pid: i32 = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut *tx).await.unwrap();
+    sqlx::query("select pg_terminate_backend($1, 5000)").bind(pid).execute(&pool).await.unwrap();
+    let ended = tx.commit().await.unwrap_err();
+    assert!(matches!(ended, CommitError::NotApplied(_)), "{ended:?}");
+    assert_eq!(quantity(&mut pool.acquire().await.unwrap()).await, 10);
+}
+
+#[tokio::test]
+async fn a_session_that_ends_while_it_commits_leaves_the_outcome_unknown() {
+    let (_server, pool) = database().await;
+    // A trigger that runs at COMMIT holds it open for long enough to be hit.
+    sqlx::raw_sql(
+        "create function dawdle() returns trigger language plpgsql as $$ begin perform pg_sleep(20); return null; end $$;
+         create constraint trigger dawdle after update on stock deferrable initially deferred
+         for each row execute function dawdle()",
+    )
+    .execute(&pool)
+    .await
+    .unwrap();
+    let held = Locks::memory().write(&Sku("a")).acquire().await.unwrap();
+    let mut tx = held.begin(&pool).await.unwrap();
+    sqlx::query("update stock set quantity = 9").execute(&mut *tx).await.unwrap();
+    let terminate = async {
+        super::until(async || {
+            let ended: Option<bool> = sqlx::query_scalar(
+                "select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'",
+            )
+            .fetch_optional(&pool)
+            .await
+            .unwrap();
+            ended.is_some()
+        })
+        .await;
+    };
+    let (unknown, ()) = tokio::join!(tx.commit(), terminate);
+    let unknown = unknown.unwrap_err();
+    assert!(matches!(unknown, CommitError::Unknown(_)), "{unknown:?}");
+    assert_eq!(unknown.applied(), None);
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_dropped_rolls_back_and_frees_the_fence() {
+    let (_server, pool) = database().await;
+    let held = Locks::memory().write(&Sku("a")).acquire().await.unwrap();
+    let mut tx = held.begin(&pool).await.unwrap();
+    sqlx::query("update stock set quantity = 9").execute(&mut *tx).await.unwrap();
+    drop(tx);
+    let mut tx = held.begin(&pool).await.unwrap();
+    assert_eq!(quantity(&mut tx).await, 10);
+}

@@ -1,0 +1,65 @@
+use std::time::Duration;
+
+use sqlx::postgres::PgPoolOptions;
+use stockade::{
+    Locks,
+    postgres::{self, FenceError, Timeouts, install},
+};
+use stockade_testbed::PostgresServer;
+
+use super::Sku;
+
+#[tokio::test]
+async fn instances_that_install_at_the_same_time_take_turns() {
+    let server = PostgresServer::start().await.unwrap();
+    let pool = super::pool(&server.url()).await;
+    let all = futures_util::future::join_all((0..8).map(|_| install(&pool))).await;
+    assert!(all.iter().all(Result::is_ok), "{all:?}");
+    install(&pool).await.unwrap();
+    let version: i32 =
+        sqlx::query_scalar("select version from stockade.schema_version").fetch_one(&pool).await.unwrap();
+    assert_eq!(version, postgres::SCHEMA_VERSION);
+}
+
+#[tokio::test]
+async fn a_missing_or_old_schema_is_refused_with_the_remedy_in_one_line() {
+    let server = PostgresServer::start().await.unwrap();
+    let pool = super::pool(&server.url()).await;
+    let held = Locks::memory().write(&Sku("a")).acquire().await.unwrap();
+
+    let missing = held.begin(&pool).await.unwrap_err();
+    assert_eq!(
+        missing.to_string(),
+        "the `stockade` schema is missing: run stockade::postgres::install(&pool) once per database"
+    );
+
+    install(&pool).await.unwrap();
+    sqlx::query("update stockade.schema_version set version = 0").execute(&pool).await.unwrap();
+    let old = held.begin(&pool).await.unwrap_err();
+    assert!(matches!(old, FenceError::Schema { found: Some(0) }), "{old:?}");
+
+    install(&pool).await.unwrap();
+    held.begin(&pool).await.unwrap().commit().await.unwrap();
+
+    sqlx::query("drop schema stockade cascade").execute(&pool).await.unwrap();
+    let gone = held.begin(&pool).await.unwrap_err();
+    assert!(matches!(gone, FenceError::Schema { found: None }), "also after the check has passed: {gone:?}");
+}
+
+#[tokio::test]
+async fn the_time_outs_are_set_on_every_connection() {
+    let server = PostgresServer::start().await.unwrap();
+    let timeouts = Timeouts {
+        statement: Duration::from_secs(2),
+        lock: Duration::from_secs(2),
+        idle_in_transaction: Duration::from_millis(4500),
+    };
+    let options = postgres::options(server.url().parse().unwrap(), &timeouts);
+    let pool = PgPoolOptions::new().connect_with(options).await.unwrap();
+    for (name, expected) in
+        [("statement_timeout", "2s"), ("lock_timeout", "1800ms"), ("idle_in_transaction_session_timeout", "4500ms")]
+    {
+        let value: String = sqlx::query_scalar("select current_setting($1)").bind(name).fetch_one(&pool).await.unwrap();
+        assert_eq!(value, expected, "{name}");
+    }
+}

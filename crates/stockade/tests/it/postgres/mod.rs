@@ -1,0 +1,87 @@
+//! Fences, commits, the relay and pruning, each test on a Postgres of its own.
+
+mod claim;
+mod commit;
+mod install;
+mod prune;
+mod snapshot;
+
+use std::{borrow::Cow, time::Duration};
+
+use sqlx::{PgConnection, PgPool, postgres::PgPoolOptions};
+use stockade::{
+    Fence, Resource,
+    postgres::{self, Timeouts},
+};
+use stockade_testbed::PostgresServer;
+
+pub(crate) struct Sku(pub(crate) &'static str);
+
+impl Resource for Sku {
+    const KIND: &'static str = "stock";
+
+    fn id(&self) -> Cow<'_, str> {
+        Cow::Borrowed(self.0)
+    }
+}
+
+/// A server with the schema and a table `stock` of ten units of `a`, and a pool with short time-outs.
+pub(crate) async fn database() -> (PostgresServer, PgPool) {
+    let server = PostgresServer::start().await.unwrap();
+    let pool = pool(&server.url()).await;
+    postgres::install(&pool).await.unwrap();
+    sqlx::raw_sql(
+        "create table stock (sku text primary key, quantity int not null); insert into stock values ('a', 10)",
+    )
+    .execute(&pool)
+    .await
+    .unwrap();
+    (server, pool)
+}
+
+pub(crate) async fn pool(url: &str) -> PgPool {
+    let timeouts = Timeouts {
+        statement: Duration::from_secs(10),
+        lock: Duration::from_millis(400),
+        idle_in_transaction: Duration::from_secs(5),
+    };
+    let options = postgres::options(url.parse().unwrap(), &timeouts);
+    PgPoolOptions::new().max_connections(16).connect_with(options).await.unwrap()
+}
+
+/// Claims by hand, as another process would; whether it was accepted.
+async fn claim(connection: &mut PgConnection, resource: &str, token: i64, owner: &str) -> bool {
+    let claimed: Option<i64> = sqlx::query_scalar(Fence::CLAIM_SQL)
+        .bind(resource)
+        .bind(token)
+        .bind(owner)
+        .fetch_optional(connection)
+        .await
+        .unwrap();
+    claimed.is_some()
+}
+
+async fn quantity(connection: &mut PgConnection) -> i32 {
+    sqlx::query_scalar("select quantity from stock where sku = 'a'").fetch_one(connection).await.unwrap()
+}
+
+/// Waits until `count` sessions wait for a lock.
+async fn blocked(pool: &PgPool, count: i64) {
+    until(async || {
+        let waiting: i64 = sqlx::query_scalar("select count(*) from pg_stat_activity where wait_event_type = 'Lock'")
+            .fetch_one(pool)
+            .await
+            .unwrap();
+        waiting == count
+    })
+    .await;
+}
+
+/// Waits until `condition` holds, for 20 s at most.
+pub(crate) async fn until(condition: impl AsyncFn() -> bool) {
+    let limit = tokio::time::Instant::now() + Duration::from_secs(20);
+    while !condition().await {
+        assert!(tokio::time::Instant::now() < limit, "the condition did not come true in 20 s");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
