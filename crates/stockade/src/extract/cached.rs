@@ -205,3 +205,85 @@ impl IntoResponseParts for CacheInfo {
         Ok(response)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{borrow::Cow, convert::Infallible};
+
+    use axum::{
+        Router,
+        body::Body,
+        extract::Request,
+        http::header::IF_NONE_MATCH,
+        middleware::{self, Next},
+        routing::get,
+    };
+    use tower::ServiceExt;
+
+    use super::*;
+
+    #[derive(Clone)]
+    struct Id;
+
+    impl Resource for Id {
+        const KIND: &'static str = "count";
+
+        fn id(&self) -> Cow<'_, str> {
+            Cow::Borrowed("one")
+        }
+    }
+
+    impl<S: Sync> FromRequestParts<S> for Id {
+        type Rejection = Infallible;
+
+        async fn from_request_parts(_: &mut Parts, _: &S) -> Result<Self, Infallible> {
+            Ok(Self)
+        }
+    }
+
+    #[derive(serde::Serialize, serde::Deserialize)]
+    struct Count(u64);
+
+    impl FromCache<Cache<Id, Self>> for Count {
+        type Key = Id;
+
+        fn cache(state: &Cache<Id, Self>) -> &Cache<Id, Self> {
+            state
+        }
+
+        fn version(&self) -> Option<u64> {
+            Some(self.0)
+        }
+    }
+
+    async fn show(count: Cached<Count>) -> Cached<Count> {
+        count
+    }
+
+    #[tokio::test]
+    async fn an_answer_made_without_the_lock_has_no_etag_and_is_never_304() {
+        let counts = Cache::memory().loader(|_: Id| async { Ok::<_, Infallible>(Some(Count(7))) }).build();
+        let unlocked = middleware::from_fn(|mut request: Request, next: Next| {
+            request.extensions_mut().insert(Degraded);
+            next.run(request)
+        });
+        let app: Router = Router::new()
+            .route("/unlocked", get(show).route_layer(unlocked))
+            .route("/locked", get(show))
+            .with_state(counts);
+        for tags in [None, Some("\"7\""), Some("*")] {
+            let ask = |path| {
+                let request = Request::builder().uri(path);
+                let request = tags.into_iter().fold(request, |request, tags| request.header(IF_NONE_MATCH, tags));
+                app.clone().oneshot(request.body(Body::empty()).unwrap())
+            };
+            let locked = ask("/locked").await.unwrap();
+            assert_eq!(locked.headers()[ETAG], "\"7\"");
+            assert_eq!(locked.status() == StatusCode::NOT_MODIFIED, tags.is_some());
+            let unlocked = ask("/unlocked").await.unwrap();
+            assert_eq!(unlocked.status(), StatusCode::OK);
+            assert!(!unlocked.headers().contains_key(ETAG));
+            assert!(unlocked.headers()[CACHE_STATUS].to_str().unwrap().ends_with("; detail=degraded"));
+        }
+    }
+}

@@ -1,4 +1,7 @@
 //! The cache on a real Redis.
 
+mod http;
+mod local;
+mod outage;
 mod protocol;
 mod support;

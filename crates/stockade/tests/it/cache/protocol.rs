@@ -1,10 +1,22 @@
-use std::time::Duration;
+//! One load per key, and no value that outlives a write.
 
-use stockade::cache::Source;
-use stockade_testbed::RedisServer;
-use tokio::task::JoinSet;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use super::support::{Database, Loading, get, process, quantity, reading, sku};
+use stockade::{
+    Cache, Redis,
+    cache::{BuildError, CacheError, Source},
+};
+use stockade_testbed::{Fault, Proxy, RedisServer};
+use tokio::{task::JoinSet, time::timeout};
+
+use super::support::{
+    Database, Loading, Sku, Stock, entry_key, eventually, get, process, quantity, reading, sku, stored,
+};
+
+const SOON: Duration = Duration::from_secs(10);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_reads_of_a_cold_key_in_three_processes_are_one_load() {
@@ -13,11 +25,11 @@ async fn a_thousand_reads_of_a_cold_key_in_three_processes_are_one_load() {
     database.slow(Duration::from_millis(200));
     for (id, expected) in [("a", Some(7)), ("absent", None)] {
         let before = database.loads();
-        let mut tasks = JoinSet::new();
         let mut processes = Vec::new();
         for _ in 0..3 {
             processes.push(process(&server).await.on(&database).await);
         }
+        let mut tasks = JoinSet::new();
         for stocks in &processes {
             for _ in 0..334 {
                 reading(&mut tasks, stocks, id);
@@ -27,11 +39,16 @@ async fn a_thousand_reads_of_a_cold_key_in_three_processes_are_one_load() {
             assert_eq!(quantity(&found.unwrap().unwrap()), expected);
         }
         assert_eq!(database.loads() - before, 1, "{id}");
+        for stocks in &processes {
+            let stats = stocks.stats();
+            let ended = stats.hits_redis + stats.null + stats.load + stats.collapsed;
+            assert_eq!((ended, stats.fetching), (334, 0), "{stats:?}");
+        }
     }
 }
 
 #[tokio::test]
-async fn a_hit_is_one_command_and_says_where_it_came_from() {
+async fn a_hit_says_where_it_came_from() {
     let server = RedisServer::start().await.unwrap();
     let database = Database::with(&[("a", 7)]);
     let stocks = process(&server).await.on(&database).await;
@@ -40,8 +57,426 @@ async fn a_hit_is_one_command_and_says_where_it_came_from() {
     let second = get(&stocks, "a").await;
     assert_eq!(quantity(&second), Some(7));
     assert_eq!((second.info.source, second.info.stored, second.info.degraded), (Source::Redis, false, false));
-    stocks.invalidate(&sku("a")).await.unwrap();
     database.write("a", Some(8));
+    stocks.invalidate(&sku("a")).await.unwrap();
     assert_eq!(quantity(&get(&stocks, "a").await), Some(8));
     assert_eq!(database.loads(), 2);
+}
+
+#[tokio::test]
+async fn a_value_loaded_before_a_write_is_not_stored_after_it() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 0)]);
+    let reader = process(&server).await.on(&database).await;
+    let writer = process(&server).await.on(&database).await;
+
+    let gate = database.shut();
+    let mut slow = JoinSet::new();
+    reading(&mut slow, &reader, "a");
+    database.read.notified().await;
+    database.write("a", Some(1));
+    writer.invalidate(&sku("a")).await.unwrap();
+    gate.add_permits(1);
+    // Its call began before the write: either value is right for it.
+    slow.join_next().await.unwrap().unwrap().unwrap();
+    assert_eq!(reader.stats().fill_rejected, 1);
+    assert!(!stored(&server, "a").await, "the old value was stored");
+    database.open();
+    assert_eq!(quantity(&get(&reader, "a").await), Some(1));
+    assert_eq!(quantity(&get(&writer, "a").await), Some(1));
+}
+
+#[tokio::test]
+async fn a_late_fill_of_the_same_process_does_not_pass_for_the_newer_one() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 0)]);
+    let stocks = process(&server).await.on(&database).await;
+
+    let first_gate = database.shut();
+    let mut first = JoinSet::new();
+    reading(&mut first, &stocks, "a");
+    database.read.notified().await;
+    database.write("a", Some(1));
+    stocks.invalidate(&sku("a")).await.unwrap();
+    let second_gate = database.shut();
+    let mut second = JoinSet::new();
+    reading(&mut second, &stocks, "a");
+    database.read.notified().await;
+    // The older load ends while the newer one holds the lease.
+    first_gate.add_permits(1);
+    first.join_next().await.unwrap().unwrap().unwrap();
+    assert!(!stored(&server, "a").await, "the fill of an older attempt passed");
+    second_gate.add_permits(1);
+    assert_eq!(quantity(&second.join_next().await.unwrap().unwrap().unwrap()), Some(1));
+    database.open();
+    assert_eq!(quantity(&get(&stocks, "a").await), Some(1));
+    assert_eq!((stocks.stats().fill_rejected, database.loads()), (1, 2));
+}
+
+#[tokio::test]
+async fn a_load_that_outlived_its_lease_does_not_overwrite_its_successor() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 0)]);
+    let slow = process(&server).await.on(&database).await;
+    let quick = process(&server).await.on(&database).await;
+
+    let gate = database.shut();
+    let mut late = JoinSet::new();
+    reading(&mut late, &slow, "a");
+    database.read.notified().await;
+    database.open();
+    // The lease ends; the row changes without anybody telling, so that only the token can keep the order.
+    server.command(&["HSET", &entry_key(&server, "a").await, "tokx", "1"]).await.unwrap();
+    database.write("a", Some(1));
+    assert_eq!(quantity(&get(&quick, "a").await), Some(1));
+    gate.add_permits(1);
+    late.join_next().await.unwrap().unwrap().unwrap();
+    assert_eq!(slow.stats().fill_rejected, 1);
+    assert_eq!(quantity(&get(&quick, "a").await), Some(1));
+    assert_eq!(quantity(&get(&slow, "a").await), Some(1));
+}
+
+#[tokio::test]
+async fn an_insert_is_not_hidden_by_the_absence_that_was_read_before_it() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[]);
+    let stocks = process(&server).await.on(&database).await;
+
+    let gate = database.shut();
+    let mut early = JoinSet::new();
+    reading(&mut early, &stocks, "new");
+    database.read.notified().await;
+    database.write("new", Some(5));
+    stocks.invalidate(&sku("new")).await.unwrap();
+    gate.add_permits(1);
+    early.join_next().await.unwrap().unwrap().unwrap();
+    database.open();
+    assert_eq!(quantity(&get(&stocks, "new").await), Some(5));
+}
+
+#[tokio::test]
+async fn a_reader_that_came_after_a_write_does_not_take_the_load_that_began_before_it() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 0)]);
+    let stocks = process(&server).await.on(&database).await;
+    // Another process writes, so that this one's flight is not detached by its own invalidation.
+    let writer = process(&server).await.on(&database).await;
+
+    let gate = database.shut();
+    let mut early = JoinSet::new();
+    reading(&mut early, &stocks, "a");
+    database.read.notified().await;
+    database.write("a", Some(1));
+    writer.invalidate(&sku("a")).await.unwrap();
+    let mut late = JoinSet::new();
+    for _ in 0..50 {
+        reading(&mut late, &stocks, "a");
+    }
+    database.open();
+    // They have boarded once their reads of Redis are over.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    gate.add_permits(1);
+    early.join_next().await.unwrap().unwrap().unwrap();
+    while let Some(found) = late.join_next().await {
+        assert_eq!(quantity(&found.unwrap().unwrap()), Some(1));
+    }
+    assert_eq!(database.loads(), 2);
+}
+
+#[tokio::test]
+async fn a_reader_that_came_after_a_write_does_not_join_a_fill_under_way() {
+    let server = RedisServer::start().await.unwrap();
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let database = Database::with(&[("a", 0)]);
+    let far = Redis::builder(proxy.url_for(&server.url())).command_timeout(Duration::from_secs(5));
+    let far = Cache::builder(&far.connect().await.unwrap().namespace("shop")).on(&database).await;
+    let writer = process(&server).await.on(&database).await;
+
+    let gate = database.shut();
+    let mut early = JoinSet::new();
+    reading(&mut early, &far, "a");
+    database.read.notified().await;
+    database.open();
+    proxy.set(Fault::Delay(Duration::from_millis(400)));
+    gate.add_permits(1);
+    eventually("the fill has arrived", || async { stored(&server, "a").await }).await;
+    // Its reply is still on the way.
+    database.write("a", Some(1));
+    writer.invalidate(&sku("a")).await.unwrap();
+    assert!(!early.is_empty());
+    assert_eq!(quantity(&get(&far, "a").await), Some(1));
+    early.join_next().await.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn waiters_in_other_processes_are_woken_by_the_fill() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let leader = process(&server).await.on(&database).await;
+    let waiter = process(&server).await.on(&database).await;
+    let mut quickest = Duration::MAX;
+    for _ in 0..5 {
+        let gate = database.shut();
+        let mut tasks = JoinSet::new();
+        reading(&mut tasks, &leader, "a");
+        database.read.notified().await;
+        let key = entry_key(&server, "a").await;
+        reading(&mut tasks, &waiter, "a");
+        eventually("it has signed up", || async { server.command(&["HKEYS", &key]).await.unwrap().contains("w:") })
+            .await;
+        let began = Instant::now();
+        gate.add_permits(1);
+        while let Some(found) = tasks.join_next().await {
+            assert_eq!(quantity(&found.unwrap().unwrap()), Some(7));
+        }
+        quickest = quickest.min(began.elapsed());
+        leader.invalidate(&sku("a")).await.unwrap();
+    }
+    assert_eq!(database.loads(), 5);
+    // Without the message it would be the poll, a quarter of a second.
+    assert!(quickest < Duration::from_millis(100), "{quickest:?}");
+}
+
+#[tokio::test]
+async fn a_loader_that_panics_fails_its_callers_and_not_the_next() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let stocks = process(&server).await.on(&database).await;
+    database.panics(true);
+    let mut tasks = JoinSet::new();
+    for _ in 0..10 {
+        reading(&mut tasks, &stocks, "a");
+    }
+    while let Some(found) = tasks.join_next().await {
+        assert!(matches!(found.unwrap(), Err(CacheError::Panicked)));
+    }
+    database.panics(false);
+    let began = Instant::now();
+    assert_eq!(quantity(&get(&stocks, "a").await), Some(7));
+    assert!(began.elapsed() < Duration::from_secs(1), "the lease was not given back");
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_does_not_cancel_the_load() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let stocks = process(&server).await.on(&database).await;
+    let gate = database.shut();
+    let mut tasks = JoinSet::new();
+    reading(&mut tasks, &stocks, "a");
+    database.read.notified().await;
+    let mut other = JoinSet::new();
+    reading(&mut other, &stocks, "a");
+    tasks.shutdown().await;
+    gate.add_permits(1);
+    assert_eq!(quantity(&timeout(SOON, other.join_next()).await.unwrap().unwrap().unwrap().unwrap()), Some(7));
+    eventually("the value is stored", || async { stored(&server, "a").await }).await;
+    assert_eq!(database.loads(), 1);
+}
+
+#[test]
+fn a_process_that_dies_while_it_loads_hands_over_at_the_end_of_its_lease() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let server = RedisServer::start().await.unwrap();
+        let database = Database::with(&[("a", 7)]);
+        let dying = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let _gate = database.shut();
+        let doomed = process(&server).await.load_timeout(Duration::from_millis(500));
+        let mut tasks = JoinSet::new();
+        let rows = Arc::clone(&database);
+        tasks.spawn_on(async move { doomed.on(&rows).await.get(&sku("a")).await }, dying.handle());
+        database.read.notified().await;
+        database.open();
+        let heir = process(&server).await.on(&database).await;
+        assert!(server.command(&["HGET", &entry_key(&server, "a").await, "tok"]).await.unwrap().len() == 32);
+        dying.shutdown_background();
+        let began = Instant::now();
+        assert_eq!(quantity(&get(&heir, "a").await), Some(7));
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        assert_eq!(database.loads(), 2);
+    });
+}
+
+#[tokio::test]
+async fn while_a_writer_commits_nothing_is_stored() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let stocks = process(&server).await.on(&database).await;
+    get(&stocks, "a").await;
+    let intents = entry_key(&server, "a").await.replace("}e:", "}i:");
+    stocks.invalidate(&sku("a")).await.unwrap();
+    server.command(&["HSET", &intents, "writer", "777 1700000000000000"]).await.unwrap();
+    for _ in 0..2 {
+        let found = get(&stocks, "a").await;
+        assert_eq!((quantity(&found), found.info.source, found.info.stored), (Some(7), Source::Load, false));
+    }
+    assert!(!stored(&server, "a").await);
+    server.command(&["DEL", &intents]).await.unwrap();
+    assert!(get(&stocks, "a").await.info.stored);
+
+    // An intent that came while a load was running refuses its fill.
+    stocks.invalidate(&sku("a")).await.unwrap();
+    let gate = database.shut();
+    let mut tasks = JoinSet::new();
+    reading(&mut tasks, &stocks, "a");
+    database.read.notified().await;
+    server.command(&["HSET", &intents, "writer", "778 1700000000000000"]).await.unwrap();
+    gate.add_permits(1);
+    assert!(!tasks.join_next().await.unwrap().unwrap().unwrap().info.stored);
+    assert!(!stored(&server, "a").await);
+}
+
+#[tokio::test]
+async fn lifetimes_are_drawn_from_their_range() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::default();
+    for i in 0..200 {
+        database.write(&i.to_string(), Some(i));
+    }
+    let database = Arc::new(database);
+    let range = Duration::from_secs(100)..=Duration::from_secs(200);
+    let stocks = process(&server).await.ttl(range.clone()).null_ttl(Duration::from_secs(30)).grace(Duration::ZERO);
+    let stocks = stocks.on(&database).await;
+    let mut lives = Vec::new();
+    for i in 0..200 {
+        let id = i.to_string();
+        let told = get(&stocks, &id).await.info.ttl;
+        let key = entry_key(&server, &id).await;
+        let kept = Duration::from_millis(server.command(&["PTTL", &key]).await.unwrap().parse().unwrap());
+        assert!(kept <= *range.end() && kept + Duration::from_secs(2) >= *range.start(), "{kept:?}");
+        assert!(told.abs_diff(kept) < Duration::from_secs(2), "{told:?} {kept:?}");
+        lives.push(kept);
+    }
+    lives.sort();
+    assert!(lives[150] - lives[50] > Duration::from_secs(25), "not spread: {:?} to {:?}", lives[50], lives[150]);
+    get(&stocks, "absent").await;
+    let absent = server.command(&["PTTL", &entry_key(&server, "absent").await]).await.unwrap();
+    assert!((28_000..=30_000).contains(&absent.parse::<u32>().unwrap()), "{absent}");
+}
+
+#[tokio::test]
+async fn absence_is_kept_for_its_own_time_and_costs_no_load() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[]);
+    let stocks = process(&server).await.null_ttl(Duration::from_millis(300)).grace(Duration::ZERO);
+    let stocks = stocks.on(&database).await;
+    assert!(get(&stocks, "absent").await.info.stored);
+    for _ in 0..20 {
+        let found = get(&stocks, "absent").await;
+        assert!(found.value.is_none() && found.info.absent && found.info.source == Source::Redis);
+    }
+    assert_eq!((database.loads(), stocks.stats().null), (1, 20));
+    eventually("the absence expires", || async {
+        get(&stocks, "absent").await;
+        database.loads() == 2
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_another_version_wrote_is_loaded_anew() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let stocks = process(&server).await.on(&database).await;
+    get(&stocks, "a").await;
+    let key = entry_key(&server, "a").await;
+    for damaged in ["", "garbage", "\u{1}12345678{\"quantity\":9}"] {
+        server.command(&["HSET", &key, "v", damaged]).await.unwrap();
+        let found = get(&stocks, "a").await;
+        assert_eq!((quantity(&found), found.info.source), (Some(7), Source::Load), "{damaged:?}");
+        assert_eq!(get(&stocks, "a").await.info.source, Source::Redis);
+    }
+    server.command(&["HSET", &key, "exp", "soon"]).await.unwrap();
+    assert_eq!(quantity(&get(&stocks, "a").await), Some(7));
+    let newer = process(&server).await.schema(2).on(&database).await;
+    assert_eq!(get(&newer, "a").await.info.source, Source::Load);
+    assert_eq!(quantity(&get(&stocks, "a").await), Some(7));
+}
+
+#[tokio::test]
+async fn a_value_over_the_limit_is_returned_and_not_stored() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let stocks = process(&server).await.max_value(10).on(&database).await;
+    for loads in 1..=2 {
+        let found = get(&stocks, "a").await;
+        assert_eq!((quantity(&found), found.info.stored, database.loads()), (Some(7), false, loads));
+    }
+    assert!(!stored(&server, "a").await);
+}
+
+#[tokio::test]
+async fn two_live_caches_of_one_name_are_refused() {
+    let server = RedisServer::start().await.unwrap();
+    let redis = Redis::connect(server.url()).await.unwrap();
+    let database = Database::with(&[]);
+    let build = |redis: &Redis| Cache::<Sku, Stock>::builder(redis).loading(&database).try_build();
+    let first = build(&redis).unwrap();
+    assert_eq!(build(&redis).unwrap_err(), BuildError::NameTaken("stock"));
+    assert!(build(&redis.clone().namespace("other")).is_ok());
+    assert!(Cache::<Sku, Stock>::builder(&redis).name("second").loading(&database).try_build().is_ok());
+    drop(first);
+    assert!(build(&redis).is_ok());
+    let nameless = Cache::<Sku, Stock>::memory().name("Not a name").loading(&database).try_build();
+    assert!(matches!(nameless, Err(BuildError::Name(_))));
+    assert_eq!(Cache::<Sku, Stock>::memory().try_build().unwrap_err(), BuildError::NoLoader("stock"));
+}
+
+#[tokio::test]
+async fn shutdown_waits_for_loads_and_begins_none() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7), ("b", 8)]);
+    let stocks = process(&server).await.on(&database).await;
+    let gate = database.shut();
+    let mut tasks = JoinSet::new();
+    reading(&mut tasks, &stocks, "a");
+    database.read.notified().await;
+    let ending = stocks.clone();
+    let mut closing = JoinSet::new();
+    closing.spawn(async move { ending.shutdown(SOON).await });
+    eventually("loads are refused", || async { matches!(stocks.get(&sku("b")).await, Err(CacheError::ShuttingDown)) })
+        .await;
+    gate.add_permits(1);
+    assert_eq!(quantity(&tasks.join_next().await.unwrap().unwrap().unwrap()), Some(7));
+    timeout(SOON, closing.join_next()).await.unwrap();
+    assert!(stored(&server, "a").await);
+
+    // One that does not end is given up.
+    let stocks = process(&server).await.on(&database).await;
+    reading(&mut tasks, &stocks, "b");
+    database.read.notified().await;
+    timeout(SOON, stocks.shutdown(Duration::from_millis(50))).await.unwrap();
+    assert!(matches!(tasks.join_next().await.unwrap().unwrap(), Err(CacheError::ShuttingDown)));
+}
+
+#[tokio::test]
+async fn in_memory_the_same_rules_hold_without_a_server() {
+    let database = Database::with(&[("a", 0)]);
+    database.slow(Duration::from_millis(50));
+    let stocks = Cache::memory().loading(&database).build();
+    let mut tasks = JoinSet::new();
+    for _ in 0..100 {
+        reading(&mut tasks, &stocks, "a");
+        reading(&mut tasks, &stocks, "absent");
+    }
+    while let Some(found) = tasks.join_next().await {
+        found.unwrap().unwrap();
+    }
+    assert_eq!(database.loads(), 2);
+    assert_eq!(get(&stocks, "a").await.info.source, Source::Local);
+    assert!(get(&stocks, "absent").await.info.absent);
+    assert!(!stocks.is_degraded());
+
+    stocks.invalidate(&sku("a")).await.unwrap();
+    let gate = database.shut();
+    reading(&mut tasks, &stocks, "a");
+    database.read.notified().await;
+    database.write("a", Some(1));
+    stocks.invalidate(&sku("a")).await.unwrap();
+    database.open();
+    gate.add_permits(1);
+    tasks.join_next().await.unwrap().unwrap().unwrap();
+    assert_eq!(quantity(&get(&stocks, "a").await), Some(1));
+    assert_eq!(stocks.stats().fill_rejected, 1);
 }

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 use stockade::{
     Cache, Redis, Resource,
@@ -89,6 +90,8 @@ impl Database {
     pub(super) fn shut(&self) -> Arc<Semaphore> {
         let gate = Arc::new(Semaphore::new(0));
         *self.gate.lock().unwrap() = Some(Arc::clone(&gate));
+        // News of an earlier query is none of the next.
+        let _ = self.read.notified().now_or_never();
         gate
     }
 
@@ -189,4 +192,15 @@ pub(super) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: 
         assert!(Instant::now() < limit, "not within ten seconds: {what}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
+}
+
+/// The Redis key of an entry that was leased or stored.
+pub(super) async fn entry_key(server: &RedisServer, id: &str) -> String {
+    server.command(&["KEYS", &format!("shop:v1:{{*}}e:stock:stock:{id}")]).await.unwrap()
+}
+
+/// Whether Redis holds a value for it.
+pub(super) async fn stored(server: &RedisServer, id: &str) -> bool {
+    let key = entry_key(server, id).await;
+    !key.is_empty() && server.command(&["HEXISTS", &key, "v"]).await.unwrap() == "1"
 }

@@ -1,0 +1,172 @@
+//! The in-process tier: true as long as the subscription to invalidations is, and not believed longer.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use stockade::cache::Source;
+use stockade_testbed::{Fault, Proxy, RedisServer};
+use tokio::task::JoinSet;
+
+use super::support::{Database, Loading, eventually, get, process, process_at, quantity, sku, stored, warm};
+
+const WEIGHT: u64 = 1 << 20;
+
+#[tokio::test]
+async fn a_write_elsewhere_is_seen_in_the_process_that_holds_the_value() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 0)]);
+    let writer = process(&server).await.local(WEIGHT).on(&database).await;
+    let reader = process(&server).await.local(WEIGHT).on(&database).await;
+    warm(&reader, "a").await;
+    warm(&writer, "a").await;
+    database.write("a", Some(1));
+    writer.invalidate(&sku("a")).await.unwrap();
+    assert_eq!(quantity(&get(&writer, "a").await), Some(1), "the writer reads what it wrote");
+    eventually("the reader sees it", || async { quantity(&get(&reader, "a").await) == Some(1) }).await;
+    let (loads, stats) = (database.loads(), reader.stats());
+    warm(&reader, "a").await;
+    get(&reader, "a").await;
+    assert_eq!(database.loads(), loads);
+    assert!(reader.stats().hits_local > stats.hits_local);
+}
+
+#[tokio::test]
+async fn without_being_asked_for_nothing_is_served_from_memory() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 0)]);
+    let stocks = process(&server).await.on(&database).await;
+    get(&stocks, "a").await;
+    for _ in 0..5 {
+        assert_eq!(get(&stocks, "a").await.info.source, Source::Redis);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_that_races_a_write_leaves_nothing_stale_behind() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 0)]);
+    let writer = process(&server).await.on(&database).await;
+    let reader = process(&server).await.local(WEIGHT).on(&database).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut readers = JoinSet::new();
+    for _ in 0..8 {
+        let (reader, stop) = (reader.clone(), Arc::clone(&stop));
+        readers.spawn(async move {
+            while !stop.load(Ordering::Relaxed) {
+                get(&reader, "a").await;
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+    for version in 1..=300 {
+        database.write("a", Some(version));
+        writer.invalidate(&sku("a")).await.unwrap();
+        let limit = Instant::now() + Duration::from_millis(500);
+        while quantity(&get(&reader, "a").await) != Some(version) {
+            assert!(Instant::now() < limit, "write {version} is not seen");
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    while let Some(ended) = readers.join_next().await {
+        ended.unwrap();
+    }
+    assert!(reader.stats().hits_local > 100, "{:?}", reader.stats());
+}
+
+#[tokio::test]
+async fn a_subscription_that_went_silent_is_not_believed() {
+    let server = RedisServer::start().await.unwrap();
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let database = Database::with(&[("a", 0)]);
+    let writer = process(&server).await.on(&database).await;
+    let reader = process_at(&proxy.url_for(&server.url())).await.local(WEIGHT).grace(Duration::from_secs(5));
+    let reader = reader.on(&database).await;
+    warm(&reader, "a").await;
+
+    proxy.set(Fault::Hole);
+    let cut = Instant::now();
+    database.write("a", Some(1));
+    writer.invalidate(&sku("a")).await.unwrap();
+    let mut degraded = 0;
+    while cut.elapsed() < Duration::from_millis(9500) {
+        let asked = cut.elapsed();
+        let found = get(&reader, "a").await;
+        let stale = quantity(&found) == Some(0);
+        // Three seconds of silence, and the last beat may be as old as the cut.
+        assert!(!stale || found.info.degraded || asked < Duration::from_millis(3100), "stale after {asked:?}");
+        // Unverified since then, within its grace at first.
+        assert!(!stale || asked < Duration::from_millis(8100), "stale past its grace, after {asked:?}");
+        degraded += u32::from(stale && found.info.degraded);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(degraded > 10, "within its grace it was served, and marked");
+    assert_eq!(quantity(&get(&reader, "a").await), Some(1), "past its grace it was loaded");
+
+    proxy.set(Fault::None);
+    eventually("it is on line again", || async { !reader.is_degraded() }).await;
+    let found = get(&reader, "a").await;
+    assert_eq!((quantity(&found), found.info.degraded), (Some(1), false));
+}
+
+#[tokio::test]
+async fn what_was_missed_while_disconnected_is_not_served_after() {
+    let server = RedisServer::start().await.unwrap();
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let database = Database::with(&[("a", 0)]);
+    let writer = process(&server).await.on(&database).await;
+    let reader = process_at(&proxy.url_for(&server.url())).await.local(WEIGHT).on(&database).await;
+    for version in 1..=5 {
+        warm(&reader, "a").await;
+        proxy.set(Fault::Reset);
+        database.write("a", Some(version));
+        writer.invalidate(&sku("a")).await.unwrap();
+        proxy.set(Fault::None);
+        eventually("it is on line again", || async { !reader.is_degraded() }).await;
+        let found = get(&reader, "a").await;
+        assert_eq!((quantity(&found), found.info.degraded), (Some(version), false));
+    }
+}
+
+#[tokio::test]
+async fn a_gap_in_the_sequence_empties_the_tier() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 0), ("b", 0)]);
+    let writer = process(&server).await.on(&database).await;
+    let reader = process(&server).await.local(WEIGHT).on(&database).await;
+    warm(&reader, "a").await;
+    warm(&reader, "b").await;
+    writer.invalidate(&sku("a")).await.unwrap();
+    warm(&reader, "a").await;
+    warm(&reader, "b").await;
+    // As if messages had been lost: the sequence of `a`'s bucket goes on without them.
+    let sequence = server.command(&["KEYS", "shop:v1:{*}s:stock"]).await.unwrap();
+    server.command(&["INCRBY", &sequence, "5"]).await.unwrap();
+    eventually("a beat or message shows the gap", || async { get(&reader, "b").await.info.source != Source::Local })
+        .await;
+    // What it holds from now on it believes again.
+    warm(&reader, "b").await;
+}
+
+#[tokio::test]
+async fn a_flushed_server_costs_loads_and_no_wrong_answer() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 0)]);
+    let stocks = process(&server).await.local(WEIGHT).on(&database).await;
+    let writer = process(&server).await.on(&database).await;
+    warm(&stocks, "a").await;
+    writer.invalidate(&sku("a")).await.unwrap();
+    warm(&stocks, "a").await;
+    for command in ["FLUSHALL", "SCRIPT FLUSH"] {
+        server.command(&command.split(' ').collect::<Vec<_>>()).await.unwrap();
+        let version = get(&stocks, "a").await.value.unwrap().quantity + 1;
+        database.write("a", Some(version));
+        writer.invalidate(&sku("a")).await.unwrap();
+        eventually("the write is seen", || async { quantity(&get(&stocks, "a").await) == Some(version) }).await;
+        assert!(stored(&server, "a").await);
+    }
+}

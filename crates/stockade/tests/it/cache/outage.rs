@@ -1,0 +1,216 @@
+//! Redis or the database down, slow or frozen.
+
+use std::{
+    num::NonZeroU32,
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use stockade::{
+    Redis,
+    cache::{CacheError, Limits, Source},
+};
+use stockade_testbed::RedisServer;
+use tokio::task::JoinSet;
+
+use super::support::{Database, Loading, eventually, get, process, process_at, quantity, reading, sku, stored};
+
+#[tokio::test]
+async fn while_redis_is_frozen_reads_go_on_marked_and_all_recovers() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("warm", 1), ("cold", 2)]);
+    let stocks = process(&server).await.on(&database).await;
+    get(&stocks, "warm").await;
+    get(&stocks, "warm").await;
+
+    server.pause().unwrap();
+    let before = database.loads();
+    let mut slowest_later = Duration::ZERO;
+    for i in 0..50 {
+        let began = Instant::now();
+        let warm = get(&stocks, "warm").await;
+        assert_eq!((quantity(&warm), warm.info.degraded, warm.info.source), (Some(1), true, Source::Local));
+        if i >= 10 {
+            slowest_later = slowest_later.max(began.elapsed());
+        }
+    }
+    assert_eq!(database.loads(), before);
+    assert!(slowest_later < Duration::from_millis(400), "{slowest_later:?}");
+    let cold = get(&stocks, "cold").await;
+    assert_eq!((quantity(&cold), cold.info.degraded, cold.info.source), (Some(2), true, Source::Load));
+    assert!(!cold.info.stored);
+    assert!(stocks.is_degraded());
+    let refused = stocks.invalidate(&sku("warm")).await;
+    assert!(matches!(refused, Err(CacheError::Unavailable(_))), "{refused:?}");
+    // The process that wrote forgets its own copy all the same.
+    database.write("warm", Some(3));
+    assert_eq!(quantity(&get(&stocks, "warm").await), Some(3));
+
+    server.resume().unwrap();
+    eventually("it is on line again", || async { !stocks.is_degraded() }).await;
+    stocks.invalidate(&sku("warm")).await.unwrap();
+    eventually("answers are normal again", || async {
+        let warm = get(&stocks, "warm").await;
+        assert_eq!(quantity(&warm), Some(3));
+        !warm.info.degraded && warm.info.source == Source::Redis
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn while_redis_is_gone_loads_stay_within_their_limit() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Arc::new(Database::default());
+    for i in 0..2000 {
+        database.write(&i.to_string(), Some(i));
+    }
+    database.slow(Duration::from_millis(5));
+    let stocks = process(&server).await.max_loads(4).load_timeout(Duration::from_millis(400)).on(&database).await;
+    server.kill().await.unwrap();
+    let mut tasks = JoinSet::new();
+    for i in 0..2000 {
+        reading(&mut tasks, &stocks, &i.to_string());
+    }
+    let (mut served, mut shed) = (0, 0);
+    while let Some(found) = tasks.join_next().await {
+        match found.unwrap() {
+            Ok(found) => {
+                assert!(found.info.degraded && found.value.is_some());
+                served += 1;
+            }
+            Err(CacheError::Shed { retry_after }) => {
+                assert!(!retry_after.is_zero());
+                shed += 1;
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    assert!(served > 0 && shed > 0, "{served} served, {shed} shed");
+    assert_eq!(database.most_running.load(Ordering::SeqCst), 4);
+    assert_eq!(stocks.stats().shed, shed);
+
+    // One key is one load, without Redis too.
+    let before = database.loads();
+    database.slow(Duration::from_millis(100));
+    for _ in 0..100 {
+        reading(&mut tasks, &stocks, "7");
+    }
+    while let Some(found) = tasks.join_next().await {
+        assert_eq!(quantity(&found.unwrap().unwrap()), Some(7));
+    }
+    assert!(database.loads() - before <= 2, "{} loads", database.loads() - before);
+
+    server.restart().await.unwrap();
+    eventually("it is on line again", || async { !stocks.is_degraded() }).await;
+    eventually("values are stored again", || async {
+        !get(&stocks, "7").await.info.degraded && stored(&server, "7").await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_cache_starts_without_redis_and_uses_it_once_it_is_there() {
+    let server = RedisServer::start().await.unwrap();
+    let url = server.url();
+    server.kill().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let stocks = process_at(&url).await.loading(&database).build();
+    let found = get(&stocks, "a").await;
+    assert_eq!((quantity(&found), found.info.degraded), (Some(7), true));
+    server.restart().await.unwrap();
+    eventually("it is on line", || async { !stocks.is_degraded() }).await;
+    get(&stocks, "a").await;
+    assert!(!get(&stocks, "a").await.info.degraded);
+}
+
+#[tokio::test]
+async fn nothing_that_was_in_memory_during_an_outage_is_fresh_after_it() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 0)]);
+    let stocks = process(&server).await.local(1 << 20).on(&database).await;
+    super::support::warm(&stocks, "a").await;
+    server.kill().await.unwrap();
+    database.write("a", Some(1));
+    eventually("the outage is noticed", || async { get(&stocks, "a").await.info.degraded }).await;
+    server.restart().await.unwrap();
+    eventually("answers are normal again", || async {
+        let found = get(&stocks, "a").await;
+        assert!(found.info.degraded || quantity(&found) == Some(1), "{found:?}");
+        !found.info.degraded
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn when_the_database_fails_an_expired_value_is_served_within_its_grace() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let short = Duration::from_millis(100)..=Duration::from_millis(100);
+    let stocks = process(&server).await.ttl(short).grace(Duration::from_secs(2)).on(&database).await;
+    get(&stocks, "a").await;
+    // One that never held the value finds it in Redis.
+    let other = process(&server).await.grace(Duration::from_secs(2)).on(&database).await;
+    database.down(true);
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    for stocks in [&stocks, &other] {
+        let found = get(stocks, "a").await;
+        assert_eq!(quantity(&found), Some(7));
+        assert!(found.info.stale.is_some_and(|stale| stale < Duration::from_secs(2)), "{:?}", found.info);
+    }
+    assert_eq!(stocks.stats().stale, 1);
+    assert!(matches!(stocks.get(&sku("b")).await, Err(CacheError::Load(error)) if error.to_string().contains("down")));
+    eventually("its grace ends", || async { stocks.get(&sku("a")).await.is_err() }).await;
+    // By then the breaker of the database is open, and refuses with the time of its next attempt.
+    eventually("loads are shed", || async { matches!(stocks.get(&sku("a")).await, Err(CacheError::Shed { .. })) })
+        .await;
+    let before = database.loads();
+    assert!(stocks.get(&sku("a")).await.is_err());
+    assert_eq!(database.loads(), before);
+    database.down(false);
+    eventually("it recovers", || async { stocks.get(&sku("a")).await.is_ok_and(|found| found.info.stale.is_none()) })
+        .await;
+}
+
+#[tokio::test]
+async fn a_value_that_was_invalidated_is_not_served_as_stale() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let stocks = process(&server).await.on(&database).await;
+    get(&stocks, "a").await;
+    get(&stocks, "a").await;
+    stocks.invalidate(&sku("a")).await.unwrap();
+    database.down(true);
+    assert!(matches!(stocks.get(&sku("a")).await, Err(CacheError::Load(_))));
+}
+
+#[tokio::test]
+async fn a_load_that_takes_too_long_is_given_up_and_hands_over() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let stocks = process(&server).await.load_timeout(Duration::from_millis(100)).on(&database).await;
+    let _gate = database.shut();
+    let began = Instant::now();
+    assert!(matches!(stocks.get(&sku("a")).await, Err(CacheError::Timeout(_))));
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    database.open();
+    assert_eq!(quantity(&get(&stocks, "a").await), Some(7));
+}
+
+#[tokio::test]
+async fn the_rate_of_loads_is_limited_over_all_caches_that_share_limits() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 1), ("b", 2), ("c", 3)]);
+    let limits = Limits::new(8, NonZeroU32::new(2));
+    let redis = Redis::connect(server.url()).await.unwrap().namespace("shop");
+    let build = |name| stockade::Cache::builder(&redis).name(name).limits(&limits).on(&database);
+    let (first, second) = (build("first").await, build("second").await);
+    get(&first, "a").await;
+    get(&second, "b").await;
+    let refused = first.get(&sku("c")).await;
+    assert!(
+        matches!(refused, Err(CacheError::Shed { retry_after }) if retry_after <= Duration::from_secs(1)),
+        "{refused:?}"
+    );
+    assert_eq!(database.loads(), 2);
+    eventually("its turn comes", || async { first.get(&sku("c")).await.is_ok() }).await;
+}
