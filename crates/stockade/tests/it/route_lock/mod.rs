@@ -3,6 +3,8 @@
 mod attach;
 mod handler;
 mod keys;
+#[cfg(feature = "redis")]
+mod outage;
 mod refusals;
 mod response;
 mod support;

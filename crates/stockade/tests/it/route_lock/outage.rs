@@ -1,0 +1,228 @@
+//! The route lock on a real Redis, counted by its own statistics, frozen and lost.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    http::Method,
+    routing::{get, post},
+};
+use futures_util::future::{join, join_all};
+use stockade::{
+    Fence, Locks, Redis,
+    route_lock::{OnStoreError, RouteLock},
+};
+use stockade_testbed::RedisServer;
+use tokio::{
+    sync::{Notify, Semaphore},
+    time::Instant,
+};
+
+use super::support::{LIMIT, Sku, hold, idle, is_free, request, send, until};
+
+/// The default time-out of a command, and what a busy machine adds to it.
+const IN_TIME: Duration = Duration::from_millis(250 + 250);
+/// What an answer takes at most that waits for no time-out.
+const AT_ONCE: Duration = Duration::from_millis(200);
+
+async fn ok() -> &'static str {
+    "ok"
+}
+
+async fn start() -> (RedisServer, Locks) {
+    let server = RedisServer::start().await.unwrap();
+    let redis = Redis::connect(server.url()).await.unwrap();
+    let locks = Locks::new(&redis);
+    // The first connection is made in the background.
+    until("the link is up", async || locks.list(1).await.is_ok()).await;
+    (server, locks)
+}
+
+fn app(lock: RouteLock) -> Router {
+    Router::new().route("/stock/{sku}", get(ok).post(ok).route_layer(lock))
+}
+
+/// How many scripts the server has run.
+async fn scripts(server: &RedisServer) -> u64 {
+    let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
+    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+}
+
+/// Polls until the server has run `expected` scripts since `before`, and sees that it ran no more.
+async fn settled(server: &RedisServer, before: u64, expected: u64) {
+    until("the scripts have run", async || scripts(server).await >= before + expected).await;
+    assert_eq!(scripts(server).await - before, expected);
+}
+
+#[tokio::test]
+async fn a_locked_request_costs_two_scripts_and_what_takes_no_lock_costs_none() {
+    let (server, locks) = start().await;
+    let lock = RouteLock::by::<Sku>(&locks);
+    let app = app(lock.clone());
+    send(&app, request(Method::POST, "/stock/1")).await;
+    idle(&locks).await;
+    let before = scripts(&server).await;
+    for (method, path) in [(Method::PUT, "/stock/1"), (Method::OPTIONS, "/stock/1"), (Method::POST, "/stock/bad")] {
+        assert!(send(&app, request(method, path)).await.status.is_client_error());
+    }
+    assert_eq!(scripts(&server).await, before);
+    for method in [Method::GET, Method::POST] {
+        let before = scripts(&server).await;
+        assert_eq!(send(&app, request(method, "/stock/1")).await.status, 200);
+        settled(&server, before, 2).await;
+    }
+
+    // The inner of two locks asks the store for nothing.
+    let before = scripts(&server).await;
+    let route = post(ok).route_layer(lock.clone()).route_layer(lock);
+    let nested = Router::new().route("/stock/{sku}", route);
+    send(&nested, request(Method::POST, "/stock/1")).await.refusal(500, "nested-lock");
+    settled(&server, before, 2).await;
+}
+
+#[tokio::test]
+async fn many_writers_over_two_processes_take_turns() {
+    let (server, locks) = start().await;
+    let other = Locks::new(&Redis::connect(server.url()).await.unwrap());
+    until("the other link is up", async || other.list(1).await.is_ok()).await;
+    let inside = Arc::new(Semaphore::new(1));
+    let handler = {
+        let inside = Arc::clone(&inside);
+        async move || {
+            let _alone = inside.try_acquire().expect("two writers at once");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let apps = [&locks, &other].map(|locks| {
+        let lock = RouteLock::by::<Sku>(locks).wait(LIMIT);
+        Router::new().route("/stock/{sku}", post(handler.clone()).route_layer(lock))
+    });
+    let requests = (0..100).map(|n| send(&apps[n % 2], request(Method::POST, "/stock/1")));
+    assert!(join_all(requests).await.iter().all(|answer| answer.status == 200));
+    idle(&locks).await;
+}
+
+#[tokio::test]
+async fn a_frozen_store_is_refused_in_time_then_at_once_and_recovers() {
+    let (server, locks) = start().await;
+    let app = app(RouteLock::by::<Sku>(&locks).on_store_error(OnStoreError::Proceed));
+    assert_eq!(send(&app, request(Method::POST, "/stock/1")).await.status, 200);
+    idle(&locks).await;
+    server.pause().unwrap();
+    let mut at_once = 0;
+    for _ in 0..20 {
+        let started = Instant::now();
+        let answer = send(&app, request(Method::POST, "/stock/1")).await;
+        let took = started.elapsed();
+        assert_eq!(answer.refusal(503, "lock-store-unavailable")["applied"], false);
+        assert!(answer.headers.contains_key("retry-after"));
+        assert!(took < IN_TIME, "{took:?}");
+        let started = Instant::now();
+        assert_eq!(send(&app, request(Method::GET, "/stock/1")).await.status, 200);
+        assert!(started.elapsed() < IN_TIME);
+        at_once += u32::from(took < AT_ONCE);
+    }
+    assert!(at_once >= 10, "the breaker stayed closed: {at_once} of 20 were refused at once");
+    server.resume().unwrap();
+    until("writes go on", async || send(&app, request(Method::POST, "/stock/1")).await.status == 200).await;
+    idle(&locks).await;
+}
+
+#[tokio::test]
+async fn a_store_that_is_absent_at_the_start_is_refused_until_it_is_there() {
+    let server = RedisServer::start().await.unwrap();
+    server.kill().await.unwrap();
+    let locks = Locks::new(&Redis::connect(server.url()).await.unwrap());
+    let app = app(RouteLock::by::<Sku>(&locks));
+    let started = Instant::now();
+    send(&app, request(Method::POST, "/stock/1")).await.refusal(503, "lock-store-unavailable");
+    assert!(started.elapsed() < IN_TIME);
+    server.restart().await.unwrap();
+    until("writes go on", async || send(&app, request(Method::POST, "/stock/1")).await.status == 200).await;
+}
+
+#[tokio::test]
+async fn those_who_wait_while_the_store_freezes_are_answered_by_their_wait_and_a_time_out() {
+    let (server, locks) = start().await;
+    let wait = Duration::from_millis(500);
+    let app = app(RouteLock::by::<Sku>(&locks).wait(wait));
+    let held = hold(&locks, "1").await;
+    let freeze = async {
+        super::support::waiting(&locks, "stock:1", 1).await;
+        server.pause().unwrap();
+    };
+    let started = Instant::now();
+    let (answer, ()) = join(send(&app, request(Method::POST, "/stock/1")), freeze).await;
+    assert!(answer.status == 503 || answer.status == 423, "{}", answer.text());
+    assert!(started.elapsed() < wait + IN_TIME, "{:?}", started.elapsed());
+    server.resume().unwrap();
+    drop(held);
+    idle(&locks).await;
+}
+
+#[tokio::test]
+async fn a_write_under_way_when_the_store_freezes_gives_its_answer_in_time() {
+    let (server, locks) = start().await;
+    let (entered, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let handler = {
+        let (entered, go) = (Arc::clone(&entered), Arc::clone(&go));
+        async move || {
+            entered.notify_one();
+            go.notified().await;
+            "written"
+        }
+    };
+    let app = Router::new().route("/stock/{sku}", post(handler).route_layer(RouteLock::by::<Sku>(&locks)));
+    let freeze = async {
+        entered.notified().await;
+        server.pause().unwrap();
+        go.notify_one();
+        Instant::now()
+    };
+    let (answer, frozen) = join(send(&app, request(Method::POST, "/stock/1")), freeze).await;
+    assert_eq!((answer.status.as_u16(), answer.text()), (200, "written"));
+    // The release is sent, but nobody waits for its reply.
+    assert!(frozen.elapsed() < AT_ONCE, "{:?}", frozen.elapsed());
+    server.resume().unwrap();
+    until("the lock is free", async || is_free(&locks, "1").await).await;
+}
+
+#[tokio::test]
+async fn a_write_whose_store_came_back_empty_is_told_and_gives_its_own_answer() {
+    let (server, locks) = start().await;
+    let entered = Arc::new(Notify::new());
+    let handler = {
+        let entered = Arc::clone(&entered);
+        async move |fence: Fence| {
+            entered.notify_one();
+            fence.lost().await.as_str()
+        }
+    };
+    let app = Router::new().route("/stock/{sku}", post(handler).route_layer(RouteLock::by::<Sku>(&locks)));
+    let restart = async {
+        entered.notified().await;
+        server.restart().await.unwrap();
+    };
+    let (answer, ()) = join(send(&app, request(Method::POST, "/stock/1")), restart).await;
+    assert_eq!((answer.status.as_u16(), answer.text()), (200, "store_lost_data"));
+}
+
+#[tokio::test]
+async fn clients_that_leave_at_any_moment_leave_nothing_behind() {
+    let (server, locks) = start().await;
+    let app = app(RouteLock::by::<Sku>(&locks));
+    let held = hold(&locks, "1").await;
+    let leave = (0..200_u64).map(|n| {
+        let method = if n % 2 == 0 { Method::POST } else { Method::GET };
+        let call = send(&app, request(method, "/stock/1"));
+        tokio::time::timeout(Duration::from_micros(n * 50), call)
+    });
+    assert!(join_all(leave).await.iter().all(Result::is_err));
+    until("no waiter is left", async || locks.inspect("stock:1").await.unwrap().waiting == 0).await;
+    drop(held);
+    idle(&locks).await;
+    // The floor of the tokens and the marker of the run stay, nothing of the resource does.
+    let keys = server.command(&["KEYS", "*"]).await.unwrap();
+    assert!(!keys.contains("stock:1"), "{keys}");
+}
