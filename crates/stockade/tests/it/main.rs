@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod cache;
 #[cfg(test)]
+mod locks_on_redis;
+#[cfg(test)]
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(test)]

@@ -1,0 +1,224 @@
+//! Locks of two processes on a real Redis that is stopped, killed and counted.
+
+use std::{borrow::Cow, time::Duration};
+
+use stockade::{
+    Locks, Redis, Resource,
+    lock::{Force, LockError, LossReason, Released},
+};
+use stockade_testbed::RedisServer;
+use tokio::{task::JoinSet, time::Instant};
+
+const LIMIT: Duration = Duration::from_secs(20);
+const LEASE: Duration = Duration::from_secs(1);
+
+struct Sku(&'static str);
+
+impl Resource for Sku {
+    const KIND: &'static str = "stock";
+
+    fn id(&self) -> Cow<'_, str> {
+        Cow::Borrowed(self.0)
+    }
+}
+
+async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let reached = tokio::time::timeout(LIMIT, async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    assert!(reached.await.is_ok(), "never came true: {what}");
+}
+
+/// Locks of one more process, connected.
+async fn process(server: &RedisServer) -> Locks {
+    let locks = Locks::new(&Redis::connect(server.url()).await.unwrap());
+    until("connected", async || locks.list(1).await.is_ok()).await;
+    locks
+}
+
+async fn waiting(locks: &Locks, wanted: u64) {
+    until("waiting", async || locks.inspect("stock:1").await.is_ok_and(|found| found.waiting == wanted)).await;
+}
+
+/// Keys of locks that are left, without the floors, of which there is one for a bucket whatever is locked.
+async fn keys(server: &RedisServer) -> Vec<String> {
+    let keys = server.command(&["KEYS", "*"]).await.unwrap();
+    keys.split_whitespace()
+        .filter(|key| ["l:", "q:", "w:", "m:"].iter().any(|part| key.contains(part)))
+        .map(str::to_owned)
+        .collect()
+}
+
+async fn scripts_called(server: &RedisServer) -> u64 {
+    let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
+    let calls = stats.lines().filter_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    calls.filter_map(|line| line.split(',').next()?.parse::<u64>().ok()).sum()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_of_one_process_keeps_out_another_and_leaves_nothing() {
+    let server = RedisServer::start().await.unwrap();
+    let (one, two) = (process(&server).await, process(&server).await);
+    let guard = one.write(&Sku("1")).lease(LEASE).tag("one").acquire().await.unwrap();
+    assert!(two.read(&Sku("1")).try_acquire().await.unwrap().is_none());
+    // Far beyond its lease: renewal keeps it.
+    let refused = two.write(&Sku("1")).wait(LEASE * 3).acquire().await;
+    assert!(matches!(refused, Err(LockError::Timeout { .. })), "{refused:?}");
+    assert!(guard.is_held());
+    assert_eq!(two.inspect("stock:1").await.unwrap().holders[0].tag, "one");
+    assert_eq!(keys(&server).await.len(), 1);
+    let inner = guard.reenter();
+    assert_eq!(guard.release().await.unwrap(), Released::StillHeld);
+    assert!(two.write(&Sku("1")).try_acquire().await.unwrap().is_none());
+    let token = inner.token();
+    assert_eq!(inner.release().await.unwrap(), Released::Released);
+    let next = two.write(&Sku("1")).acquire().await.unwrap();
+    assert!(next.token() > token);
+    drop(next);
+    until("no key is left", async || keys(&server).await.is_empty()).await;
+}
+
+#[test]
+fn a_guard_dropped_outside_of_a_runtime_releases() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let server = runtime.block_on(RedisServer::start()).unwrap();
+    let locks = runtime.block_on(process(&server));
+    let guard = runtime.block_on(locks.write(&Sku("1")).acquire()).unwrap();
+    drop(guard);
+    let next = runtime.block_on(locks.write(&Sku("1")).wait(Duration::from_secs(5)).acquire());
+    assert!(next.is_ok(), "{next:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hand_over_wakes_one_waiter_and_costs_the_others_no_command() {
+    const WAITERS: u64 = 100;
+    let server = RedisServer::start().await.unwrap();
+    let (one, two) = (process(&server).await, process(&server).await);
+    let guard = one.write(&Sku("1")).acquire().await.unwrap();
+    let mut tasks = JoinSet::new();
+    for n in 0..WAITERS {
+        let locks = if n % 2 == 0 { &one } else { &two };
+        let request = locks.write(&Sku("1")).wait(LIMIT);
+        tasks.spawn(async move { request.acquire().await.unwrap().release().await.unwrap() });
+    }
+    waiting(&one, WAITERS).await;
+    let before = scripts_called(&server).await;
+    let since = Instant::now();
+    guard.release().await.unwrap();
+    while let Some(released) = tasks.join_next().await {
+        assert_eq!(released.unwrap(), Released::Released);
+    }
+    let took = since.elapsed();
+    let calls = scripts_called(&server).await - before;
+    // One release each and, where a grant took long to arrive, one renewal to confirm it; some polls as a fallback.
+    assert!(calls >= WAITERS, "{calls} scripts: not counted");
+    assert!(calls <= WAITERS * 2 + took.as_secs() * 2 + 10, "{calls} scripts for {WAITERS} hand-overs");
+    until("no key is left", async || keys(&server).await.is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_server_fails_attempts_at_once_and_tells_holders_in_time() {
+    let server = RedisServer::start().await.unwrap();
+    let locks = process(&server).await;
+    let guard = locks.write(&Sku("1")).lease(LEASE).acquire().await.unwrap();
+    server.pause().unwrap();
+    let since = Instant::now();
+    let refused = locks.write(&Sku("2")).acquire().await;
+    assert!(matches!(refused, Err(LockError::Unavailable { .. })), "{refused:?}");
+    assert!(since.elapsed() < Duration::from_secs(1), "took {:?}", since.elapsed());
+    let lost = tokio::time::timeout(LEASE + Duration::from_secs(1), guard.lost()).await;
+    assert_eq!(lost.expect("not told"), LossReason::Expired);
+    server.resume().unwrap();
+    until("all recovers", async || locks.write(&Sku("1")).try_acquire().await.is_ok_and(|guard| guard.is_some())).await;
+    drop(guard);
+    until("no key is left", async || keys(&server).await.is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_short_freeze_costs_no_lock() {
+    let server = RedisServer::start().await.unwrap();
+    let (one, two) = (process(&server).await, process(&server).await);
+    let lease = LEASE * 3;
+    let guard = one.write(&Sku("1")).lease(lease).acquire().await.unwrap();
+    // From before its first renewal until after it, with time left for another.
+    tokio::time::sleep(lease / 4).await;
+    server.pause().unwrap();
+    tokio::time::sleep(lease / 4).await;
+    server.resume().unwrap();
+    let refused = two.write(&Sku("1")).wait(lease).acquire().await;
+    assert!(refused.is_err() && guard.is_held(), "{refused:?} {:?}", guard.loss());
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_without_data_is_told_and_tokens_go_on_rising() {
+    let server = RedisServer::start().await.unwrap();
+    let locks = process(&server).await;
+    let guard = locks.write(&Sku("1")).acquire().await.unwrap();
+    server.kill().await.unwrap();
+    server.restart().await.unwrap();
+    let lost = tokio::time::timeout(LIMIT, guard.lost()).await;
+    assert_eq!(lost.expect("not told"), LossReason::StoreLostData);
+    let mut next = None;
+    until("served again", async || {
+        next = locks.write(&Sku("1")).acquire().await.ok();
+        next.is_some()
+    })
+    .await;
+    assert!(next.is_some_and(|next| next.token() > guard.token()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiters_outlive_a_restart_without_data() {
+    let server = RedisServer::start().await.unwrap();
+    let (one, two) = (process(&server).await, process(&server).await);
+    let guard = one.write(&Sku("1")).acquire().await.unwrap();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(two.write(&Sku("1")).wait(LIMIT).acquire());
+    waiting(&one, 1).await;
+    server.kill().await.unwrap();
+    server.restart().await.unwrap();
+    let next = tasks.join_next().await.unwrap().unwrap().expect("not granted");
+    assert!(next.token() > guard.token());
+    assert_eq!(tokio::time::timeout(LIMIT, guard.lost()).await.expect("not told"), LossReason::StoreLostData);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forced_release_reaches_the_holder_in_another_process() {
+    let server = RedisServer::start().await.unwrap();
+    let (one, two) = (process(&server).await, process(&server).await);
+    let guard = one.write(&Sku("1")).acquire().await.unwrap();
+    let since = Instant::now();
+    let forced = two.force_release("stock:1", Force::Now).await.unwrap();
+    assert_eq!(tokio::time::timeout(LIMIT, guard.lost()).await.expect("not told"), LossReason::Forced);
+    // Well before its next renewal would have found out.
+    assert!(since.elapsed() < Duration::from_secs(2), "took {:?}", since.elapsed());
+    assert_eq!((forced.holders, guard.release().await.unwrap()), (1, Released::Lost));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_releases_hands_over_and_closes_its_connections() {
+    let server = RedisServer::start().await.unwrap();
+    let (one, two) = (process(&server).await, process(&server).await);
+    let guard = one.write(&Sku("1")).acquire().await.unwrap();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(two.write(&Sku("1")).wait(LIMIT).acquire());
+    waiting(&two, 1).await;
+    assert!(server.command(&["CLIENT", "LIST"]).await.unwrap().contains("name=stockade"));
+    one.shutdown(Duration::from_millis(300)).await;
+    assert_eq!(guard.loss(), Some(LossReason::Forced));
+    let next = tasks.join_next().await.unwrap().unwrap().expect("not handed over");
+    assert!(matches!(one.write(&Sku("2")).acquire().await, Err(LockError::ShuttingDown)));
+    drop(guard);
+    assert!(next.is_held());
+    next.release().await.unwrap();
+    two.shutdown(Duration::from_secs(1)).await;
+    until("no connection is left", async || {
+        let clients = server.command(&["CLIENT", "LIST"]).await.unwrap();
+        !clients.contains("name=stockade")
+    })
+    .await;
+    assert_eq!(keys(&server).await, [""; 0]);
+}
