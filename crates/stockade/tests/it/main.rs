@@ -11,3 +11,6 @@ mod postgres;
 mod readme;
 #[cfg(test)]
 mod route_lock;
+#[cfg(test)]
+#[cfg(all(feature = "postgres", feature = "redis"))]
+mod stalled_holder;

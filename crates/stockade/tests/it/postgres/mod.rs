@@ -4,6 +4,8 @@ mod claim;
 mod commit;
 mod install;
 mod prune;
+#[cfg(feature = "redis")]
+mod relay;
 mod snapshot;
 
 use std::{borrow::Cow, time::Duration};
@@ -15,6 +17,7 @@ use stockade::{
 };
 use stockade_testbed::PostgresServer;
 
+#[derive(Clone)]
 pub(crate) struct Sku(pub(crate) &'static str);
 
 impl Resource for Sku {

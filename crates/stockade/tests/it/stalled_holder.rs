@@ -1,0 +1,204 @@
+//! A holder that is stopped for longer than its lease, in a process of its own, on a real Redis and a real Postgres.
+//!
+//! It reads under its lock, is stopped before it writes, and writes after somebody else did. Its local check of the lease
+//! is left out on purpose: what is left is the fence. One run has the fence, one does without and loses an update: the
+//! second shows that the check at the end can fail.
+
+use std::{process::Stdio, time::Duration};
+
+use rustix::process::{Pid, Signal, kill_process};
+use sqlx::PgPool;
+use stockade::{Fence, Guard, LockError, Locks, Redis, postgres::FenceError};
+use stockade_testbed::{PostgresServer, RedisServer};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
+    process::{Child, ChildStdin, ChildStdout, Command},
+};
+
+use crate::postgres::{Sku, database, pool};
+
+const LEASE: Duration = Duration::from_secs(1);
+/// What the holder leaves out when it writes; unset in an ordinary test run.
+const ROLE: &str = "STALLED_HOLDER";
+const REDIS_URL: &str = "STALLED_HOLDER_REDIS";
+const POSTGRES_URL: &str = "STALLED_HOLDER_POSTGRES";
+/// Marks the holder's lines among those of the test harness.
+const MARK: &str = "holder: ";
+
+#[tokio::test]
+async fn the_fence_refuses_a_holder_that_slept_past_its_lease() {
+    let run = Run::with_holder("claims").await;
+    assert_eq!(run.holder, "refused");
+    assert_eq!(run.lost_updates(), 0, "{run:?}");
+}
+
+#[tokio::test]
+async fn without_the_claim_the_same_holder_loses_an_update() {
+    let run = Run::with_holder("writes").await;
+    assert_eq!(run.holder, "wrote");
+    assert_eq!(run.lost_updates(), 1, "{run:?}");
+}
+
+#[tokio::test]
+async fn the_local_check_sees_it_before_the_fence_is_asked() {
+    let run = Run::with_holder("begins").await;
+    assert_eq!(run.holder, "lost");
+    assert_eq!(run.lost_updates(), 0, "{run:?}");
+}
+
+/// What one run came to.
+#[derive(Debug)]
+struct Run {
+    holder: String,
+    successor_token_is_higher: bool,
+    acknowledged: i32,
+    quantity: i32,
+}
+
+impl Run {
+    async fn with_holder(role: &str) -> Self {
+        let redis = RedisServer::start().await.unwrap();
+        let (postgres, pool) = database().await;
+        let mut holder = Holder::start(role, &redis, &postgres);
+        let token: u64 = holder.says("read 10 under ").await.parse().unwrap();
+
+        holder.signal(Signal::STOP);
+        let link = Redis::connect(redis.url().as_str()).await.unwrap();
+        let locks = Locks::new(&link);
+        let successor = acquire(&locks).await;
+        let mut tx = successor.begin(&pool).await.unwrap();
+        sqlx::query("update stock set quantity = quantity - 1 where sku = 'a'").execute(&mut *tx).await.unwrap();
+        tx.commit().await.unwrap();
+        let successor_token_is_higher = successor.fence().token().get() > token;
+        successor.release().await.unwrap();
+
+        holder.signal(Signal::CONT);
+        holder.go_on().await;
+        let outcome = holder.says("").await;
+        let acknowledged = if outcome == "wrote" { 2 } else { 1 };
+        let quantity = sqlx::query_scalar("select quantity from stock where sku = 'a'").fetch_one(&pool).await.unwrap();
+        Self { holder: outcome, successor_token_is_higher, acknowledged, quantity }
+    }
+
+    /// Ten units were there and each acknowledged update took one.
+    fn lost_updates(&self) -> i32 {
+        assert!(self.successor_token_is_higher, "{self:?}");
+        self.acknowledged - (10 - self.quantity)
+    }
+}
+
+/// The parent's end of the holder.
+struct Holder {
+    child: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Holder {
+    /// This test binary again, running [`holder_process`] only.
+    fn start(role: &str, redis: &RedisServer, postgres: &PostgresServer) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "stalled_holder::holder_process", "--nocapture", "--test-threads=1"])
+            .env(ROLE, role)
+            .env(REDIS_URL, redis.url())
+            .env(POSTGRES_URL, postgres.url())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let input = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, input, output }
+    }
+
+    /// The rest of its next line, which starts with `expected`.
+    async fn says(&mut self, expected: &str) -> String {
+        let line = async {
+            loop {
+                let line = self.output.next_line().await.unwrap().expect("the holder ended early");
+                // The harness writes its own text on the same line.
+                if let Some((_, said)) = line.split_once(MARK) {
+                    return said.to_owned();
+                }
+            }
+        };
+        let said = tokio::time::timeout(Duration::from_secs(20), line).await.expect("the holder is silent");
+        said.strip_prefix(expected)
+            .unwrap_or_else(|| panic!("expected `{expected}…`, the holder said `{said}`"))
+            .to_owned()
+    }
+
+    async fn go_on(&mut self) {
+        self.input.write_all(b"go on\n").await.unwrap();
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id().unwrap()).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    }
+}
+
+/// The holder: a process of its own when the tests above start it, nothing in an ordinary run.
+#[tokio::test]
+async fn holder_process() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let redis = Redis::connect(std::env::var(REDIS_URL).unwrap().as_str()).await.unwrap();
+    let pool = pool(&std::env::var(POSTGRES_URL).unwrap()).await;
+    let locks = Locks::builder().lease(LEASE).redis(&redis);
+
+    let held = acquire(&locks).await;
+    let mut tx = held.begin(&pool).await.unwrap();
+    let read: i32 = sqlx::query_scalar("select quantity from stock where sku = 'a'").fetch_one(&mut *tx).await.unwrap();
+    tx.commit().await.unwrap();
+    say(&format!("read {read} under {}", held.fence().token()));
+
+    let mut line = String::new();
+    BufReader::new(tokio::io::stdin()).read_line(&mut line).await.unwrap();
+
+    match role.as_str() {
+        "begins" => match held.begin(&pool).await {
+            Err(FenceError::Lost(_)) => say("lost"),
+            other => say(&format!("{other:?}")),
+        },
+        "claims" => say(if write(&pool, read - 1, Some(&held.fence())).await { "wrote" } else { "refused" }),
+        "writes" => say(if write(&pool, read - 1, None).await { "wrote" } else { "refused" }),
+        unknown => say(unknown),
+    }
+}
+
+/// Locks that were just built may not have their connection yet.
+async fn acquire(locks: &Locks) -> Guard {
+    loop {
+        match locks.write(&Sku("a")).wait(LEASE * 10).acquire().await {
+            Err(LockError::Unavailable { .. }) => tokio::time::sleep(Duration::from_millis(10)).await,
+            acquired => return acquired.unwrap(),
+        }
+    }
+}
+
+/// Writes as on another driver, without asking the guard whether it is still valid.
+async fn write(pool: &PgPool, quantity: i32, fence: Option<&Fence>) -> bool {
+    let mut tx = pool.begin().await.unwrap();
+    if let Some(fence) = fence {
+        let args = fence.claim_args().unwrap();
+        let claimed: Option<i64> = sqlx::query_scalar(Fence::CLAIM_SQL)
+            .bind(args.resource)
+            .bind(args.token)
+            .bind(args.owner)
+            .fetch_optional(&mut *tx)
+            .await
+            .unwrap();
+        if claimed.is_none() {
+            return false;
+        }
+    }
+    sqlx::query("update stock set quantity = $1 where sku = 'a'").bind(quantity).execute(&mut *tx).await.unwrap();
+    tx.commit().await.unwrap();
+    true
+}
+
+#[expect(clippy::print_stdout, reason = "the parent reads it")]
+fn say(text: &str) {
+    println!("{MARK}{text}");
+}
