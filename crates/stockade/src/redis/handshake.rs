@@ -18,7 +18,7 @@ impl Handshake {
 
     /// One script call within the command time-out.
     pub(crate) async fn call(
-        &mut self,
+        &self,
         script: &'static Script,
         keys: &[String],
         args: &[Vec<u8>],

@@ -38,8 +38,9 @@ async fn commands(shared: &Arc<Shared>) {
                 }
                 tracing::info!(role = shared.role, server = %shared.redis.dialer(), new_run = connection.up.new_run, "connected to Redis");
                 backoff.reset();
-                shared.commands.set(Some(Arc::clone(&connection)));
+                // Counted first, so that nothing goes out on this connection under the number of the one before.
                 shared.generation.fetch_add(1, Ordering::AcqRel);
+                shared.commands.set(Some(Arc::clone(&connection)));
                 shared.breaker.close();
                 shared.events.opened(&connection.up);
                 connection.ended.cancelled().await;

@@ -8,14 +8,27 @@ use crate::{clock::Instant, redis::LinkError, resource::Key, store::Owner};
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// The last sending of an attempt that is given up, or of an ownership that is given back.
+/// The last sending of an attempt.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     pub(super) at: Instant,
     /// The connection it went out on, as the link counts them; `None` if that changed meanwhile.
     pub(super) generation: Option<u64>,
+    /// When an earlier sending was made that had no answer, on a connection that is gone: it may still arrive.
+    pub(super) stray: Option<Instant>,
     /// After this nothing is left of it at the server, even if nobody undoes it.
     pub(super) forgotten: Instant,
+}
+
+impl Sent {
+    /// `before` is the sending before this one if it was not answered.
+    pub(super) fn new(at: Instant, generation: Option<u64>, forgotten: Instant, before: Option<Self>) -> Self {
+        let stray = before.and_then(|before| {
+            let same = before.generation.is_some() && before.generation == generation;
+            if same { before.stray } else { Some(before.at) }
+        });
+        Self { at, generation, stray, forgotten }
+    }
 }
 
 impl Inner {
@@ -30,15 +43,22 @@ impl Inner {
         async move { Left::read(&reply.await?) }
     }
 
+    /// From then on a command that was sent at `at` is refused as stale.
+    pub(super) fn settled(&self, at: Instant) -> Instant {
+        at + self.link.timeout() * 2 + Duration::from_millis(100)
+    }
+
     /// Undoes an attempt whose command was sent. The cancel is on its way when this returns.
     pub(super) fn cancel(self: &Arc<Self>, key: Key, owner: Owner, sent: Sent) {
         let before = self.link.generation();
         let reply = self.send_release(&key, &owner);
         // The connection that carries the cancel is known only if none was made meanwhile.
         let ordered = sent.generation == Some(before) && self.link.generation() == before;
+        let stray = if ordered { sent.stray } else { Some(sent.at) };
         let inner = Arc::clone(self);
         self.spawn(async move {
-            inner.see_through(&key, &owner, sent, ordered, reply).await;
+            let repeat = stray.map(|at| inner.settled(at));
+            inner.see_through(&key, &owner, repeat, sent, reply).await;
             inner.waiters.remove(&owner);
         });
     }
@@ -49,38 +69,38 @@ impl Inner {
         drop(self.send_release(key, owner));
     }
 
-    /// Repeats a release until the server has run one that surely came after what it undoes.
+    /// Repeats a release until the server has run one that surely came after what it undoes: one that is sent after
+    /// `repeat`, where the order of the connection no longer says so.
     pub(super) async fn see_through(
         &self,
         key: &Key,
         owner: &Owner,
+        mut repeat: Option<Instant>,
         sent: Sent,
-        mut ordered: bool,
         reply: impl Future<Output = Result<Left, LinkError>> + Send,
     ) {
         let mut outcome = reply.await;
         let mut pause = FIRST_PAUSE;
-        // Until then a command sent before may still be accepted.
-        let settled = sent.at + self.link.timeout() * 2 + Duration::from_millis(100);
+        let mut scripts_lost = false;
         loop {
             match outcome {
                 Ok(left) if left.more => {}
-                Ok(_) if ordered => return,
-                Ok(_) => {
-                    sleep(settled.remaining()).await;
-                    ordered = true;
-                }
-                Err(LinkError::NoScript) => {}
+                Ok(_) => match repeat.take() {
+                    Some(at) => sleep(at.remaining()).await,
+                    None => return,
+                },
+                // Loaded again meanwhile.
+                Err(LinkError::NoScript) if !scripts_lost => scripts_lost = true,
+                Err(_) if sent.forgotten.remaining().is_zero() => return,
                 Err(_) => {
-                    if sent.forgotten.remaining().is_zero() {
-                        return;
-                    }
                     sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
-                    ordered = ordered && sent.generation == Some(self.link.generation());
-                    ordered |= settled.remaining().is_zero();
+                    if sent.generation != Some(self.link.generation()) {
+                        repeat = repeat.max(Some(self.settled(sent.at)));
+                    }
                 }
             }
+            repeat = repeat.filter(|at| !at.remaining().is_zero());
             outcome = self.send_release(key, owner).await;
         }
     }

@@ -3,7 +3,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use crate::store::{LossReason, Owner, Ownership, Token};
+use crate::{
+    clock::Instant,
+    store::{LossReason, Owner, Ownership, Token},
+};
 
 /// What this process holds, for what the server says about it.
 #[derive(Debug, Default)]
@@ -14,6 +17,8 @@ struct Held {
     ownership: Weak<Ownership>,
     /// The run of the server that granted or last confirmed it.
     run: u64,
+    /// When an acquire of it was sent that may still arrive after its release.
+    stray: Option<Instant>,
 }
 
 impl HeldTable {
@@ -21,13 +26,14 @@ impl HeldTable {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn insert(&self, ownership: &Arc<Ownership>, run: u64) {
-        let held = Held { ownership: Arc::downgrade(ownership), run };
+    pub(super) fn insert(&self, ownership: &Arc<Ownership>, run: u64, stray: Option<Instant>) {
+        let held = Held { ownership: Arc::downgrade(ownership), run, stray };
         self.table().insert(ownership.owner.clone(), held);
     }
 
-    pub(super) fn remove(&self, owner: &Owner) {
-        self.table().remove(owner);
+    /// Returns when an acquire of it was sent that may still arrive.
+    pub(super) fn remove(&self, owner: &Owner) -> Option<Instant> {
+        self.table().remove(owner).and_then(|held| held.stray)
     }
 
     pub(super) fn lose(&self, owner: &Owner, reason: LossReason) {

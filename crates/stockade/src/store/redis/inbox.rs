@@ -141,6 +141,7 @@ impl LinkEvents for Inbox {
         Box::pin(async move {
             let inner = self.0.upgrade().ok_or(LinkError::Down)?;
             if up.new_run {
+                inner.run.fetch_add(1, Ordering::AcqRel);
                 inner.clock.forget();
                 for (bucket, floor) in inner.floors.seen() {
                     handshake.call(&SEED, &[inner.keys.floor(bucket)], &[floor.to_string().into_bytes()]).await?;
@@ -157,7 +158,6 @@ impl LinkEvents for Inbox {
         let Some(inner) = self.0.upgrade() else { return };
         inner.counts_receivers.store(up.counts_receivers, Ordering::Release);
         if up.new_run {
-            inner.run.fetch_add(1, Ordering::AcqRel);
             inner.verify_all();
         }
         inner.waiters.post_all(Cell::reconnected);

@@ -1,7 +1,7 @@
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -54,7 +54,7 @@ impl Inner {
             let keys = Keys::new(redis.key_prefix().clone());
             let process = new_process();
             let inbox = format!("{}{process}", keys.inbox_prefix());
-            let link = Link::open(redis, "lock", vec![inbox], scripts::ALL, Arc::new(Inbox(inner.clone())));
+            let link = Link::open(redis, "lock", vec![inbox], scripts::ALL, Arc::new(Inbox(Weak::clone(inner))));
             Self {
                 link,
                 keys,

@@ -33,14 +33,14 @@ impl RedisStore {
 
     async fn give_back(&self, ownership: &Arc<Ownership>) -> Result<Released, LockError> {
         let Ownership { key, owner, .. } = ownership.as_ref();
-        self.inner.held.remove(owner);
+        let stray = self.inner.held.remove(owner);
         let limit = Instant::now() + self.inner.link.timeout();
         let (mut unknown, mut scripts_lost) = (false, false);
         loop {
             let error = match self.inner.send_release(key, owner).await {
                 Ok(left) => {
-                    if left.more {
-                        self.inner.cancel_orphan(owner, key);
+                    if left.more || stray.is_some() {
+                        self.release_again(ownership, stray);
                     }
                     return Ok(match left.found {
                         true => Released::Released,
@@ -54,12 +54,27 @@ impl RedisStore {
             if matches!(error, LinkError::NoScript) && !scripts_lost {
                 scripts_lost = true;
             } else if limit.remaining().is_zero() {
-                self.release_detached(Arc::clone(ownership));
+                self.release_again(ownership, stray);
                 return Err(unavailable(&error));
             } else {
                 sleep(Duration::from_millis(10)).await;
             }
         }
+    }
+
+    /// Releases on a task of the store, again if need be. The command is on its way when this returns.
+    fn release_again(&self, ownership: &Arc<Ownership>, stray: Option<Instant>) {
+        let inner = Arc::clone(&self.inner);
+        let (at, generation) = (Instant::now(), Some(inner.link.generation()));
+        // A renewal that is under way may begin one more lease.
+        let forgotten = at + ownership.lease + inner.link.timeout();
+        let sent = Sent { at, generation, stray, forgotten };
+        let reply = inner.send_release(&ownership.key, &ownership.owner);
+        let ownership = Arc::clone(ownership);
+        self.inner.spawn(async move {
+            let repeat = stray.map(|at| inner.settled(at));
+            inner.see_through(&ownership.key, &ownership.owner, repeat, sent, reply).await;
+        });
     }
 }
 
@@ -73,17 +88,8 @@ impl LockStore for RedisStore {
     }
 
     fn release_detached(&self, ownership: Arc<Ownership>) {
-        let Ownership { key, owner, lease, .. } = ownership.as_ref();
-        self.inner.held.remove(owner);
-        // A renewal that was sent before may be executed until it is this late.
-        let forgotten = Instant::now() + *lease + self.inner.link.timeout();
-        let sent = Sent { at: Instant::now(), generation: None, forgotten };
-        let reply = self.inner.send_release(key, owner);
-        let inner = Arc::clone(&self.inner);
-        self.inner.spawn(async move {
-            // Nothing that was sent before could take the resource again, so order is no concern here.
-            inner.see_through(&ownership.key, &ownership.owner, sent, true, reply).await;
-        });
+        let stray = self.inner.held.remove(&ownership.owner);
+        self.release_again(&ownership, stray);
     }
 
     fn renew<'a>(&'a self, ownerships: &'a [Arc<Ownership>]) -> BoxFuture<'a, Result<(), LockError>> {

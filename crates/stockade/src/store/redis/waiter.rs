@@ -38,6 +38,8 @@ pub(super) struct Waiter {
     /// The place in the queue, once there is one.
     seq: u64,
     sent: Option<Sent>,
+    /// Whether the last sending has been answered.
+    answered: bool,
     /// The run of the server that was asked last.
     run: u64,
     /// What kept the last question from being answered.
@@ -67,6 +69,7 @@ impl Waiter {
             until,
             seq: 0,
             sent: None,
+            answered: true,
             run: 0,
             trouble: None,
             remaining: Duration::ZERO,
@@ -87,6 +90,8 @@ impl Waiter {
         match self.ask().await {
             Answer::Held(ownership) => Ok(ownership),
             Answer::Refused(error) | Answer::Unknown(error) => Err(error),
+            // It was held for a moment that passed before it could be used.
+            Answer::Queued if self.attempt.wait.is_zero() => Err(LockError::Busy { remaining: Duration::ZERO }),
             Answer::Queued => self.wait().await,
         }
     }
@@ -249,8 +254,12 @@ impl Waiter {
         let generation = (inner.link.generation() == before).then_some(before);
         // A lease, or a place in the queue, which outlives its wait by some seconds.
         let longest = self.attempt.lease.max(wait.unwrap_or(Duration::from_secs(60))) + Duration::from_secs(15);
-        self.sent = Some(Sent { at: sent, generation, forgotten: sent + longest });
-        Ok((sent, Acquired::read(&reply.await?)?))
+        let before = self.sent.filter(|_| !self.answered);
+        self.sent = Some(Sent::new(sent, generation, sent + longest, before));
+        self.answered = false;
+        let reply = Acquired::read(&reply.await?)?;
+        self.answered = true;
+        Ok((sent, reply))
     }
 
     /// A grant was pushed; `None` when it is over and the attempt must ask again.
@@ -279,7 +288,7 @@ impl Waiter {
                     until = believed(sent, self.attempt.lease);
                 }
                 Ok(Renewed::Ending { now } | Renewed::Gone { now }) => {
-                    // It is the next one's by now. Ours is the old place.
+                    // It is the next one's by now. Ours is the old place, to be asked for.
                     self.cell.dropped(now + 1);
                     if self.seq == 0 {
                         self.seq = token.get();
@@ -293,8 +302,8 @@ impl Waiter {
         let (mode, lease) = (self.attempt.mode, self.attempt.lease);
         let ownership = Arc::new(Ownership::new(key, owner, mode, token, lease, until, handed_off));
         self.inner.floors.note(&self.attempt.key, token);
-        self.inner.held.insert(&ownership, self.run);
-        self.sent = None;
+        let stray = self.sent.take().and_then(|sent| sent.stray);
+        self.inner.held.insert(&ownership, self.run, stray);
         Answer::Held(ownership)
     }
 }

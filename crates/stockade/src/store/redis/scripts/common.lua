@@ -190,11 +190,15 @@ local function save()
     at = math.ceil(hold.x / 1000)
     state = string.format('w %d %s %s %s %.0f %.0f %s', queue, hold.c, hold.owner, hold.token, hold.x, hold.len, hold.tag)
   elseif mode == 'r' then
-    at = raise_expiry(M, math.ceil(latest / 1000))
+    at = math.max(redis.call('PEXPIRETIME', M), math.ceil(latest / 1000))
     state = 'r ' .. queue
   end
   if queue == 1 then
     at = math.max(at, redis.call('PEXPIRETIME', Q) + 2000)
+  end
+  if mode == 'r' then
+    -- With a queue the records of readers stay until a script has seen them end.
+    raise_expiry(M, at)
   end
   redis.call('SET', L, state, 'PXAT', fmt(at))
 end

@@ -7,12 +7,12 @@ local now = time[1] * 1000000 + time[2]
 -- Sets the state of a resource whose holders have the lease until x.
 local function keep(base, state, x, queued)
   local at = math.ceil(x / 1000)
+  if queued == '1' then
+    at = math.max(at, redis.call('PEXPIRETIME', KEYS[base + 3]) + 2000)
+  end
   if string.sub(state, 1, 1) == 'r' then
     at = math.max(at, redis.call('PEXPIRETIME', KEYS[base + 5]))
     redis.call('PEXPIREAT', KEYS[base + 5], string.format('%.0f', at))
-  end
-  if queued == '1' then
-    at = math.max(at, redis.call('PEXPIRETIME', KEYS[base + 3]) + 2000)
   end
   redis.call('SET', KEYS[base + 1], state, 'PXAT', string.format('%.0f', at))
 end

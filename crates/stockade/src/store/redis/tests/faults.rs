@@ -1,0 +1,196 @@
+use std::{slice, sync::Arc, time::Duration};
+
+use futures_util::FutureExt;
+use stockade_testbed::{Fault, Proxy};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{LIMIT, World, connected, key, until, until_waiting, write};
+use crate::{
+    redis::Redis,
+    store::{Attempt, LockError, LockStore, LossReason, Released, Unavailable},
+};
+
+const COMMAND: Duration = Duration::from_millis(250);
+
+#[tokio::test]
+async fn a_frozen_server_is_answered_in_time_and_leaves_nothing_when_it_thaws() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let held = store.acquire(write(&key("held"))).await.unwrap();
+    let waiting = key("waiting");
+    let other = store.acquire(write(&waiting)).await.unwrap();
+    let wait = Duration::from_millis(800);
+    let queued = tokio::task::spawn({
+        let (store, attempt) = (Arc::clone(&store), Attempt { wait, ..write(&waiting) });
+        async move {
+            let since = Instant::now();
+            (store.acquire(attempt).await, since.elapsed())
+        }
+    });
+    until_waiting(&store, &waiting, 1).await;
+    world.server.pause().unwrap();
+    for n in 0..5 {
+        let since = Instant::now();
+        let refused = store.acquire(write(&key(&format!("new{n}")))).await;
+        let reason = match refused {
+            Err(LockError::Unavailable { reason, .. }) => reason,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(reason, Unavailable::Timeout);
+        assert!(since.elapsed() < COMMAND + Duration::from_millis(100), "{:?}", since.elapsed());
+    }
+    let since = Instant::now();
+    let refused = store.acquire(write(&key("open"))).await;
+    assert!(matches!(refused, Err(LockError::Unavailable { reason: Unavailable::BreakerOpen, .. })), "{refused:?}");
+    assert!(since.elapsed() < Duration::from_millis(20));
+    assert!(store.refusing().is_some());
+    let (ended, took) = queued.await.unwrap();
+    assert!(ended.is_err() && took < wait + COMMAND + Duration::from_millis(100), "{took:?} {ended:?}");
+    assert!(held.loss().is_none());
+
+    world.server.resume().unwrap();
+    let thawed = Instant::now();
+    let again = loop {
+        match store.acquire(write(&key("after"))).await {
+            Ok(ownership) => break ownership,
+            Err(error) => assert!(thawed.elapsed() < Duration::from_secs(2), "{error}"),
+        }
+        sleep(Duration::from_millis(5)).await;
+    };
+    store.renew(slice::from_ref(&held)).await.unwrap();
+    assert!(held.loss().is_none());
+    for ownership in [&again, &held, &other] {
+        assert_eq!(store.release(ownership).await.unwrap(), Released::Released);
+    }
+    // The five that came too late were undone by what was sent behind them, or refused.
+    world.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_release_that_was_not_answered_is_made_up_for() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let key = key("slow-release");
+    let held = store.acquire(write(&key)).await.unwrap();
+    world.server.pause().unwrap();
+    assert!(matches!(store.release(&held).await, Err(LockError::Unavailable { .. })));
+    world.server.resume().unwrap();
+    world.until_nothing_is_left().await;
+    let next = timeout(LIMIT, async {
+        loop {
+            if let Ok(next) = store.acquire(write(&key)).await {
+                return next;
+            }
+        }
+    });
+    store.release(&next.await.unwrap()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lost_release_reply_is_unknown_not_lost() {
+    let world = World::start().await;
+    let proxy = Proxy::start(world.server.addr()).await.unwrap();
+    let store = connected(&Redis::connect(proxy.url_for(&world.server.url())).await.unwrap()).await;
+    let key = key("unknown");
+    let held = store.acquire(write(&key)).await.unwrap();
+    proxy.set(Fault::DropReplies);
+    let mut release = store.release(&held);
+    assert!((&mut release).now_or_never().is_none());
+    world.until_nothing_is_left().await;
+    proxy.set(Fault::None);
+    proxy.reset_connections();
+    match timeout(LIMIT, release).await.unwrap() {
+        Ok(released) => assert_eq!(released, Released::Unknown),
+        Err(error) => assert!(matches!(error, LockError::Unavailable { .. }), "{error}"),
+    }
+}
+
+#[tokio::test]
+async fn an_acquire_whose_reply_was_lost_with_its_connection_is_undone() {
+    let world = World::start().await;
+    let proxy = Proxy::start(world.server.addr()).await.unwrap();
+    let store = connected(&Redis::connect(proxy.url_for(&world.server.url())).await.unwrap()).await;
+    proxy.set(Fault::DropReplies);
+    let mut attempt = store.acquire(write(&key("lost")));
+    assert!((&mut attempt).now_or_never().is_none());
+    let limit = Instant::now() + LIMIT;
+    while world.keys().await.is_empty() {
+        assert!(Instant::now() < limit);
+        sleep(Duration::from_millis(1)).await;
+    }
+    proxy.set(Fault::None);
+    proxy.reset_connections();
+    assert!(matches!(timeout(LIMIT, attempt).await.unwrap(), Err(LockError::Unavailable { .. })));
+    world.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_restart_without_data_ends_ownerships_and_keeps_waiters_and_token_order() {
+    let world = World::start().await;
+    let (store, other) = (world.store().await, world.store().await);
+    let key = key("restart");
+    // A floor far ahead of the clock is known to this process only, once the server has lost it.
+    let ahead = crate::store::Token::new(8_000_000_000_000_000).unwrap();
+    store.seed(&key, ahead).await.unwrap();
+    let held = store.acquire(write(&key)).await.unwrap();
+    let waiter = tokio::task::spawn({
+        let (other, attempt) = (Arc::clone(&other), write(&key));
+        async move { other.acquire(attempt).await }
+    });
+    until_waiting(&store, &key, 1).await;
+    world.server.restart().await.unwrap();
+    let told = timeout(LIMIT, held.lost()).await.unwrap();
+    assert_eq!(told, LossReason::StoreLostData);
+    let next = timeout(LIMIT, waiter).await.unwrap().unwrap().unwrap();
+    store.release(&next).await.unwrap();
+    until("both connections", || store.inner.link.is_up() && other.inner.link.is_up()).await;
+    let later = store.acquire(write(&key)).await.unwrap();
+    assert!(held.token > ahead && later.token > held.token, "{held:?} {later:?}");
+    store.release(&later).await.unwrap();
+    other.release(&next).await.unwrap();
+    world.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_waiter_whose_connection_breaks_is_granted_what_it_missed() {
+    let world = World::start().await;
+    let proxy = Proxy::start(world.server.addr()).await.unwrap();
+    let holder = world.store().await;
+    let store = connected(&Redis::connect(proxy.url_for(&world.server.url())).await.unwrap()).await;
+    let key = key("missed");
+    let held = holder.acquire(write(&key)).await.unwrap();
+    let waiter = tokio::task::spawn({
+        let (store, attempt) = (Arc::clone(&store), write(&key));
+        async move { store.acquire(attempt).await }
+    });
+    until_waiting(&holder, &key, 1).await;
+    // Counted as a receiver by the server, but the message goes nowhere.
+    proxy.set(Fault::DropReplies);
+    holder.release(&held).await.unwrap();
+    sleep(Duration::from_millis(50)).await;
+    assert!(!waiter.is_finished());
+    proxy.set(Fault::None);
+    proxy.reset_connections();
+    let granted = timeout(LIMIT, waiter).await.unwrap().unwrap().unwrap();
+    assert!(granted.loss().is_none());
+    assert_eq!(store.release(&granted).await.unwrap(), Released::Released);
+    world.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_store_without_a_server_refuses_at_once_and_works_when_there_is_one() {
+    let world = World::start().await;
+    world.server.kill().await.unwrap();
+    let redis = Redis::connect(world.server.url()).await.unwrap();
+    let store = super::RedisStore::open(&redis);
+    let since = Instant::now();
+    for _ in 0..10 {
+        assert!(matches!(store.acquire(write(&key("absent"))).await, Err(LockError::Unavailable { .. })));
+    }
+    assert!(since.elapsed() < Duration::from_millis(100));
+    world.server.restart().await.unwrap();
+    until("a connection", || store.inner.link.is_up()).await;
+    let held = store.acquire(write(&key("absent"))).await.unwrap();
+    store.release(&held).await.unwrap();
+    world.until_nothing_is_left().await;
+}

@@ -1,0 +1,109 @@
+//! The store against a real server.
+
+mod faults;
+mod fuzz;
+mod keys;
+mod queue;
+mod suite;
+
+use std::{sync::Arc, time::Duration};
+
+use stockade_testbed::RedisServer;
+use tokio::time::{Instant, sleep};
+
+use super::RedisStore;
+use crate::{
+    redis::Redis,
+    resource::Key,
+    store::{Attempt, LockStore, Mode},
+};
+
+/// Longer than anything takes on a busy machine.
+const LIMIT: Duration = Duration::from_secs(20);
+
+struct World {
+    server: RedisServer,
+}
+
+impl World {
+    async fn start() -> Self {
+        Self { server: RedisServer::start().await.unwrap() }
+    }
+
+    async fn redis(&self) -> Redis {
+        Redis::connect(self.server.url()).await.unwrap()
+    }
+
+    /// A store as another process would have it, connected.
+    async fn store(&self) -> Arc<RedisStore> {
+        connected(&self.redis().await).await
+    }
+
+    async fn command(&self, words: &[&str]) -> String {
+        self.server.command(words).await.unwrap()
+    }
+
+    /// All keys but the token floors and the run marker.
+    async fn keys(&self) -> Vec<String> {
+        let keys = self.command(&["KEYS", "*"]).await;
+        let left = keys.lines().map(str::trim).filter(|key| !key.is_empty());
+        left.filter(|key| !key.ends_with("}f") && !key.ends_with("}e")).map(str::to_owned).collect()
+    }
+
+    async fn until_nothing_is_left(&self) {
+        let limit = Instant::now() + LIMIT;
+        loop {
+            let left = self.keys().await;
+            if left.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < limit, "left behind: {left:?}");
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+async fn connected(redis: &Redis) -> Arc<RedisStore> {
+    let store = RedisStore::open(redis);
+    until("a connection", || store.inner.link.is_up()).await;
+    Arc::new(store)
+}
+
+async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let limit = Instant::now() + LIMIT;
+    while !condition() {
+        assert!(Instant::now() < limit, "never came: {what}");
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+async fn until_waiting(store: &RedisStore, key: &Key, waiting: u64) {
+    let limit = Instant::now() + LIMIT;
+    loop {
+        let seen = store.inspect(key).await.unwrap();
+        if seen.waiting == waiting {
+            return;
+        }
+        assert!(Instant::now() < limit, "{seen:?}");
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+fn key(id: &str) -> Key {
+    Key::new("test", id).unwrap()
+}
+
+fn write(key: &Key) -> Attempt {
+    Attempt {
+        key: key.clone(),
+        mode: Mode::Write,
+        lease: Duration::from_secs(10),
+        wait: LIMIT,
+        max_waiters: 1000,
+        tag: Arc::from("a tag"),
+    }
+}
+
+fn read(key: &Key) -> Attempt {
+    Attempt { mode: Mode::Read, ..write(key) }
+}

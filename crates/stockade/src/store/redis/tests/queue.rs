@@ -1,0 +1,160 @@
+use std::{sync::Arc, time::Duration};
+
+use futures_util::FutureExt;
+use tokio::time::timeout;
+
+use super::{LIMIT, World, key, read, until_waiting, write};
+use crate::store::{
+    Attempt, LockStore, Owner, Released,
+    redis::{calls, calls::Handing, scripts::ACQUIRE},
+};
+
+fn calls_of(stats: &str, command: &str) -> u64 {
+    let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
+}
+
+#[tokio::test]
+async fn a_release_wakes_one_waiter_only() {
+    let world = World::start().await;
+    let (holder, other) = (world.store().await, world.store().await);
+    let key = key("herd");
+    let held = holder.acquire(write(&key)).await.unwrap();
+    let mut waiters: Vec<_> = (0..20).map(|_| Box::pin(other.acquire(write(&key)))).collect();
+    for (n, waiter) in waiters.iter_mut().enumerate() {
+        assert!(waiter.as_mut().now_or_never().is_none());
+        until_waiting(&holder, &key, n as u64 + 1).await;
+        assert!(waiter.as_mut().now_or_never().is_none(), "queued");
+    }
+    world.command(&["CONFIG", "RESETSTAT"]).await;
+    assert_eq!(holder.release(&held).await.unwrap(), Released::Released);
+    let first = timeout(LIMIT, waiters.remove(0)).await.unwrap().unwrap();
+    assert!(first.handed_off.unwrap() < Duration::from_secs(1));
+    assert!(waiters.iter_mut().all(|waiter| waiter.as_mut().now_or_never().is_none()));
+    let stats = world.command(&["INFO", "commandstats"]).await;
+    assert_eq!((calls_of(&stats, "evalsha"), calls_of(&stats, "publish")), (1, 1), "{stats}");
+    drop(waiters);
+    other.release(&first).await.unwrap();
+    world.until_nothing_is_left().await;
+}
+
+/// A waiter of a process that does not exist.
+async fn dead_waiter(world: &World, attempt: &Attempt) {
+    let store = world.store().await;
+    let owner = Owner::new("dead-process-xyz.00000000000".to_owned());
+    let asking = calls::Asking {
+        attempt,
+        owner: &owner,
+        wait: Some(LIMIT),
+        seq: 0,
+        stamp: 0,
+        stale_after: Duration::from_secs(1),
+    };
+    let handing = Handing { skip: true, channel: store.inner.keys.inbox_prefix() };
+    let keys = store.inner.keys.of(&attempt.key);
+    store.inner.link.call(&ACQUIRE, keys, asking.args(&handing)).await.unwrap();
+    store.shutdown(LIMIT).await;
+}
+
+#[tokio::test]
+async fn a_dead_waiter_is_passed_over_at_once() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let key = key("dead");
+    let held = store.acquire(write(&key)).await.unwrap();
+    dead_waiter(&world, &write(&key)).await;
+    let mut next = store.acquire(write(&key));
+    assert!((&mut next).now_or_never().is_none());
+    until_waiting(&store, &key, 2).await;
+    store.release(&held).await.unwrap();
+    let next = timeout(Duration::from_secs(1), next).await.expect("waited for the dead").unwrap();
+    store.release(&next).await.unwrap();
+    world.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_dead_writer_does_not_keep_readers_from_readers() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let key = key("dead-writer");
+    let first = store.acquire(read(&key)).await.unwrap();
+    dead_waiter(&world, &write(&key)).await;
+    let second = timeout(Duration::from_secs(1), store.acquire(read(&key))).await.expect("blocked").unwrap();
+    store.release(&first).await.unwrap();
+    store.release(&second).await.unwrap();
+    world.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_waiter_that_was_dropped_from_the_queue_comes_back_to_its_place() {
+    let world = World::start().await;
+    let (store, other) = (world.store().await, world.store().await);
+    let key = key("place");
+    let held = store.acquire(write(&key)).await.unwrap();
+    let tagged = |tag: &str| Attempt { tag: tag.into(), ..write(&key) };
+    let mut tasks = Vec::new();
+    for (n, tag) in ["first", "second", "third"].into_iter().enumerate() {
+        let (other, attempt) = (Arc::clone(&other), tagged(tag));
+        tasks.push(tokio::task::spawn(async move { other.acquire(attempt).await }));
+        until_waiting(&store, &key, n as u64 + 1).await;
+    }
+    let names = store.inner.keys.of(&key);
+    let owner = world.command(&["ZRANGE", &names[2], "0", "0"]).await.trim().to_owned();
+    world.command(&["ZREM", &names[2], &owner]).await;
+    world.command(&["HDEL", &names[3], &owner]).await;
+    let now = store.inner.clock.stamp().to_string();
+    let inbox = format!("{}{}", store.inner.keys.inbox_prefix(), &owner[..16]);
+    world.command(&["PUBLISH", &inbox, &format!("D {owner} {now}")]).await;
+    until_waiting(&store, &key, 3).await;
+    let tags: Vec<_> = store.inspect(&key).await.unwrap().waiters.into_iter().map(|party| party.tag).collect();
+    assert_eq!(tags, ["first", "second", "third"]);
+    for task in &tasks {
+        task.abort();
+    }
+    store.release(&held).await.unwrap();
+    world.until_nothing_is_left().await;
+}
+
+/// Drops an attempt after every number of polls that it takes, at every stage of its life.
+#[tokio::test]
+async fn an_attempt_dropped_in_any_state_leaves_nothing() {
+    let world = World::start().await;
+    let (store, other) = (world.store().await, world.store().await);
+    let key = key("dropped");
+    // Never polled; sent and not answered; answered and not read; free, so that it is granted unseen.
+    drop(store.acquire(write(&key)));
+    for read_first in [false, true] {
+        let mut attempt = store.acquire(write(&key));
+        assert!((&mut attempt).now_or_never().is_none());
+        if read_first {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        drop(attempt);
+        world.until_nothing_is_left().await;
+    }
+    // Queued; and granted by hand-off, unseen.
+    for handed_over in [false, true] {
+        let held = other.acquire(write(&key)).await.unwrap();
+        let mut attempt = store.acquire(write(&key));
+        assert!((&mut attempt).now_or_never().is_none());
+        until_waiting(&other, &key, 1).await;
+        if handed_over {
+            other.release(&held).await.unwrap();
+            until_waiting(&other, &key, 0).await;
+            drop(attempt);
+        } else {
+            drop(attempt);
+            until_waiting(&other, &key, 0).await;
+            other.release(&held).await.unwrap();
+        }
+        world.until_nothing_is_left().await;
+        assert!(store.inner.waiters.is_settled());
+    }
+    // A wait that ends.
+    let held = other.acquire(write(&key)).await.unwrap();
+    let brief = Attempt { wait: Duration::from_millis(30), ..write(&key) };
+    assert!(store.acquire(brief).await.is_err());
+    until_waiting(&other, &key, 0).await;
+    other.release(&held).await.unwrap();
+    world.until_nothing_is_left().await;
+}
