@@ -114,6 +114,7 @@ impl Locks {
     }
 
     /// Whether the store's breaker refuses at once; the time after which it lets one through.
+    #[cfg(feature = "axum")]
     pub(crate) fn refusing(&self) -> Option<Duration> {
         self.shared.store.refusing()
     }

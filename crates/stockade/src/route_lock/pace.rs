@@ -10,6 +10,8 @@ pub(crate) struct Pace {
     mean: AtomicU64,
 }
 
+/// Nobody is asked back sooner: those refused together would come back together.
+const SHORTEST: Duration = Duration::from_millis(50);
 /// Nobody is sent away for longer, however many wait.
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -28,7 +30,7 @@ impl Pace {
             0 => otherwise,
             mean => Duration::from_micros(mean.saturating_mul(ahead)),
         };
-        estimate.min(LONGEST)
+        estimate.clamp(SHORTEST, LONGEST)
     }
 }
 
@@ -42,6 +44,7 @@ mod tests {
         assert_eq!(pace.after(100, Duration::from_secs(7)), Duration::from_secs(7));
         pace.record(Duration::from_millis(20));
         assert_eq!(pace.after(100, Duration::from_secs(7)), Duration::from_secs(2));
+        assert_eq!(pace.after(1, Duration::ZERO), SHORTEST);
         assert_eq!(pace.after(1_000_000, Duration::ZERO), LONGEST);
     }
 
@@ -52,6 +55,6 @@ mod tests {
         for _ in 0..100 {
             pace.record(Duration::from_millis(8));
         }
-        assert!(pace.after(1, Duration::ZERO) < Duration::from_millis(9));
+        assert!(pace.after(100, Duration::ZERO) < Duration::from_millis(900));
     }
 }

@@ -96,7 +96,7 @@ impl Route {
                 Rejection::from(error).with_retry_after(self.pace.after(waiters.saturating_add(1), remaining))
             }
             LockError::Busy { remaining } | LockError::Timeout { remaining, .. } => {
-                Rejection::from(error).with_retry_after(self.pace.after(1, remaining).min(remaining))
+                Rejection::from(error).with_retry_after(self.pace.after(1, remaining))
             }
             LockError::Key(_) | LockError::Tag | LockError::Duration { .. } => {
                 tracing::error!(%error, "the settings of a route lock are refused");
