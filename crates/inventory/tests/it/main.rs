@@ -1,12 +1,28 @@
 //! Integration tests: one binary, one module per topic.
 
 #[cfg(test)]
+mod bad_input;
+#[cfg(test)]
 mod conservation;
 #[cfg(test)]
 mod dashboards;
 #[cfg(test)]
+mod idempotency;
+#[cfg(test)]
+mod ops;
+#[cfg(test)]
 mod replay;
+#[cfg(test)]
+mod routes;
 #[cfg(test)]
 mod seed;
 #[cfg(test)]
+mod shutdown;
+#[cfg(test)]
+mod stage;
+#[cfg(test)]
+mod start;
+#[cfg(test)]
 mod stock_db;
+#[cfg(test)]
+mod wire;

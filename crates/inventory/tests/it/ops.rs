@@ -1,0 +1,160 @@
+use reqwest::Method;
+use serde_json::json;
+use stockade_testbed::RedisServer;
+
+use crate::stage::{Answer, Stage, until};
+
+#[tokio::test]
+async fn admin_routes_want_the_token_and_without_one_there_are_none() {
+    let stage = Stage::start().await;
+    let guarded = stage.serve(&[]).await;
+    let open = stage.serve(&[("ADMIN_TOKEN", "")]).await;
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    for path in ["/admin/locks", "/admin/locks/stock:A", "/admin/cache", "/admin/nothing"] {
+        for header in ["", "Bearer", "Bearer wrong", "Bearer correct-horse-", "Basic correct-horse", "correct-horse"] {
+            let request = client.get(format!("{}{path}", guarded.ops)).header("authorization", header);
+            let answer = Answer::to(request).await;
+            assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (401, "unauthorized"), "{path} {header}");
+            assert_eq!(answer.header("www-authenticate"), "Bearer");
+        }
+        let absent = Answer::to(open.admin(Method::GET, path)).await;
+        assert_eq!(absent.problem(), "not-found", "{path}");
+    }
+    let twice = guarded.admin(Method::GET, "/admin/locks").header("authorization", "Bearer wrong");
+    assert_eq!(Answer::to(twice).await.status, 401);
+    assert_eq!(Answer::to(guarded.admin(Method::GET, "/admin/locks")).await.status, 200);
+    assert_eq!(Answer::to(guarded.admin(Method::GET, "/admin/cache")).await.json()["name"], "stock");
+    assert_eq!(Answer::to(guarded.admin(Method::GET, "/admin/nothing")).await.problem(), "not-found");
+    assert_eq!(Answer::to(guarded.admin(Method::POST, "/admin/locks")).await.problem(), "method-not-allowed");
+    assert_eq!(Answer::to(guarded.admin(Method::GET, "/admin/locks/x")).await.problem(), "bad-request");
+    let how = guarded.admin(Method::DELETE, "/admin/locks/stock:A?now=maybe");
+    assert_eq!(Answer::to(how).await.problem(), "bad-request");
+    for request in [guarded.request(Method::GET, "/admin/locks"), guarded.request(Method::GET, "/metrics")] {
+        assert_eq!(Answer::to(request).await.problem(), "not-found", "not on the public port");
+    }
+}
+
+/// A transaction that holds the row of `A`, so that an adjustment stays inside its lock.
+async fn block<'a>(stage: &'a Stage) -> sqlx::Transaction<'a, sqlx::Postgres> {
+    let mut blocker = stage.pool.begin().await.unwrap();
+    sqlx::query("select from stock where sku = 'A' for update").execute(&mut *blocker).await.unwrap();
+    blocker
+}
+
+#[tokio::test]
+async fn a_lock_is_shown_with_holder_and_queue() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    instance.put("A", 10).await;
+    let blocker = block(&stage).await;
+    let look = async || Answer::to(instance.admin(Method::GET, "/admin/locks/stock:A")).await.json();
+    let work =
+        async { tokio::join!(Answer::to(instance.adjustment("A", -1)), Answer::to(instance.adjustment("A", -1))) };
+    let watch = async {
+        until("one holds and one waits", async || {
+            let lock = look().await;
+            lock["holders"].as_array().unwrap().len() == 1 && lock["waiting"] == 1
+        })
+        .await;
+        let list = Answer::to(instance.admin(Method::GET, "/admin/locks")).await.json();
+        assert_eq!(list["items"], json!(["stock:A"]));
+        let lock = look().await;
+        assert_eq!(lock["holders"][0]["mode"], "write", "{lock}");
+        assert!(lock["holders"][0]["token"].as_u64().unwrap() > 0, "{lock}");
+        assert_eq!(lock["waiters"].as_array().unwrap().len(), 1, "{lock}");
+        blocker.rollback().await.unwrap();
+    };
+    let ((first, second), ()) = tokio::join!(work, watch);
+    assert_eq!((first.status.as_u16(), second.status.as_u16()), (200, 200), "{first:?} {second:?}");
+    let free = look().await;
+    assert_eq!(free["holders"], json!([]), "{free}");
+}
+
+#[tokio::test]
+async fn forcing_a_lock_claims_its_fence() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    let before: u64 = instance.put("A", 10).await.header("fencing-token").parse().unwrap();
+    let forced = Answer::to(instance.admin(Method::DELETE, "/admin/locks/stock:A")).await;
+    assert_eq!(forced.status, 200, "{forced:?}");
+    let token = forced.json()["token"].as_i64().unwrap();
+    assert!(u64::try_from(token).unwrap() > before);
+    assert_eq!(stage.count("select token from stockade.fence where resource = 'stock:A'").await, token);
+    let after = instance.adjust("A", -1).await;
+    assert_eq!(after.status, 200, "the next holder is above it: {after:?}");
+}
+
+fn series(metrics: &str) -> usize {
+    metrics.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).count()
+}
+
+#[tokio::test]
+async fn distinct_paths_methods_and_skus_make_no_series() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[("RUST_LOG", "warn")]).await;
+    let visit = async |n: u32| {
+        instance.get(&format!("/nowhere/{n}")).await;
+        instance.get(&format!("/stock/none-{n}")).await;
+        instance.put(&format!("sku-{n}"), 1).await;
+        instance.adjust(&format!("sku-{n}"), 1).await;
+        let method = Method::from_bytes(format!("M{n}").as_bytes()).unwrap();
+        Answer::to(instance.request(method, "/stock/A")).await;
+    };
+    visit(0).await;
+    visit(1).await;
+    let before = instance.metrics().await;
+    for n in 2..200 {
+        visit(n).await;
+    }
+    let after = instance.metrics().await;
+    // Counters of what happens now and then may appear meanwhile; distinct values would have added hundreds.
+    assert!(series(&after) < series(&before) + 20, "{after}");
+    assert!(!after.contains("none-") && !after.contains("sku-1"), "{after}");
+    assert!(after.contains(r#"http_requests_total{method="GET",route="unmatched",status="404"} 200"#), "{after}");
+    assert!(after.contains(r#"http_requests_total{method="other",route="/stock/{sku}",status="405"} 200"#), "{after}");
+}
+
+#[tokio::test]
+async fn the_metrics_that_are_named_are_there() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    instance.put("A", 1).await;
+    instance.get("/stock/A").await;
+    let metrics = instance.metrics().await;
+    for name in inventory::metrics::NAMES {
+        assert!(metrics.lines().any(|line| line.starts_with(name)), "{name}: {metrics}");
+    }
+    assert!(metrics.contains("http_request_duration_seconds_bucket"), "a histogram, not a summary: {metrics}");
+    assert!(metrics.contains(r#"le="0.0025""#), "{metrics}");
+}
+
+#[tokio::test]
+async fn readiness_names_what_is_missing_and_redis_never_fails_it() {
+    let stage = Stage::bare().await;
+    let cache = RedisServer::start().await.unwrap();
+    let instance = stage.serve(&[("CACHE_REDIS_URL", &cache.url())]).await;
+    let early = instance.get("/readyz").await;
+    assert_eq!(early.problem(), "database-unavailable");
+    assert!(early.text.contains("inventory migrate"), "{early:?}");
+    assert_eq!(instance.get("/stock/A").await.problem(), "database-unavailable");
+    assert_eq!(instance.put("A", 1).await.problem(), "database-unavailable");
+    assert_eq!(instance.get("/healthz").await.status, 200);
+
+    let (status, output) = stage.run("migrate", &[]).await;
+    assert!(status.success(), "{output}");
+    let ready = instance.get("/readyz").await;
+    assert_eq!((ready.status.as_u16(), &ready.json()["status"]), (200, &json!("ready")), "{ready:?}");
+    let operators = Answer::to(instance.admin(Method::GET, "/readyz")).await;
+    assert_eq!(operators.text, ready.text, "on both ports");
+
+    cache.kill().await.unwrap();
+    until("the loss of the cache is seen", async || {
+        let ready = instance.get("/readyz").await;
+        assert_eq!(ready.status, 200, "{ready:?}");
+        ready.json()["checks"]["cache_store"] == "down" && ready.json()["status"] == "degraded"
+    })
+    .await;
+    stage.postgres.kill().await.unwrap();
+    until("the loss of the database is seen", async || instance.get("/readyz").await.status == 503).await;
+    assert_eq!(instance.get("/healthz").await.status, 200);
+}

@@ -1,0 +1,122 @@
+use crate::stage::{Stage, bare_command, outcome};
+
+/// Enough to start, if somebody listened there.
+const BASE: [(&str, &str); 4] = [
+    ("DATABASE_URL", "postgres://stock:hunter2@127.0.0.1:1/stock"),
+    ("REDIS_URL", "redis://:hunter2@127.0.0.1:1"),
+    ("LISTEN_ADDR", "127.0.0.1:0"),
+    ("OPS_ADDR", "127.0.0.1:0"),
+];
+
+#[tokio::test]
+async fn bad_settings_are_refused_by_name_with_a_remedy_before_anything_listens() {
+    // Variable, its value, and what the message must say besides.
+    let cases = [
+        ("DATABASE_URL", "", &["DATABASE_URL: not set", "postgres://"][..]),
+        ("DATABASE_URL", "mysql://u:hunter2@h/d", &["DATABASE_URL", "postgres://USER"]),
+        ("DATABASE_URL", "postgres://u:hunter2@h:port/d", &["DATABASE_URL", "postgres://USER"]),
+        ("DATABASE_URL_FILE", "/nowhere/at/all", &["DATABASE_URL"]),
+        ("ADMIN_TOKEN_FILE", "/nowhere/at/all", &["ADMIN_TOKEN_FILE", "/nowhere/at/all", "may read"]),
+        ("ADMIN_TOKEN", "two hunter2", &["ADMIN_TOKEN", "visible ASCII"]),
+        ("REDIS_URL", "", &["REDIS_URL: not set", "redis://"]),
+        ("REDIS_URL", "http://:hunter2@h", &["LOCK_REDIS_URL|REDIS_URL", "redis://"]),
+        (
+            "CACHE_REDIS_URL",
+            "redis-sentinel://h1,h2/primary",
+            &["CACHE_REDIS_URL", "not supported yet", "redis://HOST"],
+        ),
+        ("LOCK_REDIS_URL", "redis-cluster://h1,h2", &["LOCK_REDIS_URL", "not supported yet"]),
+        ("LOCK_REDIS_URL", "rediss://:hunter2@h", &["LOCK_REDIS_URL", "not supported yet"]),
+        ("LISTEN_ADDR", "localhost", &["LISTEN_ADDR=\"localhost\"", "IP:PORT"]),
+        ("OPS_ADDR", "127.0.0.1:99999", &["OPS_ADDR=\"127.0.0.1:99999\"", "IP:PORT"]),
+        ("LOCK_WAIT", "2", &["LOCK_WAIT=\"2\"", "unit"]),
+        ("LOCK_WAIT", "-1s", &["LOCK_WAIT=\"-1s\"", "unit"]),
+        ("LOCK_WAIT", "0s", &["LOCK_WAIT=\"0s\"", "1ms"]),
+        ("LOCK_WAIT", "8s", &["REQUEST_TIMEOUT=\"10s\"", "LOCK_WAIT + DATABASE_ACQUIRE_TIMEOUT + STATEMENT_TIMEOUT"]),
+        ("LOCK_LEASE", "9s", &["REQUEST_TIMEOUT=\"10s\"", "LOCK_LEASE=9s", "raise"]),
+        ("LOCK_LEASE", "30s", &["LOCK_LEASE=\"30s\"", "SHUTDOWN_GRACE=25s", "raise"]),
+        ("LOCK_LEASE", "1h", &["LOCK_LEASE=\"1h\"", "5m"]),
+        ("LOCK_MAX_WAITERS", "0", &["LOCK_MAX_WAITERS=\"0\"", "1 to"]),
+        ("LOCK_MAX_WAITERS", "many", &["LOCK_MAX_WAITERS=\"many\"", "whole number"]),
+        ("REDIS_TIMEOUT", "0ms", &["REDIS_TIMEOUT=\"0ms\"", "5ms"]),
+        ("CACHE_TTL", "600s..300s", &["CACHE_TTL=\"600s..300s\"", "first"]),
+        ("CACHE_TTL", "soon", &["CACHE_TTL=\"soon\"", "300s..600s"]),
+        ("NULL_TTL", "x", &["NULL_TTL=\"x\"", "unit"]),
+        ("DB_MAX_LOADS", "1.5", &["DB_MAX_LOADS=\"1.5\"", "whole number"]),
+        ("DATABASE_MAX_CONNECTIONS", "0", &["DATABASE_MAX_CONNECTIONS=\"0\"", "1 to"]),
+        ("DATABASE_ACQUIRE_TIMEOUT", "never", &["DATABASE_ACQUIRE_TIMEOUT=\"never\"", "unit"]),
+        ("STATEMENT_TIMEOUT", "0s", &["STATEMENT_TIMEOUT=\"0s\"", "10ms"]),
+        ("REQUEST_TIMEOUT", "4s", &["REQUEST_TIMEOUT=\"4s\"", "5s", "raise"]),
+        ("SHUTDOWN_GRACE", "5s", &["LOCK_LEASE=\"10s\"", "SHUTDOWN_GRACE=5s"]),
+        ("IDEMPOTENCY_TTL", "0s", &["IDEMPOTENCY_TTL=\"0s\"", "1s"]),
+        ("LOG_FORMAT", "xml", &["LOG_FORMAT=\"xml\"", "json"]),
+        ("RUST_LOG", "inventory=loud", &["RUST_LOG=\"inventory=loud\"", "warn"]),
+    ];
+    for (variable, value, said) in cases {
+        let mut command = bare_command("serve");
+        command.envs(BASE).env(variable, value);
+        let (status, output) = outcome(command).await;
+        let context = format!("{variable}={value}: {status}: {output}");
+        assert_eq!(status.code(), Some(78), "{context}");
+        for words in said {
+            assert!(words.split('|').any(|words| output.contains(words)), "`{words}`: {context}");
+        }
+        assert!(!output.contains("listening"), "{context}");
+        assert!(!output.contains("hunter2"), "{context}");
+    }
+}
+
+#[tokio::test]
+async fn a_flag_is_as_good_as_its_variable_and_secrets_may_come_from_files() {
+    let stage = Stage::start().await;
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let file = folder.join(format!("database-url-{}", std::process::id()));
+    std::fs::write(&file, format!("{}\n", stage.database_url)).unwrap();
+    let mut command = bare_command("migrate");
+    command.arg("--database-url-file").arg(&file);
+    let (status, output) = outcome(command).await;
+    assert!(status.success(), "{output}");
+    let mut command = bare_command("serve");
+    command.envs(BASE).args(["--lock-wait", "8s"]);
+    let (status, output) = outcome(command).await;
+    assert_eq!(status.code(), Some(78), "{output}");
+    assert!(output.contains("LOCK_WAIT"), "{output}");
+}
+
+#[tokio::test]
+async fn redis_that_may_evict_is_refused_for_locks_with_the_reason() {
+    let stage = Stage::start().await;
+    let evicting =
+        stockade_testbed::RedisServer::builder().arg("--maxmemory-policy").arg("allkeys-lru").start().await.unwrap();
+    let (status, output) = stage.run("serve", &[("LOCK_REDIS_URL", &evicting.url())]).await;
+    assert_eq!(status.code(), Some(78), "{output}");
+    assert!(output.contains("LOCK_REDIS_URL") && output.contains("noeviction"), "{output}");
+    let instance = stage.serve(&[("CACHE_REDIS_URL", &evicting.url())]).await;
+    assert_eq!(instance.put("A", 1).await.status, 201, "for a cache on its own it is right");
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_named() {
+    let stage = Stage::start().await;
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let (status, output) = stage.run("serve", &[("OPS_ADDR", &address)]).await;
+    assert_eq!(status.code(), Some(1), "{output}");
+    assert!(output.contains(&format!("OPS_ADDR={address}")), "{output}");
+}
+
+#[tokio::test]
+async fn nothing_needs_to_be_there_at_the_start() {
+    let mut command = bare_command("serve");
+    command.envs(BASE);
+    let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let mut lines = tokio::io::BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    tokio::io::AsyncBufReadExt::read_line(&mut lines, &mut line).await.unwrap();
+    let url = line.trim().strip_prefix("listening on ").unwrap().to_owned();
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let status = async |path: &str| client.get(format!("{url}{path}")).send().await.unwrap().status().as_u16();
+    assert_eq!((status("/healthz").await, status("/readyz").await), (200, 503));
+    assert_eq!(status("/stock").await, 503);
+    child.kill().await.unwrap();
+}
