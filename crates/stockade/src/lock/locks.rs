@@ -119,6 +119,13 @@ impl Locks {
         self.shared.store.refusing()
     }
 
+    /// Whether locks can't be had now, as far as is known without asking: the store is not connected, or failed so often
+    /// that it is spared for a while.
+    #[must_use]
+    pub fn is_degraded(&self) -> bool {
+        !self.shared.store.is_up() || self.refusing().is_some()
+    }
+
     /// What [`LocksBuilder::extension`] was given.
     #[cfg(feature = "axum")]
     pub(crate) fn extension<T: Clone + Send + Sync + 'static>(&self) -> Option<&T> {

@@ -132,6 +132,11 @@ pub(crate) trait LockStore: fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// Whether the store is connected, as far as is known without asking it.
+    fn is_up(&self) -> bool {
+        true
+    }
+
     /// Refuses new attempts, then waits up to `limit` for compensations and detached releases.
     fn shutdown(&self, limit: Duration) -> BoxFuture<'_, ()>;
 }

@@ -116,6 +116,10 @@ impl LockStore for RedisStore {
         self.inner.link.breaker().refusing().map(|refused| refused.retry_after)
     }
 
+    fn is_up(&self) -> bool {
+        self.inner.link.is_up()
+    }
+
     fn shutdown(&self, limit: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let end = Instant::now() + limit;
