@@ -44,12 +44,11 @@ pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Ready>, Problem
     if app.draining.is_on() {
         return Err(Problem::ShuttingDown);
     }
-    let (schema, locks) = tokio::join!(schema(&app), lock_store(&app));
-    if !schema? {
+    if !schema(&app).await? {
         tracing::error!("the schema is missing or old: run `inventory migrate`");
         return Err(Problem::DatabaseUnavailable("its schema is missing or old: run `inventory migrate`"));
     }
-    let cache = !app.stocks.is_degraded();
+    let (locks, cache) = (!app.locks.is_degraded(), !app.stocks.is_degraded());
     let word = |up| if up { "ok" } else { "down" };
     Ok(Json(Ready {
         status: if locks && cache { "ready" } else { "degraded" },
@@ -60,10 +59,4 @@ pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Ready>, Problem
 async fn schema(app: &App) -> Result<bool, Problem> {
     let asked = tokio::time::timeout(LIMIT, db::schema::is_current(&app.pg)).await;
     asked.map_or(Err(Problem::DatabaseUnavailable("it did not answer in time")), |current| Ok(current?))
-}
-
-/// Whether the lock store answers: a look at a lock that nobody takes.
-async fn lock_store(app: &App) -> bool {
-    let look = tokio::time::timeout(LIMIT, app.locks.inspect("readyz:-"));
-    look.await.is_ok_and(|inspection| inspection.is_ok())
 }

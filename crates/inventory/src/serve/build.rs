@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use sqlx::{PgPool, postgres::PgPoolOptions};
 use stockade::{Locks, Redis, cache::Cache, postgres::Relay};
 
@@ -9,6 +11,10 @@ use crate::{
     domain::{Sku, Stock},
     http::Problem,
 };
+
+/// How long the start waits for Redis. Without the wait the first writes of a healthy instance would be refused; with
+/// Redis away the instance starts all the same, and serves reads.
+const CONNECTED: Duration = Duration::from_secs(1);
 
 /// The state of the service and what runs behind it.
 pub(super) struct Service {
@@ -36,6 +42,18 @@ impl Service {
         let app = App { pg, locks: locks(&lock_redis, &config.locks), stocks, limits, draining: Draining::default() };
         Ok(Self { app, relay })
     }
+
+    /// Waits until locks and cache are connected, for a while.
+    pub(super) async fn settle(&self) {
+        let connected = async {
+            while self.app.locks.is_degraded() || self.app.stocks.is_degraded() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        if tokio::time::timeout(CONNECTED, connected).await.is_err() {
+            tracing::warn!("Redis is not connected: starting without locks or cache, which come back with it");
+        }
+    }
 }
 
 fn pool(database: &Database) -> PgPool {
@@ -51,8 +69,8 @@ async fn connect(variable: &'static str, url: &Secret, config: &Config, may_evic
     builder.connect().await.map_err(|source| StartError::Redis { variable, source })
 }
 
-fn locks(_redis: &Redis, settings: &LockSettings) -> Locks {
-    Locks::builder().lease(settings.lease).max_waiters(settings.max_waiters).on_reject(Problem::from).memory()
+fn locks(redis: &Redis, settings: &LockSettings) -> Locks {
+    Locks::builder().lease(settings.lease).max_waiters(settings.max_waiters).on_reject(Problem::from).redis(redis)
 }
 
 fn cache(redis: &Redis, settings: &CacheSettings, pg: PgPool) -> Result<Cache<Sku, Stock>, StartError> {

@@ -38,6 +38,7 @@ async fn serve(args: &Args) -> Result<ExitCode, StartError> {
     let mut signals = Signals::listen()?;
     let metrics = metrics::install()?;
     let service = Service::build(&config).await?;
+    service.settle().await;
     let public = bind("LISTEN_ADDR", config.listen).await?;
     let operators = bind("OPS_ADDR", config.ops).await?;
     // Whoever started this with port 0 reads the ports here.
