@@ -202,6 +202,7 @@ where
     /// # Panics
     ///
     /// Where [`CacheBuilder::try_build`] returns an error.
+    #[must_use]
     pub fn build(self) -> Cache<K, V> {
         match self.try_build() {
             Ok(cache) => cache,

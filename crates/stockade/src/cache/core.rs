@@ -172,7 +172,7 @@ where
             let fits = bytes.len() <= self.settings.max_value;
             if fits { Ok(bytes) } else { Err(format!("{} bytes is over the limit", bytes.len())) }
         });
-        let mut answer = self.loaded(value, bytes.as_ref().map_or(0, Vec::len), false);
+        let mut answer = unstored(value, bytes.as_ref().map_or(0, Vec::len), false);
         let bytes = match bytes {
             Ok(bytes) => bytes,
             Err(reason) => {
@@ -208,7 +208,7 @@ where
             pilot.ask()
         };
         match self.loader.run(key, begin).await {
-            Ok(loaded) => Outcome::Answer(self.loaded(loaded.value, 0, false), Some(loaded.mark)),
+            Ok(loaded) => Outcome::Answer(unstored(loaded.value, 0, false), Some(loaded.mark)),
             Err(error) => self.stale_or(name, None, error),
         }
     }
@@ -224,17 +224,10 @@ where
             Ok(loaded) => {
                 pilot.close();
                 let valid_for = (!self.local.holds(reservation)).then_some(loaded.mark);
-                Outcome::Answer(self.loaded(loaded.value, 0, true), valid_for)
+                Outcome::Answer(unstored(loaded.value, 0, true), valid_for)
             }
             Err(error) => Outcome::Failed(error),
         }
-    }
-
-    fn loaded(&self, value: Option<V>, weight: usize, degraded: bool) -> Answer<V> {
-        let loaded = Instant::now();
-        let weight = u64::try_from(weight).unwrap_or(u64::MAX);
-        let entry = Entry { value: value.map(Arc::new), loaded, expires: loaded, weight };
-        Answer { entry, source: Source::Load, degraded, stored: false, waited: false }
     }
 
     /// The newest expired value that is within its grace, or else the error.
@@ -296,6 +289,14 @@ impl<K, V> fmt::Debug for Core<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Core").field("settings", &self.settings).finish_non_exhaustive()
     }
+}
+
+/// The answer that a load is, before it is stored.
+fn unstored<V>(value: Option<V>, weight: usize, degraded: bool) -> Answer<V> {
+    let loaded = Instant::now();
+    let weight = u64::try_from(weight).unwrap_or(u64::MAX);
+    let entry = Entry { value: value.map(Arc::new), loaded, expires: loaded, weight };
+    Answer { entry, source: Source::Load, degraded, stored: false, waited: false }
 }
 
 /// The answer that a kept entry is.

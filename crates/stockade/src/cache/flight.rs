@@ -137,7 +137,7 @@ impl<V> Flight<V> {
     }
 }
 
-impl<V> Passage<V> {
+impl<V: Send + Sync> Passage<V> {
     /// The outcome, or `None` when it is not valid for this passenger. Cancel safe.
     pub(crate) async fn outcome(self) -> Option<Outcome<V>> {
         let mut outcome = self.flight.outcome.subscribe();

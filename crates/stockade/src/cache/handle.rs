@@ -41,8 +41,10 @@ impl<K: Resource, V> Cache<K, V> {
     /// # Errors
     ///
     /// [`CacheError::Key`]; [`CacheError::Unavailable`] when it was not confirmed: repeat it.
-    pub async fn invalidate(&self, key: &K) -> Result<(), CacheError> {
-        self.invalidator.invalidate(&[Key::of(key)?]).await
+    pub fn invalidate(&self, key: &K) -> impl Future<Output = Result<(), CacheError>> + Send + use<K, V> {
+        // The key is made now, so that the future needs nothing of `K` and can be sent whatever it is.
+        let (key, invalidator) = (Key::of(key), self.invalidator());
+        async move { invalidator.invalidate(&[key?]).await }
     }
 
     /// The invalidating side alone.

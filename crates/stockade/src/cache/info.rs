@@ -15,6 +15,7 @@ pub enum Source {
 /// How an answer came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each of which callers ask for by name")]
 pub struct CacheInfo {
     /// Where it comes from.
     pub source: Source,
