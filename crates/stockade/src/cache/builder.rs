@@ -148,7 +148,8 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     /// How a value is loaded; `Ok(None)` when there is no such row.
     ///
     /// It must read from the primary, in a snapshot that begins inside the call. It runs on a task of the cache: a
-    /// caller that goes away does not cancel it. Its error is shared by all who waited.
+    /// caller that goes away does not cancel it. Its error is shared by all who waited; five failures in a row open the
+    /// breaker of [`Limits`], so that for a while no load is tried.
     pub fn loader<F, Fut, E>(self, load: F) -> Self
     where
         F: Fn(K) -> Fut + Send + Sync + 'static,

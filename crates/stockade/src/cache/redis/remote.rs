@@ -38,6 +38,7 @@ pub(crate) struct Remote<V> {
     settings: Arc<Settings>,
     envelope: Envelope,
     tasks: TaskTracker,
+    beats: CancellationToken,
     _beats: DropGuard,
     _claim: Claim,
 }
@@ -53,7 +54,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let tasks = TaskTracker::new();
         tasks.spawn(beat::keep(link.clone(), Arc::clone(&subscription), stop.clone()));
         let envelope = settings.envelope;
-        Self { link, subscription, settings, envelope, tasks, _beats: stop.drop_guard(), _claim: claim }
+        let beats = stop.clone();
+        Self { link, subscription, settings, envelope, tasks, beats, _beats: stop.drop_guard(), _claim: claim }
     }
 
     pub(crate) async fn read(&self, key: &Key) -> Read<V> {
@@ -96,6 +98,10 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let replied = self.call(&LEASE, key, args).await.and_then(|reply| self.leased(reply));
         replied.unwrap_or_else(|error| {
             tracing::debug!(%key, %error, "cache lease failed");
+            // It may still be executed. Behind it on the same connection goes its undoing, for which nobody waits, so
+            // that the others are not kept waiting for a load that will not be stored.
+            let undo = self.aborting(key, token);
+            drop(self.link.call_regardless(&ABORT, self.subscription.keys.of(key), undo));
             Lease::Down
         })
     }
@@ -145,13 +151,13 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         }
     }
 
+    fn aborting(&self, key: &Key, token: &Token) -> Vec<Vec<u8>> {
+        let inbox_prefix = self.subscription.keys.inbox_prefix().into_bytes();
+        vec![token.as_bytes().to_vec(), key.as_str().as_bytes().to_vec(), inbox_prefix]
+    }
+
     pub(crate) async fn abort(&self, key: &Key, token: &Token) {
-        let args = vec![
-            token.as_bytes().to_vec(),
-            key.as_str().as_bytes().to_vec(),
-            self.subscription.keys.inbox_prefix().into_bytes(),
-        ];
-        if let Err(error) = self.call(&ABORT, key, args).await {
+        if let Err(error) = self.call(&ABORT, key, self.aborting(key, token)).await {
             // The token then ends with its lease.
             tracing::debug!(%key, %error, "cache abort failed");
         }
@@ -228,8 +234,10 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 
     pub(crate) async fn shutdown(&self, limit: Duration) {
-        self.link.shutdown(limit).await;
+        self.beats.cancel();
         self.tasks.close();
+        self.tasks.wait().await;
+        self.link.shutdown(limit).await;
     }
 }
 
