@@ -4,7 +4,7 @@ use std::{
     ffi::OsString,
     fmt,
     net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicI32, Ordering},
 };
 
@@ -171,6 +171,12 @@ impl PostgresServer {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid.load(Ordering::Acquire).unsigned_abs()
+    }
+
+    /// The folder of PostgreSQL's programs, `psql` among them where the client is installed.
+    #[must_use]
+    pub fn bin(&self) -> &Path {
+        &self.bin
     }
 
     /// Creates an empty database and returns its URL.

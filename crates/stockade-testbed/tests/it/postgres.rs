@@ -1,13 +1,13 @@
-use std::{path::PathBuf, process::Command, time::Duration};
+use std::{path::PathBuf, process::Stdio, time::Duration};
 
 use stockade_testbed::{Error, PostgresServer};
-use tokio::time::timeout;
+use tokio::{process::Child, time::timeout};
 
-use crate::support::{eventually, is_alive, processes_with};
+use crate::support::{children_of, eventually, is_alive, is_stopped, processes_with};
 
 /// Runs a statement in a session of its own and gives its rows.
-async fn query(url: &str, sql: &str) -> Result<String, String> {
-    let output = psql(url, sql).output().await.unwrap();
+async fn query(postgres: &PostgresServer, url: &str, sql: &str) -> Result<String, String> {
+    let output = psql(postgres, url, sql).output().await.unwrap();
     if output.status.success() {
         Ok(String::from_utf8(output.stdout).unwrap().trim().to_owned())
     } else {
@@ -15,10 +15,19 @@ async fn query(url: &str, sql: &str) -> Result<String, String> {
     }
 }
 
-fn psql(url: &str, sql: &str) -> tokio::process::Command {
-    let mut psql = tokio::process::Command::new("psql");
+fn psql(postgres: &PostgresServer, url: &str, sql: &str) -> tokio::process::Command {
+    let mut psql = tokio::process::Command::new(postgres.bin().join("psql"));
     psql.args([url, "-XAtq", "-v", "ON_ERROR_STOP=1", "-c", sql]).kill_on_drop(true);
     psql
+}
+
+/// A session that is busy for longer than any test takes.
+async fn session(postgres: &PostgresServer, url: &str) -> Child {
+    const BUSY: &str = "select pg_sleep(600)";
+    let session = psql(postgres, url, BUSY).stderr(Stdio::null()).spawn().unwrap();
+    let seen = format!("select count(*) from pg_stat_activity where query = '{BUSY}'");
+    eventually("the session is busy", async || query(postgres, url, &seen).await.unwrap() == "1").await;
+    session
 }
 
 #[tokio::test]
@@ -27,10 +36,10 @@ async fn a_private_postgres_takes_statements_and_counts_them() {
     let url = postgres.create_database("shop \"one\"").await.unwrap_or_default();
     assert!(url.starts_with("postgres://stockade:"), "{url}");
     let url = postgres.create_database("shop").await.unwrap();
-    query(&url, "create extension pg_stat_statements").await.unwrap();
-    let counted = query(&url, "select count(*) > 0 from pg_stat_statements").await.unwrap();
+    query(&postgres, &url, "create extension pg_stat_statements").await.unwrap();
+    let counted = query(&postgres, &url, "select count(*) > 0 from pg_stat_statements").await.unwrap();
     assert_eq!(counted, "t");
-    assert_eq!(query(&url, "show max_connections").await.unwrap(), "200");
+    assert_eq!(query(&postgres, &url, "show max_connections").await.unwrap(), "200");
     let taken = postgres.create_database("shop").await.unwrap_err().to_string();
     assert!(taken.contains("already exists"), "{taken}");
 }
@@ -39,7 +48,7 @@ async fn a_private_postgres_takes_statements_and_counts_them() {
 async fn a_private_postgres_refuses_whoever_lacks_the_password() {
     let postgres = PostgresServer::start().await.unwrap();
     let (_, place) = postgres.url().split_once('@').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
-    let refused = query(&format!("postgres://stockade:wrong@{place}"), "select 1").await.unwrap_err();
+    let refused = query(&postgres, &format!("postgres://stockade:wrong@{place}"), "select 1").await.unwrap_err();
     assert!(refused.contains("password authentication failed"), "{refused}");
     assert!(!format!("{postgres:?}").contains("password"), "{postgres:?}");
 }
@@ -48,33 +57,26 @@ async fn a_private_postgres_refuses_whoever_lacks_the_password() {
 async fn a_paused_postgres_freezes_open_and_new_sessions() {
     let postgres = PostgresServer::start().await.unwrap();
     let url = postgres.url();
-    let session = query(&url, "select pg_sleep(0.3); select 'woken'");
-    tokio::pin!(session);
-    let running = "select count(*) from pg_stat_activity where query like 'select pg_sleep(0.3)%'";
-    let mut seen = false;
-    while !seen {
-        tokio::select! {
-            early = &mut session => panic!("ended before it was seen: {early:?}"),
-            count = query(&url, running) => seen = count.unwrap() == "1",
-        }
-    }
+    let _session = session(&postgres, &url).await;
+    let backends = children_of(postgres.pid());
+    assert!(backends.len() > 4, "{backends:?}");
     postgres.pause().unwrap();
-    assert!(timeout(Duration::from_millis(600), &mut session).await.is_err());
-    assert!(timeout(Duration::from_millis(200), query(&url, "select 1")).await.is_err());
+    // That of a session which has just ended may not be waited for yet.
+    let frozen = |pid: &u32| is_stopped(*pid) || !is_alive(*pid);
+    eventually("every backend is stopped", async || backends.iter().all(frozen)).await;
+    assert!(backends.iter().filter(|pid| is_stopped(**pid)).count() > 4);
+    assert!(timeout(Duration::from_millis(300), query(&postgres, &url, "select 1")).await.is_err());
     postgres.resume().unwrap();
-    assert_eq!(session.await.unwrap(), "woken");
+    assert_eq!(query(&postgres, &url, "select 1").await.unwrap(), "1");
+    assert!(backends.iter().all(|pid| !is_stopped(*pid)));
 }
 
 #[tokio::test]
 async fn a_killed_postgres_leaves_no_backend_and_comes_back_with_its_data() {
     let postgres = PostgresServer::start().await.unwrap();
     let url = postgres.url();
-    query(&url, "create table kept as select 7 as n").await.unwrap();
-    let mut busy = psql(&url, "select pg_sleep(600)").stderr(std::process::Stdio::null()).spawn().unwrap();
-    eventually("the session runs", async || {
-        query(&url, "select count(*) from pg_stat_activity where query = 'select pg_sleep(600)'").await.unwrap() == "1"
-    })
-    .await;
+    query(&postgres, &url, "create table kept as select 7 as n").await.unwrap();
+    let mut busy = session(&postgres, &url).await;
     let children = children_of(postgres.pid());
     assert!(children.len() > 4, "{children:?}");
     postgres.pause().unwrap();
@@ -84,7 +86,7 @@ async fn a_killed_postgres_leaves_no_backend_and_comes_back_with_its_data() {
     assert!(matches!(postgres.resume(), Err(Error::NotRunning(_))));
     postgres.restart().await.unwrap();
     assert_eq!(postgres.url(), url);
-    assert_eq!(query(&url, "select n from kept").await.unwrap(), "7");
+    assert_eq!(query(&postgres, &url, "select n from kept").await.unwrap(), "7");
 }
 
 #[tokio::test]
@@ -97,15 +99,10 @@ async fn a_postgres_that_can_not_start_says_why() {
 #[tokio::test]
 async fn a_dropped_postgres_leaves_no_process_and_no_folder() {
     let postgres = PostgresServer::start().await.unwrap();
-    let folder = query(&postgres.url(), "show data_directory").await.map(PathBuf::from).unwrap();
+    let folder = query(&postgres, &postgres.url(), "show data_directory").await.map(PathBuf::from).unwrap();
     let folder = folder.parent().unwrap().to_owned();
     assert!(!processes_with(folder.to_str().unwrap()).is_empty());
     drop(postgres);
     eventually("nothing is left", async || processes_with(folder.to_str().unwrap()).is_empty() && !folder.exists())
         .await;
-}
-
-fn children_of(pid: u32) -> Vec<u32> {
-    let output = Command::new("ps").args(["-o", "pid=", "--ppid", &pid.to_string()]).output().unwrap();
-    String::from_utf8(output.stdout).unwrap().split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }

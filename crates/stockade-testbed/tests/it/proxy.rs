@@ -71,7 +71,7 @@ async fn a_delay_holds_for_each_way_and_does_not_add_up_over_a_pipeline() {
     }
     let took = start.elapsed();
     assert!(took >= Duration::from_millis(200), "{took:?}");
-    assert!(took < Duration::from_millis(1500), "{took:?}");
+    assert!(took < Duration::from_secs(3), "{took:?}: one after the other they take 4 s");
 }
 
 #[tokio::test]

@@ -13,21 +13,38 @@ pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> b
     }
 }
 
+/// State and parent of a process.
+fn stat(pid: u32) -> Option<(String, u32)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    Some((fields.next()?.to_owned(), fields.next()?.parse().ok()?))
+}
+
 /// True while the process exists and is not a dead one that nobody has waited for.
 pub(crate) fn is_alive(pid: u32) -> bool {
-    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-    !stat.rsplit_once(')').is_some_and(|(_, fields)| fields.trim_start().starts_with('Z'))
+    stat(pid).is_some_and(|(state, _)| state != "Z")
+}
+
+pub(crate) fn is_stopped(pid: u32) -> bool {
+    stat(pid).is_some_and(|(state, _)| state == "T")
+}
+
+pub(crate) fn children_of(parent: u32) -> Vec<u32> {
+    processes().filter(|pid| stat(*pid).is_some_and(|(_, of)| of == parent)).collect()
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// The processes whose command line contains the text.
 pub(crate) fn processes_with(text: &str) -> Vec<u32> {
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|pid| {
+    let has_text = |pid: &u32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         is_alive(*pid) && String::from_utf8_lossy(&line).replace('\0', " ").contains(text)
-    })
-    .collect()
+    };
+    processes().filter(has_text).collect()
 }
 
 pub(crate) fn pid_of(pid: u32) -> rustix::process::Pid {
