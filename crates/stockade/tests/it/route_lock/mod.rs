@@ -1,6 +1,8 @@
 //! The lock as a layer: every row of its promises, over the public API.
 
 mod attach;
+#[cfg(feature = "postgres")]
+mod commit;
 mod handler;
 mod keys;
 #[cfg(feature = "redis")]

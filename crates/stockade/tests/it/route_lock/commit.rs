@@ -1,0 +1,108 @@
+//! What is answered about a write and what the database says of it, when the lock's time runs out around its commit.
+
+use std::time::Duration;
+
+use axum::{Router, http::Method, routing::post};
+use serde_json::Value;
+use sqlx::PgPool;
+use stockade::{
+    Fence, Locks,
+    postgres::{CommitError, Tx},
+    route_lock::RouteLock,
+};
+use tokio::sync::mpsc;
+use tower::ServiceExt;
+
+use super::support::{LIMIT, Sku, idle, request, send, until};
+use crate::postgres::database;
+
+/// Enough for a transaction on a busy machine, up to its commit.
+const HOLD: Duration = Duration::from_secs(1);
+
+/// Makes every COMMIT that follows an update take this long.
+async fn slow_commits(pool: &PgPool, seconds: f64) {
+    let sql = format!(
+        "create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep({seconds}); return null; end $$;
+         create constraint trigger slow after update on stock deferrable initially deferred
+         for each row execute function slow()"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(pool).await.unwrap();
+}
+
+async fn quantity(pool: &PgPool) -> i32 {
+    sqlx::query_scalar("select quantity from stock where sku = 'a'").fetch_one(pool).await.unwrap()
+}
+
+async fn take_one(fence: &Fence, pool: &PgPool) -> Tx {
+    let mut tx = fence.begin(pool).await.unwrap();
+    sqlx::query("update stock set quantity = quantity - 1 where sku = 'a'").execute(&mut *tx).await.unwrap();
+    tx
+}
+
+fn app(lock: RouteLock, pool: &PgPool) -> Router {
+    let pool = pool.clone();
+    let write = async move |fence: Fence| {
+        take_one(&fence, &pool).await.commit().await.unwrap();
+        "applied"
+    };
+    Router::new().route("/stock/{sku}", post(write).route_layer(lock))
+}
+
+#[tokio::test]
+async fn a_commit_that_outlives_the_hold_gives_its_real_answer() {
+    let (_server, pool) = database().await;
+    slow_commits(&pool, 2.0).await;
+    let locks = Locks::memory();
+    let app = app(RouteLock::by::<Sku>(&locks).max_hold(HOLD).commit_timeout(LIMIT), &pool);
+    let answer = send(&app, request(Method::POST, "/stock/a")).await;
+    assert_eq!((answer.status.as_u16(), answer.text()), (200, "applied"));
+    assert_eq!(quantity(&pool).await, 9);
+    idle(&locks).await;
+}
+
+#[tokio::test]
+async fn a_commit_that_outlives_every_limit_is_never_answered_as_not_applied() {
+    let (_server, pool) = database().await;
+    slow_commits(&pool, 2.0).await;
+    let locks = Locks::memory();
+    let app = app(RouteLock::by::<Sku>(&locks).max_hold(HOLD).commit_timeout(Duration::from_millis(100)), &pool);
+    let answer = send(&app, request(Method::POST, "/stock/a")).await;
+    assert_eq!(answer.refusal(503, "outcome-unknown")["applied"], Value::Null);
+    assert_eq!(quantity(&pool).await, 10);
+    // The handler is gone, but its COMMIT had reached the database.
+    until("the commit is applied", async || quantity(&pool).await == 9).await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_within_the_commit_loses_no_write() {
+    let (_server, pool) = database().await;
+    slow_commits(&pool, 1.0).await;
+    let locks = Locks::memory();
+    let app = app(RouteLock::by::<Sku>(&locks), &pool);
+    let leaving = tokio::time::timeout(Duration::from_millis(500), app.oneshot(request(Method::POST, "/stock/a")));
+    assert!(leaving.await.is_err());
+    idle(&locks).await;
+    assert_eq!(quantity(&pool).await, 9);
+}
+
+#[tokio::test]
+async fn a_transaction_left_behind_by_an_ended_handler_is_rolled_back_as_answered() {
+    let (_server, pool) = database().await;
+    let locks = Locks::memory();
+    let (leave, mut left) = mpsc::channel(1);
+    let write = {
+        let pool = pool.clone();
+        async move |fence: Fence| {
+            leave.send(take_one(&fence, &pool).await).await.unwrap();
+            std::future::pending::<()>().await;
+        }
+    };
+    let lock = RouteLock::by::<Sku>(&locks).max_hold(HOLD);
+    let app = Router::new().route("/stock/{sku}", post(write).route_layer(lock));
+    let answer = send(&app, request(Method::POST, "/stock/a")).await;
+    assert_eq!(answer.refusal(503, "lease-lost")["applied"], false);
+    let refused = left.recv().await.unwrap().commit().await.unwrap_err();
+    assert!(matches!(refused, CommitError::Closed), "{refused:?}");
+    assert_eq!(refused.applied(), Some(false));
+    assert_eq!(quantity(&pool).await, 10);
+}
