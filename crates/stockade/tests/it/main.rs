@@ -10,6 +10,8 @@ mod postgres;
 #[cfg(test)]
 mod readme;
 #[cfg(test)]
+mod redis_traffic;
+#[cfg(test)]
 mod route_lock;
 #[cfg(test)]
 #[cfg(all(feature = "postgres", feature = "redis"))]

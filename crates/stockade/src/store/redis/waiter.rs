@@ -77,15 +77,16 @@ impl Waiter {
     }
 
     pub(super) async fn acquire(mut self) -> Result<Arc<Ownership>, LockError> {
-        if self.inner.is_closing() {
-            return Err(LockError::ShuttingDown);
-        }
         if !self.attempt.wait.is_zero() {
             let waiters = self.inner.waiters.len();
             if waiters >= MOST_ATTEMPTS {
                 return Err(LockError::QueueFull { waiters: waiters as u64, remaining: Duration::ZERO });
             }
             self.inner.waiters.insert(&self.owner, &self.attempt.key, &self.cell);
+        }
+        // After it is known to the inbox, so that a shutdown either finds it there or is found here.
+        if self.inner.is_closing() {
+            return Err(LockError::ShuttingDown);
         }
         match self.ask().await {
             Answer::Held(ownership) => Ok(ownership),

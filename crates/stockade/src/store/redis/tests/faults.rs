@@ -3,6 +3,7 @@ use std::{slice, sync::Arc, time::Duration};
 use futures_util::FutureExt;
 use stockade_testbed::{Fault, Proxy};
 use tokio::time::{Instant, sleep, timeout};
+use tokio_util::task::TaskTracker;
 
 use super::{LIMIT, World, connected, key, until, until_waiting, write};
 use crate::{
@@ -20,7 +21,7 @@ async fn a_frozen_server_is_answered_in_time_and_leaves_nothing_when_it_thaws() 
     let waiting = key("waiting");
     let other = store.acquire(write(&waiting)).await.unwrap();
     let wait = Duration::from_millis(800);
-    let queued = tokio::task::spawn({
+    let queued = TaskTracker::new().spawn({
         let (store, attempt) = (Arc::clone(&store), Attempt { wait, ..write(&waiting) });
         async move {
             let since = Instant::now();
@@ -133,7 +134,7 @@ async fn a_restart_without_data_ends_ownerships_and_keeps_waiters_and_token_orde
     let ahead = crate::store::Token::new(8_000_000_000_000_000).unwrap();
     store.seed(&key, ahead).await.unwrap();
     let held = store.acquire(write(&key)).await.unwrap();
-    let waiter = tokio::task::spawn({
+    let waiter = TaskTracker::new().spawn({
         let (other, attempt) = (Arc::clone(&other), write(&key));
         async move { other.acquire(attempt).await }
     });
@@ -159,7 +160,7 @@ async fn a_waiter_whose_connection_breaks_is_granted_what_it_missed() {
     let store = connected(&Redis::connect(proxy.url_for(&world.server.url())).await.unwrap()).await;
     let key = key("missed");
     let held = holder.acquire(write(&key)).await.unwrap();
-    let waiter = tokio::task::spawn({
+    let waiter = TaskTracker::new().spawn({
         let (store, attempt) = (Arc::clone(&store), write(&key));
         async move { store.acquire(attempt).await }
     });

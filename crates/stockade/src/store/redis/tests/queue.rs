@@ -2,11 +2,12 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 
 use super::{LIMIT, World, key, read, until_waiting, write};
 use crate::store::{
     Attempt, LockStore, Owner, Released,
-    redis::{calls, calls::Handing, scripts::ACQUIRE},
+    redis::{calls, scripts::ACQUIRE},
 };
 
 fn calls_of(stats: &str, command: &str) -> u64 {
@@ -38,23 +39,26 @@ async fn a_release_wakes_one_waiter_only() {
     world.until_nothing_is_left().await;
 }
 
-/// A waiter of a process that does not exist.
-async fn dead_waiter(world: &World, attempt: &Attempt) {
+/// Queues waiters of a process that will never act.
+async fn dead_waiters(world: &World, attempt: &Attempt, count: u32) {
     let store = world.store().await;
-    let owner = Owner::new("dead-process-xyz.00000000000".to_owned());
-    let asking = calls::Asking {
-        attempt,
-        owner: &owner,
-        wait: Some(LIMIT),
-        seq: 0,
-        stamp: 0,
-        stale_after: Duration::from_secs(1),
-    };
-    let handing = Handing { skip: true, channel: store.inner.keys.inbox_prefix() };
-    let keys = store.inner.keys.of(&attempt.key);
-    store.inner.link.call(&ACQUIRE, keys, asking.args(&handing)).await.unwrap();
+    for number in 0..count {
+        let owner = Owner::new(format!("{DEAD}.{number:011}"));
+        let asking = calls::Asking {
+            attempt,
+            owner: &owner,
+            wait: Some(LIMIT),
+            seq: 0,
+            stamp: 0,
+            stale_after: Duration::from_secs(1),
+        };
+        let keys = store.inner.keys.of(&attempt.key);
+        store.inner.link.call(&ACQUIRE, keys, asking.args(&store.inner.handing())).await.unwrap();
+    }
     store.shutdown(LIMIT).await;
 }
+
+const DEAD: &str = "dead-process-xyz";
 
 #[tokio::test]
 async fn a_dead_waiter_is_passed_over_at_once() {
@@ -62,12 +66,36 @@ async fn a_dead_waiter_is_passed_over_at_once() {
     let store = world.store().await;
     let key = key("dead");
     let held = store.acquire(write(&key)).await.unwrap();
-    dead_waiter(&world, &write(&key)).await;
+    dead_waiters(&world, &write(&key), 1).await;
     let mut next = store.acquire(write(&key));
     assert!((&mut next).now_or_never().is_none());
     until_waiting(&store, &key, 2).await;
     store.release(&held).await.unwrap();
     let next = timeout(Duration::from_secs(1), next).await.expect("waited for the dead").unwrap();
+    store.release(&next).await.unwrap();
+    world.until_nothing_is_left().await;
+}
+
+/// A process that is stopped, or cut off without a word, still counts as a subscriber.
+#[tokio::test]
+async fn waiters_of_a_stopped_process_cost_one_grant_together() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let key = key("stopped");
+    let client = redis::Client::open(world.server.url()).unwrap();
+    let mut subscribed = client.get_async_pubsub().await.unwrap();
+    subscribed.subscribe(format!("{}{DEAD}", store.inner.keys.inbox_prefix())).await.unwrap();
+    let held = store.acquire(write(&key)).await.unwrap();
+    dead_waiters(&world, &write(&key), 5).await;
+    let mut next = store.acquire(write(&key));
+    assert!((&mut next).now_or_never().is_none());
+    until_waiting(&store, &key, 6).await;
+    assert!((&mut next).now_or_never().is_none());
+    let since = tokio::time::Instant::now();
+    store.release(&held).await.unwrap();
+    let next = timeout(LIMIT, next).await.unwrap().unwrap();
+    let took = since.elapsed();
+    assert!(took > calls::GRANT / 2 && took < calls::GRANT * 2, "{took:?}");
     store.release(&next).await.unwrap();
     world.until_nothing_is_left().await;
 }
@@ -78,7 +106,7 @@ async fn a_dead_writer_does_not_keep_readers_from_readers() {
     let store = world.store().await;
     let key = key("dead-writer");
     let first = store.acquire(read(&key)).await.unwrap();
-    dead_waiter(&world, &write(&key)).await;
+    dead_waiters(&world, &write(&key), 1).await;
     let second = timeout(Duration::from_secs(1), store.acquire(read(&key))).await.expect("blocked").unwrap();
     store.release(&first).await.unwrap();
     store.release(&second).await.unwrap();
@@ -95,7 +123,7 @@ async fn a_waiter_that_was_dropped_from_the_queue_comes_back_to_its_place() {
     let mut tasks = Vec::new();
     for (n, tag) in ["first", "second", "third"].into_iter().enumerate() {
         let (other, attempt) = (Arc::clone(&other), tagged(tag));
-        tasks.push(tokio::task::spawn(async move { other.acquire(attempt).await }));
+        tasks.push(TaskTracker::new().spawn(async move { other.acquire(attempt).await }));
         until_waiting(&store, &key, n as u64 + 1).await;
     }
     let names = store.inner.keys.of(&key);

@@ -1,0 +1,160 @@
+//! What the locks cost Redis, by its own count.
+
+use std::{collections::BTreeMap, process::Stdio, time::Duration};
+
+use stockade::{Locks, Redis, Resource};
+use stockade_testbed::RedisServer;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    process::Command,
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const PROCESSES: usize = 4;
+const WAITERS: usize = 8;
+const ROUNDS: usize = 25;
+/// Tells a child of the test where its server is.
+const SERVER: &str = "STOCKADE_TEST_TRAFFIC_SERVER";
+
+struct Item(&'static str);
+
+impl Resource for Item {
+    const KIND: &'static str = "traffic";
+
+    fn id(&self) -> std::borrow::Cow<'_, str> {
+        self.0.into()
+    }
+}
+
+async fn locks(url: &str) -> Locks {
+    let locks = Locks::new(&Redis::connect(url).await.expect("no Redis"));
+    let limit = Instant::now() + LIMIT;
+    while locks.write(&Item("first")).try_acquire().await.is_err() {
+        assert!(Instant::now() < limit, "never connected");
+        sleep(Duration::from_millis(1)).await;
+    }
+    locks
+}
+
+/// Calls of each command since the counters were reset.
+async fn calls(server: &RedisServer) -> BTreeMap<String, u64> {
+    let stats = server.command(&["INFO", "commandstats"]).await.expect("no INFO");
+    let parsed = stats.lines().filter_map(|line| {
+        let (command, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+        Some((command.to_owned(), rest.split(',').next()?.parse().ok()?))
+    });
+    parsed.filter(|(command, _)| !command.starts_with("config") && command != "info").collect()
+}
+
+#[tokio::test]
+async fn an_uncontended_pair_is_two_commands_and_nothing_else() {
+    const PAIRS: u64 = 1000;
+    let server = RedisServer::start().await.unwrap();
+    let locks = locks(&server.url()).await;
+    locks.write(&Item("warm")).acquire().await.unwrap().release().await.unwrap();
+    server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
+    for _ in 0..PAIRS {
+        locks.write(&Item("pair")).acquire().await.unwrap().release().await.unwrap();
+    }
+    let calls = calls(&server).await;
+    let expected = [("del", PAIRS), ("evalsha", 2 * PAIRS), ("get", PAIRS), ("set", 2 * PAIRS), ("time", PAIRS)];
+    // A floor ahead of the clock costs one SET more; within one process that takes two grants in one microsecond.
+    assert_eq!(calls, expected.map(|(command, calls)| (command.to_owned(), calls)).into());
+}
+
+/// Contends for one lock as one of several processes: a line per section, in the order in which they were asked for.
+async fn contend(url: &str) {
+    let locks = locks(url).await;
+    let mut output = tokio::io::stdout();
+    output.write_all(b"\nready\n").await.unwrap();
+    output.flush().await.unwrap();
+    // The parent closes the pipe when all are ready.
+    BufReader::new(tokio::io::stdin()).lines().next_line().await.unwrap();
+    let asked = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let mut waiters = JoinSet::new();
+    for _ in 0..WAITERS {
+        let (locks, asked) = (locks.clone(), std::sync::Arc::clone(&asked));
+        waiters.spawn(async move {
+            let mut sections = Vec::new();
+            for _ in 0..ROUNDS {
+                // One thread, and the command takes its place at the first poll: this number is the order of arrival.
+                let number = asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                let guard = locks.write(&Item("contended")).wait(LIMIT).acquire().await.unwrap();
+                sections.push((number, guard.token().get()));
+                sleep(Duration::from_millis(2)).await;
+                guard.release().await.unwrap();
+            }
+            sections
+        });
+    }
+    let mut sections = waiters.join_all().await.concat();
+    sections.sort_unstable();
+    for (_, token) in sections {
+        output.write_all(format!("token {token}\n").as_bytes()).await.unwrap();
+    }
+    output.flush().await.unwrap();
+}
+
+/// Not a test by itself: what the children of the next one run.
+#[tokio::test]
+async fn a_contending_process() {
+    if let Ok(url) = std::env::var(SERVER) {
+        contend(&url).await;
+    }
+}
+
+#[tokio::test]
+async fn waiters_of_several_processes_are_served_in_order_for_two_commands_each() {
+    let server = RedisServer::start().await.unwrap();
+    let mut children = Vec::new();
+    for _ in 0..PROCESSES {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["redis_traffic::a_contending_process", "--exact", "--nocapture", "--quiet"])
+            .env(SERVER, server.url())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let ready = async { while lines.next_line().await.unwrap().expect("the child ended") != "ready" {} };
+        timeout(LIMIT, ready).await.expect("a child never got ready");
+        children.push((child, lines));
+    }
+    server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
+    for (child, _) in &mut children {
+        drop(child.stdin.take());
+    }
+    let mut tokens = Vec::new();
+    for (child, mut lines) in children {
+        let mut own: Vec<u64> = Vec::new();
+        while let Some(line) = timeout(LIMIT, lines.next_line()).await.expect("a child hangs").unwrap() {
+            own.extend(line.strip_prefix("token ").map(|token| token.parse::<u64>().unwrap()));
+        }
+        drop(child);
+        assert_eq!(own.len(), WAITERS * ROUNDS);
+        // Tokens are minted in grant order, so within a process they must come in the order of asking.
+        assert!(own.is_sorted(), "served out of order: {own:?}");
+        tokens.push(own);
+    }
+    let calls = calls(&server).await;
+    let sections = (PROCESSES * WAITERS * ROUNDS) as u64;
+    let evalsha = calls["evalsha"];
+    assert!(evalsha * 10 <= sections * 21, "{evalsha} for {sections} sections: {calls:?}");
+    assert!(calls["publish"] <= sections + sections / 10, "more than one was woken: {calls:?}");
+
+    // Between the processes: everybody asks again at the end of the queue, so that while all are busy nobody comes
+    // twice before the others have come once.
+    let mut order: Vec<(u64, usize)> =
+        tokens.iter().enumerate().flat_map(|(process, own)| own.iter().map(move |token| (*token, process))).collect();
+    order.sort_unstable();
+    let busy = &order[order.len() / 4..order.len() * 3 / 4];
+    for window in busy.chunks_exact(PROCESSES * WAITERS) {
+        for process in 0..PROCESSES {
+            let served = window.iter().filter(|(_, by)| *by == process).count();
+            assert!(served.abs_diff(WAITERS) <= 2, "process {process} was served {served} times in a round");
+        }
+    }
+}
