@@ -19,7 +19,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve HTTP.
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     /// Bring the database schema up to date.
     Migrate(serve::DatabaseArgs),
     /// Create stock from a file of order lines.
@@ -35,7 +35,7 @@ impl Cli {
     /// Runs the command to its end.
     pub async fn run(self) -> ExitCode {
         match self.command {
-            Command::Serve(args) => serve::run(args).await,
+            Command::Serve(args) => serve::run(&args).await,
             Command::Migrate(args) => serve::migrate(args).await,
             Command::Seed(args) => seed::run(args).await,
             Command::Replay(args) => replay::run(args).await,

@@ -150,8 +150,8 @@ impl From<LockError> for Problem {
 }
 
 /// A read that the cache did not answer.
-impl From<&CachedRejection<Problem>> for Problem {
-    fn from(rejection: &CachedRejection<Problem>) -> Self {
+impl From<&CachedRejection<Self>> for Problem {
+    fn from(rejection: &CachedRejection<Self>) -> Self {
         match rejection {
             CachedRejection::Key(problem) => problem.clone(),
             CachedRejection::Absent(_) => super::ledger::NO_STOCK,

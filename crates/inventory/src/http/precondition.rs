@@ -120,20 +120,20 @@ mod tests {
 
     use super::*;
 
-    fn parse(name: HeaderName, lines: &[&str]) -> Result<Option<Tags>, Problem> {
+    fn parse(name: &HeaderName, lines: &[&str]) -> Result<Option<Tags>, Problem> {
         let mut headers = HeaderMap::new();
         for line in lines {
-            headers.append(&name, HeaderValue::from_str(line).unwrap());
+            headers.append(name, HeaderValue::from_str(line).unwrap());
         }
-        tags(&headers, &name, "If-Match")
+        tags(&headers, name, "If-Match")
     }
 
     fn if_match(line: &str) -> Precondition {
-        Precondition { if_match: parse(IF_MATCH, &[line]).unwrap(), if_none_match: None }
+        Precondition { if_match: parse(&IF_MATCH, &[line]).unwrap(), if_none_match: None }
     }
 
     fn if_none_match(line: &str) -> Precondition {
-        Precondition { if_match: None, if_none_match: parse(IF_NONE_MATCH, &[line]).unwrap() }
+        Precondition { if_match: None, if_none_match: parse(&IF_NONE_MATCH, &[line]).unwrap() }
     }
 
     #[test]
@@ -158,9 +158,9 @@ mod tests {
     #[test]
     fn malformed_tags_are_refused() {
         for line in ["", "7", "\"7", "7\"", "\"7\" \"8\"", "\"7\",", "w/\"7\"", "*, \"7\"", "\"a b\""] {
-            assert!(parse(IF_MATCH, &[line]).is_err(), "{line}");
+            assert!(parse(&IF_MATCH, &[line]).is_err(), "{line}");
         }
-        assert!(parse(IF_MATCH, &["*", "\"7\""]).is_err());
-        assert_eq!(parse(IF_MATCH, &[]), Ok(None));
+        assert!(parse(&IF_MATCH, &["*", "\"7\""]).is_err());
+        assert_eq!(parse(&IF_MATCH, &[]), Ok(None));
     }
 }

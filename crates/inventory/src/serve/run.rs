@@ -22,8 +22,8 @@ const UPKEEP: Duration = Duration::from_secs(5);
 const LAST: Duration = Duration::from_secs(1);
 
 /// Serves until SIGTERM or SIGINT, then ends what has begun. A second signal ends it at once.
-pub async fn run(args: Args) -> ExitCode {
-    match Box::pin(serve(&args)).await {
+pub async fn run(args: &Args) -> ExitCode {
+    match Box::pin(serve(args)).await {
         Ok(code) => code,
         Err(error) => {
             console::error(&error);

@@ -11,6 +11,8 @@ mod idempotency;
 #[cfg(test)]
 mod ops;
 #[cfg(test)]
+mod refusals;
+#[cfg(test)]
 mod replay;
 #[cfg(test)]
 mod routes;

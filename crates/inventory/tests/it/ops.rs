@@ -34,19 +34,12 @@ async fn admin_routes_want_the_token_and_without_one_there_are_none() {
     }
 }
 
-/// A transaction that holds the row of `A`, so that an adjustment stays inside its lock.
-async fn block<'a>(stage: &'a Stage) -> sqlx::Transaction<'a, sqlx::Postgres> {
-    let mut blocker = stage.pool.begin().await.unwrap();
-    sqlx::query("select from stock where sku = 'A' for update").execute(&mut *blocker).await.unwrap();
-    blocker
-}
-
 #[tokio::test]
 async fn a_lock_is_shown_with_holder_and_queue() {
     let stage = Stage::start().await;
     let instance = stage.serve(&[]).await;
     instance.put("A", 10).await;
-    let blocker = block(&stage).await;
+    let blocker = stage.hold_row().await;
     let look = async || Answer::to(instance.admin(Method::GET, "/admin/locks/stock:A")).await.json();
     let work =
         async { tokio::join!(Answer::to(instance.adjustment("A", -1)), Answer::to(instance.adjustment("A", -1))) };

@@ -49,15 +49,11 @@ async fn while_it_drains_it_is_not_ready_and_a_second_signal_ends_it() {
     let stage = Stage::start().await;
     let mut instance = stage.serve(&[("STATEMENT_TIMEOUT", "5s"), ("LOCK_WAIT", "4s")]).await;
     instance.put("A", 10).await;
-    let mut blocker = stage.pool.begin().await.unwrap();
-    sqlx::query("select from stock where sku = 'A' for update").execute(&mut *blocker).await.unwrap();
+    let blocker = stage.hold_row().await;
     {
         let write = instance.adjustment("A", -1).send();
         let signals = async {
-            until("the write waits for its row", async || {
-                stage.count("select count(*) from pg_stat_activity where wait_event_type = 'Lock'").await == 1
-            })
-            .await;
+            stage.until_one_waits_for_a_row().await;
             instance.terminate();
             until("it is not ready", async || {
                 let ready = Answer::to(instance.admin(Method::GET, "/readyz")).await;
@@ -84,15 +80,11 @@ async fn a_write_that_has_begun_is_answered_after_the_signal() {
     let stage = Stage::start().await;
     let mut instance = stage.serve(&[]).await;
     instance.put("A", 10).await;
-    let mut blocker = stage.pool.begin().await.unwrap();
-    sqlx::query("select from stock where sku = 'A' for update").execute(&mut *blocker).await.unwrap();
+    let blocker = stage.hold_row().await;
     {
         let write = instance.adjust("A", -1);
         let stop = async {
-            until("the write waits for its row", async || {
-                stage.count("select count(*) from pg_stat_activity where wait_event_type = 'Lock'").await == 1
-            })
-            .await;
+            stage.until_one_waits_for_a_row().await;
             instance.terminate();
             until("the port is closed", async || instance.request(Method::GET, "/healthz").send().await.is_err()).await;
             blocker.rollback().await.unwrap();

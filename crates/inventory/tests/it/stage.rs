@@ -11,7 +11,7 @@ use std::{
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use sqlx::PgPool;
+use sqlx::{PgPool, Postgres, Transaction};
 use stockade_testbed::{PostgresServer, RedisServer};
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
@@ -90,6 +90,20 @@ impl Stage {
         .fetch_one(&self.pool)
         .await
         .unwrap()
+    }
+
+    /// A transaction that holds the row of `A`, so that an adjustment stays inside its lock.
+    pub(crate) async fn hold_row(&self) -> Transaction<'_, Postgres> {
+        let mut transaction = self.pool.begin().await.unwrap();
+        sqlx::query("select from stock where sku = 'A' for update").execute(&mut *transaction).await.unwrap();
+        transaction
+    }
+
+    pub(crate) async fn until_one_waits_for_a_row(&self) {
+        until("a statement waits for its row", async || {
+            self.count("select count(*) from pg_stat_activity where wait_event_type = 'Lock'").await == 1
+        })
+        .await;
     }
 
     pub(crate) async fn count(&self, sql: &'static str) -> i64 {
