@@ -10,6 +10,8 @@ pub(super) struct Query {
     pub(super) grouping: BTreeSet<String>,
 }
 
+const OPERATORS: [&str; 3] = ["and", "or", "unless"];
+
 /// A metric with its matchers: label and pattern.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Selector {
@@ -33,7 +35,7 @@ impl Query {
                 let list = rest.strip_prefix('(').and_then(|rest| rest.split_once(')')).expect("by (labels)").0;
                 parsed.grouping.extend(list.split(',').map(|label| label.trim().to_owned()));
                 rest = after(rest, ')');
-            } else if !rest.starts_with('(') && !is_followed_by_grouping(rest) {
+            } else if !OPERATORS.contains(&word.as_str()) && !rest.starts_with('(') && !is_followed_by_grouping(rest) {
                 let matchers = if rest.starts_with('{') {
                     let list = rest[1..].split_once('}').expect("an end of the matchers").0;
                     rest = after(rest, '}');
@@ -70,8 +72,7 @@ fn matchers(list: &str) -> Vec<(String, String)> {
 
 #[test]
 fn names_are_found_and_functions_are_not_taken_for_them() {
-    let query =
-        r#"histogram_quantile(0.5, sum by (le, op) (rate(a_bucket{x=~"1|2", y!="z"}[$__rate_interval]))) / max(b)"#;
+    let query = r#"histogram_quantile(0.5, sum by (le, op) (rate(a_bucket{x=~"1|2", y!="z"}[$__rate_interval]))) / (max(b) or vector(0))"#;
     let matchers = vec![("x".to_owned(), "1|2".to_owned()), ("y".to_owned(), "z".to_owned())];
     let expected = Query {
         selectors: vec![
