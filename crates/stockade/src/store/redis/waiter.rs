@@ -101,13 +101,21 @@ impl Waiter {
         let poker = Poker::new(&self.inner.pokes, &self.attempt.key);
         let mut asked = Instant::now();
         let mut alarm = self.next_poke();
+        // Whether it may have no place in the queue: nobody else's poke finds that out.
+        let mut in_doubt = false;
         loop {
             let ask = match self.cell.take() {
                 Some(Event::Granted(grant)) => match self.admit(grant).await {
                     Some(ownership) => return Ok(ownership),
-                    None => true,
+                    None => {
+                        in_doubt = true;
+                        true
+                    }
                 },
-                Some(Event::AskAgain) => true,
+                Some(Event::AskAgain) => {
+                    in_doubt = true;
+                    true
+                }
                 Some(Event::Closing) => return Err(LockError::ShuttingDown),
                 None => {
                     if self.until.is_some_and(|until| until.remaining().is_zero()) {
@@ -119,7 +127,7 @@ impl Waiter {
                         () = sleep(limit.remaining()) => {
                             if !alarm.remaining().is_zero() {
                                 false
-                            } else if self.until.is_none() && asked.elapsed() >= REFRESH {
+                            } else if in_doubt || (self.until.is_none() && asked.elapsed() >= REFRESH) {
                                 true
                             } else {
                                 match poker.claim(self.period()) {
@@ -143,9 +151,12 @@ impl Waiter {
             asked = Instant::now();
             match self.ask().await {
                 Answer::Held(ownership) => return Ok(ownership),
-                Answer::Queued => self.trouble = None,
+                Answer::Queued => {
+                    self.trouble = None;
+                    in_doubt = false;
+                }
                 Answer::Refused(error) => return Err(error),
-                // It still stands in the queue, or will be told that it doesn't after the reconnect.
+                // It still stands in the queue unless that is in doubt, and then it asks again.
                 Answer::Unknown(error) => self.trouble = Some(error),
             }
             alarm = self.next_poke();
@@ -305,6 +316,10 @@ impl Waiter {
         self.inner.floors.note(&self.attempt.key, token);
         let stray = self.sent.take().and_then(|sent| sent.stray);
         self.inner.held.insert(&ownership, self.run, stray);
+        if self.inner.run() != self.run {
+            // The link has met another run since, and has asked about all others already.
+            self.inner.verify_all();
+        }
         Answer::Held(ownership)
     }
 }
