@@ -1,7 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    lock::{LossReason, Mode, Token},
+    lock::{LockError, LossReason, Mode, Token},
     resource::Key,
     store::{LockStore, Ownership},
 };
@@ -64,6 +64,18 @@ impl Fence {
     #[must_use = "on `false` roll back"]
     pub fn commit_started(&self) -> bool {
         self.ownership.commit_started()
+    }
+
+    /// Raises the tokens that this resource will get above `seen`.
+    ///
+    /// For those who claim the fence in a database of their own: when it refuses a live holder, since it has seen a higher
+    /// token than the lock store remembers, the next acquire is above it. A lower `seen` changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Unavailable`].
+    pub async fn seed(&self, seen: Token) -> Result<(), LockError> {
+        self.store.seed(self.key(), seen).await
     }
 
     /// The time for which the holder may still believe in its lease; zero when lost.

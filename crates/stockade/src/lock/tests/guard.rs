@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::support::{Faulty, SHORT, Sku, idle};
-use crate::lock::{Force, LockError, Locks, LossReason, Mode, Released};
+use crate::lock::{Force, LockError, Locks, LossReason, Mode, Released, Token};
 
 #[tokio::test]
 async fn a_guard_holds_until_it_is_released() {
@@ -134,4 +134,14 @@ async fn a_bad_request_is_refused_before_the_store_sees_it() {
     assert_eq!(store.acquires(), 0);
     let longest = locks.write(&sku).tag("x".repeat(64)).lease(Duration::from_secs(300)).acquire().await;
     assert!(longest.is_ok());
+}
+
+#[tokio::test]
+async fn a_fence_raises_the_tokens_of_its_resource() {
+    let locks = Locks::memory();
+    let guard = locks.write(&Sku("1")).acquire().await.unwrap();
+    let seen = Token::new(guard.token().get() + 86_400_000_000).unwrap();
+    guard.fence().seed(seen).await.unwrap();
+    drop(guard);
+    assert!(locks.write(&Sku("1")).acquire().await.unwrap().token() > seen);
 }

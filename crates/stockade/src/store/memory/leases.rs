@@ -34,3 +34,10 @@ impl Leases {
         }
     }
 }
+
+#[cfg(test)]
+impl Leases {
+    pub(super) fn ends(&self) -> std::collections::BTreeSet<(Instant, u64)> {
+        self.0.keys().copied().collect()
+    }
+}

@@ -10,6 +10,8 @@ mod floor;
 mod leases;
 mod lock;
 mod memory_store;
+#[cfg(test)]
+mod model;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -226,3 +226,14 @@ fn owned(asker: &Asker, attempt: &Attempt, holder: &Holder, handed_off: Option<D
 fn tokens_exhausted() -> LockError {
     LockError::Unavailable { reason: Unavailable::Refused, retry_after: Duration::from_secs(60) }
 }
+
+#[cfg(test)]
+impl Table {
+    pub(super) fn locks(&self) -> &HashMap<Key, Lock> {
+        &self.locks
+    }
+
+    pub(super) fn leases(&self) -> &Leases {
+        &self.leases
+    }
+}

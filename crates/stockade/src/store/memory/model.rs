@@ -1,0 +1,227 @@
+//! Random operations on the table under an artificial clock, with everything that must hold checked after each of them.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use rand::{Rng, SeedableRng, rngs::StdRng};
+
+use super::{
+    lock::{Asker, Place},
+    table::{Entered, Settled, Table},
+};
+use crate::{
+    clock::Instant,
+    resource::Key,
+    store::{Attempt, Force, LockError, Mode, Owner, Ownership, Token},
+};
+
+const MAX_WAITERS: u32 = 6;
+
+/// One attempt and how far it came.
+struct Client {
+    asker: Asker,
+    attempt: Attempt,
+    stage: Stage,
+}
+
+enum Stage {
+    Waits(Place),
+    Holds(Arc<Ownership>),
+}
+
+impl Client {
+    fn place(&self) -> Option<(Owner, u64)> {
+        if let Stage::Waits(place) = &self.stage { Some((self.asker.owner.clone(), place.seq)) } else { None }
+    }
+}
+
+struct Model {
+    rng: StdRng,
+    now: Instant,
+    table: Table,
+    clients: Vec<Client>,
+    next: u64,
+    /// The highest token that anybody got, by key.
+    highest: HashMap<Key, u64>,
+    /// Everybody who was ever seen to hold; again after a grant that lapsed.
+    granted: HashSet<(Owner, Token)>,
+}
+
+impl Model {
+    fn new(seed: u64) -> Self {
+        let now = Instant::from_nanos(1_000_000_000);
+        let (rng, table) = (StdRng::seed_from_u64(seed), Table::new());
+        Self { rng, now, table, clients: Vec::new(), next: 0, highest: HashMap::new(), granted: HashSet::new() }
+    }
+
+    fn key(&mut self) -> Key {
+        Key::new("model", ["a", "b"][self.rng.random_range(0..2)]).unwrap()
+    }
+
+    fn step(&mut self) {
+        let longest = if self.rng.random_bool(0.03) { 3_000 } else { 120 };
+        self.now = self.now + Duration::from_millis(self.rng.random_range(0..longest));
+        self.table.expire(self.now);
+        self.check();
+        match self.rng.random_range(0..100) {
+            0..40 => self.enter(),
+            40..60 => self.settle(),
+            60..75 => self.release(),
+            75..85 => self.cancel(),
+            85..95 => self.renew(),
+            _ => {
+                let key = self.key();
+                let force = if self.rng.random() { Force::Now } else { Force::AfterLeases };
+                let forced = self.table.force(self.now, &key, force).unwrap();
+                // Above all tokens before it, and below those of waiters that the same step serves.
+                let highest = self.highest.entry(key).or_default();
+                assert!(forced.token.get() > *highest);
+                *highest = forced.token.get();
+            }
+        }
+        self.check();
+    }
+
+    fn enter(&mut self) {
+        let number = self.next;
+        self.next += 1;
+        let asker = Asker { owner: Owner::new(format!("model.{number:011}")), number };
+        let attempt = Attempt {
+            key: self.key(),
+            mode: if self.rng.random() { Mode::Read } else { Mode::Write },
+            lease: Duration::from_millis(self.rng.random_range(100..5_000)),
+            wait: if self.rng.random_bool(0.1) { Duration::ZERO } else { Duration::MAX },
+            max_waiters: MAX_WAITERS,
+            tag: Arc::default(),
+        };
+        let stage = match self.table.enter(self.now, &asker, &attempt) {
+            Ok(Entered::Held(ownership)) => Stage::Holds(ownership),
+            Ok(Entered::Queued(place)) => Stage::Waits(place),
+            Err(LockError::Busy { .. }) => return assert!(attempt.wait.is_zero()),
+            // More only by those who come back to the place of a grant that lapsed.
+            Err(LockError::QueueFull { waiters, .. }) => return assert!(waiters >= u64::from(MAX_WAITERS)),
+            Err(error) => panic!("{error}"),
+        };
+        self.clients.push(Client { asker, attempt, stage });
+    }
+
+    /// Takes one client out at random, of those that wait or of those that hold.
+    fn take(&mut self, waiting: bool) -> Option<Client> {
+        let of_stage = |client: &Client| matches!(client.stage, Stage::Waits(_)) == waiting;
+        let candidates: Vec<_> = (0..self.clients.len()).filter(|n| of_stage(&self.clients[*n])).collect();
+        let chosen = *candidates.get(self.rng.random_range(0..candidates.len().max(1)))?;
+        Some(self.clients.swap_remove(chosen))
+    }
+
+    fn settle(&mut self) {
+        let Some(mut client) = self.take(true) else { return };
+        if let Stage::Waits(place) = &client.stage {
+            match self.table.settle(self.now, &client.asker, &client.attempt, place) {
+                Settled::Held(ownership) => client.stage = Stage::Holds(ownership),
+                Settled::Waiting => {}
+                Settled::Closed => panic!("nobody closed it"),
+            }
+        }
+        self.clients.push(client);
+    }
+
+    fn release(&mut self) {
+        let Some(client) = self.take(false) else { return };
+        self.table.release(self.now, &client.attempt.key, &client.asker.owner, None);
+    }
+
+    fn cancel(&mut self) {
+        let Some(client) = self.take(true) else { return };
+        if let Stage::Waits(place) = &client.stage {
+            self.table.release(self.now, &client.attempt.key, &client.asker.owner, Some(place));
+        }
+    }
+
+    fn renew(&mut self) {
+        let Some(client) = self.take(false) else { return };
+        if let Stage::Holds(ownership) = &client.stage {
+            self.table.renew(self.now, ownership);
+        }
+        self.clients.push(client);
+    }
+
+    fn check(&mut self) {
+        std::mem::take(&mut self.table.effects).apply();
+        // Who entered without waiting has no place.
+        let places: HashMap<Owner, u64> = self.clients.iter().filter_map(Client::place).collect();
+        let mut leases = BTreeSet::new();
+        for (key, lock) in self.table.locks() {
+            assert!(!lock.holders.is_empty() || !lock.queue.is_empty(), "an empty lock is kept");
+            assert!(lock.mode == Mode::Read || lock.holders.len() <= 1, "two writers");
+            if let Some((_, head)) = lock.queue.first_key_value() {
+                assert!(!lock.admits(head.mode), "the head of the queue could hold");
+            }
+            leases.extend(lock.holders.values().map(|holder| (holder.ends, holder.number)));
+            assert!(lock.holders.values().all(|holder| holder.ends > self.now), "a lease that is over holds");
+
+            let mut granted: Vec<_> = lock
+                .holders
+                .iter()
+                .filter(|(owner, holder)| self.granted.insert(((*owner).clone(), holder.token)))
+                .map(|(owner, holder)| (holder.token, places.get(owner).copied().unwrap_or(u64::MAX)))
+                .collect();
+            granted.sort_unstable();
+            let highest = self.highest.entry(key.clone()).or_default();
+            assert!(granted.iter().all(|(token, _)| token.get() > *highest), "a token that is not above {highest}");
+            // In the order in which they came, and nobody past one who still waits.
+            assert!(granted.is_sorted_by_key(|(_, place)| *place), "served out of order: {granted:?}");
+            if let (Some((_, last)), Some((left, _))) = (granted.last(), lock.queue.first_key_value()) {
+                assert!(last < left, "{last} was served before {left}");
+            }
+            if let Some((token, _)) = granted.last() {
+                *highest = token.get();
+            }
+        }
+        assert_eq!(leases, self.table.leases().ends(), "leases and holders differ");
+        for client in &self.clients {
+            let (key, owner) = (&client.attempt.key, &client.asker.owner);
+            let holder = self.table.locks().get(key).and_then(|lock| lock.holders.get(owner));
+            match &client.stage {
+                Stage::Holds(ownership) => {
+                    let told = ownership.lost().now_or_never().is_some();
+                    match holder {
+                        // One that is to run out hears of it before its end.
+                        Some(holder) => assert!(!told || holder.runs_out, "told of a loss and yet the holder"),
+                        None => assert!(told, "lost and not told"),
+                    }
+                }
+                Stage::Waits(place) if holder.is_some_and(|holder| holder.granted == self.now) => {
+                    assert!(place.wake.notified().now_or_never().is_some(), "granted and not woken");
+                    place.wake.notify_one();
+                }
+                Stage::Waits(_) => {}
+            }
+        }
+    }
+
+    /// Everybody goes.
+    fn finish(mut self) {
+        for client in std::mem::take(&mut self.clients) {
+            let place = if let Stage::Waits(place) = &client.stage { Some(place) } else { None };
+            self.table.release(self.now, &client.attempt.key, &client.asker.owner, place);
+        }
+        self.table.expire(self.now + Duration::from_secs(10));
+        assert!(self.table.locks().is_empty() && self.table.leases().ends().is_empty(), "left behind");
+    }
+}
+
+#[test]
+fn random_operations_keep_every_invariant() {
+    for seed in 0..40 {
+        let mut model = Model::new(seed);
+        for step in 0..400 {
+            let stepped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| model.step()));
+            assert!(stepped.is_ok(), "broken by step {step} of seed {seed}");
+        }
+        model.finish();
+    }
+}
