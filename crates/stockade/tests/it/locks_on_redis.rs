@@ -177,7 +177,8 @@ async fn waiters_outlive_a_restart_without_data() {
     let guard = one.write(&Sku("1")).acquire().await.unwrap();
     let mut tasks = JoinSet::new();
     tasks.spawn(two.write(&Sku("1")).wait(LIMIT).acquire());
-    waiting(&one, 1).await;
+    // Seen by the waiter's own connection, so that its place has been answered too: an attempt without any answer fails.
+    waiting(&two, 1).await;
     server.kill().await.unwrap();
     server.restart().await.unwrap();
     let next = tasks.join_next().await.unwrap().unwrap().expect("not granted");
