@@ -7,6 +7,9 @@ mod conservation;
 #[cfg(test)]
 mod dashboards;
 #[cfg(test)]
+#[cfg(feature = "demo")]
+mod demo;
+#[cfg(test)]
 mod idempotency;
 #[cfg(test)]
 mod ops;
