@@ -12,7 +12,11 @@ mod demo;
 #[cfg(test)]
 mod idempotency;
 #[cfg(test)]
+mod kill;
+#[cfg(test)]
 mod ops;
+#[cfg(test)]
+mod redis_faults;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]
@@ -24,10 +28,14 @@ mod seed;
 #[cfg(test)]
 mod shutdown;
 #[cfg(test)]
+mod single_select;
+#[cfg(test)]
 mod stage;
 #[cfg(test)]
 mod start;
 #[cfg(test)]
 mod stock_db;
+#[cfg(test)]
+mod support;
 #[cfg(test)]
 mod wire;

@@ -12,7 +12,7 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use sqlx::{PgPool, Postgres, Transaction};
-use stockade_testbed::{PostgresServer, RedisServer};
+use stockade_testbed::{PostgresServer, RedisServer, Watchdog};
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
     process::{Child, ChildStdout, Command},
@@ -73,10 +73,11 @@ impl Stage {
         let mut command = self.command("serve", settings);
         command.stdout(Stdio::piped()).stderr(File::create(&log).unwrap());
         let mut child = command.spawn().unwrap();
+        let watchdog = Watchdog::over(child.id().unwrap()).unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let url = address(&mut lines, "listening on ", &log).await;
         let ops = address(&mut lines, "ops on ", &log).await;
-        Instance { child, url, ops, log, http: self.http.clone() }
+        Instance { child, _watchdog: watchdog, url, ops, log, http: self.http.clone() }
     }
 
     /// A digest of everything that a request could change.
@@ -130,9 +131,10 @@ async fn address(lines: &mut Lines<BufReader<ChildStdout>>, prefix: &str, log: &
     line.strip_prefix(prefix).unwrap_or_else(|| panic!("{line}")).to_owned()
 }
 
-/// A running `inventory serve`. Dropping it kills it.
+/// A running `inventory serve`. Dropping it kills it; so does the end of this process, however it ends.
 pub(crate) struct Instance {
     child: Child,
+    _watchdog: Watchdog,
     pub(crate) url: String,
     pub(crate) ops: String,
     log: PathBuf,
@@ -184,6 +186,16 @@ impl Instance {
         kill_process(pid, Signal::TERM).unwrap();
     }
 
+    /// `kill -9`
+    pub(crate) async fn kill(&mut self) {
+        self.child.kill().await.unwrap();
+    }
+
+    /// Whether the process that was started still runs.
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
     pub(crate) async fn ended(&mut self) -> ExitStatus {
         let ended = timeout(LIMIT, self.child.wait()).await;
         ended.unwrap_or_else(|_| panic!("it goes on: {}", text(&self.log))).unwrap()
@@ -200,16 +212,22 @@ pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: reqwest::header::HeaderMap,
     pub(crate) text: String,
+    /// From sending the request to the end of the answer; from its head for a response that was received elsewhere.
+    pub(crate) took: Duration,
 }
 
 impl Answer {
     pub(crate) async fn to(request: RequestBuilder) -> Self {
-        Self::of(request.send().await.unwrap()).await
+        let sent = Instant::now();
+        let answer = Self::of(request.send().await.unwrap()).await;
+        Self { took: sent.elapsed(), ..answer }
     }
 
     pub(crate) async fn of(response: Response) -> Self {
+        let head = Instant::now();
         let (status, headers) = (response.status(), response.headers().clone());
-        Self { status, headers, text: response.text().await.unwrap() }
+        let text = response.text().await.unwrap();
+        Self { status, headers, text, took: head.elapsed() }
     }
 
     pub(crate) fn header(&self, name: &str) -> &str {
