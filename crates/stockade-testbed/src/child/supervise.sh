@@ -40,6 +40,7 @@ children_of() {
     # not those that were stopped.
     kill -STOP "$server"
     children=$(children_of "$server")
+    # shellcheck disable=SC2086 # one word per child
     kill -KILL "$server" $children
     exit 0
 ) 2>/dev/null &
