@@ -112,7 +112,8 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { max_value: bytes, ..self }
     }
 
-    /// How many loads run at a time in this process. Default 8.
+    /// How many loads run at a time in this process; up to 64 times as many wait for their turn, the rest is shed at
+    /// once. Default 8.
     pub fn max_loads(self, max: usize) -> Self {
         Self { max_loads: max, ..self }
     }
