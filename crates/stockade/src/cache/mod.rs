@@ -50,6 +50,7 @@ mod core;
 mod entry;
 mod envelope;
 mod error;
+mod fetch;
 mod flight;
 mod handle;
 mod info;

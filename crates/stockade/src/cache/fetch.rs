@@ -1,0 +1,181 @@
+use std::{sync::Arc, time::Duration};
+
+use rand::Rng;
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::time::sleep;
+
+use super::{
+    CacheError, Source,
+    core::{Core, kept},
+    entry::Entry,
+    flight::{Answer, Outcome, Pilot},
+    load::Loaded,
+    local::Reservation,
+    store::{Filled, Filling, Lease, Token, Want},
+};
+use crate::{
+    clock::Instant,
+    resource::{Key, Resource},
+};
+
+/// How long a wait for another process's load goes without asking again: its message may be lost.
+const POLL: Duration = Duration::from_millis(250);
+
+/// How a flight begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    Lease(Want),
+    /// The store did not answer: load without a lease, store nothing.
+    Degraded,
+}
+
+/// A lease under which a load runs.
+struct Leased<V> {
+    token: Token,
+    reservation: Reservation,
+    stale: Option<Entry<V>>,
+}
+
+impl<K, V> Core<K, V>
+where
+    K: Resource + Clone + Send + Sync + 'static,
+    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    /// Fetches the value for all who boarded. Runs on a task of the cache.
+    pub(super) async fn fly(self: Arc<Self>, key: K, name: Key, pilot: Pilot<V>, start: Start) {
+        let outcome = self.fetch(key, &name, &pilot, start).await;
+        pilot.land(outcome);
+    }
+
+    async fn fetch(&self, key: K, name: &Key, pilot: &Pilot<V>, start: Start) -> Outcome<V> {
+        let Start::Lease(mut want) = start else {
+            return self.load_degraded(key, name, pilot).await;
+        };
+        let give_up = Instant::now() + self.settings.lease + self.settings.load_timeout;
+        let mut waited = false;
+        loop {
+            let token = Token::random();
+            let reservation = self.local.reserve(name);
+            let mut wake = self.store.watch(name);
+            let mark = pilot.ask();
+            match self.store.lease(name, &token, want).await {
+                Lease::Hit(entry) => {
+                    self.local.put(reservation, name, entry.clone());
+                    let answer = Answer { waited, ..kept(entry, Source::Redis, false) };
+                    return Outcome::Answer(answer, Some(mark));
+                }
+                Lease::Unreadable => want = Want::Load,
+                Lease::Wait(_) if Instant::now() >= give_up => {
+                    return self.stale_or(name, None, CacheError::Timeout(self.settings.load_timeout));
+                }
+                Lease::Wait(left) => {
+                    pilot.waits();
+                    (waited, want) = (true, Want::Value);
+                    let jitter = Duration::from_millis(rand::rng().random_range(0..50));
+                    tokio::select! {
+                        () = wake.woken() => {}
+                        () = sleep(left.min(POLL) + jitter) => {}
+                    }
+                }
+                Lease::Granted(stale) => {
+                    return self.load_leased(key, name, pilot, Leased { token, reservation, stale }).await;
+                }
+                Lease::Bypass => return self.load_beside(key, name, pilot).await,
+                Lease::Down => return self.load_degraded(key, name, pilot).await,
+            }
+        }
+    }
+
+    async fn load_leased(&self, key: K, name: &Key, pilot: &Pilot<V>, leased: Leased<V>) -> Outcome<V> {
+        let Leased { token, reservation, stale } = leased;
+        let Loaded { value, took, mark } = match self.loader.run(key, || pilot.ask()).await {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                self.store.abort(name, &token).await;
+                return self.stale_or(name, stale, error);
+            }
+        };
+        let bytes = self.settings.envelope.encode(value.as_ref());
+        let bytes = bytes.map_err(|error| error.to_string()).and_then(|bytes| {
+            let fits = bytes.len() <= self.settings.max_value;
+            if fits { Ok(bytes) } else { Err(format!("{} bytes is over the limit", bytes.len())) }
+        });
+        let mut answer = unstored(value, bytes.as_ref().map_or(0, Vec::len), false);
+        let bytes = match bytes {
+            Ok(bytes) => bytes,
+            Err(reason) => {
+                tracing::warn!(cache = self.settings.name, %name, reason, "value not stored");
+                self.store.abort(name, &token).await;
+                return Outcome::Answer(answer, Some(mark));
+            }
+        };
+        let ttl = self.settings.draw_ttl(answer.entry.value.is_none());
+        answer.entry.expires = answer.entry.loaded + ttl;
+        pilot.close();
+        let filling = Filling { entry: &answer.entry, bytes, ttl, took };
+        match self.store.fill(name, &token, reservation, filling).await {
+            Filled::Accepted => {
+                answer.stored = true;
+                Outcome::Answer(answer, None)
+            }
+            Filled::Refused => {
+                self.counters.fill_rejected(self.settings.name);
+                Outcome::Answer(answer, Some(mark))
+            }
+            Filled::Unknown => {
+                answer.degraded = true;
+                Outcome::Answer(answer, Some(mark))
+            }
+        }
+    }
+
+    /// A load while a writer commits: nothing tells whether the value holds that write, so nobody boards once it runs.
+    async fn load_beside(&self, key: K, name: &Key, pilot: &Pilot<V>) -> Outcome<V> {
+        let begin = || {
+            pilot.close();
+            pilot.ask()
+        };
+        match self.loader.run(key, begin).await {
+            Ok(loaded) => Outcome::Answer(unstored(loaded.value, 0, false), Some(loaded.mark)),
+            Err(error) => self.stale_or(name, None, error),
+        }
+    }
+
+    /// A load while the store is away. Callers may board while it runs: their answer is marked as degraded, and a write
+    /// of this process detaches the flight.
+    async fn load_degraded(&self, key: K, name: &Key, pilot: &Pilot<V>) -> Outcome<V> {
+        if let Some(entry) = self.within_grace(name) {
+            return Outcome::Answer(kept(entry, Source::Local, true), None);
+        }
+        let reservation = self.local.reserve(name);
+        match self.loader.run(key, || pilot.ask()).await {
+            Ok(loaded) => {
+                pilot.close();
+                let valid_for = (!self.local.holds(reservation)).then_some(loaded.mark);
+                Outcome::Answer(unstored(loaded.value, 0, true), valid_for)
+            }
+            Err(error) => Outcome::Failed(error),
+        }
+    }
+
+    /// The newest expired value that is within its grace, or else the error.
+    fn stale_or(&self, name: &Key, stored: Option<Entry<V>>, error: CacheError) -> Outcome<V> {
+        let now = Instant::now();
+        let stored = stored
+            .filter(|entry| now < entry.expires + self.settings.grace)
+            .map(|entry| kept(entry, Source::Redis, false));
+        let here = || self.within_grace(name).map(|entry| kept(entry, Source::Local, !self.store.is_verified()));
+        match stored.or_else(here) {
+            Some(answer) => Outcome::Answer(answer, None),
+            None => Outcome::Failed(error),
+        }
+    }
+}
+
+/// The answer that a load is, before it is stored.
+fn unstored<V>(value: Option<V>, weight: usize, degraded: bool) -> Answer<V> {
+    let loaded = Instant::now();
+    let weight = u64::try_from(weight).unwrap_or(u64::MAX);
+    let entry = Entry { value: value.map(Arc::new), loaded, expires: loaded, weight };
+    Answer { entry, source: Source::Load, degraded, stored: false, waited: false }
+}
