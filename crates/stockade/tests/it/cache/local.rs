@@ -5,12 +5,12 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use stockade::cache::Source;
 use stockade_testbed::{Fault, Proxy, RedisServer};
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::Instant};
 
 use super::support::{Database, Loading, eventually, get, process, process_at, quantity, sku, stored, warm};
 

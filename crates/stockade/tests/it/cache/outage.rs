@@ -3,7 +3,7 @@
 use std::{
     num::NonZeroU32,
     sync::{Arc, atomic::Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use stockade::{
@@ -11,7 +11,7 @@ use stockade::{
     cache::{CacheError, Limits, Source},
 };
 use stockade_testbed::RedisServer;
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::Instant};
 
 use super::support::{Database, Loading, eventually, get, process, process_at, quantity, reading, sku, stored};
 

@@ -1,16 +1,16 @@
 //! One load per key, and no value that outlives a write.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use stockade::{
     Cache, Redis,
     cache::{BuildError, CacheError, Source},
 };
 use stockade_testbed::{Fault, Proxy, RedisServer};
-use tokio::{task::JoinSet, time::timeout};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout},
+};
 
 use super::support::{
     Database, Loading, Sku, Stock, entry_key, eventually, get, process, quantity, reading, sku, stored,
