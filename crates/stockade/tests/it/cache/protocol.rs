@@ -94,7 +94,7 @@ async fn a_value_loaded_before_a_write_is_not_stored_after_it() {
     let gate = database.shut();
     let mut slow = JoinSet::new();
     reading(&mut slow, &reader, "a");
-    database.read.notified().await;
+    database.queried().await;
     database.write("a", Some(1));
     writer.invalidate(&sku("a")).await.unwrap();
     gate.add_permits(1);
@@ -116,13 +116,13 @@ async fn a_late_fill_of_the_same_process_does_not_pass_for_the_newer_one() {
     let first_gate = database.shut();
     let mut first = JoinSet::new();
     reading(&mut first, &stocks, "a");
-    database.read.notified().await;
+    database.queried().await;
     database.write("a", Some(1));
     stocks.invalidate(&sku("a")).await.unwrap();
     let second_gate = database.shut();
     let mut second = JoinSet::new();
     reading(&mut second, &stocks, "a");
-    database.read.notified().await;
+    database.queried().await;
     // The older load ends while the newer one holds the lease.
     first_gate.add_permits(1);
     first.join_next().await.unwrap().unwrap().unwrap();
@@ -144,7 +144,7 @@ async fn a_load_that_outlived_its_lease_does_not_overwrite_its_successor() {
     let gate = database.shut();
     let mut late = JoinSet::new();
     reading(&mut late, &slow, "a");
-    database.read.notified().await;
+    database.queried().await;
     database.open();
     // The lease ends; the row changes without anybody telling, so that only the token can keep the order.
     server.command(&["HSET", &entry_key(&server, "a").await, "tokx", "1"]).await.unwrap();
@@ -166,7 +166,7 @@ async fn an_insert_is_not_hidden_by_the_absence_that_was_read_before_it() {
     let gate = database.shut();
     let mut early = JoinSet::new();
     reading(&mut early, &stocks, "new");
-    database.read.notified().await;
+    database.queried().await;
     database.write("new", Some(5));
     stocks.invalidate(&sku("new")).await.unwrap();
     gate.add_permits(1);
@@ -186,7 +186,7 @@ async fn a_reader_that_came_after_a_write_does_not_take_the_load_that_began_befo
     let gate = database.shut();
     let mut early = JoinSet::new();
     reading(&mut early, &stocks, "a");
-    database.read.notified().await;
+    database.queried().await;
     database.write("a", Some(1));
     writer.invalidate(&sku("a")).await.unwrap();
     let mut late = JoinSet::new();
@@ -216,7 +216,7 @@ async fn a_reader_that_came_after_a_write_does_not_join_a_fill_under_way() {
     let gate = database.shut();
     let mut early = JoinSet::new();
     reading(&mut early, &far, "a");
-    database.read.notified().await;
+    database.queried().await;
     database.open();
     proxy.set(Fault::Delay(Duration::from_millis(400)));
     gate.add_permits(1);
@@ -240,7 +240,7 @@ async fn waiters_in_other_processes_are_woken_by_the_fill() {
         let gate = database.shut();
         let mut tasks = JoinSet::new();
         reading(&mut tasks, &leader, "a");
-        database.read.notified().await;
+        database.queried().await;
         let key = entry_key(&server, "a").await;
         reading(&mut tasks, &waiter, "a");
         eventually("it has signed up", || async { server.command(&["HKEYS", &key]).await.unwrap().contains("w:") })
@@ -285,7 +285,7 @@ async fn a_caller_that_goes_away_does_not_cancel_the_load() {
     let gate = database.shut();
     let mut tasks = JoinSet::new();
     reading(&mut tasks, &stocks, "a");
-    database.read.notified().await;
+    database.queried().await;
     let mut other = JoinSet::new();
     reading(&mut other, &stocks, "a");
     tasks.shutdown().await;
@@ -307,7 +307,7 @@ fn a_process_that_dies_while_it_loads_hands_over_at_the_end_of_its_lease() {
         let mut tasks = JoinSet::new();
         let rows = Arc::clone(&database);
         tasks.spawn_on(async move { doomed.on(&rows).await.get(&sku("a")).await }, dying.handle());
-        database.read.notified().await;
+        database.queried().await;
         database.open();
         let heir = process(&server).await.on(&database).await;
         assert!(server.command(&["HGET", &entry_key(&server, "a").await, "tok"]).await.unwrap().len() == 32);
@@ -341,7 +341,7 @@ async fn while_a_writer_commits_nothing_is_stored() {
     let gate = database.shut();
     let mut tasks = JoinSet::new();
     reading(&mut tasks, &stocks, "a");
-    database.read.notified().await;
+    database.queried().await;
     server.command(&["HSET", &intents, "writer", "778 1700000000000000"]).await.unwrap();
     gate.add_permits(1);
     assert!(!tasks.join_next().await.unwrap().unwrap().unwrap().info.stored);
@@ -452,7 +452,7 @@ async fn shutdown_waits_for_loads_and_begins_none() {
     let gate = database.shut();
     let mut tasks = JoinSet::new();
     reading(&mut tasks, &stocks, "a");
-    database.read.notified().await;
+    database.queried().await;
     let ending = stocks.clone();
     let mut closing = JoinSet::new();
     closing.spawn(async move { ending.shutdown(SOON).await });
@@ -466,7 +466,7 @@ async fn shutdown_waits_for_loads_and_begins_none() {
     // One that does not end is given up.
     let stocks = process(&server).await.on(&database).await;
     reading(&mut tasks, &stocks, "b");
-    database.read.notified().await;
+    database.queried().await;
     timeout(SOON, stocks.shutdown(Duration::from_millis(50))).await.unwrap();
     assert!(matches!(tasks.join_next().await.unwrap().unwrap(), Err(CacheError::ShuttingDown)));
 }
@@ -492,7 +492,7 @@ async fn in_memory_the_same_rules_hold_without_a_server() {
     stocks.invalidate(&sku("a")).await.unwrap();
     let gate = database.shut();
     reading(&mut tasks, &stocks, "a");
-    database.read.notified().await;
+    database.queried().await;
     database.write("a", Some(1));
     stocks.invalidate(&sku("a")).await.unwrap();
     database.open();

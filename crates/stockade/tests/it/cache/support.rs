@@ -53,7 +53,7 @@ pub(super) struct Database {
     slow: Mutex<Duration>,
     /// While shut, queries that have read their row wait for it.
     gate: Mutex<Option<Arc<Semaphore>>>,
-    pub(super) read: Notify,
+    read: Notify,
 }
 
 impl Database {
@@ -101,6 +101,12 @@ impl Database {
     /// Queries that begin from now on are not held.
     pub(super) fn open(&self) {
         *self.gate.lock().unwrap() = None;
+    }
+
+    /// Waits until a query has read its row, ten seconds at most.
+    pub(super) async fn queried(&self) {
+        let read = tokio::time::timeout(Duration::from_secs(10), self.read.notified()).await;
+        assert!(read.is_ok(), "no query within ten seconds");
     }
 
     async fn query(&self, id: &str) -> Result<Option<Stock>, std::io::Error> {
