@@ -74,7 +74,7 @@ as_root() {
     elif command -v sudo >/dev/null; then
         sudo "$@"
     else
-        fail "this needs root and there is no sudo; run as root: $*"
+        fail "this needs root and there is no sudo: run it as root, or install redis-server and PostgreSQL with contrib yourself"
     fi
 }
 
