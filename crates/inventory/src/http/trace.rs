@@ -177,3 +177,78 @@ pub(crate) fn panicked(_payload: Box<dyn std::any::Any + Send + 'static>) -> Res
     tracing::error!("a handler panicked");
     Problem::Internal.into_response()
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::{
+        Router,
+        body::to_bytes,
+        http::request,
+        middleware::{from_fn, from_fn_with_state},
+        routing::{get, post},
+    };
+    use tower::{ServiceBuilder, ServiceExt};
+    use tower_http::catch_panic::CatchPanicLayer;
+
+    use super::*;
+
+    async fn panics() -> StatusCode {
+        panic!("postgres://stock:hunter2@db/stock is gone")
+    }
+
+    async fn forever() {
+        std::future::pending().await
+    }
+
+    async fn answer(request: request::Builder) -> (Response, serde_json::Value) {
+        let layers = ServiceBuilder::new()
+            .layer(from_fn(identify))
+            .layer(CatchPanicLayer::custom(panicked))
+            .layer(from_fn_with_state(Duration::from_secs(10), limit_time));
+        let router = Router::new()
+            .route("/panics", get(panics))
+            .route("/forever", post(forever).get(forever))
+            .route("/foreign", get(async || (StatusCode::BAD_GATEWAY, "connect to 10.0.0.7 failed")))
+            .route("/teapot", get(async || StatusCode::IM_A_TEAPOT))
+            .route("/fine", get(async || "fine"))
+            .layer(layers);
+        let response = router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let bytes = to_bytes(body, usize::MAX).await.unwrap();
+        let document = serde_json::from_slice(&bytes).unwrap_or(serde_json::Value::Null);
+        (Response::from_parts(parts, Body::from(bytes)), document)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_error_leaves_as_a_problem_with_the_id_of_its_request_and_nothing_else() {
+        for (method, path, status, name) in [
+            ("GET", "/panics", 500, "internal"),
+            ("GET", "/foreign", 500, "internal"),
+            ("GET", "/teapot", 400, "bad-request"),
+            ("GET", "/nowhere", 404, "not-found"),
+            ("PUT", "/fine", 405, "method-not-allowed"),
+            ("GET", "/forever", 503, "load-shed"),
+            ("POST", "/forever", 503, "outcome-unknown"),
+        ] {
+            let request = Request::builder().method(method).uri(path).header("x-request-id", "mine");
+            let (response, document) = answer(request).await;
+            assert_eq!(response.status(), status, "{path}");
+            assert_eq!(response.headers()[header::CONTENT_TYPE], Problem::MEDIA_TYPE, "{path}");
+            assert_eq!(response.headers()["x-request-id"], "mine", "{path}");
+            assert_eq!(document["type"], format!("/problems/{name}"), "{path}");
+            assert_eq!(document["request_id"], "mine", "{path}");
+            assert_eq!(response.headers().contains_key(header::ALLOW), status == 405, "{path}");
+            assert!(
+                !document.to_string().contains("10.0.0.7") && !document.to_string().contains("hunter2"),
+                "{document}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_no_error_passes_as_it_is() {
+        let (response, _) = answer(Request::builder().uri("/fine")).await;
+        assert_eq!(response.status(), 200);
+        assert_eq!(to_bytes(response.into_body(), 10).await.unwrap(), "fine");
+    }
+}
