@@ -85,7 +85,7 @@ mod tests {
         let mut candidate = 0;
         while expected.contains(&None) {
             let slot = CRC16.checksum(format!("{candidate:x}").as_bytes()) % SLOTS;
-            if slot % SLOTS_PER_BUCKET == 0 {
+            if slot.is_multiple_of(SLOTS_PER_BUCKET) {
                 expected[usize::from(slot / SLOTS_PER_BUCKET)].get_or_insert(candidate);
             }
             candidate += 1;
