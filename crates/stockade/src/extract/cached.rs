@@ -31,6 +31,11 @@ pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 /// #     const KIND: &'static str = "stock";
 /// #     fn id(&self) -> Cow<'_, str> { Cow::Borrowed(&self.0) }
 /// # }
+/// # use axum::{extract::FromRequestParts, http::request::Parts};
+/// # impl<S: Sync> FromRequestParts<S> for Sku {
+/// #     type Rejection = std::convert::Infallible;
+/// #     async fn from_request_parts(_: &mut Parts, _: &S) -> Result<Self, Self::Rejection> { Ok(Sku("a".into())) }
+/// # }
 /// struct Stock { quantity: u64, version: u64 }
 ///
 /// struct App { stocks: Cache<Sku, Stock> }
