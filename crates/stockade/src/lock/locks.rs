@@ -123,7 +123,7 @@ impl Locks {
     /// that it is spared for a while.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
-        !self.shared.store.is_up() || self.refusing().is_some()
+        !self.shared.store.is_up() || self.shared.store.refusing().is_some()
     }
 
     /// What [`LocksBuilder::extension`] was given.
