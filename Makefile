@@ -27,7 +27,7 @@ check: ## What can be said without running anything: format, lints, documentatio
 	$(CARGO) clippy --locked --workspace --all-features --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --all-features --no-deps
 	for features in "" axum metrics postgres redis axum,redis; do \
-		$(CARGO) check --locked --quiet -p stockade --no-default-features --features "$$features" || exit 1; \
+		$(CARGO) clippy --locked --quiet -p stockade --no-default-features --features "$$features" -- -D warnings || exit 1; \
 	done
 
 fmt: ## Format the code

@@ -47,6 +47,8 @@ pub(super) struct Shared {
     pub(super) tasks: TaskTracker,
     pub(super) runtime: Handle,
     pub(super) closing: CancellationToken,
+    /// Cancelled once the first attempt to connect has ended, either way.
+    pub(super) attempted: CancellationToken,
 }
 
 /// Where an open connection is found.
@@ -88,6 +90,7 @@ impl Link {
             tasks: TaskTracker::new(),
             runtime: Handle::current(),
             closing: CancellationToken::new(),
+            attempted: CancellationToken::new(),
         });
         shared.tasks.spawn(supervisor::keep_commands(Arc::clone(&shared)));
         shared.tasks.spawn(supervisor::keep_renewals(Arc::clone(&shared)));
@@ -188,6 +191,14 @@ impl Link {
     #[cfg(test)]
     pub(super) fn renewals_are_up(&self) -> bool {
         self.shared.renewals.get().is_some()
+    }
+
+    /// Returns once the first attempt to connect has ended, or after the command time-out: a call made right after
+    /// [`Link::open`] would otherwise be refused by a healthy server.
+    pub(crate) async fn attempted(&self) {
+        if !self.shared.attempted.is_cancelled() {
+            let _ = timeout(self.timeout(), self.shared.attempted.cancelled()).await;
+        }
     }
 
     /// Whether the command connection is open.

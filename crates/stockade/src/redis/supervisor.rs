@@ -43,12 +43,16 @@ async fn commands(shared: &Arc<Shared>) {
                 shared.commands.set(Some(Arc::clone(&connection)));
                 shared.breaker.close();
                 shared.events.opened(&connection.up);
+                shared.attempted.cancel();
                 connection.ended.cancelled().await;
                 shared.commands.set(None);
                 shared.events.closed();
                 tracing::warn!(role = shared.role, server = %shared.redis.dialer(), "the connection to Redis ended");
             }
-            Err(error) => report(shared, &error),
+            Err(error) => {
+                report(shared, &error);
+                shared.attempted.cancel();
+            }
         }
         sleep(backoff.next()).await;
     }

@@ -57,6 +57,17 @@ async fn scripts_called(server: &RedisServer) -> u64 {
     calls.filter_map(|line| line.split(',').next()?.parse::<u64>().ok()).sum()
 }
 
+#[tokio::test]
+async fn the_first_acquire_waits_for_the_first_connection() {
+    let server = RedisServer::start().await.unwrap();
+    for _ in 0..20 {
+        let locks = Locks::new(&Redis::connect(server.url()).await.unwrap());
+        let guard = locks.write(&Sku("1")).wait(Duration::from_secs(1)).acquire().await.unwrap();
+        guard.release().await.unwrap();
+        locks.shutdown(Duration::from_secs(1)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_of_one_process_keeps_out_another_and_leaves_nothing() {
     let server = RedisServer::start().await.unwrap();

@@ -88,6 +88,7 @@ impl Waiter {
         if self.inner.is_closing() {
             return Err(LockError::ShuttingDown);
         }
+        self.inner.link.attempted().await;
         match self.ask().await {
             Answer::Held(ownership) => Ok(ownership),
             Answer::Refused(error) | Answer::Unknown(error) => Err(error),
