@@ -234,3 +234,15 @@ async fn a_shutdown_releases_hands_over_and_closes_its_connections() {
     .await;
     assert_eq!(keys(&server).await, [""; 0]);
 }
+
+#[tokio::test]
+async fn a_shutdown_does_not_wait_for_a_server_that_does_not_answer() {
+    let server = RedisServer::start().await.unwrap();
+    let locks = process(&server).await;
+    server.pause().unwrap();
+    assert!(matches!(locks.write(&Sku("1")).acquire().await, Err(LockError::Unavailable { .. })));
+    let began = Instant::now();
+    locks.shutdown(Duration::from_secs(30)).await;
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(8), "an attempt without an answer ends by itself, {took:?}");
+}
