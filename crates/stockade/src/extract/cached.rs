@@ -130,7 +130,9 @@ where
 {
     let degraded = parts.extensions.get::<Degraded>().is_some();
     let key = T::Key::from_request_parts(parts, state).await.map_err(CachedRejection::Key)?;
-    let mut found = T::cache(state).get(&key).await.map_err(|error| CachedRejection::Cache { error, degraded })?;
+    let cache = T::cache(state);
+    let refused = |error| CachedRejection::Cache { error, degraded: degraded || cache.is_degraded() };
+    let mut found = cache.get(&key).await.map_err(refused)?;
     found.info.version = found.value.as_deref().and_then(T::version);
     found.info.degraded |= degraded;
     Ok(found)
