@@ -1,4 +1,4 @@
-use std::{net::SocketAddr, ops::RangeInclusive, time::Duration};
+use std::{fmt, net::SocketAddr, ops::RangeInclusive, time::Duration};
 
 use sqlx::postgres::PgConnectOptions;
 use stockade::postgres::Timeouts;
@@ -51,7 +51,7 @@ pub struct Config {
 }
 
 /// How the database is used.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Database {
     /// Where it is and how to log in.
     pub options: PgConnectOptions,
@@ -59,6 +59,16 @@ pub struct Database {
     pub max_connections: u32,
     /// How long to wait for one.
     pub acquire_timeout: Duration,
+}
+
+/// Without the options, which show their password.
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database")
+            .field("max_connections", &self.max_connections)
+            .field("acquire_timeout", &self.acquire_timeout)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How locks are taken.
@@ -241,4 +251,31 @@ fn log_format(text: &str) -> Result<LogFormat, ConfigError> {
 fn log_filter(text: &str) -> Result<EnvFilter, ConfigError> {
     let remedy = "use directives such as `info` or `warn,inventory=debug`";
     EnvFilter::try_new(text).map_err(|_| ConfigError::new("RUST_LOG", "not a filter", remedy).with_value(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn no_secret_is_shown_by_debug() {
+        let command = Command::parse_from([
+            "serve",
+            "--database-url=postgres://stock:hunter2@127.0.0.1/stock",
+            "--redis-url=redis://stock:hunter2@127.0.0.1",
+            "--admin-token=hunter2",
+        ]);
+        let config = Config::new(&command.args).unwrap();
+        let shown = format!("{:?} {config:?}", command.args);
+        assert!(!shown.contains("hunter2"), "{shown}");
+        assert!(shown.contains("max_connections"), "{shown}");
+    }
 }
