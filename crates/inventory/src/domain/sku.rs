@@ -1,5 +1,6 @@
 use std::{borrow::Cow, fmt, sync::Arc};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use stockade::Resource;
 
@@ -23,6 +24,8 @@ pub enum SkuError {
     #[error("the SKU holds a control character")]
     Control,
 }
+
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 impl Sku {
     /// The longest SKU, in Unicode scalar values.
@@ -50,6 +53,12 @@ impl Sku {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The text as one segment of a URL's path: percent-encoded but for the unreserved characters of RFC 3986.
+    #[must_use]
+    pub fn path_segment(&self) -> impl fmt::Display + '_ {
+        utf8_percent_encode(&self.0, SEGMENT)
     }
 }
 

@@ -9,7 +9,6 @@ use axum::{
     },
     response::{IntoResponse, Response},
 };
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use stockade::{
     Fence,
@@ -28,9 +27,6 @@ use crate::{
     db,
     domain::{Kind, Quantity, Sku, Stock},
 };
-
-/// Everything but the unreserved characters of RFC 3986.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Tells cursors of this list from those of others.
 const LIST: u8 = b's';
@@ -136,5 +132,5 @@ fn etag(stock: &Stock) -> [(HeaderName, String); 2] {
 }
 
 fn path_of(sku: &Sku) -> String {
-    format!("/stock/{}", utf8_percent_encode(sku.as_str(), SEGMENT))
+    format!("/stock/{}", sku.path_segment())
 }

@@ -1,6 +1,5 @@
 use std::{sync::Arc, time::Duration};
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rand::rngs::SmallRng;
 use reqwest::Url;
 use serde::Serialize;
@@ -13,10 +12,8 @@ use super::{
     retry::{Backoff, RetryLimits},
     tally::Tally,
 };
-use crate::orders::OrderLine;
+use crate::{domain::Sku, orders::OrderLine};
 
-/// Everything but the unreserved characters of RFC 3986, so that a SKU stays one path segment whatever it holds.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longer than the service takes to give up by itself, so that its own answer is seen.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
@@ -93,7 +90,7 @@ impl ShopClient {
     }
 
     async fn attempt(&self, turn: usize, line: &OrderLine, key: &str, body: &Adjustment<'_>) -> Answer {
-        let url = self.url(turn, line.sku.as_str(), "/adjustments");
+        let url = self.url(turn, &line.sku, "/adjustments");
         let Ok(response) = self.http.post(url).header("idempotency-key", key).json(body).send().await else {
             return Answer::NONE;
         };
@@ -106,7 +103,7 @@ impl ShopClient {
     }
 
     /// Looks at a SKU, once.
-    pub(crate) async fn browse(&self, turn: usize, sku: &str, tally: &mut Tally) {
+    pub(crate) async fn browse(&self, turn: usize, sku: &Sku, tally: &mut Tally) {
         let since = Instant::now();
         let Ok(response) = self.http.get(self.url(turn, sku, "")).send().await else {
             tally.gets_failed += 1;
@@ -122,10 +119,10 @@ impl ShopClient {
         tally.read(status, cache);
     }
 
-    fn url(&self, turn: usize, sku: &str, rest: &str) -> Url {
+    fn url(&self, turn: usize, sku: &Sku, rest: &str) -> Url {
         let mut url = self.targets[turn % self.targets.len()].clone();
         let base = url.path().trim_end_matches('/').to_owned();
-        url.set_path(&format!("{base}/stock/{}{rest}", utf8_percent_encode(sku, SEGMENT)));
+        url.set_path(&format!("{base}/stock/{}{rest}", sku.path_segment()));
         url
     }
 }
@@ -154,15 +151,16 @@ mod tests {
             ("ä", "/stock/%C3%A4"),
             ("..x", "/stock/..x"),
         ] {
-            assert_eq!(client.url(0, sku, "").path(), path);
+            assert_eq!(client.url(0, &Sku::new(sku).unwrap(), "").path(), path);
         }
     }
 
     #[test]
     fn turns_go_round_the_targets_and_keep_their_base_path() {
         let client = client(&["http://127.0.0.1:1/a/", "http://127.0.0.1:2"]);
-        assert_eq!(client.url(0, "x", "").as_str(), "http://127.0.0.1:1/a/stock/x");
-        assert_eq!(client.url(1, "x", "/adjustments").as_str(), "http://127.0.0.1:2/stock/x/adjustments");
-        assert_eq!(client.url(2, "x", "").as_str(), "http://127.0.0.1:1/a/stock/x");
+        let x = Sku::new("x").unwrap();
+        assert_eq!(client.url(0, &x, "").as_str(), "http://127.0.0.1:1/a/stock/x");
+        assert_eq!(client.url(1, &x, "/adjustments").as_str(), "http://127.0.0.1:2/stock/x/adjustments");
+        assert_eq!(client.url(2, &x, "").as_str(), "http://127.0.0.1:1/a/stock/x");
     }
 }

@@ -186,7 +186,7 @@ impl Shared {
             reached.push((index, verdict));
             for turn in 0..reads(self.browse, &mut rng) {
                 let popular = &self.lines[rng.random_range(0..self.lines.len())];
-                self.client.browse(index + turn, popular.sku.as_str(), &mut tally).await;
+                self.client.browse(index + turn, &popular.sku, &mut tally).await;
             }
             self.progress.advance();
         }
