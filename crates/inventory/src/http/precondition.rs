@@ -16,6 +16,8 @@ pub(crate) struct Precondition {
     if_none_match: Option<Tags>,
 }
 
+const MEMBER_ENDS: [char; 3] = [',', ' ', '\t'];
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Tags {
     Any,
@@ -92,10 +94,11 @@ fn tags(headers: &HeaderMap, name: &HeaderName, shown: &str) -> Result<Option<Ta
     })
 }
 
-/// A comma-separated list of entity tags; `None` when malformed or empty. Commas may stand inside a tag.
+/// A comma-separated list of entity tags; `None` when malformed or without any. Commas may stand inside a tag, and empty
+/// members between them (RFC 9110, section 5.6.1.2).
 fn list(line: &str) -> Option<Vec<Tag>> {
     let mut tags = Vec::new();
-    let mut rest = line;
+    let mut rest = line.trim_start_matches(MEMBER_ENDS);
     loop {
         let (weak, quoted) = match rest.strip_prefix("W/") {
             Some(quoted) => (true, quoted),
@@ -107,10 +110,13 @@ fn list(line: &str) -> Option<Vec<Tag>> {
         }
         tags.push(Tag { weak, text: text.to_owned() });
         let after = after.trim_start();
-        if after.is_empty() {
+        rest = after.trim_start_matches(MEMBER_ENDS);
+        if rest.is_empty() {
             return Some(tags);
         }
-        rest = after.strip_prefix(',')?.trim_start();
+        if !after.starts_with(',') {
+            return None;
+        }
     }
 }
 
@@ -140,6 +146,7 @@ mod tests {
     fn if_match_compares_strongly() {
         assert!(if_match("\"7\"").check(Some(7)).is_ok());
         assert!(if_match("\"1\", \"a,b\" ,\"7\"").check(Some(7)).is_ok());
+        assert!(if_match(", \"1\",,\t\"7\" ,").check(Some(7)).is_ok(), "empty members are none");
         assert!(if_match("W/\"7\"").check(Some(7)).is_err());
         assert!(if_match("\"7\"").check(Some(8)).is_err());
         assert!(if_match("*").check(Some(8)).is_ok());
@@ -157,7 +164,7 @@ mod tests {
 
     #[test]
     fn malformed_tags_are_refused() {
-        for line in ["", "7", "\"7", "7\"", "\"7\" \"8\"", "\"7\",", "w/\"7\"", "*, \"7\"", "\"a b\""] {
+        for line in ["", "7", "\"7", "7\"", "\"7\" \"8\"", ",", " , ", "w/\"7\"", "*, \"7\"", "\"a b\""] {
             assert!(parse(&IF_MATCH, &[line]).is_err(), "{line}");
         }
         assert!(parse(&IF_MATCH, &["*", "\"7\""]).is_err());
