@@ -67,9 +67,10 @@ fn finish(mut response: Response, id: &RequestId, head: bool) -> Response {
     let Some(problem) = problem else { return response };
     let mut answer = problem.answer(Some(id));
     // What the layer below said beside the document stays: Allow, Fencing-Token, Cache-Status.
-    for (name, value) in response.headers() {
+    for name in response.headers().keys() {
         if !answer.headers().contains_key(name) && name != header::CONTENT_LENGTH && name != header::TRANSFER_ENCODING {
-            answer.headers_mut().append(name.clone(), value.clone());
+            let values = response.headers().get_all(name).iter();
+            answer.headers_mut().extend(values.map(|value| (name.clone(), value.clone())));
         }
     }
     if head {
@@ -185,6 +186,7 @@ mod tests {
         body::to_bytes,
         http::request,
         middleware::{from_fn, from_fn_with_state},
+        response::AppendHeaders,
         routing::{get, post},
     };
     use tower::{ServiceBuilder, ServiceExt};
@@ -210,6 +212,7 @@ mod tests {
             .route("/forever", post(forever).get(forever))
             .route("/foreign", get(async || (StatusCode::BAD_GATEWAY, "connect to 10.0.0.7 failed")))
             .route("/teapot", get(async || StatusCode::IM_A_TEAPOT))
+            .route("/several", get(async || (AppendHeaders([("link", "</a>"), ("link", "</b>")]), Problem::Internal)))
             .route("/fine", get(async || "fine"))
             .layer(layers);
         let response = router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
@@ -243,6 +246,12 @@ mod tests {
                 "{document}"
             );
         }
+    }
+
+    #[tokio::test]
+    async fn a_problem_keeps_every_value_of_a_header_beside_it() {
+        let (response, _) = answer(Request::builder().uri("/several")).await;
+        assert_eq!(response.headers().get_all("link").iter().collect::<Vec<_>>(), ["</a>", "</b>"]);
     }
 
     #[tokio::test]
