@@ -105,6 +105,14 @@ pub(crate) fn count(name: &'static str, tags: &[Tag]) {
     let _ = (name, tags);
 }
 
+/// Shows a counter as zero before its first event: `rate()` does not see the first step of a series that begins with it.
+pub(crate) fn announce(name: &'static str, tags: &[Tag]) {
+    #[cfg(feature = "metrics")]
+    ::metrics::counter!(name, labels(tags)).increment(0);
+    #[cfg(not(feature = "metrics"))]
+    let _ = (name, tags);
+}
+
 pub(crate) fn observe(name: &'static str, tags: &[Tag], value: Duration) {
     #[cfg(feature = "metrics")]
     ::metrics::histogram!(name, labels(tags)).record(value.as_secs_f64());

@@ -122,6 +122,30 @@ async fn the_metrics_that_are_named_are_there() {
 }
 
 #[tokio::test]
+async fn counters_are_zero_before_their_first_event() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    let metrics = instance.metrics().await;
+    for series in [
+        r#"stockade_lock_acquisitions_total{lock="stock",mode="read",outcome="granted"}"#,
+        r#"stockade_lock_acquisitions_total{lock="stock",mode="write",outcome="store_error"}"#,
+        r#"stockade_lock_lost_total{lock="stock",reason="expired"}"#,
+        r#"stockade_lock_lost_total{lock="stock",reason="store_lost_data"}"#,
+        r#"stockade_redis_errors_total{kind="timeout"}"#,
+        r#"stockade_redis_errors_total{kind="other"}"#,
+        "stockade_redis_reconnects_total",
+        r#"stockade_cache_requests_total{cache="stock",outcome="hit_local"}"#,
+        r#"stockade_cache_requests_total{cache="stock",outcome="error"}"#,
+        r#"stockade_cache_loads_total{cache="stock",outcome="ok"}"#,
+        r#"stockade_cache_loads_total{cache="stock",outcome="cancelled"}"#,
+        r#"stockade_cache_fill_rejected_total{cache="stock"}"#,
+        "inventory_fence_rejected_total",
+    ] {
+        assert!(metrics.lines().any(|line| line == format!("{series} 0")), "{series}: {metrics}");
+    }
+}
+
+#[tokio::test]
 async fn readiness_names_what_is_missing_and_redis_never_fails_it() {
     let stage = Stage::bare().await;
     let cache = RedisServer::start().await.unwrap();
@@ -149,5 +173,8 @@ async fn readiness_names_what_is_missing_and_redis_never_fails_it() {
     .await;
     stage.postgres.kill().await.unwrap();
     until("the loss of the database is seen", async || instance.get("/readyz").await.status == 503).await;
+    let refused = instance.get("/stock/A").await;
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert_eq!(refused.header("cache-status"), "stockade; fwd=uri-miss; detail=degraded", "{refused:?}");
     assert_eq!(instance.get("/healthz").await.status, 200);
 }

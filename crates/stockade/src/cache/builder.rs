@@ -10,7 +10,7 @@ use super::{
     core::Core,
     envelope::Envelope,
     flight::Flights,
-    load::{LoadFn, Loader, share},
+    load::{self, LoadFn, Loader, share},
     local::Local,
     settings::Settings,
     stats::Counters,
@@ -250,13 +250,15 @@ where
             closing: CancellationToken::new(),
             aborting: CancellationToken::new(),
         };
+        let name = settings.name;
+        load::announce(name);
         Ok(Cache::new(Core {
             settings,
             local,
             store,
             loader,
             flights: Flights::new(),
-            counters: Counters::default(),
+            counters: Counters::of(name),
             tasks: TaskTracker::new(),
         }))
     }

@@ -95,6 +95,13 @@ enum End<V> {
     Cancelled,
 }
 
+/// Shows the loads of a cache as zero before the first.
+pub(crate) fn announce(cache: &'static str) {
+    for outcome in ["ok", "absent", "error", "timeout", "cancelled"] {
+        metrics::announce(CACHE_LOADS, &[tag("cache", cache), tag("outcome", outcome)]);
+    }
+}
+
 impl<V> End<V> {
     fn label(&self) -> &'static str {
         match self {

@@ -73,6 +73,14 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    pub(crate) fn of(cache: &'static str) -> Self {
+        for outcome in Request::ALL {
+            metrics::announce(CACHE_REQUESTS, &[tag("cache", cache), tag("outcome", outcome)]);
+        }
+        metrics::announce(metrics::CACHE_FILL_REJECTED, &[tag("cache", cache)]);
+        Self::default()
+    }
+
     /// To be called exactly once for each read that ended.
     pub(crate) fn request<V>(&self, cache: &'static str, result: &Result<Lookup<V>, CacheError>) {
         let request = Request::of(result) as usize;

@@ -132,6 +132,12 @@ impl Locks {
         self.shared.extensions.get()
     }
 
+    /// Shows the counters of locks with this label as zero before the first attempt.
+    #[cfg(feature = "axum")]
+    pub(crate) fn announce(label: &Label) {
+        super::outcome::announce(label);
+    }
+
     /// Where work under a guard runs that outlives whoever asked for it; a shutdown waits for it.
     #[cfg(feature = "axum")]
     pub(crate) fn tasks(&self) -> &tokio_util::task::TaskTracker {

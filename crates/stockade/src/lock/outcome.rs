@@ -14,6 +14,23 @@ pub(super) struct Outcome {
     outcome: &'static str,
 }
 
+/// Shows the counters of a lock as zero before its first attempt.
+#[cfg(feature = "axum")]
+pub(super) fn announce(label: &Label) {
+    use crate::store::LossReason;
+
+    let lock = || ("lock", label.clone());
+    for mode in [Mode::Read, Mode::Write] {
+        for outcome in ["granted", "timeout", "full", "store_error", "cancelled"] {
+            let tags = [lock(), metrics::tag("mode", mode.as_str()), metrics::tag("outcome", outcome)];
+            metrics::announce(metrics::LOCK_ACQUISITIONS, &tags);
+        }
+    }
+    for reason in [LossReason::Expired, LossReason::Stolen, LossReason::Forced, LossReason::StoreLostData] {
+        metrics::announce(metrics::LOCK_LOST, &[lock(), metrics::tag("reason", reason.as_str())]);
+    }
+}
+
 impl Outcome {
     pub(super) fn begin(label: Label, mode: Mode) -> Self {
         metrics::gauge_add(metrics::LOCK_WAITERS, &[("lock", label.clone())], 1.0);

@@ -18,7 +18,12 @@ use tokio_util::{
     task::TaskTracker,
 };
 
-use super::{LinkError, LinkEvents, Redis, Script, connection::Connection, pending::Pending, supervisor};
+use super::{
+    LinkError, LinkEvents, Redis, Script,
+    connection::Connection,
+    pending::{self, Pending},
+    supervisor,
+};
 use crate::breaker::{Breaker, Permit};
 
 /// The connections of one role (`lock` or `cache`) to one server: one for commands and the inbox, one for renewals.
@@ -75,6 +80,8 @@ impl Link {
         scripts: &'static [&'static Script],
         events: Arc<dyn LinkEvents>,
     ) -> Self {
+        pending::announce();
+        supervisor::announce();
         let breaker = Breaker::new(if role == "lock" { "redis_lock" } else { "redis_cache" });
         let shared = Arc::new(Shared {
             redis: redis.clone(),

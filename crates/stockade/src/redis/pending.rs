@@ -145,6 +145,13 @@ impl Ledger {
     }
 }
 
+/// Shows the errors as zero before the first.
+pub(super) fn announce() {
+    for kind in ["timeout", "io", "noscript", "loading", "readonly", "other"] {
+        metrics::announce(REDIS_ERRORS, &[tag("kind", kind)]);
+    }
+}
+
 fn count(kind: &'static str) {
     metrics::count(REDIS_ERRORS, &[tag("kind", kind)]);
 }

@@ -13,6 +13,11 @@ use super::{
 };
 use crate::metrics::{self, REDIS_RECONNECTS};
 
+/// Shows the reconnects as zero before the first.
+pub(super) fn announce() {
+    metrics::announce(REDIS_RECONNECTS, &[]);
+}
+
 pub(super) async fn keep_commands(shared: Arc<Shared>) {
     let closing = shared.closing.clone();
     let _ = closing.run_until_cancelled(commands(&shared)).await;

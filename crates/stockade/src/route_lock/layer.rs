@@ -28,6 +28,7 @@ impl RouteLock {
     where
         K: Resource + FromRequestParts<()> + 'static,
     {
+        Locks::announce(&Label::Borrowed(K::KIND));
         Self::new(locks, Keys::by::<K>())
     }
 
@@ -46,7 +47,10 @@ impl RouteLock {
     pub fn template(locks: &Locks, template: impl Into<Label>) -> Self {
         let label = template.into();
         match Template::parse(label.clone()) {
-            Ok(template) => Self::new(locks, Keys::Template(Arc::new(template))),
+            Ok(template) => {
+                Locks::announce(&label);
+                Self::new(locks, Keys::Template(Arc::new(template)))
+            }
             Err(error) => panic!("the lock template `{label}` is malformed: {error}"),
         }
     }
