@@ -107,7 +107,9 @@ impl Tx {
             return Err(CommitError::Key(error));
         }
         let rows = self.before_commit().await.map_err(CommitError::NotApplied)?;
-        if self.fence.as_ref().is_some_and(|fence| !fence.commit_started()) {
+        // What only reads applies nothing, and is no reason to answer that it may have.
+        let writes = self.fence.as_ref().filter(|fence| fence.mode() == Mode::Write);
+        if writes.is_some_and(|fence| !fence.commit_started()) {
             let _ = self.inner.rollback().await;
             return Err(CommitError::Closed);
         }

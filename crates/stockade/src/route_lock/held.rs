@@ -23,7 +23,12 @@ impl Held {
     /// Adds the lock of the route that `parts` has reached.
     pub(crate) fn push(parts: &mut Parts, fence: Fence) {
         let route = parts.extensions.get::<MatchedPath>().cloned();
-        parts.extensions.get_or_insert_default::<Self>().0.push(Entry { fence, route });
+        let held = parts.extensions.get_or_insert_default::<Self>();
+        if let Some(outer) = held.0.last() {
+            // The layer further out may end the request while the handler goes on here, and answers for its commits.
+            fence.ownership.commits_within(&outer.fence.ownership);
+        }
+        held.0.push(Entry { fence, route });
     }
 
     pub(crate) fn fences(&self) -> impl DoubleEndedIterator<Item = &Fence> {

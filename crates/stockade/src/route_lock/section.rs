@@ -43,7 +43,8 @@ impl Section {
         if self.detached { self.detach(inner, request).await } else { self.inline(inner, request).await }
     }
 
-    /// A read ends with its client, its lease or its time: nothing it did matters to anybody else.
+    /// A read ends with its client, its lease or its time: nothing it did matters to anybody else, unless a lock within it
+    /// is exclusive, under which a handler goes on.
     async fn inline<S>(self, inner: S, request: Request) -> Result<Response, S::Error>
     where
         S: Service<Request>,
@@ -57,6 +58,7 @@ impl Section {
             problem = self.overdue() => problem,
             _ = fence.lost() => Problem::LeaseLost,
         };
+        let problem = if fence.ownership.close_commits() { problem } else { Problem::OutcomeUnknown };
         Ok(self.route.reject(problem))
     }
 

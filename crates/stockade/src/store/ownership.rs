@@ -1,7 +1,7 @@
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     time::Duration,
@@ -127,7 +127,8 @@ pub(crate) struct Ownership {
     lost: watch::Sender<Option<LossReason>>,
     /// Set when the holder gives it back: what the store says afterwards is no loss.
     released: AtomicBool,
-    commits: AtomicU8,
+    /// Shared with the ownerships around it, for which the same answer is given.
+    commits: OnceLock<Arc<AtomicU8>>,
 }
 
 /// No commit was sent under an ownership yet.
@@ -149,7 +150,7 @@ impl Ownership {
     ) -> Self {
         let lost = watch::Sender::new(None);
         let deadline = AtomicU64::new(deadline.as_nanos());
-        let (released, commits) = (AtomicBool::new(false), AtomicU8::new(OPEN));
+        let (released, commits) = (AtomicBool::new(false), OnceLock::new());
         Self { key, owner, mode, token, lease, handed_off, deadline, lost, released, commits }
     }
 
@@ -205,9 +206,20 @@ impl Ownership {
         }
     }
 
+    fn commits(&self) -> &Arc<AtomicU8> {
+        self.commits.get_or_init(|| Arc::new(AtomicU8::new(OPEN)))
+    }
+
+    /// Work under this ownership is part of the work under `outer`: a commit under either counts for both. Before anybody
+    /// is given this ownership.
+    pub(crate) fn commits_within(&self, outer: &Self) {
+        // Set already only where a commit was spoken of, which nobody can have done yet.
+        let _ = self.commits.set(Arc::clone(outer.commits()));
+    }
+
     /// A commit is about to be sent. `false` when it must not be: somebody was told that nothing was applied.
     pub(crate) fn commit_started(&self) -> bool {
-        match self.commits.compare_exchange(OPEN, STARTED, Ordering::AcqRel, Ordering::Acquire) {
+        match self.commits().compare_exchange(OPEN, STARTED, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => true,
             Err(state) => state == STARTED,
         }
@@ -215,7 +227,7 @@ impl Ownership {
 
     /// Makes every later commit refuse. `false` when one was started: it is too late to say that nothing was applied.
     pub(crate) fn close_commits(&self) -> bool {
-        match self.commits.compare_exchange(OPEN, CLOSED, Ordering::AcqRel, Ordering::Acquire) {
+        match self.commits().compare_exchange(OPEN, CLOSED, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => true,
             Err(state) => state == CLOSED,
         }

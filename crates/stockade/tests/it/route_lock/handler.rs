@@ -266,6 +266,41 @@ async fn nothing_commits_after_it_was_said_that_nothing_was_applied() {
     assert!(!left.recv().await.unwrap().commit_started());
 }
 
+/// The handler under the inner lock runs on a task of its own, which the end of the outer one does not reach.
+#[tokio::test]
+async fn nothing_commits_under_an_inner_lock_after_the_outer_one_said_that_nothing_was_applied() {
+    for method in [Method::GET, Method::POST] {
+        let locks = Locks::memory();
+        let (leave, mut left) = mpsc::channel(1);
+        let handler = async move |fence: Fence| {
+            leave.send(fence).await.unwrap();
+            std::future::pending::<()>().await;
+        };
+        let outer = RouteLock::template(&locks, "shop:{sku}").max_hold(SHORT);
+        let route = get(handler.clone()).post(handler).route_layer(RouteLock::by::<Sku>(&locks).write());
+        let app = Router::new().route("/stock/{sku}", route.route_layer(outer));
+        let answer = send(&app, request(method, "/stock/1")).await;
+        assert_eq!(answer.refusal(503, "lease-lost")["applied"], false);
+        assert!(!left.recv().await.unwrap().commit_started());
+    }
+}
+
+#[tokio::test]
+async fn a_commit_under_an_inner_lock_counts_for_the_outer_one() {
+    for method in [Method::GET, Method::POST] {
+        let locks = Locks::memory();
+        let handler = async |fence: Fence| {
+            assert!(fence.commit_started());
+            std::future::pending::<()>().await;
+        };
+        let outer = RouteLock::template(&locks, "shop:{sku}").max_hold(SHORT).commit_timeout(SHORT);
+        let route = get(handler).post(handler).route_layer(RouteLock::by::<Sku>(&locks).write());
+        let app = Router::new().route("/stock/{sku}", route.route_layer(outer));
+        let answer = send(&app, request(method, "/stock/1")).await;
+        assert_eq!(answer.refusal(503, "outcome-unknown")["applied"], Value::Null);
+    }
+}
+
 #[tokio::test]
 async fn a_shutdown_lets_handlers_end_and_stops_those_that_do_not() {
     let (locks, work) = (Locks::memory(), Work::default());
