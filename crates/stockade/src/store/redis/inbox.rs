@@ -3,7 +3,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::Ordering},
 };
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, try_join_all};
 
 use super::{
     cell::{Cell, Grant},
@@ -143,9 +143,12 @@ impl LinkEvents for Inbox {
             if up.new_run {
                 inner.run.fetch_add(1, Ordering::AcqRel);
                 inner.clock.forget();
-                for (bucket, floor) in inner.floors.seen() {
-                    handshake.call(&SEED, &[inner.keys.floor(bucket)], &[floor.to_string().into_bytes()]).await?;
-                }
+                // All at once: one round trip for each could take longer than a handshake may.
+                let (keys, handshake) = (&inner.keys, &*handshake);
+                let seeds = inner.floors.seen().into_iter().map(|(bucket, floor)| async move {
+                    handshake.call(&SEED, &[keys.floor(bucket)], &[floor.to_string().into_bytes()]).await
+                });
+                try_join_all(seeds).await?;
             }
             let sent = Instant::now();
             let reply = handshake.call(&JOIN, &[inner.keys.marker()], &[up.run_id.as_bytes().to_vec()]).await?;
