@@ -67,10 +67,10 @@ impl Cell {
         self.post(|mail| mail.closing = true);
     }
 
-    /// A reply made at server time `now` was received.
+    /// A reply made at server time `now` was received. One that was made earlier than the last, by the server's clock, shows
+    /// that the clock was set back; messages from then on would otherwise count for nothing until it has caught up.
     pub(super) fn answered(&self, now: u64) {
-        let mut mail = self.mail();
-        mail.answered = mail.answered.max(now);
+        self.mail().answered = now;
     }
 
     /// About to ask: what made it necessary is dealt with.
@@ -116,6 +116,15 @@ mod tests {
         cell.dropped(13);
         assert!(matches!(cell.take(), Some(Event::AskAgain)));
         assert!(cell.take().is_none());
+    }
+
+    #[test]
+    fn a_grant_after_the_clock_was_set_back_counts() {
+        let cell = Cell::default();
+        cell.answered(1000);
+        cell.answered(10);
+        cell.granted(grant(11));
+        assert!(matches!(cell.take(), Some(Event::Granted(_))));
     }
 
     #[test]

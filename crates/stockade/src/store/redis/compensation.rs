@@ -21,11 +21,12 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// `before` is the sending before this one if it was not answered.
-    pub(super) fn new(at: Instant, generation: Option<u64>, forgotten: Instant, before: Option<Self>) -> Self {
-        let stray = before.and_then(|before| {
+    /// `before` is the sending before this one, and whether it was answered. One that strays goes on to do so, however
+    /// many are answered after it.
+    pub(super) fn new(at: Instant, generation: Option<u64>, forgotten: Instant, before: Option<(Self, bool)>) -> Self {
+        let stray = before.and_then(|(before, answered)| {
             let same = before.generation.is_some() && before.generation == generation;
-            if same { before.stray } else { Some(before.at) }
+            if answered || same { before.stray } else { Some(before.at) }
         });
         Self { at, generation, stray, forgotten }
     }
@@ -43,7 +44,7 @@ impl Inner {
         async move { Left::read(&reply.await?) }
     }
 
-    /// From then on a command that was sent at `at` is refused as stale.
+    /// From then on a command that was sent at `at` is refused as stale, also when its stamp was as far ahead as allowed.
     pub(super) fn settled(&self, at: Instant) -> Instant {
         at + self.link.timeout() * 2 + Duration::from_millis(100)
     }
@@ -95,13 +96,16 @@ impl Inner {
                 Err(_) => {
                     sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
-                    if sent.generation != Some(self.link.generation()) {
-                        repeat = repeat.max(Some(self.settled(sent.at)));
-                    }
                 }
             }
-            repeat = repeat.filter(|at| !at.remaining().is_zero());
-            outcome = self.send_release(key, owner).await;
+            let now = Instant::now();
+            let reply = self.send_release(key, owner);
+            // Looked at after the sending: only then is it known that no other connection has carried it.
+            if sent.generation != Some(self.link.generation()) {
+                repeat = repeat.max(Some(self.settled(sent.at)));
+            }
+            repeat = repeat.filter(|at| *at > now);
+            outcome = reply.await;
         }
     }
 }

@@ -23,6 +23,8 @@ use crate::{
 const MOST_ATTEMPTS: usize = 65_536;
 /// An unbounded wait is entered in the queue for a minute at a time.
 const REFRESH: Duration = Duration::from_secs(20);
+/// How often a grant is confirmed that is nearly over by the time each confirmation is there.
+const MOST_CONFIRMATIONS: u32 = 3;
 /// Spreads the pokes of many processes.
 const JITTER: Duration = Duration::from_millis(50);
 
@@ -157,8 +159,11 @@ impl Waiter {
                     in_doubt = false;
                 }
                 Answer::Refused(error) => return Err(error),
-                // It still stands in the queue unless that is in doubt, and then it asks again.
-                Answer::Unknown(error) => self.trouble = Some(error),
+                // Whatever made it ask may have been all there was to tell it that its place is gone.
+                Answer::Unknown(error) => {
+                    self.trouble = Some(error);
+                    in_doubt = true;
+                }
             }
             alarm = self.next_poke();
         }
@@ -267,7 +272,7 @@ impl Waiter {
         let generation = (inner.link.generation() == before).then_some(before);
         // A lease, or a place in the queue, which outlives its wait by some seconds.
         let longest = self.attempt.lease.max(wait.unwrap_or(Duration::from_secs(60))) + Duration::from_secs(15);
-        let before = self.sent.filter(|_| !self.answered);
+        let before = self.sent.map(|before| (before, self.answered));
         self.sent = Some(Sent::new(sent, generation, sent + longest, before));
         self.answered = false;
         let reply = Acquired::read(&reply.await?)?;
@@ -292,7 +297,13 @@ impl Waiter {
 
     /// Enters with a grant that has enough time left; confirms it first where it has not.
     async fn held(&mut self, token: Token, mut until: Instant, handed_off: Option<Duration>) -> Answer {
+        let mut confirmations = 0;
         while until.remaining() < self.grant_lease() / 2 {
+            if confirmations == MOST_CONFIRMATIONS {
+                // Round trips take longer than the lease allows for: it would be kept for ever and never used.
+                return Answer::Unknown(unavailable(&LinkError::Timeout));
+            }
+            confirmations += 1;
             let sent = Instant::now();
             let call = (self.inner.keys.of(&self.attempt.key), vec![(self.owner.clone(), self.attempt.lease)]);
             match self.inner.renew_one(call).await {
@@ -315,7 +326,9 @@ impl Waiter {
         let (mode, lease) = (self.attempt.mode, self.attempt.lease);
         let ownership = Arc::new(Ownership::new(key, owner, mode, token, lease, until, handed_off));
         self.inner.floors.note(&self.attempt.key, token);
-        let stray = self.sent.take().and_then(|sent| sent.stray);
+        let answered = self.answered;
+        // One that timed out before the grant came may have gone with its connection when the release is sent.
+        let stray = self.sent.take().and_then(|sent| if answered { sent.stray } else { Some(sent.at) });
         self.inner.held.insert(&ownership, self.run, stray);
         if self.inner.run() != self.run {
             // The link has met another run since, and has asked about all others already.

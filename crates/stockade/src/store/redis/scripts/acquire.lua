@@ -1,8 +1,9 @@
 -- Takes the resource, or a place in its queue. Calling it again with the same owner and place changes nothing but the
 -- time the owner waits: it is also the poll of a waiter and its question after a reconnect.
 -- KEYS: L F Q W M, see common.lua.
--- ARGV: owner, mode (w or r), lease ms, stamp µs (server time when sent, as the client estimates; 0: don't check),
---   the age in ms from which the command is refused, tag, pack = `wait cap seq grant skip channel yield`:
+-- ARGV: owner, mode (w or r), lease ms, stamp µs (server time when sent, as the client estimates; 0: don't check; one
+--   more than 100 ms ahead is refused, since it would be accepted for that much longer), the age in ms from which the
+--   command is refused, tag, pack = `wait cap seq grant skip channel yield`:
 --   ms to wait (0: don't queue, -1: without limit), longest queue, place from an earlier call or 0, ms of the lease of a
 --   handed-over grant, whether a waiter without a subscriber is skipped, prefix of the inbox channels, whether the
 --   holder asks to be told of waiting writers.
@@ -13,7 +14,7 @@
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local stamp = tonumber(ARGV[4])
-if stamp ~= 0 and (now - stamp > ARGV[5] * 1000 or stamp - now > 1000000) then
+if stamp ~= 0 and (now - stamp > ARGV[5] * 1000 or stamp - now > 100000) then
   return string.format('STALE %.0f', now)
 end
 local raw

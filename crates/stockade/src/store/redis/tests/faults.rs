@@ -179,6 +179,40 @@ async fn a_waiter_whose_connection_breaks_is_granted_what_it_missed() {
 }
 
 #[tokio::test]
+async fn a_restart_is_followed_over_a_slow_network_however_many_floors_are_known() {
+    let world = World::start().await;
+    let proxy = Proxy::start(world.server.addr()).await.unwrap();
+    let store = connected(&Redis::connect(proxy.url_for(&world.server.url())).await.unwrap()).await;
+    let ahead = crate::store::Token::new(8_000_000_000_000_000).unwrap();
+    // Enough names for every bucket.
+    for name in 0..4000 {
+        store.inner.floors.note(&key(&name.to_string()), ahead);
+    }
+    assert_eq!(store.inner.floors.seen().len(), 256);
+    let before = store.inner.link.generation();
+    proxy.set(Fault::Delay(Duration::from_millis(10)));
+    world.server.restart().await.unwrap();
+    until("another connection", || store.inner.link.generation() > before).await;
+    let held = store.acquire(write(&key("0"))).await.unwrap();
+    assert!(held.token > ahead);
+    store.release(&held).await.unwrap();
+    world.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_lease_shorter_than_the_round_trips_that_confirm_it_is_given_up() {
+    let world = World::start().await;
+    let proxy = Proxy::start(world.server.addr()).await.unwrap();
+    let store = connected(&Redis::connect(proxy.url_for(&world.server.url())).await.unwrap()).await;
+    proxy.set(Fault::Delay(Duration::from_millis(40)));
+    let attempt = Attempt { lease: Duration::from_millis(100), wait: Duration::ZERO, ..write(&key("short")) };
+    let refused = timeout(LIMIT, store.acquire(attempt)).await.expect("it goes on for ever");
+    assert!(matches!(refused, Err(LockError::Unavailable { reason: Unavailable::Timeout, .. })), "{refused:?}");
+    proxy.set(Fault::None);
+    world.until_nothing_is_left().await;
+}
+
+#[tokio::test]
 async fn a_store_without_a_server_refuses_at_once_and_works_when_there_is_one() {
     let world = World::start().await;
     world.server.kill().await.unwrap();

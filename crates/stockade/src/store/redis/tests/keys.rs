@@ -55,8 +55,9 @@ async fn a_command_that_comes_too_late_is_refused_and_does_nothing() {
     let store = world.store().await;
     let attempt = write(&key("stale"));
     let owner = Owner::new("some-process-xyz.00000000000".to_owned());
-    for (stamp, accepted) in [(600_000, false), (2_000, true)] {
-        let stamp = store.inner.clock.stamp() - stamp;
+    // Behind by so much, or ahead: a client whose clock runs fast must not be accepted for longer than it reckons with.
+    for (behind, accepted) in [(600_000, false), (-200_000, false), (2_000, true)] {
+        let stamp = store.inner.clock.stamp().saturating_add_signed(-behind);
         let stale_after = Duration::from_millis(500);
         let asking = calls::Asking { attempt: &attempt, owner: &owner, wait: None, seq: 0, stamp, stale_after };
         let args = asking.args(&store.inner.handing());
