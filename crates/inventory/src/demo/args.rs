@@ -1,10 +1,12 @@
 use std::{num::NonZeroUsize, path::PathBuf};
 
+use clap::builder::BoolishValueParser;
+
 /// Arguments of `inventory demo`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// End after the report: status 0 when every check holds, 1 when one does not.
-    #[arg(long, env = "DEMO_EXIT")]
+    #[arg(long, env = "DEMO_EXIT", value_parser = BoolishValueParser::new())]
     pub exit: bool,
     /// Replay only the first N order lines.
     #[arg(long, env = "DEMO_LINES", value_name = "N")]
@@ -19,6 +21,6 @@ pub struct Args {
     #[arg(long, env = "DEMO_BROWSE", value_name = "RATIO", default_value = "2", value_parser = crate::replay::not_negative)]
     pub browse: f64,
     /// Keep the instances' logs.
-    #[arg(long, env = "DEMO_KEEP")]
+    #[arg(long, env = "DEMO_KEEP", value_parser = BoolishValueParser::new())]
     pub keep: bool,
 }

@@ -108,3 +108,13 @@ async fn a_file_without_order_lines_is_refused_before_anything_starts() {
     assert!(!child.wait().await.unwrap().success());
     assert!(text.contains("/nowhere.csv"), "{text}");
 }
+
+#[tokio::test]
+async fn a_switch_is_set_by_the_usual_words_in_the_environment() {
+    for word in ["1", "true", "yes", "0", "no"] {
+        let mut command = demo(&["--csv", "/nowhere.csv"]);
+        let output = command.env("DEMO_EXIT", word).env("DEMO_KEEP", word).output().await.unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains("/nowhere.csv"), "{word}: {text}");
+    }
+}
