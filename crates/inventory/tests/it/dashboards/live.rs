@@ -76,15 +76,8 @@ impl Instance {
     }
 }
 
-/// Metrics of what has not happened on a quiet instance.
-const EVENTS: &[&str] = &[
-    "stockade_cache_fill_rejected_total",
-    "stockade_lock_handoff_seconds",
-    "stockade_lock_lost_total",
-    "stockade_lock_renewal_lag_seconds",
-    "stockade_redis_errors_total",
-    "stockade_redis_reconnects_total",
-];
+/// Histograms of what has not happened on a quiet instance; counters are there from the start.
+const EVENTS: &[&str] = &["stockade_lock_handoff_seconds", "stockade_lock_renewal_lag_seconds"];
 
 #[tokio::test]
 async fn an_instance_exposes_the_contract_and_answers_every_request_of_the_load_test() {
