@@ -46,7 +46,8 @@ pub(crate) async fn identify(mut request: Request, next: Next) -> Response {
 
 fn span(request: &Request, id: &RequestId) -> Span {
     // The path is logged as it came, percent-encoded: nothing in it can break a line.
-    let span = tracing::info_span!(
+    // An error's span, so that no filter takes the id from the lines that it lets through.
+    let span = tracing::error_span!(
         "request",
         method = %request.method(),
         path = request.uri().path(),
@@ -246,6 +247,15 @@ mod tests {
                 "{document}"
             );
         }
+    }
+
+    #[test]
+    fn the_id_of_a_request_is_in_its_warnings_where_only_warnings_are_logged() {
+        let filter = tracing_subscriber::fmt().with_env_filter("warn").finish();
+        tracing::subscriber::with_default(filter, || {
+            let request = Request::new(Body::empty());
+            assert!(!span(&request, &RequestId::of(request.headers())).is_disabled());
+        });
     }
 
     #[tokio::test]
