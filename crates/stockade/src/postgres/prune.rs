@@ -9,6 +9,9 @@ use crate::lock::Token;
 /// floor can still run.
 pub const PRUNE_PAUSE: Duration = Duration::from_secs(60);
 
+/// Rows that one statement deletes: it ends well within its time-out, and keeps nobody waiting who claims one of them.
+const BATCH: i64 = 10_000;
+
 /// What [`prune_rows`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -45,7 +48,8 @@ pub async fn prune_floor(pool: &PgPool, age: Duration) -> Result<Token, FenceErr
     Ok(u64::try_from(floor).ok().and_then(Token::new).unwrap_or(Token::MAX))
 }
 
-/// Second phase: deletes the rows at or below a floor that has settled for [`PRUNE_PAUSE`].
+/// Second phase: deletes the rows at or below a floor that has settled for [`PRUNE_PAUSE`], a batch at a time. Rows that
+/// somebody claims meanwhile stay.
 ///
 /// # Errors
 ///
@@ -53,13 +57,20 @@ pub async fn prune_floor(pool: &PgPool, age: Duration) -> Result<Token, FenceErr
 pub async fn prune_rows(pool: &PgPool) -> Result<Pruned, FenceError> {
     const SETTLED: &str = "select token from stockade.fence_floor
         where settled_at <= clock_timestamp() - make_interval(secs => $1)";
-    const DELETE: &str = "delete from stockade.fence where token <= $1";
+    const DELETE: &str = "delete from stockade.fence where token <= $1 and resource in (
+        select resource from stockade.fence where token <= $1 limit $2 for update skip locked)";
     let floor: Option<i64> = sqlx::query_scalar(SETTLED)
         .bind(PRUNE_PAUSE.as_secs_f64())
         .fetch_optional(pool)
         .await
         .map_err(own_statement)?;
     let Some(floor) = floor else { return Ok(Pruned::TooEarly) };
-    let deleted = sqlx::query(DELETE).bind(floor).execute(pool).await.map_err(own_statement)?;
-    Ok(Pruned::Rows(deleted.rows_affected()))
+    let mut rows = 0;
+    loop {
+        let deleted = sqlx::query(DELETE).bind(floor).bind(BATCH).execute(pool).await.map_err(own_statement)?;
+        rows += deleted.rows_affected();
+        if deleted.rows_affected() < BATCH.unsigned_abs() {
+            return Ok(Pruned::Rows(rows));
+        }
+    }
 }

@@ -48,6 +48,28 @@ async fn two_phases_refuse_it() {
 }
 
 #[tokio::test]
+async fn many_rows_go_in_batches_and_one_that_is_being_claimed_stays() {
+    let (_server, pool) = database().await;
+    sqlx::query("insert into stockade.fence select 'stock:' || n, n, 'old' from generate_series(1, 25000) as n")
+        .execute(&pool)
+        .await
+        .unwrap();
+    let floor = prune_floor(&pool, Duration::from_secs(3600)).await.unwrap();
+    sqlx::query("update stockade.fence_floor set settled_at = settled_at - interval '61 s'")
+        .execute(&pool)
+        .await
+        .unwrap();
+    let mut holder = pool.begin().await.unwrap();
+    let fresh = i64::try_from(floor.get()).unwrap() + 1;
+    assert!(claim(&mut holder, "stock:7", fresh, "fresh").await);
+    let pruned = tokio::time::timeout(Duration::from_secs(10), prune_rows(&pool)).await.expect("waits for the holder");
+    assert_eq!(pruned.unwrap(), Pruned::Rows(24_999));
+    holder.commit().await.unwrap();
+    let left: Vec<i64> = sqlx::query_scalar("select token from stockade.fence").fetch_all(&pool).await.unwrap();
+    assert_eq!(left, [fresh]);
+}
+
+#[tokio::test]
 async fn the_floor_never_falls_and_an_unchanged_floor_stays_settled() {
     let (_server, pool) = database().await;
     let high = prune_floor(&pool, Duration::from_secs(60)).await.unwrap();
