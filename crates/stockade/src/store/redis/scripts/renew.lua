@@ -17,6 +17,12 @@ local function keep(base, state, x, queued)
   redis.call('SET', KEYS[base + 1], state, 'PXAT', string.format('%.0f', at))
 end
 
+-- A server out of memory refuses only the first write of a script, and only one that could need memory. This one needs
+-- none, so that such a server takes no lock away; the state gets its expiry back with what is written next.
+local function write_anyway(base)
+  redis.call('PERSIST', KEYS[base + 1])
+end
+
 local replies = {}
 for i = 1, #ARGV / 2 do
   local base, owner, lease = (i - 1) * 5, ARGV[i * 2 - 1], ARGV[i * 2] * 1000
@@ -25,6 +31,7 @@ for i = 1, #ARGV / 2 do
   if raw and string.sub(raw, 1, 1) == 'w' and string.sub(raw, 7, 34) == owner then
     local token, tag
     queued, token, tag = string.match(raw, '^w (%d) %d %S+ (%d+) %d+ %d+ (.*)$')
+    write_anyway(base)
     keep(base, string.format('w %s 0 %s %s %.0f %.0f %s', queued, owner, token, now + lease, lease, tag), now + lease, queued)
     result = 1
   elseif raw and string.sub(raw, 1, 1) == 'r' then
@@ -34,6 +41,7 @@ for i = 1, #ARGV / 2 do
       local token, yield, tag = string.match(record, '^%d+ (%d+) %d %d+ (%d) (.*)$')
       result = 2
       if yield ~= '2' then
+        write_anyway(base)
         local text = string.format('%.0f %s 0 %.0f %s %s', now + lease, token, lease, yield, tag)
         redis.call('HSET', KEYS[base + 5], owner, text)
         keep(base, raw, now + lease, queued)

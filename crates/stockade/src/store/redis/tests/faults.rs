@@ -5,7 +5,7 @@ use stockade_testbed::{Fault, Proxy};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
 
-use super::{LIMIT, World, connected, key, until, until_waiting, write};
+use super::{LIMIT, World, connected, key, read, until, until_waiting, write};
 use crate::{
     redis::Redis,
     store::{Attempt, LockError, LockStore, LossReason, Released, Unavailable},
@@ -196,6 +196,24 @@ async fn a_restart_is_followed_over_a_slow_network_however_many_floors_are_known
     let held = store.acquire(write(&key("0"))).await.unwrap();
     assert!(held.token > ahead);
     store.release(&held).await.unwrap();
+    world.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_server_out_of_memory_takes_no_lock_away() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let held = [write(&key("full")), read(&key("full-too"))].map(|attempt| store.acquire(attempt));
+    let held = futures_util::future::try_join_all(held).await.unwrap();
+    world.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    let refused = store.acquire(write(&key("more"))).await;
+    assert!(matches!(refused, Err(LockError::Unavailable { reason: Unavailable::Refused, .. })), "{refused:?}");
+    for ownership in &held {
+        let before = ownership.deadline();
+        store.renew(slice::from_ref(ownership)).await.unwrap();
+        assert!(ownership.deadline() > before);
+        assert_eq!(store.release(ownership).await.unwrap(), Released::Released);
+    }
     world.until_nothing_is_left().await;
 }
 
