@@ -1,0 +1,52 @@
+use std::{borrow::Cow, convert::Infallible, sync::Arc};
+
+use redis::aio::MultiplexedConnection;
+use serde::{Deserialize, Serialize};
+use stockade::{Cache, Redis, Resource};
+use stockade_testbed::RedisServer;
+
+use crate::contender::{Contender, Failure};
+
+#[derive(Clone)]
+struct Page(u32);
+
+impl Resource for Page {
+    const KIND: &'static str = "page";
+
+    fn id(&self) -> Cow<'_, str> {
+        Cow::Owned(self.0.to_string())
+    }
+}
+
+/// 256 bytes of text, the size that the floor reads too.
+#[derive(Serialize, Deserialize)]
+struct Text(String);
+
+/// A bare GET without decoding, and hits of Stockade in Redis and in the process; each task reads a key of its own.
+pub(crate) async fn contenders(server: &RedisServer) -> Result<Vec<Contender>, Failure> {
+    let connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
+    for task in 0..64 {
+        let key = format!("bare-page:{task}");
+        redis::cmd("SET").arg(key).arg("x".repeat(256)).exec_async(&mut connection.clone()).await?;
+    }
+    let load = |_: Page| async { Ok::<_, Infallible>(Some(Text("x".repeat(256)))) };
+    let redis = Redis::connect(server.url()).await?;
+    let remote = Arc::new(Cache::builder(&redis).name("remote").loader(load).build());
+    let local = Arc::new(Cache::builder(&redis).name("local").local(1 << 20).loader(load).build());
+    Ok(vec![
+        Contender::new("GET of 256 bytes", move |task| get(connection.clone(), task)),
+        Contender::new("stockade, hit in Redis", move |task| read(Arc::clone(&remote), task)),
+        Contender::new("stockade, hit in the process", move |task| read(Arc::clone(&local), task)),
+    ])
+}
+
+async fn get(mut connection: MultiplexedConnection, task: u32) -> Result<(), Failure> {
+    let value: Vec<u8> = redis::cmd("GET").arg(format!("bare-page:{task}")).query_async(&mut connection).await?;
+    if value.len() == 256 { Ok(()) } else { Err("the bare value is missing".into()) }
+}
+
+async fn read(cache: Arc<Cache<Page, Text>>, task: u32) -> Result<(), Failure> {
+    let found = cache.get(&Page(task)).await?;
+    drop(found);
+    Ok(())
+}
