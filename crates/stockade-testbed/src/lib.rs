@@ -46,6 +46,7 @@ mod program;
 mod proxy;
 mod redis_server;
 mod resp;
+mod slot;
 mod watchdog;
 
 pub use error::{Error, Result};

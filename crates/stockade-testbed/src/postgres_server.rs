@@ -5,20 +5,18 @@ use std::{
     fmt,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicI32, Ordering},
 };
 
-use rustix::process::Pid;
 use tempfile::TempDir;
-use tokio::sync::Mutex;
 
 use crate::{
-    Error, Result,
+    Result,
     account::Account,
-    child::{Child, Launch, family},
+    child::{Child, Launch},
     folder, pg_template,
     pg_wire::{self, Login},
     port, program,
+    slot::Slot,
 };
 
 /// The database that every cluster has.
@@ -67,9 +65,7 @@ impl PostgresBuilder {
 /// keeps what was written, but not a crash of the machine. Figures of commit latency taken on it are therefore better
 /// than those of a durable server.
 pub struct PostgresServer {
-    child: Mutex<Option<Child>>,
-    /// 0 while the server is killed.
-    pid: AtomicI32,
+    process: Slot,
     port: u16,
     bin: PathBuf,
     settings: Vec<(String, String)>,
@@ -105,8 +101,8 @@ impl PostgresServer {
         let account = Account::unprivileged()?;
         let folder = folder::private(account)?;
         let password = pg_template::instantiate(&bin, &folder.path().join("data"), account).await?;
-        let child = Mutex::new(None);
-        let mut server = Self { child, pid: AtomicI32::new(0), port: 0, bin, settings, password, account, folder };
+        let process = Slot::empty("PostgreSQL");
+        let mut server = Self { process, port: 0, bin, settings, password, account, folder };
         for attempt in 1.. {
             server.port = port::free()?;
             match server.restart().await {
@@ -170,7 +166,7 @@ impl PostgresServer {
     /// The process id of the postmaster, 0 while the server is killed.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.pid.load(Ordering::Acquire).unsigned_abs()
+        self.process.pid()
     }
 
     /// The folder of PostgreSQL's programs, `psql` among them where the client is installed.
@@ -190,17 +186,13 @@ impl PostgresServer {
         Ok(self.url_of(name))
     }
 
-    fn running(&self) -> Result<Pid> {
-        Pid::from_raw(self.pid.load(Ordering::Acquire)).ok_or(Error::NotRunning("PostgreSQL"))
-    }
-
     /// Freezes the server with all its backends (SIGSTOP): open connections hang, new ones are accepted and hang.
     ///
     /// # Errors
     ///
     /// When the server was killed.
     pub fn pause(&self) -> Result<()> {
-        family::stop(self.running()?).map(drop).map_err(|error| Error::io("stop PostgreSQL")(error.into()))
+        self.process.pause()
     }
 
     /// Lets a frozen server go on (SIGCONT).
@@ -209,7 +201,7 @@ impl PostgresServer {
     ///
     /// When the server was killed.
     pub fn resume(&self) -> Result<()> {
-        family::resume(self.running()?).map_err(|error| Error::io("resume PostgreSQL")(error.into()))
+        self.process.resume()
     }
 
     /// Kills the postmaster and its backends (SIGKILL), frozen or not, and waits until none is left. Does nothing when
@@ -219,12 +211,7 @@ impl PostgresServer {
     ///
     /// When one of them is still there after 30 s.
     pub async fn kill(&self) -> Result<()> {
-        let mut child = self.child.lock().await;
-        self.pid.store(0, Ordering::Release);
-        match child.take() {
-            Some(child) => child.kill().await,
-            None => Ok(()),
-        }
+        self.process.kill().await
     }
 
     /// Kills the server if it runs and starts it again on the same port and data: it recovers as after a crash.
@@ -233,11 +220,6 @@ impl PostgresServer {
     ///
     /// When it can't be killed or started.
     pub async fn restart(&self) -> Result<()> {
-        self.kill().await?;
-        let mut child = self.child.lock().await;
-        let started = self.spawn().await?;
-        self.pid.store(started.pid().as_raw_nonzero().get(), Ordering::Release);
-        *child = Some(started);
-        Ok(())
+        self.process.restart(self.spawn()).await
     }
 }

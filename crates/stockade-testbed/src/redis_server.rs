@@ -4,17 +4,15 @@ use std::{
     ffi::OsString,
     net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
-    sync::atomic::{AtomicI32, Ordering},
 };
 
-use rustix::process::Pid;
 use tempfile::TempDir;
-use tokio::sync::Mutex;
 
 use crate::{
-    Error, Result,
-    child::{Child, Launch, family},
+    Result,
+    child::{Child, Launch},
     folder, port, program, resp,
+    slot::Slot,
 };
 
 /// Settings of a private Redis.
@@ -44,9 +42,7 @@ impl RedisBuilder {
 /// A private `redis-server` on a free port of 127.0.0.1: no persistence, no password, killed when dropped.
 #[derive(Debug)]
 pub struct RedisServer {
-    child: Mutex<Option<Child>>,
-    /// 0 while the server is killed.
-    pid: AtomicI32,
+    process: Slot,
     port: u16,
     program: PathBuf,
     args: Vec<OsString>,
@@ -72,7 +68,7 @@ impl RedisServer {
     async fn launch(args: Vec<OsString>) -> Result<Self> {
         let program = program::redis_server()?;
         let folder = folder::private(None)?;
-        let mut server = Self { child: Mutex::new(None), pid: AtomicI32::new(0), port: 0, program, args, folder };
+        let mut server = Self { process: Slot::empty("Redis"), port: 0, program, args, folder };
         for attempt in 1.. {
             server.port = port::free()?;
             match server.restart().await {
@@ -126,11 +122,7 @@ impl RedisServer {
     /// The process id of `redis-server`, 0 while it is killed.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.pid.load(Ordering::Acquire).unsigned_abs()
-    }
-
-    fn running(&self) -> Result<Pid> {
-        Pid::from_raw(self.pid.load(Ordering::Acquire)).ok_or(Error::NotRunning("Redis"))
+        self.process.pid()
     }
 
     /// Freezes the server (SIGSTOP): the system goes on accepting connections for it, and nothing is answered.
@@ -139,7 +131,7 @@ impl RedisServer {
     ///
     /// When the server was killed.
     pub fn pause(&self) -> Result<()> {
-        family::stop(self.running()?).map(drop).map_err(|error| Error::io("stop Redis")(error.into()))
+        self.process.pause()
     }
 
     /// Lets a frozen server go on (SIGCONT).
@@ -148,7 +140,7 @@ impl RedisServer {
     ///
     /// When the server was killed.
     pub fn resume(&self) -> Result<()> {
-        family::resume(self.running()?).map_err(|error| Error::io("resume Redis")(error.into()))
+        self.process.resume()
     }
 
     /// Kills the server (SIGKILL), frozen or not, and waits until it is gone. Does nothing when it is killed already.
@@ -157,12 +149,7 @@ impl RedisServer {
     ///
     /// When it is still there after 30 s.
     pub async fn kill(&self) -> Result<()> {
-        let mut child = self.child.lock().await;
-        self.pid.store(0, Ordering::Release);
-        match child.take() {
-            Some(child) => child.kill().await,
-            None => Ok(()),
-        }
+        self.process.kill().await
     }
 
     /// Kills the server if it runs and starts it again, empty, on the same port.
@@ -171,12 +158,7 @@ impl RedisServer {
     ///
     /// When it can't be killed or started.
     pub async fn restart(&self) -> Result<()> {
-        self.kill().await?;
-        let mut child = self.child.lock().await;
-        let started = self.spawn().await?;
-        self.pid.store(started.pid().as_raw_nonzero().get(), Ordering::Release);
-        *child = Some(started);
-        Ok(())
+        self.process.restart(self.spawn()).await
     }
 
     /// Sends one command on a connection of its own. Arrays come as one line per element, nulls as nothing.
