@@ -29,7 +29,7 @@ check: ## What can be said without running anything: format, lints, documentatio
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-features --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --all-features --no-deps
-	for features in "" axum metrics postgres redis axum,redis; do \
+	for features in "" axum metrics postgres redis axum,redis sentinel cluster tls redlock legacy-setnx; do \
 		$(CARGO) clippy --locked --quiet -p stockade --no-default-features --features "$$features" -- -D warnings || exit 1; \
 	done
 

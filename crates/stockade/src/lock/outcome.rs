@@ -51,9 +51,12 @@ impl Outcome {
             LockError::Busy { .. } | LockError::Timeout { .. } => "timeout",
             LockError::QueueFull { .. } => "full",
             LockError::ShuttingDown => "cancelled",
-            LockError::Unavailable { .. } | LockError::Key(_) | LockError::Tag | LockError::Duration { .. } => {
-                "store_error"
-            }
+            LockError::Unavailable { .. }
+            | LockError::Unsupported { .. }
+            | LockError::Capacity { .. }
+            | LockError::Key(_)
+            | LockError::Tag
+            | LockError::Duration { .. } => "store_error",
         };
     }
 }

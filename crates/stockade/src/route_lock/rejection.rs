@@ -101,7 +101,10 @@ impl From<LockError> for Rejection {
     fn from(error: LockError) -> Self {
         match error {
             LockError::Key(error) => error.into(),
-            LockError::Tag | LockError::Duration { .. } => Self::new(Problem::Internal),
+            LockError::Tag
+            | LockError::Duration { .. }
+            | LockError::Unsupported { .. }
+            | LockError::Capacity { .. } => Self::new(Problem::Internal),
             LockError::Busy { remaining } | LockError::Timeout { remaining, .. } => {
                 Self::new(Problem::LockTimeout).with_retry_after(remaining)
             }

@@ -98,7 +98,11 @@ impl Route {
             LockError::Busy { remaining } | LockError::Timeout { remaining, .. } => {
                 Rejection::from(error).with_retry_after(self.pace.after(1, remaining))
             }
-            LockError::Key(_) | LockError::Tag | LockError::Duration { .. } => {
+            LockError::Key(_)
+            | LockError::Tag
+            | LockError::Duration { .. }
+            | LockError::Unsupported { .. }
+            | LockError::Capacity { .. } => {
                 tracing::error!(%error, "the settings of a route lock are refused");
                 Rejection::from(error)
             }

@@ -54,6 +54,24 @@ pub enum LockError {
         /// When a retry makes sense.
         retry_after: Duration,
     },
+    /// The kind of store can't do what was asked for. Nothing was sent.
+    #[error("{store} locks have no {operation}: {instead}")]
+    Unsupported {
+        /// The kind of store.
+        store: &'static str,
+        /// What was asked for.
+        operation: &'static str,
+        /// What to do instead.
+        instead: &'static str,
+    },
+    /// The semaphore is in use with another number of permits.
+    #[error("the semaphore has {present} permits at present, {asked} were asked for: use one number everywhere")]
+    Capacity {
+        /// The permits of this request.
+        asked: u32,
+        /// The permits of those who hold or wait.
+        present: u32,
+    },
     /// The locks were shut down.
     #[error("the locks are shutting down: no new grants")]
     ShuttingDown,
@@ -78,4 +96,13 @@ pub enum Unavailable {
     /// The command arrived too late twice and was refused by the script.
     #[error("the command arrived too late")]
     Stale,
+    /// Too few replicas confirmed the grant in time; it was given back.
+    #[error("too few replicas confirmed")]
+    Unreplicated,
+    /// Too few of the independent servers granted it in time; what was granted was given back.
+    #[error("no quorum")]
+    NoQuorum,
+    /// The resource's slot was on its way to another node for longer than the attempt could wait.
+    #[error("the slot is being moved")]
+    SlotMoving,
 }
