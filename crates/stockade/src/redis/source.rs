@@ -11,7 +11,7 @@ pub struct Source(Kind);
 
 enum Kind {
     Config(Box<deadpool_redis::Config>),
-    Pool(deadpool_redis::Pool, Client),
+    Pool(deadpool_redis::Pool, Box<Client>),
 }
 
 impl Source {
@@ -78,6 +78,6 @@ impl From<deadpool_redis::Config> for Source {
 
 impl From<(deadpool_redis::Pool, Client)> for Source {
     fn from((pool, client): (deadpool_redis::Pool, Client)) -> Self {
-        Self(Kind::Pool(pool, client))
+        Self(Kind::Pool(pool, Box::new(client)))
     }
 }
