@@ -60,6 +60,14 @@ pub enum Error {
         /// How long it was given.
         limit: Duration,
     },
+    /// Several servers did not get where they should.
+    #[error("not within {limit:?}: {what}")]
+    NotReached {
+        /// What was waited for.
+        what: String,
+        /// How long it was waited for.
+        limit: Duration,
+    },
     /// The server answered with an error.
     #[error("{server} refused: {text}")]
     Refused {

@@ -104,7 +104,7 @@ impl PostgresServer {
         let process = Slot::empty("PostgreSQL");
         let mut server = Self { process, port: 0, bin, settings, password, account, folder };
         for attempt in 1.. {
-            server.port = port::free()?;
+            server.port = port::Range::default().free()?;
             match server.restart().await {
                 Err(error) if error.is_port_taken() && attempt < port::ATTEMPTS => {}
                 Err(error) => return Err(error),

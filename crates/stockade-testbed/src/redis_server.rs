@@ -1,53 +1,49 @@
 //! A private Redis.
 
 use std::{
-    ffi::OsString,
+    fmt, fs,
     net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
+    time::Duration,
 };
 
+use futures_util::future::try_join_all;
 use tempfile::TempDir;
 
 use crate::{
-    Result,
+    Error, RedisBuilder, Result,
     child::{Child, Launch},
-    folder, port, program, resp,
+    folder, port, program,
+    redis_builder::SENTINEL_FILE,
+    resp,
     slot::Slot,
+    until::{self, until},
 };
 
-/// Settings of a private Redis.
-#[derive(Debug, Clone, Default)]
-pub struct RedisBuilder {
-    args: Vec<OsString>,
-}
-
-impl RedisBuilder {
-    /// Adds an argument to the command line of `redis-server`; a later setting of the same name wins.
-    #[must_use]
-    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
-        self.args.push(arg.into());
-        self
-    }
-
-    /// Starts the server and waits until it answers.
-    ///
-    /// # Errors
-    ///
-    /// When `redis-server` is not installed, ends during the start or does not answer within 30 s.
-    pub async fn start(self) -> Result<RedisServer> {
-        RedisServer::launch(self.args).await
-    }
-}
-
-/// A private `redis-server` on a free port of 127.0.0.1: no persistence, no password, killed when dropped.
-#[derive(Debug)]
+/// A private `redis-server` on a free port of 127.0.0.1: no persistence, no password unless asked for, killed when
+/// dropped.
 pub struct RedisServer {
     process: Slot,
     port: u16,
     program: PathBuf,
-    args: Vec<OsString>,
+    settings: RedisBuilder,
     folder: TempDir,
 }
+
+impl fmt::Debug for RedisServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisServer").field("addr", &self.addr()).field("pid", &self.pid()).finish_non_exhaustive()
+    }
+}
+
+/// Servers are told apart by their address.
+impl PartialEq for RedisServer {
+    fn eq(&self, other: &Self) -> bool {
+        self.port == other.port
+    }
+}
+
+impl Eq for RedisServer {}
 
 impl RedisServer {
     /// Starts a server with the defaults.
@@ -59,52 +55,89 @@ impl RedisServer {
         Self::builder().start().await
     }
 
-    /// For further arguments of `redis-server`.
+    /// Starts servers that know nothing of each other, as locks by quorum need them.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedisBuilder::start`].
+    pub async fn start_many(count: usize) -> Result<Vec<Self>> {
+        try_join_all((0..count).map(|_| Self::start())).await
+    }
+
+    /// For a password, a primary to follow, and further arguments of `redis-server`.
     #[must_use]
     pub fn builder() -> RedisBuilder {
         RedisBuilder::default()
     }
 
-    async fn launch(args: Vec<OsString>) -> Result<Self> {
+    pub(crate) async fn launch(settings: RedisBuilder) -> Result<Self> {
         let program = program::redis_server()?;
         let folder = folder::private(None)?;
-        let mut server = Self { process: Slot::empty("Redis"), port: 0, program, args, folder };
+        let mut server = Self { process: Slot::empty("Redis"), port: 0, program, settings, folder };
         for attempt in 1.. {
-            server.port = port::free()?;
+            server.port = server.settings.ports.free()?;
+            server.configure()?;
             match server.restart().await {
                 Err(error) if error.is_port_taken() && attempt < port::ATTEMPTS => {}
                 Err(error) => return Err(error),
                 Ok(()) => break,
             }
         }
+        if server.settings.is_replica {
+            until("the replica is synchronised", async || server.is_synchronised().await).await?;
+        }
         Ok(server)
     }
 
-    async fn spawn(&self) -> Result<Child> {
-        let mut args: Vec<OsString> = ["--port", &self.port.to_string()].into_iter().map(OsString::from).collect();
-        let fixed = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no", "--dir"];
-        args.extend(fixed.into_iter().map(OsString::from));
-        args.push(self.folder.path().into());
-        args.extend_from_slice(&self.args);
+    /// Writes the file that a sentinel wants; after a restart it goes on with what it wrote there itself.
+    fn configure(&self) -> Result<()> {
+        let Some(text) = &self.settings.sentinel else { return Ok(()) };
+        fs::write(self.folder.path().join(SENTINEL_FILE), text).map_err(Error::io("write a sentinel's configuration"))
+    }
 
+    async fn spawn(&self) -> Result<Child> {
+        let args = self.settings.command_line(self.port, self.folder.path());
         let launch = Launch { program: &self.program, args, folder: self.folder.path(), account: None };
         let mut child = Child::spawn(launch).await?;
-        let addr = self.addr();
         // The answer must be this server's: on a port lost in a race, another Redis may answer.
         child
             .until_ready(async |pid| {
                 let own = format!("process_id:{}\r", pid.as_raw_nonzero());
-                resp::command(addr, &["INFO", "server"]).await.is_ok_and(|info| info.contains(&own))
-                    && resp::command(addr, &["PING"]).await.is_ok_and(|pong| pong == "PONG")
+                self.command(&["INFO", "server"]).await.is_ok_and(|info| info.contains(&own))
+                    && self.command(&["PING"]).await.is_ok_and(|pong| pong == "PONG")
             })
             .await?;
         Ok(child)
     }
 
-    /// `redis://127.0.0.1:PORT`.
+    /// True for a primary, and for a replica that has everything its primary had.
+    pub(crate) async fn is_synchronised(&self) -> bool {
+        let info = self.command(&["INFO", "replication"]).await.unwrap_or_default();
+        info.contains("role:master") || info.contains("master_link_status:up")
+    }
+
+    pub(crate) async fn is_primary(&self) -> bool {
+        self.ask(&["ROLE"]).await.is_ok_and(|role| role.lines().next() == Some("master"))
+    }
+
+    /// True for a replica of that primary that has everything the primary had.
+    pub(crate) async fn follows(&self, primary: &Self) -> bool {
+        let expected = format!("slave\n127.0.0.1\n{}\nconnected\n", primary.port());
+        self.ask(&["ROLE"]).await.is_ok_and(|role| role.starts_with(&expected))
+    }
+
+    pub(crate) fn password(&self) -> Option<&str> {
+        self.settings.password.as_deref()
+    }
+
+    /// `redis://127.0.0.1:PORT`, with `:PASSWORD@` where there is one.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("redis://{}", self.addr())
+        format!("redis://{}{}", self.credentials(), self.addr())
+    }
+
+    pub(crate) fn credentials(&self) -> String {
+        self.password().map(|password| format!(":{password}@")).unwrap_or_default()
     }
 
     /// Where it listens; the same over restarts.
@@ -167,6 +200,15 @@ impl RedisServer {
     ///
     /// When the server refuses the command, can't be reached or does not answer within 5 s.
     pub async fn command(&self, words: &[&str]) -> Result<String> {
-        resp::command(self.addr(), words).await
+        self.command_within(resp::LIMIT, words).await
+    }
+
+    /// For watching servers of which some may be frozen.
+    pub(crate) async fn ask(&self, words: &[&str]) -> Result<String> {
+        self.command_within(until::ASK, words).await
+    }
+
+    async fn command_within(&self, limit: Duration, words: &[&str]) -> Result<String> {
+        resp::command(self.addr(), self.password(), limit, words).await
     }
 }

@@ -10,23 +10,39 @@ use tokio::{
 
 use crate::{Error, Result};
 
-const LIMIT: Duration = Duration::from_secs(5);
+/// How long an answer may take unless something else is said.
+pub(crate) const LIMIT: Duration = Duration::from_secs(5);
 
 /// Sends one command on a connection of its own and gives the answer as text: an array has one element per line.
-pub(crate) async fn command(addr: SocketAddr, words: &[&str]) -> Result<String> {
-    let answer = timeout(LIMIT, exchange(addr, words)).await;
-    let answer = answer.map_err(|_| Error::NoAnswer { server: "Redis", limit: LIMIT })?;
+pub(crate) async fn command(
+    addr: SocketAddr,
+    password: Option<&str>,
+    limit: Duration,
+    words: &[&str],
+) -> Result<String> {
+    let answer = timeout(limit, exchange(addr, password, words)).await;
+    let answer = answer.map_err(|_| Error::NoAnswer { server: "Redis", limit })?;
     answer.map_err(Error::io("ask Redis"))?.map_err(|text| Error::Refused { server: "Redis", text })
 }
 
-async fn exchange(addr: SocketAddr, words: &[&str]) -> io::Result<Result<String, String>> {
+async fn exchange(addr: SocketAddr, password: Option<&str>, words: &[&str]) -> io::Result<Result<String, String>> {
     let mut stream = BufReader::new(TcpStream::connect(addr).await?);
+    if let Some(password) = password {
+        stream.write_all(request(&["AUTH", password]).as_bytes()).await?;
+        if let Err(refused) = reply(&mut stream).await? {
+            return Ok(Err(refused));
+        }
+    }
+    stream.write_all(request(words).as_bytes()).await?;
+    reply(&mut stream).await
+}
+
+fn request(words: &[&str]) -> String {
     let mut request = format!("*{}\r\n", words.len());
     for word in words {
         request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
     }
-    stream.write_all(request.as_bytes()).await?;
-    reply(&mut stream).await
+    request
 }
 
 /// The inner result is the server's own refusal.

@@ -1,6 +1,8 @@
 //! The testbed against the real servers.
 
 #[cfg(test)]
+mod cluster;
+#[cfg(test)]
 mod exec;
 #[cfg(test)]
 mod ownership;
@@ -10,5 +12,7 @@ mod postgres;
 mod proxy;
 #[cfg(test)]
 mod redis;
+#[cfg(test)]
+mod sentinel;
 #[cfg(test)]
 mod support;

@@ -1,0 +1,84 @@
+use std::{ffi::OsString, fmt, path::Path};
+
+use crate::{RedisServer, Result, port::Range};
+
+/// Settings of a private Redis.
+#[derive(Clone, Default)]
+pub struct RedisBuilder {
+    pub(crate) args: Vec<OsString>,
+    pub(crate) password: Option<String>,
+    /// Waits for the first synchronisation at the start.
+    pub(crate) is_replica: bool,
+    /// What a configuration file says, for a sentinel: it keeps its state in that file.
+    pub(crate) sentinel: Option<String>,
+    pub(crate) ports: Range,
+}
+
+impl fmt::Debug for RedisBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisBuilder").field("args", &self.args).finish_non_exhaustive()
+    }
+}
+
+impl RedisBuilder {
+    /// Adds an argument to the command line of `redis-server`; a later setting of the same name wins.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// Adds arguments to the command line of `redis-server`; a later setting of the same name wins.
+    #[must_use]
+    pub fn args(mut self, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// The password of the user `default`, which [`RedisServer::url`] contains and [`RedisServer::command`] uses. The
+    /// server shows the same one to a primary that it follows.
+    #[must_use]
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
+    /// Follows another server. The start waits for the first synchronisation; a restart does not, since the other may
+    /// be gone by then.
+    #[must_use]
+    pub fn replica_of(mut self, primary: &RedisServer) -> Self {
+        self.is_replica = true;
+        let port = primary.port().to_string();
+        let shown = primary.password().map(|password| ["--masterauth".to_owned(), password.to_owned()]);
+        self.args(["--replicaof", "127.0.0.1", &port]).args(shown.into_iter().flatten())
+    }
+
+    /// Starts the server and waits until it answers.
+    ///
+    /// # Errors
+    ///
+    /// When `redis-server` is not installed, ends during the start or does not answer within 30 s.
+    pub async fn start(self) -> Result<RedisServer> {
+        RedisServer::launch(self).await
+    }
+
+    /// The command line on a port, in a folder.
+    pub(crate) fn command_line(&self, port: u16, folder: &Path) -> Vec<OsString> {
+        let mut args: Vec<OsString> = Vec::new();
+        if self.sentinel.is_some() {
+            args.extend([folder.join(SENTINEL_FILE).into(), "--sentinel".into()]);
+        }
+        args.extend(["--port".into(), port.to_string().into(), "--dir".into(), folder.into()]);
+        let fixed = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no"];
+        args.extend(fixed.into_iter().map(OsString::from));
+        // With the 5 s that are usual a replica may be promoted before it has got anything.
+        args.extend(["--repl-diskless-sync-delay".into(), "0".into()]);
+        if let Some(password) = &self.password {
+            args.extend(["--requirepass", password, "--masterauth", password].into_iter().map(OsString::from));
+        }
+        args.extend_from_slice(&self.args);
+        args
+    }
+}
+
+pub(crate) const SENTINEL_FILE: &str = "sentinel.conf";

@@ -1,0 +1,238 @@
+//! A private primary with replicas, watched by sentinels.
+
+use std::{collections::HashMap, net::SocketAddr};
+
+use futures_util::future::{join_all, try_join_all};
+
+use crate::{Error, RedisBuilder, RedisServer, Result, until::until};
+
+const REPLICAS: usize = 2;
+const SENTINELS: usize = 3;
+
+/// Settings of a [`SentinelGroup`].
+#[derive(Debug, Clone, Default)]
+pub struct SentinelBuilder {
+    servers: RedisBuilder,
+}
+
+impl SentinelBuilder {
+    /// Adds an argument to the command line of the primary and its replicas.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<std::ffi::OsString>) -> Self {
+        self.servers = self.servers.arg(arg);
+        self
+    }
+
+    /// The password of the primary and its replicas. The sentinels themselves ask for none.
+    #[must_use]
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.servers = self.servers.password(password);
+        self
+    }
+
+    /// Starts all servers, and waits until the replicas are synchronised and the sentinels know them and each other.
+    ///
+    /// # Errors
+    ///
+    /// When `redis-server` is not installed, one of them ends during the start, or that takes longer than 60 s.
+    pub async fn start(self) -> Result<SentinelGroup> {
+        let primary = self.servers.clone().start().await?;
+        let replicas = try_join_all((0..REPLICAS).map(|_| self.servers.clone().replica_of(&primary).start())).await?;
+        let sentinel = RedisBuilder { sentinel: Some(configuration(&primary)), ..RedisBuilder::default() };
+        let sentinels = try_join_all((0..SENTINELS).map(|_| sentinel.clone().start())).await?;
+        let servers = [primary].into_iter().chain(replicas).collect();
+        let group = SentinelGroup { servers, sentinels };
+        group.until_settled().await?;
+        Ok(group)
+    }
+}
+
+fn configuration(primary: &RedisServer) -> String {
+    let name = SentinelGroup::NAME;
+    let mut text = format!(
+        "sentinel monitor {name} 127.0.0.1 {} 2\nsentinel down-after-milliseconds {name} 1000\n\
+         sentinel failover-timeout {name} 3000\nsentinel parallel-syncs {name} 2\n",
+        primary.port()
+    );
+    if let Some(password) = primary.password() {
+        text.push_str(&format!("sentinel auth-pass {name} {password}\n"));
+    }
+    text
+}
+
+/// A private primary with two replicas and three sentinels that watch over them as `primary`: quorum 2, a server counts
+/// as down after 1 s, an attempt at a failover ends after 3 s.
+///
+/// Each of the six is a [`RedisServer`] and can be paused, killed and restarted on its own. A new primary is there about
+/// 2 to 3 s after the old one is gone.
+#[derive(Debug)]
+pub struct SentinelGroup {
+    servers: Vec<RedisServer>,
+    sentinels: Vec<RedisServer>,
+}
+
+impl SentinelGroup {
+    /// The name that the sentinels know the primary by.
+    pub const NAME: &'static str = "primary";
+
+    /// Starts a group without a password.
+    ///
+    /// # Errors
+    ///
+    /// As [`SentinelBuilder::start`].
+    pub async fn start() -> Result<Self> {
+        Self::builder().start().await
+    }
+
+    /// For a password and further arguments of `redis-server`.
+    #[must_use]
+    pub fn builder() -> SentinelBuilder {
+        SentinelBuilder::default()
+    }
+
+    /// `redis-sentinel://HOST:PORT,…/primary` with all sentinels, and `:PASSWORD@` in front where there is one.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let credentials = self.servers.first().map(RedisServer::credentials).unwrap_or_default();
+        let addrs: Vec<String> = self.sentinel_addrs().iter().map(ToString::to_string).collect();
+        format!("redis-sentinel://{credentials}{}/{}", addrs.join(","), Self::NAME)
+    }
+
+    /// Where the sentinels listen.
+    #[must_use]
+    pub fn sentinel_addrs(&self) -> Vec<SocketAddr> {
+        self.sentinels.iter().map(RedisServer::addr).collect()
+    }
+
+    /// The sentinels.
+    #[must_use]
+    pub fn sentinels(&self) -> &[RedisServer] {
+        &self.sentinels
+    }
+
+    /// The servers that keep data: the one that was primary at the start, then its replicas.
+    #[must_use]
+    pub fn servers(&self) -> &[RedisServer] {
+        &self.servers
+    }
+
+    /// The primary by the newest configuration that a sentinel tells of. It may be down or frozen at that.
+    ///
+    /// # Errors
+    ///
+    /// When no sentinel answers within 1 s.
+    pub async fn primary(&self) -> Result<&RedisServer> {
+        let views = join_all(self.sentinels.iter().map(|sentinel| view(sentinel, &["SENTINEL", "MASTER", Self::NAME])));
+        let newest = views.await.into_iter().flatten().max_by_key(|view| number(view, "config-epoch"));
+        let port = newest.map(|view| number(&view, "port"));
+        let found = self.servers.iter().find(|server| Some(u64::from(server.port())) == port);
+        found.ok_or_else(|| Error::NotReached {
+            what: "a sentinel names one of the servers as primary".into(),
+            limit: crate::until::ASK,
+        })
+    }
+
+    /// The servers other than the primary, running or not.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::primary`].
+    pub async fn replicas(&self) -> Result<Vec<&RedisServer>> {
+        let primary = self.primary().await?;
+        Ok(self.servers.iter().filter(|server| *server != primary).collect())
+    }
+
+    /// Kills the primary and waits until another server is promoted, which is returned. The one that was killed can be
+    /// restarted; it comes back as a replica.
+    ///
+    /// # Errors
+    ///
+    /// When that takes longer than 60 s.
+    pub async fn failover(&self) -> Result<&RedisServer> {
+        let old = self.primary().await?;
+        old.kill().await?;
+        self.until_promoted_after(old).await
+    }
+
+    /// Has the sentinels promote a replica while the primary is alive (`SENTINEL FAILOVER`), and returns it once it is
+    /// the primary. The old primary becomes a replica.
+    ///
+    /// # Errors
+    ///
+    /// When no sentinel is willing, or that takes longer than 60 s.
+    pub async fn switch_over(&self) -> Result<&RedisServer> {
+        let old = self.primary().await?;
+        let sentinel = running(&self.sentinels).next().ok_or(Error::NotRunning("every sentinel"))?;
+        sentinel.command(&["SENTINEL", "FAILOVER", Self::NAME]).await?;
+        self.until_promoted_after(old).await
+    }
+
+    /// Waits until a server other than `old` is the primary, and returns it: for an old one that was frozen or cut off.
+    ///
+    /// # Errors
+    ///
+    /// When that takes longer than 60 s.
+    pub async fn until_promoted_after(&self, old: &RedisServer) -> Result<&RedisServer> {
+        let promoted = async || match self.primary().await {
+            Ok(primary) => primary != old && primary.is_primary().await,
+            Err(_) => false,
+        };
+        until("the sentinels have promoted another server", promoted).await?;
+        self.primary().await
+    }
+
+    /// Waits until all running sentinels agree on the primary and know all running servers and sentinels, and every
+    /// running server but the primary is its synchronised replica. Needed between two failovers: a replica that is not
+    /// known to be synchronised is not promoted.
+    ///
+    /// # Errors
+    ///
+    /// When that takes longer than 60 s.
+    pub async fn until_settled(&self) -> Result<()> {
+        until("sentinels, primary and replicas agree", async || self.is_settled().await.unwrap_or(false)).await
+    }
+
+    async fn is_settled(&self) -> Result<bool> {
+        let primary = self.primary().await?;
+        let port = u64::from(primary.port());
+        let replicas: Vec<_> = running(&self.servers).filter(|server| *server != primary).collect();
+        let others = running(&self.sentinels).count().saturating_sub(1);
+        for sentinel in running(&self.sentinels) {
+            let seen = view(sentinel, &["SENTINEL", "MASTER", Self::NAME]).await?;
+            let known = number(&seen, "num-other-sentinels");
+            if number(&seen, "port") != port || known < others as u64 || seen.get("flags") != Some(&"master".into()) {
+                return Ok(false);
+            }
+            let listed = sentinel.ask(&["SENTINEL", "REPLICAS", Self::NAME]).await?;
+            let healthy = listed.split("name\n").filter(|replica| {
+                let view = pairs(&format!("name\n{replica}"));
+                view.get("master-link-status").is_some_and(|status| status == "ok")
+                    && number(&view, "master-port") == port
+                    && view.get("flags").is_some_and(|flags| flags == "slave")
+            });
+            if healthy.count() < replicas.len() {
+                return Ok(false);
+            }
+        }
+        let synchronised = join_all(replicas.iter().map(|replica| replica.follows(primary)));
+        Ok(primary.is_primary().await && synchronised.await.into_iter().all(|synchronised| synchronised))
+    }
+}
+
+fn running(servers: &[RedisServer]) -> impl Iterator<Item = &RedisServer> {
+    servers.iter().filter(|server| server.pid() != 0)
+}
+
+/// What a sentinel says in alternating lines of names and values.
+async fn view(sentinel: &RedisServer, words: &[&str]) -> Result<HashMap<String, String>> {
+    Ok(pairs(&sentinel.ask(words).await?))
+}
+
+fn pairs(text: &str) -> HashMap<String, String> {
+    let mut lines = text.lines().map(str::to_owned);
+    std::iter::from_fn(|| Some((lines.next()?, lines.next()?))).collect()
+}
+
+fn number(view: &HashMap<String, String>, name: &str) -> u64 {
+    view.get(name).and_then(|value| value.parse().ok()).unwrap_or_default()
+}
