@@ -113,17 +113,17 @@ impl Locks {
         LockRequest::new(Arc::clone(&self.shared), key, mode)
     }
 
-    /// Whether the store's breaker refuses at once; the time after which it lets one through.
+    /// Whether the store's breaker refuses this key at once; the time after which it lets an attempt through.
     #[cfg(feature = "axum")]
-    pub(crate) fn refusing(&self) -> Option<Duration> {
-        self.shared.store.refusing()
+    pub(crate) fn refusing(&self, key: &Key) -> Option<Duration> {
+        self.shared.store.refusing(key)
     }
 
-    /// Whether locks can't be had now, as far as is known without asking: the store is not connected, or failed so often
-    /// that it is spared for a while.
+    /// Whether locks can't be had now, as far as is known without asking: the store, or one of its servers, is not
+    /// connected, or failed so often that it is spared for a while.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
-        !self.shared.store.is_up() || self.shared.store.refusing().is_some()
+        !self.shared.store.is_up()
     }
 
     /// What [`LocksBuilder::extension`] was given.

@@ -53,7 +53,7 @@ impl Route {
         if Held::refuses(&parts, &key) {
             return Err(Problem::NestedLock.into());
         }
-        if let Some(retry_after) = self.locks.refusing() {
+        if let Some(retry_after) = self.locks.refusing(&key) {
             if !self.settings.proceeds(mode) {
                 return Err(Rejection::new(Problem::LockStoreUnavailable).with_retry_after(retry_after).into());
             }

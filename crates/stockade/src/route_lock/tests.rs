@@ -69,7 +69,7 @@ impl LockStore for Down {
         std::future::ready(Err(ERROR)).boxed()
     }
 
-    fn refusing(&self) -> Option<Duration> {
+    fn refusing(&self, _: &Key) -> Option<Duration> {
         self.breaker_open.then_some(RETRY)
     }
 

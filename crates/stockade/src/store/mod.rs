@@ -127,12 +127,19 @@ pub(crate) trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// The encoded keys that are held or waited for, at most `limit`, over the whole fleet.
     fn list(&self, limit: usize) -> BoxFuture<'_, Result<Vec<String>, LockError>>;
 
-    /// The time until the store lets an attempt through again, while it refuses all of them at once.
-    fn refusing(&self) -> Option<Duration> {
+    /// Tells keys apart whose renewals must not wait for one another: those of different servers. A hint, since a key may
+    /// move.
+    #[allow(dead_code, reason = "renewals are still sent together")]
+    fn shard(&self, _key: &Key) -> u32 {
+        0
+    }
+
+    /// The time until the store lets an attempt for this key through again, while it refuses all of them at once.
+    fn refusing(&self, _key: &Key) -> Option<Duration> {
         None
     }
 
-    /// Whether the store is connected, as far as is known without asking it.
+    /// Whether locks can be had, as far as is known without asking: every server is connected and answers.
     fn is_up(&self) -> bool {
         true
     }

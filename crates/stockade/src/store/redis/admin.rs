@@ -1,13 +1,15 @@
 use std::collections::BTreeSet;
 
+use futures_util::future::try_join_all;
 use redis::Value;
 
 use super::{
-    calls,
+    calls::{self, Handing},
     inner::{Inner, unavailable},
     keys::Keys,
     replies,
     scripts::{FORCE, INSPECT, SEED},
+    shard::Shard,
 };
 use crate::{
     redis::{LinkError, Script},
@@ -20,40 +22,61 @@ const SCANS: usize = 10_000;
 const SCANNED: usize = 1000;
 
 impl Inner {
-    /// A call that may be repeated when the scripts were gone.
-    async fn call(&self, script: &'static Script, keys: Vec<String>, args: Vec<Vec<u8>>) -> Result<Value, LockError> {
-        let mut reply = self.link.call(script, keys.clone(), args.clone()).await;
-        if let Err(LinkError::NoScript) = reply {
-            reply = self.link.call(script, keys, args).await;
-        }
+    /// A call to the server that has the resource, which may be repeated when the scripts were gone.
+    async fn call(
+        &self,
+        key: &Key,
+        script: &'static Script,
+        keys: Vec<String>,
+        args: impl Fn(&Handing) -> Vec<Vec<u8>> + Send + Sync,
+    ) -> Result<Value, LockError> {
+        let call = || {
+            let reply = self.shard(key).map(|shard| {
+                let args = args(&shard.handing(&self.keys));
+                shard.link.call(script, keys.clone(), args)
+            });
+            async move { reply?.await }
+        };
+        let reply = match call().await {
+            Err(LinkError::NoScript) => call().await,
+            reply => reply,
+        };
         reply.map_err(|error| unavailable(&error))
     }
 
     pub(super) async fn seed(&self, key: &Key, token: Token) -> Result<(), LockError> {
         self.floors.note(key, token);
         let floor = vec![self.keys.floor(key.bucket())];
-        self.call(&SEED, floor, vec![token.to_string().into_bytes()]).await.map(drop)
+        self.call(key, &SEED, floor, |_| vec![token.to_string().into_bytes()]).await.map(drop)
     }
 
     pub(super) async fn force(&self, key: &Key, force: Force) -> Result<Forced, LockError> {
-        let reply = self.call(&FORCE, self.keys.of(key), calls::force(force, &self.handing())).await?;
+        let args = |handing: &Handing| calls::force(force, handing);
+        let reply = self.call(key, &FORCE, self.keys.of(key), args).await?;
         let (holders, token) = replies::forced(&reply).map_err(|error| unavailable(&error))?;
         self.floors.note(key, token);
         Ok(Forced { holders, token })
     }
 
     pub(super) async fn inspect(&self, key: &Key) -> Result<Inspection, LockError> {
-        let reply = self.call(&INSPECT, self.keys.of(key), Vec::new()).await?;
+        let reply = self.call(key, &INSPECT, self.keys.of(key), |_| Vec::new()).await?;
         replies::inspection(&reply).map_err(|error| unavailable(&error))
     }
 
     pub(super) async fn list(&self, limit: usize) -> Result<Vec<String>, LockError> {
+        let shards = self.shards.all();
+        let lists = shards.iter().map(|shard| self.list_shard(shard, limit));
+        let found: BTreeSet<_> = try_join_all(lists).await?.into_iter().flatten().collect();
+        Ok(found.into_iter().take(limit).collect())
+    }
+
+    async fn list_shard(&self, shard: &Shard, limit: usize) -> Result<BTreeSet<String>, LockError> {
         let mut found = BTreeSet::new();
         let mut cursor = "0".to_owned();
         for _ in 0..SCANS {
             let mut scan = redis::cmd("SCAN");
             scan.arg(&cursor).arg("MATCH").arg(self.keys.states()).arg("COUNT").arg(SCANNED);
-            let reply = self.link.command("scan", scan).await.map_err(|error| unavailable(&error))?;
+            let reply = shard.link.command("scan", scan).await.map_err(|error| unavailable(&error))?;
             let page: (String, Vec<String>) =
                 redis::from_redis_value(reply).map_err(|_| unavailable(&LinkError::Protocol { op: "scan" }))?;
             found.extend(page.1.iter().filter_map(|name| Keys::resource(name)).map(str::to_owned));
@@ -62,6 +85,6 @@ impl Inner {
                 break;
             }
         }
-        Ok(found.into_iter().take(limit).collect())
+        Ok(found)
     }
 }

@@ -1,4 +1,7 @@
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use tokio::sync::Notify;
 
@@ -8,9 +11,12 @@ use crate::{clock::Instant, store::Token};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grant {
     pub(super) token: Token,
-    pub(super) x: u64,
+    /// Server time at which it was made.
     pub(super) now: u64,
-    pub(super) received: Instant,
+    /// Until when it may be believed in.
+    pub(super) until: Instant,
+    /// How long after it was made it came in.
+    pub(super) handed_off: Duration,
 }
 
 /// Why a waiter has to do something.
@@ -103,7 +109,7 @@ mod tests {
     use super::*;
 
     fn grant(now: u64) -> Grant {
-        Grant { token: Token::new(now).unwrap(), x: now + 100, now, received: Instant::now() }
+        Grant { token: Token::new(now).unwrap(), now, until: Instant::now(), handed_off: Duration::ZERO }
     }
 
     #[test]

@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::sleep;
 
-use super::{calls, inner::Inner, replies::Left, scripts::RELEASE};
+use super::{calls, inner::Inner, replies::Left, scripts::RELEASE, shard::Carrier};
 use crate::{clock::Instant, redis::LinkError, resource::Key, store::Owner};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -12,8 +12,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     pub(super) at: Instant,
-    /// The connection it went out on, as the link counts them; `None` if that changed meanwhile.
-    pub(super) generation: Option<u64>,
+    /// The connection it went out on; `None` if that changed meanwhile.
+    pub(super) carrier: Option<Carrier>,
     /// When an earlier sending was made that had no answer, on a connection that is gone: it may still arrive.
     pub(super) stray: Option<Instant>,
     /// After this nothing is left of it at the server, even if nobody undoes it.
@@ -23,38 +23,42 @@ pub(super) struct Sent {
 impl Sent {
     /// `before` is the sending before this one, and whether it was answered. One that strays goes on to do so, however
     /// many are answered after it.
-    pub(super) fn new(at: Instant, generation: Option<u64>, forgotten: Instant, before: Option<(Self, bool)>) -> Self {
+    pub(super) fn new(at: Instant, carrier: Option<Carrier>, forgotten: Instant, before: Option<(Self, bool)>) -> Self {
         let stray = before.and_then(|(before, answered)| {
-            let same = before.generation.is_some() && before.generation == generation;
+            let same = before.carrier.is_some() && before.carrier == carrier;
             if answered || same { before.stray } else { Some(before.at) }
         });
-        Self { at, generation, stray, forgotten }
+        Self { at, carrier, stray, forgotten }
     }
 }
 
 impl Inner {
-    /// Starts a RELEASE, which cancels as well, behind all commands before it.
+    /// Starts a RELEASE, which cancels as well, behind all commands before it. Returns what carries it, beside the reply.
     pub(super) fn send_release(
         &self,
         key: &Key,
         owner: &Owner,
-    ) -> impl Future<Output = Result<Left, LinkError>> + Send + 'static + use<> {
-        let args = calls::release(owner, &self.handing());
-        let reply = self.link.call_regardless(&RELEASE, self.keys.of(key), args);
-        async move { Left::read(&reply.await?) }
+    ) -> (Option<Carrier>, impl Future<Output = Result<Left, LinkError>> + Send + 'static + use<>) {
+        let sent = self.shard(key).map(|shard| {
+            let args = calls::release(owner, &shard.handing(&self.keys));
+            shard.carried(|link| link.call_regardless(&RELEASE, self.keys.of(key), args))
+        });
+        let (carrier, reply) = match sent {
+            Ok((carrier, reply)) => (carrier, Ok(reply)),
+            Err(error) => (None, Err(error)),
+        };
+        (carrier, async move { Left::read(&reply?.await?) })
     }
 
     /// From then on a command that was sent at `at` is refused as stale, also when its stamp was as far ahead as allowed.
     pub(super) fn settled(&self, at: Instant) -> Instant {
-        at + self.link.timeout() * 2 + Duration::from_millis(100)
+        at + self.timeout * 2 + Duration::from_millis(100)
     }
 
     /// Undoes an attempt whose command was sent. The cancel is on its way when this returns.
     pub(super) fn cancel(self: &Arc<Self>, key: Key, owner: Owner, sent: Sent) {
-        let before = self.link.generation();
-        let reply = self.send_release(&key, &owner);
-        // The connection that carries the cancel is known only if none was made meanwhile.
-        let ordered = sent.generation == Some(before) && self.link.generation() == before;
+        let (carrier, reply) = self.send_release(&key, &owner);
+        let ordered = carrier.is_some() && carrier == sent.carrier;
         let stray = if ordered { sent.stray } else { Some(sent.at) };
         let inner = Arc::clone(self);
         self.spawn(async move {
@@ -67,7 +71,7 @@ impl Inner {
     /// A grant for an attempt whose cancel is under way.
     pub(super) fn cancel_orphan(&self, owner: &Owner, key: &Key) {
         // The link waits for the reply; there is nothing to learn from it.
-        drop(self.send_release(key, owner));
+        drop(self.send_release(key, owner).1);
     }
 
     /// Repeats a release until the server has run one that surely came after what it undoes: one that is sent after
@@ -99,9 +103,8 @@ impl Inner {
                 }
             }
             let now = Instant::now();
-            let reply = self.send_release(key, owner);
-            // Looked at after the sending: only then is it known that no other connection has carried it.
-            if sent.generation != Some(self.link.generation()) {
+            let (carrier, reply) = self.send_release(key, owner);
+            if carrier.is_none() || carrier != sent.carrier {
                 repeat = repeat.max(Some(self.settled(sent.at)));
             }
             repeat = repeat.filter(|at| *at > now);

@@ -3,6 +3,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
+use super::{shard::Run, shards::Shards};
 use crate::{
     clock::Instant,
     store::{LossReason, Owner, Ownership, Token},
@@ -16,7 +17,7 @@ pub(super) struct HeldTable(Mutex<HashMap<Owner, Held>>);
 struct Held {
     ownership: Weak<Ownership>,
     /// The run of the server that granted or last confirmed it.
-    run: u64,
+    run: Run,
     /// When an acquire of it was sent that may still arrive after its release.
     stray: Option<Instant>,
 }
@@ -26,7 +27,7 @@ impl HeldTable {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn insert(&self, ownership: &Arc<Ownership>, run: u64, stray: Option<Instant>) {
+    pub(super) fn insert(&self, ownership: &Arc<Ownership>, run: Run, stray: Option<Instant>) {
         let held = Held { ownership: Arc::downgrade(ownership), run, stray };
         self.table().insert(ownership.owner.clone(), held);
     }
@@ -50,14 +51,16 @@ impl HeldTable {
     }
 
     /// The server confirmed it in this run.
-    pub(super) fn confirmed(&self, owner: &Owner, run: u64) {
+    pub(super) fn confirmed(&self, owner: &Owner, run: Run) {
         if let Some(held) = self.table().get_mut(owner) {
-            held.run = held.run.max(run);
+            // Replies may be read in another order than they were made.
+            let older = held.run.shard == run.shard && held.run.number > run.number;
+            held.run = if older { held.run } else { run };
         }
     }
 
     /// The server doesn't know it any more.
-    pub(super) fn gone(&self, ownership: &Ownership, run: u64) {
+    pub(super) fn gone(&self, ownership: &Ownership, run: Run) {
         let held = self.table().remove(&ownership.owner);
         let reason = match held {
             Some(held) if held.run != run => LossReason::StoreLostData,
@@ -67,10 +70,13 @@ impl HeldTable {
         ownership.lose(reason);
     }
 
-    /// All that an earlier run of the server granted.
-    pub(super) fn of_earlier_runs(&self, run: u64) -> Vec<Arc<Ownership>> {
+    /// All on this server that another run of it, or another server, granted or confirmed last.
+    pub(super) fn unsure(&self, shards: &Shards, run: Run) -> Vec<Arc<Ownership>> {
         let mut table = self.table();
         table.retain(|_, held| held.ownership.strong_count() > 0);
-        table.values().filter(|held| held.run != run).filter_map(|held| held.ownership.upgrade()).collect()
+        let other = table.values().filter(|held| held.run != run).filter_map(|held| held.ownership.upgrade());
+        let here =
+            |ownership: &Arc<Ownership>| shards.of(ownership.key.bucket()).is_some_and(|shard| shard.id == run.shard);
+        other.filter(here).collect()
     }
 }

@@ -1,6 +1,6 @@
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::Ordering},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use futures_util::future::{BoxFuture, try_join_all};
@@ -10,6 +10,7 @@ use super::{
     inner::Inner,
     replies::{joined, number, token},
     scripts::{JOIN, SEED},
+    shard::Shard,
 };
 use crate::{
     clock::Instant,
@@ -120,29 +121,40 @@ impl Waiters {
         }
     }
 
-    pub(super) fn post_all(&self, post: impl Fn(&Cell)) {
-        self.table().values().filter_map(|entry| entry.cell.as_ref()).for_each(|cell| post(cell));
+    /// Posts to every attempt whose resource is as wanted.
+    pub(super) fn post_all(&self, wanted: impl Fn(&Key) -> bool, post: impl Fn(&Cell)) {
+        let table = self.table();
+        let wanted = table.values().filter(|entry| wanted(&entry.key));
+        wanted.filter_map(|entry| entry.cell.as_ref()).for_each(|cell| post(cell));
     }
 }
 
-/// The store's side of its link. Doesn't keep the store: the link keeps this.
-pub(super) struct Inbox(pub(super) Weak<Inner>);
+/// The store's side of the link to one server. Keeps neither store nor shard: the link keeps this.
+pub(super) struct Inbox {
+    pub(super) inner: Weak<Inner>,
+    pub(super) shard: Weak<Shard>,
+}
+
+impl Inbox {
+    fn owners(&self) -> Option<(Arc<Inner>, Arc<Shard>)> {
+        self.inner.upgrade().zip(self.shard.upgrade())
+    }
+}
 
 impl LinkEvents for Inbox {
     fn message(&self, _channel: &str, payload: &[u8]) {
-        let Some(inner) = self.0.upgrade() else { return };
+        let Some((inner, shard)) = self.owners() else { return };
         match Message::read(payload) {
-            Some(message) => inner.deliver(message),
+            Some(message) => inner.deliver(&shard, message),
             None => tracing::warn!("a message in the inbox of the lock store can't be read; is another version about?"),
         }
     }
 
     fn prepare<'a>(&'a self, up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
         Box::pin(async move {
-            let inner = self.0.upgrade().ok_or(LinkError::Down)?;
+            let (inner, shard) = self.owners().ok_or(LinkError::Down)?;
             if up.new_run {
-                inner.run.fetch_add(1, Ordering::AcqRel);
-                inner.clock.forget();
+                shard.began_another_run();
                 // All at once: one round trip for each could take longer than a handshake may.
                 let (keys, handshake) = (&inner.keys, &*handshake);
                 let seeds = inner.floors.seen().into_iter().map(|(bucket, floor)| async move {
@@ -152,28 +164,34 @@ impl LinkEvents for Inbox {
             }
             let sent = Instant::now();
             let reply = handshake.call(&JOIN, &[inner.keys.marker()], &[up.run_id.as_bytes().to_vec()]).await?;
-            inner.clock.note(sent, joined(&reply)?);
+            shard.clock.note(sent, joined(&reply)?);
             Ok(())
         })
     }
 
     fn opened(&self, up: &Up) {
-        let Some(inner) = self.0.upgrade() else { return };
-        inner.counts_receivers.store(up.counts_receivers, Ordering::Release);
+        let Some((inner, shard)) = self.owners() else { return };
+        shard.opened(up);
         if up.new_run {
-            inner.verify_all();
+            inner.verify(&shard);
         }
-        inner.waiters.post_all(Cell::reconnected);
+        inner
+            .waiters
+            .post_all(|key| inner.shards.of(key.bucket()).is_none_or(|of| of.id == shard.id), Cell::reconnected);
     }
 
     fn closed(&self) {}
 }
 
 impl Inner {
-    fn deliver(&self, message: Message) {
+    fn deliver(&self, shard: &Shard, message: Message) {
         match message {
             Message::Granted { owner, token, x, now } => {
-                let grant = Grant { token, x, now, received: Instant::now() };
+                let received = Instant::now();
+                // Without any exchange to map it by, it counts as over and is confirmed.
+                let until = shard.clock.believed_push(received, now, x).unwrap_or(received);
+                let handed_off = shard.clock.age(received, now).unwrap_or_default();
+                let grant = Grant { token, now, until, handed_off };
                 match self.waiters.post(&owner, |cell| cell.granted(grant)) {
                     Recipient::Waiter => {}
                     Recipient::GivenUp(key) => self.cancel_orphan(&owner, &key),

@@ -1,7 +1,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Weak,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -11,33 +11,23 @@ use rand::Rng;
 use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{
-    calls::Handing,
-    held::HeldTable,
-    inbox::{Inbox, Waiters},
-    keys::Keys,
-    pokes::Pokes,
-    sample::ServerClock,
-    scripts,
-};
+use super::{held::HeldTable, inbox::Waiters, keys::Keys, pokes::Pokes, shard::Shard, shards::Shards};
 use crate::{
-    redis::{Link, LinkError, Redis},
+    redis::{LinkError, Redis},
     resource::{Bucket, Key},
     store::{LockError, Owner, Token, Unavailable},
 };
 
 /// What the parts of a store share.
 pub(super) struct Inner {
-    pub(super) link: Link,
+    pub(super) shards: Shards,
     pub(super) keys: Keys,
+    /// How long one command may take.
+    pub(super) timeout: Duration,
     pub(super) waiters: Waiters,
     pub(super) held: HeldTable,
     pub(super) pokes: Arc<Pokes>,
-    pub(super) clock: ServerClock,
     pub(super) floors: Floors,
-    /// Counts the runs of the server that the link has met.
-    pub(super) run: AtomicU64,
-    pub(super) counts_receivers: AtomicBool,
     /// Compensations and releases in the background.
     pub(super) tasks: TaskTracker,
     pub(super) runtime: Handle,
@@ -53,18 +43,14 @@ impl Inner {
         Arc::new_cyclic(|inner| {
             let keys = Keys::new(redis.key_prefix().clone());
             let process = new_process();
-            let inbox = format!("{}{process}", keys.inbox_prefix());
-            let link = Link::open(redis, "lock", vec![inbox], scripts::ALL, Arc::new(Inbox(Weak::clone(inner))));
             Self {
-                link,
+                shards: Shards::open(redis, &keys, &process, inner),
                 keys,
+                timeout: redis.timeout(),
                 waiters: Waiters::default(),
                 held: HeldTable::default(),
                 pokes: Arc::default(),
-                clock: ServerClock::default(),
                 floors: Floors::default(),
-                run: AtomicU64::new(0),
-                counts_receivers: AtomicBool::new(false),
                 tasks: TaskTracker::new(),
                 runtime: Handle::current(),
                 closing: AtomicBool::new(false),
@@ -80,13 +66,9 @@ impl Inner {
         Owner::new(format!("{}.{number:011}", self.process))
     }
 
-    pub(super) fn run(&self) -> u64 {
-        self.run.load(Ordering::Acquire)
-    }
-
-    pub(super) fn handing(&self) -> Handing {
-        let skip = self.counts_receivers.load(Ordering::Acquire);
-        Handing { skip, channel: self.keys.inbox_prefix() }
+    /// The server that has the resource.
+    pub(super) fn shard(&self, key: &Key) -> Result<Arc<Shard>, LinkError> {
+        self.shards.of(key.bucket()).ok_or(LinkError::Down)
     }
 
     pub(super) fn is_closing(&self) -> bool {
@@ -104,7 +86,7 @@ impl Inner {
 
 impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisStore").field("link", &self.link).finish_non_exhaustive()
+        f.debug_struct("RedisStore").field("shards", &self.shards).finish_non_exhaustive()
     }
 }
 

@@ -3,13 +3,14 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use tokio::time::sleep;
 
 use super::{
     cell::Cell,
     compensation::Sent,
     inner::{Inner, unavailable},
+    shard::Shard,
     waiter::Waiter,
 };
 use crate::{
@@ -34,10 +35,10 @@ impl RedisStore {
     async fn give_back(&self, ownership: &Arc<Ownership>) -> Result<Released, LockError> {
         let Ownership { key, owner, .. } = ownership.as_ref();
         let stray = self.inner.held.remove(owner);
-        let limit = Instant::now() + self.inner.link.timeout();
+        let limit = Instant::now() + self.inner.timeout;
         let (mut unknown, mut scripts_lost) = (false, false);
         loop {
-            let error = match self.inner.send_release(key, owner).await {
+            let error = match self.inner.send_release(key, owner).1.await {
                 Ok(left) => {
                     if left.more || stray.is_some() {
                         self.release_again(ownership, stray);
@@ -65,11 +66,11 @@ impl RedisStore {
     /// Releases on a task of the store, again if need be. The command is on its way when this returns.
     fn release_again(&self, ownership: &Arc<Ownership>, stray: Option<Instant>) {
         let inner = Arc::clone(&self.inner);
-        let (at, generation) = (Instant::now(), Some(inner.link.generation()));
+        let at = Instant::now();
         // A renewal that is under way may begin one more lease.
-        let forgotten = at + ownership.lease + inner.link.timeout();
-        let sent = Sent { at, generation, stray, forgotten };
-        let reply = inner.send_release(&ownership.key, &ownership.owner);
+        let forgotten = at + ownership.lease + inner.timeout;
+        let (carrier, reply) = inner.send_release(&ownership.key, &ownership.owner);
+        let sent = Sent { at, carrier, stray, forgotten };
         let ownership = Arc::clone(ownership);
         self.inner.spawn(async move {
             let repeat = stray.map(|at| inner.settled(at));
@@ -112,20 +113,25 @@ impl LockStore for RedisStore {
         Box::pin(self.inner.list(limit))
     }
 
-    fn refusing(&self) -> Option<Duration> {
-        self.inner.link.breaker().refusing().map(|refused| refused.retry_after)
+    fn shard(&self, key: &Key) -> u32 {
+        self.inner.shard(key).map_or(0, |shard| shard.id)
+    }
+
+    fn refusing(&self, key: &Key) -> Option<Duration> {
+        self.inner.shard(key).ok()?.link.breaker().refusing().map(|refused| refused.retry_after)
     }
 
     fn is_up(&self) -> bool {
-        self.inner.link.is_up()
+        let well = |shard: &Arc<Shard>| shard.link.is_up() && shard.link.breaker().refusing().is_none();
+        self.inner.shards.all().iter().all(well)
     }
 
     fn shutdown(&self, limit: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             // Where the server answers, undoing takes a few round trips. Where it does not, leases and waits end by themselves.
-            let end = Instant::now() + limit.min(self.inner.link.timeout() * 4 + Duration::from_secs(1));
+            let end = Instant::now() + limit.min(self.inner.timeout * 4 + Duration::from_secs(1));
             self.inner.closing.store(true, Ordering::Release);
-            self.inner.waiters.post_all(Cell::closing);
+            self.inner.waiters.post_all(|_| true, Cell::closing);
             self.inner.tasks.close();
             // Waiters undo their attempts when they are polled next, each on a task that is waited for here.
             while !self.inner.waiters.is_settled() && !end.remaining().is_zero() {
@@ -133,7 +139,7 @@ impl LockStore for RedisStore {
             }
             let _ = tokio::time::timeout(end.remaining(), self.inner.tasks.wait()).await;
             self.inner.ended.cancel();
-            self.inner.link.shutdown(end.remaining()).await;
+            join_all(self.inner.shards.all().iter().map(|shard| shard.link.shutdown(end.remaining()))).await;
         })
     }
 }

@@ -1,11 +1,14 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
+
 use super::{
     calls::millis,
     inner::{Inner, unavailable},
     replies::Renewed,
     sample::believed,
     scripts::RENEW,
+    shard::Shard,
 };
 use crate::{
     clock::Instant,
@@ -24,14 +27,8 @@ fn arguments((keys, renewals): &Batch) -> (Vec<String>, Vec<Vec<u8>>) {
     (keys.clone(), args)
 }
 
-impl Inner {
-    pub(super) async fn renew_one(&self, batch: Batch) -> Result<Renewed, LinkError> {
-        let mut results = self.renew_batches(&[batch]).await?;
-        let replies = results.pop().ok_or(LinkError::Down)??;
-        replies.first().copied().ok_or(LinkError::Protocol { op: "renew" })
-    }
-
-    async fn renew_batches(&self, batches: &[Batch]) -> Result<Vec<Result<Vec<Renewed>, LinkError>>, LinkError> {
+impl Shard {
+    async fn renew(&self, batches: &[Batch]) -> Result<Vec<Result<Vec<Renewed>, LinkError>>, LinkError> {
         let call = || self.link.call_renewal(&RENEW, batches.iter().map(arguments).collect());
         let mut replies = call().await?;
         if replies.iter().any(|reply| matches!(reply, Err(LinkError::NoScript))) {
@@ -42,10 +39,34 @@ impl Inner {
         Ok(replies.into_iter().zip(batches).map(read).collect())
     }
 
+    pub(super) async fn renew_one(&self, batch: Batch) -> Result<Renewed, LinkError> {
+        let mut results = self.renew(&[batch]).await?;
+        let replies = results.pop().ok_or(LinkError::Down)??;
+        replies.first().copied().ok_or(LinkError::Protocol { op: "renew" })
+    }
+}
+
+impl Inner {
+    /// Every server is asked at once, and what one answers counts as soon as it is there.
     pub(super) async fn renew(&self, ownerships: &[Arc<Ownership>]) -> Result<(), LockError> {
+        let mut shards: BTreeMap<_, (Arc<Shard>, Vec<_>)> = BTreeMap::new();
+        let mut failed = None;
+        for ownership in ownerships {
+            match self.shard(&ownership.key) {
+                Ok(shard) => shards.entry(shard.id).or_insert((shard, Vec::new())).1.push(ownership),
+                Err(error) => failed = Some(error),
+            }
+        }
+        let renewals = shards.values().map(|(shard, ownerships)| self.renew_on(shard, ownerships));
+        let results = join_all(renewals).await;
+        let failed = results.into_iter().find_map(Result::err).or(failed);
+        failed.map_or(Ok(()), |error| Err(unavailable(&error)))
+    }
+
+    async fn renew_on(&self, shard: &Shard, ownerships: &[&Arc<Ownership>]) -> Result<(), LinkError> {
         let mut buckets: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for ownership in ownerships {
-            buckets.entry(ownership.key.bucket()).or_default().push(ownership);
+            buckets.entry(ownership.key.bucket()).or_default().push(*ownership);
         }
         let groups: Vec<&[&Arc<Ownership>]> = buckets.values().flat_map(|bucket| bucket.chunks(BATCH)).collect();
         let batches: Vec<_> = groups
@@ -55,14 +76,14 @@ impl Inner {
                 (keys, group.iter().map(|ownership| (ownership.owner.clone(), ownership.lease)).collect())
             })
             .collect();
-        let (sent, run) = (Instant::now(), self.run());
-        let replies = self.renew_batches(&batches).await.map_err(|error| unavailable(&error))?;
+        let (sent, run) = (Instant::now(), shard.run());
+        let replies = shard.renew(&batches).await?;
         let mut failed = None;
         for (group, reply) in groups.iter().zip(replies) {
             match reply {
                 Ok(renewed) => {
                     for (ownership, renewed) in group.iter().zip(renewed) {
-                        self.clock.note(sent, renewed.now());
+                        shard.clock.note(sent, renewed.now());
                         match renewed {
                             Renewed::Extended { .. } => {
                                 ownership.extend(believed(sent, ownership.lease));
@@ -74,21 +95,21 @@ impl Inner {
                         }
                     }
                 }
-                Err(error) => failed = Some(unavailable(&error)),
+                Err(error) => failed = Some(error),
             }
         }
         failed.map_or(Ok(()), Err)
     }
 
-    /// Another run of the server may have lost what it granted: asks about every ownership.
-    pub(super) fn verify_all(self: &Arc<Self>) {
-        let inner = Arc::clone(self);
-        let run = self.run();
+    /// Another run of the server may have lost what it granted: asks about every ownership there.
+    pub(super) fn verify(self: &Arc<Self>, shard: &Arc<Shard>) {
+        let (inner, shard) = (Arc::clone(self), Arc::clone(shard));
+        let run = shard.run();
         self.spawn(async move {
             loop {
-                let unsure = inner.held.of_earlier_runs(run);
+                let unsure = inner.held.unsure(&inner.shards, run);
                 let longest = unsure.iter().map(|ownership| ownership.deadline().remaining()).max().unwrap_or_default();
-                if longest.is_zero() || inner.run() != run || inner.renew(&unsure).await.is_ok() {
+                if longest.is_zero() || shard.run() != run || inner.renew(&unsure).await.is_ok() {
                     return;
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;

@@ -5,7 +5,7 @@ use stockade_testbed::{Fault, Proxy};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
 
-use super::{LIMIT, World, connected, key, read, until, until_waiting, write};
+use super::{LIMIT, World, connected, key, read, server, until, until_waiting, write};
 use crate::{
     redis::Redis,
     store::{Attempt, LockError, LockStore, LossReason, Released, Unavailable},
@@ -44,7 +44,7 @@ async fn a_frozen_server_is_answered_in_time_and_leaves_nothing_when_it_thaws() 
     let refused = store.acquire(write(&key("open"))).await;
     assert!(matches!(refused, Err(LockError::Unavailable { reason: Unavailable::BreakerOpen, .. })), "{refused:?}");
     assert!(since.elapsed() < Duration::from_millis(20));
-    assert!(store.refusing().is_some());
+    assert!(store.refusing(&key("open")).is_some());
     let (ended, took) = queued.await.unwrap();
     assert!(ended.is_err() && took < wait + COMMAND + Duration::from_millis(100), "{took:?} {ended:?}");
     assert!(held.loss().is_none());
@@ -144,7 +144,7 @@ async fn a_restart_without_data_ends_ownerships_and_keeps_waiters_and_token_orde
     assert_eq!(told, LossReason::StoreLostData);
     let next = timeout(LIMIT, waiter).await.unwrap().unwrap().unwrap();
     store.release(&next).await.unwrap();
-    until("both connections", || store.inner.link.is_up() && other.inner.link.is_up()).await;
+    until("both connections", || store.is_up() && other.is_up()).await;
     let later = store.acquire(write(&key)).await.unwrap();
     assert!(held.token > ahead && later.token > held.token, "{held:?} {later:?}");
     store.release(&later).await.unwrap();
@@ -189,10 +189,10 @@ async fn a_restart_is_followed_over_a_slow_network_however_many_floors_are_known
         store.inner.floors.note(&key(&name.to_string()), ahead);
     }
     assert_eq!(store.inner.floors.seen().len(), 256);
-    let before = store.inner.link.generation();
+    let before = server(&store).link.generation();
     proxy.set(Fault::Delay(Duration::from_millis(10)));
     world.server.restart().await.unwrap();
-    until("another connection", || store.inner.link.generation() > before).await;
+    until("another connection", || server(&store).link.generation() > before).await;
     let held = store.acquire(write(&key("0"))).await.unwrap();
     assert!(held.token > ahead);
     store.release(&held).await.unwrap();
@@ -242,7 +242,7 @@ async fn a_store_without_a_server_refuses_at_once_and_works_when_there_is_one() 
     }
     assert!(since.elapsed() < Duration::from_millis(100));
     world.server.restart().await.unwrap();
-    until("a connection", || store.inner.link.is_up()).await;
+    until("a connection", || store.is_up()).await;
     let held = store.acquire(write(&key("absent"))).await.unwrap();
     store.release(&held).await.unwrap();
     world.until_nothing_is_left().await;

@@ -3,7 +3,7 @@ use std::{collections::HashMap, time::Duration};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use redis::Value;
 
-use super::{World, key};
+use super::{World, key, server};
 use crate::{
     resource::Key,
     store::{
@@ -65,7 +65,7 @@ struct Game {
 
 impl Game {
     async fn call(&self, script: &'static crate::redis::Script, key: &Key, args: Vec<Vec<u8>>) -> Value {
-        self.store.inner.link.call(script, self.store.inner.keys.of(key), args).await.unwrap()
+        server(&self.store).link.call(script, self.store.inner.keys.of(key), args).await.unwrap()
     }
 
     async fn ask(&mut self, number: u64) {

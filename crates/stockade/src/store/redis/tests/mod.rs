@@ -11,10 +11,10 @@ use std::{sync::Arc, time::Duration};
 use stockade_testbed::RedisServer;
 use tokio::time::{Instant, sleep};
 
-use super::RedisStore;
+use super::{RedisStore, shard::Shard};
 use crate::{
     redis::Redis,
-    resource::Key,
+    resource::{Bucket, Key},
     store::{Attempt, LockStore, Mode},
 };
 
@@ -63,9 +63,14 @@ impl World {
     }
 }
 
+/// The one server of a store.
+fn server(store: &RedisStore) -> Arc<Shard> {
+    store.inner.shards.of(Bucket::FIRST).unwrap()
+}
+
 async fn connected(redis: &Redis) -> Arc<RedisStore> {
     let store = RedisStore::open(redis);
-    until("a connection", || store.inner.link.is_up()).await;
+    until("a connection", || store.is_up()).await;
     Arc::new(store)
 }
 

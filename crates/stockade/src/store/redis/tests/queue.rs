@@ -4,7 +4,7 @@ use futures_util::FutureExt;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use super::{LIMIT, World, key, read, until, until_waiting, write};
+use super::{LIMIT, World, key, read, server, until, until_waiting, write};
 use crate::store::{
     Attempt, LockStore, Owner, Released,
     redis::{calls, scripts::ACQUIRE},
@@ -53,7 +53,11 @@ async fn dead_waiters(world: &World, attempt: &Attempt, count: u32) {
             stale_after: Duration::from_secs(1),
         };
         let keys = store.inner.keys.of(&attempt.key);
-        store.inner.link.call(&ACQUIRE, keys, asking.args(&store.inner.handing())).await.unwrap();
+        server(&store)
+            .link
+            .call(&ACQUIRE, keys, asking.args(&server(&store).handing(&store.inner.keys)))
+            .await
+            .unwrap();
     }
     store.shutdown(LIMIT).await;
 }
@@ -130,7 +134,7 @@ async fn a_waiter_that_was_dropped_from_the_queue_comes_back_to_its_place() {
     let owner = world.command(&["ZRANGE", &names[2], "0", "0"]).await.trim().to_owned();
     world.command(&["ZREM", &names[2], &owner]).await;
     world.command(&["HDEL", &names[3], &owner]).await;
-    let now = store.inner.clock.stamp().to_string();
+    let now = server(&store).clock.stamp().to_string();
     let inbox = format!("{}{}", store.inner.keys.inbox_prefix(), &owner[..16]);
     world.command(&["PUBLISH", &inbox, &format!("D {owner} {now}")]).await;
     until_waiting(&store, &key, 3).await;
