@@ -139,6 +139,7 @@ impl From<LockError> for Problem {
             LockError::Key(_) => Self::BadRequest("there is no lock of this name".into()),
             LockError::Unavailable { retry_after, .. } => Self::LockStoreUnavailable(Retry(retry_after)),
             LockError::ShuttingDown => Self::ShuttingDown,
+            LockError::Lost { .. } => Self::LeaseLost,
             LockError::Busy { remaining } | LockError::Timeout { remaining, .. } => Self::LockTimeout(Retry(remaining)),
             LockError::QueueFull { remaining, .. } => Self::QueueFull(Retry(remaining)),
             _ => {

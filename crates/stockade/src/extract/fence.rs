@@ -7,7 +7,7 @@ use axum::{
 };
 
 use crate::{
-    lock::Fence,
+    lock::{Fence, MultiFence},
     route_lock::{Degraded, Held, Problem, Rejection},
 };
 
@@ -52,5 +52,14 @@ impl IntoResponseParts for Fence {
     fn into_response_parts(self, mut response: ResponseParts) -> Result<ResponseParts, Infallible> {
         response.headers_mut().append(FENCING_TOKEN, self.token().get().into());
         Ok(response)
+    }
+}
+
+/// Adds one `Fencing-Token` header for each, in the order in which the request for the locks named the resources.
+impl IntoResponseParts for MultiFence {
+    type Error = Infallible;
+
+    fn into_response_parts(self, response: ResponseParts) -> Result<ResponseParts, Infallible> {
+        self.iter().cloned().try_fold(response, |response, fence| fence.into_response_parts(response))
     }
 }

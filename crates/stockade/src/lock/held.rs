@@ -49,6 +49,11 @@ impl Held {
         &self.fence
     }
 
+    /// The longest time for which it is held from now on.
+    pub(super) fn limit(&self, max_hold: Duration) {
+        self.shared.renewals.limit(self.renewal, Instant::now() + max_hold);
+    }
+
     pub(super) async fn release(mut self) -> Result<Released, LockError> {
         self.stop();
         let released = self.shared.store.release(&self.fence.ownership).await;

@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::shared::Shared;
 use crate::{
-    lock::{Force, Forced, Inspection, LockError, LockRequest, Mode},
+    lock::{Force, Forced, Inspection, LockError, LockRequest, Mode, MultiRequest},
     resource::{Key, KeyError, Label, Resource},
     store::{LockStore, MemoryStore},
 };
@@ -106,6 +106,66 @@ impl Locks {
     /// reads waits behind that writer, which waits for the first. Use [`Guard::reenter`](super::Guard::reenter) there.
     pub fn read<R: Resource + ?Sized>(&self, resource: &R) -> LockRequest {
         self.request(Key::of(resource), Mode::Read)
+    }
+
+    /// Exclusive on all of these, or on none: from 1 to [`MultiRequest::MOST`] resources of one type. One that is named
+    /// twice is held once.
+    ///
+    /// They are asked for in one order everywhere, whatever the order here, so two callers that name the same resources
+    /// in opposite orders do not wait for each other. That holds among resources of one call: who already holds one lock
+    /// and asks for another, or for a set that contains it, can still wait in a circle until the wait ends.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use stockade::{Locks, Resource};
+    /// # struct Account(u32);
+    /// # impl Resource for Account {
+    /// #     const KIND: &'static str = "account";
+    /// #     fn id(&self) -> std::borrow::Cow<'_, str> { self.0.to_string().into() }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let locks = Locks::memory();
+    /// let (from, to) = (Account(7), Account(3));
+    /// let held = locks.write_all([&from, &to]).wait(Duration::from_secs(1)).tag("transfer").acquire().await?;
+    /// assert!(locks.write(&to).try_acquire().await?.is_none());
+    /// assert_eq!(held.fence_of(&from).map(|fence| fence.token()), held.tokens().next());
+    /// held.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn write_all<'a, R>(&self, resources: impl IntoIterator<Item = &'a R>) -> MultiRequest
+    where
+        R: Resource + ?Sized + 'a,
+    {
+        MultiRequest::new(Arc::clone(&self.shared), resources.into_iter().map(Key::of))
+    }
+
+    /// [`Locks::write_all`] for resources of different types, by their keys.
+    ///
+    /// ```
+    /// # use stockade::{Locks, Resource, resource::Key};
+    /// # struct Sku(&'static str);
+    /// # impl Resource for Sku {
+    /// #     const KIND: &'static str = "stock";
+    /// #     fn id(&self) -> std::borrow::Cow<'_, str> { self.0.into() }
+    /// # }
+    /// # struct Order(&'static str);
+    /// # impl Resource for Order {
+    /// #     const KIND: &'static str = "order";
+    /// #     fn id(&self) -> std::borrow::Cow<'_, str> { self.0.into() }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let locks = Locks::memory();
+    /// let (sku, order) = (Sku("85123A"), Order("536365"));
+    /// let held = locks.write_keys([Key::of(&sku)?, Key::of(&order)?]).acquire().await?;
+    /// assert!(held.fence_of(&order).is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn write_keys(&self, keys: impl IntoIterator<Item = Key>) -> MultiRequest {
+        MultiRequest::new(Arc::clone(&self.shared), keys.into_iter().map(Ok))
     }
 
     /// A request for an encoded key: for layers that made the key themselves.

@@ -4,18 +4,21 @@ mod fence;
 mod guard;
 mod held;
 mod locks;
+mod multi;
 mod outcome;
 mod renewal;
 mod renewer;
 mod request;
 mod run_error;
 mod shared;
+mod terms;
 #[cfg(test)]
 mod tests;
 
 pub use fence::Fence;
 pub use guard::Guard;
 pub use locks::{Locks, LocksBuilder};
+pub use multi::{MultiFence, MultiGuard, MultiRequest};
 pub use request::LockRequest;
 pub use run_error::RunError;
 

@@ -31,6 +31,9 @@ pub(super) fn announce(label: &Label) {
     }
 }
 
+/// The outcome of an attempt that counts for nothing.
+const WITHDRAWN: &str = "";
+
 impl Outcome {
     pub(super) fn begin(label: Label, mode: Mode) -> Self {
         metrics::gauge_add(metrics::LOCK_WAITERS, &[("lock", label.clone())], 1.0);
@@ -46,17 +49,23 @@ impl Outcome {
         }
     }
 
+    /// Nothing was decided: another attempt is made in its place.
+    pub(super) fn withdraw(mut self) {
+        self.outcome = WITHDRAWN;
+    }
+
     pub(super) fn refused(mut self, error: &LockError) {
         self.outcome = match error {
             LockError::Busy { .. } | LockError::Timeout { .. } => "timeout",
             LockError::QueueFull { .. } => "full",
-            LockError::ShuttingDown => "cancelled",
+            LockError::ShuttingDown | LockError::Lost { .. } => "cancelled",
             LockError::Unavailable { .. }
             | LockError::Unsupported { .. }
             | LockError::Capacity { .. }
             | LockError::Key(_)
             | LockError::Tag
-            | LockError::Duration { .. } => "store_error",
+            | LockError::Duration { .. }
+            | LockError::Count { .. } => "store_error",
         };
     }
 }
@@ -65,6 +74,9 @@ impl Drop for Outcome {
     fn drop(&mut self) {
         let label = std::mem::take(&mut self.label);
         metrics::gauge_add(metrics::LOCK_WAITERS, &[("lock", label.clone())], -1.0);
+        if self.outcome == WITHDRAWN {
+            return;
+        }
         let tags = [("lock", label), metrics::tag("mode", self.mode.as_str()), metrics::tag("outcome", self.outcome)];
         metrics::count(metrics::LOCK_ACQUISITIONS, &tags);
     }

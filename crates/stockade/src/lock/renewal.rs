@@ -125,6 +125,22 @@ impl Renewals {
         id
     }
 
+    /// The longest hold of an ownership that is renewed already.
+    pub(super) fn limit(&self, id: u64, ends_at: Instant) {
+        let mut table = self.state.table();
+        let Some(entry) = table.entries.get_mut(&id) else { return };
+        entry.ends_at = Some(ends_at);
+        let at = entry.at;
+        table.agenda.remove(&(at, id));
+        table.plan(id);
+        let next = table.agenda.first().map(|(at, _)| *at);
+        // An entry whose task has gone with its runtime waits for the next one to be added, as without a limit.
+        if table.alarm.is_some_and(|alarm| next < Some(alarm)) {
+            table.alarm = next;
+            self.state.rearm.notify_one();
+        }
+    }
+
     fn start(&self) {
         let renewer = Renewer::new(Arc::clone(&self.state));
         if let Some(runtime) = Handle::try_current().ok().as_ref().or(self.home.as_ref()) {

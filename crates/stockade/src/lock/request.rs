@@ -1,16 +1,10 @@
 use std::{sync::Arc, time::Duration};
 
-use super::{held::Held, outcome::Outcome, run_error::RunError, shared::Shared};
+use super::{held::Held, outcome::Outcome, run_error::RunError, shared::Shared, terms::Terms};
 use crate::{
     lock::{Fence, Guard, LockError, Mode, Released},
-    resource::{Key, KeyError},
-    store::Attempt,
+    resource::{Key, KeyError, Label},
 };
-
-/// The leases that may be asked for.
-const LEASES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(300));
-/// The longest tag, in bytes.
-const MAX_TAG: usize = 64;
 
 /// A lock about to be asked for.
 ///
@@ -21,21 +15,18 @@ pub struct LockRequest {
     shared: Arc<Shared>,
     key: Result<Key, KeyError>,
     mode: Mode,
-    wait: Option<Duration>,
-    lease: Duration,
-    max_hold: Option<Duration>,
-    tag: Arc<str>,
+    terms: Terms,
 }
 
 impl LockRequest {
     pub(super) fn new(shared: Arc<Shared>, key: Result<Key, KeyError>, mode: Mode) -> Self {
-        let lease = shared.lease;
-        Self { shared, key, mode, wait: None, lease, max_hold: None, tag: Arc::default() }
+        let terms = Terms::new(&shared);
+        Self { shared, key, mode, terms }
     }
 
     /// How long to wait in the queue; zero tries once. Default: without limit.
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = Some(wait);
+        self.terms.wait = Some(wait);
         self
     }
 
@@ -44,7 +35,7 @@ impl LockRequest {
     ///
     /// It bounds how long a process that died keeps others waiting, not how long the lock can be held.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = lease;
+        self.terms.lease = lease;
         self
     }
 
@@ -53,14 +44,14 @@ impl LockRequest {
     ///
     /// [`LossReason::Expired`]: super::LossReason::Expired
     pub fn max_hold(mut self, max: Duration) -> Self {
-        self.max_hold = Some(max);
+        self.terms.max_hold = Some(max);
         self
     }
 
     /// Who asks, shown by [`Locks::inspect`](super::Locks::inspect): at most 64 bytes, no control characters. Default
     /// empty.
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
-        self.tag = tag.into().into();
+        self.terms.tag = tag.into().into();
         self
     }
 
@@ -74,7 +65,7 @@ impl LockRequest {
     /// [`LockError::Timeout`], or [`LockError::Busy`] when the wait is zero; [`LockError::QueueFull`];
     /// [`LockError::Unavailable`]; [`LockError::ShuttingDown`].
     pub async fn acquire(self) -> Result<Guard, LockError> {
-        let attempt = self.attempt(self.wait.unwrap_or(Duration::MAX))?;
+        let attempt = self.terms.attempt(self.key?, self.mode, self.shared.max_waiters)?;
         let outcome = Outcome::begin(attempt.key.label().clone(), self.mode);
         // Taken before the look at `closing`, so that a shutdown waits for every attempt that it did not refuse.
         let counted = self.shared.guards.token();
@@ -86,7 +77,7 @@ impl LockRequest {
         match acquired {
             Ok(ownership) => {
                 outcome.granted(&ownership);
-                Ok(Guard::new(Held::new(self.shared, ownership, self.max_hold, counted)))
+                Ok(Guard::new(Held::new(self.shared, ownership, self.terms.max_hold, counted)))
             }
             Err(error) => {
                 outcome.refused(&error);
@@ -150,31 +141,16 @@ impl LockRequest {
             worked = work(guard.fence()) => worked,
             reason = fence.lost() => return Err(RunError::Lost(reason)),
         };
-        match guard.release().await {
-            Ok(Released::Released | Released::Unknown | Released::StillHeld) => {}
-            Ok(Released::Lost) => {
-                tracing::warn!(lock = %fence.key().label(), "the lock was lost before the work ended")
-            }
-            Err(error) => tracing::warn!(lock = %fence.key().label(), %error, "release after work failed"),
-        }
+        released_after_work(fence.key().label(), guard.release().await);
         worked.map_err(RunError::Work)
-    }
-
-    fn attempt(&self, wait: Duration) -> Result<Attempt, LockError> {
-        let (key, mode) = (self.key.clone()?, self.mode);
-        if self.tag.len() > MAX_TAG || self.tag.chars().any(char::is_control) {
-            return Err(LockError::Tag);
-        }
-        let (min, max) = LEASES;
-        within("lease", self.lease, min, max)?;
-        if let Some(max_hold) = self.max_hold {
-            within("max_hold", max_hold, Duration::from_millis(1), Duration::MAX)?;
-        }
-        let (lease, max_waiters, tag) = (self.lease, self.shared.max_waiters, Arc::clone(&self.tag));
-        Ok(Attempt { key, mode, lease, wait, max_waiters, tag })
     }
 }
 
-fn within(what: &'static str, given: Duration, min: Duration, max: Duration) -> Result<(), LockError> {
-    if (min..=max).contains(&given) { Ok(()) } else { Err(LockError::Duration { what, given, min, max }) }
+/// Logs a release that went wrong after work whose result stands.
+pub(super) fn released_after_work(lock: &Label, released: Result<Released, LockError>) {
+    match released {
+        Ok(Released::Released | Released::Unknown | Released::StillHeld) => {}
+        Ok(Released::Lost) => tracing::warn!(%lock, "the lock was lost before the work ended"),
+        Err(error) => tracing::warn!(%lock, %error, "release after work failed"),
+    }
 }

@@ -5,7 +5,7 @@ use super::{
     error::{claim_statement, own_statement},
     registry::PoolState,
 };
-use crate::lock::{Fence, Mode, Token};
+use crate::lock::{Fence, Mode, MultiFence, Token};
 
 /// Records a forced release: always above what was seen, even when the lock store lost its data and minted too low.
 const FORCE_SQL: &str = "insert into stockade.fence as f (resource, token, owner)
@@ -93,18 +93,70 @@ returning f.token";
             Mode::Write => claim(&mut tx, &self.claim_args()?).await?,
             Mode::Read => check(&mut tx, self).await?,
         };
-        if passed {
-            return Ok(tx);
-        }
-        let last = last(&mut tx, self.key().as_str()).await?;
+        if passed { Ok(tx) } else { Err(self.refused(tx).await) }
+    }
+
+    /// Ends a transaction whose claim was refused.
+    async fn refused(&self, mut tx: Tx) -> FenceError {
+        let last = match last(&mut tx, self.key().as_str()).await {
+            Ok(last) => last,
+            Err(error) => return error,
+        };
         // The connection goes back before the lock store is asked for anything.
-        tx.rollback().await.map_err(FenceError::Sqlx)?;
+        if let Err(error) = tx.rollback().await {
+            return FenceError::Sqlx(error);
+        }
         if self.loss().is_none()
             && let Err(error) = self.store.seed(self.key(), last).await
         {
             tracing::warn!(%error, lock = %self.key().label(), "could not raise the lock store's tokens above the fence");
         }
-        Err(FenceError::Rejected { token: self.token(), last })
+        FenceError::Rejected { token: self.token(), last }
+    }
+}
+
+impl MultiFence {
+    /// Starts a transaction under all of these ownerships: BEGIN, then one claim after the other, in the order in which
+    /// everybody acquires and claims, so that two transactions never wait for each other's fence rows.
+    ///
+    /// One statement for each resource. What [`Fence::begin`] says about one of them holds for all.
+    ///
+    /// # Errors
+    ///
+    /// [`FenceError`]; nothing was applied. A refusal of one claim undoes those before it.
+    pub async fn begin(&self, pool: &PgPool) -> Result<Tx, FenceError> {
+        if let Some(reason) = self.loss() {
+            return Err(FenceError::Lost(reason));
+        }
+        let fences = self.in_lock_order();
+        // They share one gate for commits, so any of them stands for all.
+        let mut tx = Tx::start(pool, fences.first().cloned()).await?;
+        for fence in fences {
+            if !claim(&mut tx, &fence.claim_args()?).await? {
+                return Err(fence.refused(tx).await);
+            }
+        }
+        Ok(tx)
+    }
+
+    /// Claims all in a short transaction of its own, as [`Fence::claim`] does for one.
+    ///
+    /// # Errors
+    ///
+    /// As [`MultiFence::begin`].
+    pub async fn claim(&self, pool: &PgPool) -> Result<(), FenceError> {
+        self.begin(pool).await?.end().await.map_err(FenceError::Sqlx)
+    }
+}
+
+impl crate::lock::MultiGuard {
+    /// [`MultiFence::begin`] of this guard's fences.
+    ///
+    /// # Errors
+    ///
+    /// As [`MultiFence::begin`].
+    pub async fn begin(&self, pool: &PgPool) -> Result<Tx, FenceError> {
+        self.fences().begin(pool).await
     }
 }
 

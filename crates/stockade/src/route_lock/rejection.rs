@@ -104,7 +104,9 @@ impl From<LockError> for Rejection {
             LockError::Tag
             | LockError::Duration { .. }
             | LockError::Unsupported { .. }
-            | LockError::Capacity { .. } => Self::new(Problem::Internal),
+            | LockError::Capacity { .. }
+            | LockError::Count { .. } => Self::new(Problem::Internal),
+            LockError::Lost { .. } => Self::new(Problem::LeaseLost),
             LockError::Busy { remaining } | LockError::Timeout { remaining, .. } => {
                 Self::new(Problem::LockTimeout).with_retry_after(remaining)
             }
@@ -160,7 +162,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_refusal_is_problem_json_with_a_retry_in_whole_seconds() {
-        let error = LockError::Timeout { waited: Duration::from_secs(2), remaining: Duration::from_millis(1200) };
+        let key = crate::resource::Key::new("stock", "1").unwrap();
+        let (waited, remaining) = (Duration::from_secs(2), Duration::from_millis(1200));
+        let error = LockError::Timeout { key, waited, remaining };
         let (response, body) = rendered(error.into()).await;
         assert_eq!(response.status(), StatusCode::LOCKED);
         assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");

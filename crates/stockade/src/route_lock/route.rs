@@ -102,11 +102,12 @@ impl Route {
             | LockError::Tag
             | LockError::Duration { .. }
             | LockError::Unsupported { .. }
-            | LockError::Capacity { .. } => {
+            | LockError::Capacity { .. }
+            | LockError::Count { .. } => {
                 tracing::error!(%error, "the settings of a route lock are refused");
                 Rejection::from(error)
             }
-            LockError::Unavailable { .. } | LockError::ShuttingDown => Rejection::from(error),
+            LockError::Unavailable { .. } | LockError::Lost { .. } | LockError::ShuttingDown => Rejection::from(error),
         }
     }
 

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use crate::resource::KeyError;
+use super::LossReason;
+use crate::resource::{Key, KeyError};
 
 /// Why a lock was not granted, or what else a store could not do.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -31,8 +32,11 @@ pub enum LockError {
         remaining: Duration,
     },
     /// The wait ended before the resource was free.
-    #[error("waited {waited:?} for the lock: retry later or wait longer")]
+    #[error("waited {waited:?} for the lock on a `{}`: retry later or wait longer", key.label())]
     Timeout {
+        /// The resource that was not free: of several, the one that the attempt was waiting for. The message shows only
+        /// its label, since an id may be nobody else's business.
+        key: Key,
         /// How long the attempt waited.
         waited: Duration,
         /// Time left on the holder's lease when last seen.
@@ -71,6 +75,24 @@ pub enum LockError {
         asked: u32,
         /// The permits of those who hold or wait.
         present: u32,
+    },
+    /// Several resources were asked for at once, and not between 1 and [`MultiRequest::MOST`] of them. Nothing was sent.
+    ///
+    /// [`MultiRequest::MOST`]: crate::lock::MultiRequest::MOST
+    #[error("a lock on several resources takes 1 to {most} of them, not {given}")]
+    Count {
+        /// How many were named; more were not counted than one over `most`.
+        given: usize,
+        /// The most allowed.
+        most: usize,
+    },
+    /// Of several resources one that was held already was lost while the attempt waited for another. Nothing is held.
+    #[error("the lock on a `{}` was lost ({}) while waiting for the others: nothing is held, try again", key.label(), reason.as_str())]
+    Lost {
+        /// The resource that was lost.
+        key: Key,
+        /// Why.
+        reason: LossReason,
     },
     /// The locks were shut down.
     #[error("the locks are shutting down: no new grants")]

@@ -105,6 +105,19 @@ pub(crate) trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// its own.
     fn acquire(&self, attempt: Attempt) -> BoxFuture<'_, Result<Arc<Ownership>, LockError>>;
 
+    /// Owns all of these resources exclusively, in one step that changes nothing unless all of them are free: not held,
+    /// and nobody waits. `None` when they are not, or when the store has no such step for them; they are then asked for
+    /// one by one.
+    ///
+    /// The resources differ from each other; the waits are not looked at. Dropping the future leaves nothing behind, as
+    /// with [`LockStore::acquire`].
+    fn try_all<'a>(
+        &'a self,
+        _attempts: &'a [Attempt],
+    ) -> BoxFuture<'a, Result<Option<Vec<Arc<Ownership>>>, LockError>> {
+        Box::pin(async { Ok(None) })
+    }
+
     /// Gives the resource back; repeats while the reply is lost, within the command time-out, and from an error on in
     /// the background. A future that is dropped may leave the resource held.
     fn release<'a>(&'a self, ownership: &'a Arc<Ownership>) -> BoxFuture<'a, Result<Released, LockError>>;

@@ -108,7 +108,8 @@ pub(crate) async fn a_wait_ends_within_its_limit(fixture: &Fixture) {
     let refused = fixture.store(1).acquire(Attempt { wait, ..write(&key) }).await;
     let took = since.elapsed();
     match refused {
-        Err(LockError::Timeout { waited, remaining }) => {
+        Err(LockError::Timeout { key: named, waited, remaining }) => {
+            assert_eq!(named, key);
             assert!(waited >= wait && waited <= took, "waited {waited:?} of {took:?}");
             assert!(remaining <= Duration::from_secs(10), "{remaining:?}");
         }

@@ -49,6 +49,14 @@ impl LockStore for MemoryStore {
         })
     }
 
+    fn try_all<'a>(&'a self, attempts: &'a [Attempt]) -> BoxFuture<'a, Result<Option<Vec<Arc<Ownership>>>, LockError>> {
+        async move {
+            let askers: Vec<Asker> = attempts.iter().map(|_| self.asker()).collect();
+            self.shared.change(|table, now| table.enter_all(now, &askers, attempts))
+        }
+        .boxed()
+    }
+
     fn release<'a>(&'a self, ownership: &'a Arc<Ownership>) -> BoxFuture<'a, Result<Released, LockError>> {
         async move {
             let held = self.shared.change(|table, now| table.release(now, &ownership.key, &ownership.owner, None));

@@ -92,6 +92,42 @@ impl Table {
         Ok(Entered::Held(ownership))
     }
 
+    /// Takes all of these resources when all of them are free, and otherwise none.
+    pub(super) fn enter_all(
+        &mut self,
+        now: Instant,
+        askers: &[Asker],
+        attempts: &[Attempt],
+    ) -> Result<Option<Vec<Arc<Ownership>>>, LockError> {
+        // A resource that nobody holds or waits for has no entry.
+        if !self.closed && attempts.iter().any(|attempt| self.locks.contains_key(&attempt.key)) {
+            return Ok(None);
+        }
+        let mut entered = Vec::with_capacity(attempts.len());
+        for (asker, attempt) in askers.iter().zip(attempts) {
+            match self.enter(now, asker, attempt) {
+                Ok(Entered::Held(ownership)) => entered.push(ownership),
+                // Two attempts on one resource come here: none of them stays.
+                Ok(Entered::Queued(place)) => {
+                    self.release(now, &attempt.key, &asker.owner, Some(&place));
+                    self.leave_all(now, &entered);
+                    return Ok(None);
+                }
+                Err(error) => {
+                    self.leave_all(now, &entered);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(Some(entered))
+    }
+
+    fn leave_all(&mut self, now: Instant, entered: &[Arc<Ownership>]) {
+        for ownership in entered {
+            self.release(now, &ownership.key, &ownership.owner, None);
+        }
+    }
+
     /// Enters a grant, if there is one. A grant that lapsed because its waiter slept is asked for again in the old place.
     pub(super) fn settle(&mut self, now: Instant, asker: &Asker, attempt: &Attempt, place: &Place) -> Settled {
         let holder = self.locks.get_mut(&attempt.key).and_then(|lock| lock.holders.get_mut(&asker.owner));

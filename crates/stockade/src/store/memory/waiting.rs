@@ -59,7 +59,7 @@ impl<'a> Waiting<'a> {
     fn timed_out(&self) -> LockError {
         let remaining = self.shared.change(|table, now| table.remaining(now, &self.attempt.key));
         let waited: Duration = self.since.elapsed();
-        LockError::Timeout { waited, remaining }
+        LockError::Timeout { key: self.attempt.key.clone(), waited, remaining }
     }
 }
 

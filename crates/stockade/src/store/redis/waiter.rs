@@ -172,7 +172,8 @@ impl Waiter {
 
     fn timed_out(&mut self) -> LockError {
         let waited = self.since.elapsed();
-        self.trouble.take().unwrap_or(LockError::Timeout { waited, remaining: self.remaining })
+        let (key, remaining) = (self.attempt.key.clone(), self.remaining);
+        self.trouble.take().unwrap_or(LockError::Timeout { key, waited, remaining })
     }
 }
 

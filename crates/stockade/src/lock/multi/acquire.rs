@@ -1,0 +1,98 @@
+use std::{sync::Arc, time::Duration};
+
+use super::hands::Hands;
+use crate::{
+    clock::Instant,
+    lock::{LockError, outcome::Outcome, shared::Shared},
+    store::Attempt,
+};
+
+/// Acquires all, which are in the order that everybody keeps to.
+pub(super) async fn all(
+    shared: &Arc<Shared>,
+    attempts: Vec<Attempt>,
+    max_hold: Option<Duration>,
+) -> Result<Hands, LockError> {
+    let since = Instant::now();
+    let at_once = match attempts.len() {
+        1 => None,
+        _ => at_once(shared, &attempts).await?,
+    };
+    let hands = match at_once {
+        Some(hands) => hands,
+        None => in_turn(shared, attempts, since).await?,
+    };
+    hands.complete(max_hold)?;
+    Ok(hands)
+}
+
+/// All of them in one step of the store, if it has one and they are free.
+async fn at_once(shared: &Arc<Shared>, attempts: &[Attempt]) -> Result<Option<Hands>, LockError> {
+    let begun: Vec<_> = attempts
+        .iter()
+        .map(|attempt| (Outcome::begin(attempt.key.label().clone(), attempt.mode), shared.guards.token()))
+        .collect();
+    let tried = tokio::select! {
+        biased;
+        () = shared.closing.cancelled() => Err(LockError::ShuttingDown),
+        tried = shared.store.try_all(attempts) => tried,
+    };
+    match tried {
+        Ok(Some(ownerships)) => {
+            let mut hands = Hands::default();
+            for ((outcome, counted), ownership) in begun.into_iter().zip(ownerships) {
+                outcome.granted(&ownership);
+                hands.take(shared, ownership, counted);
+            }
+            Ok(Some(hands))
+        }
+        Ok(None) => {
+            begun.into_iter().for_each(|(outcome, _)| outcome.withdraw());
+            Ok(None)
+        }
+        Err(error) => {
+            begun.into_iter().for_each(|(outcome, _)| outcome.refused(&error));
+            Err(error)
+        }
+    }
+}
+
+/// One after the other, each with what the others left of the wait.
+async fn in_turn(shared: &Arc<Shared>, attempts: Vec<Attempt>, since: Instant) -> Result<Hands, LockError> {
+    let mut hands = Hands::default();
+    for mut attempt in attempts {
+        let (key, wait) = (attempt.key.clone(), attempt.wait);
+        if wait != Duration::MAX {
+            attempt.wait = wait.saturating_sub(since.elapsed());
+        }
+        let outcome = Outcome::begin(key.label().clone(), attempt.mode);
+        // Taken before the look at `closing`, so that a shutdown waits for every attempt that it did not refuse.
+        let counted = shared.guards.token();
+        let acquired = tokio::select! {
+            biased;
+            () = shared.closing.cancelled() => Err(LockError::ShuttingDown),
+            lost = hands.lost() => Err(lost),
+            acquired = shared.store.acquire(attempt) => acquired,
+        };
+        match acquired {
+            Ok(ownership) => {
+                outcome.granted(&ownership);
+                hands.take(shared, ownership, counted);
+            }
+            Err(error) => {
+                outcome.refused(&error);
+                return Err(match error {
+                    // Those before it took the whole wait.
+                    LockError::Busy { remaining } if !wait.is_zero() => {
+                        LockError::Timeout { key, waited: since.elapsed(), remaining }
+                    }
+                    LockError::Timeout { key, remaining, .. } => {
+                        LockError::Timeout { key, waited: since.elapsed(), remaining }
+                    }
+                    error => error,
+                });
+            }
+        }
+    }
+    Ok(hands)
+}

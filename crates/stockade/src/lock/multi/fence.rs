@@ -1,0 +1,85 @@
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::{pending, select_all};
+
+use crate::{
+    lock::{Fence, LossReason, Token},
+    resource::{Key, Label, Resource},
+};
+
+/// The fencing side of the ownership of several resources: one [`Fence`] for each, and what they are together.
+///
+/// The loss of one is the loss of the whole, and a commit under one of them is a commit under all. Cheap to clone; it
+/// does not keep the locks, the [`MultiGuard`](super::MultiGuard) does.
+#[derive(Clone, Debug)]
+pub struct MultiFence {
+    /// In the order in which they were acquired. Never empty.
+    fences: Arc<[Fence]>,
+    /// For each mention, in the caller's order, which of them it is.
+    places: Arc<[usize]>,
+}
+
+impl MultiFence {
+    pub(super) fn new(fences: Arc<[Fence]>, places: Arc<[usize]>) -> Self {
+        Self { fences, places }
+    }
+
+    /// The fences in the order in which the request named the resources; one that it named twice comes twice.
+    pub fn iter(&self) -> impl Iterator<Item = &Fence> {
+        self.places.iter().filter_map(|place| self.fences.get(*place))
+    }
+
+    /// The tokens, in the order of [`MultiFence::iter`].
+    pub fn tokens(&self) -> impl Iterator<Item = Token> + '_ {
+        self.iter().map(Fence::token)
+    }
+
+    /// The fence of one of the resources; `None` for one that the request did not name.
+    pub fn of<R: Resource + ?Sized>(&self, resource: &R) -> Option<&Fence> {
+        self.of_key(&Key::of(resource).ok()?)
+    }
+
+    /// The fence of one of the resources by its key.
+    #[must_use]
+    pub fn of_key(&self, key: &Key) -> Option<&Fence> {
+        self.fences.iter().find(|fence| fence.key() == key)
+    }
+
+    /// The first loss among them that is known; judged by the local clock, without asking the store.
+    #[must_use]
+    pub fn loss(&self) -> Option<LossReason> {
+        self.fences.iter().find_map(Fence::loss)
+    }
+
+    /// Resolves when the first of them is lost, as [`Fence::lost`] does for one. Cancel safe.
+    pub async fn lost(&self) -> LossReason {
+        if self.fences.is_empty() {
+            return pending().await;
+        }
+        let (reason, ..) = select_all(self.fences.iter().map(|fence| Box::pin(fence.lost()))).await;
+        reason
+    }
+
+    /// The time for which the holder may still believe in all of them; zero when one is lost.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.fences.iter().map(Fence::remaining).min().unwrap_or_default()
+    }
+
+    /// Says that a commit under these ownerships is about to be sent, as [`Fence::commit_started`] does for one.
+    #[must_use = "on `false` roll back"]
+    pub fn commit_started(&self) -> bool {
+        self.fences.first().is_none_or(Fence::commit_started)
+    }
+
+    /// In the order in which everybody acquires and claims.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn in_lock_order(&self) -> &[Fence] {
+        &self.fences
+    }
+
+    /// What logs call them: the label of the first.
+    pub(super) fn label(&self) -> Label {
+        self.fences.first().map_or_else(Label::default, |fence| fence.key().label().clone())
+    }
+}

@@ -1,0 +1,77 @@
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::{join_all, pending, select_all};
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use crate::{
+    lock::{Fence, LockError, LossReason, Released, held::Held, shared::Shared},
+    store::Ownership,
+};
+
+/// What is held of several resources, in the order in which it was had. Dropped, it is given back the other way round.
+#[derive(Debug, Default)]
+pub(super) struct Hands(Vec<Held>);
+
+impl Hands {
+    /// Renews it from here on. A commit under one of them is a commit under all.
+    pub(super) fn take(&mut self, shared: &Arc<Shared>, ownership: Arc<Ownership>, counted: TaskTrackerToken) {
+        if let Some(first) = self.0.first() {
+            ownership.commits_within(&first.fence().ownership);
+        }
+        self.0.push(Held::new(Arc::clone(shared), ownership, None, counted));
+    }
+
+    pub(super) fn fences(&self) -> Arc<[Fence]> {
+        self.0.iter().map(|held| held.fence().clone()).collect()
+    }
+
+    /// All are held: limits the hold, and looks a last time whether they still are.
+    pub(super) fn complete(&self, max_hold: Option<Duration>) -> Result<(), LockError> {
+        for held in &self.0 {
+            if let Some(max_hold) = max_hold {
+                held.limit(max_hold);
+            }
+            if let Some(reason) = held.fence().loss() {
+                return Err(lost(held, reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// Resolves when one of them is lost; never without any.
+    pub(super) async fn lost(&self) -> LockError {
+        if self.0.is_empty() {
+            return pending().await;
+        }
+        let (error, ..) =
+            select_all(self.0.iter().map(|held| Box::pin(async { lost(held, held.fence().lost().await) }))).await;
+        error
+    }
+
+    /// Sends all releases at once and reports the worst of what they found.
+    pub(super) async fn release(mut self) -> Result<Released, LockError> {
+        let released = join_all(std::mem::take(&mut self.0).into_iter().rev().map(Held::release)).await;
+        released.into_iter().reduce(|one, other| Ok(worse(one?, other?))).unwrap_or(Ok(Released::Released))
+    }
+}
+
+impl Drop for Hands {
+    fn drop(&mut self) {
+        while let Some(last) = self.0.pop() {
+            drop(last);
+        }
+    }
+}
+
+fn lost(held: &Held, reason: LossReason) -> LockError {
+    LockError::Lost { key: held.fence().key().clone(), reason }
+}
+
+fn worse(one: Released, other: Released) -> Released {
+    let rank = |released| match released {
+        Released::Released | Released::StillHeld => 0,
+        Released::Unknown => 1,
+        Released::Lost => 2,
+    };
+    if rank(other) > rank(one) { other } else { one }
+}

@@ -1,0 +1,153 @@
+use std::{sync::Arc, time::Duration};
+
+use super::{MultiFence, MultiGuard, acquire};
+use crate::{
+    lock::{LockError, Mode, RunError, request::released_after_work, shared::Shared, terms::Terms},
+    resource::{Key, KeyError},
+    store::Attempt,
+};
+
+/// Exclusive locks on several resources about to be asked for, from [`Locks::write_all`](crate::Locks::write_all).
+///
+/// Everything that can be wrong with a request is found before anything is sent.
+#[derive(Clone, Debug)]
+#[must_use = "a request does nothing until acquired"]
+pub struct MultiRequest {
+    shared: Arc<Shared>,
+    keys: Result<Vec<Key>, KeyError>,
+    terms: Terms,
+}
+
+impl MultiRequest {
+    /// The most resources of one request.
+    pub const MOST: usize = 64;
+
+    pub(in crate::lock) fn new(shared: Arc<Shared>, keys: impl Iterator<Item = Result<Key, KeyError>>) -> Self {
+        let terms = Terms::new(&shared);
+        // One more than allowed is enough to refuse; the iterator may have no end.
+        Self { shared, keys: keys.take(Self::MOST + 1).collect(), terms }
+    }
+
+    /// How long to wait for all of them together; zero tries once. Default: without limit.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.terms.wait = Some(wait);
+        self
+    }
+
+    /// The lease of each, 100 ms to 5 min, renewed at a third of it from the moment it is held. Default 10 s, or what
+    /// [`LocksBuilder::lease`](crate::lock::LocksBuilder::lease) said.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.terms.lease = lease;
+        self
+    }
+
+    /// The longest hold, counted from when all are held. At that age the guard is told that it lost them, as
+    /// [`LossReason::Expired`](crate::lock::LossReason::Expired). Default: none.
+    pub fn max_hold(mut self, max: Duration) -> Self {
+        self.terms.max_hold = Some(max);
+        self
+    }
+
+    /// Who asks, shown by [`Locks::inspect`](crate::Locks::inspect) for each of them: at most 64 bytes, no control
+    /// characters. Default empty.
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.terms.tag = tag.into().into();
+        self
+    }
+
+    /// Waits until all are held. Must be polled within a tokio runtime.
+    ///
+    /// Where all are free this is one call of the store: in memory, and on Redis when one server has them all (in a
+    /// Cluster: one slot). Otherwise it is one call for each more, with the waits in between.
+    ///
+    /// Cancel safe: a future that is dropped leaves neither a queue entry nor a lock behind.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Key`], [`LockError::Count`], [`LockError::Tag`] and [`LockError::Duration`] before anything is sent;
+    /// [`LockError::Timeout`], with the resource that was not free, or [`LockError::Busy`] when the wait is zero;
+    /// [`LockError::Lost`] when one of them was lost while the rest was waited for; [`LockError::QueueFull`];
+    /// [`LockError::Unavailable`]; [`LockError::ShuttingDown`]. Nothing is held then.
+    pub async fn acquire(self) -> Result<MultiGuard, LockError> {
+        let (attempts, places) = self.attempts()?;
+        let hands = acquire::all(&self.shared, attempts, self.terms.max_hold).await?;
+        Ok(MultiGuard::new(hands, places))
+    }
+
+    /// Tries once; `None` when somebody else holds or waits for one of them. Cancel safe, as [`MultiRequest::acquire`].
+    ///
+    /// # Errors
+    ///
+    /// As [`MultiRequest::acquire`], but never `Busy`, `Timeout` or `QueueFull`.
+    pub async fn try_acquire(self) -> Result<Option<MultiGuard>, LockError> {
+        match self.wait(Duration::ZERO).acquire().await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(LockError::Busy { .. } | LockError::Timeout { .. } | LockError::QueueFull { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Runs `work` under the locks and releases them, as [`LockRequest::run`](crate::lock::LockRequest::run) does for
+    /// one: the loss of any of them cancels the work.
+    ///
+    /// ```
+    /// # use stockade::{Locks, Resource};
+    /// # struct Shelf(u32);
+    /// # impl Resource for Shelf {
+    /// #     const KIND: &'static str = "shelf";
+    /// #     fn id(&self) -> std::borrow::Cow<'_, str> { self.0.to_string().into() }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = Locks::memory();
+    /// let counted = locks.write_all(&[Shelf(1), Shelf(2)]).run(async |fences| {
+    ///     std::io::Result::Ok(fences.iter().count())
+    /// });
+    /// assert_eq!(counted.await?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::Lock`] when the work did not start, [`RunError::Lost`] when it was cancelled, [`RunError::Work`] with
+    /// its own error. A release that fails afterwards hides neither result nor error: it is logged, and repeated in the
+    /// background.
+    pub async fn run<F, Fut, T, E>(self, work: F) -> Result<T, RunError<E>>
+    where
+        F: FnOnce(MultiFence) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        let guard = self.acquire().await?;
+        let fences = guard.fences();
+        let worked = tokio::select! {
+            biased;
+            worked = work(guard.fences()) => worked,
+            reason = fences.lost() => return Err(RunError::Lost(reason)),
+        };
+        released_after_work(&fences.label(), guard.release().await);
+        worked.map_err(RunError::Work)
+    }
+
+    /// One attempt for each resource in the order in which they are asked for, and for each mention, in the caller's
+    /// order, which of them it is.
+    fn attempts(&self) -> Result<(Vec<Attempt>, Arc<[usize]>), LockError> {
+        let keys = self.keys.as_ref().map_err(Clone::clone)?;
+        if keys.is_empty() || keys.len() > Self::MOST {
+            return Err(LockError::Count { given: keys.len(), most: Self::MOST });
+        }
+        let mut sorted: Vec<&Key> = keys.iter().collect();
+        sorted.sort_unstable_by_key(|key| order(key));
+        sorted.dedup();
+        let places =
+            keys.iter().filter_map(|key| sorted.binary_search_by_key(&order(key), |key| order(key)).ok()).collect();
+        let max_waiters = self.shared.max_waiters;
+        let attempts = sorted.into_iter().map(|key| self.terms.attempt(key.clone(), Mode::Write, max_waiters));
+        Ok((attempts.collect::<Result<_, _>>()?, places))
+    }
+}
+
+/// The one order in which everybody asks. What shares a slot of a Cluster stands together.
+fn order(key: &Key) -> (u8, &[u8]) {
+    (key.bucket().index(), key.as_str().as_bytes())
+}

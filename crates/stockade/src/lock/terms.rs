@@ -1,0 +1,47 @@
+use std::{sync::Arc, time::Duration};
+
+use super::shared::Shared;
+use crate::{
+    lock::{LockError, Mode},
+    resource::Key,
+    store::Attempt,
+};
+
+/// The leases that may be asked for.
+const LEASES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(300));
+/// The longest tag, in bytes.
+const MAX_TAG: usize = 64;
+
+/// On what terms a lock is asked for: what requests for one and for several resources have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Terms {
+    /// Without limit when `None`.
+    pub(super) wait: Option<Duration>,
+    pub(super) lease: Duration,
+    pub(super) max_hold: Option<Duration>,
+    pub(super) tag: Arc<str>,
+}
+
+impl Terms {
+    pub(super) fn new(shared: &Shared) -> Self {
+        Self { wait: None, lease: shared.lease, max_hold: None, tag: Arc::default() }
+    }
+
+    /// The attempt on a resource, once everything that can be wrong with the terms was looked at.
+    pub(super) fn attempt(&self, key: Key, mode: Mode, max_waiters: u32) -> Result<Attempt, LockError> {
+        if self.tag.len() > MAX_TAG || self.tag.chars().any(char::is_control) {
+            return Err(LockError::Tag);
+        }
+        let (min, max) = LEASES;
+        within("lease", self.lease, min, max)?;
+        if let Some(max_hold) = self.max_hold {
+            within("max_hold", max_hold, Duration::from_millis(1), Duration::MAX)?;
+        }
+        let (lease, wait, tag) = (self.lease, self.wait.unwrap_or(Duration::MAX), Arc::clone(&self.tag));
+        Ok(Attempt { key, mode, lease, wait, max_waiters, tag })
+    }
+}
+
+fn within(what: &'static str, given: Duration, min: Duration, max: Duration) -> Result<(), LockError> {
+    if (min..=max).contains(&given) { Ok(()) } else { Err(LockError::Duration { what, given, min, max }) }
+}
