@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     LinkError, LinkEvents, Script, Up,
-    dialer::{Dialer, HandshakeError, PushFn},
+    dialer::{Dialer, HandshakeError, Opened, Place, PushFn},
     flight::Flight,
 };
 
@@ -24,6 +24,7 @@ const RELOAD: Duration = Duration::from_secs(1);
 pub(super) struct Connection {
     multiplexed: MultiplexedConnection,
     pub(super) up: Up,
+    pub(super) place: Place,
     scripts: Vec<(&'static Script, String)>,
     in_flight: Arc<AtomicUsize>,
     reloaded: Mutex<Option<Instant>>,
@@ -44,13 +45,12 @@ impl Connection {
         let ended = CancellationToken::new();
         let test = Arc::new(SelfTest::new());
         let push = on_push(Arc::clone(events), Arc::clone(&test), ended.clone());
-        let mut multiplexed = dialer.dial(Some(push)).await?;
+        let Opened { connection: mut multiplexed, run_id, place } = dialer.open(Some(push)).await?;
         match redis::cmd("CLIENT").arg("SETNAME").arg(name).exec_async(&mut multiplexed).await {
             // A name is a help to people; users without leave to set one can still lock.
             Err(error) if error.code() != Some("NOPERM") => return Err(error.into()),
             Ok(()) | Err(_) => {}
         }
-        let run_id = dialer.inspect(&mut multiplexed).await?;
         let counts_receivers = match channels.first() {
             Some(first) => {
                 multiplexed.subscribe(channels).await?;
@@ -66,6 +66,7 @@ impl Connection {
         Ok(Self {
             multiplexed,
             up: Up { run_id, new_run, counts_receivers },
+            place,
             scripts: loaded,
             in_flight: Arc::default(),
             reloaded: Mutex::default(),

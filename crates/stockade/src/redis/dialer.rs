@@ -3,8 +3,11 @@ use std::{fmt, sync::Arc, time::Duration};
 use redis::{
     AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, PushInfo, RedisError, aio::MultiplexedConnection,
 };
+use tokio::time::sleep;
 
-use super::flight::MAX_IN_FLIGHT;
+#[cfg(feature = "sentinel")]
+use super::sentinel::{Address, Sentinels};
+use super::{ConnectError, flight::MAX_IN_FLIGHT, topology::Topology};
 
 /// A handshake may take this long in all. Longer than a command may, so that most of the time without a server is spent
 /// in a connection that waits for it rather than between two attempts: a server that thaws is found at once.
@@ -17,6 +20,13 @@ pub(super) enum HandshakeError {
     Credentials,
     #[error("the server's maxmemory-policy `{policy}` may delete locks: set noeviction, or allow_eviction for a cache")]
     Evicts { policy: String },
+    #[error("the user may not run {what}: grant what the documentation of stockade::redis lists")]
+    Forbidden { what: String },
+    #[error("the server has no database {database}")]
+    Database { database: i64 },
+    #[cfg(feature = "tls")]
+    #[error("no TLS connection: {0}")]
+    Tls(String),
     #[error("the server is a {role}, not the primary")]
     NotPrimary { role: String },
     #[error("the server's INFO lacks {field}")]
@@ -25,22 +35,68 @@ pub(super) enum HandshakeError {
     Timeout,
     #[error("the server was not prepared: {0}")]
     Prepare(#[from] super::LinkError),
+    #[cfg(feature = "sentinel")]
+    #[error(transparent)]
+    Sentinel(#[from] super::sentinel::LookError),
     #[error(transparent)]
     Redis(RedisError),
 }
 
 impl From<RedisError> for HandshakeError {
     fn from(error: RedisError) -> Self {
-        let refused = error.kind() == ErrorKind::AuthenticationFailed
-            || matches!(error.code(), Some("WRONGPASS" | "NOAUTH"))
-            || error.detail().is_some_and(|detail| detail.contains("WRONGPASS") || detail.contains("NOAUTH"));
-        if refused { Self::Credentials } else { Self::Redis(error) }
+        let says =
+            |text: &str| error.code() == Some(text) || error.detail().is_some_and(|detail| detail.contains(text));
+        if error.kind() == ErrorKind::AuthenticationFailed || says("WRONGPASS") || says("NOAUTH") {
+            return Self::Credentials;
+        }
+        if says("NOPERM") || says("no permissions") {
+            // The server names the command or channel in quotation marks.
+            let what = error.detail().unwrap_or_default();
+            let what = what.split('\'').nth(1).map_or_else(|| what.to_owned(), |name| format!("`{name}`"));
+            return Self::Forbidden { what };
+        }
+        #[cfg(feature = "tls")]
+        if let Some(reason) = super::tls::explain(&error) {
+            return Self::Tls(reason);
+        }
+        Self::Redis(error)
     }
 }
 
-/// Makes connections to one server and checks what it is.
+impl HandshakeError {
+    /// The refusal of a configuration that no waiting mends; the error itself when waiting may.
+    pub(super) fn into_refusal(self) -> Result<ConnectError, Self> {
+        Ok(match self {
+            Self::Credentials => ConnectError::Credentials,
+            Self::Evicts { policy } => ConnectError::Evicts { policy },
+            Self::Forbidden { what } => ConnectError::Forbidden { what },
+            Self::Database { database } => ConnectError::Database { database },
+            #[cfg(feature = "tls")]
+            Self::Tls(reason) => ConnectError::Tls { reason },
+            #[cfg(feature = "sentinel")]
+            Self::Sentinel(error) if error.is_final() => ConnectError::Config { reason: error.to_string() },
+            other => return Err(other),
+        })
+    }
+
+    /// Whether somebody has to change the configuration.
+    pub(super) fn is_final(&self) -> bool {
+        match self {
+            Self::Credentials | Self::Evicts { .. } | Self::Forbidden { .. } | Self::Database { .. } => true,
+            #[cfg(feature = "tls")]
+            Self::Tls(_) => true,
+            #[cfg(feature = "sentinel")]
+            Self::Sentinel(error) => error.is_final(),
+            _ => false,
+        }
+    }
+}
+
+/// Makes connections and checks what is at the other end.
 pub(super) struct Dialer {
-    info: ConnectionInfo,
+    topology: Topology,
+    #[cfg(feature = "sentinel")]
+    sentinels: Option<Sentinels>,
     timeout: Duration,
     eviction: bool,
 }
@@ -48,30 +104,61 @@ pub(super) struct Dialer {
 /// Called by a connection's driver for every push.
 pub(super) type PushFn = Box<dyn Fn(PushInfo) + Send + Sync>;
 
+/// A connection to a server that is fit to be used.
+pub(super) struct Opened {
+    pub(super) connection: MultiplexedConnection,
+    pub(super) run_id: Arc<str>,
+    pub(super) place: Place,
+}
+
+/// Where a connection leads, as far as others may move it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Place {
+    #[cfg(feature = "sentinel")]
+    primary: Option<Address>,
+}
+
 impl Dialer {
-    pub(super) fn new(info: ConnectionInfo, timeout: Duration, eviction: bool) -> Self {
-        Self { info, timeout, eviction }
+    pub(super) fn new(topology: Topology, timeout: Duration, eviction: bool) -> Self {
+        let topology = topology.with_link_settings();
+        Self {
+            #[cfg(feature = "sentinel")]
+            sentinels: Sentinels::of(&topology),
+            topology,
+            timeout,
+            eviction,
+        }
     }
 
     pub(super) fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    pub(super) async fn dial(&self, push: Option<PushFn>) -> Result<MultiplexedConnection, HandshakeError> {
-        // The crate's own response time-out would drop a request's receiver, and a request without one is not written:
-        // the order of commands on the connection would no longer be that of the calls.
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(HANDSHAKE))
-            .set_response_timeout(None)
-            .set_pipeline_buffer_size(MAX_IN_FLIGHT);
-        let config = match push {
-            Some(push) => config.set_push_sender(move |info: PushInfo| {
-                push(info);
-                Ok::<_, ()>(())
-            }),
-            None => config,
-        };
-        Ok(Client::open(self.info.clone())?.get_multiplexed_async_connection_with_config(&config).await?)
+    /// A connection to the server, or to the primary as the sentinels know it.
+    pub(super) async fn open(&self, push: Option<PushFn>) -> Result<Opened, HandshakeError> {
+        match &self.topology {
+            Topology::Single(info) => self.open_at(info, push, Place::default()).await,
+            #[cfg(feature = "sentinel")]
+            Topology::Sentinel { node, .. } => {
+                let Some(sentinels) = &self.sentinels else { return Err(HandshakeError::Timeout) };
+                let primary = sentinels.look().await?;
+                let info = node.at(&primary.host, primary.port);
+                self.open_at(&info, push, Place { primary: Some(primary) }).await
+            }
+            #[cfg(feature = "cluster")]
+            Topology::Cluster { seeds, .. } => self.open_at(&seeds[0], push, Place::default()).await,
+        }
+    }
+
+    async fn open_at(
+        &self,
+        info: &ConnectionInfo,
+        push: Option<PushFn>,
+        place: Place,
+    ) -> Result<Opened, HandshakeError> {
+        let mut connection = dial(info, push).await?;
+        let run_id = self.inspect(&mut connection).await?;
+        Ok(Opened { connection, run_id, place })
     }
 
     /// The run id of a server that is fit to be used.
@@ -90,13 +177,67 @@ impl Dialer {
 
     /// Connects, asks and closes.
     pub(super) async fn check(&self) -> Result<(), HandshakeError> {
-        let mut connection = self.dial(None).await?;
-        match self.inspect(&mut connection).await {
+        match self.open(None).await {
             // It may be promoted before the first lock is asked for; the link looks again.
             Ok(_) | Err(HandshakeError::NotPrimary { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
+
+    /// Returns when the sentinels have made another server the primary than the one at `place`.
+    pub(super) async fn moved(&self, place: &Place) {
+        #[cfg(feature = "sentinel")]
+        if let (Some(sentinels), Some(primary)) = (&self.sentinels, &place.primary) {
+            return sentinels.moved_from(primary).await;
+        }
+        let _ = place;
+        std::future::pending().await
+    }
+
+    /// Waits between two attempts to connect, not longer than until there is news of a primary.
+    pub(super) async fn pause(&self, pause: Duration) {
+        #[cfg(feature = "sentinel")]
+        if let Some(sentinels) = &self.sentinels {
+            let _ = tokio::time::timeout(pause, sentinels.news()).await;
+            return;
+        }
+        sleep(pause).await;
+    }
+
+    /// Listens to those who know where the servers are, for as long as it is polled.
+    pub(super) async fn watch(&self) {
+        #[cfg(feature = "sentinel")]
+        if let Some(sentinels) = &self.sentinels {
+            return sentinels.watch().await;
+        }
+        std::future::pending().await
+    }
+}
+
+/// A connection to one server, about which nothing is known yet.
+pub(super) async fn dial(info: &ConnectionInfo, push: Option<PushFn>) -> Result<MultiplexedConnection, HandshakeError> {
+    // The crate's own response time-out would drop a request's receiver, and a request without one is not written:
+    // the order of commands on the connection would no longer be that of the calls.
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(HANDSHAKE))
+        .set_response_timeout(None)
+        .set_pipeline_buffer_size(MAX_IN_FLIGHT);
+    let config = match push {
+        Some(push) => config.set_push_sender(move |info: PushInfo| {
+            push(info);
+            Ok::<_, ()>(())
+        }),
+        None => config,
+    };
+    Client::open(info.clone())?.get_multiplexed_async_connection_with_config(&config).await.map_err(|error| {
+        let database = info.redis_settings().db();
+        let refused = ["out of range", "invalid DB index", "not allowed in cluster mode"];
+        let detail = error.detail().unwrap_or_default();
+        match refused.iter().any(|text| detail.contains(text)) {
+            true => HandshakeError::Database { database },
+            false => error.into(),
+        }
+    })
 }
 
 /// INFO names the eviction policy also where CONFIG is not allowed, and the role and run id beside it, in one command.
@@ -107,9 +248,9 @@ fn field<'a>(info: &'a str, name: &'static str) -> Result<&'a str, HandshakeErro
         .ok_or(HandshakeError::Info { field: name })
 }
 
-/// Where the server is, without user and password.
+/// Where the servers are, without user and password.
 impl fmt::Display for Dialer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.info.addr(), self.info.redis_settings().db())
+        self.topology.fmt(f)
     }
 }

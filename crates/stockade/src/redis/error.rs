@@ -10,9 +10,27 @@ pub enum ConnectError {
         /// What is wrong, without the password.
         reason: String,
     },
+    /// The configuration needs a cargo feature that is not enabled.
+    #[error("the Redis configuration needs the cargo feature `{feature}` of stockade: enable it in Cargo.toml")]
+    Feature {
+        /// The name of the feature.
+        feature: &'static str,
+    },
     /// The server refused the credentials.
     #[error("Redis refused the credentials: check user name and password")]
     Credentials,
+    /// The server may not be used by this user.
+    #[error("Redis does not let this user run {what}: grant what the documentation of `stockade::redis` lists")]
+    Forbidden {
+        /// The command or channel that is not allowed.
+        what: String,
+    },
+    /// The server has no database of this number.
+    #[error("Redis has no database {database}: use one below the server's `databases` setting (16 by default), or 0")]
+    Database {
+        /// The number that was asked for.
+        database: i64,
+    },
     /// The server may evict keys, which would delete locks.
     #[error(
         "Redis runs with maxmemory-policy `{policy}`, which may delete a lock that is held: set `noeviction`, use another \
@@ -22,6 +40,18 @@ pub enum ConnectError {
         /// The policy found.
         policy: String,
     },
+    /// No TLS connection can be made with this server.
+    #[error("no TLS connection to Redis: {reason}")]
+    Tls {
+        /// What is wrong, and what to do.
+        reason: String,
+    },
+}
+
+impl ConnectError {
+    pub(super) fn config(reason: &str) -> Self {
+        Self::Config { reason: reason.to_owned() }
+    }
 }
 
 /// Why a command on the link has no usable reply.

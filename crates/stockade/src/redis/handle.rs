@@ -1,15 +1,6 @@
 use std::{fmt, sync::Arc, time::Duration};
 
-use redis::{
-    ConnectionInfo, ProtocolVersion,
-    io::tcp::{TcpSettings, socket2::TcpKeepalive},
-};
-
-use super::{
-    ConnectError, Source,
-    claims::Claims,
-    dialer::{Dialer, HandshakeError},
-};
+use super::{ConnectError, Pool, Source, claims::Claims, dialer::Dialer, tls::TlsOptions};
 use crate::resource::Namespace;
 
 /// A Redis to build locks and caches on. Cheap to clone. It holds no connection of its own beyond the pool's: locks and
@@ -21,7 +12,7 @@ pub struct Redis {
 }
 
 struct Server {
-    pool: deadpool_redis::Pool,
+    pool: Option<Pool>,
     dialer: Dialer,
     claims: Arc<Claims>,
 }
@@ -30,6 +21,7 @@ struct Server {
 #[derive(Debug)]
 pub struct RedisBuilder {
     source: Source,
+    tls: Option<TlsOptions>,
     timeout: Duration,
     eviction: bool,
 }
@@ -47,6 +39,13 @@ impl RedisBuilder {
         Self { eviction: true, ..self }
     }
 
+    /// Whom to trust over TLS, and as whom to appear. Default: the authorities of the operating system, and as nobody.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(self, options: TlsOptions) -> Self {
+        Self { tls: Some(options), ..self }
+    }
+
     /// Checks configuration, credentials and eviction policy.
     ///
     /// Returns within the command time-out. When the server can't be asked by then, the checks run on the first
@@ -56,30 +55,18 @@ impl RedisBuilder {
     ///
     /// [`ConnectError`]. An unreachable server is no error.
     pub async fn connect(self) -> Result<Redis, ConnectError> {
-        let (pool, info) = self.source.into_parts()?;
-        let dialer = Dialer::new(with_link_settings(info), self.timeout, self.eviction);
-        let checked = tokio::time::timeout(self.timeout, dialer.check()).await;
-        match checked {
+        let (topology, pool) = self.source.into_parts(self.tls.as_ref())?;
+        let dialer = Dialer::new(topology, self.timeout, self.eviction);
+        match tokio::time::timeout(self.timeout, dialer.check()).await {
             Ok(Ok(())) => {}
-            Ok(Err(HandshakeError::Credentials)) => return Err(ConnectError::Credentials),
-            Ok(Err(HandshakeError::Evicts { policy })) => return Err(ConnectError::Evicts { policy }),
-            Ok(Err(error)) => tracing::warn!(%error, server = %dialer, "Redis is not usable yet; going on without it"),
+            Ok(Err(error)) => match error.into_refusal() {
+                Ok(refusal) => return Err(refusal),
+                Err(error) => tracing::warn!(%error, server = %dialer, "Redis is not usable yet; going on without it"),
+            },
             Err(_) => tracing::warn!(server = %dialer, "Redis does not answer yet; going on without it"),
         }
         Ok(Redis { server: Arc::new(Server { pool, dialer, claims: Arc::default() }), namespace: Namespace::default() })
     }
-}
-
-/// RESP3, because pushes and replies then share one connection; keep-alive and a limit for unacknowledged data, because
-/// a peer that vanished without a word is otherwise noticed only after minutes.
-fn with_link_settings(info: ConnectionInfo) -> ConnectionInfo {
-    let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-    let keepalive =
-        TcpKeepalive::new().with_time(Duration::from_secs(5)).with_interval(Duration::from_secs(2)).with_retries(3);
-    let tcp = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
-    #[cfg(target_os = "linux")]
-    let tcp = tcp.set_user_timeout(Duration::from_secs(10));
-    info.set_redis_settings(settings).set_tcp_settings(tcp)
 }
 
 impl Redis {
@@ -94,7 +81,7 @@ impl Redis {
 
     /// Settings first.
     pub fn builder(source: impl Into<Source>) -> RedisBuilder {
-        RedisBuilder { source: source.into(), timeout: Duration::from_millis(250), eviction: false }
+        RedisBuilder { source: source.into(), tls: None, timeout: Duration::from_millis(250), eviction: false }
     }
 
     /// The same server with another first part of every key. Default `stockade`.
@@ -111,9 +98,12 @@ impl Redis {
     }
 
     /// A pool of the same configuration for the application's own commands.
+    ///
+    /// `None` with certificates of one's own behind sentinels or in a cluster, since deadpool-redis has no way to carry
+    /// them there.
     #[must_use]
-    pub fn pool(&self) -> &deadpool_redis::Pool {
-        &self.server.pool
+    pub fn pool(&self) -> Option<&Pool> {
+        self.server.pool.as_ref()
     }
 
     pub(crate) fn key_prefix(&self) -> &Namespace {

@@ -15,11 +15,17 @@ mod handle;
 mod handshake;
 mod link;
 mod pending;
+mod pool;
 mod script;
+#[cfg(feature = "sentinel")]
+mod sentinel;
 mod source;
 mod supervisor;
 #[cfg(test)]
 mod tests;
+mod tls;
+mod topology;
+mod url;
 
 pub(crate) use claims::Claim;
 pub use error::ConnectError;
@@ -28,5 +34,8 @@ pub(crate) use events::{LinkEvents, Up};
 pub use handle::{Redis, RedisBuilder};
 pub(crate) use handshake::Handshake;
 pub(crate) use link::Link;
+pub use pool::Pool;
 pub(crate) use script::Script;
 pub use source::Source;
+#[cfg(feature = "tls")]
+pub use tls::TlsOptions;

@@ -1,10 +1,28 @@
 use std::fmt;
 
-use redis::{Client, ConnectionInfo, IntoConnectionInfo};
+use redis::Client;
+#[cfg(any(feature = "sentinel", feature = "cluster"))]
+use redis::ConnectionInfo;
 
-use super::ConnectError;
+use super::{
+    ConnectError,
+    pool::Pool,
+    tls::{self, TlsOptions},
+    topology::Topology,
+    url,
+};
 
-/// Where Redis is: a URL, a `deadpool_redis::Config`, or a pool with the client it was made from.
+/// Where Redis is: a URL, a configuration of deadpool-redis, or a pool with the client it was made from.
+///
+/// | URL | what it names |
+/// |---|---|
+/// | `redis://[[user]:password@]host[:port][/database]` | one server |
+/// | `unix:///path/to/socket[?db=…&user=…&pass=…]` | one server on this machine |
+/// | `redis-sentinel://[[user]:password@]host[:port],…/primary[/database]` | the primary that these sentinels watch under this name (cargo feature `sentinel`); `?sentinel_username=…&sentinel_password=…` enters the sentinels, user and password in front of the hosts the primary |
+/// | `redis-cluster://[[user]:password@]host[:port],…` | the cluster that these nodes are of (cargo feature `cluster`) |
+/// | `rediss://`, `rediss-sentinel://`, `rediss-cluster://` | the same with TLS on every connection (cargo feature `tls`), see [`TlsOptions`] |
+///
+/// Bytes of user, password and name that mean something in a URL are written as `%XX`.
 ///
 /// A pool alone is not enough: the link needs connections of its own, which a pool's manager can't make.
 pub struct Source(Kind);
@@ -12,38 +30,115 @@ pub struct Source(Kind);
 enum Kind {
     Config(Box<deadpool_redis::Config>),
     Pool(deadpool_redis::Pool, Box<Client>),
+    #[cfg(feature = "sentinel")]
+    Sentinel(Box<deadpool_redis::sentinel::Config>),
+    #[cfg(feature = "cluster")]
+    Cluster(Box<deadpool_redis::cluster::Config>),
 }
 
 impl Source {
-    pub(super) fn into_parts(self) -> Result<(deadpool_redis::Pool, ConnectionInfo), ConnectError> {
+    pub(super) fn into_parts(self, options: Option<&TlsOptions>) -> Result<(Topology, Option<Pool>), ConnectError> {
+        let prepared = |topology: Topology| topology.map(|info| tls::prepare(info, options));
         match self.0 {
             Kind::Config(config) => {
-                let info = connection_info(&config)?;
-                let pool = config
-                    .create_pool(Some(deadpool_redis::Runtime::Tokio1))
-                    .map_err(|_| invalid("no pool can be made of it: check the pool settings"))?;
-                Ok((pool, info))
+                let topology = match (&config.url, &config.connection) {
+                    (Some(url), None) => url::parse(url)?,
+                    (None, Some(connection)) => Topology::Single(connection.clone().into()),
+                    (None, None) => Topology::Single(deadpool_redis::ConnectionInfo::default().into()),
+                    (Some(_), Some(_)) => return Err(both("url", "connection")),
+                };
+                let topology = prepared(topology)?;
+                let pool = Pool::of(&topology, config.get_pool_config(), options.is_some())?;
+                Ok((topology, pool))
             }
-            Kind::Pool(pool, client) => Ok((pool, client.get_connection_info().clone())),
+            Kind::Pool(pool, client) => {
+                let topology = prepared(Topology::Single(client.get_connection_info().clone()))?;
+                Ok((topology, Some(Pool::Single(pool))))
+            }
+            #[cfg(feature = "sentinel")]
+            Kind::Sentinel(config) => {
+                let topology = prepared(sentinel_topology(&config)?)?;
+                let pool = match options {
+                    Some(_) => None,
+                    // Made as it was asked for: it may be one for replicas, which the link has no use for.
+                    None => {
+                        let pool = config.create_pool(Some(deadpool_redis::Runtime::Tokio1));
+                        Some(Pool::Sentinel(super::pool::made(pool)?))
+                    }
+                };
+                Ok((topology, pool))
+            }
+            #[cfg(feature = "cluster")]
+            Kind::Cluster(config) => {
+                let seeds = places(config.urls.as_deref(), config.connections.as_deref())?;
+                let node = super::topology::NodeSettings::like(seeds[0].clone());
+                let topology = prepared(Topology::Cluster { seeds, node })?;
+                let pool = match options {
+                    Some(_) => None,
+                    None => {
+                        let pool = config.create_pool(Some(deadpool_redis::Runtime::Tokio1));
+                        Some(Pool::Cluster(super::pool::made(pool)?))
+                    }
+                };
+                Ok((topology, pool))
+            }
         }
     }
 }
 
-fn connection_info(config: &deadpool_redis::Config) -> Result<ConnectionInfo, ConnectError> {
-    match (&config.url, &config.connection) {
-        // The parser's own error is left out, because it may quote the URL with its password.
-        (Some(url), None) => url
-            .as_str()
-            .into_connection_info()
-            .map_err(|_| invalid("the URL is not of the form `redis://[[user]:password@]host[:port][/database]`")),
-        (None, Some(connection)) => Ok(connection.clone().into()),
-        (None, None) => Ok(deadpool_redis::ConnectionInfo::default().into()),
-        (Some(_), Some(_)) => Err(invalid("both `url` and `connection` are given: leave one out")),
-    }
+#[cfg(feature = "sentinel")]
+fn sentinel_topology(config: &deadpool_redis::sentinel::Config) -> Result<Topology, ConnectError> {
+    use redis::{ConnectionAddr, IntoConnectionInfo};
+
+    let sentinels = places(config.urls.as_deref(), config.connections.as_deref())?;
+    let given = config.node_connection_info.clone().unwrap_or_default();
+    // Only what is to be known of every node counts here; the address stands for any.
+    let (host, port) = (String::new(), 0);
+    let addr = match given.tls_mode {
+        Some(mode) => {
+            let insecure = matches!(mode, deadpool_redis::sentinel::TlsMode::Insecure);
+            ConnectionAddr::TcpTls { host, port, insecure, tls_params: None }
+        }
+        None => ConnectionAddr::Tcp(host, port),
+    };
+    let node =
+        addr.into_connection_info().map_err(|_| ConnectError::config("the settings of the nodes are not usable"))?;
+    let node = node.set_redis_settings(given.redis_connection_info.unwrap_or_default().into());
+    Ok(Topology::Sentinel {
+        sentinels,
+        primary: config.master_name.clone(),
+        node: super::topology::NodeSettings::like(node),
+    })
 }
 
-fn invalid(reason: &str) -> ConnectError {
-    ConnectError::Config { reason: reason.to_owned() }
+/// The entries of a configuration of several servers; at least one.
+#[cfg(any(feature = "sentinel", feature = "cluster"))]
+fn places(
+    urls: Option<&[String]>,
+    connections: Option<&[deadpool_redis::ConnectionInfo]>,
+) -> Result<Vec<ConnectionInfo>, ConnectError> {
+    let places = match (urls, connections) {
+        (Some(urls), None) => urls
+            .iter()
+            .map(|url| match url::parse(url)? {
+                Topology::Single(info) => Ok(info),
+                _ => Err(ConnectError::config("each entry of `urls` names one server: `redis://host:port`")),
+            })
+            .collect::<Result<Vec<_>, _>>()?,
+        (None, Some(connections)) => connections.iter().cloned().map(Into::into).collect(),
+        (None, None) => vec![deadpool_redis::ConnectionInfo::default().into()],
+        (Some(_), Some(_)) => return Err(both("urls", "connections")),
+    };
+    if places.is_empty() { Err(none()) } else { Ok(places) }
+}
+
+#[cfg(any(feature = "sentinel", feature = "cluster"))]
+fn none() -> ConnectError {
+    ConnectError::config("it names no server")
+}
+
+fn both(one: &str, other: &str) -> ConnectError {
+    ConnectError::Config { reason: format!("both `{one}` and `{other}` are given: leave one out") }
 }
 
 impl fmt::Debug for Source {
@@ -79,5 +174,19 @@ impl From<deadpool_redis::Config> for Source {
 impl From<(deadpool_redis::Pool, Client)> for Source {
     fn from((pool, client): (deadpool_redis::Pool, Client)) -> Self {
         Self(Kind::Pool(pool, Box::new(client)))
+    }
+}
+
+#[cfg(feature = "sentinel")]
+impl From<deadpool_redis::sentinel::Config> for Source {
+    fn from(config: deadpool_redis::sentinel::Config) -> Self {
+        Self(Kind::Sentinel(Box::new(config)))
+    }
+}
+
+#[cfg(feature = "cluster")]
+impl From<deadpool_redis::cluster::Config> for Source {
+    fn from(config: deadpool_redis::cluster::Config) -> Self {
+        Self(Kind::Cluster(Box::new(config)))
     }
 }

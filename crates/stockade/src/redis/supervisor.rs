@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::{
     Handshake, LinkEvents, Up,
@@ -20,7 +20,8 @@ pub(super) fn announce() {
 
 pub(super) async fn keep_commands(shared: Arc<Shared>) {
     let closing = shared.closing.clone();
-    let _ = closing.run_until_cancelled(commands(&shared)).await;
+    let kept = async { tokio::join!(commands(&shared), shared.redis.dialer().watch()) };
+    let _ = closing.run_until_cancelled(kept).await;
     shared.commands.set(None);
     shared.events.closed();
 }
@@ -49,7 +50,7 @@ async fn commands(shared: &Arc<Shared>) {
                 shared.breaker.close();
                 shared.events.opened(&connection.up);
                 shared.attempted.cancel();
-                connection.ended.cancelled().await;
+                until_ended(shared, &connection).await;
                 shared.commands.set(None);
                 shared.events.closed();
                 tracing::warn!(role = shared.role, server = %shared.redis.dialer(), "the connection to Redis ended");
@@ -59,7 +60,7 @@ async fn commands(shared: &Arc<Shared>) {
                 shared.attempted.cancel();
             }
         }
-        sleep(backoff.next()).await;
+        shared.redis.dialer().pause(backoff.next()).await;
     }
 }
 
@@ -79,7 +80,7 @@ async fn renewals(shared: &Arc<Shared>) {
             Ok(connection) => {
                 backoff.reset();
                 shared.renewals.set(Some(Arc::clone(&connection)));
-                connection.ended.cancelled().await;
+                until_ended(shared, &connection).await;
                 shared.renewals.set(None);
                 metrics::count(REDIS_RECONNECTS, &[]);
             }
@@ -89,7 +90,7 @@ async fn renewals(shared: &Arc<Shared>) {
                 shared.renewals_wanted.notify_one();
             }
         }
-        sleep(backoff.next()).await;
+        shared.redis.dialer().pause(backoff.next()).await;
     }
 }
 
@@ -105,17 +106,28 @@ async fn establish(
     Ok(Arc::new(connection))
 }
 
+/// A primary that another one has replaced is left, although it may answer: it does not know yet, or can't be told, and
+/// what it grants or renews counts for nothing.
+async fn until_ended(shared: &Shared, connection: &Connection) {
+    tokio::select! {
+        () = connection.ended.cancelled() => {}
+        () = shared.redis.dialer().moved(&connection.place) => {
+            tracing::warn!(role = shared.role, server = %shared.redis.dialer(), "the sentinels made another server the primary");
+            connection.ended.cancel();
+        }
+    }
+}
+
 async fn within_limit<T>(attempt: impl Future<Output = Result<T, HandshakeError>>) -> Result<T, HandshakeError> {
     timeout(HANDSHAKE, attempt).await.unwrap_or(Err(HandshakeError::Timeout))
 }
 
 fn report(shared: &Shared, error: &HandshakeError) {
     let server = shared.redis.dialer();
-    match error {
-        HandshakeError::Credentials | HandshakeError::Evicts { .. } => {
-            tracing::error!(role = shared.role, %server, %error, "Redis can't be used until its configuration is changed");
-        }
-        _ => tracing::warn!(role = shared.role, %server, %error, "can't connect to Redis"),
+    if error.is_final() {
+        tracing::error!(role = shared.role, %server, %error, "Redis can't be used until its configuration is changed");
+    } else {
+        tracing::warn!(role = shared.role, %server, %error, "can't connect to Redis");
     }
 }
 

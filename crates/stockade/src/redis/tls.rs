@@ -1,0 +1,140 @@
+use redis::{ConnectionAddr, ConnectionInfo};
+#[cfg(feature = "tls")]
+use {
+    redis::{Client, ClientTlsConfig, RedisError, TlsCertificates},
+    rustls::{AlertDescription, CertificateError, crypto::CryptoProvider},
+    std::{error::Error, fmt, io, sync::Arc},
+};
+
+use super::ConnectError;
+
+/// Whom to trust over TLS, and as whom to appear.
+///
+/// By default the authorities of the operating system are trusted and no certificate is shown.
+#[cfg(feature = "tls")]
+#[derive(Clone, Default)]
+pub struct TlsOptions {
+    roots: Option<Vec<u8>>,
+    client: Option<ClientTlsConfig>,
+}
+
+/// There are none without the feature.
+#[cfg(not(feature = "tls"))]
+#[derive(Clone, Debug)]
+pub(super) enum TlsOptions {}
+
+#[cfg(feature = "tls")]
+impl TlsOptions {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Trusts these authorities, certificates in PEM, in place of those of the operating system.
+    #[must_use]
+    pub fn root_certificates(self, pem: impl Into<Vec<u8>>) -> Self {
+        Self { roots: Some(pem.into()), ..self }
+    }
+
+    /// Shows this certificate (with those between it and its authority behind it) where the server asks for one; both in
+    /// PEM. The key may be PKCS#8, PKCS#1 or SEC1.
+    #[must_use]
+    pub fn client_certificate(self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
+        let client = ClientTlsConfig { client_cert: certificate.into(), client_key: key.into() };
+        Self { client: Some(client), ..self }
+    }
+
+    fn apply(&self, info: ConnectionInfo) -> Result<ConnectionInfo, ConnectError> {
+        use rustls::pki_types::{CertificateDer, pem::PemObject};
+
+        let holds_certificates =
+            |pem: &[u8]| CertificateDer::pem_slice_iter(pem).next().is_some_and(|first| first.is_ok());
+        if self.roots.as_deref().is_some_and(|pem| !holds_certificates(pem)) {
+            return Err(ConnectError::config("the root certificates are not PEM (`-----BEGIN CERTIFICATE-----`)"));
+        }
+        if self.client.as_ref().is_some_and(|client| !holds_certificates(&client.client_cert)) {
+            return Err(ConnectError::config("the client certificate is not PEM (`-----BEGIN CERTIFICATE-----`)"));
+        }
+        let certificates = TlsCertificates { client_tls: self.client.clone(), root_cert: self.roots.clone() };
+        // What the parser says is left out, since it may quote what it read.
+        Client::build_with_tls(info, certificates)
+            .map(|client| client.get_connection_info().clone())
+            .map_err(|_| ConnectError::config("the certificates or the key of `TlsOptions` can't be read"))
+    }
+}
+
+/// Shows what is set, not what it is.
+#[cfg(feature = "tls")]
+impl fmt::Debug for TlsOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsOptions")
+            .field("root_certificates", &self.roots.is_some())
+            .field("client_certificate", &self.client.is_some())
+            .finish()
+    }
+}
+
+/// What a connection needs besides its address to be made.
+pub(super) fn prepare(info: ConnectionInfo, options: Option<&TlsOptions>) -> Result<ConnectionInfo, ConnectError> {
+    match info.addr() {
+        ConnectionAddr::TcpTls { .. } if !cfg!(feature = "tls") => Err(ConnectError::Feature { feature: "tls" }),
+        ConnectionAddr::TcpTls { insecure: true, .. } => Err(ConnectError::config(
+            "a connection that checks no certificate is not supported: name the authority with `TlsOptions`",
+        )),
+        ConnectionAddr::TcpTls { .. } => {
+            #[cfg(feature = "tls")]
+            have_provider();
+            match options {
+                #[cfg(feature = "tls")]
+                Some(options) => options.apply(info),
+                #[cfg(not(feature = "tls"))]
+                Some(never) => match *never {},
+                None => Ok(info),
+            }
+        }
+        _ if options.is_some() => Err(ConnectError::config(
+            "`TlsOptions` are given for a connection without TLS: write `rediss://` for `redis://`",
+        )),
+        _ => Ok(info),
+    }
+}
+
+/// With several providers compiled in, rustls chooses none by itself and panics where a connection is made.
+#[cfg(feature = "tls")]
+fn have_provider() {
+    if CryptoProvider::get_default().is_none() {
+        // Fails when somebody else was faster, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+}
+
+/// What is wrong with TLS and how to mend it, if it is TLS.
+#[cfg(feature = "tls")]
+pub(super) fn explain(error: &RedisError) -> Option<String> {
+    let shared = error.source()?.downcast_ref::<Arc<dyn Error + Send + Sync>>()?;
+    let inner = shared.downcast_ref::<io::Error>()?.get_ref()?;
+    let error = inner.downcast_ref::<rustls::Error>()?;
+    let remedy = match error {
+        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+            "name the authority that signed the server's certificate with `TlsOptions::root_certificates`"
+        }
+        rustls::Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => "connect by a name that the server's certificate has, or give it one with this name",
+        rustls::Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
+            "renew the server's certificate"
+        }
+        rustls::Error::InvalidCertificate(_) => "check the server's certificate",
+        rustls::Error::InvalidMessage(_) => "the port does not speak TLS: use the server's `tls-port`, or `redis://`",
+        rustls::Error::AlertReceived(
+            AlertDescription::CertificateRequired
+            | AlertDescription::HandshakeFailure
+            | AlertDescription::BadCertificate
+            | AlertDescription::UnknownCA
+            | AlertDescription::CertificateUnknown,
+        ) => "show a certificate that the server accepts with `TlsOptions::client_certificate`",
+        _ => "check the TLS settings of both sides",
+    };
+    Some(format!("{error}: {remedy}"))
+}
