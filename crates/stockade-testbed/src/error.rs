@@ -68,6 +68,19 @@ pub enum Error {
         /// How long it was waited for.
         limit: Duration,
     },
+    /// The clock of a server can't be made movable without a C compiler.
+    #[error(
+        "`{compiler}` can't compile the movable clock of a server: install a C compiler or name it with CC ({why})"
+    )]
+    NoCompiler {
+        /// The compiler that was tried.
+        compiler: String,
+        /// Its words, or the system's.
+        why: String,
+    },
+    /// The server has the machine's clock.
+    #[error("the server has no clock of its own: start it with `RedisBuilder::own_clock`")]
+    NoClock,
     /// The server answered with an error.
     #[error("{server} refused: {text}")]
     Refused {

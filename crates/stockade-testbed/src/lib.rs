@@ -16,6 +16,16 @@
 //! # }
 //! ```
 //!
+//! | what | which |
+//! |---|---|
+//! | one Redis, with a password, TLS, a primary to follow or a clock to step where wanted | [`RedisServer`], [`RedisBuilder`] |
+//! | several that know nothing of each other | [`RedisServer::start_many`] |
+//! | a primary and two replicas under three sentinels, and failovers | [`SentinelGroup`] |
+//! | a cluster of three primaries and three replicas, failovers, and slots that move in steps | [`RedisCluster`] |
+//! | certificates of a private authority (feature `tls`) | `Certificates` |
+//! | one PostgreSQL | [`PostgresServer`] |
+//! | connections that hang, break or lose replies | [`Proxy`] |
+//!
 //! Every server listens on a free TCP port of 127.0.0.1, keeps its files in a private folder of its own, and is ready
 //! when `start` returns. It dies with the value that owns it, and with the owning process however that ends, `kill -9`
 //! included (see below).
@@ -30,12 +40,15 @@
 //!
 //! # Which programs are used
 //!
-//! `redis-server`: `REDIS_SERVER`, then `PATH`, then the usual folders. PostgreSQL: `PG_BIN`, then the folder of
+//! `redis-server`: `REDIS_SERVER`, then `PATH`, then the usual folders; a sentinel is the same program. PostgreSQL: `PG_BIN`, then the folder of
 //! `postgres` on `PATH`, then the newest of `/usr/lib/postgresql/*/bin` and its like. PostgreSQL refuses to run as
-//! root: there it runs as the user `postgres`, else as `nobody`.
+//! root: there it runs as the user `postgres`, else as `nobody`. A clock that can be stepped needs Linux and a C compiler.
 
 mod account;
+#[cfg(feature = "tls")]
+mod certificates;
 mod child;
+mod clock;
 mod error;
 mod folder;
 mod pg_template;
@@ -50,9 +63,12 @@ mod redis_server;
 mod resp;
 mod sentinel_group;
 mod slot;
+mod tls;
 mod until;
 mod watchdog;
 
+#[cfg(feature = "tls")]
+pub use certificates::Certificates;
 pub use error::{Error, Result};
 pub use postgres_server::{PostgresBuilder, PostgresServer};
 pub use proxy::{Fault, Proxy};
@@ -60,4 +76,5 @@ pub use redis_builder::RedisBuilder;
 pub use redis_cluster::{ClusterBuilder, RedisCluster};
 pub use redis_server::RedisServer;
 pub use sentinel_group::{SentinelBuilder, SentinelGroup};
+pub use tls::CertificateFiles;
 pub use watchdog::Watchdog;

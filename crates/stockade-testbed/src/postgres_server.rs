@@ -123,7 +123,8 @@ impl PostgresServer {
             args.push(format!("{name}={value}").into());
         }
         let program = self.bin.join("postgres");
-        let launch = Launch { program: &program, args, folder: self.folder.path(), account: self.account };
+        let folder = self.folder.path();
+        let launch = Launch { program: &program, args, environment: Vec::new(), folder, account: self.account };
         let mut child = Child::spawn(launch).await?;
         let status = data.join("postmaster.pid");
         child

@@ -1,6 +1,8 @@
 use std::{ffi::OsString, fmt, path::Path};
 
-use crate::{RedisServer, Result, port::Range};
+#[cfg(feature = "tls")]
+use crate::Certificates;
+use crate::{RedisServer, Result, port::Range, tls::Tls};
 
 /// Settings of a private Redis.
 #[derive(Clone, Default)]
@@ -12,6 +14,8 @@ pub struct RedisBuilder {
     /// What a configuration file says, for a sentinel: it keeps its state in that file.
     pub(crate) sentinel: Option<String>,
     pub(crate) ports: Range,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) has_own_clock: bool,
 }
 
 impl fmt::Debug for RedisBuilder {
@@ -50,7 +54,39 @@ impl RedisBuilder {
         self.is_replica = true;
         let port = primary.port().to_string();
         let shown = primary.password().map(|password| ["--masterauth".to_owned(), password.to_owned()]);
-        self.args(["--replicaof", "127.0.0.1", &port]).args(shown.into_iter().flatten())
+        let secure = primary.has_tls().then_some(["--tls-replication", "yes"]);
+        self.args(["--replicaof", "127.0.0.1", &port])
+            .args(shown.into_iter().flatten())
+            .args(secure.into_iter().flatten())
+    }
+
+    /// Gives the server a wall clock of its own, which [`RedisServer::step_clock_forwards`] and
+    /// [`RedisServer::step_clock_backwards`] move. Linux only; the start compiles a few lines of C for it, with the
+    /// compiler named by `CC`, else `cc`.
+    #[must_use]
+    pub fn own_clock(mut self) -> Self {
+        self.has_own_clock = true;
+        self
+    }
+
+    /// Speaks TLS with these certificates, and nothing else.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, certificates: &Certificates) -> Self {
+        let files = certificates.files().map(|(name, text)| (name, text.to_owned())).into();
+        self.tls = Some(Tls { files, asks_clients: false });
+        self
+    }
+
+    /// Like [`Self::tls`]; refuses clients without a certificate of the same authority.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn mutual_tls(self, certificates: &Certificates) -> Self {
+        let mut settings = self.tls(certificates);
+        if let Some(tls) = &mut settings.tls {
+            tls.asks_clients = true;
+        }
+        settings
     }
 
     /// Starts the server and waits until it answers.
@@ -68,7 +104,11 @@ impl RedisBuilder {
         if self.sentinel.is_some() {
             args.extend([folder.join(SENTINEL_FILE).into(), "--sentinel".into()]);
         }
-        args.extend(["--port".into(), port.to_string().into(), "--dir".into(), folder.into()]);
+        match &self.tls {
+            Some(tls) => args.extend(tls.args(port, folder)),
+            None => args.extend(["--port".into(), port.to_string().into()]),
+        }
+        args.extend(["--dir".into(), folder.into()]);
         let fixed = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no"];
         args.extend(fixed.into_iter().map(OsString::from));
         // With the 5 s that are usual a replica may be promoted before it has got anything.

@@ -13,10 +13,12 @@ use tempfile::TempDir;
 use crate::{
     Error, RedisBuilder, Result,
     child::{Child, Launch},
+    clock::Clock,
     folder, port, program,
     redis_builder::SENTINEL_FILE,
     resp,
     slot::Slot,
+    tls::{self, CertificateFiles},
     until::{self, until},
 };
 
@@ -27,6 +29,7 @@ pub struct RedisServer {
     port: u16,
     program: PathBuf,
     settings: RedisBuilder,
+    clock: Option<Clock>,
     folder: TempDir,
 }
 
@@ -73,10 +76,12 @@ impl RedisServer {
     pub(crate) async fn launch(settings: RedisBuilder) -> Result<Self> {
         let program = program::redis_server()?;
         let folder = folder::private(None)?;
-        let mut server = Self { process: Slot::empty("Redis"), port: 0, program, settings, folder };
+        let clock = if settings.has_own_clock { Some(Clock::build(folder.path()).await?) } else { None };
+        let mut server = Self { process: Slot::empty("Redis"), port: 0, program, settings, clock, folder };
+        server.write_files()?;
         for attempt in 1.. {
             server.port = server.settings.ports.free()?;
-            server.configure()?;
+            server.write_sentinel_file()?;
             match server.restart().await {
                 Err(error) if error.is_port_taken() && attempt < port::ATTEMPTS => {}
                 Err(error) => return Err(error),
@@ -90,14 +95,22 @@ impl RedisServer {
     }
 
     /// Writes the file that a sentinel wants; after a restart it goes on with what it wrote there itself.
-    fn configure(&self) -> Result<()> {
+    fn write_sentinel_file(&self) -> Result<()> {
         let Some(text) = &self.settings.sentinel else { return Ok(()) };
         fs::write(self.folder.path().join(SENTINEL_FILE), text).map_err(Error::io("write a sentinel's configuration"))
     }
 
+    fn write_files(&self) -> Result<()> {
+        for (name, text) in self.settings.tls.iter().flat_map(|tls| &tls.files) {
+            fs::write(self.folder.path().join(name), text).map_err(Error::io("write a server's certificates"))?;
+        }
+        Ok(())
+    }
+
     async fn spawn(&self) -> Result<Child> {
         let args = self.settings.command_line(self.port, self.folder.path());
-        let launch = Launch { program: &self.program, args, folder: self.folder.path(), account: None };
+        let environment = self.clock.as_ref().map(Clock::environment).unwrap_or_default();
+        let launch = Launch { program: &self.program, args, environment, folder: self.folder.path(), account: None };
         let mut child = Child::spawn(launch).await?;
         // The answer must be this server's: on a port lost in a race, another Redis may answer.
         child
@@ -130,10 +143,21 @@ impl RedisServer {
         self.settings.password.as_deref()
     }
 
-    /// `redis://127.0.0.1:PORT`, with `:PASSWORD@` where there is one.
+    pub(crate) fn has_tls(&self) -> bool {
+        self.settings.tls.is_some()
+    }
+
+    /// The certificates that clients need, as files; `None` without TLS.
+    #[must_use]
+    pub fn certificate_files(&self) -> Option<CertificateFiles> {
+        self.has_tls().then(|| CertificateFiles::of(self.folder.path()))
+    }
+
+    /// `redis://127.0.0.1:PORT`, with `:PASSWORD@` where there is one, `rediss` where it speaks TLS.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("redis://{}{}", self.credentials(), self.addr())
+        let scheme = if self.has_tls() { "rediss" } else { "redis" };
+        format!("{scheme}://{}{}", self.credentials(), self.addr())
     }
 
     pub(crate) fn credentials(&self) -> String {
@@ -194,7 +218,26 @@ impl RedisServer {
         self.process.restart(self.spawn()).await
     }
 
-    /// Sends one command on a connection of its own. Arrays come as one line per element, nulls as nothing.
+    /// Lets the server's wall clock jump ahead. Steps add up, and outlast a restart.
+    ///
+    /// # Errors
+    ///
+    /// When the server was started without [`RedisBuilder::own_clock`].
+    pub fn step_clock_forwards(&self, by: Duration) -> Result<()> {
+        self.clock.as_ref().ok_or(Error::NoClock)?.step(by, true)
+    }
+
+    /// Sets the server's wall clock back. Steps add up, and outlast a restart.
+    ///
+    /// # Errors
+    ///
+    /// When the server was started without [`RedisBuilder::own_clock`].
+    pub fn step_clock_backwards(&self, by: Duration) -> Result<()> {
+        self.clock.as_ref().ok_or(Error::NoClock)?.step(by, false)
+    }
+
+    /// Sends one command on a connection of its own, as the user `default`, whatever stands in the way of clients:
+    /// password and TLS. Arrays come as one line per element, nulls as nothing.
     ///
     /// # Errors
     ///
@@ -209,6 +252,8 @@ impl RedisServer {
     }
 
     async fn command_within(&self, limit: Duration, words: &[&str]) -> Result<String> {
-        resp::command(self.addr(), self.password(), limit, words).await
+        let socket = self.has_tls().then(|| tls::socket(self.folder.path()));
+        let place = socket.as_deref().map_or(resp::Place::Tcp(self.addr()), resp::Place::Socket);
+        resp::command(place, self.password(), limit, words).await
     }
 }

@@ -1,10 +1,10 @@
 //! As much of the Redis protocol as assertions need.
 
-use std::{io, net::SocketAddr, pin::Pin, time::Duration};
+use std::{io, net::SocketAddr, path::Path, pin::Pin, time::Duration};
 
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    net::TcpStream,
+    io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
+    net::{TcpStream, UnixStream},
     time::timeout,
 };
 
@@ -13,20 +13,37 @@ use crate::{Error, Result};
 /// How long an answer may take unless something else is said.
 pub(crate) const LIMIT: Duration = Duration::from_secs(5);
 
+/// Where a server is reached.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place<'a> {
+    Tcp(SocketAddr),
+    Socket(&'a Path),
+}
+
 /// Sends one command on a connection of its own and gives the answer as text: an array has one element per line.
 pub(crate) async fn command(
-    addr: SocketAddr,
+    place: Place<'_>,
     password: Option<&str>,
     limit: Duration,
     words: &[&str],
 ) -> Result<String> {
-    let answer = timeout(limit, exchange(addr, password, words)).await;
+    let exchange = async {
+        match place {
+            Place::Tcp(addr) => exchange(TcpStream::connect(addr).await?, password, words).await,
+            Place::Socket(path) => exchange(UnixStream::connect(path).await?, password, words).await,
+        }
+    };
+    let answer = timeout(limit, exchange).await;
     let answer = answer.map_err(|_| Error::NoAnswer { server: "Redis", limit })?;
     answer.map_err(Error::io("ask Redis"))?.map_err(|text| Error::Refused { server: "Redis", text })
 }
 
-async fn exchange(addr: SocketAddr, password: Option<&str>, words: &[&str]) -> io::Result<Result<String, String>> {
-    let mut stream = BufReader::new(TcpStream::connect(addr).await?);
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin,
+    password: Option<&str>,
+    words: &[&str],
+) -> io::Result<Result<String, String>> {
+    let mut stream = BufReader::new(stream);
     if let Some(password) = password {
         stream.write_all(request(&["AUTH", password]).as_bytes()).await?;
         if let Err(refused) = reply(&mut stream).await? {
@@ -47,7 +64,7 @@ fn request(words: &[&str]) -> String {
 
 /// The inner result is the server's own refusal.
 fn reply(
-    stream: &mut BufReader<TcpStream>,
+    stream: &mut (impl AsyncBufRead + Send + Unpin),
 ) -> Pin<Box<dyn Future<Output = io::Result<Result<String, String>>> + Send + '_>> {
     Box::pin(async move {
         let mut line = String::new();

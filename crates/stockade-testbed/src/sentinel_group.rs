@@ -30,6 +30,13 @@ impl SentinelBuilder {
         self
     }
 
+    /// Gives the primary and its replicas a movable clock each, as [`RedisBuilder::own_clock`] does.
+    #[must_use]
+    pub fn own_clocks(mut self) -> Self {
+        self.servers = self.servers.own_clock();
+        self
+    }
+
     /// Starts all servers, and waits until the replicas are synchronised and the sentinels know them and each other.
     ///
     /// # Errors

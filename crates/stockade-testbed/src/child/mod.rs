@@ -31,6 +31,7 @@ const LOG_TAIL: usize = 4096;
 pub(crate) struct Launch<'a> {
     pub(crate) program: &'a Path,
     pub(crate) args: Vec<OsString>,
+    pub(crate) environment: Vec<(&'static str, OsString)>,
     pub(crate) folder: &'a Path,
     pub(crate) account: Option<Account>,
 }
@@ -79,6 +80,7 @@ impl Child {
         for name in ["PGDATA", "PGPORT", "PGHOST", "PGUSER", "PGPASSWORD", "PGDATABASE", "PGOPTIONS"] {
             shell.env_remove(name);
         }
+        shell.envs(launch.environment);
         if let Some(account) = launch.account {
             shell.uid(account.uid).gid(account.gid);
         }
@@ -175,7 +177,8 @@ mod tests {
     use super::*;
 
     fn launch<'a>(folder: &'a Path, script: &str) -> Launch<'a> {
-        Launch { program: Path::new("/bin/sh"), args: vec!["-c".into(), script.into()], folder, account: None }
+        let args = vec!["-c".into(), script.into()];
+        Launch { program: Path::new("/bin/sh"), args, environment: Vec::new(), folder, account: None }
     }
 
     #[tokio::test]

@@ -44,6 +44,13 @@ impl ClusterBuilder {
         self
     }
 
+    /// Gives every node a movable clock each, as [`RedisBuilder::own_clock`] does.
+    #[must_use]
+    pub fn own_clocks(mut self) -> Self {
+        self.nodes = self.nodes.own_clock();
+        self
+    }
+
     /// Starts the nodes and joins them, and waits until all of them serve and the replicas are synchronised.
     ///
     /// # Errors

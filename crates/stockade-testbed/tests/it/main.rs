@@ -1,6 +1,10 @@
 //! The testbed against the real servers.
 
 #[cfg(test)]
+mod access;
+#[cfg(test)]
+mod clock;
+#[cfg(test)]
 mod cluster;
 #[cfg(test)]
 mod exec;
@@ -16,3 +20,6 @@ mod redis;
 mod sentinel;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+#[cfg(feature = "tls")]
+mod tls;

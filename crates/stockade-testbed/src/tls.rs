@@ -1,0 +1,73 @@
+//! How a server uses certificates.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+pub(crate) const AUTHORITY: &str = "authority.crt";
+pub(crate) const SERVER: &str = "server.crt";
+pub(crate) const SERVER_KEY: &str = "server.key";
+pub(crate) const CLIENT: &str = "client.crt";
+pub(crate) const CLIENT_KEY: &str = "client.key";
+
+/// What a server needs for TLS.
+#[derive(Clone)]
+pub(crate) struct Tls {
+    /// Names, and what belongs into them.
+    pub(crate) files: Vec<(&'static str, String)>,
+    pub(crate) asks_clients: bool,
+}
+
+impl Tls {
+    /// TLS on the port, and no other way in but the socket.
+    pub(crate) fn args(&self, port: u16, folder: &Path) -> Vec<OsString> {
+        let file = |name| folder.join(name).into_os_string();
+        let asks = if self.asks_clients { "yes" } else { "no" };
+        vec![
+            "--port".into(),
+            "0".into(),
+            "--tls-port".into(),
+            port.to_string().into(),
+            "--tls-ca-cert-file".into(),
+            file(AUTHORITY),
+            "--tls-cert-file".into(),
+            file(SERVER),
+            "--tls-key-file".into(),
+            file(SERVER_KEY),
+            "--tls-auth-clients".into(),
+            asks.into(),
+            "--unixsocket".into(),
+            socket(folder).into(),
+            "--unixsocketperm".into(),
+            "700".into(),
+        ]
+    }
+}
+
+/// The testbed's own way to a server that speaks TLS only: no certificate can be in its way.
+pub(crate) fn socket(folder: &Path) -> PathBuf {
+    folder.join("redis.sock")
+}
+
+/// Where a server that speaks TLS keeps what its clients need; gone with the server.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct CertificateFiles {
+    /// The authority's certificate, which clients have to trust.
+    pub authority: PathBuf,
+    /// A client's certificate.
+    pub client_certificate: PathBuf,
+    /// The key of the client's certificate.
+    pub client_key: PathBuf,
+}
+
+impl CertificateFiles {
+    pub(crate) fn of(folder: &Path) -> Self {
+        Self {
+            authority: folder.join(AUTHORITY),
+            client_certificate: folder.join(CLIENT),
+            client_key: folder.join(CLIENT_KEY),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+use std::{io, sync::Arc};
+
+use stockade_testbed::{Certificates, RedisServer};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+use tokio_rustls::{
+    TlsConnector,
+    rustls::{
+        ClientConfig, RootCertStore,
+        pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+    },
+};
+
+/// Asks the server for a PONG, as a client that trusts one authority.
+async fn ping(redis: &RedisServer, trusted: &Certificates, own: Option<&Certificates>) -> io::Result<String> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(trusted.authority_pem().as_bytes()).unwrap()).unwrap();
+    let config = ClientConfig::builder().with_root_certificates(roots);
+    let config = match own {
+        None => config.with_no_client_auth(),
+        Some(own) => {
+            let certificate = CertificateDer::from_pem_slice(own.client_certificate_pem().as_bytes()).unwrap();
+            let key = PrivateKeyDer::from_pem_slice(own.client_key_pem().as_bytes()).unwrap();
+            config.with_client_auth_cert(vec![certificate], key).unwrap()
+        }
+    };
+    let name = ServerName::try_from("127.0.0.1").unwrap();
+    let stream = TcpStream::connect(redis.addr()).await?;
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+    stream.write_all(b"PING\r\n").await?;
+    let mut answer = [0; 5];
+    stream.read_exact(&mut answer).await?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+#[tokio::test]
+async fn a_server_with_tls_answers_who_trusts_its_authority() {
+    let certificates = Certificates::new().unwrap();
+    let redis = RedisServer::builder().password("s3cret").tls(&certificates).start().await.unwrap();
+    assert_eq!(redis.url(), format!("rediss://:s3cret@127.0.0.1:{}", redis.port()));
+    assert_eq!(ping(&redis, &certificates, None).await.unwrap(), "-NOAU");
+    redis.restart().await.unwrap();
+    assert_eq!(redis.command(&["PING"]).await.unwrap(), "PONG");
+    let files = redis.certificate_files().unwrap();
+    assert_eq!(std::fs::read_to_string(files.authority).unwrap(), certificates.authority_pem());
+}
+
+#[tokio::test]
+async fn a_server_with_tls_refuses_plain_connections() {
+    let redis = RedisServer::builder().tls(&Certificates::new().unwrap()).start().await.unwrap();
+    let mut plain = TcpStream::connect(redis.addr()).await.unwrap();
+    plain.write_all(b"PING\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer).await;
+    assert!(!answer.windows(4).any(|bytes| bytes == b"PONG"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn another_authority_or_another_name_is_not_trusted() {
+    let (certificates, stranger) = (Certificates::new().unwrap(), Certificates::new().unwrap());
+    let redis = RedisServer::builder().tls(&certificates).start().await.unwrap();
+    let refused = ping(&redis, &stranger, None).await.unwrap_err().to_string();
+    assert!(refused.contains("UnknownIssuer") || refused.contains("BadSignature"), "{refused}");
+    let elsewhere = Certificates::of_server(["redis.example"]).unwrap();
+    let redis = RedisServer::builder().tls(&elsewhere).start().await.unwrap();
+    let refused = ping(&redis, &elsewhere, None).await.unwrap_err().to_string();
+    assert!(refused.contains("not valid for"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_server_with_mutual_tls_wants_a_certificate_of_its_authority() {
+    let (certificates, stranger) = (Certificates::new().unwrap(), Certificates::new().unwrap());
+    let redis = RedisServer::builder().mutual_tls(&certificates).start().await.unwrap();
+    assert!(ping(&redis, &certificates, None).await.is_err());
+    assert!(ping(&redis, &certificates, Some(&stranger)).await.is_err());
+    assert_eq!(ping(&redis, &certificates, Some(&certificates)).await.unwrap(), "+PONG");
+}
+
+#[tokio::test]
+async fn a_replica_follows_a_primary_over_tls() {
+    let certificates = Certificates::new().unwrap();
+    let primary = RedisServer::builder().mutual_tls(&certificates).start().await.unwrap();
+    primary.command(&["SET", "key", "value"]).await.unwrap();
+    let replica = RedisServer::builder().tls(&certificates).replica_of(&primary).start().await.unwrap();
+    assert_eq!(replica.command(&["GET", "key"]).await.unwrap(), "value");
+}
