@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::shared::Shared;
+use super::{renewal::Renewal, shared::Shared};
 use crate::{
     clock::Instant,
     lock::Fence,
@@ -16,7 +16,7 @@ use crate::{
 pub(super) struct Held {
     fence: Fence,
     shared: Arc<Shared>,
-    renewal: u64,
+    renewal: Renewal,
     since: Instant,
     state: State,
     _counted: TaskTrackerToken,
@@ -38,7 +38,7 @@ impl Held {
         counted: TaskTrackerToken,
     ) -> Self {
         let since = Instant::now();
-        let renewal = shared.renewals.add(Arc::clone(&ownership), max_hold.map(|max| since + max));
+        let renewal = shared.renewals.add(&ownership, max_hold.map(|max| since + max));
         let fence = Fence { ownership, store: Arc::clone(&shared.store) };
         let held = Self { fence, shared, renewal, since, state: State::Held, _counted: counted };
         metrics::gauge_add(metrics::LOCKS_HELD, &held.tags(), 1.0);
@@ -51,7 +51,7 @@ impl Held {
 
     /// The longest time for which it is held from now on.
     pub(super) fn limit(&self, max_hold: Duration) {
-        self.shared.renewals.limit(self.renewal, Instant::now() + max_hold);
+        self.renewal.limit(Instant::now() + max_hold);
     }
 
     pub(super) async fn release(mut self) -> Result<Released, LockError> {
@@ -68,7 +68,7 @@ impl Held {
         }
         self.state = State::Releasing;
         self.fence.ownership.give_back();
-        self.shared.renewals.remove(self.renewal);
+        self.renewal.end();
         metrics::gauge_add(metrics::LOCKS_HELD, &self.tags(), -1.0);
         metrics::observe(metrics::LOCK_HOLD, &self.tags(), self.since.elapsed());
     }

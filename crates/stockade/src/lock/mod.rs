@@ -1,8 +1,10 @@
 //! Locks as users hold them: requests, guards, fences, renewal and the signal of loss.
 
+mod cadence;
 mod fence;
 mod guard;
 mod held;
+mod lane;
 mod locks;
 mod multi;
 mod outcome;

@@ -2,36 +2,36 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
-use super::renewal::{Batch, State};
+use super::lane::{Batch, Lane};
 use crate::{clock::Instant, store::LockStore};
 
-/// The task behind [`Renewals`](super::renewal::Renewals).
+/// The task behind a [`Lane`].
 ///
 /// Renewals on their way are polled beside the timer, so that one that hangs delays no deadline and no other renewal.
 #[derive(Debug)]
 pub(super) struct Renewer {
-    state: Arc<State>,
+    lane: Arc<Lane>,
     finished: bool,
 }
 
 impl Renewer {
-    pub(super) fn new(state: Arc<State>) -> Self {
-        Self { state, finished: false }
+    pub(super) fn new(lane: Arc<Lane>) -> Self {
+        Self { lane, finished: false }
     }
 
     pub(super) async fn run(mut self) {
         let mut on_their_way = FuturesUnordered::new();
         loop {
-            let (batches, next) = self.state.due(Instant::now());
+            let (batches, next) = self.lane.due(Instant::now());
             let Some(next) = next else {
                 self.finished = true;
                 return;
             };
-            on_their_way.extend(batches.into_iter().map(|batch| renew(Arc::clone(&self.state.store), batch)));
+            on_their_way.extend(batches.into_iter().map(|batch| renew(Arc::clone(&self.lane.store), batch)));
             tokio::select! {
                 () = tokio::time::sleep(next.remaining()) => {}
-                () = self.state.rearm.notified() => {}
-                Some(batch) = on_their_way.next() => self.state.renewed(&batch),
+                () = self.lane.rearm.notified() => {}
+                Some(batch) = on_their_way.next() => self.lane.renewed(&batch),
             }
         }
     }
@@ -41,11 +41,12 @@ impl Drop for Renewer {
     fn drop(&mut self) {
         // Dropped with its runtime: the next guard starts another. After its end another may run already.
         if !self.finished {
-            self.state.abandoned();
+            self.lane.abandoned();
         }
     }
 }
 
+/// The store moves the deadline of each as its confirmation arrives: what came in time counts, whatever did not.
 async fn renew(store: Arc<dyn LockStore>, batch: Batch) -> Batch {
     match tokio::time::timeout(batch.patience, store.renew(&batch.ownerships)).await {
         Ok(Ok(())) => {}

@@ -135,29 +135,19 @@ impl Link {
         async move { pending?.reply().await }
     }
 
-    /// EVALSHA on the renewal connection, several scripts in one go; one result each. Uses the command connection while
-    /// the other is not up, so that a lease never hangs on one of them.
-    pub(crate) async fn call_renewal(
+    /// [`Link::call`] on the renewal connection. Uses the command connection while the other is not up, so that a lease
+    /// never hangs on one of them.
+    pub(crate) fn call_renewal(
         &self,
         script: &'static Script,
-        calls: Vec<(Vec<String>, Vec<Vec<u8>>)>,
-    ) -> Result<Vec<Result<Value, LinkError>>, LinkError> {
-        let connection = self.renewing().ok_or(LinkError::Down)?;
-        let started: Vec<_> = calls
-            .into_iter()
-            .map(|(keys, args)| {
-                let command = connection.evalsha(script, keys, args);
-                Pending::start(&self.shared, Arc::clone(&connection), command, script.name, None)
-            })
-            .collect();
-        let mut replies = Vec::with_capacity(started.len());
-        for pending in started {
-            replies.push(match pending {
-                Ok(pending) => pending.reply().await,
-                Err(error) => Err(error),
-            });
-        }
-        Ok(replies)
+        keys: Vec<String>,
+        args: Vec<Vec<u8>>,
+    ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
+        let pending = self.renewing().ok_or(LinkError::Down).and_then(|connection| {
+            let command = connection.evalsha(script, keys, args);
+            Pending::start(&self.shared, connection, command, script.name, None)
+        });
+        async move { pending?.reply().await }
     }
 
     /// A plain command on the command connection; `op` is its metric label.

@@ -125,7 +125,9 @@ pub(crate) trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// [`LockStore::release`] on a task of the store: for `Drop` and for answers that must not wait.
     fn release_detached(&self, ownership: Arc<Ownership>);
 
-    /// Extends each lease by its length from now: moves the deadline of those confirmed, marks the others lost.
+    /// Extends each lease by its length from now: moves the deadline of each as it is confirmed, marks the others lost.
+    ///
+    /// What was confirmed by then counts when the future is dropped.
     fn renew<'a>(&'a self, ownerships: &'a [Arc<Ownership>]) -> BoxFuture<'a, Result<(), LockError>>;
 
     /// Raises the token floor of the resource's bucket to `token`.
@@ -142,7 +144,6 @@ pub(crate) trait LockStore: fmt::Debug + Send + Sync + 'static {
 
     /// Tells keys apart whose renewals must not wait for one another: those of different servers. A hint, since a key may
     /// move.
-    #[allow(dead_code, reason = "renewals are still sent together")]
     fn shard(&self, _key: &Key) -> u32 {
         0
     }

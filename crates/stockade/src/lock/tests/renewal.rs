@@ -3,7 +3,10 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::support::{Faulty, LIMIT, SHORT, Sku, until};
-use crate::lock::{Locks, LossReason, Released};
+use crate::{
+    lock::{Locks, LossReason, Released},
+    resource::Key,
+};
 
 #[tokio::test]
 async fn renewals_that_fail_are_repeated_before_the_deadline() {
@@ -62,6 +65,29 @@ async fn a_renewal_that_hangs_delays_neither_renewals_nor_losses_of_others() {
     assert!(hanging.is_held(), "the others waited for it");
     hanging.fence().ownership.lost().await;
     assert!(other.is_held());
+}
+
+/// Two resources whose renewals are always due together.
+fn due_together() -> (Sku, Sku) {
+    let bucket = |id: &str| Key::new("stock", id).unwrap().bucket();
+    let other = (1..).map(|n: u32| n.to_string()).find(|id| bucket(id) == bucket("0")).unwrap();
+    (Sku("0"), Sku(Box::leak(other.into_boxed_str())))
+}
+
+#[tokio::test]
+async fn a_shard_that_does_not_answer_keeps_no_other_from_being_renewed() {
+    let (locks, store) = Faulty::locks();
+    let (stuck, other) = due_together();
+    let name = |sku: &Sku| format!("stock:{}", sku.0);
+    store.put_on_second_shard(&name(&stuck));
+    store.hang_renewals_of(&name(&stuck));
+    let lease = SHORT * 4;
+    let hanging = locks.write(&stuck).lease(lease).acquire().await.unwrap();
+    let kept = locks.write(&other).lease(lease).acquire().await.unwrap();
+    tokio::time::timeout(LIMIT, hanging.lost()).await.expect("not told");
+    until("renewed for longer", async || store.renewals(&name(&other)) >= 10).await;
+    assert!(kept.is_held());
+    assert!(store.renewals(&name(&stuck)) >= 2, "tried again before it was lost");
 }
 
 #[tokio::test]

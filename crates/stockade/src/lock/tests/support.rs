@@ -51,8 +51,9 @@ pub(super) struct Faulty {
     acquires: AtomicUsize,
     renewals: Mutex<Vec<String>>,
     failures: AtomicUsize,
-    hanging_renewal: Mutex<Option<&'static str>>,
+    hanging_renewal: Mutex<Option<String>>,
     hanging_releases: AtomicBool,
+    second_shard: Mutex<Option<String>>,
 }
 
 impl Faulty {
@@ -64,6 +65,7 @@ impl Faulty {
             failures: AtomicUsize::new(0),
             hanging_renewal: Mutex::default(),
             hanging_releases: AtomicBool::new(false),
+            second_shard: Mutex::default(),
         });
         let store: Arc<dyn LockStore> = Arc::<Self>::clone(&faulty);
         (Locks::builder().on(store), faulty)
@@ -83,8 +85,13 @@ impl Faulty {
     }
 
     /// Renewals of this key never get an answer, nor does anything in their batch.
-    pub(super) fn hang_renewals_of(&self, key: &'static str) {
-        *self.hanging_renewal.lock().unwrap() = Some(key);
+    pub(super) fn hang_renewals_of(&self, key: &str) {
+        *self.hanging_renewal.lock().unwrap() = Some(key.to_owned());
+    }
+
+    /// This key lies on another shard than all others.
+    pub(super) fn put_on_second_shard(&self, key: &str) {
+        *self.second_shard.lock().unwrap() = Some(key.to_owned());
     }
 
     pub(super) fn hang_releases(&self, hang: bool) {
@@ -108,8 +115,8 @@ impl LockStore for Faulty {
 
     fn renew<'a>(&'a self, ownerships: &'a [Arc<Ownership>]) -> BoxFuture<'a, Result<(), LockError>> {
         self.renewals.lock().unwrap().extend(ownerships.iter().map(|ownership| ownership.key.to_string()));
-        let hanging = *self.hanging_renewal.lock().unwrap();
-        if ownerships.iter().any(|ownership| Some(ownership.key.as_str()) == hanging) {
+        let hanging = self.hanging_renewal.lock().unwrap().clone();
+        if ownerships.iter().any(|ownership| Some(ownership.key.as_str()) == hanging.as_deref()) {
             return pending().boxed();
         }
         let failing =
@@ -119,6 +126,10 @@ impl LockStore for Faulty {
             return async { Err(error) }.boxed();
         }
         self.store.renew(ownerships)
+    }
+
+    fn shard(&self, key: &Key) -> u32 {
+        u32::from(self.second_shard.lock().unwrap().as_deref() == Some(key.as_str()))
     }
 
     fn seed<'a>(&'a self, key: &'a Key, token: Token) -> BoxFuture<'a, Result<(), LockError>> {

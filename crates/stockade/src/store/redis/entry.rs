@@ -33,7 +33,7 @@ impl Waiter {
             }
             confirmations += 1;
             let sent = Instant::now();
-            match self.confirm(sent).await {
+            match self.inner.renew_one(&self.attempt.key, &self.owner, self.attempt.lease).await {
                 Ok(Renewed::Extended { .. }) => {
                     until = believed(sent, self.attempt.lease);
                 }
@@ -63,13 +63,5 @@ impl Waiter {
             self.inner.verify(&shard);
         }
         Answer::Held(ownership)
-    }
-
-    async fn confirm(&self, sent: Instant) -> Result<Renewed, LinkError> {
-        let shard = self.inner.shard(&self.attempt.key)?;
-        let call = (self.inner.keys.of(&self.attempt.key), vec![(self.owner.clone(), self.attempt.lease)]);
-        let renewed = shard.renew_one(call).await?;
-        shard.clock.note(sent, renewed.now());
-        Ok(renewed)
     }
 }

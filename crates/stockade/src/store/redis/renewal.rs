@@ -1,104 +1,131 @@
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures_util::future::join_all;
+use futures_util::{StreamExt, stream::FuturesUnordered};
 
 use super::{
     calls::millis,
     inner::{Inner, unavailable},
+    keys::Keys,
     replies::Renewed,
     sample::believed,
     scripts::RENEW,
-    shard::Shard,
+    shard::{Run, Shard},
 };
 use crate::{
     clock::Instant,
     redis::LinkError,
+    resource::Key,
     store::{LockError, Owner, Ownership},
 };
 
 /// The most resources in one script.
 const BATCH: usize = 100;
 
-/// A batch of renewals: the keys of each, and owner and lease of each.
-pub(super) type Batch = (Vec<String>, Vec<(Owner, Duration)>);
+/// Leases to extend in one script, all of one bucket.
+struct Batch<'a> {
+    shard: Arc<Shard>,
+    ownerships: Vec<&'a Arc<Ownership>>,
+}
 
-fn arguments((keys, renewals): &Batch) -> (Vec<String>, Vec<Vec<u8>>) {
-    let args = renewals.iter().flat_map(|(owner, lease)| [owner.as_str().into(), millis(*lease)]).collect();
-    (keys.clone(), args)
+/// Keys and arguments of a RENEW.
+fn arguments<'a>(
+    keys: &Keys,
+    renewals: impl IntoIterator<Item = (&'a Key, &'a Owner, Duration)>,
+) -> (Vec<String>, Vec<Vec<u8>>) {
+    let (mut names, mut args) = (Vec::new(), Vec::new());
+    for (key, owner, lease) in renewals {
+        names.extend(keys.of(key));
+        args.extend([owner.as_str().into(), millis(lease)]);
+    }
+    (names, args)
 }
 
 impl Shard {
-    async fn renew(&self, batches: &[Batch]) -> Result<Vec<Result<Vec<Renewed>, LinkError>>, LinkError> {
-        let call = || self.link.call_renewal(&RENEW, batches.iter().map(arguments).collect());
-        let mut replies = call().await?;
-        if replies.iter().any(|reply| matches!(reply, Err(LinkError::NoScript))) {
-            // Loaded again meanwhile. A batch that was executed may be executed once more.
-            replies = call().await?;
+    /// Takes its place in the write order when this is called.
+    fn renew(
+        self: &Arc<Self>,
+        (keys, args): (Vec<String>, Vec<Vec<u8>>),
+    ) -> impl Future<Output = Result<Vec<Renewed>, LinkError>> + Send + 'static + use<> {
+        let first = self.link.call_renewal(&RENEW, keys.clone(), args.clone());
+        let shard = Arc::clone(self);
+        async move {
+            let expected = args.len() / 2;
+            let reply = match first.await {
+                // Loaded again meanwhile.
+                Err(LinkError::NoScript) => shard.link.call_renewal(&RENEW, keys, args).await,
+                reply => reply,
+            };
+            Renewed::read_all(&reply?, expected)
         }
-        let read = |(reply, batch): (Result<_, _>, &Batch)| Renewed::read_all(&reply?, batch.1.len());
-        Ok(replies.into_iter().zip(batches).map(read).collect())
-    }
-
-    pub(super) async fn renew_one(&self, batch: Batch) -> Result<Renewed, LinkError> {
-        let mut results = self.renew(&[batch]).await?;
-        let replies = results.pop().ok_or(LinkError::Down)??;
-        replies.first().copied().ok_or(LinkError::Protocol { op: "renew" })
     }
 }
 
 impl Inner {
-    /// Every server is asked at once, and what one answers counts as soon as it is there.
-    pub(super) async fn renew(&self, ownerships: &[Arc<Ownership>]) -> Result<(), LockError> {
-        let mut shards: BTreeMap<_, (Arc<Shard>, Vec<_>)> = BTreeMap::new();
-        let mut failed = None;
-        for ownership in ownerships {
-            match self.shard(&ownership.key) {
-                Ok(shard) => shards.entry(shard.id).or_insert((shard, Vec::new())).1.push(ownership),
-                Err(error) => failed = Some(error),
-            }
-        }
-        let renewals = shards.values().map(|(shard, ownerships)| self.renew_on(shard, ownerships));
-        let results = join_all(renewals).await;
-        let failed = results.into_iter().find_map(Result::err).or(failed);
-        failed.map_or(Ok(()), |error| Err(unavailable(&error)))
+    pub(super) async fn renew_one(&self, key: &Key, owner: &Owner, lease: Duration) -> Result<Renewed, LinkError> {
+        let (shard, sent) = (self.shard(key)?, Instant::now());
+        let replies = shard.renew(arguments(&self.keys, [(key, owner, lease)])).await?;
+        let renewed = replies.first().copied().ok_or(LinkError::Protocol { op: "renew" })?;
+        shard.clock.note(sent, renewed.now());
+        Ok(renewed)
     }
 
-    async fn renew_on(&self, shard: &Shard, ownerships: &[&Arc<Ownership>]) -> Result<(), LinkError> {
-        let mut buckets: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for ownership in ownerships {
-            buckets.entry(ownership.key.bucket()).or_default().push(*ownership);
-        }
-        let groups: Vec<&[&Arc<Ownership>]> = buckets.values().flat_map(|bucket| bucket.chunks(BATCH)).collect();
-        let batches: Vec<_> = groups
-            .iter()
-            .map(|group| {
-                let keys = group.iter().flat_map(|ownership| self.keys.of(&ownership.key)).collect();
-                (keys, group.iter().map(|ownership| (ownership.owner.clone(), ownership.lease)).collect())
-            })
-            .collect();
-        let (sent, run) = (Instant::now(), shard.run());
-        let replies = shard.renew(&batches).await?;
+    /// A script for each bucket, in the order of the ownerships, all under way at once. Each reply counts when it comes:
+    /// one that does not is no reason to forget those that did.
+    pub(super) async fn renew(&self, ownerships: &[Arc<Ownership>]) -> Result<(), LockError> {
         let mut failed = None;
-        for (group, reply) in groups.iter().zip(replies) {
+        let mut replies = FuturesUnordered::new();
+        for batch in self.batches(ownerships, &mut failed) {
+            let (sent, run) = (Instant::now(), batch.shard.run());
+            let renewals = batch.ownerships.iter().map(|held| (&held.key, &held.owner, held.lease));
+            let reply = batch.shard.renew(arguments(&self.keys, renewals));
+            replies.push(async move { (reply.await, batch, sent, run) });
+        }
+        while let Some((reply, batch, sent, run)) = replies.next().await {
             match reply {
                 Ok(renewed) => {
-                    for (ownership, renewed) in group.iter().zip(renewed) {
-                        shard.clock.note(sent, renewed.now());
-                        match renewed {
-                            Renewed::Extended { .. } => {
-                                ownership.extend(believed(sent, ownership.lease));
-                                self.held.confirmed(&ownership.owner, run);
-                            }
-                            // Forced, with the rest of its lease to finish in.
-                            Renewed::Ending { .. } => {}
-                            Renewed::Gone { .. } => self.held.gone(ownership, run),
-                        }
+                    for (ownership, renewed) in batch.ownerships.iter().zip(renewed) {
+                        batch.shard.clock.note(sent, renewed.now());
+                        self.renewed(ownership, renewed, sent, run);
                     }
                 }
                 Err(error) => failed = Some(error),
             }
         }
-        failed.map_or(Ok(()), Err)
+        failed.map_or(Ok(()), |error| Err(unavailable(&error)))
+    }
+
+    fn renewed(&self, ownership: &Arc<Ownership>, renewed: Renewed, sent: Instant, run: Run) {
+        match renewed {
+            Renewed::Extended { .. } => {
+                ownership.extend(believed(sent, ownership.lease));
+                self.held.confirmed(&ownership.owner, run);
+            }
+            // Forced, with the rest of its lease to finish in.
+            Renewed::Ending { .. } => {}
+            Renewed::Gone { .. } => self.held.gone(ownership, run),
+        }
+    }
+
+    /// By bucket, since a script has keys of one slot only.
+    fn batches<'a>(&self, ownerships: &'a [Arc<Ownership>], failed: &mut Option<LinkError>) -> Vec<Batch<'a>> {
+        let mut batches: Vec<Batch<'a>> = Vec::new();
+        let mut open: HashMap<_, usize> = HashMap::new();
+        for ownership in ownerships {
+            let bucket = ownership.key.bucket();
+            let room = open.get(&bucket).and_then(|at| batches.get_mut(*at));
+            if let Some(batch) = room.filter(|batch| batch.ownerships.len() < BATCH) {
+                batch.ownerships.push(ownership);
+                continue;
+            }
+            match self.shard(&ownership.key) {
+                Ok(shard) => {
+                    open.insert(bucket, batches.len());
+                    batches.push(Batch { shard, ownerships: vec![ownership] });
+                }
+                Err(error) => *failed = Some(error),
+            }
+        }
+        batches
     }
 
     /// Another run of the server may have lost what it granted: asks about every ownership there.

@@ -4,6 +4,7 @@ mod faults;
 mod fuzz;
 mod keys;
 mod queue;
+mod renewal;
 mod suite;
 
 use std::{sync::Arc, time::Duration};

@@ -1,0 +1,69 @@
+use std::time::Duration;
+
+use crate::{clock::Instant, resource::Bucket};
+
+/// When leases are renewed.
+///
+/// Renewals lie on a grid of the period, shifted by a part of it for each bucket: those of one bucket, which can share a
+/// script, come together, and those of different buckets are spread over the whole period, however many locks were
+/// taken at once. A shift of the process's own keeps processes apart.
+#[derive(Debug)]
+pub(super) struct Cadence {
+    shift: u64,
+}
+
+impl Cadence {
+    pub(super) fn new() -> Self {
+        Self { shift: rand::random() }
+    }
+
+    /// The time of the next renewal after one at `last`, or after a grant: between two fifths of the period and all of it.
+    pub(super) fn next(&self, last: Instant, period: Duration, bucket: Bucket) -> Instant {
+        let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).clamp(1, u64::MAX / 1024);
+        let phase = (period * u64::from(bucket.index()) / 256 + self.shift % period) % period;
+        let into = (last.as_nanos() % period + period - phase) % period;
+        let left = period - into;
+        // One that would come too soon goes half a period later, and from there back to the grid.
+        let left = if left < period * 2 / 5 { left + period / 2 } else { left };
+        last + Duration::from_nanos(left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const PERIOD: Duration = Duration::from_millis(3300);
+
+    #[test]
+    fn renewals_of_a_bucket_fall_together_and_never_come_late() {
+        let cadence = Cadence::new();
+        let mut times = BTreeSet::new();
+        for grant in 0..1000 {
+            let mut last = Instant::from_nanos(7_777_777_777 + grant * 3_300_000);
+            let bucket = Bucket::from_index(5);
+            for _ in 0..3 {
+                let next = cadence.next(last, PERIOD, bucket);
+                let pause = next.since(last);
+                assert!(pause >= PERIOD * 2 / 5 && pause <= PERIOD, "{pause:?}");
+                last = next;
+            }
+            times.insert(last.as_nanos() % 3_300_000_000);
+        }
+        assert_eq!(times.len(), 1, "all are on the grid of their bucket");
+    }
+
+    #[test]
+    fn renewals_of_many_buckets_are_spread_over_the_period() {
+        let cadence = Cadence::new();
+        let last = Instant::from_nanos(7_777_777_777);
+        let at = |bucket| cadence.next(cadence.next(last, PERIOD, bucket), PERIOD, bucket).as_nanos() % 3_300_000_000;
+        let mut tenths = [0; 10];
+        for bucket in 0..=u8::MAX {
+            tenths[usize::try_from(at(Bucket::from_index(bucket)) / 330_000_000).unwrap()] += 1;
+        }
+        assert!(tenths.iter().all(|count| (20..=32).contains(count)), "{tenths:?}");
+    }
+}

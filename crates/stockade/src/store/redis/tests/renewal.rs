@@ -1,0 +1,46 @@
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use stockade_testbed::{Fault, Proxy};
+use tokio::time::{sleep, timeout};
+
+use super::{World, connected, key, write};
+use crate::{redis::Redis, store::LockStore};
+
+/// The network swallows the rest after the first confirmations of a long pipeline came through.
+#[tokio::test]
+async fn confirmations_count_although_replies_behind_them_never_come() {
+    const LOCKS: usize = 1000;
+    let world = World::start().await;
+    let proxy = Proxy::start(world.server.addr()).await.unwrap();
+    let url = proxy.url_for(&world.server.url());
+    let store = connected(&Redis::connect(url).await.unwrap()).await;
+    let held = join_all((0..LOCKS).map(|n| store.acquire(write(&key(&n.to_string())))));
+    let held: Vec<_> = held.await.into_iter().map(Result::unwrap).collect();
+    // Opens the renewal connection, too.
+    store.renew(&held).await.unwrap();
+
+    // How much comes through before the fault takes hold is not known; that some do and some do not is soon seen.
+    for _ in 0..100 {
+        let before: Vec<_> = held.iter().map(|ownership| ownership.deadline()).collect();
+        let confirmed = || held.iter().zip(&before).filter(|(held, before)| held.deadline() > **before).count();
+        let swallow = async {
+            while confirmed() == 0 {
+                tokio::task::yield_now().await;
+            }
+            proxy.set(Fault::Hole);
+            sleep(Duration::from_millis(50)).await;
+        };
+        tokio::select! {
+            _ = store.renew(&held) => {}
+            () = swallow => {}
+        }
+        let some = confirmed();
+        proxy.set(Fault::None);
+        if (1..LOCKS).contains(&some) {
+            timeout(super::LIMIT, join_all(held.iter().map(|held| store.release(held)))).await.unwrap();
+            return;
+        }
+    }
+    panic!("a batch counted as a whole or not at all");
+}
