@@ -53,6 +53,37 @@ async fn each_attempt_is_counted_once_by_its_outcome() {
 }
 
 #[tokio::test]
+async fn each_of_several_resources_is_counted_as_its_own() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    let _recorder = metrics::set_default_local_recorder(&recorder);
+    let locks = Locks::memory();
+    let count = |outcome: &str| {
+        let name = "stockade_lock_acquisitions_total";
+        value(&handle, &format!("{name}{{lock=\"stock\",mode=\"write\",outcome=\"{outcome}\"}}"))
+    };
+    let gauge = |name: &str| {
+        value(&handle, &format!("{name}{{lock=\"stock\"")).and_then(|line| Some(line.rsplit_once(' ')?.1.to_owned()))
+    };
+    let all = || locks.write_all(&[Sku("1"), Sku("2"), Sku("3")]);
+
+    let held = all().acquire().await.unwrap();
+    assert_eq!(gauge("stockade_locks_held").as_deref(), Some("3"));
+    held.release().await.unwrap();
+    assert_eq!((count("granted").as_deref(), gauge("stockade_locks_held").as_deref()), (Some("3"), Some("0")));
+
+    // The last in the order that is kept to: two are granted before it, and the step for all counts for nothing.
+    let mut keys = ["1", "2", "3"].map(|id| crate::resource::Key::new("stock", id).unwrap());
+    keys.sort_by_key(|key| (key.bucket(), key.to_string()));
+    let last = locks.write_keys([keys[2].clone()]).acquire().await.unwrap();
+    assert!(all().wait(SHORT).acquire().await.is_err());
+    drop(last);
+    assert_eq!((count("granted").as_deref(), count("timeout").as_deref()), (Some("6"), Some("1")));
+    assert_eq!(count("cancelled"), None);
+    assert_eq!(gauge("stockade_lock_waiters").as_deref(), Some("0"));
+}
+
+#[tokio::test]
 async fn each_loss_is_counted_once_by_its_reason() {
     let recorder = PrometheusBuilder::new().build_recorder();
     let handle = recorder.handle();

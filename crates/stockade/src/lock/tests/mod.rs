@@ -3,6 +3,7 @@
 mod guard;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod multi;
 mod renewal;
 mod run;
 mod shutdown;

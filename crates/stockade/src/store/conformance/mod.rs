@@ -8,6 +8,7 @@ mod exclusion;
 mod fixture;
 mod lease;
 mod queue;
+mod several;
 mod token;
 
 pub(crate) use admin::*;
@@ -16,6 +17,7 @@ pub(crate) use exclusion::*;
 pub(crate) use fixture::Fixture;
 pub(crate) use lease::*;
 pub(crate) use queue::*;
+pub(crate) use several::*;
 pub(crate) use token::*;
 
 /// Makes one test per statement of the suite. The argument is an async function without arguments that returns a
@@ -23,6 +25,7 @@ pub(crate) use token::*;
 macro_rules! conformance {
     ($fixture:path) => {
         $crate::store::conformance::conformance! { $fixture:
+            a_loss_while_waiting_for_the_others_gives_all_up
             a_forced_release_tells_the_holder_and_serves_the_next
             a_grant_that_nobody_takes_goes_to_the_next
             a_lease_that_is_not_renewed_passes_to_the_next_in_time
@@ -44,6 +47,12 @@ macro_rules! conformance {
             renewal_keeps_a_lock_beyond_its_lease
             renewal_of_what_is_gone_is_a_loss_and_creates_nothing
             resources_do_not_hinder_one_another
+            several_are_had_all_or_none
+            several_do_not_overtake_who_waits
+            several_dropped_at_any_point_leave_nothing
+            several_in_opposite_orders_all_come_through
+            several_that_wait_in_vain_leave_nothing
+            the_loss_of_one_of_several_is_the_loss_of_all
             the_queue_is_bounded
             the_run_of_readers_at_the_head_enters_together
             tokens_increase_whatever_ended_the_ownership_before
