@@ -9,7 +9,7 @@ use std::{
 
 use clap::{Parser, Subcommand};
 use rustix::process::{Pid, Signal, kill_process};
-use stockade_testbed::{PostgresServer, RedisServer, Watchdog};
+use stockade_testbed::{PostgresServer, RedisCluster, RedisServer, SentinelGroup, Watchdog};
 use tokio::{
     process::Command as Process,
     signal::unix::{SignalKind, signal},
@@ -25,13 +25,15 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a command with `REDIS_URL` and `DATABASE_URL` set, and end as it ends.
+    /// Run a command with `REDIS_URL` and `DATABASE_URL` set, and end as it ends. Sentinels and a cluster are started
+    /// only when named, as `REDIS_SENTINEL_URL` and `REDIS_CLUSTER_URL`.
     ///
     /// PostgreSQL runs with fsync off: good for tests, not for figures of commit latency.
     Exec(Exec),
 }
 
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 struct Exec {
     /// Start Redis, and nothing else unless named too.
     #[arg(long)]
@@ -39,6 +41,12 @@ struct Exec {
     /// Start PostgreSQL, and nothing else unless named too.
     #[arg(long)]
     postgres: bool,
+    /// Start a primary, two replicas and three sentinels, and nothing else unless named too.
+    #[arg(long)]
+    sentinel: bool,
+    /// Start a cluster of three primaries and three replicas, and nothing else unless named too.
+    #[arg(long)]
+    cluster: bool,
     /// The command and its arguments.
     #[arg(last = true, required = true, value_name = "CMD")]
     argv: Vec<OsString>,
@@ -47,7 +55,7 @@ struct Exec {
 #[tokio::main]
 async fn main() -> ExitCode {
     let Command::Exec(exec) = Cli::parse().command;
-    match exec.run().await {
+    match Box::pin(exec.run()).await {
         Ok(code) => code,
         Err(error) => {
             report(error.as_ref());
@@ -60,14 +68,16 @@ impl Exec {
     async fn run(self) -> Result<ExitCode, Box<dyn std::error::Error>> {
         // Before the servers start: from then on a signal must lead to the ordinary end, which stops them.
         let mut forward = Forward::install()?;
-        let both = !self.redis && !self.postgres;
+        let both = ![self.redis, self.postgres, self.sentinel, self.cluster].contains(&true);
         let start = async {
-            let redis = async { if both || self.redis { RedisServer::start().await.map(Some) } else { Ok(None) } };
-            let postgres =
-                async { if both || self.postgres { PostgresServer::start().await.map(Some) } else { Ok(None) } };
-            tokio::try_join!(redis, postgres)
+            tokio::try_join!(
+                wanted(both || self.redis, RedisServer::start()),
+                wanted(both || self.postgres, PostgresServer::start()),
+                wanted(self.sentinel, SentinelGroup::start()),
+                wanted(self.cluster, RedisCluster::start()),
+            )
         };
-        let (redis, postgres) = tokio::select! {
+        let (redis, postgres, sentinel, cluster) = tokio::select! {
             servers = start => servers?,
             signal = forward.next() => return Ok(ended_by(signal)),
         };
@@ -80,6 +90,12 @@ impl Exec {
         }
         if let Some(postgres) = &postgres {
             process.env("DATABASE_URL", postgres.url());
+        }
+        if let Some(sentinel) = &sentinel {
+            process.env("REDIS_SENTINEL_URL", sentinel.url());
+        }
+        if let Some(cluster) = &cluster {
+            process.env("REDIS_CLUSTER_URL", cluster.url());
         }
         let mut child = match process.spawn() {
             Ok(child) => child,
@@ -108,6 +124,10 @@ impl Exec {
         }
         if let Some(postgres) = postgres {
             postgres.kill().await?;
+        }
+        let watched = sentinel.iter().flat_map(|group| group.sentinels().iter().chain(group.servers()));
+        for server in watched.chain(cluster.iter().flat_map(RedisCluster::nodes)) {
+            server.kill().await?;
         }
         Ok(code_of(status))
     }
@@ -139,6 +159,13 @@ impl Forward {
             _ = self.quit.recv() => Signal::QUIT,
         }
     }
+}
+
+async fn wanted<T>(
+    is_wanted: bool,
+    start: impl Future<Output = stockade_testbed::Result<T>>,
+) -> stockade_testbed::Result<Option<T>> {
+    if is_wanted { start.await.map(Some) } else { Ok(None) }
 }
 
 /// As a shell gives it: 128 and the signal's number for a command that was killed.

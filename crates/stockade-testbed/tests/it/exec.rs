@@ -34,6 +34,16 @@ async fn only_the_server_that_is_named_is_started() {
 }
 
 #[tokio::test]
+async fn sentinels_and_a_cluster_are_started_when_named() {
+    let script = "echo $REDIS_SENTINEL_URL $REDIS_CLUSTER_URL ${REDIS_URL:-no} ${DATABASE_URL:-no}";
+    let (code, stdout) = output(&["--sentinel", "--cluster", "--", "sh", "-c", script]).await;
+    assert_eq!(code, Some(0));
+    let [sentinel, cluster, "no", "no"] = stdout.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{stdout}") };
+    assert!(sentinel.starts_with("redis-sentinel://127.0.0.1:") && sentinel.ends_with("/primary"), "{sentinel}");
+    assert!(cluster.starts_with("redis-cluster://127.0.0.1:") && cluster.split(',').count() == 6, "{cluster}");
+}
+
+#[tokio::test]
 async fn a_command_that_was_killed_or_is_missing_ends_as_in_a_shell() {
     assert_eq!(output(&["--redis", "--", "sh", "-c", "kill -KILL $$"]).await.0, Some(137));
     assert_eq!(output(&["--redis", "--", "/no/such/program"]).await.0, Some(127));
