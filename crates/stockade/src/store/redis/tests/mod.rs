@@ -1,22 +1,30 @@
 //! The store against a real server.
 
+mod detour;
 mod faults;
 mod fuzz;
 mod keys;
+mod late;
+mod owners;
 mod queue;
 mod renewal;
+mod reconnect;
 mod suite;
 
 use std::{sync::Arc, time::Duration};
 
 use stockade_testbed::RedisServer;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
+use tokio_util::task::TaskTracker;
 
 use super::{RedisStore, shard::Shard};
 use crate::{
     redis::Redis,
     resource::{Bucket, Key},
-    store::{Attempt, LockStore, Mode},
+    store::{Attempt, LockError, LockStore, Mode, Ownership},
 };
 
 /// Longer than anything takes on a busy machine.
@@ -49,6 +57,19 @@ impl World {
         let keys = self.command(&["KEYS", "*"]).await;
         let left = keys.lines().map(str::trim).filter(|key| !key.is_empty());
         left.filter(|key| !key.ends_with("}f") && !key.ends_with("}e")).map(str::to_owned).collect()
+    }
+
+    /// Waits until the server has run scripts this often since its counters were reset.
+    async fn until_scripts_called(&self, times: u64) {
+        let limit = Instant::now() + LIMIT;
+        loop {
+            let stats = self.command(&["INFO", "commandstats"]).await;
+            if calls_of(&stats, "evalsha") >= times {
+                return;
+            }
+            assert!(Instant::now() < limit, "{stats}");
+            sleep(Duration::from_millis(1)).await;
+        }
     }
 
     async fn until_nothing_is_left(&self) {
@@ -93,6 +114,18 @@ async fn until_waiting(store: &RedisStore, key: &Key, waiting: u64) {
         assert!(Instant::now() < limit, "{seen:?}");
         sleep(Duration::from_millis(1)).await;
     }
+}
+
+/// An attempt on a task of its own.
+fn waiting(store: &Arc<RedisStore>, attempt: Attempt) -> JoinHandle<Result<Arc<Ownership>, LockError>> {
+    let store = Arc::clone(store);
+    TaskTracker::new().spawn(async move { store.acquire(attempt).await })
+}
+
+/// How often the server has run a command since its counters were reset.
+fn calls_of(stats: &str, command: &str) -> u64 {
+    let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
 }
 
 fn key(id: &str) -> Key {

@@ -4,16 +4,11 @@ use futures_util::FutureExt;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use super::{LIMIT, World, key, read, server, until, until_waiting, write};
+use super::{LIMIT, World, calls_of, key, read, server, until, until_waiting, write};
 use crate::store::{
     Attempt, LockStore, Owner, Released,
     redis::{calls, scripts::ACQUIRE},
 };
-
-fn calls_of(stats: &str, command: &str) -> u64 {
-    let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
-    line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
-}
 
 #[tokio::test]
 async fn a_release_wakes_one_waiter_only() {

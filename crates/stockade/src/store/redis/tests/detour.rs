@@ -1,0 +1,103 @@
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use stockade_testbed::{Fault, Proxy, RedisServer};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, copy},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::JoinSet,
+};
+
+use super::until;
+
+/// A way to the server that can be left while commands are on it: its clients are hung up on and later ones go straight
+/// to the server, and what they had sent arrives when it is let go. So a command comes after those that were sent later.
+pub(super) struct Detour {
+    addr: SocketAddr,
+    server: SocketAddr,
+    way: Proxy,
+    route: watch::Sender<SocketAddr>,
+    sent: Arc<AtomicU64>,
+    _tasks: JoinSet<()>,
+}
+
+impl Detour {
+    pub(super) async fn start(server: &RedisServer) -> Self {
+        let way = Proxy::start(server.addr()).await.unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let (route, watching) = watch::channel(way.addr());
+        let sent = Arc::new(AtomicU64::new(0));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(accept(listener, watching, Arc::clone(&sent)));
+        Self { addr, server: server.addr(), way, route, sent, _tasks: tasks }
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("redis://{}", self.addr)
+    }
+
+    /// From now on nothing arrives.
+    pub(super) fn hold(&self) {
+        self.way.set(Fault::Hole);
+    }
+
+    /// Bytes that clients have put on their way so far.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::SeqCst)
+    }
+
+    /// Returns once clients have put more than this on their way.
+    pub(super) async fn until_sent(&self, before: u64) {
+        until("a command on its way", || self.sent() > before).await;
+    }
+
+    /// Hangs up on those who came this way. Those who come from now on are at the server at once.
+    pub(super) fn leave(&self) {
+        self.route.send_replace(self.server);
+    }
+
+    /// What was held arrives.
+    pub(super) fn let_go(&self) {
+        self.way.set(Fault::None);
+    }
+}
+
+async fn accept(listener: TcpListener, mut route: watch::Receiver<SocketAddr>, sent: Arc<AtomicU64>) {
+    let mut connections = JoinSet::new();
+    while let Ok((client, _)) = listener.accept().await {
+        let to = *route.borrow_and_update();
+        let (mut changed, sent) = (route.clone(), Arc::clone(&sent));
+        connections.spawn(async move {
+            tokio::select! {
+                _ = changed.wait_for(|now| *now != to) => {}
+                _ = relay(client, to, &sent) => {}
+            }
+        });
+    }
+}
+
+async fn relay(mut client: TcpStream, to: SocketAddr, sent: &AtomicU64) -> io::Result<()> {
+    let mut server = TcpStream::connect(to).await?;
+    let (mut requests, mut replies) = client.split();
+    let (mut answers, mut onwards) = server.split();
+    let forward = async {
+        let mut bytes = vec![0; 16 * 1024];
+        loop {
+            let count = requests.read(&mut bytes).await?;
+            if count == 0 {
+                return onwards.shutdown().await;
+            }
+            onwards.write_all(&bytes[..count]).await?;
+            sent.fetch_add(count as u64, Ordering::SeqCst);
+        }
+    };
+    tokio::try_join!(forward, copy(&mut answers, &mut replies)).map(drop)
+}

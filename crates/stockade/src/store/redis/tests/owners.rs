@@ -1,0 +1,172 @@
+//! What an owner can do to the state of a resource, and what others can't.
+
+use std::{slice, time::Duration};
+
+use redis::Value;
+
+use super::{World, key, read, until_waiting, write};
+use crate::{
+    redis::Script,
+    resource::Key,
+    store::{
+        Attempt, LockStore, Owner, Released,
+        redis::{
+            RedisStore, calls,
+            replies::{Acquired, Left, Renewed},
+            scripts::{ACQUIRE, RELEASE, RENEW},
+        },
+    },
+};
+
+const FOREIGN: &str = "foreign-process-.00000000000";
+
+async fn call(store: &RedisStore, script: &'static Script, key: &Key, args: Vec<Vec<u8>>) -> Value {
+    store.inner.link.call(script, store.inner.keys.of(key), args).await.unwrap()
+}
+
+async fn ask(store: &RedisStore, attempt: &Attempt, owner: &Owner) -> Acquired {
+    let (wait, stale_after) = (Some(attempt.wait), Duration::from_secs(1));
+    let asking = calls::Asking { attempt, owner, wait, seq: 0, stamp: 0, stale_after };
+    Acquired::read(&call(store, &ACQUIRE, &attempt.key, asking.args(&store.inner.handing())).await).unwrap()
+}
+
+async fn release(store: &RedisStore, key: &Key, owner: &Owner) -> bool {
+    Left::read(&call(store, &RELEASE, key, calls::release(owner, &store.inner.handing())).await).unwrap().found
+}
+
+async fn renew(store: &RedisStore, key: &Key, owner: &Owner) -> Renewed {
+    let args = vec![owner.as_str().into(), calls::millis(Duration::from_secs(100))];
+    Renewed::read_all(&call(store, &RENEW, key, args).await, 1).unwrap()[0]
+}
+
+/// What the keys hold, and when the state expires, in ms.
+async fn state(world: &World, names: &[String]) -> (String, i64) {
+    let mut dump = String::new();
+    for name in names {
+        dump += &world.command(&["DUMP", name]).await;
+    }
+    (dump, world.command(&["PEXPIRETIME", &names[0]]).await.trim().parse().unwrap())
+}
+
+#[tokio::test]
+async fn neither_release_nor_renewal_of_another_owner_changes_anything() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let foreign = Owner::new(FOREIGN.to_owned());
+    for attempt in [write(&key("mine")), read(&key("ours"))] {
+        let key = attempt.key.clone();
+        let held = store.acquire(attempt).await.unwrap();
+        let names = store.inner.keys.of(&key);
+        let before = state(&world, &names).await;
+        assert!(!release(&store, &key, &foreign).await);
+        assert!(matches!(renew(&store, &key, &foreign).await, Renewed::Gone { .. }));
+        let after = state(&world, &names).await;
+        assert_eq!(after.0, before.0);
+        // Rounded up where it was rounded down.
+        assert!((0..=1).contains(&(after.1 - before.1)), "{} {}", before.1, after.1);
+        store.renew(slice::from_ref(&held)).await.unwrap();
+        assert!(held.loss().is_none());
+        // Its queue, too, is nothing to others.
+        let mut waiter = store.acquire(write(&key));
+        assert!(futures_util::FutureExt::now_or_never(&mut waiter).is_none());
+        until_waiting(&store, &key, 1).await;
+        assert!(!release(&store, &key, &foreign).await);
+        until_waiting(&store, &key, 1).await;
+        drop(waiter);
+        until_waiting(&store, &key, 0).await;
+        assert_eq!(store.release(&held).await.unwrap(), Released::Released);
+    }
+    world.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn an_acquire_that_is_sent_again_is_the_same_ownership() {
+    let world = World::start().await;
+    let store = world.store().await;
+    for attempt in [write(&key("again")), read(&key("again-read"))] {
+        let owner = Owner::new(FOREIGN.to_owned());
+        let first = match ask(&store, &attempt, &owner).await {
+            Acquired::Free { token } | Acquired::Granted { token, .. } => token,
+            other => panic!("{other:?}"),
+        };
+        for _ in 0..3 {
+            let Acquired::Granted { token, x, now } = ask(&store, &attempt, &owner).await else { panic!("another") };
+            assert_eq!(token, first, "a token is minted once");
+            assert!(x - now <= 10_000_000);
+        }
+        // However often it was asked for, one release gives it back.
+        assert!(release(&store, &attempt.key, &owner).await);
+        assert!(!release(&store, &attempt.key, &owner).await);
+        assert_eq!(world.keys().await, [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn a_question_from_the_queue_moves_nobody() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let key = key("patience");
+    let held = store.acquire(write(&key)).await.unwrap();
+    let owner = |n: u32| Owner::new(format!("foreign-process-.{n:011}"));
+    let mut places = Vec::new();
+    for n in 0..3 {
+        let Acquired::Queued { seq, .. } = ask(&store, &write(&key), &owner(n)).await else { panic!("not queued") };
+        places.push(seq);
+    }
+    assert!(places.is_sorted_by(|one, other| one < other), "{places:?}");
+    for n in [2, 0, 1] {
+        let Acquired::Queued { seq, .. } = ask(&store, &write(&key), &owner(n)).await else { panic!("not queued") };
+        assert_eq!(seq, places[n as usize]);
+    }
+    until_waiting(&store, &key, 3).await;
+    for n in 0..3 {
+        assert!(release(&store, &key, &owner(n)).await);
+    }
+    store.release(&held).await.unwrap();
+    world.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn the_state_lives_as_long_as_the_lease_and_no_longer() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let lease = Duration::from_secs(300);
+    let key = key("ttl");
+    let name = store.inner.keys.of(&key).remove(0);
+    let left = async || -> i64 { world.command(&["PTTL", &name]).await.trim().parse().unwrap() };
+    let held = store.acquire(Attempt { lease, ..write(&key) }).await.unwrap();
+    assert!((290_000..=300_000).contains(&left().await));
+    world.command(&["PEXPIRE", &name, "250000"]).await;
+    store.renew(slice::from_ref(&held)).await.unwrap();
+    // Rounded up to milliseconds.
+    assert!((290_000..=300_001).contains(&left().await), "a renewal begins a whole lease");
+    store.release(&held).await.unwrap();
+    assert_eq!(left().await, -2, "absent");
+    world.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn more_readers_than_one_script_serves_are_all_let_in() {
+    const READERS: u64 = 600;
+    let world = World::start().await;
+    let (holder, store) = (world.store().await, world.store().await);
+    let key = key("many-readers");
+    let held = holder.acquire(write(&key)).await.unwrap();
+    let mut readers = tokio::task::JoinSet::new();
+    for _ in 0..READERS {
+        let (store, attempt) = (std::sync::Arc::clone(&store), read(&key));
+        readers.spawn(async move { store.acquire(attempt).await });
+    }
+    until_waiting(&holder, &key, READERS).await;
+    let began = tokio::time::Instant::now();
+    holder.release(&held).await.unwrap();
+    let mut inside = Vec::new();
+    while let Some(granted) = readers.join_next().await {
+        inside.push(granted.unwrap().unwrap());
+    }
+    // By polls, one in two seconds, the rest would come much later.
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert_eq!(holder.inspect(&key).await.unwrap().holders.len() as u64, READERS);
+    futures_util::future::try_join_all(inside.iter().map(|reader| store.release(reader))).await.unwrap();
+    world.until_nothing_is_left().await;
+}

@@ -1,0 +1,93 @@
+//! Waiters whose connection breaks while others go on.
+
+use std::time::Duration;
+
+use stockade_testbed::{Fault, Proxy};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{LIMIT, World, connected, key, until_waiting, waiting, write};
+use crate::{
+    redis::Redis,
+    store::{Attempt, LockStore},
+};
+
+/// Waits until the server sees no inbox but this many.
+async fn until_subscribed(world: &World, inboxes: usize) {
+    let limit = Instant::now() + LIMIT;
+    loop {
+        let channels = world.command(&["PUBSUB", "CHANNELS", "*i:*"]).await;
+        if channels.lines().filter(|name| !name.trim().is_empty()).count() == inboxes {
+            return;
+        }
+        assert!(Instant::now() < limit, "{channels}");
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_waiter_that_was_passed_over_while_it_was_cut_off_comes_back_to_its_place() {
+    let world = World::start().await;
+    let proxy = Proxy::start(world.server.addr()).await.unwrap();
+    let other = world.store().await;
+    let store = connected(&Redis::connect(proxy.url_for(&world.server.url())).await.unwrap()).await;
+    let key = key("cut-off");
+    let tagged = |tag: &str| Attempt { tag: tag.into(), ..write(&key) };
+    let held = other.acquire(write(&key)).await.unwrap();
+    let first = waiting(&store, tagged("first"));
+    until_waiting(&other, &key, 1).await;
+    let second = waiting(&other, tagged("second"));
+    until_waiting(&other, &key, 2).await;
+    let third = waiting(&other, tagged("third"));
+    until_waiting(&other, &key, 3).await;
+
+    proxy.set(Fault::Reset);
+    until_subscribed(&world, 1).await;
+    other.release(&held).await.unwrap();
+    let second = timeout(LIMIT, second).await.unwrap().unwrap().unwrap();
+    assert!(!first.is_finished() && !third.is_finished());
+    proxy.set(Fault::None);
+    until_waiting(&other, &key, 2).await;
+    let tags: Vec<_> = other.inspect(&key).await.unwrap().waiters.into_iter().map(|party| party.tag).collect();
+    assert_eq!(tags, ["first", "third"]);
+
+    other.release(&second).await.unwrap();
+    let first = timeout(LIMIT, first).await.unwrap().unwrap().unwrap();
+    assert!(first.token > second.token && !third.is_finished());
+    store.release(&first).await.unwrap();
+    other.release(&timeout(LIMIT, third).await.unwrap().unwrap().unwrap()).await.unwrap();
+    world.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_release_while_every_waiter_is_cut_off_loses_none_of_them() {
+    const WAITERS: u64 = 12;
+    let world = World::start().await;
+    let proxy = Proxy::start(world.server.addr()).await.unwrap();
+    let other = world.store().await;
+    let store = connected(&Redis::connect(proxy.url_for(&world.server.url())).await.unwrap()).await;
+    let key = key("all-cut-off");
+    let held = other.acquire(write(&key)).await.unwrap();
+    let mut waiters = tokio::task::JoinSet::new();
+    for n in 1..=WAITERS {
+        let (store, attempt) = (std::sync::Arc::clone(&store), write(&key));
+        waiters.spawn(async move { store.acquire(attempt).await });
+        until_waiting(&other, &key, n).await;
+    }
+    proxy.set(Fault::Reset);
+    until_subscribed(&world, 1).await;
+    other.release(&held).await.unwrap();
+    world.until_nothing_is_left().await;
+    let held = other.acquire(write(&key)).await.unwrap();
+    proxy.set(Fault::None);
+    // Each asks by itself: by their polls, of which a process makes one in two seconds, it would take long.
+    timeout(Duration::from_secs(8), until_waiting(&other, &key, WAITERS)).await.expect("some did not come back");
+    other.release(&held).await.unwrap();
+    let mut tokens = Vec::new();
+    while let Some(granted) = timeout(LIMIT, waiters.join_next()).await.expect("one is never served") {
+        let granted = granted.unwrap().unwrap();
+        tokens.push(granted.token);
+        store.release(&granted).await.unwrap();
+    }
+    assert!(tokens.is_sorted() && tokens.len() == 12, "{tokens:?}");
+    world.until_nothing_is_left().await;
+}
