@@ -8,7 +8,7 @@ export SQLX_OFFLINE := true
 DEMO = $(CARGO) run --locked --release -p stockade-inventory --features demo -- demo
 
 .DEFAULT_GOAL := help
-.PHONY: setup demo demo-once test bench check fmt help
+.PHONY: setup demo demo-once test mutants bench check fmt help
 
 setup: ## Install redis-server and PostgreSQL if they are missing (apt, dnf, apk or brew); starts no service
 	@./scripts/setup.sh
@@ -21,6 +21,9 @@ demo-once: setup ## The same, ending after the report: fails when stock and ledg
 
 test: setup ## Run every test, doc tests included, each against servers of its own
 	$(CARGO) test --locked --workspace --all-features
+
+mutants: setup ## Switch the defences of locks and fence off one by one; the test named for each must fail (minutes)
+	@./scripts/mutants.sh
 
 bench: setup ## Measure locks and cache beside the least that Redis can be asked for
 	@$(CARGO) run --locked --release -p stockade-bench
