@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use stockade_testbed::{Fault, Proxy};
 use tokio::time::{sleep, timeout};
 
-use super::{LIMIT, World, connected, detour::Detour, key, until, write};
+use super::{LIMIT, World, connected, detour::Detour, key, server, until, write};
 use crate::{
     clock::Instant,
     redis::Redis,
@@ -82,7 +82,7 @@ async fn a_release_is_repeated_when_an_earlier_sending_of_its_acquire_may_still_
         let poked = async {
             detour.until_sent(before).await;
             detour.leave();
-            until("another connection", || store.inner.link.generation() == 2).await;
+            until("another connection", || server(&store).link.generation() == 2).await;
             other.release(&held).await.unwrap();
         };
         let (granted, ()) = tokio::join!(&mut waiting, poked);

@@ -9,6 +9,7 @@ mod owners;
 mod queue;
 mod renewal;
 mod reconnect;
+mod seen;
 mod suite;
 
 use std::{sync::Arc, time::Duration};

@@ -4,7 +4,7 @@ use std::{slice, time::Duration};
 
 use redis::Value;
 
-use super::{World, key, read, until_waiting, write};
+use super::{World, key, read, server, until_waiting, write};
 use crate::{
     redis::Script,
     resource::Key,
@@ -21,17 +21,20 @@ use crate::{
 const FOREIGN: &str = "foreign-process-.00000000000";
 
 async fn call(store: &RedisStore, script: &'static Script, key: &Key, args: Vec<Vec<u8>>) -> Value {
-    store.inner.link.call(script, store.inner.keys.of(key), args).await.unwrap()
+    server(store).link.call(script, store.inner.keys.of(key), args).await.unwrap()
 }
 
 async fn ask(store: &RedisStore, attempt: &Attempt, owner: &Owner) -> Acquired {
     let (wait, stale_after) = (Some(attempt.wait), Duration::from_secs(1));
     let asking = calls::Asking { attempt, owner, wait, seq: 0, stamp: 0, stale_after };
-    Acquired::read(&call(store, &ACQUIRE, &attempt.key, asking.args(&store.inner.handing())).await).unwrap()
+    Acquired::read(&call(store, &ACQUIRE, &attempt.key, asking.args(&server(store).handing(&store.inner.keys))).await)
+        .unwrap()
 }
 
 async fn release(store: &RedisStore, key: &Key, owner: &Owner) -> bool {
-    Left::read(&call(store, &RELEASE, key, calls::release(owner, &store.inner.handing())).await).unwrap().found
+    Left::read(&call(store, &RELEASE, key, calls::release(owner, &server(store).handing(&store.inner.keys))).await)
+        .unwrap()
+        .found
 }
 
 async fn renew(store: &RedisStore, key: &Key, owner: &Owner) -> Renewed {

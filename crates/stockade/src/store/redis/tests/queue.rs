@@ -4,7 +4,7 @@ use futures_util::FutureExt;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use super::{LIMIT, World, calls_of, key, read, server, until, until_waiting, write};
+use super::{LIMIT, World, calls_of, key, read, server, until, until_waiting, waiting, write};
 use crate::store::{
     Attempt, LockStore, Owner, Released,
     redis::{calls, scripts::ACQUIRE},
@@ -109,6 +109,29 @@ async fn a_dead_writer_does_not_keep_readers_from_readers() {
     let second = timeout(Duration::from_secs(1), store.acquire(read(&key))).await.expect("blocked").unwrap();
     store.release(&first).await.unwrap();
     store.release(&second).await.unwrap();
+    world.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_writer_that_leaves_the_queue_lets_readers_in_by_its_own_command() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let key = key("leaves");
+    let first = store.acquire(read(&key)).await.unwrap();
+    let mut writer = store.acquire(write(&key));
+    assert!((&mut writer).now_or_never().is_none());
+    until_waiting(&store, &key, 1).await;
+    let readers = [waiting(&store, read(&key)), waiting(&store, read(&key))];
+    until_waiting(&store, &key, 3).await;
+    world.command(&["CONFIG", "RESETSTAT"]).await;
+    drop(writer);
+    for reader in readers {
+        let reader = timeout(LIMIT, reader).await.unwrap().unwrap().unwrap();
+        store.release(&reader).await.unwrap();
+    }
+    let stats = world.command(&["INFO", "commandstats"]).await;
+    assert_eq!(calls_of(&stats, "evalsha"), 3, "one cancel, two releases, and no poll: {stats}");
+    store.release(&first).await.unwrap();
     world.until_nothing_is_left().await;
 }
 

@@ -1,0 +1,44 @@
+-- What must hold after every script.
+-- KEYS: L F Q W M of a resource. ARGV: none.
+-- Reply: an empty text, or what is broken; server time, µs; the state or an empty text; the queue; readers and records.
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local function broken()
+  local L, F, Q, W, M = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+  local l, queue, records, readers = redis.call('GET', L), redis.call('ZCARD', Q), redis.call('HLEN', W), redis.call('HLEN', M)
+  local floor = tonumber(redis.call('GET', F) or 0)
+  if not l then
+    if queue + records + readers > 0 then return 'no state but ' .. queue .. ' ' .. records .. ' ' .. readers end
+    return ''
+  end
+  local mode, q = string.sub(l, 1, 1), string.sub(l, 3, 3)
+  if mode == 'w' and readers > 0 then return 'writer and readers: ' .. l end
+  if mode == 'r' and readers == 0 then return 'no readers: ' .. l end
+  if (q == '1') ~= (queue > 0) then return 'queue flag: ' .. l .. ' but ' .. queue end
+  if mode == 'n' then return 'free with a queue: ' .. l end
+  if queue ~= records then return 'queue ' .. queue .. ' records ' .. records end
+  for _, owner in ipairs(redis.call('ZRANGE', Q, 0, -1)) do
+    if redis.call('HEXISTS', W, owner) == 0 then return 'no record of ' .. owner end
+  end
+  local function above(token) return tonumber(token) > floor end
+  -- A lease ends by its length after some moment that has been.
+  local function longer(x, len) return tonumber(x) - tonumber(len) > now end
+  if mode == 'w' then
+    local token, x, len = string.match(l, '^w %d %d %S+ (%d+) (%d+) (%d+) ')
+    if above(token) then return 'token above the floor: ' .. l end
+    if longer(x, len) then return 'longer than its lease: ' .. l end
+  end
+  for _, record in ipairs(redis.call('HVALS', M)) do
+    local x, token, len = string.match(record, '^(%d+) (%d+) %d (%d+) ')
+    if above(token) then return 'token above the floor: ' .. record end
+    if longer(x, len) then return 'longer than its lease: ' .. record end
+  end
+  if string.find(l, 'e+', 1, true) then return 'rounded: ' .. l end
+  for _, name in ipairs(KEYS) do
+    if name ~= F and redis.call('EXISTS', name) == 1 and redis.call('PTTL', name) < 0 then return 'no expiry: ' .. name end
+  end
+  return ''
+end
+local found = broken()
+local queue, readers = redis.call('ZRANGE', KEYS[3], 0, -1), redis.call('HGETALL', KEYS[5])
+return { found, string.format('%.0f', now), redis.call('GET', KEYS[1]) or '', queue, readers }
