@@ -7,8 +7,8 @@ mod keys;
 mod late;
 mod owners;
 mod queue;
-mod renewal;
 mod reconnect;
+mod renewal;
 mod seen;
 mod suite;
 
