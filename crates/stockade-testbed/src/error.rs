@@ -2,6 +2,8 @@
 
 use std::{io, time::Duration};
 
+use crate::Leftovers;
+
 /// The result of everything here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -81,6 +83,14 @@ pub enum Error {
     /// The server has the machine's clock.
     #[error("the server has no clock of its own: start it with `RedisBuilder::own_clock`")]
     NoClock,
+    /// Clients have not taken everything with them.
+    #[error("left behind after {limit:?}: {left}")]
+    LeftBehind {
+        /// What is there.
+        left: Box<Leftovers>,
+        /// How long they were given.
+        limit: Duration,
+    },
     /// The server answered with an error.
     #[error("{server} refused: {text}")]
     Refused {

@@ -24,6 +24,7 @@
 //! | a cluster of three primaries and three replicas, failovers, and slots that move in steps | [`RedisCluster`] |
 //! | certificates of a private authority (feature `tls`) | `Certificates` |
 //! | one PostgreSQL | [`PostgresServer`] |
+//! | what a test has left behind on any of these | [`RedisServer::until_nothing_is_left`], [`Leftovers`] |
 //! | connections that hang, break or lose replies | [`Proxy`] |
 //!
 //! Every server listens on a free TCP port of 127.0.0.1, keeps its files in a private folder of its own, and is ready
@@ -51,6 +52,7 @@ mod child;
 mod clock;
 mod error;
 mod folder;
+mod leftovers;
 mod pg_template;
 mod pg_wire;
 mod port;
@@ -70,6 +72,7 @@ mod watchdog;
 #[cfg(feature = "tls")]
 pub use certificates::Certificates;
 pub use error::{Error, Result};
+pub use leftovers::Leftovers;
 pub use postgres_server::{PostgresBuilder, PostgresServer};
 pub use proxy::{Fault, Proxy};
 pub use redis_builder::RedisBuilder;

@@ -9,6 +9,8 @@ mod cluster;
 #[cfg(test)]
 mod exec;
 #[cfg(test)]
+mod leftovers;
+#[cfg(test)]
 mod ownership;
 #[cfg(test)]
 mod postgres;
