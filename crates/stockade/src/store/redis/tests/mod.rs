@@ -1,6 +1,8 @@
 //! The store against a real server.
 
 mod detour;
+#[cfg(feature = "sentinel")]
+mod failover;
 mod faults;
 mod fuzz;
 mod keys;
@@ -10,6 +12,8 @@ mod queue;
 mod reconnect;
 mod renewal;
 mod seen;
+#[cfg(feature = "sentinel")]
+mod sentinel_suite;
 mod suite;
 
 use std::{sync::Arc, time::Duration};

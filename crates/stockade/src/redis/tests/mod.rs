@@ -1,5 +1,8 @@
 //! The link against a real server.
 
+#[cfg(feature = "sentinel")]
+mod sentinel;
+
 use std::sync::Arc;
 use std::{
     sync::{

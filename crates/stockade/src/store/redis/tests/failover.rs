@@ -1,0 +1,245 @@
+//! The store behind sentinels, while they put another server in the place of the primary.
+
+use std::{slice, sync::Arc, time::Duration};
+
+use stockade_testbed::{RedisServer, SentinelGroup};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep, timeout},
+};
+use tokio_util::task::TaskTracker;
+
+use super::{LIMIT, connected, key, read, server, until, until_waiting, write};
+use crate::{
+    redis::Redis,
+    resource::Key,
+    store::{Attempt, LockStore, LossReason, Released, redis::RedisStore},
+};
+
+async fn redis(group: &SentinelGroup) -> Redis {
+    Redis::connect(group.url()).await.unwrap()
+}
+
+async fn has(server: &RedisServer, store: &RedisStore, key: &Key) -> bool {
+    let names = store.inner.keys.of(key);
+    server.command(&["EXISTS", &names[0]]).await.unwrap() == "1"
+}
+
+async fn expiry(server: &RedisServer, store: &RedisStore, key: &Key) -> u64 {
+    server.command(&["PEXPIRETIME", &store.inner.keys.of(key)[0]]).await.unwrap().parse().unwrap_or(0)
+}
+
+async fn until_everywhere(group: &SentinelGroup, store: &RedisStore, key: &Key) {
+    let limit = Instant::now() + LIMIT;
+    for server in group.servers() {
+        while !has(server, store, key).await {
+            assert!(Instant::now() < limit, "not replicated");
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+/// Lets the replicas keep what they have and get nothing more.
+async fn cut_replication(group: &SentinelGroup) {
+    for replica in group.replicas().await.unwrap() {
+        replica.command(&["CONFIG", "SET", "masteruser", "nobody"]).await.unwrap();
+        replica.command(&["CONFIG", "SET", "masterauth", "nothing"]).await.unwrap();
+    }
+    let primary = group.primary().await.unwrap();
+    primary.command(&["CLIENT", "KILL", "TYPE", "replica"]).await.unwrap();
+    let limit = Instant::now() + LIMIT;
+    while !primary.command(&["INFO", "replication"]).await.unwrap().contains("connected_slaves:0") {
+        assert!(Instant::now() < limit, "still replicated");
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Sentinels get no answer from it any more, nor can they make it a replica; everybody else goes on being served.
+async fn hide_from_sentinels(server: &RedisServer) {
+    let rules = ["ACL", "SETUSER", "default", "-ping", "-info", "-replicaof", "-slaveof", "-multi"];
+    server.command(&rules).await.unwrap();
+}
+
+async fn until_moved(store: &RedisStore, before: u64) {
+    until("a connection to the new primary", || store.is_up() && server(store).link.generation() > before).await;
+}
+
+#[tokio::test]
+async fn a_lock_that_was_replicated_is_kept_over_a_failover() {
+    let group = SentinelGroup::start().await.unwrap();
+    let store = connected(&redis(&group).await).await;
+    let keys = [key("write"), key("read")];
+    let held = [store.acquire(write(&keys[0])).await.unwrap(), store.acquire(read(&keys[1])).await.unwrap()];
+    for key in &keys {
+        until_everywhere(&group, &store, key).await;
+    }
+    let before = server(&store).link.generation();
+    let primary = group.failover().await.unwrap();
+    until_moved(&store, before).await;
+    for held in &held {
+        let (deadline, expires) = (held.deadline(), expiry(primary, &store, &held.key).await);
+        store.renew(slice::from_ref(held)).await.unwrap();
+        assert!(held.loss().is_none() && held.deadline() > deadline);
+        assert!(expiry(primary, &store, &held.key).await > expires);
+        assert_eq!(store.release(held).await.unwrap(), Released::Released);
+    }
+    let later = store.acquire(write(&keys[0])).await.unwrap();
+    assert!(later.token > held[0].token);
+    store.release(&later).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_that_the_old_primary_took_along_is_lost_and_tokens_still_rise() {
+    let group = SentinelGroup::start().await.unwrap();
+    let store = connected(&redis(&group).await).await;
+    let (known, unknown) = (key("replicated"), key("not-replicated"));
+    let kept = store.acquire(write(&known)).await.unwrap();
+    until_everywhere(&group, &store, &known).await;
+    cut_replication(&group).await;
+    let lost = store.acquire(write(&unknown)).await.unwrap();
+    let primary = group.failover().await.unwrap();
+    assert!(!has(primary, &store, &unknown).await, "nothing was lost");
+    assert_eq!(timeout(LIMIT, lost.lost()).await.unwrap(), LossReason::StoreLostData);
+    assert!(kept.loss().is_none());
+    until("a connection", || store.is_up()).await;
+    let next = store.acquire(write(&unknown)).await.unwrap();
+    assert!(next.token > lost.token);
+    store.renew(slice::from_ref(&kept)).await.unwrap();
+    for held in [&next, &kept] {
+        assert_eq!(store.release(held).await.unwrap(), Released::Released);
+    }
+}
+
+#[tokio::test]
+async fn waiters_keep_their_order_over_a_failover() {
+    const WAITERS: u64 = 6;
+    let group = SentinelGroup::start().await.unwrap();
+    let redis = redis(&group).await;
+    let stores = [connected(&redis).await, connected(&redis).await, connected(&redis).await];
+    let key = key("queue");
+    let held = stores[0].acquire(write(&key)).await.unwrap();
+    let (served, mut order) = mpsc::channel(100);
+    let tasks = TaskTracker::new();
+    for number in 0..WAITERS {
+        let store = Arc::clone(&stores[usize::try_from(number).unwrap() % stores.len()]);
+        let (attempt, served) = (write(&key), served.clone());
+        tasks.spawn(async move {
+            let held = store.acquire(attempt).await.unwrap();
+            served.send(number).await.unwrap();
+            store.release(&held).await.unwrap();
+        });
+        until_waiting(&stores[0], &key, number + 1).await;
+    }
+    until_everywhere(&group, &stores[0], &key).await;
+    let replicated = async || {
+        for replica in group.replicas().await.unwrap() {
+            let queue = &stores[0].inner.keys.of(&key)[2];
+            if replica.command(&["ZCARD", queue]).await.unwrap() != WAITERS.to_string() {
+                return false;
+            }
+        }
+        true
+    };
+    let limit = Instant::now() + LIMIT;
+    while !replicated().await {
+        assert!(Instant::now() < limit, "not replicated");
+        sleep(Duration::from_millis(1)).await;
+    }
+    let before: Vec<_> = stores.iter().map(|store| server(store).link.generation()).collect();
+    group.failover().await.unwrap();
+    for (store, before) in stores.iter().zip(before) {
+        until_moved(store, before).await;
+    }
+    assert!(held.loss().is_none());
+    assert_eq!(stores[0].release(&held).await.unwrap(), Released::Released);
+    for number in 0..WAITERS {
+        assert_eq!(timeout(LIMIT, order.recv()).await.expect("a waiter is forgotten"), Some(number));
+    }
+}
+
+#[tokio::test]
+async fn a_waiter_whose_queue_was_lost_is_served() {
+    let group = SentinelGroup::start().await.unwrap();
+    let redis = redis(&group).await;
+    let (holder, other) = (connected(&redis).await, connected(&redis).await);
+    let key = key("lost-queue");
+    cut_replication(&group).await;
+    let held = holder.acquire(write(&key)).await.unwrap();
+    let waiter = TaskTracker::new().spawn({
+        let (other, attempt) = (Arc::clone(&other), write(&key));
+        async move { other.acquire(attempt).await }
+    });
+    until_waiting(&holder, &key, 1).await;
+    group.failover().await.unwrap();
+    let next = timeout(LIMIT, waiter).await.unwrap().unwrap().unwrap();
+    assert_eq!(timeout(LIMIT, held.lost()).await.unwrap(), LossReason::StoreLostData);
+    assert!(next.token > held.token);
+    other.release(&next).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_frozen_primary_is_left_and_finds_itself_replaced_when_it_thaws() {
+    let group = SentinelGroup::start().await.unwrap();
+    let store = connected(&redis(&group).await).await;
+    let key = key("frozen");
+    // The sentinels take some ten seconds to make the old primary a replica.
+    let held = store.acquire(Attempt { lease: LIMIT * 3, ..write(&key) }).await.unwrap();
+    until_everywhere(&group, &store, &key).await;
+    let before = server(&store).link.generation();
+    let old = group.primary().await.unwrap();
+    old.pause().unwrap();
+    let primary = group.until_promoted_after(old).await.unwrap();
+    until_moved(&store, before).await;
+    store.renew(slice::from_ref(&held)).await.unwrap();
+    let renewed = expiry(primary, &store, &key).await;
+    let moved = server(&store).link.generation();
+    old.resume().unwrap();
+    group.until_settled().await.unwrap();
+    assert_eq!(server(&store).link.generation(), moved, "it went back");
+    store.renew(slice::from_ref(&held)).await.unwrap();
+    assert!(held.loss().is_none() && expiry(primary, &store, &key).await > renewed);
+    assert_eq!(store.release(&held).await.unwrap(), Released::Released);
+}
+
+#[tokio::test]
+async fn nothing_is_renewed_on_an_old_primary_that_goes_on_answering() {
+    let group = SentinelGroup::start().await.unwrap();
+    let store = connected(&redis(&group).await).await;
+    let (known, unknown) = (key("replicated"), key("not-replicated"));
+    let kept = store.acquire(write(&known)).await.unwrap();
+    until_everywhere(&group, &store, &known).await;
+    cut_replication(&group).await;
+    let lost = store.acquire(write(&unknown)).await.unwrap();
+    // Renewals have a connection of their own by then.
+    store.renew(&[Arc::clone(&kept), Arc::clone(&lost)]).await.unwrap();
+    let before = server(&store).link.generation();
+    let old = group.primary().await.unwrap();
+    hide_from_sentinels(old).await;
+    let primary = group.until_promoted_after(old).await.unwrap();
+    until_moved(&store, before).await;
+    assert_eq!(timeout(LIMIT, lost.lost()).await.unwrap(), LossReason::StoreLostData);
+    assert!(has(old, &store, &unknown).await && !has(primary, &store, &unknown).await, "nothing to be misled by");
+    let (there, here) = (expiry(old, &store, &known).await, expiry(primary, &store, &known).await);
+    for _ in 0..5 {
+        store.renew(slice::from_ref(&kept)).await.unwrap();
+        sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(expiry(old, &store, &known).await, there, "renewed on the old primary");
+    assert!(expiry(primary, &store, &known).await > here && kept.loss().is_none());
+    assert_eq!(store.release(&kept).await.unwrap(), Released::Released);
+}
+
+#[tokio::test]
+async fn a_planned_switch_keeps_locks_and_refuses_nothing_for_long() {
+    let group = SentinelGroup::start().await.unwrap();
+    let store = connected(&redis(&group).await).await;
+    let key = key("planned");
+    let held = store.acquire(write(&key)).await.unwrap();
+    until_everywhere(&group, &store, &key).await;
+    let before = server(&store).link.generation();
+    group.switch_over().await.unwrap();
+    until_moved(&store, before).await;
+    store.renew(slice::from_ref(&held)).await.unwrap();
+    assert!(held.loss().is_none());
+    assert_eq!(store.release(&held).await.unwrap(), Released::Released);
+}

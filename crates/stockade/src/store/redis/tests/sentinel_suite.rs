@@ -1,0 +1,30 @@
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use stockade_testbed::SentinelGroup;
+use tokio::sync::OnceCell;
+
+use super::connected;
+use crate::{
+    redis::Redis,
+    store::{
+        LockStore,
+        conformance::{Fixture, conformance},
+    },
+};
+
+/// One group for all tests: six processes take longer to start than a test runs. Each has a namespace of its own.
+static GROUP: OnceCell<SentinelGroup> = OnceCell::const_new();
+static TESTS: AtomicUsize = AtomicUsize::new(0);
+
+async fn fixture() -> Fixture {
+    let group = GROUP.get_or_init(async || SentinelGroup::start().await.unwrap()).await;
+    let namespace = format!("test-{}", TESTS.fetch_add(1, Ordering::Relaxed));
+    let redis = Redis::connect(group.url()).await.unwrap().namespace(&namespace);
+    let stores: [Arc<dyn LockStore>; 2] = [connected(&redis).await, connected(&redis).await];
+    Fixture::new(stores.into(), ())
+}
+
+conformance!(fixture);
