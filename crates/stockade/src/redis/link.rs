@@ -145,9 +145,15 @@ impl Link {
     ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
         let pending = self.renewing().ok_or(LinkError::Down).and_then(|connection| {
             let command = connection.evalsha(script, keys, args);
-            Pending::start(&self.shared, connection, command, script.name, None)
+            let ended = connection.ended.clone();
+            Pending::start(&self.shared, connection, command, script.name, None).map(|pending| (pending, ended))
         });
-        async move { pending?.reply().await }
+        async move {
+            let (pending, ended) = pending?;
+            let reply = pending.reply().await?;
+            // The connection may have been given up because the server is not the primary any more.
+            if ended.is_cancelled() { Err(LinkError::Lost) } else { Ok(reply) }
+        }
     }
 
     /// A plain command on the command connection; `op` is its metric label.
