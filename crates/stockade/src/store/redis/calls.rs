@@ -55,6 +55,14 @@ impl Asking<'_> {
     }
 }
 
+/// Several attempts, which have lease and tag in common.
+pub(super) fn multi(attempts: &[Attempt], owners: &[Owner], stamp: u64, stale_after: Duration) -> Vec<Vec<u8>> {
+    let (lease, tag) = attempts.first().map_or((Duration::ZERO, ""), |attempt| (attempt.lease, &attempt.tag));
+    let mut args = vec![millis(lease), stamp.to_string().into_bytes(), millis(stale_after), tag.into()];
+    args.extend(owners.iter().map(|owner| owner.as_str().into()));
+    args
+}
+
 pub(super) fn release(owner: &Owner, handing: &Handing) -> Vec<Vec<u8>> {
     vec![owner.as_str().into(), handing.pack().into_bytes()]
 }

@@ -13,6 +13,8 @@
 //!   The cancel is repeated after that.
 //! - A reply and the messages of the same connection are handled by different tasks, in any order. Each carries the server
 //!   time at which it was made, and what is older than the last reply for the same attempt counts for nothing.
+//! - Several resources of one server are taken by one script, which takes all or none. Each has an owner of its own, so
+//!   renewal, release and compensation know nothing of the others.
 //! - A handed-over lease was started by another process, so no send time of ours bounds it. It is mapped to the local
 //!   clock through a recent exchange with the same server, and confirmed by a renewal when half of it may be gone.
 //! - After a reconnect every waiter asks again with its place, and a new run of the server is asked about every
@@ -38,6 +40,7 @@ mod shard;
 mod shards;
 #[cfg(test)]
 mod tests;
+mod together;
 mod waiter;
 
 pub(crate) use redis_store::RedisStore;

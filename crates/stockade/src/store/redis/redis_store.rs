@@ -11,6 +11,7 @@ use super::{
     compensation::Sent,
     inner::{Inner, unavailable},
     shard::Shard,
+    together::Together,
     waiter::Waiter,
 };
 use crate::{
@@ -82,6 +83,10 @@ impl RedisStore {
 impl LockStore for RedisStore {
     fn acquire(&self, attempt: Attempt) -> BoxFuture<'_, Result<Arc<Ownership>, LockError>> {
         Box::pin(async move { Waiter::new(&self.inner, attempt).acquire().await })
+    }
+
+    fn try_all<'a>(&'a self, attempts: &'a [Attempt]) -> BoxFuture<'a, Result<Option<Vec<Arc<Ownership>>>, LockError>> {
+        Box::pin(Together::new(&self.inner, attempts).acquire())
     }
 
     fn release<'a>(&'a self, ownership: &'a Arc<Ownership>) -> BoxFuture<'a, Result<Released, LockError>> {

@@ -65,6 +65,35 @@ impl Acquired {
     }
 }
 
+/// What an attempt on several resources was told.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Together {
+    /// All are held, with these tokens.
+    Held(Vec<Token>),
+    /// One of them is not free, and nothing was changed.
+    Taken {
+        now: u64,
+    },
+    Stale {
+        now: u64,
+    },
+}
+
+impl Together {
+    pub(super) fn read(value: &Value, expected: usize) -> Result<Self, LinkError> {
+        let unexpected = LinkError::Protocol { op: "multi" };
+        let (word, rest) = text(value).and_then(|text| text.split_once(' ')).ok_or_else(|| unexpected.clone())?;
+        let parsed = match word {
+            "HELD" => rest.split(' ').map(token).collect::<Option<Vec<_>>>().map(Self::Held),
+            "TAKEN" => number(rest).map(|now| Self::Taken { now }),
+            "STALE" => number(rest).map(|now| Self::Stale { now }),
+            _ => None,
+        };
+        let counted = |parsed: &Self| if let Self::Held(tokens) = parsed { tokens.len() == expected } else { true };
+        parsed.filter(counted).ok_or(unexpected)
+    }
+}
+
 /// What a release or a cancel found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Left {
@@ -225,6 +254,11 @@ mod tests {
             assert!(acquired(odd).is_err(), "{odd}");
         }
         assert!(Acquired::read(&Value::Nil).is_err());
+        let together = |text: &str| Together::read(&Value::BulkString(text.into()), 2);
+        assert!(matches!(together("HELD 1 2"), Ok(Together::Held(tokens)) if tokens.len() == 2));
+        for odd in ["", "HELD", "HELD 1", "HELD 1 2 3", "HELD 1 x", "TAKEN", "STALE 1e15", "QUEUED 1"] {
+            assert!(together(odd).is_err(), "{odd}");
+        }
         assert!(Renewed::read_all(&Value::Array(vec![]), 1).is_err());
     }
 }

@@ -18,6 +18,7 @@ macro_rules! script {
 }
 
 pub(super) static ACQUIRE: Script = script!("acquire", "acquire.lua", "acquire_contended.lua");
+pub(super) static MULTI: Script = script!("multi", "multi.lua");
 pub(super) static RELEASE: Script = script!("release", "release.lua", "release_contended.lua");
 pub(super) static RENEW: Script = script!("renew", "renew.lua");
 pub(super) static FORCE: Script = script!("force", "force.lua", "force_body.lua");
@@ -25,4 +26,4 @@ pub(super) static SEED: Script = script!("seed", "seed.lua");
 pub(super) static JOIN: Script = script!("join", "join.lua");
 pub(super) static INSPECT: Script = script!("inspect", "inspect.lua");
 
-pub(super) static ALL: &[&Script] = &[&ACQUIRE, &RELEASE, &RENEW, &FORCE, &SEED, &JOIN, &INSPECT];
+pub(super) static ALL: &[&Script] = &[&ACQUIRE, &MULTI, &RELEASE, &RENEW, &FORCE, &SEED, &JOIN, &INSPECT];

@@ -22,6 +22,12 @@ impl Shards {
         Some(Arc::clone(&self.only))
     }
 
+    /// The server that runs one script on all of these buckets; `None` when none does.
+    #[expect(clippy::unnecessary_wraps, reason = "a script in a cluster has the keys of one slot")]
+    pub(super) fn of_all(&self, _buckets: impl Iterator<Item = Bucket>) -> Option<Arc<Shard>> {
+        Some(Arc::clone(&self.only))
+    }
+
     pub(super) fn all(&self) -> Vec<Arc<Shard>> {
         vec![Arc::clone(&self.only)]
     }

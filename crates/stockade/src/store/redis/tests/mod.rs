@@ -15,6 +15,7 @@ mod seen;
 #[cfg(feature = "sentinel")]
 mod sentinel_suite;
 mod suite;
+mod together;
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,0 +1,208 @@
+//! Several resources in one script, and what becomes of them when it goes wrong.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::FutureExt;
+use stockade_testbed::{Fault, Proxy};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{LIMIT, World, connected, key, server, until_waiting, write};
+use crate::{
+    redis::Redis,
+    resource::Key,
+    store::{
+        Attempt, LockError, LockStore, Owner, Ownership, Released, Token, Unavailable,
+        redis::{RedisStore, calls, replies::Together as Reply, scripts::MULTI},
+    },
+};
+
+fn attempts(ids: &[&str]) -> Vec<Attempt> {
+    ids.iter().map(|id| write(&key(id))).collect()
+}
+
+async fn all(store: &RedisStore, attempts: &[Attempt]) -> Vec<Arc<Ownership>> {
+    store.try_all(attempts).await.expect("failed").expect("not free")
+}
+
+async fn release(store: &RedisStore, held: &[Arc<Ownership>]) {
+    for ownership in held {
+        assert_eq!(store.release(ownership).await.unwrap(), Released::Released);
+    }
+}
+
+/// Another resource of the same bucket.
+fn neighbour(of: &Key) -> Key {
+    (0..).map(|n| key(&format!("neighbour{n}"))).find(|key| key.bucket() == of.bucket()).unwrap()
+}
+
+#[tokio::test]
+async fn each_gets_what_an_attempt_of_its_own_gives() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let one = key("one");
+    let mut wanted = attempts(&["one", "two"]);
+    wanted.push(write(&neighbour(&one)));
+    // A floor ahead of the clock, which two of them share.
+    let ahead = Token::new(8_000_000_000_000_000).unwrap();
+    store.seed(&one, ahead).await.unwrap();
+    let held = all(&store, &wanted).await;
+    assert_eq!((held[0].token.get(), held[2].token.get()), (ahead.get() + 1, ahead.get() + 2));
+    assert!(held[1].token < ahead && held[1].token.get() > 1_000_000_000_000_000);
+    for ownership in &held {
+        let names = store.inner.keys.of(&ownership.key);
+        let state = world.command(&["GET", &names[0]]).await;
+        let words: Vec<_> = state.trim().splitn(8, ' ').collect();
+        let token = ownership.token.to_string();
+        assert_eq!(words[..5], ["w", "0", "0", ownership.owner.as_str(), token.as_str()]);
+        assert_eq!((words[6], words[7]), ("10000000", "a tag"));
+        let left: i64 = world.command(&["PTTL", &names[0]]).await.trim().parse().unwrap();
+        assert!(left > 5_000 && left <= 10_000, "{left}");
+        assert!(ownership.deadline().remaining() < Duration::from_millis(9_899), "{ownership:?}");
+    }
+    store.renew(&held).await.unwrap();
+    assert!(held.iter().all(|ownership| ownership.loss().is_none()));
+    release(&store, &held).await;
+    world.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn an_ended_lease_with_a_queue_behind_it_is_not_free() {
+    let world = World::start().await;
+    let (store, other) = (world.store().await, world.store().await);
+    let contended = key("contended");
+    let held = store.acquire(write(&contended)).await.unwrap();
+    let mut waiting = other.acquire(write(&contended));
+    assert!((&mut waiting).now_or_never().is_none());
+    until_waiting(&store, &contended, 1).await;
+    // The holder died a second ago, and no script has looked since.
+    let names = store.inner.keys.of(&contended);
+    let past = server(&store).clock.stamp() - 1_000_000;
+    let state = format!("w 1 0 dead-process-xyz.00000000000 {past} {past} 500000 ");
+    world.command(&["SET", &names[0], &state, "KEEPTTL"]).await;
+    assert!(store.try_all(&attempts(&["free", "contended"])).await.unwrap().is_none());
+    assert_eq!(world.command(&["GET", &names[0]]).await.trim_end_matches('\n'), state);
+    let next = timeout(LIMIT, waiting).await.expect("hangs").expect("not granted");
+    other.release(&next).await.unwrap();
+    assert_eq!(store.release(&held).await.unwrap(), Released::Lost);
+    world.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn one_that_comes_too_late_is_refused_and_does_nothing() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let wanted = attempts(&["late", "too"]);
+    let owners = [0, 1].map(|n| Owner::new(format!("some-process-xyz.{n:011}")));
+    for (behind, accepted) in [(600_000, false), (-200_000, false), (2_000, true)] {
+        let stamp = server(&store).clock.stamp().saturating_add_signed(-behind);
+        let args = calls::multi(&wanted, &owners, stamp, Duration::from_millis(500));
+        let keys = wanted.iter().flat_map(|attempt| store.inner.keys.of(&attempt.key)).collect();
+        let reply = Reply::read(&server(&store).link.call(&MULTI, keys, args).await.unwrap(), 2).unwrap();
+        assert_eq!(matches!(reply, Reply::Held(_)), accepted, "{reply:?}");
+        assert_eq!(matches!(reply, Reply::Stale { .. }), !accepted, "{reply:?}");
+        assert_eq!(world.keys().await.is_empty(), !accepted);
+    }
+}
+
+#[tokio::test]
+async fn tokens_at_the_limit_leave_none_of_them_held() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let last = Token::new(Token::LIMIT - 1).unwrap();
+    store.seed(&key("spent"), last).await.unwrap();
+    // Refused as a whole, so each is asked for by itself, where the one says why.
+    assert!(store.try_all(&attempts(&["fresh", "spent"])).await.unwrap().is_none());
+    world.until_nothing_is_left().await;
+    assert_eq!(world.command(&["GET", &store.inner.keys.of(&key("spent"))[1]]).await.trim(), last.to_string());
+}
+
+#[tokio::test]
+async fn a_server_out_of_memory_gives_none_of_them() {
+    let world = World::start().await;
+    let store = world.store().await;
+    world.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    assert!(store.try_all(&attempts(&["full", "too"])).await.unwrap().is_none());
+    assert!(world.keys().await.is_empty());
+    world.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    release(&store, &all(&store, &attempts(&["full", "too"])).await).await;
+    world.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn flushed_scripts_are_loaded_again() {
+    let world = World::start().await;
+    let store = world.store().await;
+    world.command(&["SCRIPT", "FLUSH"]).await;
+    let held = all(&store, &attempts(&["flushed", "too"])).await;
+    release(&store, &held).await;
+    world.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_lost_reply_undoes_each_of_them() {
+    let world = World::start().await;
+    let proxy = Proxy::start(world.server.addr()).await.unwrap();
+    let store = connected(&Redis::connect(proxy.url_for(&world.server.url())).await.unwrap()).await;
+    let wanted = attempts(&["lost", "lost-too", "and-this"]);
+    proxy.set(Fault::DropReplies);
+    {
+        let mut attempt = store.try_all(&wanted);
+        assert!((&mut attempt).now_or_never().is_none());
+        let limit = Instant::now() + LIMIT;
+        while world.keys().await.len() < 3 {
+            assert!(Instant::now() < limit);
+            sleep(Duration::from_millis(1)).await;
+        }
+        proxy.set(Fault::None);
+        proxy.reset_connections();
+        assert!(matches!(timeout(LIMIT, attempt).await.unwrap(), Err(LockError::Unavailable { .. })));
+    }
+    world.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_dropped_attempt_undoes_each_of_them() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let wanted = attempts(&["dropped", "dropped-too"]);
+    for _ in 0..50 {
+        // Sent, and nobody is there for the reply.
+        assert!(store.try_all(&wanted).now_or_never().is_none());
+    }
+    world.until_nothing_is_left().await;
+    release(&store, &all(&store, &wanted).await).await;
+}
+
+#[tokio::test]
+async fn what_a_frozen_server_was_asked_for_is_undone_when_it_thaws() {
+    let world = World::start().await;
+    let store = world.store().await;
+    world.server.pause().unwrap();
+    let refused = store.try_all(&attempts(&["frozen", "too"])).await;
+    assert!(matches!(refused, Err(LockError::Unavailable { reason: Unavailable::Timeout, .. })), "{refused:?}");
+    world.server.resume().unwrap();
+    // Both commands and their cancels have been run by the time a later one is answered.
+    let next = timeout(LIMIT, async {
+        loop {
+            if let Ok(Some(held)) = store.try_all(&attempts(&["frozen", "too"])).await {
+                return held;
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    });
+    release(&store, &next.await.expect("still held by nobody")).await;
+    world.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_lease_that_is_nearly_over_when_the_reply_comes_is_given_back() {
+    let world = World::start().await;
+    let proxy = Proxy::start(world.server.addr()).await.unwrap();
+    let store = connected(&Redis::connect(proxy.url_for(&world.server.url())).await.unwrap()).await;
+    let lease = Duration::from_millis(100);
+    let wanted: Vec<_> = attempts(&["short", "too"]).into_iter().map(|attempt| Attempt { lease, ..attempt }).collect();
+    proxy.set(Fault::Delay(Duration::from_millis(40)));
+    assert!(store.try_all(&wanted).await.unwrap().is_none());
+    proxy.set(Fault::None);
+    world.until_nothing_is_left().await;
+}

@@ -1,0 +1,116 @@
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    calls::{self, GRANT},
+    compensation::Sent,
+    inner::{Inner, unavailable},
+    replies::Together as Reply,
+    sample::believed,
+    scripts::MULTI,
+    shard::{Run, Shard},
+};
+use crate::{
+    clock::Instant,
+    redis::LinkError,
+    store::{Attempt, LockError, Owner, Ownership, Token, Unavailable},
+};
+
+/// An attempt on several resources in one script. Dropping it undoes what was sent, for each of them.
+pub(super) struct Together<'a> {
+    inner: &'a Arc<Inner>,
+    attempts: &'a [Attempt],
+    owners: Vec<Owner>,
+    sent: Option<Sent>,
+}
+
+impl<'a> Together<'a> {
+    pub(super) fn new(inner: &'a Arc<Inner>, attempts: &'a [Attempt]) -> Self {
+        let owners = attempts.iter().map(|_| inner.new_owner()).collect();
+        Self { inner, attempts, owners, sent: None }
+    }
+
+    /// `None` when they have to be asked for one by one.
+    pub(super) async fn acquire(mut self) -> Result<Option<Vec<Arc<Ownership>>>, LockError> {
+        if self.inner.is_closing() {
+            return Err(LockError::ShuttingDown);
+        }
+        let buckets = self.attempts.iter().map(|attempt| attempt.key.bucket());
+        let Some(shard) = self.inner.shards.of_all(buckets) else { return Ok(None) };
+        shard.link.attempted().await;
+        let (mut scripts_lost, mut stale) = (false, false);
+        loop {
+            let run = shard.run();
+            match self.send(&shard).await {
+                Ok((sent, Reply::Held(tokens))) => return Ok(self.held(&shard, run, sent, &tokens)),
+                Ok((sent, Reply::Taken { now })) => {
+                    shard.clock.note(sent, now);
+                    self.sent = None;
+                    return Ok(None);
+                }
+                Ok((sent, Reply::Stale { now })) => {
+                    shard.clock.note(sent, now);
+                    self.sent = None;
+                    if stale {
+                        let (reason, retry_after) = (Unavailable::Stale, Duration::from_secs(1));
+                        return Err(LockError::Unavailable { reason, retry_after });
+                    }
+                    stale = true;
+                }
+                // Not executed, and loaded again meanwhile.
+                Err(LinkError::NoScript) if !scripts_lost => scripts_lost = true,
+                Err(error @ (LinkError::Down | LinkError::Open { .. })) => {
+                    self.sent = None;
+                    return Err(unavailable(&error));
+                }
+                Err(error @ (LinkError::Timeout | LinkError::Lost)) => return Err(unavailable(&error)),
+                // Refused here, for a reason that one resource by itself may not have. What is undone comes before them.
+                Err(_) => return Ok(None),
+            }
+        }
+    }
+
+    async fn send(&mut self, shard: &Shard) -> Result<(Instant, Reply), LinkError> {
+        let (stamp, stale_after) = (shard.clock.stamp(), self.inner.timeout * 2);
+        let args = calls::multi(self.attempts, &self.owners, stamp, stale_after);
+        let keys = self.attempts.iter().flat_map(|attempt| self.inner.keys.of(&attempt.key)).collect();
+        let sent = Instant::now();
+        let (carrier, reply) = shard.carried(|link| link.call(&MULTI, keys, args));
+        let longest = self.attempts.iter().map(|attempt| attempt.lease).max().unwrap_or_default();
+        // A sending before this one was answered: it was not executed.
+        self.sent = Some(Sent::new(sent, carrier, sent + longest + Duration::from_secs(15), None));
+        Ok((sent, Reply::read(&reply.await?, self.attempts.len())?))
+    }
+
+    /// Enters, if enough is left of the leases. What is not, is given back and asked for again.
+    fn held(&mut self, shard: &Arc<Shard>, run: Run, sent: Instant, tokens: &[Token]) -> Option<Vec<Arc<Ownership>>> {
+        let enough = |attempt: &Attempt| believed(sent, attempt.lease).remaining() >= attempt.lease.min(GRANT) / 2;
+        if !self.attempts.iter().all(enough) {
+            return None;
+        }
+        self.sent = None;
+        let ownerships = self.attempts.iter().zip(&self.owners).zip(tokens).map(|((attempt, owner), token)| {
+            let Attempt { key, mode, lease, .. } = attempt;
+            let until = believed(sent, *lease);
+            let ownership = Arc::new(Ownership::new(key.clone(), owner.clone(), *mode, *token, *lease, until, None));
+            self.inner.floors.note(key, *token);
+            self.inner.held.insert(&ownership, run, None);
+            ownership
+        });
+        let ownerships = ownerships.collect();
+        if shard.run() != run {
+            // The link has met another run since, and has asked about all others already.
+            self.inner.verify(shard);
+        }
+        Some(ownerships)
+    }
+}
+
+impl Drop for Together<'_> {
+    fn drop(&mut self) {
+        let Some(sent) = self.sent.take() else { return };
+        for (attempt, owner) in self.attempts.iter().zip(&self.owners).rev() {
+            self.inner.waiters.give_up(owner, &attempt.key);
+            self.inner.cancel(attempt.key.clone(), owner.clone(), sent);
+        }
+    }
+}
