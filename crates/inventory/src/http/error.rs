@@ -97,6 +97,7 @@ impl From<CommitError> for Problem {
     fn from(error: CommitError) -> Self {
         match error {
             CommitError::NotApplied(error) => error.into(),
+            CommitError::Announce(_) => Self::LockStoreUnavailable(Retry(Duration::from_secs(1))),
             CommitError::Unknown(_) => {
                 tracing::error!(error = &error as &dyn Error, "nobody knows whether the transaction was applied");
                 Self::OutcomeUnknown

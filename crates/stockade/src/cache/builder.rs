@@ -10,6 +10,7 @@ use super::{
     core::Core,
     envelope::Envelope,
     flight::Flights,
+    intent::{Fates, Intents, Strict},
     load::{self, LoadFn, Loader, share},
     local::Local,
     settings::Settings,
@@ -39,6 +40,7 @@ pub struct CacheBuilder<K, V> {
     load_rate: Option<NonZeroU32>,
     limits: Option<Limits>,
     schema: u32,
+    strict: Option<Strict>,
     loader: Option<LoadFn<K, V>>,
 }
 
@@ -64,6 +66,7 @@ impl<K: Resource, V> CacheBuilder<K, V> {
             load_rate: None,
             limits: None,
             schema: 0,
+            strict: None,
             loader: None,
         }
     }
@@ -146,6 +149,12 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { schema: version, ..self }
     }
 
+    /// Makes reads linearizable with writes that are announced; `fates` tells what became of a transaction.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn announced(self, fates: Fates) -> Self {
+        Self { strict: Some(Strict::new(fates)), ..self }
+    }
+
     /// How a value is loaded; `Ok(None)` when there is no such row.
     ///
     /// It must read from the primary, in a snapshot that begins inside the call. It runs on a task of the cache: a
@@ -185,6 +194,12 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         }
         if self.max_loads == 0 {
             return wrong("max_loads", "must be 1 or more");
+        }
+        if self.strict.is_some() && self.local.is_some() {
+            return wrong(
+                "local",
+                "must not be set with `strict`: another process could not be told of a write in time",
+            );
         }
         let lease = self.lease.unwrap_or(self.load_timeout * 2);
         if lease < self.load_timeout * 3 / 2 {
@@ -229,12 +244,13 @@ where
             lease,
             load_timeout: self.load_timeout,
             serve_local: memory_only || self.local.is_some(),
+            strict: self.strict,
             max_value: self.max_value,
             envelope: Envelope::of::<V>(self.schema),
         });
         let local = Arc::new(Local::new(self.local.unwrap_or(WEIGHT)));
         let store = match self.home {
-            Home::Memory => Store::Memory(Arc::clone(&local)),
+            Home::Memory => Store::Memory(Arc::clone(&local), Intents::default()),
             #[cfg(feature = "redis")]
             Home::Redis(redis) => {
                 let claim = redis.claims().claim(format!("{}{}", redis.key_prefix(), settings.name));

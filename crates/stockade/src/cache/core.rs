@@ -10,6 +10,7 @@ use super::{
     entry::Entry,
     fetch::Start,
     flight::{Answer, Board, Flights, Outcome},
+    intent::Intent,
     invalidator::Invalidate,
     load::Loader,
     local::Local,
@@ -88,9 +89,28 @@ where
         self.local.get(name).filter(|entry| entry.is_fresh(Instant::now()))
     }
 
+    /// Ends the intents among these whose transaction is over and did not do so.
+    pub(super) async fn settle(&self, name: &Key, overdue: Vec<Intent>) {
+        let Some(strict) = &self.settings.strict else { return };
+        match strict.over(overdue).await {
+            Ok(over) => {
+                for intent in over {
+                    tracing::info!(cache = self.settings.name, "ending the intent of a transaction that is over");
+                    if let Err(error) = self.end_all(std::slice::from_ref(name), &intent.id).await {
+                        tracing::debug!(%error, "the next reader tries again");
+                    }
+                }
+            }
+            Err(error) => tracing::debug!(%error, "the fate of a transaction is not known yet"),
+        }
+    }
+
     /// A value of the in-process tier that expired, or went without news of invalidations, not longer ago than its
     /// grace.
     pub(super) fn within_grace(&self, name: &Key) -> Option<Entry<V>> {
+        if self.settings.strict.is_some() {
+            return None;
+        }
         let entry = self.local.get(name)?;
         let good_until = entry.expires.min(self.store.verified_until());
         (Instant::now() < good_until + self.settings.grace).then_some(entry)
@@ -103,6 +123,19 @@ where
         // may still be on the way when the reply is not.
         self.forget(keys);
         confirmed
+    }
+
+    async fn begin_all(&self, keys: &[Key], intent: &Intent) -> Result<(), CacheError> {
+        let confirmed = self.store.begin(keys, intent).await;
+        // What is read from here on meets the intent.
+        self.forget(keys);
+        confirmed
+    }
+
+    async fn end_all(&self, keys: &[Key], id: &str) -> Result<bool, CacheError> {
+        let ended = self.store.end(keys, id).await;
+        self.forget(keys);
+        ended
     }
 
     fn forget(&self, keys: &[Key]) {
@@ -135,6 +168,18 @@ where
 
     fn invalidate<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Result<(), CacheError>> {
         Box::pin(self.invalidate_all(keys))
+    }
+
+    fn is_strict(&self) -> bool {
+        self.settings.strict.is_some()
+    }
+
+    fn begin<'a>(&'a self, keys: &'a [Key], intent: &'a Intent) -> BoxFuture<'a, Result<(), CacheError>> {
+        Box::pin(self.begin_all(keys, intent))
+    }
+
+    fn end<'a>(&'a self, keys: &'a [Key], id: &'a str) -> BoxFuture<'a, Result<bool, CacheError>> {
+        Box::pin(self.end_all(keys, id))
     }
 }
 

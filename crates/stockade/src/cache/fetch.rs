@@ -9,6 +9,7 @@ use super::{
     core::{Core, kept},
     entry::Entry,
     flight::{Answer, Outcome, Pilot},
+    intent::Intent,
     load::Loaded,
     local::Reservation,
     store::{Filled, Filling, Lease, Token, Want},
@@ -47,7 +48,7 @@ where
         pilot.land(outcome);
     }
 
-    async fn fetch(&self, key: K, name: &Key, pilot: &Pilot<V>, start: Start) -> Outcome<V> {
+    async fn fetch(self: &Arc<Self>, key: K, name: &Key, pilot: &Pilot<V>, start: Start) -> Outcome<V> {
         let Start::Lease(mut want) = start else {
             return self.load_degraded(key, name, pilot).await;
         };
@@ -80,7 +81,10 @@ where
                 Lease::Granted(stale) => {
                     return self.load_leased(key, name, pilot, Leased { token, reservation, stale }).await;
                 }
-                Lease::Bypass => return self.load_beside(key, name, pilot).await,
+                Lease::Bypass(overdue) => {
+                    self.ask_about(name, overdue);
+                    return self.load_beside(key, name, pilot, false).await;
+                }
                 Lease::Down => return self.load_degraded(key, name, pilot).await,
             }
         }
@@ -129,14 +133,22 @@ where
         }
     }
 
+    fn ask_about(self: &Arc<Self>, name: &Key, overdue: Vec<Intent>) {
+        let due = self.settings.strict.as_ref().map(|strict| strict.due(overdue)).unwrap_or_default();
+        if !due.is_empty() {
+            let (core, name) = (Arc::clone(self), name.clone());
+            self.tasks.spawn(async move { core.settle(&name, due).await });
+        }
+    }
+
     /// A load while a writer commits: nothing tells whether the value holds that write, so nobody boards once it runs.
-    async fn load_beside(&self, key: K, name: &Key, pilot: &Pilot<V>) -> Outcome<V> {
+    async fn load_beside(&self, key: K, name: &Key, pilot: &Pilot<V>, degraded: bool) -> Outcome<V> {
         let begin = || {
             pilot.close();
             pilot.ask()
         };
         match self.loader.run(key, begin).await {
-            Ok(loaded) => Outcome::Answer(unstored(loaded.value, 0, false), Some(loaded.mark)),
+            Ok(loaded) => Outcome::Answer(unstored(loaded.value, 0, degraded), Some(loaded.mark)),
             Err(error) => self.stale_or(name, None, error),
         }
     }
@@ -144,6 +156,9 @@ where
     /// A load while the store is away. Callers may board while it runs: their answer is marked as degraded, and a write
     /// of this process detaches the flight.
     async fn load_degraded(&self, key: K, name: &Key, pilot: &Pilot<V>) -> Outcome<V> {
+        if self.settings.strict.is_some() {
+            return self.load_beside(key, name, pilot, true).await;
+        }
         if let Some(entry) = self.within_grace(name) {
             return Outcome::Answer(kept(entry, Source::Local, true), None);
         }
@@ -162,6 +177,7 @@ where
     fn stale_or(&self, name: &Key, stored: Option<Entry<V>>, error: CacheError) -> Outcome<V> {
         let now = Instant::now();
         let stored = stored
+            .filter(|_| self.settings.strict.is_none())
             .filter(|entry| now < entry.expires + self.settings.grace)
             .map(|entry| kept(entry, Source::Redis, false));
         let here = || self.within_grace(name).map(|entry| kept(entry, Source::Local, !self.store.is_verified()));

@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc};
 
 use futures_util::future::BoxFuture;
 
-use super::CacheError;
+use super::{CacheError, intent::Intent};
 use crate::resource::Key;
 
 /// What a cache offers to those who know neither its key nor its value type.
@@ -10,6 +10,15 @@ pub(crate) trait Invalidate: Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
     fn invalidate<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Result<(), CacheError>>;
+
+    /// Whether writes are announced to it before they commit.
+    fn is_strict(&self) -> bool;
+
+    /// Announces a write. Confirmed for every key, or the transaction must not commit.
+    fn begin<'a>(&'a self, keys: &'a [Key], intent: &'a Intent) -> BoxFuture<'a, Result<(), CacheError>>;
+
+    /// Ends what was announced, and invalidates. Whether the intent was still there for every key.
+    fn end<'a>(&'a self, keys: &'a [Key], id: &'a str) -> BoxFuture<'a, Result<bool, CacheError>>;
 }
 
 /// The invalidating side of a [`Cache`](super::Cache), without its types: for transactions and relays.
@@ -37,6 +46,21 @@ impl Invalidator {
     /// [`CacheError::Unavailable`] when a key was not confirmed: repeat the call.
     pub async fn invalidate(&self, keys: &[Key]) -> Result<(), CacheError> {
         self.0.invalidate(keys).await
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) fn is_strict(&self) -> bool {
+        self.0.is_strict()
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn begin(&self, keys: &[Key], intent: &Intent) -> Result<(), CacheError> {
+        self.0.begin(keys, intent).await
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn end(&self, keys: &[Key], id: &str) -> Result<bool, CacheError> {
+        self.0.end(keys, id).await
     }
 }
 

@@ -54,6 +54,7 @@ mod fetch;
 mod flight;
 mod handle;
 mod info;
+mod intent;
 mod invalidator;
 mod limits;
 mod load;
@@ -69,6 +70,8 @@ pub use builder::CacheBuilder;
 pub use error::{BuildError, CacheError, LoadError};
 pub use handle::Cache;
 pub use info::{CacheInfo, Lookup, Source};
+#[cfg(feature = "postgres")]
+pub(crate) use intent::{Fates, Intent};
 #[cfg(test)]
 pub(crate) use invalidator::Invalidate;
 pub use invalidator::Invalidator;

@@ -2,7 +2,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use rand::Rng;
 
-use super::envelope::Envelope;
+use super::{envelope::Envelope, intent::Strict};
 
 /// What a cache was built with.
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub(crate) struct Settings {
     pub(crate) load_timeout: Duration,
     /// Whether fresh values are served from the in-process tier; without it they are only kept for bad times.
     pub(crate) serve_local: bool,
+    /// With it no value survives the commit of a write that was announced, and none is served from memory.
+    pub(crate) strict: Option<Strict>,
     pub(crate) max_value: usize,
     pub(crate) envelope: Envelope,
 }

@@ -78,6 +78,7 @@ impl Counters {
             metrics::announce(CACHE_REQUESTS, &[tag("cache", cache), tag("outcome", outcome)]);
         }
         metrics::announce(metrics::CACHE_FILL_REJECTED, &[tag("cache", cache)]);
+        metrics::announce(metrics::CACHE_INTENT_LOST, &[tag("cache", cache)]);
         Self::default()
     }
 

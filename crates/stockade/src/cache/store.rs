@@ -5,6 +5,7 @@ use super::redis::Remote;
 use super::{
     CacheError,
     entry::Entry,
+    intent::{Intent, Intents},
     local::{Local, Reservation},
     wake::Wake,
 };
@@ -60,8 +61,8 @@ pub(crate) enum Lease<V> {
     Wait(Duration),
     /// The token is current. With the expired value, if it is still kept.
     Granted(Option<Entry<V>>),
-    /// A writer is committing: load, and store nothing.
-    Bypass,
+    /// A writer is committing: load, and store nothing. With the intents that stand for suspiciously long.
+    Bypass(Vec<Intent>),
     Down,
 }
 
@@ -87,7 +88,7 @@ pub(crate) struct Filling<'a, V> {
 #[derive(Debug)]
 pub(crate) enum Store<V> {
     /// Nowhere: the in-process tier is all, and its reservations are the leases.
-    Memory(Arc<Local<V>>),
+    Memory(Arc<Local<V>>, Intents),
     #[cfg(feature = "redis")]
     Redis(Remote<V>),
 }
@@ -95,7 +96,7 @@ pub(crate) enum Store<V> {
 impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     pub(crate) async fn read(&self, key: &Key) -> Read<V> {
         match self {
-            Self::Memory(_) => Read::Miss,
+            Self::Memory(..) => Read::Miss,
             #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.read(key).await,
         }
@@ -103,9 +104,10 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
 
     pub(crate) async fn lease(&self, key: &Key, token: &Token, want: Want) -> Lease<V> {
         match self {
-            Self::Memory(local) => match local.get(key) {
-                Some(entry) if entry.is_fresh(Instant::now()) => Lease::Hit(entry),
-                stale => Lease::Granted(stale),
+            Self::Memory(local, intents) => match (intents.of(key), local.get(key)) {
+                (Some(overdue), _) => Lease::Bypass(overdue),
+                (None, Some(entry)) if want == Want::Value && entry.is_fresh(Instant::now()) => Lease::Hit(entry),
+                (None, stale) => Lease::Granted(stale),
             },
             #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.lease(key, token, want).await,
@@ -121,8 +123,10 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         filling: Filling<'_, V>,
     ) -> Filled {
         match self {
-            Self::Memory(local) if local.put(reservation, key, filling.entry.clone()) => Filled::Accepted,
-            Self::Memory(_) => Filled::Refused,
+            // An intent that comes between the two moves the generation, which voids the reservation.
+            Self::Memory(_, intents) if intents.of(key).is_some() => Filled::Refused,
+            Self::Memory(local, _) if local.put(reservation, key, filling.entry.clone()) => Filled::Accepted,
+            Self::Memory(..) => Filled::Refused,
             #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.fill(key, token, reservation, filling).await,
         }
@@ -130,7 +134,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
 
     pub(crate) async fn abort(&self, key: &Key, token: &Token) {
         match self {
-            Self::Memory(_) => {}
+            Self::Memory(..) => {}
             #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.abort(key, token).await,
         }
@@ -138,16 +142,36 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
 
     pub(crate) async fn invalidate(&self, keys: &[Key]) -> Result<(), CacheError> {
         match self {
-            Self::Memory(_) => Ok(()),
+            Self::Memory(..) => Ok(()),
             #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.invalidate(keys).await,
+        }
+    }
+
+    pub(crate) async fn begin(&self, keys: &[Key], intent: &Intent) -> Result<(), CacheError> {
+        match self {
+            Self::Memory(_, intents) => {
+                intents.begin(keys, intent);
+                Ok(())
+            }
+            #[cfg(feature = "redis")]
+            Self::Redis(remote) => remote.begin(keys, intent).await,
+        }
+    }
+
+    /// Whether the intent was still there for every key.
+    pub(crate) async fn end(&self, keys: &[Key], id: &str) -> Result<bool, CacheError> {
+        match self {
+            Self::Memory(_, intents) => Ok(intents.end(keys, id)),
+            #[cfg(feature = "redis")]
+            Self::Redis(remote) => remote.end(keys, id).await,
         }
     }
 
     /// The instant up to which the in-process tier is known to have heard of every invalidation.
     pub(crate) fn verified_until(&self) -> Instant {
         match self {
-            Self::Memory(_) => Instant::now(),
+            Self::Memory(..) => Instant::now(),
             #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.verified_until(),
         }
@@ -156,7 +180,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     /// Whether the in-process tier hears of invalidations now.
     pub(crate) fn is_verified(&self) -> bool {
         match self {
-            Self::Memory(_) => true,
+            Self::Memory(..) => true,
             #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.is_verified(),
         }
@@ -165,7 +189,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     /// Whether the store can be asked now.
     pub(crate) fn is_up(&self) -> bool {
         match self {
-            Self::Memory(_) => true,
+            Self::Memory(..) => true,
             #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.is_up(),
         }
@@ -174,7 +198,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     /// A way to be told of the key's fill, abort or invalidation; to be made before the lease is asked for.
     pub(crate) fn watch(&self, key: &Key) -> Wake {
         match self {
-            Self::Memory(_) => Wake::never(),
+            Self::Memory(..) => Wake::never(),
             #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.watch(key),
         }
@@ -182,7 +206,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
 
     pub(crate) async fn shutdown(&self, limit: Duration) {
         match self {
-            Self::Memory(_) => {}
+            Self::Memory(..) => {}
             #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.shutdown(limit).await,
         }

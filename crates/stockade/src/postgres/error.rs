@@ -55,6 +55,9 @@ pub enum CommitError {
     /// The request that holds the lock was ended and answered as not applied before this commit. Rolled back.
     #[error("the holder of the lock was ended before the commit: nothing was applied")]
     Closed,
+    /// The store of a strict cache did not confirm that it was told of the write. Rolled back: nothing was applied.
+    #[error("a strict cache could not be told of the write: nothing was applied, retry later")]
+    Announce(#[source] CacheError),
     /// An earlier statement failed, the commit was refused (a constraint, a serialization failure), or the connection
     /// ended before COMMIT was sent. Rolled back: nothing was applied.
     #[error("the transaction was rolled back: nothing was applied")]
@@ -69,7 +72,7 @@ impl CommitError {
     #[must_use]
     pub fn applied(&self) -> Option<bool> {
         match self {
-            Self::Key(_) | Self::Closed | Self::NotApplied(_) => Some(false),
+            Self::Key(_) | Self::Closed | Self::Announce(_) | Self::NotApplied(_) => Some(false),
             Self::Unknown(_) => None,
         }
     }

@@ -33,6 +33,13 @@
 //! transaction, and drops the cached value right after COMMIT. What a crash, a time-out or a dead cache prevented, the
 //! [`Relay`] of any process does later. A transaction that rolls back invalidates nothing.
 //!
+//! # Strict caches
+//!
+//! A cache built with [`CacheBuilder::strict`](crate::cache::CacheBuilder::strict) is told of a write *before* COMMIT, by an
+//! intent that names the transaction, and serves nothing of what is being written until the intent is gone. An intent
+//! never ends by time, since a commit can be held up for longer than any time that could be named: it ends with the
+//! transaction, or when a reader that meets an old one asks Postgres what became of it (`pg_xact_status`).
+//!
 //! # Settings
 //!
 //! [`options`] puts [`Timeouts`] on every connection of a pool. They are part of the protocol: a holder that is stopped
@@ -50,6 +57,7 @@ mod outbox;
 mod prune;
 mod registry;
 mod relay;
+mod strict;
 #[cfg(test)]
 mod tests;
 mod tx;

@@ -13,23 +13,41 @@ pub(super) struct Row {
     pub(super) id: i64,
     pub(super) cache: String,
     pub(super) resource: String,
+    /// What announced it to a strict cache.
+    pub(super) intent: Option<String>,
 }
 
 impl FromRow<'_, PgRow> for Row {
     fn from_row(row: &PgRow) -> Result<Self, sqlx::Error> {
-        Ok(Self { id: row.try_get(0)?, cache: row.try_get(1)?, resource: row.try_get(2)? })
+        Ok(Self { id: row.try_get(0)?, cache: row.try_get(1)?, resource: row.try_get(2)?, intent: row.try_get(3)? })
     }
 }
 
-/// Adds rows within the writer's transaction.
+/// An invalidation to be written.
+pub(super) struct New<'a> {
+    pub(super) cache: &'a str,
+    pub(super) resource: &'a str,
+    pub(super) intent: Option<&'a str>,
+}
+
+/// Adds rows within the writer's transaction. The rows and the id of the transaction.
 pub(super) async fn write(
     connection: &mut PgConnection,
-    caches: Vec<&str>,
-    keys: Vec<&str>,
-) -> Result<Vec<Row>, sqlx::Error> {
-    const SQL: &str = "insert into stockade.outbox (cache, resource) select * from unnest($1::text[], $2::text[])
-        returning id, cache, resource";
-    sqlx::query_as(SQL).bind(caches).bind(keys).fetch_all(connection).await
+    rows: Vec<New<'_>>,
+) -> Result<(Vec<Row>, String), sqlx::Error> {
+    const SQL: &str = "insert into stockade.outbox (cache, resource, intent)
+        select * from unnest($1::text[], $2::text[], $3::text[])
+        returning id, cache, resource, intent, pg_current_xact_id()::text";
+    let (mut caches, mut resources, mut intents) = (Vec::new(), Vec::new(), Vec::new());
+    for New { cache, resource, intent } in rows {
+        caches.push(cache);
+        resources.push(resource);
+        intents.push(intent);
+    }
+    let written = sqlx::query(SQL).bind(caches).bind(resources).bind(intents).fetch_all(connection).await?;
+    let transaction = written.first().ok_or(sqlx::Error::RowNotFound)?.try_get(4)?;
+    let rows: Result<_, _> = written.iter().map(Row::from_row).collect();
+    Ok((rows?, transaction))
 }
 
 /// Locks rows that nobody applied within `older_than`, skipping those another relay works on.
@@ -41,7 +59,7 @@ pub(super) async fn claim(
     older_than: Duration,
     limit: i64,
 ) -> Result<Vec<Row>, sqlx::Error> {
-    const SQL: &str = "select id, cache, resource from stockade.outbox
+    const SQL: &str = "select id, cache, resource, intent from stockade.outbox
         where applied_at is null and cache = any($1) and created_at <= clock_timestamp() - make_interval(secs => $2)
         order by id limit $3 for update skip locked";
     sqlx::query_as(SQL).bind(caches).bind(older_than.as_secs_f64()).bind(limit).fetch_all(connection).await
@@ -61,7 +79,7 @@ pub(super) async fn after(
     id: i64,
     limit: i64,
 ) -> Result<Vec<Row>, sqlx::Error> {
-    const SQL: &str = "select id, cache, resource from stockade.outbox where id > $1 and cache = any($2)
+    const SQL: &str = "select id, cache, resource, intent from stockade.outbox where id > $1 and cache = any($2)
         order by id limit $3";
     sqlx::query_as(SQL).bind(id).bind(caches).bind(limit).fetch_all(executor).await
 }

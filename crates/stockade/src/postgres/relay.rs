@@ -1,4 +1,4 @@
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use rand::Rng;
 use sqlx::PgPool;
@@ -165,16 +165,22 @@ impl Worker {
         let mut applied = Vec::with_capacity(rows.len());
         let mut failure = None;
         for cache in &self.caches {
-            let rows = rows.iter().filter(|row| row.cache == cache.name());
-            let (ids, keys): (Vec<i64>, Vec<Option<Key>>) = rows.map(|row| (row.id, key(cache.name(), row))).unzip();
-            let keys: Vec<Key> = keys.into_iter().flatten().collect();
-            if keys.is_empty() {
-                applied.extend(ids);
-                continue;
+            let mut by_intent: BTreeMap<Option<&str>, (Vec<i64>, Vec<Key>)> = BTreeMap::new();
+            for row in rows.iter().filter(|row| row.cache == cache.name()) {
+                let (ids, keys) = by_intent.entry(row.intent.as_deref()).or_default();
+                ids.push(row.id);
+                keys.extend(key(cache.name(), row));
             }
-            match cache.invalidate(&keys).await {
-                Ok(()) => applied.extend(ids),
-                Err(source) => failure = Some(RelayError::Cache { cache: cache.name(), source }),
+            for (intent, (ids, keys)) in by_intent {
+                let done = match intent {
+                    // The row is there, so its transaction has committed.
+                    Some(intent) => cache.end(&keys, intent).await.map(drop),
+                    None => cache.invalidate(&keys).await,
+                };
+                match done {
+                    Ok(()) => applied.extend(ids),
+                    Err(source) => failure = Some(RelayError::Cache { cache: cache.name(), source }),
+                }
             }
         }
         (applied, failure)

@@ -38,8 +38,11 @@ create table if not exists stockade.outbox (
     applied_at timestamptz
 );
 
+-- For a strict cache the name under which the write was announced, which the relay ends as well.
+alter table stockade.outbox add column if not exists intent text;
+
 create index if not exists outbox_pending on stockade.outbox (id) where applied_at is null;
 create index if not exists outbox_applied on stockade.outbox (applied_at) where applied_at is not null;
 
-insert into stockade.schema_version (version) values (1)
+insert into stockade.schema_version (version) values (2)
 on conflict (only_row) do update set version = greatest(schema_version.version, excluded.version);

@@ -11,13 +11,14 @@ use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 use super::{
     CommitError, FenceError,
     error::commit_statement,
-    outbox::{self, Row},
+    outbox::{self, New, Row},
     registry::PoolState,
 };
 use crate::{
     Fence, Resource,
-    cache::{Cache, Invalidator},
+    cache::{Cache, CacheError, Intent, Invalidator},
     lock::Mode,
+    metrics,
     resource::{Key, KeyError},
 };
 
@@ -106,16 +107,33 @@ impl Tx {
             let _ = self.inner.rollback().await;
             return Err(CommitError::Key(error));
         }
-        let rows = self.before_commit().await.map_err(CommitError::NotApplied)?;
+        let intent = self.pending.iter().any(|pending| pending.cache.is_strict()).then(Intent::random_id);
+        let (rows, xid) = self.before_commit(intent.as_deref()).await.map_err(CommitError::NotApplied)?;
+        let intent = intent.map(|id| Intent { id, xid: xid.into() });
+        if let Some(intent) = &intent
+            && let Err(error) = announce(&self.pending, intent).await
+        {
+            let _ = self.inner.rollback().await;
+            // Where this is not confirmed either, a reader finds out that the transaction is over.
+            retract(&self.pending, Some(intent)).await;
+            return Err(CommitError::Announce(error));
+        }
         // What only reads applies nothing, and is no reason to answer that it may have.
         let writes = self.fence.as_ref().filter(|fence| fence.mode() == Mode::Write);
         if writes.is_some_and(|fence| !fence.commit_started()) {
             let _ = self.inner.rollback().await;
+            retract(&self.pending, intent.as_ref()).await;
             return Err(CommitError::Closed);
         }
-        self.inner.commit().await.map_err(commit_statement)?;
+        if let Err(error) = self.inner.commit().await.map_err(commit_statement) {
+            // One whose fate is unknown keeps its intent until the database has told a reader.
+            if error.applied() == Some(false) {
+                retract(&self.pending, intent.as_ref()).await;
+            }
+            return Err(error);
+        }
         if !self.pending.is_empty() {
-            let applied = flush(&self.pending).await;
+            let applied = flush(&self.pending, intent.as_ref()).await;
             let ids: Vec<i64> =
                 rows.iter().filter(|row| applied.contains(&row.cache.as_str())).map(|row| row.id).collect();
             self.pool.flushed(&ids);
@@ -125,17 +143,19 @@ impl Tx {
 
     /// The last statement before COMMIT. There always is one: a transaction in which a statement failed answers COMMIT
     /// with a rollback and no error, and only a statement shows it.
-    async fn before_commit(&mut self) -> Result<Vec<Row>, sqlx::Error> {
+    async fn before_commit(&mut self, intent: Option<&str>) -> Result<(Vec<Row>, String), sqlx::Error> {
         if self.pending.is_empty() {
             sqlx::query("select 1").execute(&mut *self.inner).await?;
-            return Ok(Vec::new());
+            return Ok((Vec::new(), String::new()));
         }
-        let (caches, keys) = self
-            .pending
-            .iter()
-            .flat_map(|pending| pending.keys.iter().map(|key| (pending.cache.name(), key.as_str())))
-            .unzip();
-        outbox::write(&mut self.inner, caches, keys).await
+        let mut rows = Vec::new();
+        for Pending { cache, keys } in &self.pending {
+            let intent = intent.filter(|_| cache.is_strict());
+            for key in keys {
+                rows.push(New { cache: cache.name(), resource: key.as_str(), intent });
+            }
+        }
+        outbox::write(&mut self.inner, rows).await
     }
 
     /// Ends the transaction without applying anything, and waits for the database to say so. Dropping does the same in
@@ -154,23 +174,65 @@ impl Tx {
     }
 }
 
-/// Invalidates all caches at once; the names of those that confirmed.
-async fn flush(pending: &[Pending]) -> Vec<&'static str> {
-    let flushes = pending.iter().map(async |pending| {
-        let name = pending.cache.name();
-        match tokio::time::timeout(FLUSH_LIMIT, pending.cache.invalidate(&pending.keys)).await {
-            Ok(Ok(())) => Some(name),
-            Ok(Err(error)) => {
-                tracing::debug!(%error, cache = name, "invalidation left to the relay");
-                None
-            }
-            Err(_) => {
-                tracing::debug!(cache = name, "invalidation left to the relay: no answer in time");
-                None
-            }
+fn strict(pending: &[Pending]) -> impl Iterator<Item = &Pending> {
+    pending.iter().filter(|pending| pending.cache.is_strict())
+}
+
+/// Tells all strict caches at once that the transaction is about to commit.
+async fn announce(pending: &[Pending], intent: &Intent) -> Result<(), CacheError> {
+    let mut calls = Vec::new();
+    for Pending { cache, keys } in strict(pending) {
+        calls.push(cache.begin(keys, intent));
+    }
+    join_all(calls).await.into_iter().collect()
+}
+
+/// Tells the strict caches that the transaction was rolled back. Those that do not hear it find out by asking.
+async fn retract(pending: &[Pending], intent: Option<&Intent>) {
+    if let Some(intent) = intent {
+        let mut calls = Vec::new();
+        for Pending { cache, keys } in strict(pending) {
+            calls.push(cache.end(keys, &intent.id));
         }
-    });
+        let _ = tokio::time::timeout(FLUSH_LIMIT, join_all(calls)).await;
+    }
+}
+
+/// Invalidates all caches at once, and ends what was announced; the names of those that confirmed.
+async fn flush(pending: &[Pending], intent: Option<&Intent>) -> Vec<&'static str> {
+    let mut flushes = Vec::new();
+    for pending in pending {
+        flushes.push(flush_one(pending, intent.filter(|_| pending.cache.is_strict())));
+    }
     join_all(flushes).await.into_iter().flatten().collect()
+}
+
+async fn flush_one(Pending { cache, keys }: &Pending, intent: Option<&Intent>) -> Option<&'static str> {
+    let name = cache.name();
+    let flushed = async {
+        let Some(intent) = intent else { return cache.invalidate(keys).await };
+        if !cache.end(keys, &intent.id).await? {
+            lost_intent(name);
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(FLUSH_LIMIT, flushed).await {
+        Ok(Ok(())) => Some(name),
+        Ok(Err(error)) => {
+            tracing::debug!(%error, cache = name, "invalidation left to the relay");
+            None
+        }
+        Err(_) => {
+            tracing::debug!(cache = name, "invalidation left to the relay: no answer in time");
+            None
+        }
+    }
+}
+
+/// A value from before the commit may have been stored while the announcement was gone; it was dropped with the end.
+fn lost_intent(cache: &'static str) {
+    metrics::count(metrics::CACHE_INTENT_LOST, &[metrics::tag("cache", cache)]);
+    tracing::warn!(cache, "the cache store lost the announcement of a write");
 }
 
 impl Deref for Tx {

@@ -11,7 +11,7 @@ use super::{
     beat,
     keys::Keys,
     reply::{Reply, Stored, bytes},
-    scripts::{ABORT, ALL, FILL, INVALIDATE, LEASE},
+    scripts::{ABORT, ALL, BEGIN, END, FILL, INVALIDATE, LEASE},
     subscription::Subscription,
 };
 use crate::{
@@ -20,6 +20,7 @@ use crate::{
         CacheError,
         entry::Entry,
         envelope::{Envelope, Unreadable},
+        intent::Intent,
         local::{Local, Reservation},
         settings::Settings,
         store::{Filled, Filling, Lease, Read, Token, Want},
@@ -114,7 +115,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             }
             "WAIT" => Ok(Lease::Wait(Duration::from_micros(reply.number()?))),
             "LEASED" => Ok(Lease::Granted(reply.stored().and_then(|stored| self.entry(&stored).ok()))),
-            "BYPASS" => Ok(Lease::Bypass),
+            "BYPASS" => Ok(Lease::Bypass(reply.intents())),
             _ => Err(reply.unexpected()),
         }
     }
@@ -164,26 +165,39 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 
     pub(crate) async fn invalidate(&self, keys: &[Key]) -> Result<(), CacheError> {
-        let channel = self.subscription.keys.channel();
-        let inbox_prefix = self.subscription.keys.inbox_prefix();
-        // All are on the wire before the first reply is awaited.
+        self.drop_each(&INVALIDATE, keys, &[]).await.map(drop)
+    }
+
+    pub(crate) async fn begin(&self, keys: &[Key], intent: &Intent) -> Result<(), CacheError> {
+        self.drop_each(&BEGIN, keys, &[&intent.id, &intent.xid]).await.map(drop)
+    }
+
+    pub(crate) async fn end(&self, keys: &[Key], id: &str) -> Result<bool, CacheError> {
+        let replies = self.drop_each(&END, keys, &[id]).await?;
+        Ok(replies.iter().all(|reply| reply.word() == "ENDED"))
+    }
+
+    /// One of the scripts that drop a value, for each key, with what it wants beside. All are on the wire before the
+    /// first reply is awaited.
+    async fn drop_each(
+        &self,
+        script: &'static Script,
+        keys: &[Key],
+        beside: &[&str],
+    ) -> Result<Vec<Reply>, CacheError> {
+        let (channel, inbox_prefix) = (self.subscription.keys.channel(), self.subscription.keys.inbox_prefix());
         let calls: Vec<_> = keys
             .iter()
             .map(|key| {
-                let args = vec![
-                    key.as_str().as_bytes().to_vec(),
-                    key.bucket().index().to_string().into_bytes(),
-                    channel.clone().into_bytes(),
-                    inbox_prefix.clone().into_bytes(),
-                ];
-                self.call(&INVALIDATE, key, args)
+                let bucket = key.bucket().index().to_string();
+                let mut args: Vec<Vec<u8>> =
+                    [key.as_str(), &bucket, &channel, &inbox_prefix].map(|arg| arg.as_bytes().to_vec()).into();
+                args.extend(beside.iter().map(|arg| arg.as_bytes().to_vec()));
+                self.call(script, key, args)
             })
             .collect();
-        let replies = futures_util::future::join_all(calls).await;
-        match replies.into_iter().find_map(Result::err) {
-            Some(error) => Err(CacheError::Unavailable(Arc::new(error))),
-            None => Ok(()),
-        }
+        let replies: Result<Vec<_>, _> = futures_util::future::join_all(calls).await.into_iter().collect();
+        replies.map_err(|error| CacheError::Unavailable(Arc::new(error)))
     }
 
     /// One script call on the keys of `key`. It takes its place in the write order at once; after NOSCRIPT, which means

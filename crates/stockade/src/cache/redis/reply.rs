@@ -5,7 +5,7 @@ use std::{
 
 use redis::Value;
 
-use crate::{clock::Instant, redis::LinkError};
+use crate::{cache::intent::Intent, clock::Instant, redis::LinkError};
 
 /// The reply of a script: a word, the server's time, the rest.
 #[derive(Debug)]
@@ -38,6 +38,12 @@ impl Reply {
 
     pub(super) fn number(&mut self) -> Result<u64, LinkError> {
         self.rest.next().and_then(number).ok_or_else(|| self.unexpected())
+    }
+
+    /// Pairs of intent and transaction.
+    pub(super) fn intents(&mut self) -> Vec<Intent> {
+        let mut words = self.rest.by_ref().map_while(|value| String::from_utf8(bytes(value)?).ok());
+        std::iter::from_fn(|| Some(Intent { id: words.next()?.into(), xid: words.next()?.into() })).collect()
     }
 
     /// The four fields of a stored value, if there is one.

@@ -1,10 +1,17 @@
 use crate::redis::Script;
 
-pub(super) static LEASE: Script = Script { name: "cache_lease", text: include_str!("../scripts/lease.lua") };
-pub(super) static FILL: Script = Script { name: "cache_fill", text: include_str!("../scripts/fill.lua") };
-pub(super) static ABORT: Script = Script { name: "cache_abort", text: include_str!("../scripts/abort.lua") };
-pub(super) static INVALIDATE: Script =
-    Script { name: "cache_invalidate", text: include_str!("../scripts/invalidate.lua") };
-pub(super) static BEAT: Script = Script { name: "cache_beat", text: include_str!("../scripts/beat.lua") };
+macro_rules! script {
+    ($name:literal, $($file:literal),+) => {
+        Script { name: $name, text: concat!($(include_str!(concat!("../scripts/", $file))),+) }
+    };
+}
 
-pub(super) static ALL: &[&Script] = &[&LEASE, &FILL, &ABORT, &INVALIDATE, &BEAT];
+pub(super) static LEASE: Script = script!("cache_lease", "lease.lua");
+pub(super) static FILL: Script = script!("cache_fill", "fill.lua");
+pub(super) static ABORT: Script = script!("cache_abort", "abort.lua");
+pub(super) static INVALIDATE: Script = script!("cache_invalidate", "invalidate.lua", "drop.lua");
+pub(super) static BEGIN: Script = script!("cache_begin", "begin.lua", "drop.lua");
+pub(super) static END: Script = script!("cache_end", "end.lua", "drop.lua");
+pub(super) static BEAT: Script = script!("cache_beat", "beat.lua");
+
+pub(super) static ALL: &[&Script] = &[&LEASE, &FILL, &ABORT, &INVALIDATE, &BEGIN, &END, &BEAT];

@@ -7,6 +7,8 @@ mod prune;
 #[cfg(feature = "redis")]
 mod relay;
 mod snapshot;
+#[cfg(feature = "redis")]
+mod strict;
 
 use std::{borrow::Cow, time::Duration};
 

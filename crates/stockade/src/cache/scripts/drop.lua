@@ -1,0 +1,18 @@
+-- Second part of invalidate.lua, begin.lua and end.lua, which set before it: reply (its first words), resource, bucket,
+-- channel, inbox (the prefix of inbox channels). Drops the value, voids the token of a load that may have read the old
+-- row, and tells every process.
+local waiting = {}
+for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+  if string.sub(field, 1, 2) == 'w:' then
+    waiting[#waiting + 1] = string.sub(field, 3)
+  end
+end
+redis.call('DEL', KEYS[1])
+local seq = string.format('%.0f', redis.call('INCR', KEYS[3]))
+-- In the same script as the DEL: a message before it would let a reader fetch the old value once more.
+redis.pcall('PUBLISH', channel, bucket .. ' ' .. seq .. ' ' .. resource)
+for _, process in ipairs(waiting) do
+  redis.pcall('PUBLISH', inbox .. process, 'C ' .. resource)
+end
+reply[#reply + 1] = seq
+return reply

@@ -1,0 +1,11 @@
+-- Ends the intent of a transaction that committed or rolled back. Repeating it changes nothing but the sequence.
+--
+-- KEYS: E entry (hash), I intents (hash), S sequence
+-- ARGV: resource, bucket, channel, inbox prefix, intent
+-- Reply: {ENDED, now, seq}, or {MISSING, now, seq} when the intent was not there: the store lost it, or somebody else
+--   ended it
+-- Messages: as invalidate.lua
+local time = redis.call('TIME')
+local there = redis.call('HDEL', KEYS[2], ARGV[5]) == 1
+local reply = {there and 'ENDED' or 'MISSING', string.format('%.0f', time[1] * 1000000 + time[2])}
+local resource, bucket, channel, inbox = ARGV[1], ARGV[2], ARGV[3], ARGV[4]

@@ -1,0 +1,53 @@
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use sqlx::PgPool;
+
+use super::error::sqlstate;
+use crate::{
+    Resource,
+    cache::{CacheBuilder, Fates, LoadError},
+};
+
+/// A transaction id from the future: the server was replaced by one that never saw the transaction.
+const INVALID_PARAMETER_VALUE: &str = "22023";
+
+impl<K: Resource, V> CacheBuilder<K, V> {
+    /// Makes reads linearizable with the writes that go through [`Tx::invalidate`](super::Tx::invalidate): a read that
+    /// begins after a commit was acknowledged never returns what was there before it, in any process.
+    ///
+    /// [`Tx::commit`](super::Tx::commit) then announces the write to Redis before COMMIT, one round trip more, and fails
+    /// with [`CommitError::Announce`](super::CommitError::Announce), nothing applied, where Redis does not confirm. Until
+    /// the transaction is over, reads of what it writes go to the loader. `pool` must lead to the primary that those
+    /// transactions run on: it is asked about announcements whose transaction did not end them. Nothing is served from
+    /// memory, and nothing expired: without Redis every read is a limited load.
+    ///
+    /// It holds on one Redis that keeps its acknowledged writes. After a restart that loses them nothing stale is left
+    /// either; after a failover to a replica that lacks the newest writes values can be stale for as long as their TTL.
+    #[must_use]
+    pub fn strict(self, pool: &PgPool) -> Self {
+        self.announced(fates(pool.clone()))
+    }
+}
+
+fn fates(pool: PgPool) -> Fates {
+    Arc::new(move |xids| {
+        let pool = pool.clone();
+        Box::pin(async move {
+            let mut over = Vec::with_capacity(xids.len());
+            for xid in &xids {
+                over.push(is_over(&pool, xid).await.map_err(|error| Arc::new(error) as LoadError)?);
+            }
+            Ok(over)
+        }) as BoxFuture<'static, _>
+    })
+}
+
+/// Whether a transaction committed, rolled back, or is so old that the server has forgotten it.
+async fn is_over(pool: &PgPool, xid: &str) -> Result<bool, sqlx::Error> {
+    const SQL: &str = "select pg_xact_status($1::text::xid8) is distinct from 'in progress'";
+    match sqlx::query_scalar(SQL).bind(xid).fetch_one(pool).await {
+        Err(error) if sqlstate(&error) == Some(INVALID_PARAMETER_VALUE) => Ok(true),
+        answer => answer,
+    }
+}

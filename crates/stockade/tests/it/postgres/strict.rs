@@ -1,0 +1,289 @@
+//! Strict caches: no read is older than a write that was acknowledged before it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use sqlx::{PgConnection, PgPool};
+use stockade::{
+    Cache, Redis,
+    cache::Source,
+    postgres::{CommitError, Relay, Tx},
+};
+use stockade_testbed::{PostgresServer, RedisServer};
+use tokio::task::JoinSet;
+
+use super::{Sku, database, quantity, until};
+
+struct World {
+    _postgres: PostgresServer,
+    pool: PgPool,
+    redis: RedisServer,
+}
+
+impl World {
+    async fn start() -> Self {
+        let (postgres, pool) = database().await;
+        Self { _postgres: postgres, pool, redis: RedisServer::start().await.unwrap() }
+    }
+
+    /// A strict cache as another process would have it.
+    async fn cache(&self) -> Cache<Sku, i32> {
+        let redis = Redis::connect(self.redis.url()).await.unwrap();
+        let pool = self.pool.clone();
+        let load = move |sku: Sku| {
+            let pool = pool.clone();
+            async move {
+                sqlx::query_scalar("select quantity from stock where sku = $1").bind(sku.0).fetch_optional(&pool).await
+            }
+        };
+        let cache = Cache::builder(&redis).loader(load).strict(&self.pool).build();
+        until(async || !cache.is_degraded()).await;
+        cache
+    }
+
+    /// A transaction that sets the quantity, up to its commit.
+    async fn write(&self, cache: &Cache<Sku, i32>, quantity: i32) -> Tx {
+        let mut tx = Tx::unfenced(&self.pool).await.unwrap();
+        sqlx::query("set local lock_timeout = '20s'").execute(&mut *tx).await.unwrap();
+        sqlx::query("update stock set quantity = $1 where sku = 'a'").bind(quantity).execute(&mut *tx).await.unwrap();
+        tx.invalidate(cache, &Sku("a"));
+        tx
+    }
+
+    /// From now on every COMMIT that changes the stock waits until the returned connection lets go.
+    async fn hold_commits(&self) -> PgConnection {
+        sqlx::raw_sql(
+            "create function hold() returns trigger language plpgsql as
+                 $$ begin perform pg_advisory_xact_lock_shared(7); return null; end $$;
+             create constraint trigger hold after update on stock deferrable initially deferred
+             for each row execute function hold()",
+        )
+        .execute(&self.pool)
+        .await
+        .unwrap();
+        let mut holder = self.pool.acquire().await.unwrap().detach();
+        sqlx::query("select pg_advisory_lock(7)").execute(&mut holder).await.unwrap();
+        holder
+    }
+
+    async fn committing(&self) {
+        until(async || {
+            let waiting: i64 =
+                sqlx::query_scalar("select count(*) from pg_stat_activity where wait_event = 'advisory'")
+                    .fetch_one(&self.pool)
+                    .await
+                    .unwrap();
+            waiting == 1
+        })
+        .await;
+    }
+
+    /// The Redis keys of entries, or of intents.
+    async fn keys(&self, letter: char) -> String {
+        self.redis.command(&["KEYS", &format!("*}}{letter}:stock:*")]).await.unwrap()
+    }
+
+    async fn is_stored(&self) -> bool {
+        let key = self.keys('e').await;
+        !key.is_empty() && self.redis.command(&["HEXISTS", &key, "v"]).await.unwrap() == "1"
+    }
+}
+
+async fn release(mut holder: PgConnection) {
+    sqlx::query("select pg_advisory_unlock(7)").execute(&mut holder).await.unwrap();
+}
+
+async fn read(cache: &Cache<Sku, i32>) -> i32 {
+    *cache.get(&Sku("a")).await.unwrap().value.unwrap()
+}
+
+#[tokio::test]
+async fn no_value_is_served_or_stored_while_its_write_commits() {
+    let world = World::start().await;
+    let (writer, reader) = (world.cache().await, world.cache().await);
+    assert_eq!(read(&reader).await, 10);
+    assert!(world.is_stored().await);
+
+    let holder = world.hold_commits().await;
+    let tx = world.write(&writer, 9).await;
+    let committing = async { tx.commit().await.unwrap() };
+    let reading = async {
+        world.committing().await;
+        assert!(!world.is_stored().await, "announced, and the old value is still there");
+        for _ in 0..3 {
+            let lookup = reader.get(&Sku("a")).await.unwrap();
+            assert_eq!((lookup.value.as_deref(), lookup.info.source), (Some(&10), Source::Load));
+            assert!(!lookup.info.stored && !world.is_stored().await, "stored while a write commits");
+        }
+        release(holder).await;
+    };
+    tokio::join!(committing, reading);
+    assert_eq!(read(&reader).await, 9);
+    assert_eq!(world.keys('i').await, "", "an intent was left");
+    assert!(world.is_stored().await, "nothing is stored after the write either");
+}
+
+#[tokio::test]
+async fn a_commit_that_is_held_up_keeps_its_intent_however_long_it_takes() {
+    let world = World::start().await;
+    let (writer, reader) = (world.cache().await, world.cache().await);
+    let holder = world.hold_commits().await;
+    let tx = world.write(&writer, 9).await;
+    let committing = async { tx.commit().await.unwrap() };
+    let reading = async {
+        world.committing().await;
+        // Past the age from which readers ask what became of the transaction, and a second question.
+        let since = tokio::time::Instant::now();
+        while since.elapsed() < Duration::from_millis(3500) {
+            assert_eq!(read(&reader).await, 10);
+            assert!(!world.is_stored().await, "stored while a write commits");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        release(holder).await;
+    };
+    tokio::join!(committing, reading);
+    assert_eq!(read(&reader).await, 9);
+}
+
+#[tokio::test]
+async fn the_intent_of_a_writer_that_died_while_it_committed_is_ended_by_a_reader() {
+    let world = World::start().await;
+    let (writer, reader) = (world.cache().await, world.cache().await);
+    let _holder = world.hold_commits().await;
+    let tx = world.write(&writer, 9).await;
+    let mut dying = JoinSet::new();
+    dying.spawn(async move { tx.commit().await });
+    world.committing().await;
+    dying.shutdown().await;
+    sqlx::query("select pg_terminate_backend(pid, 5000) from pg_stat_activity where wait_event = 'advisory'")
+        .execute(&world.pool)
+        .await
+        .unwrap();
+    assert_ne!(world.keys('i').await, "");
+    until(async || {
+        assert_eq!(read(&reader).await, 10);
+        world.keys('i').await.is_empty() && world.is_stored().await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_write_that_can_not_be_announced_is_not_applied() {
+    let world = World::start().await;
+    let cache = world.cache().await;
+    assert_eq!(read(&cache).await, 10);
+    let tx = world.write(&cache, 9).await;
+    world.redis.pause().unwrap();
+    let refused = tx.commit().await.unwrap_err();
+    assert!(matches!(refused, CommitError::Announce(_)), "{refused:?}");
+    assert_eq!(refused.applied(), Some(false));
+    assert_eq!(quantity(&mut world.pool.acquire().await.unwrap()).await, 10);
+    world.redis.resume().unwrap();
+    // What was sent in front of the frozen server is executed now; a reader finds that its transaction is over.
+    until(async || {
+        assert_eq!(read(&cache).await, 10);
+        world.keys('i').await.is_empty() && world.is_stored().await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_rollback_announces_nothing_and_keeps_the_value() {
+    let world = World::start().await;
+    let cache = world.cache().await;
+    assert_eq!(read(&cache).await, 10);
+    let tx = world.write(&cache, 9).await;
+    tx.rollback().await.unwrap();
+    assert_eq!(cache.get(&Sku("a")).await.unwrap().info.source, Source::Redis);
+    assert_eq!(world.keys('i').await, "");
+}
+
+#[tokio::test]
+async fn without_redis_every_read_is_a_load_of_its_own_time() {
+    let world = World::start().await;
+    let cache = world.cache().await;
+    assert_eq!(read(&cache).await, 10);
+    world.redis.kill().await.unwrap();
+    until(async || cache.is_degraded()).await;
+    for quantity in [8, 7, 6] {
+        sqlx::query("update stock set quantity = $1").bind(quantity).execute(&world.pool).await.unwrap();
+        let lookup = cache.get(&Sku("a")).await.unwrap();
+        assert_eq!(lookup.value.as_deref(), Some(&quantity));
+        assert!(lookup.info.degraded && lookup.info.source == Source::Load);
+    }
+}
+
+#[tokio::test]
+async fn an_end_that_was_lost_is_made_up_for_by_the_relay() {
+    let world = World::start().await;
+    let cache = world.cache().await;
+    let holder = world.hold_commits().await;
+    let tx = world.write(&cache, 9).await;
+    let committing = async { tx.commit().await.unwrap() };
+    let freezing = async {
+        world.committing().await;
+        world.redis.pause().unwrap();
+        release(holder).await;
+    };
+    tokio::join!(committing, freezing);
+    // The commands in front of the frozen server go with it, so nobody but the relay ends the intent: the cache is read
+    // by nobody.
+    world.redis.command(&["PING"]).await.unwrap_err();
+    world.redis.resume().unwrap();
+    let relay = Relay::spawn(world.pool.clone(), [cache.invalidator()]);
+    until(async || world.keys('i').await.is_empty()).await;
+    relay.shutdown(Duration::from_secs(1)).await;
+    assert_eq!(read(&cache).await, 9);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_read_is_older_than_a_write_that_was_acknowledged_before_it() {
+    const WRITES: i32 = 400;
+    let world = World::start().await;
+    let writer = world.cache().await;
+    let acknowledged = Arc::new(AtomicI32::new(1000));
+    let (done, reads, hits) =
+        (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let tx = world.write(&writer, 1000).await;
+    tx.commit().await.unwrap();
+    let mut readers = JoinSet::new();
+    for _ in 0..4 {
+        let cache = world.cache().await;
+        for _ in 0..4 {
+            let (cache, acknowledged, done) = (cache.clone(), Arc::clone(&acknowledged), Arc::clone(&done));
+            let (reads, hits) = (Arc::clone(&reads), Arc::clone(&hits));
+            readers.spawn(async move {
+                while !done.load(Ordering::Acquire) {
+                    let least = acknowledged.load(Ordering::Acquire);
+                    let lookup = cache.get(&Sku("a")).await.unwrap();
+                    let seen = *lookup.value.unwrap();
+                    assert!(seen >= least, "read {seen} after {least} was acknowledged, from {:?}", lookup.info);
+                    reads.fetch_add(1, Ordering::Relaxed);
+                    hits.fetch_add(usize::from(lookup.info.source == Source::Redis), Ordering::Relaxed);
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+    }
+    for number in 1..=WRITES {
+        world.write(&writer, 1000 + number).await.commit().await.unwrap();
+        acknowledged.store(1000 + number, Ordering::Release);
+        if number % 10 == 0 {
+            // Time for the readers to fill, so that there is something to be stale.
+            let before = hits.load(Ordering::Relaxed);
+            until(async || hits.load(Ordering::Relaxed) > before).await;
+        }
+    }
+    done.store(true, Ordering::Release);
+    while let Some(reader) = readers.join_next().await {
+        reader.unwrap();
+    }
+    let (reads, hits) = (reads.load(Ordering::Relaxed), hits.load(Ordering::Relaxed));
+    println!("{WRITES} writes, {reads} reads, {hits} of them hits in Redis");
+    assert!(hits > 100, "too few hits to show anything: {hits} of {reads}");
+}
