@@ -1,6 +1,6 @@
 //! What failed inside, turned into a problem: logged in full here, and told in part.
 
-use std::error::Error;
+use std::{error::Error, time::Duration};
 
 use stockade::{
     cache::{CacheError, LoadError},
