@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::{CommitError, Relay, Timeouts, Tx, install, options};
 use crate::{
     Locks, Resource,
-    cache::{CacheError, Invalidate, Invalidator},
+    cache::{CacheError, Intent, Invalidate, Invalidator},
     resource::Key,
 };
 
@@ -64,6 +64,18 @@ impl Invalidate for Recorder {
             seen.extend(keys.iter().map(ToString::to_string));
             Ok(())
         })
+    }
+
+    fn is_strict(&self) -> bool {
+        false
+    }
+
+    fn begin<'a>(&'a self, _keys: &'a [Key], _intent: &'a Intent) -> BoxFuture<'a, Result<(), CacheError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn end<'a>(&'a self, keys: &'a [Key], _id: &'a str) -> BoxFuture<'a, Result<bool, CacheError>> {
+        Box::pin(async { self.invalidate(keys).await.map(|()| true) })
     }
 }
 
