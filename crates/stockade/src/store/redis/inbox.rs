@@ -33,9 +33,9 @@ pub(super) enum Message {
         owner: Owner,
         now: u64,
     },
-    /// It was removed from the queue.
+    /// They were removed from the queue.
     Dropped {
-        owner: Owner,
+        owners: Vec<Owner>,
         now: u64,
     },
     Forced {
@@ -55,7 +55,7 @@ impl Message {
                 Self::Granted { owner: owner(of), token: token(with)?, x: number(x)?, now: number(now)? }
             }
             ["X", of, now] => Self::Ended { owner: owner(of), now: number(now)? },
-            ["D", of, now] => Self::Dropped { owner: owner(of), now: number(now)? },
+            ["D", of @ .., now] => Self::Dropped { owners: of.iter().map(|of| owner(of)).collect(), now: number(now)? },
             ["F", of, now] => Self::Forced { owner: owner(of), now: number(now)? },
             ["W", _, _] => Self::Wanted,
             _ => return None,
@@ -200,8 +200,10 @@ impl Inner {
                     Recipient::Nobody => tracing::debug!(?owner, "a grant came after its attempt had ended"),
                 }
             }
-            Message::Dropped { owner, now } => {
-                self.waiters.post(&owner, |cell| cell.dropped(now));
+            Message::Dropped { owners, now } => {
+                for owner in owners {
+                    self.waiters.post(&owner, |cell| cell.dropped(now));
+                }
             }
             Message::Ended { owner, now } => self.ended(&owner, now, LossReason::Expired),
             Message::Forced { owner, now } => self.ended(&owner, now, LossReason::Forced),
@@ -227,6 +229,7 @@ mod tests {
             Some(Message::Granted { x: 1_763_668_802_000_000, .. })
         ));
         assert!(matches!(Message::read(b"D abc.00000000001 5"), Some(Message::Dropped { now: 5, .. })));
+        assert!(matches!(Message::read(b"D a b c 5"), Some(Message::Dropped { owners, .. }) if owners.len() == 3));
         for odd in ["", "G", "G a 1 2", "G a 1e15 2 3", "Z a 1", "G a 9007199254740992 2 3"] {
             assert!(Message::read(odd.as_bytes()).is_none(), "{odd}");
         }

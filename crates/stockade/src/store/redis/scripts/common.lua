@@ -54,10 +54,13 @@ local function add_reader(owner, token, x, c, len, yield, tag)
   mode, latest = 'r', math.max(latest, x)
 end
 
-local function remove(owner)
-  redis.call('ZREM', Q, owner)
-  redis.call('HDEL', W, owner)
-  tell(owner, 'D')
+-- Takes waiters of one process out of the queue.
+local function remove(owners)
+  if #owners > 0 then
+    redis.call('ZREM', Q, unpack(owners))
+    redis.call('HDEL', W, unpack(owners))
+    tell(owners[1], 'D', #owners > 1 and ' ' .. table.concat(owners, ' ', 2))
+  end
 end
 
 -- Ends a lease that ran out. One that was handed over and never confirmed shows that its process does not listen.
@@ -65,7 +68,7 @@ local function ended(owner, c)
   tell(owner, 'X')
   if c == '1' and process(owner) ~= process(me) then
     bad = bad or {}
-    bad[process(owner)] = true
+    bad[process(owner)] = {}
   end
 end
 
@@ -104,9 +107,17 @@ local function expire()
   if bad then
     -- One such process may have many waiters, each of which would cost another lease. Those alive come back.
     for _, owner in ipairs(redis.call('ZRANGE', Q, 0, -1)) do
-      if bad[process(owner)] then
-        remove(owner)
+      local of = bad[process(owner)]
+      if of then
+        of[#of + 1] = owner
+        if #of == 100 then
+          remove(of)
+          bad[process(owner)] = {}
+        end
       end
+    end
+    for _, rest in pairs(bad) do
+      remove(rest)
     end
   end
 end
@@ -122,13 +133,13 @@ local function prune()
     if count.err or tonumber(count[2]) ~= 0 then
       return
     end
-    remove(head)
+    remove({ head })
   end
 end
 
 -- Hands the resource to the head of the queue, and to the readers right behind a reader.
 local function grant()
-  local readers = 0
+  local readers, deaf = 0, {}
   while true do
     local head = redis.call('ZRANGE', Q, 0, 0)[1]
     if not head then
@@ -140,12 +151,16 @@ local function grant()
       wants, deadline, lease, yield, tag = string.match(record, '^(%a) (%d+) (%d+) (%d) (.*)$')
     end
     if not record or tonumber(deadline) <= now then
-      remove(head)
+      remove({ head })
     elseif mode == 'w' or (mode == 'r' and wants == 'w') then
       return
     elseif readers == 256 then
       more = true
       return
+    elseif deaf[process(head)] and head ~= me then
+      -- Thousands may wait behind the first of a process that died.
+      redis.call('ZREM', Q, head)
+      redis.call('HDEL', W, head)
     else
       redis.call('ZREM', Q, head)
       redis.call('HDEL', W, head)
@@ -159,6 +174,8 @@ local function grant()
           add_reader(head, token, now + len, '1', len, yield, tag)
           readers = readers + 1
         end
+      else
+        deaf[process(head)] = true
       end
     end
   end

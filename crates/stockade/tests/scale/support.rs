@@ -1,0 +1,66 @@
+use std::{borrow::Cow, collections::BTreeMap, io::Write, time::Duration};
+
+use stockade::{Locks, Redis, Resource, lock::LocksBuilder};
+use stockade_testbed::RedisServer;
+use tokio::{
+    sync::{Mutex, MutexGuard},
+    time::{Instant, sleep},
+};
+
+/// Longer than anything takes on a busy machine.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// The machine is one test's at a time.
+pub(crate) async fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::const_new(());
+    TURN.lock().await
+}
+
+pub(crate) struct Item(pub(crate) String);
+
+impl Resource for Item {
+    const KIND: &'static str = "scale";
+
+    fn id(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.0)
+    }
+}
+
+/// Locks of one more process, connected.
+pub(crate) async fn process(url: &str, builder: LocksBuilder) -> Locks {
+    // A stall of the machine is not what is measured here: commands that came late would be sent again and counted.
+    let redis = Redis::builder(url).command_timeout(Duration::from_secs(10)).connect().await.unwrap();
+    let locks = builder.redis(&redis);
+    until("a connection", async || locks.list(1).await.is_ok()).await;
+    locks
+}
+
+pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let limit = Instant::now() + LIMIT;
+    while !condition().await {
+        assert!(Instant::now() < limit, "never came: {what}");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Calls of each command since the counters were reset.
+pub(crate) async fn calls(server: &RedisServer) -> BTreeMap<String, u64> {
+    let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
+    let parsed = stats.lines().filter_map(|line| {
+        let (command, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+        Some((command.to_owned(), rest.split(',').next()?.parse().ok()?))
+    });
+    parsed.collect()
+}
+
+/// Names of the keys of locks that are left, without floors and marker.
+pub(crate) async fn keys(server: &RedisServer) -> Vec<String> {
+    let keys = server.command(&["KEYS", "*"]).await.unwrap();
+    let names = keys.split_whitespace().filter(|key| !key.ends_with("}f") && !key.ends_with("}e"));
+    names.map(str::to_owned).collect()
+}
+
+/// Shown whether or not the test passes.
+pub(crate) fn report(text: &str) {
+    let _ = writeln!(std::io::stderr(), "\n{text}");
+}
