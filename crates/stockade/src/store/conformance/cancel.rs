@@ -11,11 +11,11 @@ pub(crate) async fn attempts_cancelled_at_any_point_leave_nothing(fixture: &Fixt
     let key = key("cancelled");
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..TASKS {
-        let (store, key) = (Arc::clone(fixture.store(n)), key.clone());
+        let (store, key, shares) = (Arc::clone(fixture.store(n)), key.clone(), fixture.shares());
         tasks.spawn(async move {
             let mut granted = 0;
             for _ in 0..ROUNDS {
-                let mode = if rand::rng().random_bool(0.4) { Mode::Read } else { Mode::Write };
+                let mode = if shares && rand::rng().random_bool(0.4) { Mode::Read } else { Mode::Write };
                 let wait = Duration::from_millis(rand::rng().random_range(0..40));
                 let limit = Duration::from_micros(rand::rng().random_range(0..8_000));
                 // A lease that outlives the test: what is left behind stays visible.

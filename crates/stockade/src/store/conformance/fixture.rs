@@ -15,12 +15,26 @@ pub(super) const LATE: Duration = Duration::from_secs(2);
 /// The stores under test: several handles to the same locks, as several processes have them, and what must live as long.
 pub(crate) struct Fixture {
     stores: Vec<Arc<dyn LockStore>>,
+    /// Whether those who wait stand in a queue that everybody sees.
+    queues: bool,
+    /// Whether there are shared holders.
+    shares: bool,
     _keep: Box<dyn Any + Send + Sync>,
 }
 
 impl Fixture {
     pub(crate) fn new(stores: Vec<Arc<dyn LockStore>>, keep: impl Any + Send + Sync) -> Self {
-        Self { stores, _keep: Box::new(keep) }
+        Self { stores, queues: true, shares: true, _keep: Box::new(keep) }
+    }
+
+    /// For stores that know no queue and no shared holders.
+    pub(crate) fn exclusive_without_queue(self) -> Self {
+        Self { queues: false, shares: false, ..self }
+    }
+
+    /// Whether there are shared holders.
+    pub(super) fn shares(&self) -> bool {
+        self.shares
     }
 
     /// The store of the `n`th process, in turn.
@@ -39,13 +53,16 @@ impl Fixture {
         released.expect("the store does not answer").expect("not released")
     }
 
-    /// Acquires on a task of its own, and returns when the attempt stands in the queue as the `place`th.
+    /// Acquires on a task of its own, and returns when the attempt stands in the queue as the `place`th; at once where
+    /// there is no queue.
     pub(super) async fn enqueue(&self, n: usize, attempt: Attempt, place: u64) -> Waiter {
         let (store, key) = (Arc::clone(self.store(n)), attempt.key.clone());
         let mut task = JoinSet::new();
         let handle = task.spawn(async move { store.acquire(attempt).await });
         let waiter = Waiter { task, handle };
-        self.until(&key, |inspection| inspection.waiting == place).await;
+        if self.queues {
+            self.until(&key, |inspection| inspection.waiting == place).await;
+        }
         waiter
     }
 

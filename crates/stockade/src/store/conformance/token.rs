@@ -30,16 +30,25 @@ pub(crate) async fn tokens_increase_whatever_ended_the_ownership_before(fixture:
     above(forced.token);
     let after_force = fixture.take(1, write(&key)).await;
     above(after_force.token);
-
-    let readers = [fixture.enqueue(0, read(&key), 1).await, fixture.enqueue(1, read(&key), 2).await];
     fixture.release(1, &after_force).await;
-    for (n, reader) in readers.into_iter().enumerate() {
-        let reader = reader.granted().await;
-        above(reader.token);
-        fixture.release(n, &reader).await;
-    }
+
     // Without a holder, too: it is the claim of an administrator.
     above(fixture.store(0).force(&key, Force::Now).await.expect("not forced").token);
+    fixture.until_nothing_is_left().await;
+}
+
+pub(crate) async fn readers_have_tokens_of_their_own(fixture: &Fixture) {
+    let key = key("readers");
+    let writer = fixture.take(1, write(&key)).await;
+    let readers = [fixture.enqueue(0, read(&key), 1).await, fixture.enqueue(1, read(&key), 2).await];
+    fixture.release(1, &writer).await;
+    let mut last = writer.token;
+    for (n, reader) in readers.into_iter().enumerate() {
+        let reader = reader.granted().await;
+        assert!(reader.token > last, "{} after {last}", reader.token);
+        last = reader.token;
+        fixture.release(n, &reader).await;
+    }
     fixture.until_nothing_is_left().await;
 }
 
