@@ -55,6 +55,15 @@ impl LocksBuilder {
         self.on(Arc::new(crate::store::RedisStore::open(redis)))
     }
 
+    /// Locks on several independent servers, of which a minority may fail: Redlock. Usually three or five; an even number
+    /// bears no more failures than one less. Exclusive locks only, without a queue: those who wait ask again and again.
+    ///
+    /// [What this is good for](crate::lock#redlock) and what not.
+    #[cfg(feature = "redlock")]
+    pub fn redlock(self, servers: impl IntoIterator<Item = crate::Redis>) -> super::RedlockBuilder {
+        super::RedlockBuilder::new(self, servers)
+    }
+
     /// Locks of this process only.
     #[must_use]
     pub fn memory(self) -> Locks {

@@ -1,4 +1,14 @@
 //! Locks as users hold them: requests, guards, fences, renewal and the signal of loss.
+//!
+//! # Redlock
+//!
+//! With the feature `redlock`, [`LocksBuilder::redlock`] makes locks on several independent servers. They survive the loss
+//! of a minority of them without a failover. They have no shared mode, no queue and no hand-off, cost every server two
+//! commands per lock, and tell a holder of a forced release only at its next renewal.
+//!
+//! Several servers do not make a lock safe: a process that is stopped, a server whose clock steps and a majority that comes
+//! back empty still lead to two owners. Take the [fence](Fence) for what must not be lost, with these locks as with all
+//! others, and one Redis unless it is the loss of a server that hurts.
 
 mod cadence;
 mod fence;
@@ -8,6 +18,8 @@ mod lane;
 mod locks;
 mod multi;
 mod outcome;
+#[cfg(feature = "redlock")]
+mod redlock;
 mod renewal;
 mod renewer;
 mod request;
@@ -21,6 +33,8 @@ pub use fence::Fence;
 pub use guard::Guard;
 pub use locks::{Locks, LocksBuilder};
 pub use multi::{MultiFence, MultiGuard, MultiRequest};
+#[cfg(feature = "redlock")]
+pub use redlock::{RedlockBuilder, RedlockError};
 pub use request::LockRequest;
 pub use run_error::RunError;
 

@@ -12,6 +12,8 @@ mod memory;
 mod ownership;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "redlock")]
+mod redlock;
 
 pub use error::{LockError, Unavailable};
 pub(crate) use memory::MemoryStore;
@@ -19,6 +21,8 @@ pub use ownership::{LossReason, Mode, Token};
 pub(crate) use ownership::{Owner, Ownership};
 #[cfg(feature = "redis")]
 pub(crate) use redis::RedisStore;
+#[cfg(feature = "redlock")]
+pub(crate) use redlock::{KeyFormat, RedlockStore, Settings as RedlockSettings};
 
 use std::{fmt, sync::Arc, time::Duration};
 

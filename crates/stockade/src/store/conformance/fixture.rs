@@ -15,26 +15,28 @@ pub(super) const LATE: Duration = Duration::from_secs(2);
 /// The stores under test: several handles to the same locks, as several processes have them, and what must live as long.
 pub(crate) struct Fixture {
     stores: Vec<Arc<dyn LockStore>>,
-    /// Whether those who wait stand in a queue that everybody sees.
-    queues: bool,
-    /// Whether there are shared holders.
-    shares: bool,
+    holders_only: bool,
     _keep: Box<dyn Any + Send + Sync>,
 }
 
 impl Fixture {
     pub(crate) fn new(stores: Vec<Arc<dyn LockStore>>, keep: impl Any + Send + Sync) -> Self {
-        Self { stores, queues: true, shares: true, _keep: Box::new(keep) }
+        Self { stores, holders_only: false, _keep: Box::new(keep) }
     }
 
-    /// For stores that know no queue and no shared holders.
-    pub(crate) fn exclusive_without_queue(self) -> Self {
-        Self { queues: false, shares: false, ..self }
+    /// For stores that keep nothing beside who holds: no queue, no shared holders, and no token to look at.
+    pub(crate) fn holders_only(self) -> Self {
+        Self { holders_only: true, ..self }
     }
 
     /// Whether there are shared holders.
     pub(super) fn shares(&self) -> bool {
-        self.shares
+        !self.holders_only
+    }
+
+    /// Whether an inspection shows the tokens of holders.
+    pub(super) fn shows_tokens(&self) -> bool {
+        !self.holders_only
     }
 
     /// The store of the `n`th process, in turn.
@@ -60,7 +62,7 @@ impl Fixture {
         let mut task = JoinSet::new();
         let handle = task.spawn(async move { store.acquire(attempt).await });
         let waiter = Waiter { task, handle };
-        if self.queues {
+        if !self.holders_only {
             self.until(&key, |inspection| inspection.waiting == place).await;
         }
         waiter

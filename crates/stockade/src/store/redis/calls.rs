@@ -75,6 +75,6 @@ pub(super) fn force(force: Force, handing: &Handing) -> Vec<Vec<u8>> {
     vec![mode.into(), handing.pack().into_bytes()]
 }
 
-pub(super) fn millis(duration: Duration) -> Vec<u8> {
+pub(in crate::store) fn millis(duration: Duration) -> Vec<u8> {
     duration.as_millis().to_string().into_bytes()
 }

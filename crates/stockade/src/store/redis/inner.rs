@@ -91,7 +91,7 @@ impl fmt::Debug for Inner {
 }
 
 /// 96 random bits in 16 characters, none of which ends a word of a record or a part of an owner.
-fn new_process() -> String {
+pub(in crate::store) fn new_process() -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
     let mut random = rand::rng();
     (0..16).map(|_| char::from(ALPHABET[random.random_range(0..ALPHABET.len())])).collect()

@@ -2,12 +2,12 @@ use crate::resource::{Bucket, Key, Namespace};
 
 /// Names of keys and channels. The bucket's tag keeps all that a script touches in one Cluster slot.
 #[derive(Debug)]
-pub(super) struct Keys {
+pub(in crate::store) struct Keys {
     namespace: Namespace,
 }
 
 impl Keys {
-    pub(super) fn new(namespace: Namespace) -> Self {
+    pub(in crate::store) fn new(namespace: Namespace) -> Self {
         Self { namespace }
     }
 
@@ -20,12 +20,12 @@ impl Keys {
     }
 
     /// The token floor of a bucket.
-    pub(super) fn floor(&self, bucket: Bucket) -> String {
+    pub(in crate::store) fn floor(&self, bucket: Bucket) -> String {
         format!("{}{{{}}}f", self.namespace, bucket.tag())
     }
 
     /// The run marker of the server.
-    pub(super) fn marker(&self) -> String {
+    pub(in crate::store) fn marker(&self) -> String {
         format!("{}{{{}}}e", self.namespace, Bucket::FIRST.tag())
     }
 

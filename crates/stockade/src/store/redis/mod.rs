@@ -44,3 +44,16 @@ mod together;
 mod waiter;
 
 pub(crate) use redis_store::RedisStore;
+
+/// What locks on several servers take from those on one.
+#[cfg(feature = "redlock")]
+pub(in crate::store) mod parts {
+    pub(in crate::store) use super::{
+        calls::millis,
+        inner::new_process,
+        keys::Keys,
+        replies::{joined, number, text},
+        sample::{ServerClock, believed},
+        scripts::{JOIN, SEED},
+    };
+}

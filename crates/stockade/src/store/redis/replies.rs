@@ -154,7 +154,7 @@ impl Renewed {
 }
 
 /// Server time of a JOIN.
-pub(super) fn joined(value: &Value) -> Result<u64, LinkError> {
+pub(in crate::store) fn joined(value: &Value) -> Result<u64, LinkError> {
     text(value).and_then(|text| number(text.split(' ').next()?)).ok_or(LinkError::Protocol { op: "join" })
 }
 
@@ -216,7 +216,7 @@ fn fields<const N: usize>(record: &str) -> Option<[&str; N]> {
     Some(fields)
 }
 
-pub(super) fn text(value: &Value) -> Option<&str> {
+pub(in crate::store) fn text(value: &Value) -> Option<&str> {
     match value {
         Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
         Value::SimpleString(text) => Some(text),
@@ -224,7 +224,7 @@ pub(super) fn text(value: &Value) -> Option<&str> {
     }
 }
 
-pub(super) fn number(text: &str) -> Option<u64> {
+pub(in crate::store) fn number(text: &str) -> Option<u64> {
     text.parse().ok()
 }
 

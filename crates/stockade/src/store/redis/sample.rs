@@ -14,7 +14,7 @@ fn without_drift(duration: Duration) -> Duration {
 }
 
 /// Until when a lease may be believed in that the server started after `sent`.
-pub(super) fn believed(sent: Instant, lease: Duration) -> Instant {
+pub(in crate::store) fn believed(sent: Instant, lease: Duration) -> Instant {
     sent + without_drift(lease).saturating_sub(SLACK)
 }
 
@@ -38,10 +38,10 @@ struct Sample {
 
 /// The latest exchange with this run of the server, to translate between its clock and ours.
 #[derive(Debug, Default)]
-pub(super) struct ServerClock(Mutex<Option<Sample>>);
+pub(in crate::store) struct ServerClock(Mutex<Option<Sample>>);
 
 impl ServerClock {
-    pub(super) fn note(&self, sent: Instant, server: u64) {
+    pub(in crate::store) fn note(&self, sent: Instant, server: u64) {
         let sample = Sample { sent, received: Instant::now(), server };
         let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if latest.is_none_or(|latest| latest.sent < sent) {
@@ -50,7 +50,7 @@ impl ServerClock {
     }
 
     /// Another run of the server may have another clock.
-    pub(super) fn forget(&self) {
+    pub(in crate::store) fn forget(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
@@ -59,7 +59,7 @@ impl ServerClock {
     }
 
     /// The server's time now, not too late; 0 when unknown.
-    pub(super) fn stamp(&self) -> u64 {
+    pub(in crate::store) fn stamp(&self) -> u64 {
         self.latest().map_or(0, |sample| {
             let passed = u64::try_from(sample.received.elapsed().as_micros()).unwrap_or(u64::MAX);
             sample.server.saturating_add(passed)

@@ -22,8 +22,8 @@ pub(super) static MULTI: Script = script!("multi", "multi.lua");
 pub(super) static RELEASE: Script = script!("release", "release.lua", "release_contended.lua");
 pub(super) static RENEW: Script = script!("renew", "renew.lua");
 pub(super) static FORCE: Script = script!("force", "force.lua", "force_body.lua");
-pub(super) static SEED: Script = script!("seed", "seed.lua");
-pub(super) static JOIN: Script = script!("join", "join.lua");
+pub(in crate::store) static SEED: Script = script!("seed", "seed.lua");
+pub(in crate::store) static JOIN: Script = script!("join", "join.lua");
 pub(super) static INSPECT: Script = script!("inspect", "inspect.lua");
 
 pub(super) static ALL: &[&Script] = &[&ACQUIRE, &MULTI, &RELEASE, &RENEW, &FORCE, &SEED, &JOIN, &INSPECT];

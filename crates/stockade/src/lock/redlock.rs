@@ -1,0 +1,81 @@
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
+
+use super::LocksBuilder;
+use crate::{
+    Locks, Redis,
+    resource::Key,
+    store::{KeyFormat, RedlockSettings, RedlockStore},
+};
+
+/// The fewest servers of which one may fail.
+const FEWEST: usize = 3;
+
+/// Settings of locks on several independent servers.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is connected until built"]
+pub struct RedlockBuilder {
+    locks: LocksBuilder,
+    servers: Vec<Redis>,
+    settings: RedlockSettings,
+}
+
+/// Why servers make no quorum.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RedlockError {
+    /// With one or two servers the loss of any of them stops all locks.
+    #[error("{given} servers bear no failure: give at least 3, or use locks on one Redis")]
+    TooFew {
+        /// How many were given.
+        given: usize,
+    },
+}
+
+impl RedlockBuilder {
+    pub(super) fn new(locks: LocksBuilder, servers: impl IntoIterator<Item = Redis>) -> Self {
+        Self { locks, servers: servers.into_iter().collect(), settings: RedlockSettings::default() }
+    }
+
+    /// How long an attempt waits for a quorum of answers; at most the longest command time-out of the servers. Default: a
+    /// tenth of the lease, at least 20 ms.
+    pub fn node_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.node_timeout = Some(timeout);
+        self
+    }
+
+    /// A grant with less time left than this when it is complete is given back. Default: half of the lease.
+    pub fn min_validity(mut self, least: Duration) -> Self {
+        self.settings.min_validity = Some(least);
+        self
+    }
+
+    /// The pauses of those who wait: random, growing from the shortest to the longest, and cut by the end of the wait and
+    /// the end of the lease that is in the way. Default: 10 ms to 200 ms.
+    pub fn retry(mut self, pauses: RangeInclusive<Duration>) -> Self {
+        self.settings.retry = pauses;
+        self
+    }
+
+    /// The literal key of each resource, to share locks with programs that use other names, `redlock:<name>` for
+    /// instance. It must give different resources different keys, none of them within the namespace of the servers.
+    /// Default: a name in the namespace of the first server.
+    ///
+    /// The value of such a key is what everybody puts there, a random text with a time to live. Token floors stay in the
+    /// namespace. Locks with names of their own can't be [listed](Locks::list).
+    pub fn key_format(mut self, format: impl Fn(&Key) -> String + Send + Sync + 'static) -> Self {
+        self.settings.key_format = Some(KeyFormat(Arc::new(format)));
+        self
+    }
+
+    /// Starts connecting. Must be called within a tokio runtime. A server that can't be reached is no error.
+    ///
+    /// # Errors
+    ///
+    /// [`RedlockError::TooFew`].
+    pub fn build(self) -> Result<Locks, RedlockError> {
+        if self.servers.len() < FEWEST {
+            return Err(RedlockError::TooFew { given: self.servers.len() });
+        }
+        Ok(self.locks.on(Arc::new(RedlockStore::open(&self.servers, self.settings))))
+    }
+}

@@ -1,0 +1,138 @@
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use redis::Value;
+
+use super::{
+    inner::Inner,
+    keys::Keys,
+    node::Node,
+    replies::{Taken, inspected, released},
+    scripts::{FENCE, INSPECT, RELEASE},
+};
+use crate::{
+    redis::{LinkError, Script},
+    resource::Key,
+    store::{Forced, Inspection, LockError, Mode, Party, Token, redis::parts::SEED},
+};
+
+/// A listing asks each server at most this often; each time it looks at about [`SCANNED`] keys.
+const SCANS: usize = 10_000;
+const SCANNED: usize = 1000;
+/// How often a token is raised that some server has seen one above.
+const MOST_TOKENS: u32 = 3;
+
+/// Who holds a resource by the servers that have answered: for each value the time left on each of them.
+type Holders = BTreeMap<Vec<u8>, Vec<Duration>>;
+
+impl Node {
+    /// A call that may be repeated when the scripts were gone.
+    async fn ask(&self, script: &'static Script, keys: Vec<String>, args: Vec<Vec<u8>>) -> Result<Value, LinkError> {
+        match self.link.call(script, keys.clone(), args.clone()).await {
+            Err(LinkError::NoScript) => self.link.call(script, keys, args).await,
+            reply => reply,
+        }
+    }
+
+    async fn scan(&self, pattern: &str, limit: usize) -> Result<BTreeSet<String>, LinkError> {
+        let mut found = BTreeSet::new();
+        let mut cursor = "0".to_owned();
+        for _ in 0..SCANS {
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(&cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(SCANNED);
+            let reply = self.link.command("scan", scan).await?;
+            let page: (String, Vec<String>) =
+                redis::from_redis_value(reply).map_err(|_| LinkError::Protocol { op: "scan" })?;
+            found.extend(page.1.iter().filter_map(|name| Keys::resource(name)).map(str::to_owned));
+            cursor = page.0;
+            if cursor == "0" || found.len() >= limit {
+                break;
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Inner {
+    /// What those servers say that answer, if they are a quorum.
+    async fn ask_all<T>(
+        &self,
+        script: &'static Script,
+        keys: &[String],
+        args: &[Vec<u8>],
+        read: impl Fn(&Value) -> Result<T, LinkError>,
+    ) -> Result<Vec<T>, LockError> {
+        let replies = join_all(self.nodes.iter().map(|node| node.ask(script, keys.to_vec(), args.to_vec()))).await;
+        self.quorum_of(replies.into_iter().filter_map(|reply| read(&reply.ok()?).ok()).collect())
+    }
+
+    fn quorum_of<T>(&self, answers: Vec<T>) -> Result<Vec<T>, LockError> {
+        if answers.len() < self.quorum() { Err(self.no_quorum()) } else { Ok(answers) }
+    }
+
+    pub(super) async fn seed(&self, key: &Key, token: Token) -> Result<(), LockError> {
+        self.tokens.note(key, token.get());
+        let floor = [self.keys.floor(key.bucket())];
+        self.ask_all(&SEED, &floor, &[token.to_string().into_bytes()], |_| Ok(())).await.map(drop)
+    }
+
+    async fn holders(&self, key: &Key) -> Result<Holders, LockError> {
+        let answers = self.ask_all(&INSPECT, &[self.keys.of(key).lock], &[], inspected).await?;
+        let mut holders = Holders::new();
+        for (value, left) in answers.into_iter().flatten() {
+            holders.entry(value).or_default().push(left.unwrap_or(Duration::MAX));
+        }
+        Ok(holders)
+    }
+
+    pub(super) async fn inspect(&self, key: &Key) -> Result<Inspection, LockError> {
+        let holders = self.holders(key).await?.into_values().filter_map(|mut left| {
+            // Held for as long as a quorum of servers has it.
+            left.sort_unstable_by(|a, b| b.cmp(a));
+            let remaining = *left.get(self.quorum() - 1)?;
+            Some(Party { mode: Mode::Write, tag: String::new(), token: None, remaining })
+        });
+        Ok(Inspection { holders: holders.collect(), ..Inspection::default() })
+    }
+
+    /// Deletes what holds the resource, by value: a deletion that comes late meets no later holder.
+    pub(super) async fn force(self: &Arc<Self>, key: &Key) -> Result<Forced, LockError> {
+        let names = self.keys.of(key);
+        let holders = self.holders(key).await?;
+        for value in holders.keys() {
+            self.ask_all(&RELEASE, std::slice::from_ref(&names.lock), std::slice::from_ref(value), released).await?;
+        }
+        let holders = holders.values().filter(|left| left.len() >= self.quorum()).count();
+        for _ in 0..MOST_TOKENS {
+            let token = self.next_token(key)?;
+            let keys = [names.lock.clone(), names.floor.clone()];
+            let args = [Vec::new(), token.to_string().into_bytes()];
+            let answers = self.ask_all(&FENCE, &keys, &args, Taken::read).await?;
+            for taken in &answers {
+                if let Taken::Below { floor, .. } = taken {
+                    self.tokens.note(key, *floor);
+                }
+            }
+            if answers.iter().filter(|taken| matches!(taken, Taken::Fenced { .. })).count() >= self.quorum() {
+                return Ok(Forced { holders: holders as u64, token });
+            }
+        }
+        Err(self.no_quorum())
+    }
+
+    /// What any server that answers has, be it held, half taken or half given back.
+    pub(super) async fn list(&self, limit: usize) -> Result<Vec<String>, LockError> {
+        let Some(pattern) = self.keys.locks() else {
+            let instead = "ask about single resources, or leave the names of the keys to the store";
+            return Err(LockError::Unsupported { store: "redlock", operation: "list under given key names", instead });
+        };
+        let pages = join_all(self.nodes.iter().map(|node| node.scan(&pattern, limit))).await;
+        let pages = self.quorum_of(pages.into_iter().filter_map(Result::ok).collect())?;
+        let found: BTreeSet<_> = pages.into_iter().flatten().collect();
+        Ok(found.into_iter().take(limit).collect())
+    }
+}

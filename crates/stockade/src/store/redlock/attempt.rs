@@ -1,0 +1,85 @@
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use rand::Rng;
+use tokio::time::sleep;
+
+use super::{
+    inner::Inner,
+    round::{Failure, Round},
+};
+use crate::{
+    clock::Instant,
+    store::{Attempt, LockError, Mode, Ownership},
+};
+
+impl Inner {
+    /// Rounds with pauses between them until the lock is ours or the wait is over.
+    ///
+    /// There is no queue on this wire and nobody tells who waits: a pause ends by time alone.
+    pub(super) async fn acquire(self: &Arc<Self>, attempt: &Attempt) -> Result<Arc<Ownership>, LockError> {
+        if attempt.mode == Mode::Read {
+            let instead = "take it exclusively, or use locks on one Redis";
+            return Err(LockError::Unsupported { store: "redlock", operation: "shared mode", instead });
+        }
+        let since = Instant::now();
+        let until = (attempt.wait != Duration::MAX).then(|| since + attempt.wait);
+        // A shutdown waits for it, and for what it leaves to undo.
+        let _running = self.tasks.token();
+        join_all(self.nodes.iter().map(|node| node.link.attempted())).await;
+        let mut pauses = Pauses::new(self);
+        for round in 0_u64.. {
+            if self.closing.is_cancelled() {
+                return Err(LockError::ShuttingDown);
+            }
+            let failure = match Round::start(self, attempt)?.run().await {
+                Ok(ownership) => return Ok(ownership),
+                Err(failure) => failure,
+            };
+            let pause = match &failure {
+                Failure::Busy { left } if attempt.wait.is_zero() => return Err(LockError::Busy { remaining: *left }),
+                // Those who did not wait yet are told at once that waiting is no use.
+                Failure::Unavailable(error) if round == 0 => return Err(error.clone()),
+                Failure::Busy { left } => pauses.next(*left),
+                Failure::Unavailable(_) => pauses.next(Duration::MAX),
+            };
+            let left = until.map_or(Duration::MAX, Instant::remaining);
+            tokio::select! {
+                () = sleep(pause.min(left)) => {}
+                () = self.closing.cancelled() => return Err(LockError::ShuttingDown),
+            }
+            if until.is_some_and(|until| until.remaining().is_zero()) {
+                return Err(match failure {
+                    Failure::Busy { left } => {
+                        let (key, waited) = (attempt.key.clone(), since.elapsed());
+                        LockError::Timeout { key, waited, remaining: left.saturating_sub(pause) }
+                    }
+                    Failure::Unavailable(error) => error,
+                });
+            }
+        }
+        Err(self.no_quorum())
+    }
+}
+
+/// Decorrelated jitter: waiters that met once don't meet again.
+struct Pauses {
+    shortest: Duration,
+    longest: Duration,
+    last: Duration,
+}
+
+impl Pauses {
+    fn new(inner: &Inner) -> Self {
+        let (shortest, longest) = (*inner.settings.retry.start(), *inner.settings.retry.end());
+        Self { shortest, longest: longest.max(shortest), last: shortest }
+    }
+
+    /// Not much longer than until the lease of those who hold it ends.
+    fn next(&mut self, left: Duration) -> Duration {
+        let mut random = rand::rng();
+        let most = (self.last * 3).clamp(self.shortest, self.longest);
+        self.last = random.random_range(self.shortest..=most);
+        self.last.min(left.saturating_add(random.random_range(Duration::ZERO..=self.shortest)))
+    }
+}

@@ -1,0 +1,45 @@
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use super::node::Mark;
+use crate::store::{Owner, Ownership};
+
+/// What this process holds, and where.
+#[derive(Debug, Default)]
+pub(super) struct HeldTable(Mutex<HashMap<Owner, Held>>);
+
+#[derive(Debug)]
+struct Held {
+    ownership: Weak<Ownership>,
+    marks: Vec<Mark>,
+}
+
+impl HeldTable {
+    fn table(&self) -> MutexGuard<'_, HashMap<Owner, Held>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn insert(&self, ownership: &Arc<Ownership>, marks: Vec<Mark>) {
+        let held = Held { ownership: Arc::downgrade(ownership), marks };
+        self.table().insert(ownership.owner.clone(), held);
+    }
+
+    /// What has to be given back; `None` when that was done already.
+    pub(super) fn remove(&self, owner: &Owner) -> Option<Vec<Mark>> {
+        self.table().remove(owner).map(|held| held.marks)
+    }
+
+    /// Changes what is known of one server, unless it is being given back. Whatever `change` sends is on its way before
+    /// anything that undoes it.
+    pub(super) fn update<T>(&self, owner: &Owner, node: usize, change: impl FnOnce(&mut Mark) -> T) -> Option<T> {
+        self.table().get_mut(owner).and_then(|held| held.marks.get_mut(node)).map(change)
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Ownership>> {
+        let mut table = self.table();
+        table.retain(|_, held| held.ownership.strong_count() > 0);
+        table.values().filter_map(|held| held.ownership.upgrade()).collect()
+    }
+}

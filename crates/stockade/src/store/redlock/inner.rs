@@ -1,0 +1,141 @@
+use std::{
+    fmt,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::runtime::Handle;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    held::HeldTable,
+    keys::Keys,
+    node::{Node, Watch},
+    scripts,
+    servers::Servers,
+    settings::Settings,
+    tokens::Tokens,
+};
+use crate::{
+    redis::{Link, Redis},
+    resource::Key,
+    store::{LockError, Owner, Token, Unavailable, redis::parts::new_process},
+};
+
+/// When to come back if nothing better is known.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What the parts of a store share.
+pub(super) struct Inner {
+    pub(super) nodes: Vec<Node>,
+    pub(super) servers: Servers,
+    pub(super) keys: Keys,
+    pub(super) settings: Settings,
+    pub(super) held: HeldTable,
+    pub(super) tokens: Tokens,
+    /// Compensations, releases and answers that nobody waits for any more.
+    pub(super) tasks: TaskTracker,
+    runtime: Handle,
+    /// No new grants.
+    pub(super) closing: CancellationToken,
+    /// Ends the tasks, done or not.
+    pub(super) ended: CancellationToken,
+    process: String,
+    attempts: AtomicU64,
+}
+
+impl Inner {
+    pub(super) fn open(servers: &[Redis], settings: Settings) -> Arc<Self> {
+        let namespace = servers.first().map(|first| first.key_prefix().clone()).unwrap_or_default();
+        Arc::new_cyclic(|inner| {
+            let node = |(node, redis): (usize, &Redis)| {
+                let watch = Watch { inner: Weak::clone(inner), node };
+                Node::new(Link::open(redis, "lock", Vec::new(), scripts::ALL, Arc::new(watch)))
+            };
+            Self {
+                nodes: servers.iter().enumerate().map(node).collect(),
+                servers: Servers::new(servers.len()),
+                keys: Keys::new(namespace, settings.key_format.clone()),
+                settings,
+                held: HeldTable::default(),
+                tokens: Tokens::default(),
+                tasks: TaskTracker::new(),
+                runtime: Handle::current(),
+                closing: CancellationToken::new(),
+                ended: CancellationToken::new(),
+                process: new_process(),
+                attempts: AtomicU64::new(0),
+            }
+        })
+    }
+
+    /// How many servers decide.
+    pub(super) fn quorum(&self) -> usize {
+        self.nodes.len() / 2 + 1
+    }
+
+    pub(super) fn new_owner(&self) -> Owner {
+        let number = self.attempts.fetch_add(1, Ordering::Relaxed);
+        Owner::new(format!("{}.{number:011}", self.process))
+    }
+
+    /// The servers' time as most of them see it, µs; 0 when unknown. The middle one, so that a few clocks that are wrong
+    /// don't carry the tokens away.
+    fn time(&self) -> u64 {
+        let mut stamps: Vec<_> = self.nodes.iter().map(|node| node.clock.stamp()).filter(|stamp| *stamp > 0).collect();
+        stamps.sort_unstable();
+        stamps.len().checked_sub(1).and_then(|last| stamps.get(last / 2)).copied().unwrap_or_default()
+    }
+
+    /// A token to propose.
+    pub(super) fn next_token(&self, key: &Key) -> Result<Token, LockError> {
+        let exhausted = LockError::Unavailable { reason: Unavailable::Refused, retry_after: RETRY };
+        self.tokens.next(key, self.time()).ok_or(exhausted)
+    }
+
+    /// The longest command time-out.
+    pub(super) fn timeout(&self) -> Duration {
+        self.nodes.iter().map(|node| node.link.timeout()).max().unwrap_or_default()
+    }
+
+    pub(super) fn node_timeout(&self, lease: Duration) -> Duration {
+        self.settings.node_timeout(lease, self.timeout())
+    }
+
+    /// While the breakers of so many servers are open that the rest is no quorum: when it will be one again.
+    pub(super) fn refusing(&self) -> Option<Duration> {
+        let mut refused: Vec<_> = self
+            .nodes
+            .iter()
+            .filter_map(|node| node.link.breaker().refusing().map(|refused| refused.retry_after))
+            .collect();
+        refused.sort_unstable();
+        let left = self.nodes.len() - refused.len();
+        self.quorum().checked_sub(left + 1).and_then(|missing| refused.get(missing)).copied()
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.nodes.iter().filter(|node| node.link.is_up()).count() >= self.quorum()
+    }
+
+    pub(super) fn no_quorum(&self) -> LockError {
+        LockError::Unavailable { reason: Unavailable::NoQuorum, retry_after: self.refusing().unwrap_or(RETRY) }
+    }
+
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let ended = self.ended.clone();
+        let task = async move {
+            let _ = ended.run_until_cancelled(task).await;
+        };
+        self.tasks.spawn_on(task, &self.runtime);
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedlockStore").field("nodes", &self.nodes).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,65 @@
+use std::{fmt, sync::Arc};
+
+use crate::{
+    resource::{Bucket, Key, Namespace},
+    store::redis::parts,
+};
+
+/// Gives the literal name of a resource's lock, for a wire that is shared with other programs.
+#[derive(Clone)]
+pub(crate) struct KeyFormat(pub(crate) Arc<dyn Fn(&Key) -> String + Send + Sync>);
+
+impl fmt::Debug for KeyFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyFormat")
+    }
+}
+
+/// The names of a resource's keys, the same on every server.
+#[derive(Clone, Debug)]
+pub(super) struct Names {
+    pub(super) lock: String,
+    /// The token floor of its bucket.
+    pub(super) floor: String,
+}
+
+/// Names of keys.
+#[derive(Debug)]
+pub(super) struct Keys {
+    namespace: Namespace,
+    common: parts::Keys,
+    format: Option<KeyFormat>,
+}
+
+impl Keys {
+    pub(super) fn new(namespace: Namespace, format: Option<KeyFormat>) -> Self {
+        Self { common: parts::Keys::new(namespace.clone()), namespace, format }
+    }
+
+    pub(super) fn of(&self, key: &Key) -> Names {
+        let lock = match &self.format {
+            Some(KeyFormat(format)) => format(key),
+            None => format!("{}{{{}}}rl:{key}", self.namespace, key.bucket().tag()),
+        };
+        Names { lock, floor: self.floor(key.bucket()) }
+    }
+
+    pub(super) fn floor(&self, bucket: Bucket) -> String {
+        self.common.floor(bucket)
+    }
+
+    /// The run marker of the server.
+    pub(super) fn marker(&self) -> String {
+        self.common.marker()
+    }
+
+    /// A pattern that matches every lock; `None` where names are given by a function, which can't be turned round.
+    pub(super) fn locks(&self) -> Option<String> {
+        self.format.is_none().then(|| format!("{}{{*}}rl:*", self.namespace))
+    }
+
+    /// The resource whose lock has this name.
+    pub(super) fn resource(name: &str) -> Option<&str> {
+        name.split_once("}rl:").map(|(_, resource)| resource)
+    }
+}

@@ -1,0 +1,115 @@
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use tokio::{sync::mpsc, time::sleep};
+
+use super::{
+    inner::Inner,
+    node::{Mark, Node},
+    replies::released,
+    scripts::RELEASE,
+    sent::Sent,
+};
+use crate::{clock::Instant, redis::LinkError, store::Owner};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// What giving a value back found on one server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) held: bool,
+    /// An earlier sending was not answered and may have given it back already.
+    pub(super) unknown: bool,
+}
+
+impl Inner {
+    /// Gives a value back on every server that may have it. The commands are on their way when this returns, each behind
+    /// those before it on its connection; a task of the store repeats them where need be. The receiver gets what the first
+    /// answer of each server said.
+    pub(super) fn undo(self: &Arc<Self>, lock: &str, value: &Owner, marks: &[Mark]) -> mpsc::Receiver<Found> {
+        let (tell, told) = mpsc::channel(marks.len().max(1));
+        let undone: Vec<_> = marks
+            .iter()
+            .enumerate()
+            .filter_map(|(node, mark)| mark.sent.map(|sent| (node, sent)))
+            .filter_map(|(node, sent)| {
+                let at = self.nodes.get(node)?;
+                let generation = at.link.generation();
+                let reply = at.release(lock, value);
+                // The connection that carries it is known only if none was made meanwhile.
+                let ordered = sent.generation == Some(generation) && at.link.generation() == generation;
+                let stray = if ordered { sent.stray } else { Some(sent.at) };
+                let undo = Undo { inner: Arc::clone(self), node, lock: lock.to_owned(), value: value.clone(), sent };
+                Some(undo.see_through(stray.map(|stray| at.settled(stray)), reply, tell.clone()))
+            })
+            .collect();
+        self.spawn(async move {
+            join_all(undone).await;
+        });
+        told
+    }
+}
+
+impl Node {
+    fn release(
+        &self,
+        lock: &str,
+        value: &Owner,
+    ) -> impl Future<Output = Result<bool, LinkError>> + Send + 'static + use<> {
+        let reply = self.link.call_regardless(&RELEASE, vec![lock.to_owned()], vec![value.as_str().into()]);
+        async move { released(&reply.await?) }
+    }
+}
+
+/// Giving a value back on one server.
+struct Undo {
+    inner: Arc<Inner>,
+    node: usize,
+    lock: String,
+    value: Owner,
+    sent: Sent,
+}
+
+impl Undo {
+    /// Repeats until the server has run one that surely came after what it undoes: one that is sent after `repeat`, where
+    /// the order of the connection no longer says so.
+    async fn see_through(
+        self,
+        mut repeat: Option<Instant>,
+        reply: impl Future<Output = Result<bool, LinkError>> + Send,
+        tell: mpsc::Sender<Found>,
+    ) {
+        let Some(at) = self.inner.nodes.get(self.node) else { return };
+        let mut outcome = reply.await;
+        let (mut pause, mut unknown, mut tell) = (FIRST_PAUSE, false, Some(tell));
+        loop {
+            match outcome {
+                Ok(held) => {
+                    if let Some(tell) = tell.take() {
+                        // As many places as servers, and one message of each.
+                        let _ = tell.try_send(Found { held, unknown });
+                    }
+                    match repeat.take() {
+                        Some(at) => sleep(at.remaining()).await,
+                        None => return,
+                    }
+                }
+                Err(_) if self.sent.forgotten.remaining().is_zero() => return,
+                Err(error) => {
+                    unknown |= !matches!(error, LinkError::NoScript | LinkError::Down);
+                    sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+            let now = Instant::now();
+            let reply = at.release(&self.lock, &self.value);
+            // Looked at after the sending: only then is it known that no other connection has carried it.
+            if self.sent.generation != Some(at.link.generation()) {
+                repeat = repeat.max(Some(at.settled(self.sent.at)));
+            }
+            repeat = repeat.filter(|at| *at > now);
+            outcome = reply.await;
+        }
+    }
+}
