@@ -231,3 +231,16 @@ async fn the_relay_outlives_an_outage_of_postgres() {
     until(async || recorder.seen() == ["stock:a"]).await;
     relay.shutdown(Duration::from_secs(1)).await;
 }
+
+#[tokio::test]
+async fn under_several_locks_a_commit_is_refused_whichever_of_them_was_answered_as_not_applied() {
+    let (_server, pool) = database().await;
+    let locks = Locks::memory();
+    for answered in ["a", "b"] {
+        let held = locks.write_all(&[Sku("a"), Sku("b")]).acquire().await.unwrap();
+        let tx = held.begin(&pool).await.unwrap();
+        assert!(held.fence_of(&Sku(answered)).unwrap().ownership.close_commits());
+        assert!(matches!(tx.commit().await, Err(CommitError::Closed)));
+        held.release().await.unwrap();
+    }
+}

@@ -66,6 +66,29 @@ async fn an_uncontended_pair_is_two_commands_and_nothing_else() {
     assert_eq!(calls, expected.map(|(command, calls)| (command.to_owned(), calls)).into());
 }
 
+#[tokio::test]
+async fn an_uncontended_pair_of_resources_is_one_call_and_a_release_of_each() {
+    const PAIRS: u64 = 500;
+    let server = RedisServer::start().await.unwrap();
+    let locks = locks(&server.url()).await;
+    let both = [Item("from"), Item("to")];
+    locks.write_all(&both).acquire().await.unwrap().release().await.unwrap();
+    server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
+    for _ in 0..PAIRS {
+        locks.write_all(&both).acquire().await.unwrap().release().await.unwrap();
+    }
+    let calls = calls(&server).await;
+    let expected = [
+        ("del", 2 * PAIRS),
+        ("evalsha", 3 * PAIRS),
+        ("exists", 2 * PAIRS),
+        ("get", 2 * PAIRS),
+        ("set", 4 * PAIRS),
+        ("time", PAIRS),
+    ];
+    assert_eq!(calls, expected.map(|(command, calls)| (command.to_owned(), calls)).into());
+}
+
 /// Contends for one lock as one of several processes: a line per section, in the order in which they were asked for.
 async fn contend(url: &str) {
     let locks = locks(url).await;

@@ -116,6 +116,26 @@ async fn what_is_held_is_renewed_while_the_rest_is_waited_for() {
 }
 
 #[tokio::test]
+async fn the_wait_is_for_all_of_them_together() {
+    let locks = Locks::memory();
+    let mut keys = ["1", "2"].map(|id| Key::new("stock", id).unwrap());
+    keys.sort_by_key(|key| (key.bucket(), key.to_string()));
+    let [first, last] = keys.each_ref().map(|key| locks.write_keys([key.clone()]).acquire());
+    let (first, _last) = (first.await.unwrap(), last.await.unwrap());
+    let wait = Duration::from_millis(1500);
+    let began = tokio::time::Instant::now();
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(locks.write_keys(keys.clone()).wait(wait).acquire());
+    tokio::time::sleep(wait - SHORT).await;
+    first.release().await.unwrap();
+    match tasks.join_next().await.unwrap().unwrap().unwrap_err() {
+        LockError::Timeout { key, waited, .. } => assert_eq!((key, waited >= wait), (keys[1].clone(), true)),
+        other => panic!("{other:?}"),
+    }
+    assert!(began.elapsed() < wait * 2 - SHORT * 2, "{:?}", began.elapsed());
+}
+
+#[tokio::test]
 async fn the_longest_hold_begins_when_all_are_held() {
     let (locks, _) = Faulty::locks();
     let mut keys = ["1", "2"].map(|id| Key::new("stock", id).unwrap());

@@ -184,15 +184,17 @@ pub(crate) async fn several_dropped_at_any_point_leave_nothing(fixture: &Fixture
 
 pub(crate) async fn the_loss_of_one_of_several_is_the_loss_of_all(fixture: &Fixture) {
     let keys = ["u", "v"].map(key);
-    let all = request(fixture, 0, &keys).acquire().await.expect("not granted");
-    let fences = all.fences();
-    fixture.store(1).force(&keys[1], Force::Now).await.expect("not forced");
-    assert_eq!(tokio::time::timeout(LIMIT, all.lost()).await.expect("not told"), LossReason::Forced);
-    assert_eq!((all.loss(), all.remaining()), (Some(LossReason::Forced), Duration::ZERO));
-    assert_eq!(fences.loss(), Some(LossReason::Forced));
-    assert!(!all.is_held());
-    assert_eq!(all.release().await.expect("failed"), Released::Lost);
-    fixture.until_nothing_is_left().await;
+    for lost in &keys {
+        let all = request(fixture, 0, &keys).acquire().await.expect("not granted");
+        let fences = all.fences();
+        fixture.store(1).force(lost, Force::Now).await.expect("not forced");
+        assert_eq!(tokio::time::timeout(LIMIT, all.lost()).await.expect("not told"), LossReason::Forced);
+        assert_eq!((all.loss(), all.remaining()), (Some(LossReason::Forced), Duration::ZERO));
+        assert_eq!(fences.loss(), Some(LossReason::Forced));
+        assert!(!all.is_held());
+        assert_eq!(all.release().await.expect("failed"), Released::Lost);
+        fixture.until_nothing_is_left().await;
+    }
 }
 
 pub(crate) async fn a_loss_while_waiting_for_the_others_gives_all_up(fixture: &Fixture) {

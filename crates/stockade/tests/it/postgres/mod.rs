@@ -9,6 +9,7 @@ mod relay;
 mod snapshot;
 #[cfg(feature = "redis")]
 mod strict;
+mod transfer;
 
 use std::{borrow::Cow, time::Duration};
 
