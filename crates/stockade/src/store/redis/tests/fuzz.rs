@@ -7,6 +7,7 @@ use std::{
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use redis::{Value, aio::MultiplexedConnection};
+use stockade_testbed::RedisServer;
 
 use super::{World, key, seen::Seen};
 use crate::{
@@ -30,6 +31,8 @@ static LOOK: Script = Script { name: "look", text: include_str!("invariants.lua"
 /// Calls of the lock scripts in one run of the test; looks at the keys come on top.
 const CALLS: u64 = 100_000;
 const GAMES: u64 = 5;
+/// Calls in the game whose server's clock jumps.
+const STEPPED: u64 = 10_000;
 /// Calls that are on their way together.
 const TOGETHER: usize = 8;
 
@@ -67,6 +70,8 @@ struct Game {
     next: u64,
     handing: Handing,
     calls: u64,
+    /// Whether the server's clock jumps: leases then end when they will, and nobody can believe in one.
+    stepped: bool,
     /// What a failure is reported with.
     title: String,
 }
@@ -96,6 +101,7 @@ impl Game {
             next: 1,
             handing,
             calls: 0,
+            stepped: false,
             title: format!("STOCKADE_SEED={seed}, game {number}"),
         }
     }
@@ -186,7 +192,10 @@ impl Game {
             let names = self.names.of(&self.keys[self.key_of(*step)]);
             let (script, args) = self.call(*step);
             pipe.cmd("EVALSHA").arg(&self.shas[script.name]).arg(names.len()).arg(&names).arg(args);
-            pipe.cmd("EVALSHA").arg(&self.shas[LOOK.name]).arg(names.len()).arg(&names);
+            let look = pipe.cmd("EVALSHA").arg(&self.shas[LOOK.name]).arg(names.len()).arg(&names);
+            if self.stepped {
+                look.arg("stepped");
+            }
         }
         let sent = Instant::now();
         let replies: Vec<Value> = match pipe.query_async(&mut self.connection).await {
@@ -266,7 +275,7 @@ impl Game {
         // Later than the look was: whoever believes in a lease now was a holder then.
         let now = Instant::now();
         for player in self.players.values().filter(|player| player.attempt.key == self.keys[key]) {
-            let believes = player.believes.filter(|until| *until > now);
+            let believes = player.believes.filter(|until| *until > now && !self.stepped);
             if let Some(until) = believes {
                 let held = seen.holders.get(player.owner.as_str());
                 let (_, x) = held.unwrap_or_else(|| panic!("{}: {:?} believes it holds", self.title, player.owner));
@@ -278,8 +287,16 @@ impl Game {
         self.seen[key] = seen;
     }
 
-    async fn play(mut self, calls: u64) -> u64 {
+    async fn play(mut self, calls: u64, clock: Option<&RedisServer>) -> u64 {
+        self.stepped = clock.is_some();
         while self.calls < calls {
+            if let Some(server) = clock.filter(|_| self.random.random_bool(0.02)) {
+                let by = Duration::from_millis(self.random.random_range(0..3_600_000));
+                match self.random.random_bool(0.5) {
+                    true => server.step_clock_forwards(by).unwrap(),
+                    false => server.step_clock_backwards(by).unwrap(),
+                }
+            }
             let moves = self.moves();
             self.round(&moves).await;
             if self.random.random_bool(0.05) {
@@ -299,10 +316,14 @@ impl Game {
     }
 }
 
+fn seed() -> u64 {
+    std::env::var("STOCKADE_SEED").ok().map_or_else(rand::random, |seed| seed.parse().unwrap())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[expect(clippy::print_stdout, reason = "a failure is repeated by its seed")]
 async fn random_operations_keep_the_invariants() {
-    let seed: u64 = std::env::var("STOCKADE_SEED").ok().map_or_else(rand::random, |seed| seed.parse().unwrap());
+    let seed = seed();
     println!("STOCKADE_SEED={seed}");
     let world = World::start().await;
     let began = tokio::time::Instant::now();
@@ -313,7 +334,7 @@ async fn random_operations_keep_the_invariants() {
     alive.subscribe(&[format!("{prefix}fuzz-process-000"), format!("{prefix}fuzz-process-001")]).await.unwrap();
     let mut games = tokio::task::JoinSet::new();
     for number in 0..GAMES {
-        games.spawn(Game::new(&world, seed, number).await.play(CALLS.div_ceil(GAMES)));
+        games.spawn(Game::new(&world, seed, number).await.play(CALLS.div_ceil(GAMES), None));
     }
     let mut calls = 0;
     while let Some(played) = games.join_next().await {
@@ -321,5 +342,16 @@ async fn random_operations_keep_the_invariants() {
     }
     assert!(calls >= CALLS);
     println!("{calls} calls, each with a look at the keys, in {:?}", began.elapsed());
+    world.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+#[expect(clippy::print_stdout, reason = "a failure is repeated by its seed")]
+async fn random_operations_under_a_clock_that_jumps_keep_the_order_of_tokens_and_leave_nothing() {
+    let seed = seed();
+    println!("STOCKADE_SEED={seed}");
+    let world = World { server: RedisServer::builder().own_clock().start().await.unwrap() };
+    let calls = Game::new(&world, seed, GAMES).await.play(STEPPED, Some(&world.server)).await;
+    assert!(calls >= STEPPED);
     world.until_nothing_is_left().await;
 }

@@ -1,5 +1,5 @@
 -- What must hold after every script.
--- KEYS: L F Q W M of a resource. ARGV: none.
+-- KEYS: L F Q W M of a resource. ARGV: `stepped` where the clock may have been set back, else none.
 -- Reply: an empty text, or what is broken; server time, µs; the state or an empty text; the queue; readers and records.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -22,7 +22,7 @@ local function broken()
   end
   local function above(token) return tonumber(token) > floor end
   -- A lease ends by its length after some moment that has been.
-  local function longer(x, len) return tonumber(x) - tonumber(len) > now end
+  local function longer(x, len) return ARGV[1] ~= 'stepped' and tonumber(x) - tonumber(len) > now end
   if mode == 'w' then
     local token, x, len = string.match(l, '^w %d %d %S+ (%d+) (%d+) (%d+) ')
     if above(token) then return 'token above the floor: ' .. l end

@@ -1,5 +1,6 @@
 //! The store against a real server.
 
+mod clock;
 mod detour;
 #[cfg(feature = "sentinel")]
 mod failover;

@@ -1,0 +1,156 @@
+//! A server whose clock jumps while locks are held and waited for.
+
+use std::{slice, sync::Arc, time::Duration};
+
+use stockade_testbed::RedisServer;
+use tokio::{
+    task::{JoinHandle, JoinSet},
+    time::{Instant, timeout},
+};
+
+use super::{LIMIT, World, key, read, seen::Seen, until_waiting, waiting, write};
+use crate::{
+    resource::Key,
+    store::{Attempt, LockError, LockStore, LossReason, Ownership, Released, redis::RedisStore},
+};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const BACK: Duration = Duration::from_secs(600);
+const LEASE: Duration = Duration::from_secs(1);
+/// What may come on top of a lease: a poll of a process, and a busy machine.
+const LATE: Duration = Duration::from_secs(6);
+
+async fn world() -> World {
+    World { server: RedisServer::builder().own_clock().start().await.unwrap() }
+}
+
+async fn granted(waiter: JoinHandle<Result<Arc<Ownership>, LockError>>) -> Arc<Ownership> {
+    timeout(LIMIT, waiter).await.expect("stuck").unwrap().expect("not granted")
+}
+
+/// Whatever the keys hold is in order and in full, but for leases that look longer than they are.
+async fn look(world: &World, store: &RedisStore, key: &Key) -> Seen {
+    let names = store.inner.keys.of(key);
+    let client = redis::Client::open(world.server.url()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut command = redis::cmd("EVAL");
+    command.arg(include_str!("invariants.lua")).arg(names.len()).arg(&names).arg("stepped");
+    let seen = Seen::read(&command.query_async(&mut connection).await.unwrap());
+    assert!(seen.broken.is_empty(), "{seen:?}");
+    seen
+}
+
+#[tokio::test]
+async fn a_clock_set_back_under_a_dead_holder_costs_its_waiters_one_lease() {
+    let world = world().await;
+    let (store, other) = (world.store().await, world.store().await);
+    let key = key("back-dead");
+    // Nobody renews it.
+    let dead = store.acquire(Attempt { lease: LEASE, ..write(&key) }).await.unwrap();
+    let tagged = |tag: &str| Attempt { tag: tag.into(), ..write(&key) };
+    let first = waiting(&other, tagged("first"));
+    until_waiting(&store, &key, 1).await;
+    let second = waiting(&store, tagged("second"));
+    until_waiting(&store, &key, 2).await;
+    world.server.step_clock_backwards(BACK).unwrap();
+    let stepped = Instant::now();
+    let first = granted(first).await;
+    assert!(stepped.elapsed() < LEASE + LATE, "{:?}", stepped.elapsed());
+    let seen = look(&world, &store, &key).await;
+    assert_eq!((seen.holders.len(), seen.queue.len()), (1, 1), "{seen:?}");
+    assert!(first.token > dead.token, "the clock is {BACK:?} behind the last token");
+    assert_eq!(dead.loss(), Some(LossReason::Expired));
+    let released = Instant::now();
+    other.release(&first).await.unwrap();
+    let second = granted(second).await;
+    assert!(released.elapsed() < LATE, "{:?}", released.elapsed());
+    assert!(second.token > first.token);
+    store.release(&second).await.unwrap();
+    world.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_clock_set_back_takes_no_lock_from_those_who_renew() {
+    let world = world().await;
+    let (store, other) = (world.store().await, world.store().await);
+    for attempt in [write(&key("back-kept")), read(&key("back-shared"))] {
+        let key = attempt.key.clone();
+        let held = store.acquire(Attempt { lease: LEASE * 2, ..attempt }).await.unwrap();
+        let mut next = waiting(&other, write(&key));
+        until_waiting(&store, &key, 1).await;
+        world.server.step_clock_backwards(BACK).unwrap();
+        let stepped = Instant::now();
+        while stepped.elapsed() < LEASE * 5 {
+            store.renew(slice::from_ref(&held)).await.unwrap();
+            assert_eq!(held.loss(), None);
+            assert!(timeout(LEASE / 5, &mut next).await.is_err(), "it was taken from its holder");
+        }
+        // One lease from now, whatever the clock had promised before.
+        let seen = look(&world, &store, &key).await;
+        let (_, x) = seen.holders.values().next().copied().unwrap();
+        assert!(x <= seen.now + 2_000_000, "{seen:?}");
+        assert_eq!(store.release(&held).await.unwrap(), Released::Released);
+        let next = granted(next).await;
+        assert!(next.token > held.token);
+        other.release(&next).await.unwrap();
+        world.until_nothing_is_left().await;
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_jumps_ahead_ends_leases_and_no_wait() {
+    let world = world().await;
+    let (store, other) = (world.store().await, world.store().await);
+    let key = key("ahead");
+    let held = store.acquire(write(&key)).await.unwrap();
+    let mut waiters = JoinSet::new();
+    for by in [&other, &other, &store] {
+        let (by, attempt) = (Arc::clone(by), write(&key));
+        waiters.spawn(async move {
+            let granted = by.acquire(attempt).await.unwrap();
+            by.release(&granted).await.unwrap();
+            granted.token
+        });
+    }
+    until_waiting(&store, &key, 3).await;
+    // Every key of the lock is past its expiry at once, the queue too.
+    world.server.step_clock_forwards(HOUR).unwrap();
+    let stepped = Instant::now();
+    let mut last = held.token;
+    while let Some(token) = timeout(LIMIT, waiters.join_next()).await.expect("stuck") {
+        let token = token.unwrap();
+        assert!(token > last, "{token} after {last}");
+        last = token;
+    }
+    assert!(stepped.elapsed() < LATE * 2, "{:?}", stepped.elapsed());
+    store.renew(slice::from_ref(&held)).await.unwrap();
+    assert!(held.loss().is_some(), "the server has given it to others");
+    assert_eq!(store.release(&held).await.unwrap(), Released::Lost);
+    world.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn tokens_rise_over_every_step_of_the_clock() {
+    let world = world().await;
+    let store = world.store().await;
+    let key = key("rising");
+    let floor = &store.inner.keys.of(&key)[1];
+    let mut last = 0;
+    for (ahead, by) in [(true, HOUR), (false, HOUR), (false, BACK), (true, BACK), (false, HOUR * 24)] {
+        match ahead {
+            true => world.server.step_clock_forwards(by).unwrap(),
+            false => world.server.step_clock_backwards(by).unwrap(),
+        }
+        for attempt in [write(&key), read(&key), write(&key)] {
+            let held = store.acquire(Attempt { lease: LEASE, ..attempt }).await.unwrap();
+            assert!(held.token.get() > last, "{} after {last}", held.token);
+            last = held.token.get();
+            assert_eq!(world.command(&["GET", floor]).await.trim(), last.to_string());
+            let left: i64 = world.command(&["PTTL", &store.inner.keys.of(&key)[0]]).await.trim().parse().unwrap();
+            assert!((0..=1001).contains(&left), "{left} ms of a lease of one second");
+            assert_eq!(look(&world, &store, &key).await.holders.len(), 1);
+            assert_eq!(store.release(&held).await.unwrap(), Released::Released);
+        }
+    }
+    world.until_nothing_is_left().await;
+}
