@@ -7,12 +7,13 @@
 #
 # A patch is a diff below a header of `what:`, `package:`, `target:` (arguments that choose the test binary, such as
 # `--lib`) and `test:` (its full name). It is applied to a work tree of the last commit, so uncommitted changes do not
-# count; the test must pass there first. CARGO_TARGET_DIR (default: target) is used and shares its dependencies.
+# count; the test must pass there first. Builds go to MUTANTS_TARGET (default: target/mutants), which must not be the
+# target folder of another work tree: cargo would take the one's binaries for the other's.
 # Ends with 1 when a mutant survives, a patch does not apply or build, or a test fails without one.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target} SQLX_OFFLINE=true RUST_BACKTRACE=0
+export CARGO_TARGET_DIR=${MUTANTS_TARGET:-$root/target/mutants} SQLX_OFFLINE=true RUST_BACKTRACE=0
 limit=${MUTANT_SECONDS:-180}
 
 field() { sed -n "s/^$2: *//p;/^diff /q" "$1" | head -1; }

@@ -9,7 +9,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use redis::{Value, aio::MultiplexedConnection};
 use stockade_testbed::RedisServer;
 
-use super::{World, key, seen::Seen};
+use super::{World, key, seed, seen::Seen};
 use crate::{
     clock::Instant,
     redis::Script,
@@ -314,10 +314,6 @@ impl Game {
         }
         self.calls
     }
-}
-
-fn seed() -> u64 {
-    std::env::var("STOCKADE_SEED").ok().map_or_else(rand::random, |seed| seed.parse().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,6 +5,7 @@ mod detour;
 #[cfg(feature = "sentinel")]
 mod failover;
 mod faults;
+mod fleet;
 mod fuzz;
 mod keys;
 mod late;
@@ -121,6 +122,11 @@ async fn until_waiting(store: &RedisStore, key: &Key, waiting: u64) {
         assert!(Instant::now() < limit, "{seen:?}");
         sleep(Duration::from_millis(1)).await;
     }
+}
+
+/// Where random tests begin: another each time, or the one of a run to be repeated.
+fn seed() -> u64 {
+    std::env::var("STOCKADE_SEED").ok().map_or_else(rand::random, |seed| seed.parse().unwrap())
 }
 
 /// An attempt on a task of its own.

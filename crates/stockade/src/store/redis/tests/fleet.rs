@@ -1,0 +1,232 @@
+//! A fleet whose network and server fail at random, and what its members took themselves for.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use stockade_testbed::{Fault, Proxy};
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use super::{LIMIT, World, connected, key, write};
+use crate::{
+    clock::Instant,
+    redis::Redis,
+    resource::Key,
+    store::{Attempt, LockStore, Mode, Ownership, redis::RedisStore},
+};
+
+const ATTEMPTS: u64 = 20_000;
+/// A machine that is slow ends with fewer.
+const LONGEST: Duration = Duration::from_secs(40);
+const PROCESSES: usize = 4;
+/// Tasks of each process.
+const TASKS: u64 = 8;
+
+/// A time in which somebody took itself for a holder, by the clock of the machine.
+#[derive(Clone, Copy, Debug)]
+struct Belief {
+    mode: Mode,
+    token: u64,
+    from: Instant,
+    to: Instant,
+}
+
+struct Fleet {
+    stores: Vec<Arc<RedisStore>>,
+    keys: Vec<Key>,
+    attempts: AtomicU64,
+    beliefs: Mutex<BTreeMap<String, Vec<Belief>>>,
+    began: Instant,
+}
+
+impl Fleet {
+    fn is_over(&self) -> bool {
+        self.attempts.load(Ordering::Relaxed) >= ATTEMPTS || self.began.elapsed() > LONGEST
+    }
+
+    async fn member(self: Arc<Self>, process: usize, mut random: StdRng) {
+        while !self.is_over() {
+            self.attempts.fetch_add(1, Ordering::Relaxed);
+            self.attempt(&self.stores[process], &mut random).await;
+        }
+    }
+
+    async fn attempt(&self, store: &Arc<RedisStore>, random: &mut StdRng) {
+        let key = &self.keys[random.random_range(0..self.keys.len())];
+        let mode = if random.random_bool(0.4) { Mode::Read } else { Mode::Write };
+        let wait = match random.random_range(0..10) {
+            0..3 => Duration::ZERO,
+            3..6 => Duration::from_millis(random.random_range(1..40)),
+            _ => Duration::from_secs(3),
+        };
+        let lease = Duration::from_millis(random.random_range(300..900));
+        let acquire = store.acquire(Attempt { mode, wait, lease, ..write(key) });
+        let acquired = if random.random_bool(0.15) {
+            // Dropped wherever it is by then.
+            let Ok(acquired) = timeout(Duration::from_micros(random.random_range(0..20_000)), acquire).await else {
+                return;
+            };
+            acquired
+        } else {
+            timeout(LIMIT, acquire).await.expect("an attempt never ends")
+        };
+        match acquired {
+            Ok(ownership) => self.hold(store, &ownership, random).await,
+            // The store may refuse all at once; a caller then comes back later.
+            Err(_) => sleep(Duration::from_millis(1)).await,
+        }
+    }
+
+    async fn hold(&self, store: &Arc<RedisStore>, ownership: &Arc<Ownership>, random: &mut StdRng) {
+        let from = Instant::now();
+        let forgets = random.random_bool(0.01);
+        if forgets {
+            sleep(ownership.deadline().remaining()).await;
+        } else {
+            sleep(Duration::from_micros(random.random_range(0..2000))).await;
+            if random.random_bool(0.2) {
+                let _ = store.renew(std::slice::from_ref(ownership)).await;
+                sleep(Duration::from_micros(random.random_range(0..2000))).await;
+            }
+        }
+        let deadline = ownership.deadline();
+        let lost = ownership.loss();
+        let to = Instant::now().min(deadline);
+        // The server keeps its data and nobody forces: a lock is only ever lost by time.
+        assert!(lost.is_none() || to == deadline, "taken from a live holder: {ownership:?}");
+        if from < to {
+            let belief = Belief { mode: ownership.mode, token: ownership.token.get(), from, to };
+            self.beliefs.lock().unwrap().entry(ownership.key.to_string()).or_default().push(belief);
+        }
+        match random.random_range(0..10) {
+            _ if forgets => {}
+            0..6 => {
+                let _ = timeout(LIMIT, store.release(ownership)).await.expect("a release never ends");
+            }
+            6..8 => {
+                // A release that is dropped leaves the rest to the background, as guards do.
+                let _ = timeout(Duration::from_micros(random.random_range(0..500)), store.release(ownership)).await;
+                store.release_detached(Arc::clone(ownership));
+            }
+            _ => store.release_detached(Arc::clone(ownership)),
+        }
+    }
+}
+
+/// Breaks the network of one process or the server, again and again.
+async fn break_things(world: Arc<World>, proxies: Arc<Vec<Proxy>>, fleet: Arc<Fleet>, mut random: StdRng) {
+    while !fleet.is_over() {
+        sleep(Duration::from_millis(random.random_range(20..150))).await;
+        let proxy = &proxies[random.random_range(0..proxies.len())];
+        let kind = random.random_range(0..20);
+        let mut fault = async |fault, longest| {
+            proxy.set(fault);
+            sleep(Duration::from_millis(random.random_range(1..longest))).await;
+            proxy.set(Fault::None);
+        };
+        match kind {
+            0..6 => proxy.reset_connections(),
+            6..9 => fault(Fault::Reset, 300).await,
+            9..12 => fault(Fault::Hole, 700).await,
+            12..14 => fault(Fault::DropReplies, 100).await,
+            14..16 => fault(Fault::Delay(Duration::from_millis(8)), 300).await,
+            shorter => {
+                // Shorter than any lease, or longer than all.
+                let pause = if shorter < 19 { 10..200 } else { 900..1200 };
+                world.server.pause().unwrap();
+                sleep(Duration::from_millis(random.random_range(pause))).await;
+                world.server.resume().unwrap();
+            }
+        }
+    }
+}
+
+/// What is wrong with the beliefs in one resource, if anything.
+fn conflict(beliefs: &mut [Belief]) -> Option<String> {
+    beliefs.sort_by_key(|belief| belief.from);
+    let mut ended: Vec<Belief> = Vec::new();
+    let mut open: Vec<Belief> = Vec::new();
+    let mut latest = 0;
+    for belief in beliefs {
+        open.retain(|other| {
+            let over = other.to <= belief.from;
+            if over {
+                ended.push(*other);
+                latest = latest.max(other.token);
+            }
+            !over
+        });
+        if let Some(other) = open.iter().find(|other| other.mode == Mode::Write || belief.mode == Mode::Write) {
+            return Some(format!("two at once: {other:?} and {belief:?}"));
+        }
+        if belief.token <= latest {
+            return Some(format!("a token that is not above {latest}: {belief:?}"));
+        }
+        open.push(*belief);
+    }
+    None
+}
+
+#[test]
+fn beliefs_that_overlap_are_noticed() {
+    let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+    let belief = |mode, token, from, to| Belief { mode, token, from: at(from), to: at(to) };
+    let (read, write) = (Mode::Read, Mode::Write);
+    let fine = [belief(write, 1, 0, 5), belief(read, 2, 5, 9), belief(read, 3, 6, 20), belief(write, 9, 20, 21)];
+    assert_eq!(conflict(&mut fine.to_vec()), None);
+    assert!(conflict(&mut [belief(write, 1, 0, 5), belief(write, 2, 4, 9)]).is_some());
+    assert!(conflict(&mut [belief(read, 1, 0, 5), belief(write, 2, 4, 9)]).is_some());
+    assert!(conflict(&mut [belief(write, 1, 0, 5), belief(read, 2, 4, 9)]).is_some());
+    assert!(conflict(&mut [belief(write, 3, 0, 5), belief(write, 2, 6, 9)]).is_some());
+    assert!(conflict(&mut [belief(write, 3, 0, 5), belief(write, 3, 6, 9)]).is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::print_stdout, reason = "a failure is repeated by its seed")]
+async fn a_fleet_under_faults_never_believes_twice_and_leaves_nothing() {
+    let seed = super::seed();
+    println!("STOCKADE_SEED={seed}");
+    let world = Arc::new(World::start().await);
+    let (mut proxies, mut stores) = (Vec::new(), Vec::new());
+    for _ in 0..PROCESSES {
+        let proxy = Proxy::start(world.server.addr()).await.unwrap();
+        stores.push(connected(&Redis::connect(proxy.url_for(&world.server.url())).await.unwrap()).await);
+        proxies.push(proxy);
+    }
+    let proxies = Arc::new(proxies);
+    let keys = (0..3).map(|n| key(&format!("fleet-{n}"))).collect();
+    let (attempts, beliefs, began) = (AtomicU64::new(0), Mutex::default(), Instant::now());
+    let fleet = Arc::new(Fleet { stores, keys, attempts, beliefs, began });
+    let random = |n| StdRng::seed_from_u64(seed.wrapping_add(n));
+    let mut tasks = JoinSet::new();
+    for (n, process) in (0..TASKS * PROCESSES as u64).zip((0..PROCESSES).cycle()) {
+        tasks.spawn(Arc::clone(&fleet).member(process, random(n)));
+    }
+    let breaking = break_things(Arc::clone(&world), Arc::clone(&proxies), Arc::clone(&fleet), random(u64::MAX));
+    tasks.spawn(breaking);
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended {
+            panic!("STOCKADE_SEED={seed}: {error}");
+        }
+    }
+    let attempts = fleet.attempts.load(Ordering::Relaxed);
+    let mut held = 0;
+    for (key, beliefs) in fleet.beliefs.lock().unwrap().iter_mut() {
+        held += beliefs.len();
+        if let Some(conflict) = conflict(beliefs) {
+            panic!("STOCKADE_SEED={seed}, {key}: {conflict}");
+        }
+    }
+    println!("{attempts} attempts, {held} of them held, in {:?}", began.elapsed());
+    assert!(held > 500, "{held} of {attempts}: too few to say anything");
+    world.until_nothing_is_left().await;
+}
