@@ -1,13 +1,14 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, PushInfo, RedisError, aio::MultiplexedConnection,
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, PushInfo, RedisError,
+    aio::MultiplexedConnection,
 };
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 #[cfg(feature = "sentinel")]
 use super::sentinel::{Address, Sentinels};
-use super::{ConnectError, flight::MAX_IN_FLIGHT, topology::Topology};
+use super::{ConnectError, LinkError, flight::MAX_IN_FLIGHT, topology::Topology};
 
 /// A handshake may take this long in all. Longer than a command may, so that most of the time without a server is spent
 /// in a connection that waits for it rather than between two attempts: a server that thaws is found at once.
@@ -20,7 +21,7 @@ pub(super) enum HandshakeError {
     Credentials,
     #[error("the server's maxmemory-policy `{policy}` may delete locks: set noeviction, or allow_eviction for a cache")]
     Evicts { policy: String },
-    #[error("the user may not run {what}: grant what the documentation of stockade::redis lists")]
+    #[error("the server refuses this user {what} (NOPERM): grant what the documentation of `stockade::redis` lists")]
     Forbidden { what: String },
     #[error("the server has no database {database}")]
     Database { database: i64 },
@@ -33,8 +34,10 @@ pub(super) enum HandshakeError {
     Info { field: &'static str },
     #[error("no answer in time")]
     Timeout,
+    #[error("the server hung up at once: if it is one that wants TLS, write `rediss://`")]
+    HungUp,
     #[error("the server was not prepared: {0}")]
-    Prepare(#[from] super::LinkError),
+    Prepare(LinkError),
     #[cfg(feature = "sentinel")]
     #[error(transparent)]
     Sentinel(#[from] super::sentinel::LookError),
@@ -49,11 +52,8 @@ impl From<RedisError> for HandshakeError {
         if error.kind() == ErrorKind::AuthenticationFailed || says("WRONGPASS") || says("NOAUTH") {
             return Self::Credentials;
         }
-        if says("NOPERM") || says("no permissions") {
-            // The server names the command or channel in quotation marks.
-            let what = error.detail().unwrap_or_default();
-            let what = what.split('\'').nth(1).map_or_else(|| what.to_owned(), |name| format!("`{name}`"));
-            return Self::Forbidden { what };
+        if says("NOPERM") || says("no permissions") || says("The user executing the script") {
+            return Self::forbidden(error.detail().unwrap_or_default());
         }
         #[cfg(feature = "tls")]
         if let Some(reason) = super::tls::explain(&error) {
@@ -63,7 +63,27 @@ impl From<RedisError> for HandshakeError {
     }
 }
 
+impl From<LinkError> for HandshakeError {
+    fn from(error: LinkError) -> Self {
+        match &error {
+            LinkError::Refused { code } if code == "NOPERM" => Self::forbidden("keys"),
+            _ => Self::Prepare(error),
+        }
+    }
+}
+
 impl HandshakeError {
+    /// Of the server's words only the kind of thing, and the name of a command, which stands in quotation marks.
+    fn forbidden(words: &str) -> Self {
+        let what = match words.split('\'').nth(1) {
+            Some(command) if words.contains("to run the") => format!("the command `{command}`"),
+            _ if words.contains("channel") => "the channels of its namespace".to_owned(),
+            _ if words.contains("keys") => "the keys of its namespace".to_owned(),
+            _ => "a command".to_owned(),
+        };
+        Self::Forbidden { what }
+    }
+
     /// The refusal of a configuration that no waiting mends; the error itself when waiting may.
     pub(super) fn into_refusal(self) -> Result<ConnectError, Self> {
         Ok(match self {
@@ -175,13 +195,41 @@ impl Dialer {
         Ok(field(&info, "run_id")?.into())
     }
 
-    /// Connects, asks and closes.
+    /// Connects, asks and closes, within the command time-out.
     pub(super) async fn check(&self) -> Result<(), HandshakeError> {
-        match self.open(None).await {
+        let opened = timeout(self.timeout, self.open(None));
+        #[cfg(feature = "tls")]
+        let opened = async {
+            tokio::select! {
+                opened = opened => opened,
+                () = self.found_plain() => Ok(Err(HandshakeError::Tls(super::tls::NO_TLS.to_owned()))),
+            }
+        };
+        match opened.await {
             // It may be promoted before the first lock is asked for; the link looks again.
-            Ok(_) | Err(HandshakeError::NotPrimary { .. }) => Ok(()),
-            Err(error) => Err(error),
+            Ok(Ok(_) | Err(HandshakeError::NotPrimary { .. })) => Ok(()),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(HandshakeError::Timeout),
         }
+    }
+
+    /// Returns when a server that is to speak TLS has been silent for a while and then answered without.
+    #[cfg(feature = "tls")]
+    async fn found_plain(&self) {
+        sleep(self.timeout / 2).await;
+        let place = match &self.topology {
+            Topology::Single(info) => Some(info),
+            #[cfg(feature = "sentinel")]
+            Topology::Sentinel { sentinels, .. } => sentinels.first(),
+            #[cfg(feature = "cluster")]
+            Topology::Cluster { seeds, .. } => seeds.first(),
+        };
+        if let Some(place) = place
+            && super::tls::is_plain(place.addr()).await
+        {
+            return;
+        }
+        std::future::pending().await
     }
 
     /// Returns when the sentinels have made another server the primary than the one at `place`.
@@ -198,7 +246,7 @@ impl Dialer {
     pub(super) async fn pause(&self, pause: Duration) {
         #[cfg(feature = "sentinel")]
         if let Some(sentinels) = &self.sentinels {
-            let _ = tokio::time::timeout(pause, sentinels.news()).await;
+            let _ = timeout(pause, sentinels.news()).await;
             return;
         }
         sleep(pause).await;
@@ -231,11 +279,15 @@ pub(super) async fn dial(info: &ConnectionInfo, push: Option<PushFn>) -> Result<
     };
     Client::open(info.clone())?.get_multiplexed_async_connection_with_config(&config).await.map_err(|error| {
         let database = info.redis_settings().db();
-        let refused = ["out of range", "invalid DB index", "not allowed in cluster mode"];
+        let unknown = ["out of range", "invalid DB index", "not allowed in cluster mode"];
         let detail = error.detail().unwrap_or_default();
-        match refused.iter().any(|text| detail.contains(text)) {
-            true => HandshakeError::Database { database },
-            false => error.into(),
+        let hung_up = error.is_connection_dropped() && !error.is_connection_refusal();
+        if unknown.iter().any(|text| detail.contains(text)) {
+            HandshakeError::Database { database }
+        } else if hung_up && matches!(info.addr(), ConnectionAddr::Tcp(..)) {
+            HandshakeError::HungUp
+        } else {
+            error.into()
         }
     })
 }

@@ -20,9 +20,9 @@ pub enum ConnectError {
     #[error("Redis refused the credentials: check user name and password")]
     Credentials,
     /// The server may not be used by this user.
-    #[error("Redis does not let this user run {what}: grant what the documentation of `stockade::redis` lists")]
+    #[error("Redis refuses this user {what} (NOPERM): grant what the documentation of `stockade::redis` lists")]
     Forbidden {
-        /// The command or channel that is not allowed.
+        /// The commands, keys or channels that are not allowed.
         what: String,
     },
     /// The server has no database of this number.

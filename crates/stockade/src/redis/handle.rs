@@ -57,13 +57,11 @@ impl RedisBuilder {
     pub async fn connect(self) -> Result<Redis, ConnectError> {
         let (topology, pool) = self.source.into_parts(self.tls.as_ref())?;
         let dialer = Dialer::new(topology, self.timeout, self.eviction);
-        match tokio::time::timeout(self.timeout, dialer.check()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => match error.into_refusal() {
+        if let Err(error) = dialer.check().await {
+            match error.into_refusal() {
                 Ok(refusal) => return Err(refusal),
                 Err(error) => tracing::warn!(%error, server = %dialer, "Redis is not usable yet; going on without it"),
-            },
-            Err(_) => tracing::warn!(server = %dialer, "Redis does not answer yet; going on without it"),
+            }
         }
         Ok(Redis { server: Arc::new(Server { pool, dialer, claims: Arc::default() }), namespace: Namespace::default() })
     }

@@ -15,6 +15,7 @@ mod handle;
 mod handshake;
 mod link;
 mod pending;
+mod permissions;
 mod pool;
 mod script;
 #[cfg(feature = "sentinel")]

@@ -209,6 +209,7 @@ async fn dial(place: &ConnectionInfo, push: Option<PushFn>) -> Result<Multiplexe
     dialer::dial(place, push).await.map_err(|error| match error {
         HandshakeError::Credentials => LookError::Credentials,
         HandshakeError::Redis(error) => refused(&error),
+        HandshakeError::HungUp => LookError::Silence,
         error => LookError::Refused { reason: error.to_string() },
     })
 }

@@ -4,9 +4,14 @@ use {
     redis::{Client, ClientTlsConfig, RedisError, TlsCertificates},
     rustls::{AlertDescription, CertificateError, crypto::CryptoProvider},
     std::{error::Error, fmt, io, sync::Arc},
+    tokio::net::TcpStream,
 };
 
 use super::ConnectError;
+
+/// What to do about a server without TLS.
+#[cfg(feature = "tls")]
+pub(super) const NO_TLS: &str = "the server does not speak TLS on this port: use its `tls-port`, or `redis://`";
 
 /// Whom to trust over TLS, and as whom to appear.
 ///
@@ -109,6 +114,22 @@ fn have_provider() {
     }
 }
 
+/// Whether the server at the other end of a TLS address answers without TLS. Such a one takes the beginning of TLS for a
+/// command that is not complete yet, and waits.
+#[cfg(feature = "tls")]
+pub(super) async fn is_plain(addr: &ConnectionAddr) -> bool {
+    let ConnectionAddr::TcpTls { host, port, .. } = addr else { return false };
+    let asked = async {
+        let stream = TcpStream::connect((host.as_str(), *port)).await?;
+        stream.writable().await?;
+        stream.try_write(b"PING\r\n")?;
+        stream.readable().await?;
+        let mut answer = [0];
+        stream.try_read(&mut answer).map(|_| answer)
+    };
+    matches!(asked.await, Ok([b'+' | b'-']))
+}
+
 /// What is wrong with TLS and how to mend it, if it is TLS.
 #[cfg(feature = "tls")]
 pub(super) fn explain(error: &RedisError) -> Option<String> {
@@ -116,7 +137,7 @@ pub(super) fn explain(error: &RedisError) -> Option<String> {
     let inner = shared.downcast_ref::<io::Error>()?.get_ref()?;
     let error = inner.downcast_ref::<rustls::Error>()?;
     let remedy = match error {
-        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
             "name the authority that signed the server's certificate with `TlsOptions::root_certificates`"
         }
         rustls::Error::InvalidCertificate(
@@ -126,7 +147,7 @@ pub(super) fn explain(error: &RedisError) -> Option<String> {
             "renew the server's certificate"
         }
         rustls::Error::InvalidCertificate(_) => "check the server's certificate",
-        rustls::Error::InvalidMessage(_) => "the port does not speak TLS: use the server's `tls-port`, or `redis://`",
+        rustls::Error::InvalidMessage(_) => NO_TLS,
         rustls::Error::AlertReceived(
             AlertDescription::CertificateRequired
             | AlertDescription::HandshakeFailure

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "sentinel")]
 mod sentinel;
+#[cfg(feature = "tls")]
+mod tls;
 
 use std::sync::Arc;
 use std::{
@@ -204,6 +206,15 @@ async fn passwords_are_checked_and_never_shown() {
     let error = Redis::connect("redis://:s3cret@host:not-a-port/").await.unwrap_err();
     assert!(matches!(error, ConnectError::Config { .. }));
     assert!(!format!("{error:?} {error}").contains("s3cret"));
+}
+
+#[tokio::test]
+async fn a_database_that_the_server_lacks_is_refused() {
+    let server = RedisServer::start().await.unwrap();
+    let error = Redis::connect(format!("{}/16", server.url())).await.unwrap_err();
+    assert!(matches!(error, ConnectError::Database { database: 16 }), "{error:?}");
+    let (link, _) = open(&Redis::connect(format!("{}/15", server.url())).await.unwrap()).await;
+    up(&link).await;
 }
 
 #[tokio::test]

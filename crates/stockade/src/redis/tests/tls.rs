@@ -1,0 +1,101 @@
+//! The link over TLS.
+
+use std::time::Duration;
+
+use stockade_testbed::{Certificates, RedisServer};
+
+use super::{append, list, open, up};
+use crate::redis::{ConnectError, Pool, Redis, TlsOptions};
+
+async fn refusal(url: &str, options: TlsOptions) -> String {
+    // Longer than a slow machine takes to read the authorities of the operating system.
+    match Redis::builder(url).tls(options).command_timeout(Duration::from_secs(2)).connect().await {
+        Err(ConnectError::Tls { reason }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn trusting(certificates: &Certificates) -> TlsOptions {
+    TlsOptions::new().root_certificates(certificates.authority_pem())
+}
+
+#[tokio::test]
+async fn locks_and_pool_speak_tls_with_a_server_whose_authority_is_named() {
+    let certificates = Certificates::new().unwrap();
+    let server = RedisServer::builder().tls(&certificates).password("s3cret").start().await.unwrap();
+    let redis = Redis::builder(server.url()).tls(trusting(&certificates)).connect().await.unwrap();
+    let (link, _) = open(&redis).await;
+    up(&link).await;
+    append(&link, "x").await.unwrap();
+    let Some(Pool::Single(pool)) = redis.pool() else { panic!("no pool") };
+    let mut connection = pool.get().await.unwrap();
+    let length: u64 = redis::cmd("LLEN").arg("list").query_async(&mut connection).await.unwrap();
+    assert_eq!(length, 1);
+    server.restart().await.unwrap();
+    up(&link).await;
+    while append(&link, "again").await.is_err() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(list(&server).await.contains(&"again".to_owned()));
+}
+
+#[tokio::test]
+async fn a_certificate_is_shown_to_a_server_that_asks_for_one() {
+    let certificates = Certificates::new().unwrap();
+    let server = RedisServer::builder().mutual_tls(&certificates).start().await.unwrap();
+    let options = trusting(&certificates)
+        .client_certificate(certificates.client_certificate_pem(), certificates.client_key_pem());
+    assert!(!format!("{options:?}").contains("PRIVATE KEY"));
+    let builder = Redis::builder(server.url()).tls(options);
+    assert!(!format!("{builder:?}").contains("PRIVATE KEY"));
+    let (link, _) = open(&builder.connect().await.unwrap()).await;
+    up(&link).await;
+    append(&link, "x").await.unwrap();
+    let reason = refusal(&server.url(), trusting(&certificates)).await;
+    assert!(reason.contains("client_certificate"), "{reason}");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_tls_is_said_with_its_remedy() {
+    let certificates = Certificates::new().unwrap();
+    let server = RedisServer::builder().tls(&certificates).start().await.unwrap();
+    let unknown = refusal(&server.url(), trusting(&Certificates::new().unwrap())).await;
+    assert!(unknown.contains("root_certificates"), "{unknown}");
+    let system = refusal(&server.url(), TlsOptions::new()).await;
+    assert!(system.contains("root_certificates"), "{system}");
+
+    let elsewhere = Certificates::of_server(["redis.example"]).unwrap();
+    let named = RedisServer::builder().tls(&elsewhere).start().await.unwrap();
+    let mismatch = refusal(&named.url(), trusting(&elsewhere)).await;
+    assert!(mismatch.contains("redis.example") && mismatch.contains("name"), "{mismatch}");
+
+    let plain = RedisServer::start().await.unwrap();
+    let url = plain.url().replace("redis://", "rediss://");
+    let none = refusal(&url, trusting(&certificates)).await;
+    assert!(none.contains("does not speak TLS"), "{none}");
+
+    // The other way round the server hangs up, as one that is about to end does: worth a hint, not a refusal.
+    let redis = Redis::connect(server.url().replace("rediss://", "redis://")).await.unwrap();
+    let hint = redis.dialer().open(None).await.err().expect("connected without TLS").to_string();
+    assert!(hint.contains("rediss://"), "{hint}");
+}
+
+#[tokio::test]
+async fn options_that_cannot_be_used_are_refused_without_being_shown() {
+    let certificates = Certificates::new().unwrap();
+    let refused = async |url: &str, options: TlsOptions| match Redis::builder(url).tls(options).connect().await {
+        Err(ConnectError::Config { reason }) => reason,
+        other => panic!("{other:?}"),
+    };
+    let plain = refused("redis://127.0.0.1:1", trusting(&certificates)).await;
+    assert!(plain.contains("rediss://"), "{plain}");
+    let url = "rediss://127.0.0.1:1";
+    let roots = refused(url, TlsOptions::new().root_certificates("s3cret")).await;
+    assert!(roots.contains("root certificates") && !roots.contains("s3cret"), "{roots}");
+    let key = TlsOptions::new().client_certificate(certificates.client_certificate_pem(), "s3cret");
+    let key = refused(url, key).await;
+    assert!(key.contains("key") && !key.contains("s3cret"), "{key}");
+    let certificate = TlsOptions::new().client_certificate("s3cret", certificates.client_key_pem());
+    let certificate = refused(url, certificate).await;
+    assert!(certificate.contains("client certificate") && !certificate.contains("s3cret"), "{certificate}");
+}
