@@ -177,6 +177,37 @@ impl Locks {
         MultiRequest::new(Arc::clone(&self.shared), keys.into_iter().map(Ok))
     }
 
+    /// One of `permits` permits, 1 to 65,535: at most so many hold one at a time, over the whole fleet.
+    ///
+    /// Each permit has a lease of its own, renewed as that of a lock: a holder that dies gives its permit back with the end
+    /// of its lease, and to nobody's cost but that. Permits are handed on first come, first served, and a resource that is
+    /// also locked for reading or writing is one queue: permits, readers and writers exclude each other.
+    ///
+    /// All who use a semaphore name the same number; another is refused as [`LockError::Capacity`] while anybody holds a
+    /// permit or waits for one. A permit can't claim the fence, since others hold theirs beside it.
+    ///
+    /// ```
+    /// # use stockade::{Locks, Resource};
+    /// # struct Supplier(&'static str);
+    /// # impl Resource for Supplier {
+    /// #     const KIND: &'static str = "supplier";
+    /// #     fn id(&self) -> std::borrow::Cow<'_, str> { self.0.into() }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), stockade::LockError> {
+    /// let locks = Locks::memory();
+    /// let first = locks.semaphore(&Supplier("acme"), 2).acquire().await?;
+    /// let second = locks.semaphore(&Supplier("acme"), 2).acquire().await?;
+    /// assert!(locks.semaphore(&Supplier("acme"), 2).try_acquire().await?.is_none());
+    /// first.release().await?;
+    /// assert!(locks.semaphore(&Supplier("acme"), 2).try_acquire().await?.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn semaphore<R: Resource + ?Sized>(&self, resource: &R, permits: u32) -> LockRequest {
+        self.request(Key::of(resource), Mode::Permit).permits(permits)
+    }
+
     /// A request for an encoded key: for layers that made the key themselves.
     pub(crate) fn request(&self, key: Result<Key, KeyError>, mode: Mode) -> LockRequest {
         LockRequest::new(Arc::clone(&self.shared), key, mode)

@@ -65,7 +65,8 @@ impl Outcome {
             | LockError::Key(_)
             | LockError::Tag
             | LockError::Duration { .. }
-            | LockError::Count { .. } => "store_error",
+            | LockError::Count { .. }
+            | LockError::Permits { .. } => "store_error",
         };
     }
 }

@@ -24,6 +24,12 @@ impl LockRequest {
         Self { shared, key, mode, terms }
     }
 
+    /// How many may hold it together, for [`Mode::Permit`].
+    pub(crate) fn permits(mut self, permits: u32) -> Self {
+        self.terms.permits = permits;
+        self
+    }
+
     /// How long to wait in the queue; zero tries once. Default: without limit.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.terms.wait = Some(wait);
@@ -61,7 +67,8 @@ impl LockRequest {
     ///
     /// # Errors
     ///
-    /// [`LockError::Key`], [`LockError::Tag`] and [`LockError::Duration`] before anything is sent;
+    /// [`LockError::Key`], [`LockError::Tag`], [`LockError::Duration`] and [`LockError::Permits`] before anything is sent;
+    /// [`LockError::Capacity`] for a semaphore;
     /// [`LockError::Timeout`], or [`LockError::Busy`] when the wait is zero; [`LockError::QueueFull`];
     /// [`LockError::Unavailable`]; [`LockError::ShuttingDown`].
     pub async fn acquire(self) -> Result<Guard, LockError> {

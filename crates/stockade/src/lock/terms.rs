@@ -9,6 +9,8 @@ use crate::{
 
 /// The leases that may be asked for.
 const LEASES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(300));
+/// The most permits of a semaphore.
+const MOST_PERMITS: u32 = 65_535;
 /// The longest tag, in bytes.
 const MAX_TAG: usize = 64;
 
@@ -19,12 +21,14 @@ pub(super) struct Terms {
     pub(super) wait: Option<Duration>,
     pub(super) lease: Duration,
     pub(super) max_hold: Option<Duration>,
+    /// How many may hold it together, for [`Mode::Permit`].
+    pub(super) permits: u32,
     pub(super) tag: Arc<str>,
 }
 
 impl Terms {
     pub(super) fn new(shared: &Shared) -> Self {
-        Self { wait: None, lease: shared.lease, max_hold: None, tag: Arc::default() }
+        Self { wait: None, lease: shared.lease, max_hold: None, permits: 0, tag: Arc::default() }
     }
 
     /// The attempt on a resource, once everything that can be wrong with the terms was looked at.
@@ -37,8 +41,12 @@ impl Terms {
         if let Some(max_hold) = self.max_hold {
             within("max_hold", max_hold, Duration::from_millis(1), Duration::MAX)?;
         }
+        if mode == Mode::Permit && !(1..=MOST_PERMITS).contains(&self.permits) {
+            return Err(LockError::Permits { given: self.permits, max: MOST_PERMITS });
+        }
+        let permits = self.permits;
         let (lease, wait, tag) = (self.lease, self.wait.unwrap_or(Duration::MAX), Arc::clone(&self.tag));
-        Ok(Attempt { key, mode, lease, wait, max_waiters, tag })
+        Ok(Attempt { key, mode, permits, lease, wait, max_waiters, tag })
     }
 }
 

@@ -49,7 +49,7 @@ returning f.token";
     /// [`FenceError::Shared`] for a shared ownership.
     pub fn claim_args(&self) -> Result<ClaimArgs, FenceError> {
         match self.mode() {
-            Mode::Read => Err(FenceError::Shared),
+            mode @ (Mode::Read | Mode::Permit) => Err(FenceError::Shared(mode)),
             Mode::Write => Ok(ClaimArgs {
                 resource: self.key().as_str().to_owned(),
                 token: sql_token(self.token()),
@@ -65,9 +65,7 @@ returning f.token";
     ///
     /// As [`Fence::begin`], and [`FenceError::Shared`] for a shared ownership.
     pub async fn claim(&self, pool: &PgPool) -> Result<(), FenceError> {
-        if self.mode() == Mode::Read {
-            return Err(FenceError::Shared);
-        }
+        self.claim_args()?;
         self.begin(pool).await?.end().await.map_err(FenceError::Sqlx)
     }
 
@@ -75,23 +73,28 @@ returning f.token";
     ///
     /// An exclusive ownership takes the fence row and keeps it locked to the end of the transaction. A shared one only
     /// checks that no newer writer was there, and its transaction is read only: two readers are valid together, so
-    /// neither may claim, and without a claim nothing guards a write.
+    /// neither may claim, and without a claim nothing guards a write. A permit of a semaphore neither claims nor checks:
+    /// it limits how many work, not what they see.
     ///
     /// Take it after the lock; the database connection is never kept while waiting for one. Dropping the future leaves
     /// nothing behind.
     ///
     /// # Errors
     ///
-    /// [`FenceError`]; nothing was applied. A refusal while the guard is live by its own clock first raises the lock
-    /// store's tokens above the fence, within one command time-out, so that the next acquire is not refused again.
+    /// [`FenceError`], for a permit always [`FenceError::Shared`]; nothing was applied. A refusal while the guard is live
+    /// by its own clock first raises the lock store's tokens above the fence, within one command time-out, so that the
+    /// next acquire is not refused again.
     pub async fn begin(&self, pool: &PgPool) -> Result<Tx, FenceError> {
         if let Some(reason) = self.loss() {
             return Err(FenceError::Lost(reason));
         }
+        if self.mode() == Mode::Permit {
+            return Err(FenceError::Shared(Mode::Permit));
+        }
         let mut tx = Tx::start(pool, Some(self.clone())).await?;
         let passed = match self.mode() {
             Mode::Write => claim(&mut tx, &self.claim_args()?).await?,
-            Mode::Read => check(&mut tx, self).await?,
+            Mode::Read | Mode::Permit => check(&mut tx, self).await?,
         };
         if passed { Ok(tx) } else { Err(self.refused(tx).await) }
     }

@@ -2,7 +2,7 @@ use sqlx::error::DatabaseError;
 
 use crate::{
     cache::CacheError,
-    lock::{LossReason, Token},
+    lock::{LossReason, Mode, Token},
     resource::KeyError,
 };
 
@@ -27,9 +27,10 @@ pub enum FenceError {
     /// The ownership was lost before the transaction began, judged by the local clock or told by the store.
     #[error("the lock was lost ({}) before the transaction began: nothing was applied, acquire it again", .0.as_str())]
     Lost(LossReason),
-    /// A shared ownership can't claim: two readers are valid together, and a claim by one would refuse the other.
-    #[error("a shared lock can't claim the fence: acquire the lock for writing")]
-    Shared,
+    /// A shared ownership can't claim: two readers are valid together, as are two permits of a semaphore, and a claim by
+    /// one would refuse the other.
+    #[error("{} can't claim the fence: acquire the lock for writing", shared(*.0))]
+    Shared(Mode),
     /// The tables are missing or older than this version of the crate.
     #[error("the `stockade` schema is {}: run stockade::postgres::install(&pool) once per database", describe(*found))]
     Schema {
@@ -39,6 +40,10 @@ pub enum FenceError {
     /// The database failed.
     #[error("the database failed before anything was applied")]
     Sqlx(#[source] sqlx::Error),
+}
+
+fn shared(mode: Mode) -> &'static str {
+    if mode == Mode::Permit { "a permit of a semaphore" } else { "a shared lock" }
 }
 
 fn describe(version: Option<i32>) -> String {

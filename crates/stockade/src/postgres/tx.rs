@@ -60,7 +60,7 @@ impl Tx {
         // The level is named because a database may default to another, under which every statement would read from the
         // claim's snapshot.
         let begin = match fence.as_ref().map(Fence::mode) {
-            Some(Mode::Read) => "begin isolation level read committed read only",
+            Some(Mode::Read | Mode::Permit) => "begin isolation level read committed read only",
             Some(Mode::Write) | None => "begin isolation level read committed read write",
         };
         let state = PoolState::of(pool);

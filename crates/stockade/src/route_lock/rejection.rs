@@ -103,6 +103,7 @@ impl From<LockError> for Rejection {
             LockError::Key(error) => error.into(),
             LockError::Tag
             | LockError::Duration { .. }
+            | LockError::Permits { .. }
             | LockError::Unsupported { .. }
             | LockError::Capacity { .. }
             | LockError::Count { .. } => Self::new(Problem::Internal),

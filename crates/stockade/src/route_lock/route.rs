@@ -101,6 +101,7 @@ impl Route {
             LockError::Key(_)
             | LockError::Tag
             | LockError::Duration { .. }
+            | LockError::Permits { .. }
             | LockError::Unsupported { .. }
             | LockError::Capacity { .. }
             | LockError::Count { .. } => {

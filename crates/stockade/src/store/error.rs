@@ -25,6 +25,14 @@ pub enum LockError {
         /// The most allowed.
         max: Duration,
     },
+    /// A semaphore has no permits, or too many.
+    #[error("a semaphore has 1 to {max} permits, not {given}")]
+    Permits {
+        /// What was asked for.
+        given: u32,
+        /// The most allowed.
+        max: u32,
+    },
     /// Somebody else holds it, and the attempt was not to wait.
     #[error("the resource is held; its lease ends in {remaining:?}")]
     Busy {

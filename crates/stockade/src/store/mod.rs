@@ -35,6 +35,8 @@ use crate::resource::Key;
 pub(crate) struct Attempt {
     pub(crate) key: Key,
     pub(crate) mode: Mode,
+    /// How many may hold it together in [`Mode::Permit`]; without meaning in the other modes.
+    pub(crate) permits: u32,
     pub(crate) lease: Duration,
     /// How long to queue; zero means try once, [`Duration::MAX`] without limit.
     pub(crate) wait: Duration,
@@ -58,7 +60,7 @@ pub enum Released {
     StillHeld,
 }
 
-/// Whether a forced release waits for shared holders.
+/// Whether a forced release waits for shared holders: readers, or holders of permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Force {
@@ -71,7 +73,7 @@ pub enum Force {
 /// What a forced release did.
 #[derive(Clone, Debug)]
 pub struct Forced {
-    /// How many holders it cut off.
+    /// How many holders it cut off, or keeps from renewing their leases.
     pub holders: u64,
     /// A token above all that the resource has seen; claim the fence with it.
     pub token: Token,

@@ -29,7 +29,8 @@ pub(crate) async fn a_patient_force_lets_readers_run_out(fixture: &Fixture) {
     let since = Instant::now();
     let reader = fixture.take(0, Attempt { lease, ..read(&key) }).await;
     let writer = fixture.enqueue(1, write(&key), 1).await;
-    fixture.store(1).force(&key, Force::AfterLeases).await.expect("not forced");
+    let forced = fixture.store(1).force(&key, Force::AfterLeases).await.expect("not forced");
+    assert_eq!(forced.holders, 1, "those who may not renew count");
     // Its holder goes on renewing, which must not help.
     let renewing = async {
         while writer.is_waiting() {

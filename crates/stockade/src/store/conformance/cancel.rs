@@ -15,11 +15,12 @@ pub(crate) async fn attempts_cancelled_at_any_point_leave_nothing(fixture: &Fixt
         tasks.spawn(async move {
             let mut granted = 0;
             for _ in 0..ROUNDS {
-                let mode = if shares && rand::rng().random_bool(0.4) { Mode::Read } else { Mode::Write };
+                let kinds = if shares { 3 } else { 1 };
+                let mode = [Mode::Write, Mode::Read, Mode::Permit][rand::rng().random_range(0..kinds)];
                 let wait = Duration::from_millis(rand::rng().random_range(0..40));
                 let limit = Duration::from_micros(rand::rng().random_range(0..8_000));
                 // A lease that outlives the test: what is left behind stays visible.
-                let attempt = Attempt { lease: Duration::from_secs(60), wait, ..attempt(&key, mode) };
+                let attempt = Attempt { permits: 3, lease: Duration::from_secs(60), wait, ..attempt(&key, mode) };
                 // The future is dropped when the limit passes, wherever it is by then.
                 match tokio::time::timeout(limit, store.acquire(attempt)).await {
                     Ok(Ok(ownership)) => {

@@ -149,6 +149,7 @@ pub(super) fn attempt(key: &Key, mode: Mode) -> Attempt {
     Attempt {
         key: key.clone(),
         mode,
+        permits: 0,
         lease: Duration::from_secs(10),
         wait: LIMIT,
         max_waiters: 1000,
@@ -162,6 +163,11 @@ pub(super) fn write(key: &Key) -> Attempt {
 
 pub(super) fn read(key: &Key) -> Attempt {
     attempt(key, Mode::Read)
+}
+
+/// An attempt for one permit of so many.
+pub(super) fn permit(key: &Key, permits: u32) -> Attempt {
+    Attempt { permits, ..attempt(key, Mode::Permit) }
 }
 
 /// An attempt that does not wait.

@@ -8,6 +8,7 @@ mod exclusion;
 mod fixture;
 mod lease;
 mod queue;
+mod semaphore;
 mod several;
 mod token;
 
@@ -17,6 +18,7 @@ pub(crate) use exclusion::*;
 pub(crate) use fixture::Fixture;
 pub(crate) use lease::*;
 pub(crate) use queue::*;
+pub(crate) use semaphore::*;
 pub(crate) use several::*;
 pub(crate) use token::*;
 
@@ -27,24 +29,34 @@ macro_rules! conformance {
     ($fixture:path $(, $excluded:ident = $reason:literal)* $(,)?) => {
         $crate::store::conformance::conformance! { @arms ($) $fixture, $($excluded = $reason),*; }
         $crate::store::conformance::conformance! { @each
+            a_dead_permit_holder_costs_at_most_its_lease
             a_forced_release_tells_the_holder_and_serves_the_next
+            a_forced_semaphore_goes_to_those_who_wait
             a_grant_that_nobody_takes_goes_to_the_next
             a_lease_that_is_not_renewed_passes_to_the_next_in_time
             a_loss_while_waiting_for_the_others_gives_all_up
             a_lost_owner_cannot_free_its_successor
             a_patient_force_lets_readers_run_out
+            a_permit_given_back_goes_to_the_head_of_the_queue
+            a_permit_that_is_not_renewed_ends_alone
+            a_reader_that_is_not_renewed_ends_alone
             a_reader_waits_behind_a_waiting_writer
             a_release_that_is_detached_serves_the_next
             a_second_release_frees_nothing
             a_seed_raises_the_tokens_that_follow
             a_store_that_shut_down_refuses
             a_wait_ends_within_its_limit
+            a_waiter_that_goes_lets_those_behind_it_have_free_permits
             a_waiter_without_limit_is_served
             a_writer_that_stops_waiting_lets_the_readers_behind_it_in
             an_attempt_that_does_not_wait_is_told_the_time_left
             an_inspection_shows_holders_and_queue
+            another_capacity_is_refused_while_the_semaphore_is_in_use
             attempts_cancelled_at_any_point_leave_nothing
+            free_permits_go_to_the_head_of_the_queue_together
+            no_more_permits_are_out_than_the_semaphore_has
             owners_are_never_repeated
+            permits_readers_and_writers_are_one_queue
             readers_have_tokens_of_their_own
             readers_share_and_writers_exclude
             renewal_keeps_a_lock_beyond_its_lease

@@ -29,6 +29,37 @@ pub(super) struct Place {
     pub(super) wake: Arc<Notify>,
 }
 
+/// How a resource is held or wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Read,
+    Write,
+    /// A permit of a semaphore with this capacity.
+    Permit(u32),
+}
+
+impl Kind {
+    pub(super) fn of(attempt: &Attempt) -> Self {
+        match attempt.mode {
+            Mode::Read => Self::Read,
+            Mode::Write => Self::Write,
+            Mode::Permit => Self::Permit(attempt.permits),
+        }
+    }
+
+    fn mode(self) -> Mode {
+        match self {
+            Self::Read => Mode::Read,
+            Self::Write => Mode::Write,
+            Self::Permit(_) => Mode::Permit,
+        }
+    }
+
+    fn capacity(self) -> Option<u32> {
+        if let Self::Permit(capacity) = self { Some(capacity) } else { None }
+    }
+}
+
 /// One who holds a resource.
 #[derive(Debug)]
 pub(super) struct Holder {
@@ -47,7 +78,7 @@ pub(super) struct Holder {
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) asker: Asker,
-    pub(super) mode: Mode,
+    pub(super) wants: Kind,
     pub(super) lease: Duration,
     pub(super) tag: Arc<str>,
     pub(super) until: Option<Instant>,
@@ -58,7 +89,7 @@ pub(super) struct Waiter {
 #[derive(Debug)]
 pub(super) struct Lock {
     /// How the present holders hold it; without meaning while there are none.
-    pub(super) mode: Mode,
+    pub(super) kind: Kind,
     pub(super) holders: HashMap<Owner, Holder>,
     /// By place in the queue.
     pub(super) queue: BTreeMap<u64, Waiter>,
@@ -66,17 +97,33 @@ pub(super) struct Lock {
 
 impl Lock {
     pub(super) fn new() -> Self {
-        Self { mode: Mode::Read, holders: HashMap::new(), queue: BTreeMap::new() }
+        Self { kind: Kind::Read, holders: HashMap::new(), queue: BTreeMap::new() }
     }
 
-    /// Whether one more holder of this mode may join those present.
-    pub(super) fn admits(&self, mode: Mode) -> bool {
-        self.holders.is_empty() || (self.mode == Mode::Read && mode == Mode::Read)
+    /// Whether one more holder of this kind may join those present.
+    pub(super) fn admits(&self, wants: Kind) -> bool {
+        self.holders.is_empty()
+            || match (self.kind, wants) {
+                (Kind::Read, Kind::Read) => true,
+                (Kind::Permit(capacity), Kind::Permit(wanted)) => {
+                    capacity == wanted && u32::try_from(self.holders.len()).is_ok_and(|held| held < capacity)
+                }
+                _ => false,
+            }
     }
 
-    /// The time until the last present lease ends.
-    pub(super) fn remaining(&self, now: Instant) -> Duration {
-        self.holders.values().map(|holder| holder.ends.since(now)).max().unwrap_or_default()
+    /// The capacity that those who hold or wait for permits have, if any do.
+    pub(super) fn capacity(&self) -> Option<u32> {
+        let held = (!self.holders.is_empty()).then_some(self.kind);
+        held.into_iter().chain(self.queue.values().map(|waiter| waiter.wants)).find_map(Kind::capacity)
+    }
+
+    /// The time until one who wants it so could be served: one permit is enough for another, everything else waits for
+    /// all to go.
+    pub(super) fn remaining(&self, now: Instant, wants: Kind) -> Duration {
+        let left = self.holders.values().map(|holder| holder.ends.since(now));
+        let shared = matches!((self.kind, wants), (Kind::Permit(_), Kind::Permit(_)));
+        if shared { left.min() } else { left.max() }.unwrap_or_default()
     }
 
     /// The last place of the queue; an error for those who may not take it.
@@ -87,7 +134,7 @@ impl Lock {
         asker: &Asker,
         attempt: &Attempt,
     ) -> Result<Place, LockError> {
-        let (remaining, waiters) = (self.remaining(now), self.waiting());
+        let (remaining, waiters) = (self.remaining(now, Kind::of(attempt)), self.waiting());
         if attempt.wait.is_zero() {
             return Err(LockError::Busy { remaining });
         }
@@ -109,7 +156,7 @@ impl Lock {
             .holders
             .values()
             .map(|holder| Party {
-                mode: self.mode,
+                mode: self.kind.mode(),
                 tag: holder.tag.as_ref().to_owned(),
                 token: Some(holder.token),
                 remaining: holder.ends.since(now),
@@ -121,7 +168,7 @@ impl Lock {
             .values()
             .take(INSPECTED_WAITERS)
             .map(|waiter| Party {
-                mode: waiter.mode,
+                mode: waiter.wants.mode(),
                 tag: waiter.tag.as_ref().to_owned(),
                 token: None,
                 remaining: waiter.until.map_or(Duration::MAX, |until| until.since(now)),
@@ -142,7 +189,7 @@ impl Waiter {
     pub(super) fn new(asker: &Asker, attempt: &Attempt, place: &Place) -> Self {
         Self {
             asker: asker.clone(),
-            mode: attempt.mode,
+            wants: Kind::of(attempt),
             lease: attempt.lease,
             tag: Arc::clone(&attempt.tag),
             until: place.until,

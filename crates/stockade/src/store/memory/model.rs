@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::{
-    lock::{Asker, Place},
+    lock::{Asker, Kind, Lock, Place},
     table::{Entered, Settled, Table},
 };
 use crate::{
@@ -92,16 +92,21 @@ impl Model {
         let asker = Asker { owner: Owner::new(format!("model.{number:011}")), number };
         let attempt = Attempt {
             key: self.key(),
-            mode: if self.rng.random() { Mode::Read } else { Mode::Write },
+            mode: [Mode::Read, Mode::Write, Mode::Permit][self.rng.random_range(0..3)],
+            permits: if self.rng.random_bool(0.9) { 3 } else { 2 },
             lease: Duration::from_millis(self.rng.random_range(100..5_000)),
             wait: if self.rng.random_bool(0.1) { Duration::ZERO } else { Duration::MAX },
             max_waiters: MAX_WAITERS,
             tag: Arc::default(),
         };
+        let present = self.table.locks().get(&attempt.key).and_then(Lock::capacity);
         let stage = match self.table.enter(self.now, &asker, &attempt) {
             Ok(Entered::Held(ownership)) => Stage::Holds(ownership),
             Ok(Entered::Queued(place)) => Stage::Waits(place),
             Err(LockError::Busy { .. }) => return assert!(attempt.wait.is_zero()),
+            Err(LockError::Capacity { asked, present: told }) => {
+                return assert!(asked == attempt.permits && Some(told) == present && told != asked);
+            }
             // More only by those who come back to the place of a grant that lapsed.
             Err(LockError::QueueFull { waiters, .. }) => return assert!(waiters >= u64::from(MAX_WAITERS)),
             Err(error) => panic!("{error}"),
@@ -156,9 +161,14 @@ impl Model {
         let mut leases = BTreeSet::new();
         for (key, lock) in self.table.locks() {
             assert!(!lock.holders.is_empty() || !lock.queue.is_empty(), "an empty lock is kept");
-            assert!(lock.mode == Mode::Read || lock.holders.len() <= 1, "two writers");
+            let most = match lock.kind {
+                Kind::Read => usize::MAX,
+                Kind::Write => 1,
+                Kind::Permit(permits) => permits as usize,
+            };
+            assert!(lock.holders.len() <= most, "{} hold as {:?}", lock.holders.len(), lock.kind);
             if let Some((_, head)) = lock.queue.first_key_value() {
-                assert!(!lock.admits(head.mode), "the head of the queue could hold");
+                assert!(!lock.admits(head.wants), "the head of the queue could hold");
             }
             leases.extend(lock.holders.values().map(|holder| (holder.ends, holder.number)));
             assert!(lock.holders.values().all(|holder| holder.ends > self.now), "a lease that is over holds");

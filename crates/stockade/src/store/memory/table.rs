@@ -4,12 +4,12 @@ use super::{
     effects::Effects,
     floor::Floors,
     leases::Leases,
-    lock::{Asker, Holder, Lock, Place, Waiter},
+    lock::{Asker, Holder, Kind, Lock, Place, Waiter},
 };
 use crate::{
     clock::Instant,
     resource::Key,
-    store::{Attempt, Force, Forced, Inspection, LockError, LossReason, Mode, Owner, Ownership, Token, Unavailable},
+    store::{Attempt, Force, Forced, Inspection, LockError, LossReason, Owner, Ownership, Token, Unavailable},
 };
 
 /// The lease of a grant until its waiter has woken and entered. A waiter that is never polled again costs those behind
@@ -77,9 +77,14 @@ impl Table {
         if self.closed {
             return Err(LockError::ShuttingDown);
         }
-        if let Some(lock) = self.locks.get_mut(&attempt.key)
-            && (!lock.queue.is_empty() || !lock.admits(attempt.mode))
+        let kind = Kind::of(attempt);
+        let lock = self.locks.get_mut(&attempt.key);
+        if let Kind::Permit(asked) = kind
+            && let Some(present) = lock.as_ref().and_then(|lock| lock.capacity()).filter(|present| *present != asked)
         {
+            return Err(LockError::Capacity { asked, present });
+        }
+        if let Some(lock) = lock.filter(|lock| !lock.queue.is_empty() || !lock.admits(kind)) {
             let place = lock.enqueue(now, self.next_seq, asker, attempt)?;
             self.next_seq += 1;
             return Ok(Entered::Queued(place));
@@ -88,7 +93,7 @@ impl Table {
         let mut holder = Holder::new(asker, token, now, attempt.lease, Arc::clone(&attempt.tag));
         let ownership = owned(asker, attempt, &holder, None);
         holder.ownership = Some(Arc::clone(&ownership));
-        self.hold(&attempt.key, attempt.mode, asker, holder);
+        self.hold(&attempt.key, kind, asker, holder);
         Ok(Entered::Held(ownership))
     }
 
@@ -132,7 +137,9 @@ impl Table {
     pub(super) fn settle(&mut self, now: Instant, asker: &Asker, attempt: &Attempt, place: &Place) -> Settled {
         let holder = self.locks.get_mut(&attempt.key).and_then(|lock| lock.holders.get_mut(&asker.owner));
         if let Some(holder) = holder {
-            self.leases.extend(&mut holder.ends, asker.number, now + attempt.lease);
+            if !holder.runs_out {
+                self.leases.extend(&mut holder.ends, asker.number, now + attempt.lease);
+            }
             let ownership = owned(asker, attempt, holder, Some(now.since(holder.granted)));
             holder.ownership = Some(Arc::clone(&ownership));
             return Settled::Held(ownership);
@@ -146,14 +153,14 @@ impl Table {
         Settled::Waiting
     }
 
-    fn hold(&mut self, key: &Key, mode: Mode, asker: &Asker, holder: Holder) {
+    fn hold(&mut self, key: &Key, kind: Kind, asker: &Asker, holder: Holder) {
         self.leases.insert(holder.ends, asker, key);
         let lock = self.locks.entry(key.clone()).or_insert_with(Lock::new);
-        lock.mode = mode;
+        lock.kind = kind;
         lock.holders.insert(asker.owner.clone(), holder);
     }
 
-    /// Hands a resource to the head of its queue: one writer, or the whole run of readers at the head.
+    /// Hands a resource to the head of its queue: one writer, the run of readers at the head, or permits.
     fn grant(&mut self, key: &Key, now: Instant) {
         while let Some(lock) = self.locks.get_mut(key) {
             let Some(head) = lock.queue.first_entry() else {
@@ -162,15 +169,15 @@ impl Table {
                 }
                 return;
             };
-            let mode = head.get().mode;
-            if !lock.admits(mode) {
+            let kind = head.get().wants;
+            if !lock.admits(kind) {
                 return;
             }
             // Without tokens left nobody can own anything; the waiters end by their waits.
             let Some(token) = self.floors.mint(key.bucket()) else { return };
             let Some((_, waiter)) = lock.queue.pop_first() else { return };
             let holder = Holder::new(&waiter.asker, token, now, waiter.lease.min(GRANT_LEASE), waiter.tag);
-            self.hold(key, mode, &waiter.asker, holder);
+            self.hold(key, kind, &waiter.asker, holder);
             self.effects.wake(waiter.wake);
         }
     }
@@ -213,11 +220,11 @@ impl Table {
         let token = self.floors.mint(key.bucket()).ok_or_else(tokens_exhausted)?;
         let mut holders = 0;
         if let Some(lock) = self.locks.get_mut(key) {
-            if lock.mode == Mode::Read && force == Force::AfterLeases {
+            holders = u64::try_from(lock.holders.len()).unwrap_or(u64::MAX);
+            if lock.kind != Kind::Write && force == Force::AfterLeases {
                 lock.holders.values_mut().for_each(|holder| holder.runs_out = true);
             } else {
                 for (_, holder) in lock.holders.drain() {
-                    holders += 1;
                     self.leases.remove(holder.ends, holder.number);
                     self.effects.lost(holder.ownership, LossReason::Forced);
                 }
@@ -231,8 +238,8 @@ impl Table {
         self.locks.get(key).map_or_else(Inspection::default, |lock| lock.inspect(now))
     }
 
-    pub(super) fn remaining(&self, now: Instant, key: &Key) -> Duration {
-        self.locks.get(key).map_or(Duration::ZERO, |lock| lock.remaining(now))
+    pub(super) fn remaining(&self, now: Instant, attempt: &Attempt) -> Duration {
+        self.locks.get(&attempt.key).map_or(Duration::ZERO, |lock| lock.remaining(now, Kind::of(attempt)))
     }
 
     pub(super) fn list(&self, limit: usize) -> Vec<String> {

@@ -57,7 +57,7 @@ impl<'a> Waiting<'a> {
     }
 
     fn timed_out(&self) -> LockError {
-        let remaining = self.shared.change(|table, now| table.remaining(now, &self.attempt.key));
+        let remaining = self.shared.change(|table, now| table.remaining(now, self.attempt));
         let waited: Duration = self.since.elapsed();
         LockError::Timeout { key: self.attempt.key.clone(), waited, remaining }
     }

@@ -36,7 +36,7 @@ pub(super) struct Asking<'a> {
 
 impl Asking<'_> {
     pub(super) fn args(&self, handing: &Handing) -> Vec<Vec<u8>> {
-        let Attempt { mode, lease, max_waiters, tag, .. } = self.attempt;
+        let Attempt { mode, permits, lease, max_waiters, tag, .. } = self.attempt;
         let wait = self.wait.map_or("-1".to_owned(), |wait| wait.as_micros().div_ceil(1000).to_string());
         // No lock of ours asks to be told of waiting writers yet.
         let pack = format!("{wait} {max_waiters} {} {} 0", self.seq, handing.pack());
@@ -45,6 +45,7 @@ impl Asking<'_> {
             match mode {
                 Mode::Read => b"r".to_vec(),
                 Mode::Write => b"w".to_vec(),
+                Mode::Permit => format!("s{permits}").into_bytes(),
             },
             millis(*lease),
             self.stamp.to_string().into_bytes(),

@@ -1,5 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
+use tokio::time::sleep;
+
 use super::{cell::Grant, inner::unavailable, question::Answer, replies::Renewed, sample::believed, waiter::Waiter};
 use crate::{
     clock::Instant,
@@ -9,6 +11,8 @@ use crate::{
 
 /// How often a grant is confirmed that is nearly over by the time each confirmation is there.
 const MOST_CONFIRMATIONS: u32 = 3;
+/// The pause before asking again for a grant that is over but for the drift of clocks.
+const ENDING: Duration = Duration::from_millis(25);
 
 impl Waiter {
     /// A grant was pushed; `None` when it is over and the attempt must ask again.
@@ -37,7 +41,13 @@ impl Waiter {
                 Ok(Renewed::Extended { .. }) => {
                     until = believed(sent, self.attempt.lease);
                 }
-                Ok(Renewed::Ending { now } | Renewed::Gone { now }) => {
+                // Forced, with the rest of its lease to finish in.
+                Ok(Renewed::Ending { .. }) if !until.remaining().is_zero() => break,
+                Ok(renewed @ (Renewed::Ending { now } | Renewed::Gone { now })) => {
+                    if matches!(renewed, Renewed::Ending { .. }) {
+                        // The server sees its end a little later than may be believed here.
+                        sleep(ENDING).await;
+                    }
                     // It is the next one's by now. Ours is the old place, to be asked for.
                     self.cell.dropped(now + 1);
                     if self.seq == 0 {

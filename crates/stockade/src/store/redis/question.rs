@@ -67,6 +67,11 @@ impl Waiter {
                     self.sent = None;
                     Answer::Refused(LockError::QueueFull { waiters, remaining })
                 }
+                Acquired::Capacity { present, now } => {
+                    self.told(&shard, sent, now);
+                    self.sent = None;
+                    Answer::Refused(LockError::Capacity { asked: self.attempt.permits, present })
+                }
                 Acquired::Stale { now } => {
                     self.told(&shard, sent, now);
                     if !stale {

@@ -39,6 +39,11 @@ pub(super) enum Acquired {
     Stale {
         now: u64,
     },
+    /// The semaphore is in use with another capacity.
+    Capacity {
+        present: u32,
+        now: u64,
+    },
 }
 
 impl Acquired {
@@ -57,6 +62,9 @@ impl Acquired {
             ["BUSY", left, _, now] => (|| Some(Self::Busy { remaining: micros(left)?, now: number(now)? }))(),
             ["FULL", left, length, now] => {
                 (|| Some(Self::Full { waiters: number(length)?, remaining: micros(left)?, now: number(now)? }))()
+            }
+            ["CAPACITY", present, now] => {
+                (|| Some(Self::Capacity { present: present.parse().ok()?, now: number(now)? }))()
             }
             ["STALE", now] => number(now).map(|now| Self::Stale { now }),
             _ => None,
@@ -177,7 +185,7 @@ pub(super) fn inspection(value: &Value) -> Result<Inspection, LinkError> {
 
 fn read_inspection(value: &Value) -> Option<Inspection> {
     let Value::Array(parts) = value else { return None };
-    let [now, state, Value::Array(readers), Value::Array(waiters), Value::Int(waiting)] = parts.as_slice() else {
+    let [now, state, Value::Array(shared), Value::Array(waiters), Value::Int(waiting)] = parts.as_slice() else {
         return None;
     };
     let now = number(text(now)?)?;
@@ -187,11 +195,11 @@ fn read_inspection(value: &Value) -> Option<Inspection> {
         // `queue unconfirmed owner token x len tag`
         let [_, _, _, of, x, _, tag] = fields(state)?;
         holders.push(Party { mode: Mode::Write, tag: tag.to_owned(), token: token(of), remaining: left(x)? });
-    } else if text(state)?.starts_with('r') {
-        for reader in readers {
+    } else if let Some(mode @ (Mode::Read | Mode::Permit)) = mode(text(state)?) {
+        for shared in shared {
             // `x token unconfirmed lease yield tag`
-            let [x, of, _, _, _, tag] = fields(text(reader)?)?;
-            holders.push(Party { mode: Mode::Read, tag: tag.to_owned(), token: token(of), remaining: left(x)? });
+            let [x, of, _, _, _, tag] = fields(text(shared)?)?;
+            holders.push(Party { mode, tag: tag.to_owned(), token: token(of), remaining: left(x)? });
         }
     }
     // A lease that is over is not held, although no script has noticed yet.
@@ -199,11 +207,20 @@ fn read_inspection(value: &Value) -> Option<Inspection> {
     let mut queue = Vec::new();
     for waiter in waiters {
         // `mode deadline lease yield tag`; empty when it left between.
-        let Some([mode, deadline, _, _, tag]) = fields(text(waiter)?) else { continue };
-        let mode = if mode == "r" { Mode::Read } else { Mode::Write };
-        queue.push(Party { mode, tag: tag.to_owned(), token: None, remaining: left(deadline)? });
+        let Some([wants, deadline, _, _, tag]) = fields(text(waiter)?) else { continue };
+        queue.push(Party { mode: mode(wants)?, tag: tag.to_owned(), token: None, remaining: left(deadline)? });
     }
     Some(Inspection { holders, waiters: queue, waiting: u64::try_from(*waiting).ok()? })
+}
+
+/// The mode that a state or a waiter's record begins with; a free resource has none.
+fn mode(text: &str) -> Option<Mode> {
+    match text.bytes().next()? {
+        b'w' => Some(Mode::Write),
+        b'r' => Some(Mode::Read),
+        b's' => Some(Mode::Permit),
+        _ => None,
+    }
 }
 
 /// The words of a record; the last, the tag, may be empty or hold spaces.

@@ -18,9 +18,14 @@ impl Inner {
     ///
     /// There is no queue on this wire and nobody tells who waits: a pause ends by time alone.
     pub(super) async fn acquire(self: &Arc<Self>, attempt: &Attempt) -> Result<Arc<Ownership>, LockError> {
-        if attempt.mode == Mode::Read {
+        let operation = match attempt.mode {
+            Mode::Write => None,
+            Mode::Read => Some("shared mode"),
+            Mode::Permit => Some("semaphore"),
+        };
+        if let Some(operation) = operation {
             let instead = "take it exclusively, or use locks on one Redis";
-            return Err(LockError::Unsupported { store: "redlock", operation: "shared mode", instead });
+            return Err(LockError::Unsupported { store: "redlock", operation, instead });
         }
         let since = Instant::now();
         let until = (attempt.wait != Duration::MAX).then(|| since + attempt.wait);

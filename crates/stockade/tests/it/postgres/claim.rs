@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use stockade::{
     Locks,
-    lock::{Force, LossReason, Token},
+    lock::{Force, LossReason, Mode, Token},
     postgres::{FenceError, Tx, claim_forced},
 };
 
@@ -64,8 +64,8 @@ async fn shared_holders_check_and_never_claim() {
     let rows: i64 = sqlx::query_scalar("select count(*) from stockade.fence").fetch_one(&pool).await.unwrap();
     assert_eq!(rows, 0, "a reader's claim would refuse the other reader");
 
-    assert!(matches!(older.fence().claim(&pool).await, Err(FenceError::Shared)));
-    assert!(matches!(older.fence().claim_args(), Err(FenceError::Shared)));
+    assert!(matches!(older.fence().claim(&pool).await, Err(FenceError::Shared(Mode::Read))));
+    assert!(matches!(older.fence().claim_args(), Err(FenceError::Shared(Mode::Read))));
 
     let between = i64::try_from(older.fence().token().get()).unwrap();
     assert!(claim(&mut pool.acquire().await.unwrap(), "stock:a", between, "a writer").await);

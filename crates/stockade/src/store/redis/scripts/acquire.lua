@@ -1,14 +1,15 @@
 -- Takes the resource, or a place in its queue. Calling it again with the same owner and place changes nothing but the
 -- time the owner waits: it is also the poll of a waiter and its question after a reconnect.
 -- KEYS: L F Q W M, see common.lua.
--- ARGV: owner, mode (w or r), lease ms, stamp µs (server time when sent, as the client estimates; 0: don't check; one
+-- ARGV: owner, mode (w, r, or s and the capacity of the semaphore), lease ms, stamp µs (server time when sent, as the client estimates; 0: don't check; one
 --   more than 100 ms ahead is refused, since it would be accepted for that much longer), the age in ms from which the
 --   command is refused, tag, pack = `wait cap seq grant skip channel yield`:
 --   ms to wait (0: don't queue, -1: without limit), longest queue, place from an earlier call or 0, ms of the lease of a
 --   handed-over grant, whether a waiter without a subscriber is skipped, prefix of the inbox channels, whether the
 --   holder asks to be told of waiting writers.
 -- Reply: `token` when the resource was free; else one of `GRANTED token x now`, `QUEUED seq remaining now rank`,
---   `BUSY remaining length now`, `FULL remaining length now`, `STALE now`, times in µs.
+--   `BUSY remaining length now`, `FULL remaining length now`, `STALE now`, `CAPACITY present now` for a semaphore that is
+--   in use with another capacity, times in µs.
 
 -- The common case comes first: every closure made before its return would be paid for by each call.
 local time = redis.call('TIME')

@@ -1,16 +1,17 @@
 -- Second part of acquire.lua, after common.lua.
 load(raw)
 local lease = ARGV[3] * 1000
+local wants, permits = string.sub(ARGV[2], 1, 1), tonumber(string.sub(ARGV[2], 2))
 
 local function granted(token, x)
   return string.format('GRANTED %s %.0f %.0f', token, x, now)
 end
 
--- Whether the caller holds the resource now; a reader's own record counts while it has not run out.
+-- Whether the caller holds the resource now; a shared holder's own record counts while it has not run out.
 local function holding()
   if mode == 'w' and hold.owner == me and hold.x > now then
     return granted(hold.token, hold.x)
-  elseif mode == 'r' then
+  elseif mode == 'r' or mode == 's' then
     local record = redis.call('HGET', M, me)
     if record then
       local x, token = string.match(record, '^(%d+) (%d+)')
@@ -37,6 +38,19 @@ local function enqueue()
   queued = true
 end
 
+-- The capacity of the semaphore, if anybody holds a permit or waits for one: all of them have the same.
+local function capacity_in_use()
+  if mode == 's' then
+    return capacity
+  end
+  for _, other in ipairs(waiting and redis.call('HVALS', W) or {}) do
+    local theirs, deadline = string.match(other, '^s(%d+) (%d+)')
+    if theirs and tonumber(deadline) > now then
+      return tonumber(theirs)
+    end
+  end
+end
+
 if queued then
   -- The caller is alive, whatever its record said.
   redis.call('HSET', W, me, record)
@@ -46,12 +60,17 @@ elseif waiting and seq > 0 and wait ~= 0 then
   enqueue()
 end
 
--- A reader that joins readers needs none of them looked at, but the dead among them must go some time.
-if waiting or mode ~= 'r' or ARGV[2] ~= 'r' or redis.call('HLEN', M) % 64 == 63 then
-  expire()
+expire()
+if wants == 's' and not queued and seq == 0 then
+  local present = capacity_in_use()
+  if present and present ~= permits then
+    grant()
+    save()
+    return string.format('CAPACITY %d %.0f', present, now)
+  end
 end
 if waiting then
-  if mode == 'r' and ARGV[2] == 'r' and skip then
+  if skip and mode ~= 'n' and admits(wants, permits) then
     prune()
   end
   grant()
@@ -63,18 +82,35 @@ if waiting then
 end
 
 local length = redis.call('ZCARD', Q)
-if length == 0 and (mode == 'n' or (mode == 'r' and ARGV[2] == 'r')) then
+if length == 0 and admits(wants, permits) then
   local token, x = mint(), now + lease
-  if ARGV[2] == 'w' then
-    mode, hold = 'w', { c = '0', owner = me, token = token, x = x, len = lease, tag = ARGV[6] }
+  mode = wants
+  if wants == 'w' then
+    hold = { c = '0', owner = me, token = token, x = x, len = lease, tag = ARGV[6] }
   else
-    add_reader(me, token, x, '0', lease, yield, ARGV[6])
+    capacity = permits
+    share(me, token, x, '0', lease, yield, ARGV[6])
   end
   save()
   return granted(token, x)
 end
 
-local remaining = mode == 'w' and hold.x - now or mode == 'r' and latest - now or 0
+-- The time until the caller could be served: one permit is enough for another, everything else waits for all to go.
+local remaining, yielding = 0, {}
+if mode == 'w' then
+  remaining = hold.x - now
+elseif mode == 's' and wants == 's' then
+  remaining = first - now
+elseif mode ~= 'n' then
+  local all = redis.call('HGETALL', M)
+  for i = 1, #all, 2 do
+    local x, yields = string.match(all[i + 1], '^(%d+) %d+ %d %d+ (%d)')
+    remaining = math.max(remaining, tonumber(x) - now)
+    if yields == '1' then
+      yielding[process(all[i])] = all[i]
+    end
+  end
+end
 if not queued then
   -- A place given earlier was within the limit then.
   local full = seq == 0 and length >= cap
@@ -87,7 +123,7 @@ if not queued then
     seq = math.max(now, last and last + 1 or 0)
   end
   enqueue()
-  if mode == 'r' and ARGV[2] == 'w' then
+  if mode == 'r' and wants == 'w' then
     for _, owner in pairs(yielding) do
       tell(owner, 'W')
     end

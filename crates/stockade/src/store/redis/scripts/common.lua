@@ -1,16 +1,21 @@
 -- Helpers of the lock scripts. Before them a script sets: now (µs), me (the caller's owner, or an empty string), G (µs of
 -- a handed-over lease), skip (whether a waiter without a subscriber is passed over), chan (prefix of inbox channels).
 --
--- L  string: `w queue unconfirmed owner token x len tag`, `r queue`, `n 1`. queue: 1 when somebody waits. unconfirmed: 1
+-- L  string: `w queue unconfirmed owner token x len tag`, `n 1`. queue: 1 when somebody waits. unconfirmed: 1
 --    for a grant that was handed over and not renewed since. x: end of the lease, len: the duration that led to it, µs.
+--    With shared holders `r queue first at` (readers) or `s queue first at capacity` (permits of a semaphore): no lease
+--    of theirs ends before first, and at is when this was written, so that a clock that shows less was set back.
 -- F  string: the floor of the bucket's tokens, without expiry.
--- Q  sorted set: owner by place.   W  hash: owner -> `mode deadline lease yield tag`.
--- M  hash: reader -> `x token unconfirmed lease yield tag`; yield 1: wants to hear of waiting writers, 2: may not renew.
+-- Q  sorted set: owner by place.   W  hash: owner -> `mode deadline lease yield tag`; mode: w, r, or s and the capacity.
+-- M  hash: reader or permit holder -> `x token unconfirmed lease yield tag`; yield 1: wants to hear of waiting writers,
+--    2: may not renew.
 -- L outlives the others, so that without L there is neither holder nor queue.
 --
 -- Numbers are written with %.0f, since Lua's own conversion rounds from 15 digits on.
 local L, F, Q, W, M = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local mode, hold, latest, bad, yielding, more = 'n', nil, 0, nil, {}, false
+local mode, hold, bad, more = 'n', nil, nil, false
+-- Of shared holders: how many may be, and bounds of the ends of their leases.
+local capacity, first, at, latest = 0, math.huge, 0, 0
 
 local function fmt(number)
   return string.format('%.0f', number)
@@ -46,12 +51,29 @@ local function load(state)
   if mode == 'w' then
     local c, owner, token, x, len, tag = string.match(state, '^w %d (%d) (%S+) (%d+) (%d+) (%d+) (.*)$')
     hold = { c = c, owner = owner, token = token, x = tonumber(x), len = tonumber(len), tag = tag }
+  elseif mode ~= 'n' then
+    local earliest, written, permits = string.match(state, '^%a %d (%d+) (%d+) ?(%d*)')
+    first, at, capacity = tonumber(earliest), tonumber(written), tonumber(permits) or 0
   end
 end
 
-local function add_reader(owner, token, x, c, len, yield, tag)
+-- Writes the record of a shared holder; the mode is the caller's to set.
+local function share(owner, token, x, c, len, yield, tag)
   redis.call('HSET', M, owner, string.format('%.0f %s %s %.0f %s %s', x, token, c, len, yield, tag))
-  mode, latest = 'r', math.max(latest, x)
+  first, latest = math.min(first, x), math.max(latest, x)
+end
+
+-- Whether one more gets in beside the present holders.
+local function admits(wants, permits)
+  if wants == 's' and mode == 's' then
+    return permits == capacity and redis.call('HLEN', M) < capacity
+  end
+  return mode == 'n' or (mode == 'r' and wants == 'r')
+end
+
+local function leave(owner)
+  redis.call('HDEL', W, owner)
+  return redis.call('ZREM', Q, owner) == 1
 end
 
 -- Takes waiters of one process out of the queue.
@@ -80,27 +102,23 @@ local function expire()
       ended(hold.owner, hold.c)
       mode, hold = 'n', nil
     end
-  elseif mode == 'r' then
-    local all, left = redis.call('HGETALL', M), 0
-    latest = 0
+  elseif mode ~= 'n' and (first <= now or now < at) then
+    -- Shared holders may be many, and are looked at only when one of them may have ended.
+    local all = redis.call('HGETALL', M)
+    first = math.huge
     for i = 1, #all, 2 do
       local x, token, c, len, yield, tag = string.match(all[i + 1], '^(%d+) (%d+) (%d) (%d+) (%d) (.*)$')
       x, len = tonumber(x), tonumber(len)
-      if x > now + len + 1000000 then
-        x = now + len
-        add_reader(all[i], token, x, c, len, yield, tag)
-      end
       if x <= now then
         redis.call('HDEL', M, all[i])
         ended(all[i], c)
+      elseif x > now + len + 1000000 then
+        share(all[i], token, now + len, c, len, yield, tag)
       else
-        left, latest = left + 1, math.max(latest, x)
-        if yield == '1' then
-          yielding[process(all[i])] = all[i]
-        end
+        first = math.min(first, x)
       end
     end
-    if left == 0 then
+    if first == math.huge then
       mode = 'n'
     end
   end
@@ -137,42 +155,47 @@ local function prune()
   end
 end
 
--- Hands the resource to the head of the queue, and to the readers right behind a reader.
+-- Hands the resource to the head of the queue, and to those right behind who share it: readers, or takers of free permits.
 local function grant()
-  local readers, deaf = 0, {}
+  local shared, deaf = 0, {}
   while true do
     local head = redis.call('ZRANGE', Q, 0, 0)[1]
     if not head then
       return
     end
     local record = redis.call('HGET', W, head)
-    local wants, deadline, lease, yield, tag
+    local wants, permits, deadline, lease, yield, tag
     if record then
-      wants, deadline, lease, yield, tag = string.match(record, '^(%a) (%d+) (%d+) (%d) (.*)$')
+      wants, permits, deadline, lease, yield, tag = string.match(record, '^(%a)(%d*) (%d+) (%d+) (%d) (.*)$')
+      permits = tonumber(permits)
     end
     if not record or tonumber(deadline) <= now then
       remove({ head })
-    elseif mode == 'w' or (mode == 'r' and wants == 'w') then
-      return
-    elseif readers == 256 then
-      more = true
+    elseif not admits(wants, permits) then
       return
     elseif deaf[process(head)] and head ~= me then
       -- Thousands may wait behind the first of a process that died.
-      redis.call('ZREM', Q, head)
-      redis.call('HDEL', W, head)
+      leave(head)
+    elseif shared >= 256 and head ~= me then
+      -- The server has others to serve, too. Who is next asks for itself and those behind.
+      more = true
+      if tell(head, 'D') ~= 0 or not skip then
+        return
+      end
+      deaf[process(head)] = true
+      leave(head)
     else
-      redis.call('ZREM', Q, head)
-      redis.call('HDEL', W, head)
+      leave(head)
       local token, len = mint(), math.min(tonumber(lease), G)
       local heard = tell(head, 'G', ' ' .. token .. ' ' .. fmt(now + len))
       -- The caller itself reads the grant in the reply.
       if heard ~= 0 or not skip or head == me then
+        mode = wants
         if wants == 'w' then
-          mode, hold = 'w', { c = '1', owner = head, token = token, x = now + len, len = len, tag = tag }
+          hold = { c = '1', owner = head, token = token, x = now + len, len = len, tag = tag }
         else
-          add_reader(head, token, now + len, '1', len, yield, tag)
-          readers = readers + 1
+          capacity, shared = permits, shared + 1
+          share(head, token, now + len, '1', len, yield, tag)
         end
       else
         deaf[process(head)] = true
@@ -202,20 +225,23 @@ local function save()
     redis.call('DEL', L, W, M)
     return
   end
-  local at, state = 0, 'n 1'
+  local until_, state = 0, 'n 1'
   if mode == 'w' then
-    at = math.ceil(hold.x / 1000)
+    until_ = math.ceil(hold.x / 1000)
     state = string.format('w %d %s %s %s %.0f %.0f %s', queue, hold.c, hold.owner, hold.token, hold.x, hold.len, hold.tag)
-  elseif mode == 'r' then
-    at = math.max(redis.call('PEXPIRETIME', M), math.ceil(latest / 1000))
-    state = 'r ' .. queue
+  elseif mode ~= 'n' then
+    until_ = math.max(redis.call('PEXPIRETIME', M), math.ceil(latest / 1000))
+    state = string.format('%s %d %.0f %.0f', mode, queue, first, now)
+    if mode == 's' then
+      state = string.format('%s %d', state, capacity)
+    end
   end
   if queue == 1 then
-    at = math.max(at, redis.call('PEXPIRETIME', Q) + 2000)
+    until_ = math.max(until_, redis.call('PEXPIRETIME', Q) + 2000)
   end
-  if mode == 'r' then
-    -- With a queue the records of readers stay until a script has seen them end.
-    raise_expiry(M, at)
+  if mode == 'r' or mode == 's' then
+    -- With a queue the records of shared holders stay until a script has seen them end.
+    raise_expiry(M, until_)
   end
-  redis.call('SET', L, state, 'PXAT', fmt(at))
+  redis.call('SET', L, state, 'PXAT', fmt(until_))
 end

@@ -6,7 +6,7 @@ if mode == 'w' then
   holders = 1
   tell(hold.owner, 'F')
   mode, hold = 'n', nil
-elseif mode == 'r' then
+elseif mode ~= 'n' then
   local all = redis.call('HGETALL', M)
   for i = 1, #all, 2 do
     holders = holders + 1
@@ -15,7 +15,7 @@ elseif mode == 'r' then
       tell(all[i], 'F')
     else
       local x, token, c, len, tag = string.match(all[i + 1], '^(%d+) (%d+) (%d) (%d+) %d (.*)$')
-      add_reader(all[i], token, tonumber(x), c, tonumber(len), '2', tag)
+      share(all[i], token, tonumber(x), c, tonumber(len), '2', tag)
       tell(all[i], 'W')
     end
   end

@@ -3,7 +3,7 @@ load(raw)
 local found = 0
 if mode == 'w' and hold.owner == me then
   mode, hold, found = 'n', nil, 1
-elseif mode == 'r' and redis.call('HDEL', M, me) == 1 then
+elseif (mode == 'r' or mode == 's') and redis.call('HDEL', M, me) == 1 then
   found = 1
   local left = redis.call('HLEN', M)
   if left > 0 and string.sub(raw, 3, 3) == '0' then
@@ -11,9 +11,10 @@ elseif mode == 'r' and redis.call('HDEL', M, me) == 1 then
   elseif left == 0 then
     mode = 'n'
   end
-elseif redis.call('ZREM', Q, me) == 1 then
-  redis.call('HDEL', W, me)
+elseif leave(me) then
   found = 2
+else
+  return 0
 end
 expire()
 grant()

@@ -10,7 +10,7 @@ local function keep(base, state, x, queued)
   if queued == '1' then
     at = math.max(at, redis.call('PEXPIRETIME', KEYS[base + 3]) + 2000)
   end
-  if string.sub(state, 1, 1) == 'r' then
+  if string.sub(state, 1, 1) ~= 'w' then
     at = math.max(at, redis.call('PEXPIRETIME', KEYS[base + 5]))
     redis.call('PEXPIREAT', KEYS[base + 5], string.format('%.0f', at))
   end
@@ -34,7 +34,7 @@ for i = 1, #ARGV / 2 do
     write_anyway(base)
     keep(base, string.format('w %s 0 %s %s %.0f %.0f %s', queued, owner, token, now + lease, lease, tag), now + lease, queued)
     result = 1
-  elseif raw and string.sub(raw, 1, 1) == 'r' then
+  elseif raw and string.find(raw, '^[rs]') then
     local record = redis.call('HGET', KEYS[base + 5], owner)
     if record then
       queued = string.sub(raw, 3, 3)
@@ -44,7 +44,10 @@ for i = 1, #ARGV / 2 do
         write_anyway(base)
         local text = string.format('%.0f %s 0 %.0f %s %s', now + lease, token, lease, yield, tag)
         redis.call('HSET', KEYS[base + 5], owner, text)
-        keep(base, raw, now + lease, queued)
+        -- Earlier than every lease before only on a clock that was set back.
+        local head, first, rest = string.match(raw, '^(%a %d )(%d+)(.*)$')
+        first = string.format('%.0f', math.min(tonumber(first), now + lease))
+        keep(base, head .. first .. rest, now + lease, queued)
         result = 1
       end
     end

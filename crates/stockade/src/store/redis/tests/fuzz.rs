@@ -145,7 +145,8 @@ impl Game {
         let number = self.next;
         self.next += 1;
         let owner = Owner::new(format!("fuzz-process-{:03}.{number:011}", number % 4));
-        let mode = if self.random.random_bool(0.5) { Mode::Read } else { Mode::Write };
+        let mode = [Mode::Read, Mode::Write, Mode::Permit][self.random.random_range(0..3)];
+        let permits = if self.random.random_bool(0.9) { 3 } else { 2 };
         // Some longer than a grant that is handed over.
         let longest = if self.random.random_bool(0.03) { 2500 } else { 200 };
         let lease = Duration::from_millis(self.random.random_range(5..longest));
@@ -155,7 +156,7 @@ impl Game {
             _ => Duration::from_secs(5),
         };
         let key = self.keys[self.random.random_range(0..self.keys.len())].clone();
-        let attempt = Attempt { key, mode, lease, wait, max_waiters: 12, tag: "x".into() };
+        let attempt = Attempt { key, mode, permits, lease, wait, max_waiters: 12, tag: "x".into() };
         self.players.insert(number, Player { owner, attempt, wait, seq: 0, token: None, believes: None });
         number
     }
@@ -241,7 +242,9 @@ impl Game {
                         assert!(before == 0 || before == seq, "{title}: moved from {before} to {seq}");
                         (player.seq, player.token) = (seq, None);
                     }
-                    Acquired::Busy { .. } | Acquired::Full { .. } => (player.seq, player.token) = (0, None),
+                    Acquired::Busy { .. } | Acquired::Full { .. } | Acquired::Capacity { .. } => {
+                        (player.seq, player.token) = (0, None);
+                    }
                     Acquired::Stale { .. } => panic!("{title}: stale"),
                 }
             }

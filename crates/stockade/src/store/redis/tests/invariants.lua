@@ -13,7 +13,9 @@ local function broken()
   end
   local mode, q = string.sub(l, 1, 1), string.sub(l, 3, 3)
   if mode == 'w' and readers > 0 then return 'writer and readers: ' .. l end
-  if mode == 'r' and readers == 0 then return 'no readers: ' .. l end
+  if (mode == 'r' or mode == 's') and readers == 0 then return 'no shared holders: ' .. l end
+  local first, capacity = string.match(l, '^[rs] %d (%d+) %d+ ?(%d*)$')
+  if mode == 's' and readers > tonumber(capacity) then return readers .. ' hold permits: ' .. l end
   if (q == '1') ~= (queue > 0) then return 'queue flag: ' .. l .. ' but ' .. queue end
   if mode == 'n' then return 'free with a queue: ' .. l end
   if queue ~= records then return 'queue ' .. queue .. ' records ' .. records end
@@ -32,7 +34,12 @@ local function broken()
     local x, token, len = string.match(record, '^(%d+) (%d+) %d (%d+) ')
     if above(token) then return 'token above the floor: ' .. record end
     if longer(x, len) then return 'longer than its lease: ' .. record end
+    if tonumber(x) < tonumber(first) then return record .. ' ends before ' .. first end
   end
+  local head = redis.call('HGET', W, redis.call('ZRANGE', Q, 0, 0)[1] or '')
+  local wants, permits, deadline = string.match(head or '', '^(%a)(%d*) (%d+)')
+  if mode == 'r' and wants == 'r' then return 'a reader waits before others: ' .. head end
+  if mode == 's' and wants == 's' and permits == capacity and readers < tonumber(capacity) then return 'a free permit: ' .. l end
   if string.find(l, 'e+', 1, true) then return 'rounded: ' .. l end
   for _, name in ipairs(KEYS) do
     if name ~= F and redis.call('EXISTS', name) == 1 and redis.call('PTTL', name) < 0 then return 'no expiry: ' .. name end

@@ -9,7 +9,7 @@ use crate::{
     redis::Script,
     resource::Key,
     store::{
-        Attempt, LockStore, Owner, Released,
+        Attempt, Force, LockStore, Owner, Released,
         redis::{
             RedisStore, calls,
             replies::{Acquired, Left, Renewed},
@@ -148,28 +148,57 @@ async fn the_state_lives_as_long_as_the_lease_and_no_longer() {
     world.until_nothing_is_left().await;
 }
 
+/// Readers come and go, and no writer ever waits for one that died.
+#[tokio::test]
+async fn a_reader_that_died_is_found_by_the_next_reader() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let key = key("dead-readers");
+    let records = store.inner.keys.of(&key).remove(4);
+    let count = async || -> u64 { world.command(&["HLEN", &records]).await.trim().parse().unwrap() };
+    let first = store.acquire(read(&key)).await.unwrap();
+    let brief = Attempt { lease: Duration::from_millis(100), ..read(&key) };
+    for _ in 0..5 {
+        store.acquire(brief.clone()).await.unwrap();
+    }
+    assert_eq!(count().await, 6);
+    tokio::time::sleep(Duration::from_millis(110)).await;
+    let last = store.acquire(read(&key)).await.unwrap();
+    assert_eq!(count().await, 2, "the first and the last");
+    for reader in [first, last] {
+        assert_eq!(store.release(&reader).await.unwrap(), Released::Released);
+    }
+    world.until_nothing_is_left().await;
+}
+
 #[tokio::test]
 async fn more_readers_than_one_script_serves_are_all_let_in() {
     const READERS: u64 = 600;
     let world = World::start().await;
     let (holder, store) = (world.store().await, world.store().await);
     let key = key("many-readers");
-    let held = holder.acquire(write(&key)).await.unwrap();
-    let mut readers = tokio::task::JoinSet::new();
-    for _ in 0..READERS {
-        let (store, attempt) = (std::sync::Arc::clone(&store), read(&key));
-        readers.spawn(async move { store.acquire(attempt).await });
+    for forced in [false, true] {
+        let held = holder.acquire(write(&key)).await.unwrap();
+        let mut readers = tokio::task::JoinSet::new();
+        for _ in 0..READERS {
+            let (store, attempt) = (std::sync::Arc::clone(&store), read(&key));
+            readers.spawn(async move { store.acquire(attempt).await });
+        }
+        until_waiting(&holder, &key, READERS).await;
+        let began = tokio::time::Instant::now();
+        if forced {
+            holder.force(&key, Force::Now).await.unwrap();
+        } else {
+            holder.release(&held).await.unwrap();
+        }
+        let mut inside = Vec::new();
+        while let Some(granted) = readers.join_next().await {
+            inside.push(granted.unwrap().unwrap());
+        }
+        // By polls, one in two seconds, the rest would come much later.
+        assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+        assert_eq!(holder.inspect(&key).await.unwrap().holders.len() as u64, READERS);
+        futures_util::future::try_join_all(inside.iter().map(|reader| store.release(reader))).await.unwrap();
+        world.until_nothing_is_left().await;
     }
-    until_waiting(&holder, &key, READERS).await;
-    let began = tokio::time::Instant::now();
-    holder.release(&held).await.unwrap();
-    let mut inside = Vec::new();
-    while let Some(granted) = readers.join_next().await {
-        inside.push(granted.unwrap().unwrap());
-    }
-    // By polls, one in two seconds, the rest would come much later.
-    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
-    assert_eq!(holder.inspect(&key).await.unwrap().holders.len() as u64, READERS);
-    futures_util::future::try_join_all(inside.iter().map(|reader| store.release(reader))).await.unwrap();
-    world.until_nothing_is_left().await;
 }

@@ -87,6 +87,7 @@ fn write(key: &Key) -> Attempt {
     Attempt {
         key: key.clone(),
         mode: Mode::Write,
+        permits: 0,
         lease: Duration::from_secs(10),
         wait: LIMIT,
         max_waiters: 1000,
