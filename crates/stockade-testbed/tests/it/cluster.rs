@@ -45,6 +45,10 @@ async fn a_killed_primary_of_a_cluster_is_replaced_and_comes_back_as_a_replica()
     assert_ne!(new, old);
     assert!(!is_alive(pid));
     assert_eq!(new.command(&["GET", KEY]).await.unwrap(), "value");
+    for node in cluster.nodes().iter().filter(|node| ![old, new].contains(node)) {
+        let moved = node.command(&["GET", KEY]).await.unwrap_err().to_string();
+        assert!(moved.ends_with(&format!("MOVED {slot} {}", new.addr())), "{moved}");
+    }
     old.restart().await.unwrap();
     cluster.until_settled().await.unwrap();
     assert_eq!(cluster.replica_of(new).await.unwrap(), old);
