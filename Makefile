@@ -8,7 +8,7 @@ export SQLX_OFFLINE := true
 DEMO = $(CARGO) run --locked --release -p stockade-inventory --features demo -- demo
 
 .DEFAULT_GOAL := help
-.PHONY: setup demo demo-once test mutants bench check fmt help
+.PHONY: setup demo demo-once test interop mutants bench check fmt help
 
 setup: ## Install redis-server and PostgreSQL if they are missing (apt, dnf, apk or brew); starts no service
 	@./scripts/setup.sh
@@ -22,6 +22,9 @@ demo-once: setup ## The same, ending after the report: fails when stock and ledg
 test: setup ## Run every test, doc tests included, each against servers of its own
 	$(CARGO) test --locked --workspace --all-features
 
+interop: setup ## Share locks by quorum with redis-py, pottery and redlock; needs python3 and node, keeps the rest in target/
+	@./scripts/interop.sh
+
 mutants: setup ## Switch the defences of locks and fence off one by one; the test named for each must fail (minutes)
 	@./scripts/mutants.sh
 
@@ -31,6 +34,7 @@ bench: setup ## Measure locks and cache beside the least that Redis can be asked
 check: ## What can be said without running anything: format, lints, documentation, feature sets
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-features --all-targets -- -D warnings
+	$(CARGO) clippy --locked --workspace --all-features --test interop -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --all-features --no-deps
 	for features in "" axum metrics postgres redis axum,redis sentinel cluster tls redlock legacy-setnx; do \
 		$(CARGO) clippy --locked --quiet -p stockade --no-default-features --features "$$features" -- -D warnings || exit 1; \

@@ -1,0 +1,93 @@
+use std::{borrow::Cow, time::Duration};
+
+use futures_util::future::{join_all, try_join_all};
+use stockade::{Locks, Redis, Resource};
+use stockade_testbed::{Fault, Proxy, RedisServer};
+
+/// Longer than anything takes on a busy machine.
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+
+/// What everybody calls the lock: pottery can't do without this prefix.
+pub(crate) const NAME: &str = "redlock:stock:1";
+
+pub(crate) struct Sku(pub(crate) &'static str);
+
+impl Resource for Sku {
+    const KIND: &'static str = "stock";
+
+    fn id(&self) -> Cow<'_, str> {
+        Cow::Borrowed(self.0)
+    }
+}
+
+/// Three servers, and our locks on them. Others reach the servers directly, we through proxies.
+pub(crate) struct World {
+    pub(crate) servers: Vec<RedisServer>,
+    proxies: Vec<Proxy>,
+    pub(crate) ours: Locks,
+}
+
+impl World {
+    pub(crate) async fn start() -> Self {
+        let servers = RedisServer::start_many(3).await.unwrap();
+        let proxies = try_join_all(servers.iter().map(|server| Proxy::start(server.addr()))).await.unwrap();
+        let urls = proxies.iter().zip(&servers).map(|(proxy, server)| proxy.url_for(&server.url()));
+        let redis = try_join_all(urls.map(Redis::connect)).await.unwrap();
+        let ours = Locks::builder().redlock(redis).key_format(|key| format!("redlock:{key}")).build().unwrap();
+        Self { servers, proxies, ours }
+    }
+
+    /// Cuts our connections off, or puts them back; nothing that was sent is lost.
+    pub(crate) fn cut_us_off(&self, is_cut: bool) {
+        for proxy in &self.proxies {
+            proxy.set(if is_cut { Fault::Hole } else { Fault::None });
+        }
+    }
+
+    /// Who has the lock on each server, by the value that is there.
+    pub(crate) async fn holders(&self) -> Vec<String> {
+        join_all(self.servers.iter().map(async |server| server.command(&["GET", NAME]).await.unwrap())).await
+    }
+
+    /// Waits until nobody has the lock on any server.
+    pub(crate) async fn until_free(&self) {
+        until("the lock is free everywhere", async || self.holders().await.iter().all(String::is_empty)).await;
+    }
+
+    /// Waits until one has the lock on all servers. Who has a quorum goes on, and what was sent to the others arrives later:
+    /// in pottery even after a release that was sent after it.
+    pub(crate) async fn until_held_everywhere(&self) {
+        let one = async || {
+            let holders = self.holders().await;
+            holders.iter().all(|holder| !holder.is_empty() && *holder == holders[0])
+        };
+        until("one has the lock everywhere", one).await;
+    }
+
+    /// How many scripts each server was asked for so far.
+    pub(crate) async fn scripts_called(&self) -> Vec<u64> {
+        let stats = self.servers.iter().map(async |server| server.command(&["INFO", "commandstats"]).await.unwrap());
+        let calls = |stats: &String| {
+            let calls = stats.lines().filter_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+            calls.filter_map(|line| line.split(',').next()?.parse::<u64>().ok()).sum()
+        };
+        join_all(stats).await.iter().map(calls).collect()
+    }
+
+    /// Ends our side; then nothing may be left.
+    pub(crate) async fn end(self) {
+        self.ours.shutdown(LIMIT).await;
+        for server in &self.servers {
+            server.until_nothing_is_left().await.unwrap();
+        }
+    }
+}
+
+pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let reached = tokio::time::timeout(LIMIT, async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    assert!(reached.await.is_ok(), "never came true: {what}");
+}
