@@ -54,6 +54,7 @@ where
             }
             let reservation = self.local.reserve(&name);
             let start = match self.store.read(&name).await {
+                Read::Hit(_) if self.doubts() => Start::Lease(Want::Load),
                 Read::Hit(entry) => {
                     self.local.put(reservation, &name, entry.clone());
                     return Ok(lookup(kept(entry, Source::Redis, false), false));
@@ -87,6 +88,11 @@ where
             return None;
         }
         self.local.get(name).filter(|entry| entry.is_fresh(Instant::now()))
+    }
+
+    /// Whether a value in the store may be older than a write that was acknowledged, and this must not be.
+    pub(super) fn doubts(&self) -> bool {
+        self.settings.strict.is_some() && !self.store.is_trusted()
     }
 
     /// Ends the intents among these whose transaction is over and did not do so.
@@ -176,6 +182,14 @@ where
 
     fn begin<'a>(&'a self, keys: &'a [Key], intent: &'a Intent) -> BoxFuture<'a, Result<(), CacheError>> {
         Box::pin(self.begin_all(keys, intent))
+    }
+
+    fn unsure_run(&self) -> Option<Arc<str>> {
+        self.store.unsure_run()
+    }
+
+    fn trust<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Result<(), CacheError>> {
+        Box::pin(self.store.trust(run))
     }
 
     fn end<'a>(&'a self, keys: &'a [Key], id: &'a str) -> BoxFuture<'a, Result<bool, CacheError>> {

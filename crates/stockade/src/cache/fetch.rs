@@ -59,6 +59,9 @@ where
             let reservation = self.local.reserve(name);
             let mut wake = self.store.watch(name);
             let mark = pilot.ask();
+            if self.doubts() {
+                want = Want::Load;
+            }
             match self.store.lease(name, &token, want).await {
                 Lease::Hit(entry) => {
                     self.local.put(reservation, name, entry.clone());

@@ -17,6 +17,12 @@ pub(crate) trait Invalidate: Send + Sync + 'static {
     /// Announces a write. Confirmed for every key, or the transaction must not commit.
     fn begin<'a>(&'a self, keys: &'a [Key], intent: &'a Intent) -> BoxFuture<'a, Result<(), CacheError>>;
 
+    /// The run of its store that may have lost invalidations which an earlier one had acknowledged.
+    fn unsure_run(&self) -> Option<Arc<str>>;
+
+    /// All of those were made again.
+    fn trust<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Result<(), CacheError>>;
+
     /// Ends what was announced, and invalidates. Whether the intent was still there for every key.
     fn end<'a>(&'a self, keys: &'a [Key], id: &'a str) -> BoxFuture<'a, Result<bool, CacheError>>;
 }
@@ -46,6 +52,16 @@ impl Invalidator {
     /// [`CacheError::Unavailable`] when a key was not confirmed: repeat the call.
     pub async fn invalidate(&self, keys: &[Key]) -> Result<(), CacheError> {
         self.0.invalidate(keys).await
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) fn unsure_run(&self) -> Option<Arc<str>> {
+        self.0.unsure_run()
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn trust(&self, run: &str) -> Result<(), CacheError> {
+        self.0.trust(run).await
     }
 
     #[cfg(feature = "postgres")]

@@ -186,6 +186,36 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
+    /// Whether the values in the store are known to have missed no invalidation.
+    pub(crate) fn is_trusted(&self) -> bool {
+        match self {
+            Self::Memory(..) => true,
+            #[cfg(feature = "redis")]
+            Self::Redis(remote) => remote.is_trusted(),
+        }
+    }
+
+    /// The run of the store whose values may have missed invalidations, as far as anybody knows.
+    pub(crate) fn unsure_run(&self) -> Option<Arc<str>> {
+        match self {
+            Self::Memory(..) => None,
+            #[cfg(feature = "redis")]
+            Self::Redis(remote) => remote.unsure_run(),
+        }
+    }
+
+    /// Vouches for that run.
+    pub(crate) async fn trust(&self, run: &str) -> Result<(), CacheError> {
+        match self {
+            Self::Memory(..) => {
+                let _ = run;
+                Ok(())
+            }
+            #[cfg(feature = "redis")]
+            Self::Redis(remote) => remote.trust(run).await,
+        }
+    }
+
     /// Whether the store can be asked now.
     pub(crate) fn is_up(&self) -> bool {
         match self {

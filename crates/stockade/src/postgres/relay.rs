@@ -32,7 +32,9 @@ const DELETE_EVERY: u32 = 40;
 /// Applying a row twice is harmless. It survives outages of the cache and of Postgres, trying again at most every 5 s.
 ///
 /// Rows are applied when they are 2 s old and their committer did not report success, and kept for 10 minutes after, for
-/// [`Relay::reapply`]. Sets `stockade_outbox_lag_seconds`.
+/// [`Relay::reapply`]: a cache's store that comes up as another run than before may be a replica that was promoted without
+/// the newest invalidations, so all kept rows are applied to it again. A strict cache believes no value of such a store
+/// until that is done. Sets `stockade_outbox_lag_seconds`.
 ///
 /// Dropping it stops it; [`Relay::shutdown`] also waits.
 #[derive(Debug)]
@@ -66,23 +68,14 @@ impl Relay {
         Self { worker, tasks, stop }
     }
 
-    /// Applies every kept row again: after the cache's store came back without its newest writes (another run id), when
-    /// it may hold values that were invalidated in the last 10 minutes. Returns how many rows there were.
+    /// Applies every kept row again: for a cache's store that may hold values which were invalidated in the last 10
+    /// minutes. Returns how many rows there were. The relay itself does so for each run of a store that nobody vouched for.
     ///
     /// # Errors
     ///
     /// [`RelayError`]; call it again.
     pub async fn reapply(&self) -> Result<u64, RelayError> {
-        let worker = &self.worker;
-        let (mut last, mut rows) = (i64::MIN, 0);
-        loop {
-            let batch = outbox::after(&worker.pool, &worker.names, last, BATCH).await.map_err(RelayError::Sqlx)?;
-            let Some(end) = batch.last() else { return Ok(rows) };
-            last = end.id;
-            rows += u64::try_from(batch.len()).unwrap_or_default();
-            let (_, failure) = worker.apply(&batch).await;
-            failure.map_or(Ok(()), Err)?;
-        }
+        self.worker.reapply(&self.worker.names).await
     }
 
     /// Stops after the round under way, at most after `limit`. What is not applied stays in the outbox.
@@ -139,7 +132,32 @@ impl Worker {
         if delete {
             outbox::delete_old(&self.pool).await.map_err(RelayError::Sqlx)?;
         }
+        self.vouch().await?;
         Ok(more)
+    }
+
+    /// Vouches for the runs of stores that came up since, once everything they can have lost was applied again.
+    async fn vouch(&self) -> Result<(), RelayError> {
+        for cache in &self.caches {
+            let Some(run) = cache.unsure_run() else { continue };
+            let rows = self.reapply(&[cache.name()]).await?;
+            let refused = |source| RelayError::Cache { cache: cache.name(), source };
+            cache.trust(&run).await.map_err(refused)?;
+            tracing::info!(cache = cache.name(), rows, "invalidations applied again to a new run of the store");
+        }
+        Ok(())
+    }
+
+    async fn reapply(&self, names: &[&'static str]) -> Result<u64, RelayError> {
+        let (mut last, mut rows) = (i64::MIN, 0);
+        loop {
+            let batch = outbox::after(&self.pool, names, last, BATCH).await.map_err(RelayError::Sqlx)?;
+            let Some(end) = batch.last() else { return Ok(rows) };
+            last = end.id;
+            rows += u64::try_from(batch.len()).unwrap_or_default();
+            let (_, failure) = self.apply(&batch).await;
+            failure.map_or(Ok(()), Err)?;
+        }
     }
 
     /// Marks what transactions of this process have applied themselves.

@@ -4,7 +4,11 @@ use rand::Rng;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::{reply::Reply, scripts::BEAT, subscription::Subscription};
+use super::{
+    reply::Reply,
+    scripts::{BEAT, JOIN},
+    subscription::Subscription,
+};
 use crate::{
     metrics::{self, SUBSCRIPTION_UP},
     redis::Link,
@@ -35,7 +39,16 @@ pub(super) async fn keep<V: Send + Sync + 'static>(
             was_live = live;
             metrics::gauge(SUBSCRIPTION_UP, &[], if live { 1.0 } else { 0.0 });
         }
-        if !link.is_up() || subscription.since_beat() < EVERY {
+        if !link.is_up() {
+            continue;
+        }
+        if let Some(run) = subscription.unsure_run() {
+            let (keys, args) = subscription.joining(&run);
+            if let Ok(reply) = link.call(&JOIN, keys, args).await.and_then(|reply| Reply::read(JOIN.name, reply)) {
+                subscription.joined(&run, &reply);
+            }
+        }
+        if subscription.since_beat() < EVERY {
             continue;
         }
         // One bucket in turn beside those that changed, so that each is confirmed sooner or later.

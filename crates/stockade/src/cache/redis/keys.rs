@@ -31,6 +31,11 @@ impl Keys {
         format!("{}{{{}}}s:{}", self.prefix, bucket.tag(), self.name)
     }
 
+    /// The marker that says which run of the server is believed.
+    pub(super) fn marker(&self) -> String {
+        format!("{}{{{}}}j:{}", self.prefix, Bucket::FIRST.tag(), self.name)
+    }
+
     fn keyed(&self, letter: char, key: &Key) -> String {
         let Self { prefix, name, .. } = self;
         let mut text = String::with_capacity(prefix.len() + name.len() + key.as_str().len() + 12);

@@ -11,7 +11,7 @@ use super::{
     beat,
     keys::Keys,
     reply::{Reply, Stored, bytes},
-    scripts::{ABORT, ALL, BEGIN, END, FILL, INVALIDATE, LEASE},
+    scripts::{ABORT, ALL, BEGIN, END, FILL, INVALIDATE, LEASE, TRUST},
     subscription::Subscription,
 };
 use crate::{
@@ -48,7 +48,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     pub(crate) fn open(redis: &Redis, claim: Claim, settings: Arc<Settings>, local: Arc<Local<V>>) -> Self {
         let keys = Keys::new(redis.key_prefix(), settings.name);
         let channels = vec![keys.channel(), keys.inbox()];
-        let subscription = Arc::new(Subscription::new(keys, local));
+        let subscription = Arc::new(Subscription::new(keys, local, *settings.ttl.end() + settings.grace));
         let events = Arc::clone(&subscription) as Arc<dyn LinkEvents>;
         let link = Link::open(redis, "cache", channels, ALL, events);
         let stop = CancellationToken::new();
@@ -229,6 +229,25 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         };
         let weight = u64::try_from(stored.bytes.len()).unwrap_or(u64::MAX);
         Ok(Entry { value, loaded, expires, weight })
+    }
+
+    /// Whether the server is known to have lost no invalidation.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.subscription.is_trusted()
+    }
+
+    /// The run of the server for which nobody has vouched yet.
+    pub(crate) fn unsure_run(&self) -> Option<Arc<str>> {
+        self.subscription.unsure_run()
+    }
+
+    /// Every invalidation that may have been lost before this run was made again.
+    pub(crate) async fn trust(&self, run: &str) -> Result<(), CacheError> {
+        let unavailable = |error| CacheError::Unavailable(Arc::new(error));
+        let keys = vec![self.subscription.keys.marker()];
+        let reply = self.link.call(&TRUST, keys, vec![run.as_bytes().to_vec()]).await.map_err(unavailable)?;
+        self.subscription.joined(run, &Reply::read(TRUST.name, reply).map_err(unavailable)?);
+        Ok(())
     }
 
     pub(crate) fn verified_until(&self) -> Instant {

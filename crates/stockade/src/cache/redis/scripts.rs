@@ -13,5 +13,7 @@ pub(super) static INVALIDATE: Script = script!("cache_invalidate", "invalidate.l
 pub(super) static BEGIN: Script = script!("cache_begin", "begin.lua", "drop.lua");
 pub(super) static END: Script = script!("cache_end", "end.lua", "drop.lua");
 pub(super) static BEAT: Script = script!("cache_beat", "beat.lua");
+pub(super) static JOIN: Script = script!("cache_join", "join.lua");
+pub(super) static TRUST: Script = script!("cache_trust", "trust.lua");
 
-pub(super) static ALL: &[&Script] = &[&LEASE, &FILL, &ABORT, &INVALIDATE, &BEGIN, &END, &BEAT];
+pub(super) static ALL: &[&Script] = &[&LEASE, &FILL, &ABORT, &INVALIDATE, &BEGIN, &END, &BEAT, &JOIN, &TRUST];

@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use super::{
     keys::Keys,
     reply::{Reply, ServerClock},
-    scripts::BEAT,
+    scripts::JOIN,
 };
 use crate::{
     cache::{local::Local, wake::Wakes},
@@ -37,6 +37,12 @@ pub(super) struct Subscription<V> {
     pub(super) wakes: Arc<Wakes>,
     pub(super) clock: ServerClock,
     channel: String,
+    /// After this time no value is left from before a new run.
+    longest: Duration,
+    /// The run of the server that this process is connected to.
+    run: Mutex<Option<Arc<str>>>,
+    /// Whether that run is known to have lost no invalidation.
+    trusted: AtomicBool,
     open: AtomicBool,
     /// Nanoseconds of [`Instant`] at which the last message came.
     heard: AtomicU64,
@@ -52,7 +58,7 @@ struct Buckets {
 }
 
 impl<V> Subscription<V> {
-    pub(super) fn new(keys: Keys, local: Arc<Local<V>>) -> Self {
+    pub(super) fn new(keys: Keys, local: Arc<Local<V>>, longest: Duration) -> Self {
         let channel = keys.channel();
         metrics::gauge(SUBSCRIPTION_UP, &[], 0.0);
         let buckets = Buckets { last: [None; BUCKETS], unconfirmed: Vec::new(), heard_beat: Instant::from_nanos(0) };
@@ -62,9 +68,37 @@ impl<V> Subscription<V> {
             wakes: Arc::default(),
             clock: ServerClock::default(),
             channel,
+            longest,
+            run: Mutex::default(),
+            trusted: AtomicBool::new(false),
             open: AtomicBool::new(false),
             heard: AtomicU64::new(0),
             buckets: Mutex::new(buckets),
+        }
+    }
+
+    pub(super) fn is_trusted(&self) -> bool {
+        self.trusted.load(Ordering::Acquire)
+    }
+
+    /// The run that is connected and not vouched for yet.
+    pub(super) fn unsure_run(&self) -> Option<Arc<str>> {
+        let run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        run.clone().filter(|_| !self.is_trusted())
+    }
+
+    /// The key and the arguments of JOIN for this run.
+    pub(super) fn joining(&self, run: &str) -> (Vec<String>, Vec<Vec<u8>>) {
+        let longest = self.longest.as_millis().to_string();
+        (vec![self.keys.marker()], vec![run.as_bytes().to_vec(), longest.into_bytes()])
+    }
+
+    /// What JOIN replied about this run; nothing when another is connected by now.
+    pub(super) fn joined(&self, run: &str, reply: &Reply) {
+        self.clock.saw(reply.now);
+        let connected = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        if connected.as_deref() == Some(run) {
+            self.trusted.store(reply.word() == "TRUSTED", Ordering::Release);
         }
     }
 
@@ -139,11 +173,14 @@ impl<V: Send + Sync + 'static> LinkEvents for Subscription<V> {
         }
     }
 
-    fn prepare<'a>(&'a self, _up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
+    fn prepare<'a>(&'a self, up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
         Box::pin(async {
-            // The first sample of the server's clock; without keys it tells nobody.
-            let reply = handshake.call(&BEAT, &[], &[self.channel.clone().into_bytes()]).await?;
-            self.clock.saw(Reply::read(BEAT.name, reply)?.now);
+            self.trusted.store(false, Ordering::Release);
+            *self.run.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&up.run_id));
+            // Its reply is also the first sample of the server's clock.
+            let (keys, args) = self.joining(&up.run_id);
+            let reply = handshake.call(&JOIN, &keys, &args).await?;
+            self.joined(&up.run_id, &Reply::read(JOIN.name, reply)?);
             Ok(())
         })
     }

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -23,16 +23,25 @@ struct World {
     _postgres: PostgresServer,
     pool: PgPool,
     redis: RedisServer,
+    relay: Mutex<Option<Relay>>,
 }
 
 impl World {
     async fn start() -> Self {
         let (postgres, pool) = database().await;
-        Self { _postgres: postgres, pool, redis: RedisServer::start().await.unwrap() }
+        let redis = RedisServer::start().await.unwrap();
+        Self { _postgres: postgres, pool, redis, relay: Mutex::default() }
     }
 
-    /// A strict cache as another process would have it.
+    /// A strict cache as another process would have it, on a store that a relay has vouched for.
     async fn cache(&self) -> Cache<Sku, i32> {
+        let cache = self.doubting_cache().await;
+        self.relay.lock().unwrap().get_or_insert_with(|| Relay::spawn(self.pool.clone(), [cache.invalidator()]));
+        until(async || cache.get(&Sku("a")).await.unwrap().info.source == Source::Redis).await;
+        cache
+    }
+
+    async fn doubting_cache(&self) -> Cache<Sku, i32> {
         let redis = Redis::connect(self.redis.url()).await.unwrap();
         let pool = self.pool.clone();
         let load = move |sku: Sku| {
@@ -235,10 +244,36 @@ async fn an_end_that_was_lost_is_made_up_for_by_the_relay() {
     // by nobody.
     world.redis.command(&["PING"]).await.unwrap_err();
     world.redis.resume().unwrap();
-    let relay = Relay::spawn(world.pool.clone(), [cache.invalidator()]);
     until(async || world.keys('i').await.is_empty()).await;
-    relay.shutdown(Duration::from_secs(1)).await;
     assert_eq!(read(&cache).await, 9);
+}
+
+#[tokio::test]
+async fn a_store_that_comes_back_with_old_values_is_not_believed_until_they_are_dropped() {
+    let world = World::start().await;
+    let cache = world.cache().await;
+    assert_eq!(read(&cache).await, 10);
+    world.redis.command(&["SAVE"]).await.unwrap();
+    world.write(&cache, 9).await.commit().await.unwrap();
+    assert_eq!(read(&cache).await, 9);
+    let relay = world.relay.lock().unwrap().take().unwrap();
+    relay.shutdown(Duration::from_secs(1)).await;
+
+    // It reads the snapshot, with the value from before the write.
+    world.redis.restart().await.unwrap();
+    until(async || !cache.is_degraded()).await;
+    assert!(world.is_stored().await, "the snapshot was not read");
+    for _ in 0..3 {
+        let lookup = cache.get(&Sku("a")).await.unwrap();
+        assert_eq!((lookup.value.as_deref(), lookup.info.source), (Some(&9), Source::Load));
+    }
+    let _relay = Relay::spawn(world.pool.clone(), [cache.invalidator()]);
+    until(async || {
+        let lookup = cache.get(&Sku("a")).await.unwrap();
+        assert_eq!(lookup.value.as_deref(), Some(&9));
+        lookup.info.source == Source::Redis
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

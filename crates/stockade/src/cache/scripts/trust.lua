@@ -1,0 +1,13 @@
+-- Vouches for a run of the server: every invalidation that an earlier run can have lost was made again.
+--
+-- KEYS: marker of the cache, see join.lua
+-- ARGV: run id
+-- Reply: {TRUSTED, now}, or {REFUSED, now} when another run serves by now
+local time = redis.call('TIME')
+local now_text = string.format('%.0f', time[1] * 1000000 + time[2])
+local run, since = string.match(redis.call('GET', KEYS[1]) or '', '^(%S+) (%d+)')
+if run ~= ARGV[1] then
+  return {'REFUSED', now_text}
+end
+redis.call('SET', KEYS[1], run .. ' ' .. since .. ' t')
+return {'TRUSTED', now_text}
