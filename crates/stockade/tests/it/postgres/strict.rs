@@ -15,22 +15,29 @@ use stockade::{
     postgres::{CommitError, Relay, Tx},
 };
 use stockade_testbed::{PostgresServer, RedisServer};
-use tokio::task::JoinSet;
+use tokio::{sync::Semaphore, task::JoinSet};
 
 use super::{Sku, database, quantity, until};
+
+/// As many as ever go through at a time.
+const WIDE: u32 = 10_000;
 
 struct World {
     _postgres: PostgresServer,
     pool: PgPool,
     redis: RedisServer,
     relay: Mutex<Option<Relay>>,
+    /// Loads that have read the row, and the gate that they then go through.
+    loads: Arc<AtomicUsize>,
+    gate: Arc<Semaphore>,
 }
 
 impl World {
     async fn start() -> Self {
         let (postgres, pool) = database().await;
         let redis = RedisServer::start().await.unwrap();
-        Self { _postgres: postgres, pool, redis, relay: Mutex::default() }
+        let gate = Arc::new(Semaphore::new(WIDE as usize));
+        Self { _postgres: postgres, pool, redis, relay: Mutex::default(), loads: Arc::default(), gate }
     }
 
     /// A strict cache as another process would have it, on a store that a relay has vouched for.
@@ -43,11 +50,15 @@ impl World {
 
     async fn doubting_cache(&self) -> Cache<Sku, i32> {
         let redis = Redis::connect(self.redis.url()).await.unwrap();
-        let pool = self.pool.clone();
+        let (pool, loads, gate) = (self.pool.clone(), Arc::clone(&self.loads), Arc::clone(&self.gate));
         let load = move |sku: Sku| {
-            let pool = pool.clone();
+            let (pool, loads, gate) = (pool.clone(), Arc::clone(&loads), Arc::clone(&gate));
             async move {
-                sqlx::query_scalar("select quantity from stock where sku = $1").bind(sku.0).fetch_optional(&pool).await
+                let select = sqlx::query_scalar("select quantity from stock where sku = $1");
+                let row = select.bind(sku.0).fetch_optional(&pool).await;
+                loads.fetch_add(1, Ordering::AcqRel);
+                let _ = gate.acquire().await;
+                row
             }
         };
         let cache = Cache::builder(&redis).loader(load).strict(&self.pool).build();
@@ -224,6 +235,27 @@ async fn without_redis_every_read_is_a_load_of_its_own_time() {
         let lookup = cache.get(&Sku("a")).await.unwrap();
         assert_eq!(lookup.value.as_deref(), Some(&quantity));
         assert!(lookup.info.degraded && lookup.info.source == Source::Load);
+    }
+}
+
+#[tokio::test]
+async fn a_load_without_redis_is_not_shared_with_callers_that_came_after_its_query() {
+    let world = World::start().await;
+    let cache = world.cache().await;
+    world.redis.kill().await.unwrap();
+    until(async || cache.is_degraded()).await;
+    let shut = world.gate.acquire_many(WIDE).await.unwrap();
+    let before = world.loads.load(Ordering::Acquire);
+    let mut readers = JoinSet::new();
+    for (number, quantity) in [(1, 10), (2, 9)] {
+        sqlx::query("update stock set quantity = $1").bind(quantity).execute(&world.pool).await.unwrap();
+        let cache = cache.clone();
+        readers.spawn(async move { assert_eq!(read(&cache).await, quantity) });
+        until(async || world.loads.load(Ordering::Acquire) == before + number).await;
+    }
+    drop(shut);
+    while let Some(reader) = readers.join_next().await {
+        reader.unwrap();
     }
 }
 
