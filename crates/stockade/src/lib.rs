@@ -13,6 +13,8 @@ pub mod cache;
 mod clock;
 #[cfg(feature = "axum")]
 pub mod extract;
+#[cfg(feature = "legacy-setnx")]
+pub mod legacy;
 pub mod lock;
 pub mod metrics;
 #[cfg(feature = "postgres")]

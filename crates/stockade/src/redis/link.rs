@@ -71,7 +71,7 @@ impl Slot {
 }
 
 impl Link {
-    /// Starts connecting. `role` is `lock` or `cache` (connection name and breaker label); `channels` are subscribed on
+    /// Starts connecting. `role` is `lock`, `legacy` or `cache` (connection name and breaker label); `channels` are subscribed on
     /// every connection before it opens; `scripts` are loaded. Must be called within a tokio runtime.
     pub(crate) fn open(
         redis: &Redis,
@@ -82,7 +82,7 @@ impl Link {
     ) -> Self {
         pending::announce();
         supervisor::announce();
-        let breaker = Breaker::new(if role == "lock" { "redis_lock" } else { "redis_cache" });
+        let breaker = Breaker::new(if role == "cache" { "redis_cache" } else { "redis_lock" });
         let shared = Arc::new(Shared {
             redis: redis.clone(),
             role,

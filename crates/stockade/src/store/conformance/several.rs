@@ -210,6 +210,7 @@ pub(crate) async fn a_loss_while_waiting_for_the_others_gives_all_up(fixture: &F
         LockError::Lost { key, reason: LossReason::Forced } => assert_eq!(key, keys[1]),
         other => panic!("{other:?}"),
     }
+    assert!(last.loss().is_none(), "told only when the others were free");
     fixture.until(&keys[2], |inspection| inspection.waiting == 0).await;
     fixture.until(&keys[0], |inspection| inspection.holders.is_empty()).await;
     fixture.release(1, &last).await;

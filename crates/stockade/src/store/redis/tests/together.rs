@@ -20,6 +20,12 @@ fn attempts(ids: &[&str]) -> Vec<Attempt> {
     ids.iter().map(|id| write(&key(id))).collect()
 }
 
+/// With leases that outlive the test: what is left behind stays visible.
+fn lasting(ids: &[&str]) -> Vec<Attempt> {
+    let lease = Duration::from_secs(60);
+    attempts(ids).into_iter().map(|attempt| Attempt { lease, ..attempt }).collect()
+}
+
 async fn all(store: &RedisStore, attempts: &[Attempt]) -> Vec<Arc<Ownership>> {
     store.try_all(attempts).await.expect("failed").expect("not free")
 }
@@ -143,7 +149,7 @@ async fn a_lost_reply_undoes_each_of_them() {
     let world = World::start().await;
     let proxy = Proxy::start(world.server.addr()).await.unwrap();
     let store = connected(&Redis::connect(proxy.url_for(&world.server.url())).await.unwrap()).await;
-    let wanted = attempts(&["lost", "lost-too", "and-this"]);
+    let wanted = lasting(&["lost", "lost-too", "and-this"]);
     proxy.set(Fault::DropReplies);
     {
         let mut attempt = store.try_all(&wanted);
@@ -164,7 +170,7 @@ async fn a_lost_reply_undoes_each_of_them() {
 async fn a_dropped_attempt_undoes_each_of_them() {
     let world = World::start().await;
     let store = world.store().await;
-    let wanted = attempts(&["dropped", "dropped-too"]);
+    let wanted = lasting(&["dropped", "dropped-too"]);
     for _ in 0..50 {
         // Sent, and nobody is there for the reply.
         assert!(store.try_all(&wanted).now_or_never().is_none());
@@ -178,7 +184,7 @@ async fn what_a_frozen_server_was_asked_for_is_undone_when_it_thaws() {
     let world = World::start().await;
     let store = world.store().await;
     world.server.pause().unwrap();
-    let refused = store.try_all(&attempts(&["frozen", "too"])).await;
+    let refused = store.try_all(&lasting(&["frozen", "too"])).await;
     assert!(matches!(refused, Err(LockError::Unavailable { reason: Unavailable::Timeout, .. })), "{refused:?}");
     world.server.resume().unwrap();
     // Both commands and their cancels have been run by the time a later one is answered.

@@ -1,0 +1,60 @@
+use std::time::Duration;
+
+use super::Unit;
+use crate::{lock::Unavailable, redis::LinkError};
+
+/// Why a classic lock was not taken, or not given back.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SetnxError {
+    /// The key can't be one of such a lock.
+    #[error("the key {0}")]
+    Key(&'static str),
+    /// A duration is outside its limits.
+    #[error("the {what} is {given:?}: it must be within {min:?} and {max:?}")]
+    Duration {
+        /// Which one: `lease` or `wait`.
+        what: &'static str,
+        /// What was asked for.
+        given: Duration,
+        /// The least allowed.
+        min: Duration,
+        /// The most allowed.
+        max: Duration,
+    },
+    /// The wait ended while others held the lock; with a wait of zero, somebody holds it.
+    #[error("waited {waited:?} for the lock: retry later or wait longer")]
+    Timeout {
+        /// How long the attempt waited.
+        waited: Duration,
+        /// Time left until the present holder's time is over, by the clock of this process.
+        remaining: Duration,
+    },
+    /// The key holds something else than a time in the configured unit. It was left alone.
+    #[error("the key holds no time in {}: is it that of something else, or of clients that count in another unit?", .0.name())]
+    Value(Unit),
+    /// Redis gave no usable answer. What was sent may have taken the lock, until its time is over.
+    #[error("Redis is unavailable ({reason}): retry in {retry_after:?}")]
+    Unavailable {
+        /// What was wrong.
+        reason: Unavailable,
+        /// When a retry makes sense.
+        retry_after: Duration,
+    },
+    /// The locks were shut down.
+    #[error("the locks are shutting down: no new grants")]
+    ShuttingDown,
+}
+
+impl SetnxError {
+    pub(super) fn of(error: &LinkError, unit: Unit) -> Self {
+        let (reason, retry_after) = match error {
+            LinkError::Timeout => (Unavailable::Timeout, Duration::from_secs(1)),
+            LinkError::Lost | LinkError::Down => (Unavailable::Disconnected, Duration::from_secs(1)),
+            LinkError::Open { retry_after } => (Unavailable::BreakerOpen, *retry_after),
+            LinkError::Refused { code } if code == "WRONGTYPE" => return Self::Value(unit),
+            _ => (Unavailable::Refused, Duration::from_secs(1)),
+        };
+        Self::Unavailable { reason, retry_after }
+    }
+}

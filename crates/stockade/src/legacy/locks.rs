@@ -1,0 +1,96 @@
+use std::{fmt, sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use tokio::runtime::Handle;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{SetnxLock, Unit};
+use crate::{
+    clock::Instant,
+    redis::{Handshake, Link, LinkError, LinkEvents, Redis, Script, Up},
+    resource::Namespace,
+};
+
+pub(super) static RELEASE: Script = Script { name: "setnx_release", text: include_str!("scripts/release.lua") };
+static SCRIPTS: &[&Script] = &[&RELEASE];
+
+/// The entrance to classic locks on one Redis. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct SetnxLocks {
+    core: Arc<Core>,
+    unit: Unit,
+}
+
+/// What handles, locks and guards share.
+pub(super) struct Core {
+    pub(super) link: Link,
+    pub(super) own_keys: Namespace,
+    pub(super) closing: CancellationToken,
+    /// Attempts and releases, which run to their end whoever still waits for them.
+    tasks: TaskTracker,
+    runtime: Handle,
+}
+
+impl SetnxLocks {
+    /// Locks whose keys hold seconds. Must be called within a tokio runtime, on which releases in the background run.
+    #[must_use]
+    pub fn new(redis: &Redis) -> Self {
+        let core = Core {
+            link: Link::open(redis, "legacy", Vec::new(), SCRIPTS, Arc::new(Deaf)),
+            own_keys: redis.key_prefix().clone(),
+            closing: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            runtime: Handle::current(),
+        };
+        Self { core: Arc::new(core), unit: Unit::default() }
+    }
+
+    /// What the time in the keys is counted in. Default [`Unit::Seconds`].
+    #[must_use]
+    pub fn unit(mut self, unit: Unit) -> Self {
+        self.unit = unit;
+        self
+    }
+
+    /// The lock with exactly this key, no prefix added: 1 to 512 bytes, and none of Stockade's own.
+    pub fn lock(&self, key: impl Into<String>) -> SetnxLock {
+        SetnxLock::new(Arc::clone(&self.core), key.into(), self.unit)
+    }
+
+    /// No new grants and an end of all waits, with [`SetnxError::ShuttingDown`](super::SetnxError::ShuttingDown); waits up to
+    /// `limit` for releases under way. Guards that live on keep their locks until their time is over.
+    pub async fn shutdown(&self, limit: Duration) {
+        let end = Instant::now() + limit;
+        self.core.closing.cancel();
+        self.core.tasks.close();
+        let _ = tokio::time::timeout(end.remaining(), self.core.tasks.wait()).await;
+        self.core.link.shutdown(end.remaining()).await;
+    }
+}
+
+impl Core {
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn_on(task, &self.runtime);
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SetnxLocks").field("link", &self.link).finish_non_exhaustive()
+    }
+}
+
+/// This link subscribes to nothing.
+struct Deaf;
+
+impl LinkEvents for Deaf {
+    fn message(&self, _channel: &str, _payload: &[u8]) {}
+
+    fn prepare<'a>(&'a self, _up: &'a Up, _handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn opened(&self, _up: &Up) {}
+
+    fn closed(&self) {}
+}
