@@ -1,7 +1,7 @@
 //! Distributed locks that are safe to put on a route, and a cache-aside that never keeps a stale value.
 //!
 //! Modules, ground floor first; imports run downwards only: [`metrics`], `clock`, `breaker`, [`resource`], [`redis`], `store`, [`lock`],
-//! [`cache`], [`postgres`], [`route_lock`], [`extract`].
+//! `legacy`, [`cache`], [`postgres`], [`route_lock`], [`extract`].
 
 #![cfg_attr(
     not(all(feature = "axum", feature = "redis")),
