@@ -192,7 +192,7 @@ impl Link {
     }
 
     #[cfg(test)]
-    pub(super) fn renewals_are_up(&self) -> bool {
+    pub(crate) fn renewals_are_up(&self) -> bool {
         self.shared.renewals.get().is_some()
     }
 

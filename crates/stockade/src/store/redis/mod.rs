@@ -39,7 +39,7 @@ mod scripts;
 mod shard;
 mod shards;
 #[cfg(test)]
-mod tests;
+pub(in crate::store) mod tests;
 mod together;
 mod waiter;
 

@@ -13,6 +13,9 @@ use crate::{
     store::{Attempt, LockError, Mode, Ownership},
 };
 
+/// How many rounds may take too long. One may, where the process was stopped.
+const MOST_LATE: u32 = 3;
+
 impl Inner {
     /// Rounds with pauses between them until the lock is ours or the wait is over.
     ///
@@ -32,21 +35,28 @@ impl Inner {
         // A shutdown waits for it, and for what it leaves to undo.
         let _running = self.tasks.token();
         join_all(self.nodes.iter().map(|node| node.link.attempted())).await;
-        let mut pauses = Pauses::new(self);
+        let (mut pauses, mut late) = (Pauses::new(self), 0);
         for round in 0_u64.. {
             if self.closing.is_cancelled() {
                 return Err(LockError::ShuttingDown);
             }
             let failure = match Round::start(self, attempt)?.run().await {
+                Ok(ownership) if self.closing.is_cancelled() => {
+                    self.give_back_detached(&ownership);
+                    return Err(LockError::ShuttingDown);
+                }
                 Ok(ownership) => return Ok(ownership),
                 Err(failure) => failure,
             };
+            late += u32::from(matches!(failure, Failure::Late));
             let pause = match &failure {
                 Failure::Busy { left } if attempt.wait.is_zero() => return Err(LockError::Busy { remaining: *left }),
                 // Those who did not wait yet are told at once that waiting is no use.
                 Failure::Unavailable(error) if round == 0 => return Err(error.clone()),
+                // Round trips take longer than the lease allows for.
+                Failure::Late if attempt.wait.is_zero() || late == MOST_LATE => return Err(self.no_quorum()),
                 Failure::Busy { left } => pauses.next(*left),
-                Failure::Unavailable(_) => pauses.next(Duration::MAX),
+                Failure::Unavailable(_) | Failure::Late => pauses.next(Duration::MAX),
             };
             let left = until.map_or(Duration::MAX, Instant::remaining);
             tokio::select! {
@@ -60,6 +70,7 @@ impl Inner {
                         LockError::Timeout { key, waited, remaining: left.saturating_sub(pause) }
                     }
                     Failure::Unavailable(error) => error,
+                    Failure::Late => self.no_quorum(),
                 });
             }
         }

@@ -177,7 +177,7 @@ impl Extension {
             return;
         };
         match result {
-            Extended::Extended => {
+            Extended::Kept => {
                 tally.extended += 1;
                 self.inner.held.update(&ownership.owner, node, |mark| mark.run = run);
             }
@@ -208,7 +208,7 @@ impl Extension {
     }
 
     /// Takes the lock on a server that has lost it. The token goes with it, as the floor of a server that has none.
-    fn refill(&mut self, ownership: &Arc<Ownership>, node: usize) {
+    fn refill(&self, ownership: &Arc<Ownership>, node: usize) {
         let Some(at) = self.inner.nodes.get(node) else { return };
         let names = self.inner.keys.of(&ownership.key);
         let Ownership { owner: value, lease, token, .. } = ownership.as_ref();

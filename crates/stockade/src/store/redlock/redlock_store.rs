@@ -24,10 +24,8 @@ impl RedlockStore {
     }
 
     async fn give_back(&self, ownership: &Ownership) -> Result<Released, LockError> {
-        let Some(marks) = self.inner.held.remove(&ownership.owner) else { return Ok(Released::Lost) };
         let quorum = self.inner.quorum();
-        let mut told = self.inner.undo(&self.inner.keys.of(&ownership.key).lock, &ownership.owner, &marks);
-        let mut left = marks.iter().filter(|mark| mark.sent.is_some()).count();
+        let Some((mut left, mut told)) = self.inner.start_giving_back(ownership) else { return Ok(Released::Lost) };
         let limit = Instant::now() + self.inner.timeout();
         let (mut held, mut unknown) = (0, false);
         while held < quorum {
@@ -58,9 +56,7 @@ impl LockStore for RedlockStore {
     }
 
     fn release_detached(&self, ownership: Arc<Ownership>) {
-        if let Some(marks) = self.inner.held.remove(&ownership.owner) {
-            drop(self.inner.undo(&self.inner.keys.of(&ownership.key).lock, &ownership.owner, &marks));
-        }
+        self.inner.give_back_detached(&ownership);
     }
 
     fn renew<'a>(&'a self, ownerships: &'a [Arc<Ownership>]) -> BoxFuture<'a, Result<(), LockError>> {

@@ -58,7 +58,7 @@ impl Taken {
 /// What one server said to an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extended {
-    Extended,
+    Kept,
     /// Held by nobody.
     Absent,
     /// Held by nobody, and the server has no floor of the bucket either.
@@ -79,7 +79,7 @@ impl Extended {
         let Value::Array(parts) = value else { return None };
         let (now, results) = parts.split_first()?;
         let results = results.iter().map(|result| match result {
-            Value::Int(1) => Some(Self::Extended),
+            Value::Int(1) => Some(Self::Kept),
             Value::Int(0) => Some(Self::Absent),
             Value::Int(2) => Some(Self::Foreign),
             Value::Int(3) => Some(Self::Emptied),
@@ -128,7 +128,7 @@ mod tests {
             let now = std::iter::once(Value::BulkString("5".into()));
             Value::Array(now.chain(codes.iter().map(|code| Value::Int(*code))).collect())
         };
-        assert_eq!(Extended::read_all(&array(&[1, 3]), 2).unwrap(), (5, vec![Extended::Extended, Extended::Emptied]));
+        assert_eq!(Extended::read_all(&array(&[1, 3]), 2).unwrap(), (5, vec![Extended::Kept, Extended::Emptied]));
         assert!(Extended::read_all(&array(&[1]), 2).is_err());
         assert!(Extended::read_all(&array(&[4]), 1).is_err());
     }

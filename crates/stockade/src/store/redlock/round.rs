@@ -13,6 +13,7 @@ use super::{
 use crate::{
     clock::Instant,
     redis::LinkError,
+    resource::Key,
     store::{Attempt, LockError, Owner, Ownership, Token, redis::parts::believed},
 };
 
@@ -58,8 +59,10 @@ enum Said {
 pub(super) enum Failure {
     /// A quorum answers, and too many of it are held by others; the time until a quorum is free.
     Busy { left: Duration },
-    /// Too few answer, or too late.
+    /// Too few answer.
     Unavailable(LockError),
+    /// A quorum was had, but with too little of the lease left.
+    Late,
 }
 
 impl Round {
@@ -109,8 +112,8 @@ impl Round {
         }
         self.settle_token().await?;
         let until = believed(self.started, self.attempt.lease);
-        if until.remaining() < self.inner.settings.min_validity(self.attempt.lease) {
-            return Err(self.unavailable());
+        if until.remaining() < self.inner.settings.min_validity(self.attempt.lease).max(Duration::from_nanos(1)) {
+            return Err(Failure::Late);
         }
         Ok(self.won(until))
     }
@@ -181,48 +184,32 @@ impl Round {
     /// The token must be above all others on a quorum of servers, each of which took it while the lock was ours there. Any
     /// two owners have a server in common that they held one after the other, and there the later token is higher.
     async fn settle_token(&mut self) -> Result<(), Failure> {
-        if self.count(|said| said == Said::Taken { fenced: true }) >= self.inner.quorum() {
+        // One that has seen a higher token outvotes the rest: those may have lost their data since.
+        if self.count(|said| said == Said::Taken { fenced: false }) == 0 {
             return Ok(());
         }
         for _ in 0..MOST_TOKENS {
             self.token = self.inner.next_token(&self.attempt.key).map_err(Failure::Unavailable)?;
-            if self.write_token().await {
+            let limit = Instant::now() + self.patience;
+            if accepted(&self.inner, &self.attempt.key, self.send_token(), limit).await {
                 return Ok(());
             }
         }
         Err(self.unavailable())
     }
 
-    async fn write_token(&mut self) -> bool {
-        let keys = || vec![self.names.lock.clone(), self.names.floor.clone()];
-        let args = || vec![self.value.as_str().into(), self.token.to_string().into_bytes()];
-        let limit = Instant::now() + self.patience;
-        let mut replies: FuturesUnordered<_> = self
-            .inner
-            .nodes
-            .iter()
-            .zip(&self.asked)
-            // One that has not answered yet may have the lock by the time this comes behind it.
-            .filter(|(_, asked)| matches!(asked.said, Said::Taken { .. } | Said::Nothing))
-            .map(|(node, _)| node.link.call(&FENCE, keys(), args()))
-            .collect();
-        let mut fenced = 0;
-        while fenced < self.inner.quorum() {
-            if fenced + replies.len() < self.inner.quorum() {
-                return false;
-            }
-            let reply = tokio::select! {
-                biased;
-                Some(reply) = replies.next() => reply,
-                () = sleep(limit.remaining()) => return false,
-            };
-            match reply.and_then(|reply| Taken::read(&reply)) {
-                Ok(Taken::Fenced { .. }) => fenced += 1,
-                Ok(Taken::Below { floor, .. }) => self.inner.tokens.note(&self.attempt.key, floor),
-                Ok(_) | Err(_) => {}
-            }
-        }
-        true
+    fn send_token(&self) -> FuturesUnordered<BoxFuture<'static, Result<Taken, LinkError>>> {
+        let asked = self.inner.nodes.iter().zip(&self.asked);
+        // One that has not answered yet may have the lock by the time this comes behind it.
+        let may_have_it = asked.filter(|(_, asked)| matches!(asked.said, Said::Taken { .. } | Said::Nothing));
+        may_have_it
+            .map(|(node, _)| -> BoxFuture<'static, _> {
+                let keys = vec![self.names.lock.clone(), self.names.floor.clone()];
+                let args = vec![self.value.as_str().into(), self.token.to_string().into_bytes()];
+                let reply = node.link.call(&FENCE, keys, args);
+                Box::pin(async move { Taken::read(&reply.await?) })
+            })
+            .collect()
     }
 
     fn won(mut self, until: Instant) -> Arc<Ownership> {
@@ -252,4 +239,30 @@ impl Drop for Round {
             });
         }
     }
+}
+
+/// Whether a quorum takes the token in time.
+async fn accepted(
+    inner: &Inner,
+    key: &Key,
+    mut replies: FuturesUnordered<BoxFuture<'static, Result<Taken, LinkError>>>,
+    limit: Instant,
+) -> bool {
+    let mut fenced = 0;
+    while fenced < inner.quorum() {
+        if fenced + replies.len() < inner.quorum() {
+            return false;
+        }
+        let reply = tokio::select! {
+            biased;
+            Some(reply) = replies.next() => reply,
+            () = sleep(limit.remaining()) => return false,
+        };
+        match reply {
+            Ok(Taken::Fenced { .. }) => fenced += 1,
+            Ok(Taken::Below { floor, .. }) => inner.tokens.note(key, floor),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    true
 }

@@ -10,7 +10,11 @@ use super::{
     scripts::RELEASE,
     sent::Sent,
 };
-use crate::{clock::Instant, redis::LinkError, store::Owner};
+use crate::{
+    clock::Instant,
+    redis::LinkError,
+    store::{Owner, Ownership},
+};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -48,6 +52,19 @@ impl Inner {
             join_all(undone).await;
         });
         told
+    }
+}
+
+impl Inner {
+    /// Returns how many servers are asked, and what they say; `None` when it was given back before.
+    pub(super) fn start_giving_back(self: &Arc<Self>, ownership: &Ownership) -> Option<(usize, mpsc::Receiver<Found>)> {
+        let marks = self.held.remove(&ownership.owner)?;
+        let asked = marks.iter().filter(|mark| mark.sent.is_some()).count();
+        Some((asked, self.undo(&self.keys.of(&ownership.key).lock, &ownership.owner, &marks)))
+    }
+
+    pub(super) fn give_back_detached(self: &Arc<Self>, ownership: &Ownership) {
+        drop(self.start_giving_back(ownership));
     }
 }
 

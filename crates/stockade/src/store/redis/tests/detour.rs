@@ -19,7 +19,7 @@ use super::until;
 
 /// A way to the server that can be left while commands are on it: its clients are hung up on and later ones go straight
 /// to the server, and what they had sent arrives when it is let go. So a command comes after those that were sent later.
-pub(super) struct Detour {
+pub(in crate::store) struct Detour {
     addr: SocketAddr,
     server: SocketAddr,
     way: Proxy,
@@ -29,7 +29,7 @@ pub(super) struct Detour {
 }
 
 impl Detour {
-    pub(super) async fn start(server: &RedisServer) -> Self {
+    pub(in crate::store) async fn start(server: &RedisServer) -> Self {
         let way = Proxy::start(server.addr()).await.unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let addr = listener.local_addr().unwrap();
@@ -40,32 +40,32 @@ impl Detour {
         Self { addr, server: server.addr(), way, route, sent, _tasks: tasks }
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(in crate::store) fn url(&self) -> String {
         format!("redis://{}", self.addr)
     }
 
     /// From now on nothing arrives.
-    pub(super) fn hold(&self) {
+    pub(in crate::store) fn hold(&self) {
         self.way.set(Fault::Hole);
     }
 
     /// Bytes that clients have put on their way so far.
-    pub(super) fn sent(&self) -> u64 {
+    pub(in crate::store) fn sent(&self) -> u64 {
         self.sent.load(Ordering::SeqCst)
     }
 
     /// Returns once clients have put more than this on their way.
-    pub(super) async fn until_sent(&self, before: u64) {
+    pub(in crate::store) async fn until_sent(&self, before: u64) {
         until("a command on its way", || self.sent() > before).await;
     }
 
     /// Hangs up on those who came this way. Those who come from now on are at the server at once.
-    pub(super) fn leave(&self) {
+    pub(in crate::store) fn leave(&self) {
         self.route.send_replace(self.server);
     }
 
     /// What was held arrives.
-    pub(super) fn let_go(&self) {
+    pub(in crate::store) fn let_go(&self) {
         self.way.set(Fault::None);
     }
 }

@@ -1,7 +1,7 @@
 //! The store against a real server.
 
 mod clock;
-mod detour;
+pub(in crate::store) mod detour;
 #[cfg(feature = "sentinel")]
 mod failover;
 mod faults;

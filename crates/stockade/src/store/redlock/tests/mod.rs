@@ -1,19 +1,26 @@
 //! The store against real servers.
 
+mod clocks;
+mod counts;
+mod extension;
+mod faults;
+mod force;
+mod late;
 mod subsets;
 mod suite;
+mod tokens;
+mod wire;
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::future::try_join_all;
-use stockade_testbed::RedisServer;
+use stockade_testbed::{Proxy, RedisServer};
 use tokio::time::{Instant, sleep};
 
 use super::{RedlockStore, Settings};
 use crate::{
     redis::Redis,
     resource::Key,
-    store::{Attempt, Mode},
+    store::{Attempt, LockError, Mode, Unavailable},
 };
 
 /// Longer than anything takes on a busy machine.
@@ -26,17 +33,39 @@ struct World {
 
 impl World {
     async fn start(count: usize) -> Self {
-        Self { servers: try_join_all((0..count).map(|_| RedisServer::start())).await.unwrap() }
+        Self { servers: RedisServer::start_many(count).await.unwrap() }
+    }
+
+    fn urls(&self) -> Vec<String> {
+        self.servers.iter().map(RedisServer::url).collect()
     }
 
     /// A store as another process would have it, connected to all.
     async fn store(&self) -> Arc<RedlockStore> {
-        connected(self.servers.iter().map(RedisServer::url), Settings::default()).await
+        self.store_with(Settings::default()).await
+    }
+
+    async fn store_with(&self, settings: Settings) -> Arc<RedlockStore> {
+        connected(&handles(&self.urls()).await, settings).await
+    }
+
+    /// A store that reaches each server through a proxy of its own.
+    async fn store_behind_proxies(&self) -> (Arc<RedlockStore>, Vec<Proxy>) {
+        let mut proxies = Vec::new();
+        for server in &self.servers {
+            proxies.push(Proxy::start(server.addr()).await.unwrap());
+        }
+        let urls: Vec<_> = proxies.iter().zip(self.urls()).map(|(proxy, url)| proxy.url_for(&url)).collect();
+        (connected(&handles(&urls).await, Settings::default()).await, proxies)
+    }
+
+    async fn command(&self, server: usize, words: &[&str]) -> String {
+        self.servers[server].command(words).await.unwrap()
     }
 
     /// All keys of one server but the token floors and the run marker.
     async fn keys(&self, server: usize) -> Vec<String> {
-        let keys = self.servers[server].command(&["KEYS", "*"]).await.unwrap();
+        let keys = self.command(server, &["KEYS", "*"]).await;
         let left = keys.lines().map(str::trim).filter(|key| !key.is_empty());
         left.filter(|key| !key.ends_with("}f") && !key.ends_with("}e")).map(str::to_owned).collect()
     }
@@ -62,11 +91,24 @@ impl World {
             self.until_free(server).await;
         }
     }
+
+    async fn until_held_everywhere(&self) {
+        for server in 0..self.servers.len() {
+            self.until(server, |keys| keys.len() == 1).await;
+        }
+    }
 }
 
-async fn connected(urls: impl Iterator<Item = String>, settings: Settings) -> Arc<RedlockStore> {
-    let servers = try_join_all(urls.map(Redis::connect)).await.unwrap();
-    let store = RedlockStore::open(&servers, settings);
+async fn handles(urls: &[String]) -> Vec<Redis> {
+    let mut handles = Vec::new();
+    for url in urls {
+        handles.push(Redis::connect(url).await.unwrap());
+    }
+    handles
+}
+
+async fn connected(servers: &[Redis], settings: Settings) -> Arc<RedlockStore> {
+    let store = RedlockStore::open(servers, settings);
     until("all connections", || store.inner.nodes.iter().all(|node| node.link.is_up())).await;
     Arc::new(store)
 }
@@ -77,6 +119,10 @@ async fn until(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(Instant::now() < limit, "never came: {what}");
         sleep(Duration::from_millis(1)).await;
     }
+}
+
+fn is_no_quorum<T>(result: &Result<T, LockError>) -> bool {
+    matches!(result, Err(LockError::Unavailable { reason: Unavailable::NoQuorum, .. }))
 }
 
 fn key(id: &str) -> Key {

@@ -2,10 +2,10 @@ use std::slice;
 
 use futures_util::future::join_all;
 
-use super::{World, key, once, until};
+use super::{World, is_no_quorum, key, once, until};
 use crate::{
     clock::Instant,
-    store::{LockError, LockStore, Released, Unavailable},
+    store::{LockStore, Released},
 };
 
 /// Which servers are up, one bit each.
@@ -78,10 +78,6 @@ async fn until_everywhere(world: &World, locks: usize) {
     for server in 0..world.servers.len() {
         world.until(server, |keys| keys.len() == locks).await;
     }
-}
-
-pub(super) fn is_no_quorum<T>(result: &Result<T, LockError>) -> bool {
-    matches!(result, Err(LockError::Unavailable { reason: Unavailable::NoQuorum, .. }))
 }
 
 #[tokio::test]

@@ -1,0 +1,263 @@
+use std::{slice, time::Duration};
+
+use futures_util::FutureExt;
+use stockade_testbed::Fault;
+use tokio::time::{sleep, timeout};
+
+use super::{LIMIT, Settings, World, connected, handles, is_no_quorum, key, once, until, write};
+use crate::{
+    clock::Instant,
+    store::{Attempt, LockError, LockStore, Mode, Released},
+};
+
+/// The command time-out, which a frozen server must not cost anybody while a quorum answers.
+const COMMAND: Duration = Duration::from_millis(250);
+
+#[tokio::test]
+async fn a_frozen_minority_delays_nobody_and_keeps_nothing() {
+    let world = World::start(5).await;
+    let store = world.store().await;
+    let held = store.acquire(write(&key("held"))).await.unwrap();
+    world.until_held_everywhere().await;
+    for server in &world.servers[..2] {
+        server.pause().unwrap();
+    }
+    // More than enough for the breakers of the frozen servers to open on the way.
+    for n in 0..10 {
+        let since = Instant::now();
+        let taken = store.acquire(once(&key(&format!("new{n}")))).await.unwrap();
+        store.renew(slice::from_ref(&held)).await.unwrap();
+        assert_eq!(store.release(&taken).await.unwrap(), Released::Released);
+        assert!(since.elapsed() < COMMAND, "one waited for a frozen server: {:?}", since.elapsed());
+        assert!(held.loss().is_none());
+    }
+    for server in &world.servers[..2] {
+        server.resume().unwrap();
+    }
+    assert_eq!(store.release(&held).await.unwrap(), Released::Released);
+    world.until_all_are_free().await;
+}
+
+#[tokio::test]
+async fn a_late_grant_of_a_lock_that_was_won_stays_until_the_release() {
+    let world = World::start(3).await;
+    let (store, proxies) = world.store_behind_proxies().await;
+    proxies[2].set(Fault::Delay(Duration::from_millis(150)));
+    let held = store.acquire(write(&key("late"))).await.unwrap();
+    assert!(world.keys(2).await.is_empty(), "it was waited for");
+    world.until_held_everywhere().await;
+    assert_eq!(store.release(&held).await.unwrap(), Released::Released);
+    world.until_all_are_free().await;
+}
+
+#[tokio::test]
+async fn a_hanging_majority_fails_in_time_and_leaves_nothing() {
+    let world = World::start(5).await;
+    let store = world.store().await;
+    for server in &world.servers[..3] {
+        server.pause().unwrap();
+    }
+    let since = Instant::now();
+    // A lease that outlives the test: what is left behind stays visible.
+    let refused = store.acquire(Attempt { lease: Duration::from_secs(100), ..once(&key("hangs")) }).await;
+    assert!(is_no_quorum(&refused), "{refused:?}");
+    assert!(since.elapsed() < COMMAND * 2, "{:?}", since.elapsed());
+    for server in [3, 4] {
+        world.until_free(server).await;
+    }
+    for server in &world.servers[..3] {
+        server.resume().unwrap();
+    }
+    let thawed = async {
+        while store.acquire(once(&key("after"))).await.is_err() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(LIMIT, thawed).await.unwrap();
+    store.shutdown(LIMIT).await;
+    for server in 0..5 {
+        world.until(server, |keys| !keys.iter().any(|key| key.ends_with("hangs"))).await;
+    }
+}
+
+#[tokio::test]
+async fn refusals_come_at_once_while_the_breakers_of_a_majority_are_open() {
+    let world = World::start(3).await;
+    let store = world.store().await;
+    let key = key("refused");
+    for server in &world.servers[..2] {
+        server.pause().unwrap();
+    }
+    while store.refusing(&key).is_none() {
+        assert!(is_no_quorum(&store.acquire(once(&key)).await));
+    }
+    let since = Instant::now();
+    assert!(is_no_quorum(&store.acquire(write(&key)).await));
+    assert!(since.elapsed() < Duration::from_millis(50), "{:?}", since.elapsed());
+    world.servers[0].resume().unwrap();
+    until("a quorum", || store.refusing(&key).is_none()).await;
+    timeout(LIMIT, async {
+        while let Err(error) = store.acquire(once(&key)).await {
+            assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
+            sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .unwrap();
+    world.servers[1].resume().unwrap();
+}
+
+#[tokio::test]
+async fn an_attempt_that_failed_gives_back_before_it_pauses() {
+    let world = World::start(3).await;
+    let pauses = Duration::from_secs(60);
+    let store = world.store_with(Settings { retry: pauses..=pauses, ..Settings::default() }).await;
+    let other = world.store().await;
+    let key = key("pauses");
+    let held = other.acquire(write(&key)).await.unwrap();
+    world.until_held_everywhere().await;
+    world.command(2, &["FLUSHALL"]).await;
+    world.command(2, &["CONFIG", "RESETSTAT"]).await;
+    let mut waiting = store.acquire(write(&key));
+    assert!((&mut waiting).now_or_never().is_none());
+    let given_back = async {
+        // It took the third server and was refused by the others.
+        while !world.command(2, &["INFO", "commandstats"]).await.contains("cmdstat_evalsha:calls=2") {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::select! {
+        ended = &mut waiting => panic!("{ended:?}"),
+        ended = timeout(LIMIT, given_back) => ended.expect("it keeps what it does not need"),
+    }
+    assert!(world.keys(2).await.is_empty());
+    drop(waiting);
+    other.release(&held).await.unwrap();
+    world.until_all_are_free().await;
+}
+
+#[tokio::test]
+async fn a_majority_that_is_gone_and_a_majority_that_is_held_are_told_apart() {
+    let world = World::start(3).await;
+    let (store, other) = (world.store().await, world.store().await);
+    let key = key("apart");
+    let held = other.acquire(write(&key)).await.unwrap();
+    world.until_held_everywhere().await;
+    let busy = store.acquire(once(&key)).await;
+    assert!(matches!(busy, Err(LockError::Busy { .. })), "{busy:?}");
+    world.servers[0].kill().await.unwrap();
+    until("the end of a link", || !store.inner.nodes[0].link.is_up()).await;
+    let busy = store.acquire(once(&key)).await;
+    assert!(matches!(busy, Err(LockError::Busy { .. })), "a minority is gone: {busy:?}");
+    world.servers[1].kill().await.unwrap();
+    until("the end of a link", || !store.inner.nodes[1].link.is_up()).await;
+    assert!(!store.is_up());
+    let gone = store.acquire(once(&key)).await;
+    assert!(is_no_quorum(&gone), "{gone:?}");
+    assert!(other.release(&held).await.is_err());
+}
+
+#[tokio::test]
+async fn one_server_under_three_addresses_is_no_quorum() {
+    let world = World::start(1).await;
+    let urls = vec![world.servers[0].url(); 3];
+    let store = super::RedlockStore::open(&handles(&urls).await, Settings::default());
+    until("a connection", || store.inner.nodes.iter().any(|node| node.link.is_up())).await;
+    for _ in 0..20 {
+        assert!(is_no_quorum(&store.acquire(once(&key("alone"))).await));
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert!(!store.is_up());
+    world.until_free(0).await;
+}
+
+#[tokio::test]
+async fn a_client_that_slept_through_its_lease_gets_no_lock() {
+    let world = World::start(3).await;
+    let store = world.store().await;
+    let lease = Duration::from_millis(300);
+    let mut attempt = store.acquire(Attempt { lease, ..once(&key("sleeps")) });
+    // Sent; the answers come while nobody looks at them.
+    assert!((&mut attempt).now_or_never().is_none());
+    sleep(lease).await;
+    let refused = attempt.await;
+    assert!(is_no_quorum(&refused), "{refused:?}");
+    world.until_all_are_free().await;
+
+    // One that waits is served after all.
+    let mut attempt = store.acquire(Attempt { lease, ..write(&key("sleeps")) });
+    assert!((&mut attempt).now_or_never().is_none());
+    sleep(lease).await;
+    let held = attempt.await.unwrap();
+    assert!(held.loss().is_none());
+    store.release(&held).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_lease_counts_from_before_the_first_command_whatever_each_server_takes() {
+    let world = World::start(5).await;
+    let (store, proxies) = world.store_behind_proxies().await;
+    let delays = [0, 20, 40, 60];
+    for (proxy, delay) in proxies.iter().zip(delays) {
+        proxy.set(Fault::Delay(Duration::from_millis(delay)));
+    }
+    proxies[4].set(Fault::Hole);
+    let lease = Duration::from_secs(4);
+    let sent = Instant::now();
+    let held = store.acquire(Attempt { lease, ..once(&key("slow")) }).await.unwrap();
+    let took = sent.elapsed();
+    assert!(took >= Duration::from_millis(80), "a quorum can't have answered within {took:?}");
+    assert!(held.deadline() > Instant::now() && held.deadline() <= sent + lease - lease / 100, "{held:?}");
+    let (before, sent) = (held.deadline(), Instant::now());
+    store.renew(slice::from_ref(&held)).await.unwrap();
+    assert!(sent.elapsed() >= Duration::from_millis(80));
+    assert!(held.deadline() > before && held.deadline() <= Instant::now() - sent.elapsed() + lease);
+    store.release(&held).await.unwrap();
+    proxies[4].set(Fault::None);
+    world.until_all_are_free().await;
+}
+
+#[tokio::test]
+async fn a_shutdown_waits_for_what_has_to_be_undone() {
+    let world = World::start(3).await;
+    let (store, proxies) = world.store_behind_proxies().await;
+    for proxy in &proxies {
+        proxy.set(Fault::Delay(Duration::from_millis(100)));
+    }
+    let mut dropped = store.acquire(write(&key("dropped")));
+    assert!((&mut dropped).now_or_never().is_none());
+    drop(dropped);
+    store.shutdown(LIMIT).await;
+    // Delayed by the proxies as it was, the last word must have been said by now.
+    for server in 0..3 {
+        assert!(world.keys(server).await.is_empty());
+    }
+    let refused = store.acquire(once(&key("dropped"))).await;
+    assert!(matches!(refused, Err(LockError::ShuttingDown)), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_shutdown_ends_those_who_wait() {
+    let world = World::start(3).await;
+    let pauses = Duration::from_secs(60);
+    let store = world.store_with(Settings { retry: pauses..=pauses, ..Settings::default() }).await;
+    let other = world.store().await;
+    let key = key("closing");
+    let held = other.acquire(write(&key)).await.unwrap();
+    let (ended, ()) = tokio::join!(store.acquire(write(&key)), async {
+        sleep(Duration::from_millis(100)).await;
+        store.shutdown(Duration::from_secs(1)).await;
+    });
+    assert!(matches!(ended, Err(LockError::ShuttingDown)), "{ended:?}");
+    other.release(&held).await.unwrap();
+}
+
+#[tokio::test]
+async fn shared_mode_is_refused_before_anything_is_sent() {
+    let world = World::start(3).await;
+    let store = connected(&handles(&world.urls()).await, Settings::default()).await;
+    world.command(0, &["CONFIG", "RESETSTAT"]).await;
+    let refused = store.acquire(Attempt { mode: Mode::Read, ..write(&key("read")) }).await;
+    assert!(matches!(refused, Err(LockError::Unsupported { store: "redlock", .. })), "{refused:?}");
+    assert!(!world.command(0, &["INFO", "commandstats"]).await.contains("evalsha"));
+}

@@ -1,0 +1,105 @@
+//! Commands that arrive when nobody waits for their answer any more.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::FutureExt;
+use stockade_testbed::Fault;
+use tokio::time::{sleep, timeout};
+
+use super::{LIMIT, RedlockStore, Settings, World, connected, is_no_quorum, key, once};
+use crate::{
+    redis::Redis,
+    store::{Attempt, LockStore, redis::tests::detour::Detour},
+};
+
+/// Longer than a test may take: a lock that is left behind stays.
+const LONG: Duration = Duration::from_secs(120);
+
+#[tokio::test]
+async fn answers_that_come_after_the_attempt_has_failed_are_undone() {
+    let world = World::start(3).await;
+    let (store, proxies) = world.store_behind_proxies().await;
+    for proxy in &proxies[..2] {
+        proxy.set(Fault::Delay(Duration::from_millis(300)));
+    }
+    for server in 0..3 {
+        world.command(server, &["CONFIG", "RESETSTAT"]).await;
+    }
+    let refused = store.acquire(Attempt { lease: LONG, ..once(&key("late")) }).await;
+    assert!(is_no_quorum(&refused), "{refused:?}");
+    // Both the question and what undoes it are still on their way to these.
+    for server in 0..2 {
+        assert!(!world.command(server, &["INFO", "commandstats"]).await.contains("evalsha"));
+    }
+    for server in 0..3 {
+        until_scripts_called(&world, server, 2).await;
+        assert!(world.keys(server).await.is_empty());
+    }
+}
+
+/// A store whose first server is reached by a detour, and whose second one is down.
+async fn by_detour(world: &World, command_timeout: Duration) -> (Arc<RedlockStore>, Detour) {
+    let detour = Detour::start(&world.servers[0]).await;
+    let mut servers = Vec::new();
+    for url in [detour.url(), world.servers[1].url(), world.servers[2].url()] {
+        servers.push(Redis::builder(url).command_timeout(command_timeout).connect().await.unwrap());
+    }
+    (connected(&servers, Settings::default()).await, detour)
+}
+
+/// An attempt whose command to the first server is held on its way while its connection ends.
+async fn lose_an_acquire(world: &World, store: &RedlockStore, detour: &Detour) {
+    world.servers[1].kill().await.unwrap();
+    super::until("the end of a link", || !store.inner.nodes[1].link.is_up()).await;
+    detour.hold();
+    let before = detour.sent();
+    let mut attempt = store.acquire(Attempt { lease: LONG, ..once(&key("stray")) });
+    assert!((&mut attempt).now_or_never().is_none());
+    detour.until_sent(before).await;
+    detour.leave();
+    let failed = timeout(LIMIT, attempt).await.expect("it hangs");
+    assert!(is_no_quorum(&failed), "{failed:?}");
+}
+
+async fn until_scripts_called(world: &World, server: usize, times: u64) {
+    let called = async {
+        loop {
+            let stats = world.command(server, &["INFO", "commandstats"]).await;
+            let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+            if line.is_some_and(|rest| rest.split(',').next().unwrap().parse::<u64>().unwrap() >= times) {
+                return;
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(LIMIT, called).await.expect("the scripts never came");
+}
+
+#[tokio::test]
+async fn a_question_that_arrives_when_all_that_undoes_it_has_run_is_refused() {
+    let world = World::start(3).await;
+    let (store, detour) = by_detour(&world, Duration::from_millis(250)).await;
+    lose_an_acquire(&world, &store, &detour).await;
+    store.inner.tasks.close();
+    timeout(LIMIT, store.inner.tasks.wait()).await.expect("never undone");
+    world.command(0, &["CONFIG", "RESETSTAT"]).await;
+    detour.let_go();
+    until_scripts_called(&world, 0, 1).await;
+    assert!(world.keys(0).await.is_empty(), "it took a server that nobody gives back");
+}
+
+#[tokio::test]
+async fn a_question_that_arrives_after_its_first_undoing_is_undone_again() {
+    let world = World::start(3).await;
+    // So long that a busy machine lets the question arrive within the time in which it is still accepted.
+    let (store, detour) = by_detour(&world, Duration::from_secs(2)).await;
+    world.command(0, &["CONFIG", "RESETSTAT"]).await;
+    lose_an_acquire(&world, &store, &detour).await;
+    // The new connection's greeting, and a release that found nothing.
+    until_scripts_called(&world, 0, 2).await;
+    assert!(world.keys(0).await.is_empty());
+    detour.let_go();
+    until_scripts_called(&world, 0, 3).await;
+    assert_eq!(world.keys(0).await.len(), 1, "nothing was taken, so nothing is tested");
+    world.until_free(0).await;
+}
