@@ -1,13 +1,16 @@
 //! `/admin/locks`
 
+use std::time::Duration;
+
 use axum::{
     Json,
     extract::{FromRequestParts, Query, RawPathParams, State},
     http::request::Parts,
 };
+use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use stockade::{
-    lock::{Force, Inspection, Party},
+    lock::{Force, Inspection, LockError, Party},
     postgres,
 };
 
@@ -16,16 +19,27 @@ use crate::{app::App, http::Problem};
 /// The most locks that a list shows.
 const MAX: usize = 1000;
 
+/// How many of them it shows with their holders and queues.
+const MAX_SHOWN: usize = 100;
+
 #[derive(Debug, Serialize)]
 pub(super) struct List {
     items: Vec<String>,
+    locks: Vec<Lock>,
 }
 
-/// `GET /admin/locks`: the encoded keys that are held or waited for, over the whole fleet; at most 1000.
+/// `GET /admin/locks`: the encoded keys that are held or waited for, over the whole fleet, at most 1000; and of the first
+/// 100 who holds them and who waits. What was released since is left out there.
 pub(super) async fn list(State(app): State<App>) -> Result<Json<List>, Problem> {
     let mut items = app.locks.list(MAX).await?;
     items.sort_unstable();
-    Ok(Json(List { items }))
+    let shown = items.iter().take(MAX_SHOWN).map(async |resource| {
+        let inspection = app.locks.inspect(resource).await?;
+        Ok::<_, LockError>(Lock::new(resource.clone(), inspection))
+    });
+    let mut locks = try_join_all(shown).await?;
+    locks.retain(|lock| !lock.holders.is_empty() || lock.waiting > 0);
+    Ok(Json(List { items, locks }))
 }
 
 #[derive(Debug, Serialize)]
@@ -36,6 +50,14 @@ pub(super) struct Lock {
     waiting: u64,
 }
 
+impl Lock {
+    fn new(resource: String, inspection: Inspection) -> Self {
+        let Inspection { holders, waiters, waiting, .. } = inspection;
+        let view = |parties: Vec<Party>| parties.into_iter().map(PartyView::from).collect();
+        Self { resource, holders: view(holders), waiters: view(waiters), waiting }
+    }
+}
+
 /// A holder or waiter. The owner id is not shown: who knows it can release.
 #[derive(Debug, Serialize)]
 struct PartyView {
@@ -43,6 +65,11 @@ struct PartyView {
     tag: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<u64>,
+    /// From 1, for waiters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    position: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    age_ms: Option<u64>,
     remaining_ms: u64,
 }
 
@@ -52,16 +79,21 @@ impl From<Party> for PartyView {
             mode: party.mode.as_str(),
             tag: party.tag,
             token: party.token.map(|token| token.get()),
-            remaining_ms: u64::try_from(party.remaining.as_millis()).unwrap_or(u64::MAX),
+            position: party.position,
+            age_ms: party.age.map(millis),
+            remaining_ms: millis(party.remaining),
         }
     }
 }
 
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// `GET /admin/locks/{resource}`: holders and queue. A lock that nobody holds has neither.
 pub(super) async fn show(State(app): State<App>, Named(resource): Named) -> Result<Json<Lock>, Problem> {
-    let Inspection { holders, waiters, waiting, .. } = app.locks.inspect(&resource).await?;
-    let view = |parties: Vec<Party>| parties.into_iter().map(PartyView::from).collect();
-    Ok(Json(Lock { resource, holders: view(holders), waiters: view(waiters), waiting }))
+    let inspection = app.locks.inspect(&resource).await?;
+    Ok(Json(Lock::new(resource, inspection)))
 }
 
 #[derive(Debug, Deserialize)]

@@ -51,10 +51,18 @@ async fn a_lock_is_shown_with_holder_and_queue() {
         .await;
         let list = Answer::to(instance.admin(Method::GET, "/admin/locks")).await.json();
         assert_eq!(list["items"], json!(["stock:A"]));
-        let lock = look().await;
-        assert_eq!(lock["holders"][0]["mode"], "write", "{lock}");
-        assert!(lock["holders"][0]["token"].as_u64().unwrap() > 0, "{lock}");
-        assert_eq!(lock["waiters"].as_array().unwrap().len(), 1, "{lock}");
+        for lock in [look().await, list["locks"][0].clone()] {
+            assert_eq!(lock["resource"], "stock:A", "{lock}");
+            let (holder, waiter) = (&lock["holders"][0], &lock["waiters"][0]);
+            assert_eq!((&holder["mode"], &waiter["mode"]), (&json!("write"), &json!("write")), "{lock}");
+            assert!(holder["token"].as_u64().unwrap() > 0 && holder["position"].is_null(), "{lock}");
+            assert!(waiter["token"].is_null() && waiter["position"] == 1, "{lock}");
+            for party in [holder, waiter] {
+                assert!(party["tag"].as_str().unwrap().starts_with("POST"), "{lock}");
+                assert!(party["age_ms"].as_u64().unwrap() < 60_000, "{lock}");
+            }
+            assert!(holder["age_ms"].as_u64() >= waiter["age_ms"].as_u64(), "{lock}");
+        }
         blocker.rollback().await.unwrap();
     };
     let ((first, second), ()) = tokio::join!(work, watch);

@@ -2,13 +2,10 @@ use std::{sync::Arc, time::Duration};
 
 use super::shared::Shared;
 use crate::{
-    lock::{Force, Forced, Inspection, LockError, LockRequest, Mode, MultiRequest},
+    lock::{Force, Forced, Inspection, LockError, LockName, LockRequest, Mode, MultiRequest},
     resource::{Key, KeyError, Label, Resource},
     store::{LockStore, MemoryStore},
 };
-
-/// The label of keys that an administrator names: what was typed must not become a metric label.
-const ADMIN: Label = Label::Borrowed("admin");
 
 /// The entrance: a handle to one lock store. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -259,22 +256,30 @@ impl Locks {
         self.shared.store.list(limit).await
     }
 
-    /// Holders and queue of the encoded key `resource`.
+    /// Holders and queue of one lock, with tags, ages and places, over the whole fleet: of a resource, or of an encoded key
+    /// as text. Changes nothing.
     ///
     /// # Errors
     ///
     /// [`LockError::Key`], [`LockError::Unavailable`].
-    pub async fn inspect(&self, resource: &str) -> Result<Inspection, LockError> {
-        self.shared.store.inspect(&Key::encoded(ADMIN, resource.to_owned())?).await
+    pub async fn inspect(&self, lock: impl Into<LockName>) -> Result<Inspection, LockError> {
+        let key = lock.into().key()?;
+        self.shared.store.inspect(&key).await
     }
 
-    /// Takes the encoded key `resource` from its holders. Claim the fence with the returned token afterwards.
+    /// Takes one lock from its holders, who are told so as [`LossReason::Forced`](super::LossReason::Forced), and serves
+    /// the queue. Of a resource, or of an encoded key as text.
+    ///
+    /// A holder that is not stopped by being told may still write. Claim the fence with the returned token, which is above
+    /// all before it (`postgres::claim_forced`, or `Fence::CLAIM_SQL` on another driver): whatever transaction the old
+    /// holder begins afterwards is then refused, and the next holder is above the claim.
     ///
     /// # Errors
     ///
     /// [`LockError::Key`], [`LockError::Unavailable`].
-    pub async fn force_release(&self, resource: &str, force: Force) -> Result<Forced, LockError> {
-        self.shared.store.force(&Key::encoded(ADMIN, resource.to_owned())?, force).await
+    pub async fn force_release(&self, lock: impl Into<LockName>, force: Force) -> Result<Forced, LockError> {
+        let key = lock.into().key()?;
+        self.shared.store.force(&key, force).await
     }
 
     /// No new grants, and an end of all waits, with [`LockError::ShuttingDown`]; then waits up to `limit` for guards to

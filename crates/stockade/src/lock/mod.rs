@@ -17,6 +17,7 @@ mod held;
 mod lane;
 mod locks;
 mod multi;
+mod name;
 mod outcome;
 #[cfg(feature = "redlock")]
 mod redlock;
@@ -33,6 +34,7 @@ pub use fence::Fence;
 pub use guard::Guard;
 pub use locks::{Locks, LocksBuilder};
 pub use multi::{MultiFence, MultiGuard, MultiRequest};
+pub use name::LockName;
 #[cfg(feature = "redlock")]
 pub use redlock::{RedlockBuilder, RedlockError};
 pub use request::LockRequest;

@@ -165,7 +165,7 @@ mod tests {
     async fn a_refusal_is_problem_json_with_a_retry_in_whole_seconds() {
         let key = crate::resource::Key::new("stock", "1").unwrap();
         let (waited, remaining) = (Duration::from_secs(2), Duration::from_millis(1200));
-        let error = LockError::Timeout { key, waited, remaining };
+        let error = LockError::Timeout { key, waited, remaining, position: None };
         let (response, body) = rendered(error.into()).await;
         assert_eq!(response.status(), StatusCode::LOCKED);
         assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");

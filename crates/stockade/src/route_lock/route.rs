@@ -92,12 +92,13 @@ impl Route {
 
     fn refused(&self, error: LockError) -> Rejection {
         match error {
-            LockError::QueueFull { waiters, remaining } => {
-                Rejection::from(error).with_retry_after(self.pace.after(waiters.saturating_add(1), remaining))
+            LockError::QueueFull { position, remaining, .. } => {
+                Rejection::from(error).with_retry_after(self.pace.after(position, remaining))
             }
-            LockError::Busy { remaining } | LockError::Timeout { remaining, .. } => {
-                Rejection::from(error).with_retry_after(self.pace.after(1, remaining))
+            LockError::Timeout { remaining, position, .. } => {
+                Rejection::from(error).with_retry_after(self.pace.after(position.unwrap_or(1), remaining))
             }
+            LockError::Busy { remaining } => Rejection::from(error).with_retry_after(self.pace.after(1, remaining)),
             LockError::Key(_)
             | LockError::Tag
             | LockError::Duration { .. }

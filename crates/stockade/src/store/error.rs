@@ -49,12 +49,17 @@ pub enum LockError {
         waited: Duration,
         /// Time left on the holder's lease when last seen.
         remaining: Duration,
+        /// Its place in the queue when the store last told it, from 1; it may have moved up since. `None` when it never
+        /// had one.
+        position: Option<u64>,
     },
     /// As many as allowed are waiting already.
     #[error("{waiters} attempts are waiting already: retry later")]
     QueueFull {
         /// How many wait.
         waiters: u64,
+        /// The place it would have had, from 1.
+        position: u64,
         /// Time left on the present lease.
         remaining: Duration,
     },

@@ -88,8 +88,13 @@ pub struct Party {
     pub tag: String,
     /// Its fencing token, for holders.
     pub token: Option<Token>,
+    /// For holders the time since the grant, for waiters since they took their place. By the clock of the store; a holder
+    /// that got its lock before that clock was set back is shown younger than it is. `None` where the store keeps no time.
+    pub age: Option<Duration>,
     /// For holders the time left on the lease, for waiters the time left to wait.
     pub remaining: Duration,
+    /// The place in the queue, from 1, for waiters.
+    pub position: Option<u64>,
 }
 
 /// A lock as administrators see it.

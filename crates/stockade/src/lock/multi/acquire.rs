@@ -84,10 +84,10 @@ async fn in_turn(shared: &Arc<Shared>, attempts: Vec<Attempt>, since: Instant) -
                 return Err(match error {
                     // Those before it took the whole wait.
                     LockError::Busy { remaining } if !wait.is_zero() => {
-                        LockError::Timeout { key, waited: since.elapsed(), remaining }
+                        LockError::Timeout { key, waited: since.elapsed(), remaining, position: None }
                     }
-                    LockError::Timeout { key, remaining, .. } => {
-                        LockError::Timeout { key, waited: since.elapsed(), remaining }
+                    LockError::Timeout { key, remaining, position, .. } => {
+                        LockError::Timeout { key, waited: since.elapsed(), remaining, position }
                     }
                     error => error,
                 });

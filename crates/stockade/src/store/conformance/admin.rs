@@ -51,16 +51,30 @@ pub(crate) async fn a_patient_force_lets_readers_run_out(fixture: &Fixture) {
 pub(crate) async fn an_inspection_shows_holders_and_queue(fixture: &Fixture) {
     let key = key("inspected");
     let tagged = |attempt: Attempt, tag: &str| Attempt { tag: Arc::from(tag), ..attempt };
+    let began = Instant::now();
     let holder = fixture.take(0, tagged(write(&key), "PUT /stock held")).await;
+    let pause = Duration::from_millis(100);
+    tokio::time::sleep(pause).await;
     let reader = fixture.enqueue(1, tagged(read(&key), "reader"), 1).await;
+    tokio::time::sleep(pause).await;
     let writer = fixture.enqueue(0, tagged(write(&key), "writer"), 2).await;
+    // The age goes on from the grant, whatever is renewed.
+    fixture.store(0).renew(slice::from_ref(&holder)).await.expect("not renewed");
     let inspection = fixture.inspect(&key).await;
+    let took = began.elapsed();
     let [held] = inspection.holders.as_slice() else { panic!("{inspection:?}") };
     assert_eq!((held.mode, held.tag.as_str(), held.token), (Mode::Write, "PUT /stock held", Some(holder.token)));
     assert!(held.remaining > Duration::from_secs(5) && held.remaining <= Duration::from_secs(10), "{held:?}");
     let waiters: Vec<_> = inspection.waiters.iter().map(|party| (party.mode, party.tag.as_str())).collect();
     assert_eq!(waiters, [(Mode::Read, "reader"), (Mode::Write, "writer")]);
     assert!(inspection.waiters.iter().all(|party| party.token.is_none() && party.remaining <= LIMIT));
+    assert!(held.age >= Some(pause * 2) && held.age <= Some(took) && held.position.is_none(), "{held:?} {took:?}");
+    let [first, second] = inspection.waiters.as_slice() else { panic!("{inspection:?}") };
+    assert_eq!((first.position, second.position), (Some(1), Some(2)));
+    assert!(
+        first.age >= Some(pause) && first.age <= held.age && second.age.map(|age| age + pause) <= first.age,
+        "{inspection:?}"
+    );
     assert_eq!(fixture.store(1).list(10).await.unwrap(), [key.as_str()]);
     reader.cancel().await;
     writer.cancel().await;

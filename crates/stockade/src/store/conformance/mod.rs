@@ -47,6 +47,7 @@ macro_rules! conformance {
             a_store_that_shut_down_refuses
             a_wait_ends_within_its_limit
             a_waiter_that_goes_lets_those_behind_it_have_free_permits
+            a_waiter_that_gives_up_knows_its_place
             a_waiter_without_limit_is_served
             a_writer_that_stops_waiting_lets_the_readers_behind_it_in
             an_attempt_that_does_not_wait_is_told_the_time_left

@@ -108,7 +108,7 @@ pub(crate) async fn a_wait_ends_within_its_limit(fixture: &Fixture) {
     let refused = fixture.store(1).acquire(Attempt { wait, ..write(&key) }).await;
     let took = since.elapsed();
     match refused {
-        Err(LockError::Timeout { key: named, waited, remaining }) => {
+        Err(LockError::Timeout { key: named, waited, remaining, .. }) => {
             assert_eq!(named, key);
             assert!(waited >= wait && waited <= took, "waited {waited:?} of {took:?}");
             assert!(remaining <= Duration::from_secs(10), "{remaining:?}");
@@ -118,6 +118,19 @@ pub(crate) async fn a_wait_ends_within_its_limit(fixture: &Fixture) {
     assert!(took >= wait && took < wait + LATE, "took {took:?}");
     fixture.until(&key, |inspection| inspection.waiting == 0).await;
     fixture.release(0, &holder).await;
+    fixture.until_nothing_is_left().await;
+}
+
+pub(crate) async fn a_waiter_that_gives_up_knows_its_place(fixture: &Fixture) {
+    let key = key("place");
+    let holder = fixture.take(0, write(&key)).await;
+    let first = fixture.enqueue(0, write(&key), 1).await;
+    let brief = Attempt { wait: Duration::from_millis(300), ..write(&key) };
+    let refused = fixture.store(1).acquire(brief).await;
+    assert!(matches!(refused, Err(LockError::Timeout { position: Some(2), .. })), "{refused:?}");
+    fixture.until(&key, |inspection| inspection.waiting == 1).await;
+    fixture.release(0, &holder).await;
+    fixture.release(0, &first.granted().await).await;
     fixture.until_nothing_is_left().await;
 }
 
@@ -137,8 +150,8 @@ pub(crate) async fn the_queue_is_bounded(fixture: &Fixture) {
     let first = fixture.enqueue(0, bounded(), 1).await;
     let second = fixture.enqueue(1, bounded(), 2).await;
     match fixture.store(0).acquire(Attempt { wait: LATE, ..bounded() }).await {
-        Err(LockError::QueueFull { waiters, remaining }) => {
-            assert_eq!(waiters, 2);
+        Err(LockError::QueueFull { waiters, position, remaining }) => {
+            assert_eq!((waiters, position), (2, 3));
             assert!(remaining > Duration::ZERO, "{remaining:?}");
         }
         other => panic!("{other:?}"),

@@ -127,7 +127,7 @@ pub(crate) async fn several_that_wait_in_vain_leave_nothing(fixture: &Fixture) {
         let refused = request(fixture, 0, &keys).wait(wait).acquire().await;
         let took = since.elapsed();
         match refused.expect_err("one is held") {
-            LockError::Timeout { key, waited, remaining } => {
+            LockError::Timeout { key, waited, remaining, .. } => {
                 assert_eq!(key, *busy);
                 assert!(
                     waited >= wait && waited <= took && remaining <= Duration::from_secs(10),

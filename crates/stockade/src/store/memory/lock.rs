@@ -25,6 +25,7 @@ pub(super) struct Asker {
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) seq: u64,
+    pub(super) since: Instant,
     pub(super) until: Option<Instant>,
     pub(super) wake: Arc<Notify>,
 }
@@ -81,6 +82,7 @@ pub(super) struct Waiter {
     pub(super) wants: Kind,
     pub(super) lease: Duration,
     pub(super) tag: Arc<str>,
+    pub(super) since: Instant,
     pub(super) until: Option<Instant>,
     pub(super) wake: Arc<Notify>,
 }
@@ -139,12 +141,17 @@ impl Lock {
             return Err(LockError::Busy { remaining });
         }
         if waiters >= u64::from(attempt.max_waiters) {
-            return Err(LockError::QueueFull { waiters, remaining });
+            return Err(LockError::QueueFull { waiters, position: waiters.saturating_add(1), remaining });
         }
         let until = (attempt.wait != Duration::MAX).then(|| now + attempt.wait);
-        let place = Place { seq, until, wake: Arc::new(Notify::new()) };
+        let place = Place { seq, since: now, until, wake: Arc::new(Notify::new()) };
         self.queue.insert(seq, Waiter::new(asker, attempt, &place));
         Ok(place)
+    }
+
+    /// How many stand at this place or before it.
+    pub(super) fn position(&self, seq: u64) -> u64 {
+        u64::try_from(self.queue.range(..=seq).count()).unwrap_or(u64::MAX)
     }
 
     fn waiting(&self) -> u64 {
@@ -159,7 +166,9 @@ impl Lock {
                 mode: self.kind.mode(),
                 tag: holder.tag.as_ref().to_owned(),
                 token: Some(holder.token),
+                age: Some(now.since(holder.granted)),
                 remaining: holder.ends.since(now),
+                position: None,
             })
             .collect();
         holders.sort_unstable_by_key(|party| party.token);
@@ -167,11 +176,14 @@ impl Lock {
             .queue
             .values()
             .take(INSPECTED_WAITERS)
-            .map(|waiter| Party {
+            .zip(1..)
+            .map(|(waiter, position)| Party {
                 mode: waiter.wants.mode(),
                 tag: waiter.tag.as_ref().to_owned(),
                 token: None,
+                age: Some(now.since(waiter.since)),
                 remaining: waiter.until.map_or(Duration::MAX, |until| until.since(now)),
+                position: Some(position),
             })
             .collect();
         Inspection { holders, waiters, waiting: self.waiting() }
@@ -192,6 +204,7 @@ impl Waiter {
             wants: Kind::of(attempt),
             lease: attempt.lease,
             tag: Arc::clone(&attempt.tag),
+            since: place.since,
             until: place.until,
             wake: Arc::clone(&place.wake),
         }

@@ -242,6 +242,10 @@ impl Table {
         self.locks.get(&attempt.key).map_or(Duration::ZERO, |lock| lock.remaining(now, Kind::of(attempt)))
     }
 
+    pub(super) fn position(&self, key: &Key, place: &Place) -> Option<u64> {
+        self.locks.get(key).map(|lock| lock.position(place.seq))
+    }
+
     pub(super) fn list(&self, limit: usize) -> Vec<String> {
         let mut keys: Vec<&str> = self.locks.keys().map(Key::as_str).collect();
         keys.sort_unstable();

@@ -57,9 +57,11 @@ impl<'a> Waiting<'a> {
     }
 
     fn timed_out(&self) -> LockError {
-        let remaining = self.shared.change(|table, now| table.remaining(now, self.attempt));
+        let key = &self.attempt.key;
+        let (remaining, position) =
+            self.shared.change(|table, now| (table.remaining(now, self.attempt), table.position(key, &self.place)));
         let waited: Duration = self.since.elapsed();
-        LockError::Timeout { key: self.attempt.key.clone(), waited, remaining }
+        LockError::Timeout { key: key.clone(), waited, remaining, position }
     }
 }
 

@@ -51,10 +51,11 @@ impl Waiter {
                     self.told(&shard, sent, now);
                     self.held(token, believed_until(sent, now, x), None).await
                 }
-                Acquired::Queued { seq, remaining, now } => {
+                Acquired::Queued { seq, remaining, now, position } => {
                     self.told(&shard, sent, now);
                     self.seq = seq;
                     self.remaining = remaining;
+                    self.position = Some(position);
                     Answer::Queued
                 }
                 Acquired::Busy { remaining, now } => {
@@ -65,7 +66,7 @@ impl Waiter {
                 Acquired::Full { waiters, remaining, now } => {
                     self.told(&shard, sent, now);
                     self.sent = None;
-                    Answer::Refused(LockError::QueueFull { waiters, remaining })
+                    Answer::Refused(LockError::QueueFull { waiters, position: waiters.saturating_add(1), remaining })
                 }
                 Acquired::Capacity { present, now } => {
                     self.told(&shard, sent, now);

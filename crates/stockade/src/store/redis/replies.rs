@@ -26,6 +26,8 @@ pub(super) enum Acquired {
         seq: u64,
         remaining: Duration,
         now: u64,
+        /// From 1.
+        position: u64,
     },
     Busy {
         remaining: Duration,
@@ -56,9 +58,10 @@ impl Acquired {
             ["GRANTED", of, x, now] => {
                 (|| Some(Self::Granted { token: token(of)?, x: number(x)?, now: number(now)? }))()
             }
-            ["QUEUED", seq, left, now, _rank] => {
-                (|| Some(Self::Queued { seq: number(seq)?, remaining: micros(left)?, now: number(now)? }))()
-            }
+            ["QUEUED", seq, left, now, rank] => (|| {
+                let position = number(rank)?.checked_add(1)?;
+                Some(Self::Queued { seq: number(seq)?, remaining: micros(left)?, now: number(now)?, position })
+            })(),
             ["BUSY", left, _, now] => (|| Some(Self::Busy { remaining: micros(left)?, now: number(now)? }))(),
             ["FULL", left, length, now] => {
                 (|| Some(Self::Full { waiters: number(length)?, remaining: micros(left)?, now: number(now)? }))()
@@ -190,25 +193,48 @@ fn read_inspection(value: &Value) -> Option<Inspection> {
     };
     let now = number(text(now)?)?;
     let left = |x: &str| Some(Duration::from_micros(number(x)?.saturating_sub(now)));
+    let since = |at: u64| Duration::from_micros(now.saturating_sub(at));
+    // A token is the time of the grant, unless the floor ran ahead of the clock; the grant came before the last renewal.
+    let age = |of: &str, x: &str, len: &str| {
+        let renewed = number(x)?.saturating_sub(number(len)?);
+        Some(Some(since(number(of)?.min(renewed))))
+    };
     let mut holders = Vec::new();
     if let Some(state) = text(state)?.strip_prefix("w ") {
         // `queue unconfirmed owner token x len tag`
-        let [_, _, _, of, x, _, tag] = fields(state)?;
-        holders.push(Party { mode: Mode::Write, tag: tag.to_owned(), token: token(of), remaining: left(x)? });
+        let [_, _, _, of, x, len, tag] = fields(state)?;
+        let (age, remaining) = (age(of, x, len)?, left(x)?);
+        holders.push(Party {
+            mode: Mode::Write,
+            tag: tag.to_owned(),
+            token: token(of),
+            age,
+            remaining,
+            position: None,
+        });
     } else if let Some(mode @ (Mode::Read | Mode::Permit)) = mode(text(state)?) {
         for shared in shared {
             // `x token unconfirmed lease yield tag`
-            let [x, of, _, _, _, tag] = fields(text(shared)?)?;
-            holders.push(Party { mode, tag: tag.to_owned(), token: token(of), remaining: left(x)? });
+            let [x, of, _, len, _, tag] = fields(text(shared)?)?;
+            let (age, remaining) = (age(of, x, len)?, left(x)?);
+            holders.push(Party { mode, tag: tag.to_owned(), token: token(of), age, remaining, position: None });
         }
     }
     // A lease that is over is not held, although no script has noticed yet.
     holders.retain(|party| !party.remaining.is_zero());
     let mut queue = Vec::new();
-    for waiter in waiters {
-        // `mode deadline lease yield tag`; empty when it left between.
-        let Some([wants, deadline, _, _, tag]) = fields(text(waiter)?) else { continue };
-        queue.push(Party { mode: mode(wants)?, tag: tag.to_owned(), token: None, remaining: left(deadline)? });
+    for (waiter, position) in waiters.iter().zip(1..) {
+        // `place mode deadline lease yield tag`
+        let [place, wants, deadline, _, _, tag] = fields(text(waiter)?)?;
+        let (age, remaining) = (Some(since(number(place)?)), left(deadline)?);
+        queue.push(Party {
+            mode: mode(wants)?,
+            tag: tag.to_owned(),
+            token: None,
+            age,
+            remaining,
+            position: Some(position),
+        });
     }
     Some(Inspection { holders, waiters: queue, waiting: u64::try_from(*waiting).ok()? })
 }

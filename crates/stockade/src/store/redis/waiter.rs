@@ -43,6 +43,8 @@ pub(super) struct Waiter {
     /// What kept the last question from being answered.
     pub(super) trouble: Option<LockError>,
     pub(super) remaining: Duration,
+    /// Its place in the queue, from 1, as the store last told it.
+    pub(super) position: Option<u64>,
 }
 
 impl Waiter {
@@ -62,6 +64,7 @@ impl Waiter {
             run: Run::default(),
             trouble: None,
             remaining: Duration::ZERO,
+            position: None,
         }
     }
 
@@ -69,7 +72,8 @@ impl Waiter {
         if !self.attempt.wait.is_zero() {
             let waiters = self.inner.waiters.len();
             if waiters >= MOST_ATTEMPTS {
-                return Err(LockError::QueueFull { waiters: waiters as u64, remaining: Duration::ZERO });
+                let waiters = waiters as u64;
+                return Err(LockError::QueueFull { waiters, position: waiters + 1, remaining: Duration::ZERO });
             }
             self.inner.waiters.insert(&self.owner, &self.attempt.key, &self.cell);
         }
@@ -172,8 +176,8 @@ impl Waiter {
 
     fn timed_out(&mut self) -> LockError {
         let waited = self.since.elapsed();
-        let (key, remaining) = (self.attempt.key.clone(), self.remaining);
-        self.trouble.take().unwrap_or(LockError::Timeout { key, waited, remaining })
+        let (key, remaining, position) = (self.attempt.key.clone(), self.remaining, self.position);
+        self.trouble.take().unwrap_or(LockError::Timeout { key, waited, remaining, position })
     }
 }
 

@@ -94,7 +94,7 @@ impl Inner {
             // Held for as long as a quorum of servers has it.
             left.sort_unstable_by(|a, b| b.cmp(a));
             let remaining = *left.get(self.quorum() - 1)?;
-            Some(Party { mode: Mode::Write, tag: String::new(), token: None, remaining })
+            Some(Party { mode: Mode::Write, tag: String::new(), token: None, age: None, remaining, position: None })
         });
         Ok(Inspection { holders: holders.collect(), ..Inspection::default() })
     }

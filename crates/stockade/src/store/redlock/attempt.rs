@@ -67,7 +67,7 @@ impl Inner {
                 return Err(match failure {
                     Failure::Busy { left } => {
                         let (key, waited) = (attempt.key.clone(), since.elapsed());
-                        LockError::Timeout { key, waited, remaining: left.saturating_sub(pause) }
+                        LockError::Timeout { key, waited, remaining: left.saturating_sub(pause), position: None }
                     }
                     Failure::Unavailable(error) => error,
                     Failure::Late => self.no_quorum(),

@@ -1,10 +1,14 @@
 -- Reads holders and queue of a resource; ends no lease.
 -- KEYS: L F Q W M, see common.lua. ARGV: none.
--- Reply: now, state or an empty string, records of the readers, records of the first 100 waiters, length of the queue.
+-- Reply: now, state or an empty string, records of the readers, `place record` of the first
+--   100 waiters, length of the queue.
 local time = redis.call('TIME')
 local now = string.format('%.0f', time[1] * 1000000 + time[2])
-local waiters = {}
-for i, owner in ipairs(redis.call('ZRANGE', KEYS[3], 0, 99)) do
-  waiters[i] = redis.call('HGET', KEYS[4], owner) or ''
+local waiters, queue = {}, redis.call('ZRANGE', KEYS[3], 0, 99, 'WITHSCORES')
+for i = 1, #queue, 2 do
+  local record = redis.call('HGET', KEYS[4], queue[i])
+  if record then
+    waiters[#waiters + 1] = string.format('%.0f %s', queue[i + 1], record)
+  end
 end
 return { now, redis.call('GET', KEYS[1]) or '', redis.call('HVALS', KEYS[5]), waiters, redis.call('ZCARD', KEYS[3]) }
