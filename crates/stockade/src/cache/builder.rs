@@ -6,7 +6,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 #[cfg(feature = "redis")]
 use super::redis::Remote;
 use super::{
-    BuildError, Cache, Limits,
+    BuildError, Cache, Limits, Loaded,
     core::Core,
     envelope::Envelope,
     flight::Flights,
@@ -32,6 +32,8 @@ pub struct CacheBuilder<K, V> {
     ttl: RangeInclusive<Duration>,
     null_ttl: Duration,
     grace: Duration,
+    revalidate: Duration,
+    beta: f64,
     lease: Option<Duration>,
     load_timeout: Duration,
     local: Option<u64>,
@@ -58,6 +60,8 @@ impl<K: Resource, V> CacheBuilder<K, V> {
             ttl: Duration::from_secs(300)..=Duration::from_secs(600),
             null_ttl: Duration::from_secs(60),
             grace: Duration::from_secs(60),
+            revalidate: Duration::ZERO,
+            beta: 1.0,
             lease: None,
             load_timeout: Duration::from_secs(2),
             local: None,
@@ -100,6 +104,19 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     /// marked as degraded, while Redis is unreachable and nobody could tell of a write. Zero serves none. Default 60 s.
     pub fn grace(self, grace: Duration) -> Self {
         Self { grace, ..self }
+    }
+
+    /// How long past its freshness a value is served at once while one process loads it anew in the background. It may
+    /// then be older than [`CacheBuilder::ttl`] says; a write still drops it. Needs a [`CacheBuilder::grace`] that is no
+    /// shorter. Default zero: whoever comes first waits for the load.
+    pub fn stale_while_revalidate(self, window: Duration) -> Self {
+        Self { revalidate: window, ..self }
+    }
+
+    /// How eagerly a value in use is loaded again before it expires, so that nobody waits for it: the mean lead is `beta`
+    /// times the duration of its last load, at most half its lifetime. Zero waits for the end. Default 1.
+    pub fn early_refresh(self, beta: f64) -> Self {
+        Self { beta, ..self }
     }
 
     /// Serves fresh values from the memory of this process, up to `weight` bytes, as long as the subscription to
@@ -155,20 +172,21 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { strict: Some(Strict::new(fates)), ..self }
     }
 
-    /// How a value is loaded; `Ok(None)` when there is no such row.
+    /// How a value is loaded; `Ok(None)` when there is no such row. [`Loaded`] says more about it.
     ///
     /// It must read from the primary, in a snapshot that begins inside the call. It runs on a task of the cache: a
     /// caller that goes away does not cancel it. Its error is shared by all who waited; five failures in a row open the
     /// breaker of [`Limits`], so that for a while no load is tried.
-    pub fn loader<F, Fut, E>(self, load: F) -> Self
+    pub fn loader<F, Fut, L, E>(self, load: F) -> Self
     where
         F: Fn(K) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Option<V>, E>> + Send + 'static,
+        Fut: Future<Output = Result<L, E>> + Send + 'static,
+        L: Into<Loaded<V>>,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let loader: LoadFn<K, V> = Box::new(move |key| {
             let loading = load(key);
-            Box::pin(async { loading.await.map_err(share) })
+            Box::pin(async { loading.await.map(Into::into).map_err(share) })
         });
         Self { loader: Some(loader), ..self }
     }
@@ -194,6 +212,15 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         }
         if self.max_loads == 0 {
             return wrong("max_loads", "must be 1 or more");
+        }
+        if !self.beta.is_finite() || self.beta < 0.0 {
+            return wrong("early_refresh", "must be a number from 0");
+        }
+        if self.revalidate > self.grace {
+            return wrong("stale_while_revalidate", "must not be longer than `grace`, for which values are kept");
+        }
+        if self.strict.is_some() && !self.revalidate.is_zero() {
+            return wrong("stale_while_revalidate", "must be zero with `strict`, which serves nothing that expired");
         }
         if self.strict.is_some() && self.local.is_some() {
             return wrong(
@@ -241,6 +268,8 @@ where
             ttl: self.ttl,
             null_ttl: self.null_ttl,
             grace: self.grace,
+            revalidate: self.revalidate,
+            beta: self.beta,
             lease,
             load_timeout: self.load_timeout,
             serve_local: memory_only || self.local.is_some(),
@@ -274,6 +303,7 @@ where
             store,
             loader,
             flights: Flights::new(),
+            refreshes: Flights::new(),
             counters: Counters::of(name),
             tasks: TaskTracker::new(),
         }))

@@ -14,6 +14,7 @@ use super::{
     invalidator::Invalidate,
     load::Loader,
     local::Local,
+    refresh::is_due,
     settings::Settings,
     stats::Counters,
     store::{Read, Store, Want},
@@ -30,6 +31,8 @@ pub(crate) struct Core<K, V> {
     pub(crate) store: Store<V>,
     pub(crate) loader: Loader<K, V>,
     pub(crate) flights: Arc<Flights<V>>,
+    /// Loads that nobody waits for.
+    pub(super) refreshes: Arc<Flights<V>>,
     pub(crate) counters: Counters,
     pub(crate) tasks: TaskTracker,
 }
@@ -50,15 +53,22 @@ where
         let mut board = Board::Any;
         loop {
             if let Some(entry) = self.fresh(&name) {
+                self.refresh_if_due(key, &name, &entry);
                 return Ok(lookup(kept(entry, Source::Local, false), false));
             }
             let reservation = self.local.reserve(&name);
             let start = match self.store.read(&name).await {
                 Read::Hit(_) if self.doubts() => Start::Lease(Want::Load),
                 Read::Hit(entry) => {
+                    self.refresh_if_due(key, &name, &entry);
                     self.local.put(reservation, &name, entry.clone());
                     return Ok(lookup(kept(entry, Source::Redis, false), false));
                 }
+                Read::Stale(entry) if self.may_revalidate(&entry) => {
+                    self.refresh(key, &name);
+                    return Ok(lookup(kept(entry, Source::Redis, false), false));
+                }
+                Read::Stale(_) => Start::Lease(Want::Value),
                 Read::Miss => Start::Lease(Want::Value),
                 Read::Unreadable => Start::Lease(Want::Load),
                 Read::Down => match self.within_grace(&name) {
@@ -88,6 +98,16 @@ where
             return None;
         }
         self.local.get(name).filter(|entry| entry.is_fresh(Instant::now()))
+    }
+
+    fn refresh_if_due(self: &Arc<Self>, key: &K, name: &Key, entry: &Entry<V>) {
+        if is_due(entry, self.settings.beta, Instant::now()) {
+            self.refresh(key, name);
+        }
+    }
+
+    fn may_revalidate(&self, entry: &Entry<V>) -> bool {
+        entry.staleness(Instant::now()).is_some_and(|stale| stale < self.settings.revalidate)
     }
 
     /// Whether a value in the store may be older than a write that was acknowledged, and this must not be.
@@ -221,7 +241,7 @@ fn lookup<V>(answer: Answer<V>, joined: bool) -> Lookup<V> {
         degraded,
         collapsed: joined || waited,
         stored,
-        version: None,
+        version: entry.version,
     };
     Lookup { value: entry.value, info }
 }

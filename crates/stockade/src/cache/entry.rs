@@ -8,6 +8,9 @@ pub(crate) struct Entry<V> {
     pub(crate) value: Option<Arc<V>>,
     pub(crate) loaded: Instant,
     pub(crate) expires: Instant,
+    /// How long its load took.
+    pub(crate) took: Duration,
+    pub(crate) version: Option<u64>,
     /// What it weighs in the in-process tier, in bytes.
     pub(crate) weight: u64,
 }

@@ -5,12 +5,12 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::sleep;
 
 use super::{
-    CacheError, Source,
+    CacheError, Loaded, Source,
     core::{Core, kept},
     entry::Entry,
     flight::{Answer, Outcome, Pilot},
     intent::Intent,
-    load::Loaded,
+    load::Load,
     local::Reservation,
     store::{Filled, Filling, Lease, Token, Want},
 };
@@ -31,10 +31,10 @@ pub(super) enum Start {
 }
 
 /// A lease under which a load runs.
-struct Leased<V> {
-    token: Token,
-    reservation: Reservation,
-    stale: Option<Entry<V>>,
+pub(super) struct Leased<V> {
+    pub(super) token: Token,
+    pub(super) reservation: Reservation,
+    pub(super) stale: Option<Entry<V>>,
 }
 
 impl<K, V> Core<K, V>
@@ -93,21 +93,22 @@ where
         }
     }
 
-    async fn load_leased(&self, key: K, name: &Key, pilot: &Pilot<V>, leased: Leased<V>) -> Outcome<V> {
+    pub(super) async fn load_leased(&self, key: K, name: &Key, pilot: &Pilot<V>, leased: Leased<V>) -> Outcome<V> {
         let Leased { token, reservation, stale } = leased;
-        let Loaded { value, took, mark } = match self.loader.run(key, || pilot.ask()).await {
+        let Load { loaded, took, mark } = match self.loader.run(key, || pilot.ask()).await {
             Ok(loaded) => loaded,
             Err(error) => {
                 self.store.abort(name, &token).await;
                 return self.stale_or(name, stale, error);
             }
         };
-        let bytes = self.settings.envelope.encode(value.as_ref());
+        let bytes = self.settings.envelope.encode(loaded.value.as_ref());
         let bytes = bytes.map_err(|error| error.to_string()).and_then(|bytes| {
             let fits = bytes.len() <= self.settings.max_value;
             if fits { Ok(bytes) } else { Err(format!("{} bytes is over the limit", bytes.len())) }
         });
-        let mut answer = unstored(value, bytes.as_ref().map_or(0, Vec::len), false);
+        let ttl = loaded.ttl.unwrap_or_else(|| self.settings.draw_ttl(loaded.value.is_none()));
+        let mut answer = unstored(loaded, bytes.as_ref().map_or(0, Vec::len), false);
         let bytes = match bytes {
             Ok(bytes) => bytes,
             Err(reason) => {
@@ -116,10 +117,10 @@ where
                 return Outcome::Answer(answer, Some(mark));
             }
         };
-        let ttl = self.settings.draw_ttl(answer.entry.value.is_none());
         answer.entry.expires = answer.entry.loaded + ttl;
+        answer.entry.took = took;
         pilot.close();
-        let filling = Filling { entry: &answer.entry, bytes, ttl, took };
+        let filling = Filling { entry: &answer.entry, bytes, ttl };
         match self.store.fill(name, &token, reservation, filling).await {
             Filled::Accepted => {
                 answer.stored = true;
@@ -151,7 +152,7 @@ where
             pilot.ask()
         };
         match self.loader.run(key, begin).await {
-            Ok(loaded) => Outcome::Answer(unstored(loaded.value, 0, degraded), Some(loaded.mark)),
+            Ok(load) => Outcome::Answer(unstored(load.loaded, 0, degraded), Some(load.mark)),
             Err(error) => self.stale_or(name, None, error),
         }
     }
@@ -167,10 +168,10 @@ where
         }
         let reservation = self.local.reserve(name);
         match self.loader.run(key, || pilot.ask()).await {
-            Ok(loaded) => {
+            Ok(load) => {
                 pilot.close();
-                let valid_for = (!self.local.holds(reservation)).then_some(loaded.mark);
-                Outcome::Answer(unstored(loaded.value, 0, true), valid_for)
+                let valid_for = (!self.local.holds(reservation)).then_some(load.mark);
+                Outcome::Answer(unstored(load.loaded, 0, true), valid_for)
             }
             Err(error) => Outcome::Failed(error),
         }
@@ -192,9 +193,10 @@ where
 }
 
 /// The answer that a load is, before it is stored.
-fn unstored<V>(value: Option<V>, weight: usize, degraded: bool) -> Answer<V> {
-    let loaded = Instant::now();
+fn unstored<V>(loaded: Loaded<V>, weight: usize, degraded: bool) -> Answer<V> {
+    let now = Instant::now();
     let weight = u64::try_from(weight).unwrap_or(u64::MAX);
-    let entry = Entry { value: value.map(Arc::new), loaded, expires: loaded, weight };
+    let (value, version) = (loaded.value.map(Arc::new), loaded.version);
+    let entry = Entry { value, loaded: now, expires: now, took: Duration::ZERO, version, weight };
     Answer { entry, source: Source::Load, degraded, stored: false, waited: false }
 }

@@ -194,12 +194,14 @@ impl<V> Drop for Pilot<V> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::clock::Instant;
 
     fn answer(before: Option<u64>) -> Outcome<u8> {
         let now = Instant::now();
-        let entry = Entry { value: None, loaded: now, expires: now, weight: 0 };
+        let entry = Entry { value: None, loaded: now, expires: now, took: Duration::ZERO, version: None, weight: 0 };
         Outcome::Answer(Answer { entry, source: Source::Load, degraded: false, stored: true, waited: false }, before)
     }
 

@@ -4,14 +4,14 @@ use futures_util::{FutureExt, future::BoxFuture};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{CacheError, LoadError, limits::Limits};
+use super::{CacheError, LoadError, Loaded, limits::Limits};
 use crate::{
     clock::Instant,
     metrics::{self, CACHE_LOAD, CACHE_LOADS, CACHE_LOADS_IN_FLIGHT, Tag, tag},
 };
 
 /// The application's loader with its types made uniform.
-pub(crate) type LoadFn<K, V> = Box<dyn Fn(K) -> BoxFuture<'static, Result<Option<V>, LoadError>> + Send + Sync>;
+pub(crate) type LoadFn<K, V> = Box<dyn Fn(K) -> BoxFuture<'static, Result<Loaded<V>, LoadError>> + Send + Sync>;
 
 /// Runs the loader within its limits.
 pub(crate) struct Loader<K, V> {
@@ -27,8 +27,8 @@ pub(crate) struct Loader<K, V> {
 
 /// A load that ended well.
 #[derive(Debug)]
-pub(crate) struct Loaded<V> {
-    pub(crate) value: Option<V>,
+pub(crate) struct Load<V> {
+    pub(crate) loaded: Loaded<V>,
     pub(crate) took: Duration,
     /// What `begin` returned.
     pub(crate) mark: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Loaded<V> {
 
 impl<K, V> Loader<K, V> {
     /// `begin` is called when the loader is about to run: after every wait for a place, before the first query.
-    pub(crate) async fn run(&self, key: K, begin: impl FnOnce() -> u64 + Send) -> Result<Loaded<V>, CacheError> {
+    pub(crate) async fn run(&self, key: K, begin: impl FnOnce() -> u64 + Send) -> Result<Load<V>, CacheError> {
         if self.closing.is_cancelled() {
             return Err(CacheError::ShuttingDown);
         }
@@ -52,7 +52,7 @@ impl<K, V> Loader<K, V> {
             biased;
             () = self.aborting.cancelled() => End::Cancelled,
             ended = timeout(self.time, loading) => match ended {
-                Ok(Ok(Ok(value))) => End::Loaded(value),
+                Ok(Ok(Ok(loaded))) => End::Loaded(loaded),
                 Ok(Ok(Err(error))) => End::Failed(CacheError::Load(error)),
                 Ok(Err(_panic)) => End::Panicked,
                 Err(_) => End::TimedOut,
@@ -63,9 +63,9 @@ impl<K, V> Loader<K, V> {
         metrics::count(CACHE_LOADS, &[tag("cache", self.name), tag("outcome", ended.label())]);
         metrics::observe(CACHE_LOAD, &[tag("cache", self.name)], took);
         match ended {
-            End::Loaded(value) => {
+            End::Loaded(loaded) => {
                 admission.succeeded();
-                Ok(Loaded { value, took, mark })
+                Ok(Load { loaded, took, mark })
             }
             End::Failed(error) => {
                 admission.failed();
@@ -88,7 +88,7 @@ impl<K, V> Loader<K, V> {
 }
 
 enum End<V> {
-    Loaded(Option<V>),
+    Loaded(Loaded<V>),
     Failed(CacheError),
     TimedOut,
     Panicked,
@@ -105,8 +105,8 @@ pub(crate) fn announce(cache: &'static str) {
 impl<V> End<V> {
     fn label(&self) -> &'static str {
         match self {
-            Self::Loaded(Some(_)) => "ok",
-            Self::Loaded(None) => "absent",
+            Self::Loaded(Loaded { value: Some(_), .. }) => "ok",
+            Self::Loaded(_) => "absent",
             Self::Failed(_) | Self::Panicked => "error",
             Self::TimedOut => "timeout",
             Self::Cancelled => "cancelled",

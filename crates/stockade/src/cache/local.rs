@@ -140,7 +140,8 @@ mod tests {
 
     fn entry(value: u64, weight: u64) -> Entry<u64> {
         let now = Instant::now();
-        Entry { value: Some(Arc::new(value)), loaded: now, expires: now + Duration::from_secs(60), weight }
+        let (value, expires) = (Some(Arc::new(value)), now + Duration::from_secs(60));
+        Entry { value, loaded: now, expires, took: Duration::ZERO, version: None, weight }
     }
 
     #[test]

@@ -35,6 +35,10 @@
 //! a *flight*; a caller that boarded after the question was asked takes the answer only if its fill was accepted, and
 //! otherwise flies again.
 //!
+//! A value that is about to expire is loaded again in the background, earlier the longer its load takes
+//! ([`CacheBuilder::early_refresh`]); with [`CacheBuilder::stale_while_revalidate`] an expired one is served meanwhile. Both
+//! take the lease or leave it to whoever has it.
+//!
 //! The loader reads from the primary, in a snapshot that begins inside its call; a write calls
 //! [`Cache::invalidate`] after its commit, best through a transaction that also records it for a relay.
 //!
@@ -58,9 +62,11 @@ mod intent;
 mod invalidator;
 mod limits;
 mod load;
+mod loaded;
 mod local;
 #[cfg(feature = "redis")]
 mod redis;
+mod refresh;
 mod settings;
 mod stats;
 mod store;
@@ -76,4 +82,5 @@ pub(crate) use intent::{Fates, Intent};
 pub(crate) use invalidator::Invalidate;
 pub use invalidator::Invalidator;
 pub use limits::Limits;
+pub use loaded::Loaded;
 pub use stats::CacheStats;

@@ -11,6 +11,10 @@ pub(crate) struct Settings {
     pub(crate) ttl: RangeInclusive<Duration>,
     pub(crate) null_ttl: Duration,
     pub(crate) grace: Duration,
+    /// How long past its freshness a value is served while it is loaded anew.
+    pub(crate) revalidate: Duration,
+    /// The β of XFetch; zero refreshes nothing early.
+    pub(crate) beta: f64,
     pub(crate) lease: Duration,
     pub(crate) load_timeout: Duration,
     /// Whether fresh values are served from the in-process tier; without it they are only kept for bad times.

@@ -36,6 +36,8 @@ impl fmt::Debug for Token {
 #[derive(Debug)]
 pub(crate) enum Read<V> {
     Hit(Entry<V>),
+    /// A value that expired.
+    Stale(Entry<V>),
     Miss,
     /// There is a value, written by another version of the program or damaged.
     Unreadable,
@@ -81,7 +83,6 @@ pub(crate) struct Filling<'a, V> {
     pub(crate) entry: &'a Entry<V>,
     pub(crate) bytes: Vec<u8>,
     pub(crate) ttl: Duration,
-    pub(crate) took: Duration,
 }
 
 /// Where values live beside the in-process tier, and who decides which load may store.
@@ -96,7 +97,10 @@ pub(crate) enum Store<V> {
 impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     pub(crate) async fn read(&self, key: &Key) -> Read<V> {
         match self {
-            Self::Memory(..) => Read::Miss,
+            Self::Memory(local, _) => match local.get(key) {
+                Some(entry) if !entry.is_fresh(Instant::now()) => Read::Stale(entry),
+                _ => Read::Miss,
+            },
             #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.read(key).await,
         }

@@ -133,7 +133,7 @@ where
     let cache = T::cache(state);
     let refused = |error| CachedRejection::Cache { error, degraded: degraded || cache.is_degraded() };
     let mut found = cache.get(&key).await.map_err(refused)?;
-    found.info.version = found.value.as_deref().and_then(T::version);
+    found.info.version = found.value.as_deref().and_then(T::version).or(found.info.version);
     found.info.degraded |= degraded;
     Ok(found)
 }

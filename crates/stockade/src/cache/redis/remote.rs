@@ -10,7 +10,7 @@ use tokio_util::{
 use super::{
     beat,
     keys::Keys,
-    reply::{Reply, Stored, bytes},
+    reply::{Reply, Stored},
     scripts::{ABORT, ALL, BEGIN, END, FILL, INVALIDATE, LEASE, TRUST},
     subscription::Subscription,
 };
@@ -61,7 +61,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
 
     pub(crate) async fn read(&self, key: &Key) -> Read<V> {
         let mut command = redis::cmd("HMGET");
-        command.arg(self.subscription.keys.entry(key)).arg(&Stored::FIELDS).arg("stale");
+        command.arg(self.subscription.keys.entry(key)).arg(&Stored::FIELDS);
         match self.link.command("cache_read", command).await {
             Ok(Value::Array(values)) => self.found(values),
             Ok(_) => Read::Unreadable,
@@ -73,14 +73,12 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 
     fn found(&self, values: Vec<Value>) -> Read<V> {
-        let mut values = values.into_iter();
-        let Some(stored) = Stored::read(&mut values) else {
+        let Some(stored) = Stored::read(&mut values.into_iter()) else {
             return Read::Miss;
         };
-        let marked_stale = values.next().and_then(bytes).is_some();
         match self.entry(&stored) {
-            Ok(entry) if !marked_stale && entry.is_fresh(Instant::now()) => Read::Hit(entry),
-            Ok(_) => Read::Miss,
+            Ok(entry) if entry.is_fresh(Instant::now()) => Read::Hit(entry),
+            Ok(entry) => Read::Stale(entry),
             Err(Unreadable) => Read::Unreadable,
         }
     }
@@ -132,10 +130,10 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             token.as_bytes().to_vec(),
             filling.bytes,
             kind.to_vec(),
-            Vec::new(),
+            filling.entry.version.map(|version| version.to_string()).unwrap_or_default().into_bytes(),
             millis(filling.ttl),
             millis(self.settings.grace),
-            filling.took.as_micros().to_string().into_bytes(),
+            filling.entry.took.as_micros().to_string().into_bytes(),
             key.as_str().as_bytes().to_vec(),
             self.subscription.keys.inbox_prefix().into_bytes(),
         ];
@@ -228,7 +226,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             return Err(Unreadable);
         };
         let weight = u64::try_from(stored.bytes.len()).unwrap_or(u64::MAX);
-        Ok(Entry { value, loaded, expires, weight })
+        let took = Duration::from_micros(stored.took);
+        Ok(Entry { value, loaded, expires, took, version: stored.version, weight })
     }
 
     /// Whether the server is known to have lost no invalidation.

@@ -46,7 +46,7 @@ impl Reply {
         std::iter::from_fn(|| Some(Intent { id: words.next()?.into(), xid: words.next()?.into() })).collect()
     }
 
-    /// The four fields of a stored value, if there is one.
+    /// The fields of a stored value, if there is one.
     pub(super) fn stored(&mut self) -> Option<Stored> {
         Stored::read(&mut self.rest)
     }
@@ -59,21 +59,25 @@ pub(super) struct Stored {
     pub(super) null: bool,
     pub(super) expires: u64,
     pub(super) loaded: u64,
+    pub(super) version: Option<u64>,
+    /// How long its load took, µs.
+    pub(super) took: u64,
 }
 
 impl Stored {
     /// The order in which every reply and HMGET gives them.
-    pub(super) const FIELDS: [&'static str; 4] = ["v", "kind", "exp", "at"];
+    pub(super) const FIELDS: [&'static str; 6] = ["v", "kind", "exp", "at", "ver", "d"];
 
     pub(super) fn read(values: &mut impl Iterator<Item = Value>) -> Option<Self> {
         let mut next = || values.next();
-        let (v, kind, expires, loaded) = (next()?, next()?, next()?, next()?);
+        let (v, kind, expires, loaded, version, took) = (next()?, next()?, next()?, next()?, next()?, next()?);
         let null = bytes(kind)? == b"null";
-        Some(Self { bytes: bytes(v)?, null, expires: number(expires)?, loaded: number(loaded)? })
+        let (expires, loaded, took) = (number(expires)?, number(loaded)?, number(took)?);
+        Some(Self { bytes: bytes(v)?, null, expires, loaded, version: number(version), took })
     }
 }
 
-pub(super) fn bytes(value: Value) -> Option<Vec<u8>> {
+fn bytes(value: Value) -> Option<Vec<u8>> {
     match value {
         Value::BulkString(bytes) => Some(bytes),
         Value::SimpleString(text) => Some(text.into_bytes()),

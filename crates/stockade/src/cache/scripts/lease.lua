@@ -2,9 +2,9 @@
 --
 -- KEYS: E entry (hash), I intents (hash), S sequence
 -- ARGV: token, lease ms, process, kind: `miss`, or `early` for a load although the value is fresh
--- Reply: {HIT, now, v, kind, exp, at}          fresh value (kind miss only)
+-- Reply: {HIT, now, v, kind, exp, at, ver, d}  fresh value (kind miss only)
 --        {WAIT, now, remaining us}             told by `C <resource>` on the process's inbox
---        {LEASED, now, v, kind, exp, at}       the token is current; v is an expired value or nil
+--        {LEASED, now, v, kind, exp, at, ver, d}  the token is current; v is an expired value or nil
 --        {BYPASS, now, id, xid, ...}           a writer is committing: load, don't fill; intents older than 2 s
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -23,14 +23,14 @@ if #intents > 0 then
   return reply
 end
 
-local e = redis.call('HMGET', KEYS[1], 'v', 'kind', 'exp', 'at', 'tok', 'tokx', 'stale')
+local e = redis.call('HMGET', KEYS[1], 'v', 'kind', 'exp', 'at', 'ver', 'd', 'tok', 'tokx')
 local exp = tonumber(e[3])
-if ARGV[4] == 'miss' and e[1] and exp and exp > now and not e[7] then
-  return {'HIT', now_text, e[1], e[2], e[3], e[4]}
+if ARGV[4] == 'miss' and e[1] and exp and exp > now then
+  return {'HIT', now_text, e[1], e[2], e[3], e[4], e[5], e[6]}
 end
 
 local lease = tonumber(ARGV[2])
-local left = e[5] and (tonumber(e[6]) or 0) - now or 0
+local left = e[7] and (tonumber(e[8]) or 0) - now or 0
 -- More than a lease is left only after the server's clock was set back: such a token is not waited for.
 if left > 0 and left <= lease * 1000 + 1000000 then
   redis.call('HSET', KEYS[1], 'w:' .. ARGV[3], '1')
@@ -41,4 +41,4 @@ redis.call('HSET', KEYS[1], 'tok', ARGV[1], 'tokx', string.format('%.0f', now + 
 if redis.call('PTTL', KEYS[1]) < lease + 1000 then
   redis.call('PEXPIRE', KEYS[1], lease + 1000)
 end
-return {'LEASED', now_text, e[1], e[2], e[3], e[4]}
+return {'LEASED', now_text, e[1], e[2], e[3], e[4], e[5], e[6]}

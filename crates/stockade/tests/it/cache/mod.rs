@@ -4,4 +4,5 @@ mod http;
 mod local;
 mod outage;
 mod protocol;
+mod refresh;
 mod support;

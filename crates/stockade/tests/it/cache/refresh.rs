@@ -1,0 +1,129 @@
+//! Loading again before or right after a value expires, so that nobody waits.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use stockade::{
+    Cache,
+    cache::{BuildError, Loaded, Source},
+};
+use stockade_testbed::RedisServer;
+
+use super::support::{Database, Loading, Stock, entry_key, eventually, get, process, quantity, sku};
+
+#[tokio::test]
+async fn a_value_in_use_is_loaded_again_before_it_expires_by_one_process() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let ttl = Duration::from_secs(3);
+    // So eager that it is due as soon as half its life is over.
+    let one = process(&server).await.ttl(ttl..=ttl).early_refresh(1e9).on(&database).await;
+    let two = process(&server).await.ttl(ttl..=ttl).early_refresh(1e9).on(&database).await;
+    get(&one, "a").await;
+    assert_eq!(database.loads(), 1);
+    // Held in its query, so that all who come meanwhile find the lease taken.
+    let gate = database.shut();
+    database.write("a", Some(8));
+    let reads = async {
+        loop {
+            for stocks in [&one, &two] {
+                let lookup = get(stocks, "a").await;
+                assert_eq!((quantity(&lookup), lookup.info.source, lookup.info.stale), (Some(7), Source::Redis, None));
+            }
+            if database.running.load(Ordering::SeqCst) == 1 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    reads.await;
+    for _ in 0..20 {
+        assert_eq!(quantity(&get(&two, "a").await), Some(7));
+    }
+    assert_eq!(database.loads(), 2, "more than one process loads it");
+    database.open();
+    gate.add_permits(1);
+    eventually("the new value is stored", || async { quantity(&get(&two, "a").await) == Some(8) }).await;
+}
+
+#[tokio::test]
+async fn an_expired_value_is_served_at_once_while_it_is_loaded_again() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let ttl = Duration::from_millis(50);
+    let stocks = process(&server)
+        .await
+        .ttl(ttl..=ttl)
+        .early_refresh(0.0)
+        .stale_while_revalidate(Duration::from_secs(60))
+        .on(&database)
+        .await;
+    get(&stocks, "a").await;
+    let gate = database.shut();
+    database.write("a", Some(8));
+    eventually("it expires", || async { get(&stocks, "a").await.info.stale.is_some() }).await;
+    database.queried().await;
+    for _ in 0..5 {
+        let lookup = get(&stocks, "a").await;
+        assert_eq!((quantity(&lookup), lookup.info.source), (Some(7), Source::Redis));
+    }
+    assert_eq!(database.loads(), 2, "each stale answer began a load");
+    database.open();
+    gate.add_permits(1);
+    eventually("the new value is served", || async { quantity(&get(&stocks, "a").await) == Some(8) }).await;
+}
+
+#[tokio::test]
+async fn a_write_drops_a_value_that_is_served_stale() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let ttl = Duration::from_millis(20);
+    let builder = process(&server).await.ttl(ttl..=ttl).stale_while_revalidate(Duration::from_secs(60));
+    let stocks = builder.on(&database).await;
+    get(&stocks, "a").await;
+    let gate = database.shut();
+    eventually("it expires", || async { get(&stocks, "a").await.info.stale.is_some() }).await;
+    // The background load has read the old row.
+    database.queried().await;
+    database.write("a", Some(8));
+    stocks.invalidate(&sku("a")).await.unwrap();
+    database.open();
+    gate.add_permits(1);
+    let lookup = get(&stocks, "a").await;
+    assert_eq!(quantity(&lookup), Some(8));
+    assert!(lookup.info.stale.is_none(), "stale after a write: {:?}", lookup.info);
+}
+
+#[tokio::test]
+async fn a_loader_may_say_version_and_lifetime() {
+    let server = RedisServer::start().await.unwrap();
+    let stocks = process(&server)
+        .await
+        .loader(|_| async {
+            let loaded = Loaded::new(Some(Stock { quantity: 7 })).version(42).ttl(Duration::from_secs(30));
+            Ok::<_, std::convert::Infallible>(loaded)
+        })
+        .build();
+    eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
+    let (first, second) = (get(&stocks, "a").await, get(&stocks, "a").await);
+    assert_eq!((first.info.source, second.info.source), (Source::Load, Source::Redis));
+    assert_eq!((first.info.version, second.info.version), (Some(42), Some(42)));
+    assert!(second.info.ttl > Duration::from_secs(10) && second.info.ttl <= Duration::from_secs(30));
+    let left: u64 = server.command(&["PTTL", &entry_key(&server, "a").await]).await.unwrap().parse().unwrap();
+    assert!(left <= 90_000, "kept for {left} ms: lifetime and grace are 90 s");
+}
+
+#[tokio::test]
+async fn settings_that_contradict_each_other_are_refused() {
+    let build = |builder: stockade::cache::CacheBuilder<super::support::Sku, Stock>| {
+        let loader = |_| async { Ok::<_, std::convert::Infallible>(None::<Stock>) };
+        builder.loader(loader).try_build().err()
+    };
+    let setting = |error: Option<BuildError>| match error {
+        Some(BuildError::Setting { setting, .. }) => setting,
+        other => panic!("{other:?}"),
+    };
+    let too_long = Cache::memory().grace(Duration::from_secs(1)).stale_while_revalidate(Duration::from_secs(2));
+    assert_eq!(setting(build(too_long)), "stale_while_revalidate");
+    assert_eq!(setting(build(Cache::memory().early_refresh(-1.0))), "early_refresh");
+    assert_eq!(setting(build(Cache::memory().early_refresh(f64::NAN))), "early_refresh");
+}
