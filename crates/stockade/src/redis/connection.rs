@@ -14,7 +14,6 @@ use super::{
     LinkError, LinkEvents, Script, Up,
     dialer::{Dialer, HandshakeError, Opened, Place, PushFn},
     flight::Flight,
-    permissions,
 };
 
 const SELF_TEST: Script = Script { name: "self_test", text: include_str!("scripts/self_test.lua") };
@@ -63,7 +62,6 @@ impl Connection {
         for &script in scripts {
             loaded.push((script, load(script).query_async(&mut multiplexed).await?));
         }
-        permissions::check(&mut multiplexed, scripts).await?;
         let new_run = last_run.is_some_and(|last| *last != run_id);
         Ok(Self {
             multiplexed,

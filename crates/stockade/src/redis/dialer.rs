@@ -66,7 +66,9 @@ impl From<RedisError> for HandshakeError {
 impl From<LinkError> for HandshakeError {
     fn from(error: LinkError) -> Self {
         match &error {
-            LinkError::Refused { code } if code == "NOPERM" => Self::forbidden("keys"),
+            LinkError::Refused { code } if code == "NOPERM" => {
+                Self::Forbidden { what: "the command `evalsha`, or the keys of its namespace".to_owned() }
+            }
             _ => Self::Prepare(error),
         }
     }

@@ -3,6 +3,8 @@
 //! Commands of one connection are written in the order of the calls, and a caller that gives up leaves its command in its
 //! place: what compensates for a command always comes after it. redis-rs gives that order only without its own response
 //! time-out, see `dialer`, and starts a command when its future is first polled, which `flight` does at once.
+//!
+#![doc = include_str!("access.md")]
 
 mod backoff;
 mod claims;

@@ -139,6 +139,14 @@ impl Ledger {
                 count("readonly");
                 self.connection.ended.cancel();
             }
+            "NOPERM" => {
+                count("other");
+                let op = self.op;
+                tracing::error!(
+                    op,
+                    "Redis refuses this user a command (NOPERM): grant what the documentation of `stockade::redis` lists"
+                );
+            }
             _ => count("other"),
         }
         Err(LinkError::Refused { code })

@@ -1,22 +1,31 @@
 //! What a user must be allowed to run, found out before it is needed.
 
-use redis::aio::MultiplexedConnection;
-
-use super::{Script, dialer::HandshakeError};
+use super::{Script, connection::Connection, dialer::HandshakeError};
+use crate::resource::Namespace;
 
 const PROBE: Script = Script { name: "permissions", text: include_str!("scripts/permissions.lua") };
 
-/// Refuses a user that may not run some command of the scripts: a script that finds out in its middle has written
-/// already.
-pub(super) async fn check(connection: &mut MultiplexedConnection, scripts: &[&Script]) -> Result<(), HandshakeError> {
+/// Refuses a user that may not run some command of the scripts on the keys of the namespace: a script that finds out in
+/// its middle has written already.
+pub(super) async fn check(
+    connection: &Connection,
+    scripts: &[&Script],
+    namespace: &Namespace,
+    channel: &str,
+) -> Result<(), HandshakeError> {
     let mut probe = redis::cmd("EVAL");
-    probe.arg(PROBE.text).arg(0);
+    let namespace = namespace.to_string();
+    probe.arg(PROBE.text).arg(0).arg(&namespace).arg(channel);
     for command in commands(scripts) {
         probe.arg(command);
     }
-    let denied: Vec<String> = probe.query_async(connection).await?;
+    let reply = connection.start(probe)?.await?.extract_error()?;
+    let denied: Vec<String> = redis::from_redis_value(reply).map_err(redis::RedisError::from)?;
     if denied.is_empty() {
         return Ok(());
+    }
+    if denied == [namespace.as_str()] {
+        return Err(HandshakeError::Forbidden { what: format!("keys that begin with `{namespace}`") });
     }
     let what = denied.iter().map(|command| format!("`{command}`")).collect::<Vec<_>>().join(", ");
     Err(HandshakeError::Forbidden { what: format!("the commands {what}") })

@@ -10,6 +10,7 @@ use super::{
     connection::Connection,
     dialer::{HANDSHAKE, HandshakeError},
     link::Shared,
+    permissions,
 };
 use crate::metrics::{self, REDIS_RECONNECTS};
 
@@ -103,6 +104,9 @@ async fn establish(
 ) -> Result<Arc<Connection>, HandshakeError> {
     let connection =
         Connection::establish(shared.redis.dialer(), name, channels, shared.scripts, events, last_run).await?;
+    if let Some(channel) = channels.first() {
+        permissions::check(&connection, shared.scripts, shared.redis.key_prefix(), channel).await?;
+    }
     Ok(Arc::new(connection))
 }
 

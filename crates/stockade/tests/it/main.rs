@@ -1,6 +1,8 @@
 //! Integration tests: one binary, one module per topic.
 
 #[cfg(test)]
+mod access;
+#[cfg(test)]
 mod cache;
 #[cfg(test)]
 mod locks_on_redis;

@@ -1,0 +1,219 @@
+//! Users of a server who may do no more than the documentation says.
+
+use std::{
+    borrow::Cow,
+    convert::Infallible,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use stockade::{
+    Cache, Locks, Redis, Resource,
+    lock::{Force, Released},
+    redis::ConnectError,
+};
+use stockade_testbed::RedisServer;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::task::TaskTracker;
+
+const DOCUMENTED: &str = include_str!("../../src/redis/access.md");
+const LIMIT: Duration = Duration::from_secs(20);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Item(u32);
+
+impl Resource for Item {
+    const KIND: &'static str = "item";
+
+    fn id(&self) -> Cow<'_, str> {
+        self.0.to_string().into()
+    }
+}
+
+/// The documented rules of a user.
+fn rules(name: &str) -> Vec<&'static str> {
+    let line = DOCUMENTED.lines().find_map(|line| line.strip_prefix(&format!("user {name} ")));
+    line.expect("not documented").split(' ').collect()
+}
+
+/// The URL of a new user with these rules.
+async fn user(server: &RedisServer, rules: &[&str]) -> String {
+    let words = [&["ACL", "SETUSER", "somebody", "reset"], rules].concat();
+    server.command(&words).await.unwrap();
+    server.url().replace("redis://", "redis://somebody:password@")
+}
+
+/// Nothing was refused, neither to scripts nor in between.
+async fn assert_nothing_was_refused(server: &RedisServer) {
+    let refused = server.command(&["ACL", "LOG"]).await.unwrap();
+    assert!(refused.is_empty(), "{refused}");
+}
+
+async fn process(url: &str) -> Locks {
+    let locks = Locks::builder().lease(Duration::from_secs(1)).redis(&Redis::connect(url).await.unwrap());
+    let limit = Instant::now() + LIMIT;
+    while locks.list(1).await.is_err() {
+        assert!(Instant::now() < limit, "never connected");
+        sleep(Duration::from_millis(2)).await;
+    }
+    locks
+}
+
+#[tokio::test]
+async fn locks_work_with_what_is_documented() {
+    let server = RedisServer::start().await.unwrap();
+    let url = user(&server, &rules("locks")).await;
+    let (one, other) = (process(&url).await, process(&url).await);
+    let held = one.write(&Item(1)).acquire().await.unwrap();
+    let readers: Vec<_> = (0..2)
+        .map(|_| {
+            let request = other.read(&Item(1)).wait(LIMIT);
+            TaskTracker::new().spawn(request.acquire())
+        })
+        .collect();
+    let limit = Instant::now() + LIMIT;
+    while one.inspect("item:1").await.unwrap().waiting < 2 {
+        assert!(Instant::now() < limit, "nobody queues");
+        sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(one.list(10).await.unwrap(), ["item:1"]);
+    // Renewed at least once.
+    sleep(Duration::from_millis(1200)).await;
+    assert!(held.is_held());
+    assert_eq!(held.release().await.unwrap(), Released::Released);
+    for reader in readers {
+        let reader = timeout(LIMIT, reader).await.unwrap().unwrap().unwrap();
+        sleep(Duration::from_millis(400)).await;
+        assert_eq!(reader.release().await.unwrap(), Released::Released);
+    }
+    // A queue that somebody leaves, a lease that ends, a forced end, several at once.
+    let held = one.write(&Item(2)).acquire().await.unwrap();
+    other.write(&Item(2)).wait(Duration::from_millis(100)).acquire().await.unwrap_err();
+    one.force_release("item:2", Force::AfterLeases).await.unwrap();
+    timeout(LIMIT, held.lost()).await.unwrap();
+    let several = one.write_all(&[Item(3), Item(4)]).acquire().await.unwrap();
+    several.release().await.unwrap();
+    let reader = one.read(&Item(5)).acquire().await.unwrap();
+    let writer = TaskTracker::new().spawn(other.write(&Item(5)).wait(LIMIT).acquire());
+    sleep(Duration::from_millis(50)).await;
+    one.force_release("item:5", Force::Now).await.unwrap();
+    let written = timeout(LIMIT, writer).await.unwrap().unwrap().unwrap();
+    written.release().await.unwrap();
+    timeout(LIMIT, reader.lost()).await.unwrap();
+    assert_nothing_was_refused(&server).await;
+}
+
+fn cache(redis: &Redis) -> Cache<Item, u32> {
+    let load = |item: Item| async move {
+        sleep(Duration::from_millis(50)).await;
+        Ok::<_, Infallible>((item.0 > 0).then_some(item.0))
+    };
+    Cache::builder(redis).local(1 << 20).loader(load).build()
+}
+
+#[tokio::test]
+async fn a_cache_works_with_what_is_documented() {
+    let server = RedisServer::start().await.unwrap();
+    let url = user(&server, &rules("cache")).await;
+    let caches = [cache(&Redis::connect(&url).await.unwrap()), cache(&Redis::connect(&url).await.unwrap())];
+    let limit = Instant::now() + LIMIT;
+    while caches.iter().any(Cache::is_degraded) {
+        assert!(Instant::now() < limit, "never connected");
+        sleep(Duration::from_millis(2)).await;
+    }
+    for item in [Item(7), Item(0)] {
+        // One loads, the other waits for it.
+        let (one, other) = tokio::join!(caches[0].get(&item), caches[1].get(&item));
+        assert_eq!(one.unwrap().value, other.unwrap().value);
+        caches[0].invalidate(&item).await.unwrap();
+        caches[1].get(&item).await.unwrap();
+        caches[0].get(&item).await.unwrap();
+    }
+    assert!(caches.iter().all(|cache| !cache.is_degraded()));
+    // Long enough for a beat.
+    sleep(Duration::from_millis(1500)).await;
+    let entries = server.command(&["KEYS", "stockade:v1:*e:*"]).await.unwrap();
+    assert_eq!(entries.lines().count(), 2, "{entries}");
+    assert_nothing_was_refused(&server).await;
+}
+
+/// What is logged on this thread.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    async fn until(&self, words: &[&str]) {
+        let limit = Instant::now() + LIMIT;
+        loop {
+            let text = String::from_utf8_lossy(&self.0.lock().unwrap()).to_lowercase().replace('|', " ");
+            if text.lines().any(|line| words.iter().all(|word| line.contains(word))) {
+                return;
+            }
+            assert!(Instant::now() < limit, "{words:?} not in {text}");
+            sleep(Duration::from_millis(2)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_right_that_is_missing_is_named() {
+    let server = RedisServer::start().await.unwrap();
+    for role in ["locks", "cache"] {
+        let rules = rules(role);
+        for missing in rules.iter().filter(|rule| rule.starts_with(['+', '~', '&'])) {
+            let (kind, name) = missing.split_at(1);
+            if name == "client|setname" {
+                continue;
+            }
+            let log = Log::default();
+            let writer = log.clone();
+            let logged = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+            let _logged = tracing::subscriber::set_default(logged);
+            let others: Vec<_> = rules.iter().copied().filter(|rule| rule != missing).collect();
+            let redis = match Redis::connect(user(&server, &others).await).await {
+                Ok(redis) => redis,
+                Err(ConnectError::Forbidden { what }) => {
+                    assert!(name == "info" && what.contains("`info`"), "{missing}: {what}");
+                    continue;
+                }
+                Err(error) => panic!("{missing}: {error}"),
+            };
+            let words = match kind {
+                "+" => vec![name.replace('|', " ")],
+                "~" => vec!["keys".to_owned()],
+                _ => vec!["channels".to_owned()],
+            };
+            let mut words: Vec<_> = words.iter().map(String::as_str).collect();
+            words.extend(["noperm", "stockade::redis"]);
+            if role == "locks" {
+                let locks = Locks::new(&redis);
+                if name == "scan" {
+                    let limit = Instant::now() + LIMIT;
+                    while !locks.list(1).await.is_err_and(|error| error.to_string().contains("refused")) {
+                        assert!(Instant::now() < limit, "never refused");
+                        sleep(Duration::from_millis(2)).await;
+                    }
+                }
+                log.until(&words).await;
+            } else {
+                let cache = cache(&redis);
+                if kind == "~" {
+                    // The first read is the first command on a key.
+                    let _ = cache.get(&Item(1)).await;
+                }
+                log.until(&words).await;
+            }
+        }
+    }
+}
