@@ -81,7 +81,8 @@ impl HandshakeError {
             Some(command) if words.contains("to run the") => format!("the command `{command}`"),
             _ if words.contains("channel") => "the channels of its namespace".to_owned(),
             _ if words.contains("keys") => "the keys of its namespace".to_owned(),
-            _ => "a command".to_owned(),
+            // Scripts tell no name. The first publishes; before those after it are run, they are asked about.
+            _ => "`publish`, or another command of a script".to_owned(),
         };
         Self::Forbidden { what }
     }

@@ -30,6 +30,14 @@ impl Resource for Item {
     }
 }
 
+async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let limit = Instant::now() + LIMIT;
+    while !condition().await {
+        assert!(Instant::now() < limit, "never came: {what}");
+        sleep(Duration::from_millis(2)).await;
+    }
+}
+
 /// The documented rules of a user.
 fn rules(name: &str) -> Vec<&'static str> {
     let line = DOCUMENTED.lines().find_map(|line| line.strip_prefix(&format!("user {name} ")));
@@ -51,11 +59,7 @@ async fn assert_nothing_was_refused(server: &RedisServer) {
 
 async fn process(url: &str) -> Locks {
     let locks = Locks::builder().lease(Duration::from_secs(1)).redis(&Redis::connect(url).await.unwrap());
-    let limit = Instant::now() + LIMIT;
-    while locks.list(1).await.is_err() {
-        assert!(Instant::now() < limit, "never connected");
-        sleep(Duration::from_millis(2)).await;
-    }
+    until("a connection", async || locks.list(1).await.is_ok()).await;
     locks
 }
 
@@ -71,19 +75,17 @@ async fn locks_work_with_what_is_documented() {
             TaskTracker::new().spawn(request.acquire())
         })
         .collect();
-    let limit = Instant::now() + LIMIT;
-    while one.inspect("item:1").await.unwrap().waiting < 2 {
-        assert!(Instant::now() < limit, "nobody queues");
-        sleep(Duration::from_millis(2)).await;
-    }
+    until("a queue", async || one.inspect("item:1").await.unwrap().waiting == 2).await;
     assert_eq!(one.list(10).await.unwrap(), ["item:1"]);
-    // Renewed at least once.
-    sleep(Duration::from_millis(1200)).await;
-    assert!(held.is_held());
+    let mut remaining = held.remaining();
+    until("a renewal", async || {
+        let before = std::mem::replace(&mut remaining, held.remaining());
+        before < remaining
+    })
+    .await;
     assert_eq!(held.release().await.unwrap(), Released::Released);
     for reader in readers {
         let reader = timeout(LIMIT, reader).await.unwrap().unwrap().unwrap();
-        sleep(Duration::from_millis(400)).await;
         assert_eq!(reader.release().await.unwrap(), Released::Released);
     }
     // A queue that somebody leaves, a lease that ends, a forced end, several at once.
@@ -95,7 +97,7 @@ async fn locks_work_with_what_is_documented() {
     several.release().await.unwrap();
     let reader = one.read(&Item(5)).acquire().await.unwrap();
     let writer = TaskTracker::new().spawn(other.write(&Item(5)).wait(LIMIT).acquire());
-    sleep(Duration::from_millis(50)).await;
+    until("a writer that waits", async || one.inspect("item:5").await.unwrap().waiting == 1).await;
     one.force_release("item:5", Force::Now).await.unwrap();
     let written = timeout(LIMIT, writer).await.unwrap().unwrap().unwrap();
     written.release().await.unwrap();
@@ -116,11 +118,7 @@ async fn a_cache_works_with_what_is_documented() {
     let server = RedisServer::start().await.unwrap();
     let url = user(&server, &rules("cache")).await;
     let caches = [cache(&Redis::connect(&url).await.unwrap()), cache(&Redis::connect(&url).await.unwrap())];
-    let limit = Instant::now() + LIMIT;
-    while caches.iter().any(Cache::is_degraded) {
-        assert!(Instant::now() < limit, "never connected");
-        sleep(Duration::from_millis(2)).await;
-    }
+    until("a connection", async || !caches.iter().any(Cache::is_degraded)).await;
     for item in [Item(7), Item(0)] {
         // One loads, the other waits for it.
         let (one, other) = tokio::join!(caches[0].get(&item), caches[1].get(&item));
@@ -130,8 +128,9 @@ async fn a_cache_works_with_what_is_documented() {
         caches[0].get(&item).await.unwrap();
     }
     assert!(caches.iter().all(|cache| !cache.is_degraded()));
-    // Long enough for a beat.
-    sleep(Duration::from_millis(1500)).await;
+    let calls = async || server.command(&["INFO", "commandstats"]).await.unwrap().contains("cmdstat_publish:calls=");
+    server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
+    until("a beat", calls).await;
     let entries = server.command(&["KEYS", "stockade:v1:*e:*"]).await.unwrap();
     assert_eq!(entries.lines().count(), 2, "{entries}");
     assert_nothing_was_refused(&server).await;
@@ -199,11 +198,10 @@ async fn each_right_that_is_missing_is_named() {
             if role == "locks" {
                 let locks = Locks::new(&redis);
                 if name == "scan" {
-                    let limit = Instant::now() + LIMIT;
-                    while !locks.list(1).await.is_err_and(|error| error.to_string().contains("refused")) {
-                        assert!(Instant::now() < limit, "never refused");
-                        sleep(Duration::from_millis(2)).await;
-                    }
+                    until("the refusal", async || {
+                        locks.list(1).await.is_err_and(|error| error.to_string().contains("refused"))
+                    })
+                    .await;
                 }
                 log.until(&words).await;
             } else {
