@@ -5,7 +5,13 @@ mod access;
 #[cfg(test)]
 mod cache;
 #[cfg(test)]
+mod child;
+#[cfg(test)]
+mod crowds;
+#[cfg(test)]
 mod locks_on_redis;
+#[cfg(test)]
+mod lost_processes;
 #[cfg(test)]
 #[cfg(feature = "postgres")]
 mod postgres;

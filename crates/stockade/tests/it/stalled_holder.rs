@@ -4,26 +4,23 @@
 //! is left out on purpose: what is left is the fence. One run has the fence, one does without and loses an update: the
 //! second shows that the check at the end can fail.
 
-use std::{process::Stdio, time::Duration};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use sqlx::PgPool;
 use stockade::{Fence, Guard, LockError, Locks, Redis, postgres::FenceError};
-use stockade_testbed::{PostgresServer, RedisServer};
-use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
-    process::{Child, ChildStdin, ChildStdout, Command},
-};
+use stockade_testbed::RedisServer;
 
-use crate::postgres::{Sku, database, pool};
+use crate::{
+    child::{Child, say, wait_for_parent},
+    postgres::{Sku, database, pool},
+};
 
 const LEASE: Duration = Duration::from_secs(1);
 /// What the holder leaves out when it writes; unset in an ordinary test run.
 const ROLE: &str = "STALLED_HOLDER";
 const REDIS_URL: &str = "STALLED_HOLDER_REDIS";
 const POSTGRES_URL: &str = "STALLED_HOLDER_POSTGRES";
-/// Marks the holder's lines among those of the test harness.
-const MARK: &str = "holder: ";
 
 #[tokio::test]
 async fn the_fence_refuses_a_holder_that_slept_past_its_lease() {
@@ -59,7 +56,8 @@ impl Run {
     async fn with_holder(role: &str) -> Self {
         let redis = RedisServer::start().await.unwrap();
         let (postgres, pool) = database().await;
-        let mut holder = Holder::start(role, &redis, &postgres);
+        let environment = [(ROLE, role.to_owned()), (REDIS_URL, redis.url()), (POSTGRES_URL, postgres.url())];
+        let mut holder = Child::start("stalled_holder::holder_process", &environment);
         let token: u64 = holder.says("read 10 under ").await.parse().unwrap();
 
         holder.signal(Signal::STOP);
@@ -87,58 +85,6 @@ impl Run {
     }
 }
 
-/// The parent's end of the holder.
-struct Holder {
-    child: Child,
-    input: ChildStdin,
-    output: Lines<BufReader<ChildStdout>>,
-}
-
-impl Holder {
-    /// This test binary again, running [`holder_process`] only.
-    fn start(role: &str, redis: &RedisServer, postgres: &PostgresServer) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "stalled_holder::holder_process", "--nocapture", "--test-threads=1"])
-            .env(ROLE, role)
-            .env(REDIS_URL, redis.url())
-            .env(POSTGRES_URL, postgres.url())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let input = child.stdin.take().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, input, output }
-    }
-
-    /// The rest of its next line, which starts with `expected`.
-    async fn says(&mut self, expected: &str) -> String {
-        let line = async {
-            loop {
-                let line = self.output.next_line().await.unwrap().expect("the holder ended early");
-                // The harness writes its own text on the same line.
-                if let Some((_, said)) = line.split_once(MARK) {
-                    return said.to_owned();
-                }
-            }
-        };
-        let said = tokio::time::timeout(Duration::from_secs(20), line).await.expect("the holder is silent");
-        said.strip_prefix(expected)
-            .unwrap_or_else(|| panic!("expected `{expected}…`, the holder said `{said}`"))
-            .to_owned()
-    }
-
-    async fn go_on(&mut self) {
-        self.input.write_all(b"go on\n").await.unwrap();
-    }
-
-    fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id().unwrap()).unwrap();
-        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
-    }
-}
-
 /// The holder: a process of its own when the tests above start it, nothing in an ordinary run.
 #[tokio::test]
 async fn holder_process() {
@@ -153,8 +99,7 @@ async fn holder_process() {
     tx.commit().await.unwrap();
     say(&format!("read {read} under {}", held.fence().token()));
 
-    let mut line = String::new();
-    BufReader::new(tokio::io::stdin()).read_line(&mut line).await.unwrap();
+    wait_for_parent().await;
 
     match role.as_str() {
         "begins" => match held.begin(&pool).await {
@@ -196,9 +141,4 @@ async fn write(pool: &PgPool, quantity: i32, fence: Option<&Fence>) -> bool {
     sqlx::query("update stock set quantity = $1 where sku = 'a'").bind(quantity).execute(&mut *tx).await.unwrap();
     tx.commit().await.unwrap();
     true
-}
-
-#[expect(clippy::print_stdout, reason = "the parent reads it")]
-fn say(text: &str) {
-    println!("{MARK}{text}");
 }

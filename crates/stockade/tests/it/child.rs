@@ -1,0 +1,74 @@
+//! A test that runs in a process of its own, to be stopped and killed.
+
+use std::{process::Stdio, time::Duration};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
+    process::{ChildStdin, ChildStdout, Command},
+};
+
+/// Marks its lines among those of the test harness.
+const MARK: &str = "child: ";
+
+/// The parent's end.
+pub(crate) struct Child {
+    process: tokio::process::Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Child {
+    /// This test binary again, running one test only, which finds what it needs in its environment.
+    pub(crate) fn start(test: &str, environment: &[(&str, String)]) -> Self {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--nocapture", "--test-threads=1"])
+            .envs(environment.iter().map(|(name, value)| (*name, value.as_str())))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let input = process.stdin.take().unwrap();
+        let output = BufReader::new(process.stdout.take().unwrap()).lines();
+        Self { process, input, output }
+    }
+
+    /// What it says next.
+    pub(crate) async fn next(&mut self) -> String {
+        loop {
+            let line = self.output.next_line().await.unwrap().expect("the child ended early");
+            // The harness writes its own text on the same line.
+            if let Some((_, said)) = line.split_once(MARK) {
+                return said.to_owned();
+            }
+        }
+    }
+
+    /// The rest of its next line, which starts with `expected`.
+    pub(crate) async fn says(&mut self, expected: &str) -> String {
+        let said = tokio::time::timeout(Duration::from_secs(20), self.next()).await.expect("the child is silent");
+        let rest = said.strip_prefix(expected);
+        rest.unwrap_or_else(|| panic!("expected `{expected}…`, the child said `{said}`")).to_owned()
+    }
+
+    pub(crate) async fn go_on(&mut self) {
+        self.input.write_all(b"go on\n").await.unwrap();
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.process.id().unwrap()).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    }
+}
+
+/// In the child: tells the parent.
+#[expect(clippy::print_stdout, reason = "the parent reads it")]
+pub(crate) fn say(text: &str) {
+    println!("{MARK}{text}");
+}
+
+/// In the child: waits until the parent says to go on.
+pub(crate) async fn wait_for_parent() {
+    BufReader::new(tokio::io::stdin()).read_line(&mut String::new()).await.unwrap();
+}

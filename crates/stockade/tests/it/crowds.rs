@@ -1,0 +1,113 @@
+//! Many tasks, many locks, many rounds: what they leave behind and what they cost.
+
+use std::{borrow::Cow, time::Duration};
+
+use stockade::{Locks, Redis, Resource};
+use stockade_testbed::RedisServer;
+use tokio::{
+    runtime::Handle,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+struct Item(u32);
+
+impl Resource for Item {
+    const KIND: &'static str = "item";
+
+    fn id(&self) -> Cow<'_, str> {
+        self.0.to_string().into()
+    }
+}
+
+/// A machine that stalls must not make commands late: each would be sent again and counted.
+async fn locks(server: &RedisServer) -> Locks {
+    let redis = Redis::builder(server.url()).command_timeout(Duration::from_secs(5)).connect().await.unwrap();
+    let locks = Locks::new(&redis);
+    let connected = async {
+        while locks.list(1).await.is_err() {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(LIMIT, connected).await.expect("never connected");
+    locks
+}
+
+/// Scripts that the server has run since its counters were reset.
+async fn scripts(server: &RedisServer) -> u64 {
+    let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
+    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    line.map_or(0, |calls| calls.split(',').next().unwrap().parse().unwrap())
+}
+
+/// Keys of locks, without the floors and the mark of the run.
+async fn keys(server: &RedisServer) -> usize {
+    let keys = server.command(&["KEYS", "*:item:*"]).await.unwrap();
+    keys.lines().filter(|key| !key.trim().is_empty()).count()
+}
+
+#[tokio::test]
+async fn an_attempt_that_does_not_wait_is_one_command() {
+    let server = RedisServer::start().await.unwrap();
+    let (holder, other) = (locks(&server).await, locks(&server).await);
+    let guard = holder.write(&Item(1)).acquire().await.unwrap();
+    server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
+    for _ in 0..10 {
+        assert!(other.write(&Item(1)).try_acquire().await.unwrap().is_none());
+        assert!(other.read(&Item(1)).try_acquire().await.unwrap().is_none());
+    }
+    assert_eq!(scripts(&server).await, 20);
+    assert_eq!(keys(&server).await, 1, "the holder's");
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn ten_thousand_rounds_leave_no_key_no_task_and_no_renewal() {
+    let lease = Duration::from_millis(300);
+    let server = RedisServer::start().await.unwrap();
+    let locks = locks(&server).await;
+    let warm = locks.write(&Item(0)).lease(lease).acquire().await.unwrap();
+    // Renewed once, so that everything there is for it is there.
+    sleep(lease).await;
+    warm.release().await.unwrap();
+    let before = Handle::current().metrics().num_alive_tasks();
+    for n in 0..10_000 {
+        let guard = locks.write(&Item(n % 7)).lease(lease).acquire().await.unwrap();
+        match n % 3 {
+            0 => drop(guard),
+            1 => guard.release_detached(),
+            _ => drop(guard.release().await.unwrap()),
+        }
+    }
+    let settled = async {
+        while keys(&server).await > 0 || Handle::current().metrics().num_alive_tasks() > before {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(LIMIT, settled).await.expect("something is left");
+    server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
+    sleep(lease * 3).await;
+    assert_eq!(scripts(&server).await, 0, "something is still renewed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn five_thousand_tasks_wait_on_one_subscription() {
+    const TASKS: u32 = 5000;
+    let server = RedisServer::start().await.unwrap();
+    let locks = locks(&server).await;
+    let mut tasks = JoinSet::new();
+    for n in 0..TASKS {
+        let request = locks.write(&Item(n % 5)).wait(LIMIT);
+        tasks.spawn(async move { request.acquire().await?.release().await });
+    }
+    let channels = server.command(&["PUBSUB", "CHANNELS"]).await.unwrap();
+    assert_eq!(channels.lines().count(), 1, "{channels}");
+    while let Some(ended) = timeout(LIMIT, tasks.join_next()).await.expect("a task is stuck") {
+        ended.unwrap().unwrap();
+    }
+    assert_eq!(keys(&server).await, 0);
+    let clients = server.command(&["CLIENT", "LIST"]).await.unwrap();
+    assert!(clients.lines().filter(|line| line.contains("name=stockade")).count() <= 2, "{clients}");
+}

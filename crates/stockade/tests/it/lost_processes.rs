@@ -1,0 +1,184 @@
+//! Processes that are stopped or killed while they hold and wait.
+
+use std::{borrow::Cow, time::Duration};
+
+use rustix::process::Signal;
+use stockade::{Guard, LockError, Locks, Redis, Resource, lock::Released};
+use stockade_testbed::RedisServer;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
+
+use crate::child::{Child, say, wait_for_parent};
+
+const LIMIT: Duration = Duration::from_secs(20);
+const LEASE: Duration = Duration::from_secs(1);
+/// What the child does, and where its server is; unset in an ordinary test run.
+const ROLE: &str = "LOST_PROCESS";
+const SERVER: &str = "LOST_PROCESS_SERVER";
+
+struct Item;
+
+impl Resource for Item {
+    const KIND: &'static str = "item";
+
+    fn id(&self) -> Cow<'_, str> {
+        "1".into()
+    }
+}
+
+async fn locks(url: &str) -> Locks {
+    let locks = Locks::builder().lease(LEASE).redis(&Redis::connect(url).await.unwrap());
+    until("connected", async || locks.list(1).await.is_ok()).await;
+    locks
+}
+
+async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let reached = timeout(LIMIT, async {
+        while !condition().await {
+            sleep(Duration::from_millis(2)).await;
+        }
+    });
+    assert!(reached.await.is_ok(), "never came true: {what}");
+}
+
+async fn waiting(locks: &Locks, wanted: u64) {
+    until("waiting", async || locks.inspect("item:1").await.is_ok_and(|found| found.waiting == wanted)).await;
+}
+
+fn start(role: &str, server: &RedisServer) -> Child {
+    Child::start("lost_processes::a_process", &[(ROLE, role.to_owned()), (SERVER, server.url())])
+}
+
+async fn acquire(locks: &Locks) -> Guard {
+    locks.write(&Item).wait(LIMIT).acquire().await.unwrap()
+}
+
+/// The child: a process of its own when the tests below start it, nothing in an ordinary run.
+#[tokio::test]
+async fn a_process() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let locks = locks(&std::env::var(SERVER).unwrap()).await;
+    match role.as_str() {
+        "waits" => {
+            let mut attempt = JoinSet::new();
+            attempt.spawn(locks.write(&Item).wait(LIMIT).acquire());
+            // Seen on its own connection, so that its place has been answered: an attempt without any answer fails.
+            waiting(&locks, 1).await;
+            say("waits");
+            let guard = attempt.join_next().await.unwrap().unwrap().unwrap();
+            say(&format!("holds {}", guard.token()));
+            guard.release().await.unwrap();
+        }
+        "holds" => {
+            let _guard = acquire(&locks).await;
+            say("holds");
+            wait_for_parent().await;
+        }
+        "crowds" => {
+            let mut waiters = JoinSet::new();
+            for _ in 0..20 {
+                waiters.spawn(locks.write(&Item).wait(LIMIT).acquire());
+            }
+            waiting(&locks, 20).await;
+            say("waits");
+            waiters.join_next().await;
+        }
+        unknown => panic!("{unknown}"),
+    }
+}
+
+#[tokio::test]
+async fn a_grant_that_lay_in_a_stopped_process_is_not_believed() {
+    let server = RedisServer::start().await.unwrap();
+    let locks = locks(&server.url()).await;
+    let held = acquire(&locks).await;
+    let mut child = start("waits", &server);
+    child.says("waits").await;
+    child.signal(Signal::STOP);
+    held.release().await.unwrap();
+    // The grant is in the child's socket, and over before it can be read.
+    let next = acquire(&locks).await;
+    child.signal(Signal::CONT);
+    let asked = waiting(&locks, 1);
+    tokio::select! {
+        () = asked => {}
+        said = child.next() => panic!("it {said} while {} is held", next.token()),
+    }
+    assert!(next.is_held());
+    let token = next.token().get();
+    assert_eq!(next.release().await.unwrap(), Released::Released);
+    let late: u64 = child.says("holds ").await.parse().unwrap();
+    assert!(late > token);
+}
+
+#[tokio::test]
+async fn a_killed_holder_costs_one_lease_and_leaves_nothing() {
+    let server = RedisServer::start().await.unwrap();
+    let locks = locks(&server.url()).await;
+    let mut child = start("holds", &server);
+    child.says("holds").await;
+    let mut next = JoinSet::new();
+    next.spawn(locks.write(&Item).wait(LIMIT).acquire());
+    waiting(&locks, 1).await;
+    // Alive, it keeps its lock as long as it likes.
+    assert!(timeout(LEASE * 2, next.join_next()).await.is_err());
+    child.signal(Signal::KILL);
+    let killed = Instant::now();
+    let guard = timeout(LIMIT, next.join_next()).await.expect("stuck").unwrap().unwrap().unwrap();
+    assert!(killed.elapsed() < LEASE * 3, "{:?}", killed.elapsed());
+    guard.release().await.unwrap();
+    locks.shutdown(LEASE).await;
+    until("no key is left", async || {
+        let keys = server.command(&["KEYS", "*:1"]).await.unwrap();
+        keys.trim().is_empty()
+    })
+    .await;
+    until("no connection is left", async || {
+        !server.command(&["CLIENT", "LIST"]).await.unwrap().contains("name=stockade")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_waiters_of_a_killed_process_cost_nothing() {
+    let server = RedisServer::start().await.unwrap();
+    let locks = locks(&server.url()).await;
+    let held = acquire(&locks).await;
+    let mut child = start("crowds", &server);
+    child.says("waits").await;
+    waiting(&locks, 20).await;
+    let mut next = JoinSet::new();
+    next.spawn(locks.write(&Item).wait(LIMIT).acquire());
+    waiting(&locks, 21).await;
+    child.signal(Signal::KILL);
+    until("its subscription is gone", async || {
+        server.command(&["PUBSUB", "CHANNELS"]).await.unwrap().lines().count() == 1
+    })
+    .await;
+    let released = Instant::now();
+    held.release().await.unwrap();
+    let guard = timeout(LIMIT, next.join_next()).await.expect("stuck").unwrap().unwrap().unwrap();
+    assert!(released.elapsed() < LEASE, "{:?}", released.elapsed());
+    assert_eq!(locks.inspect("item:1").await.unwrap().waiting, 0);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_thread_that_is_busy_costs_no_lock() {
+    let server = RedisServer::start().await.unwrap();
+    let (busy, other) = (locks(&server.url()).await, locks(&server.url()).await);
+    let guard = acquire(&busy).await;
+    let mut spinning = JoinSet::new();
+    spinning.spawn(async {
+        let until = Instant::now() + LEASE * 3;
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+    });
+    let refused = other.write(&Item).wait(LEASE * 3).acquire().await;
+    assert!(matches!(refused, Err(LockError::Timeout { .. })), "{refused:?}");
+    assert!(guard.is_held(), "{:?}", guard.loss());
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
+}
