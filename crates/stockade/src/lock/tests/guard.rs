@@ -1,7 +1,10 @@
 use std::time::Duration;
 
 use super::support::{Faulty, SHORT, Sku, idle};
-use crate::lock::{Force, LockError, Locks, LossReason, Mode, Released, Token};
+use crate::{
+    clock::Instant,
+    lock::{Force, LockError, Locks, LossReason, Mode, Released, Token},
+};
 
 #[tokio::test]
 async fn a_guard_holds_until_it_is_released() {
@@ -64,10 +67,24 @@ async fn a_hold_beyond_its_limit_is_told_and_hands_over() {
 #[tokio::test]
 async fn a_guard_that_is_dropped_or_detached_releases() {
     let locks = Locks::memory();
-    drop(locks.write(&Sku("1")).acquire().await.unwrap());
+    // So long a lease that it is no way out.
+    let request = || locks.write(&Sku("1")).lease(Duration::from_secs(300));
+    drop(request().acquire().await.unwrap());
     idle(&locks).await;
-    locks.write(&Sku("1")).acquire().await.unwrap().release_detached();
+    request().acquire().await.unwrap().release_detached();
     idle(&locks).await;
+}
+
+#[tokio::test]
+async fn a_guard_knows_that_its_lease_is_over_although_nothing_ran() {
+    let locks = Locks::memory();
+    let guard = locks.write(&Sku("1")).lease(SHORT).acquire().await.unwrap();
+    let until = Instant::now() + SHORT * 2;
+    // No task gets to run meanwhile: neither the renewal nor what would tell of the loss.
+    while !until.remaining().is_zero() {
+        std::hint::spin_loop();
+    }
+    assert_eq!((guard.loss(), guard.remaining()), (Some(LossReason::Expired), Duration::ZERO));
 }
 
 #[tokio::test]

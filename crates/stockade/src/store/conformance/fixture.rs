@@ -1,7 +1,9 @@
-use std::{any::Any, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
 use tokio::task::{AbortHandle, JoinSet};
 
+use super::leftovers::{Place, alive_tasks, until_tasks_end, until_without_leftovers};
 use crate::{
     resource::Key,
     store::{Attempt, Inspection, LockError, LockStore, Mode, Ownership, Released},
@@ -16,12 +18,12 @@ pub(super) const LATE: Duration = Duration::from_secs(2);
 pub(crate) struct Fixture {
     stores: Vec<Arc<dyn LockStore>>,
     holders_only: bool,
-    _keep: Box<dyn Any + Send + Sync>,
+    place: Box<dyn Place>,
 }
 
 impl Fixture {
-    pub(crate) fn new(stores: Vec<Arc<dyn LockStore>>, keep: impl Any + Send + Sync) -> Self {
-        Self { stores, holders_only: false, _keep: Box::new(keep) }
+    pub(crate) fn new(stores: Vec<Arc<dyn LockStore>>, place: impl Place) -> Self {
+        Self { stores, holders_only: false, place: Box::new(place) }
     }
 
     /// For stores that keep nothing beside who holds: no queue, no shared holders, and no token to look at.
@@ -113,6 +115,19 @@ impl Fixture {
         });
         assert!(reached.await.is_ok(), "left behind: {left:?}");
     }
+}
+
+/// Runs a statement, shuts its stores down, and looks for what they leave: keys, subscriptions, connections and tasks.
+pub(crate) async fn run(fixture: impl Future<Output = Fixture>, statement: impl AsyncFnOnce(&Fixture)) {
+    let tasks = alive_tasks();
+    let fixture = fixture.await;
+    statement(&fixture).await;
+    let Fixture { stores, place, .. } = fixture;
+    join_all(stores.iter().map(|store| store.shutdown(Duration::from_secs(1)))).await;
+    drop(stores);
+    until_without_leftovers(&*place).await;
+    drop(place);
+    until_tasks_end(tasks).await;
 }
 
 /// An attempt that waits on a task of its own.

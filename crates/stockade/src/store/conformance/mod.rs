@@ -7,6 +7,7 @@ mod cancel;
 mod exclusion;
 mod fixture;
 mod lease;
+mod leftovers;
 mod queue;
 mod semaphore;
 mod several;
@@ -15,8 +16,9 @@ mod token;
 pub(crate) use admin::*;
 pub(crate) use cancel::*;
 pub(crate) use exclusion::*;
-pub(crate) use fixture::Fixture;
+pub(crate) use fixture::{Fixture, run};
 pub(crate) use lease::*;
+pub(crate) use leftovers::*;
 pub(crate) use queue::*;
 pub(crate) use semaphore::*;
 pub(crate) use several::*;
@@ -83,13 +85,13 @@ macro_rules! conformance {
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 #[ignore = $reason]
                 async fn $excluded() {
-                    $crate::store::conformance::$excluded(&$fixture().await).await;
+                    $crate::store::conformance::run($fixture(), $crate::store::conformance::$excluded).await;
                 }
             };)*
             ($d name:ident) => {
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $d name() {
-                    $crate::store::conformance::$d name(&$fixture().await).await;
+                    $crate::store::conformance::run($fixture(), $crate::store::conformance::$d name).await;
                 }
             };
         }

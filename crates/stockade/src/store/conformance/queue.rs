@@ -117,6 +117,7 @@ pub(crate) async fn a_wait_ends_within_its_limit(fixture: &Fixture) {
     }
     assert!(took >= wait && took < wait + LATE, "took {took:?}");
     fixture.until(&key, |inspection| inspection.waiting == 0).await;
+    assert!(since.elapsed() < wait + LATE * 2, "its place was left to expire");
     fixture.release(0, &holder).await;
     fixture.until_nothing_is_left().await;
 }

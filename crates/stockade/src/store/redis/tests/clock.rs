@@ -21,7 +21,7 @@ const LEASE: Duration = Duration::from_secs(1);
 const LATE: Duration = Duration::from_secs(6);
 
 async fn world() -> World {
-    World { server: RedisServer::builder().own_clock().start().await.unwrap() }
+    World::on(RedisServer::builder().own_clock().start().await.unwrap())
 }
 
 async fn granted(waiter: JoinHandle<Result<Arc<Ownership>, LockError>>) -> Arc<Ownership> {
@@ -66,7 +66,7 @@ async fn a_clock_set_back_under_a_dead_holder_costs_its_waiters_one_lease() {
     assert!(released.elapsed() < LATE, "{:?}", released.elapsed());
     assert!(second.token > first.token);
     store.release(&second).await.unwrap();
-    world.until_nothing_is_left().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -95,6 +95,7 @@ async fn a_clock_set_back_takes_no_lock_from_those_who_renew() {
         other.release(&next).await.unwrap();
         world.until_nothing_is_left().await;
     }
+    world.end().await;
 }
 
 #[tokio::test]
@@ -126,7 +127,7 @@ async fn a_clock_that_jumps_ahead_ends_leases_and_no_wait() {
     store.renew(slice::from_ref(&held)).await.unwrap();
     assert!(held.loss().is_some(), "the server has given it to others");
     assert_eq!(store.release(&held).await.unwrap(), Released::Lost);
-    world.until_nothing_is_left().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -152,5 +153,5 @@ async fn tokens_rise_over_every_step_of_the_clock() {
             assert_eq!(store.release(&held).await.unwrap(), Released::Released);
         }
     }
-    world.until_nothing_is_left().await;
+    world.end().await;
 }

@@ -5,7 +5,7 @@ use stockade_testbed::{Fault, Proxy};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
 
-use super::{LIMIT, World, connected, key, read, server, until, until_waiting, write};
+use super::{LIMIT, World, connected, key, opened, read, server, until, until_waiting, write};
 use crate::{
     redis::Redis,
     store::{Attempt, LockError, LockStore, LossReason, Released, Unavailable},
@@ -64,7 +64,7 @@ async fn a_frozen_server_is_answered_in_time_and_leaves_nothing_when_it_thaws() 
         assert_eq!(store.release(ownership).await.unwrap(), Released::Released);
     }
     // The five that came too late were undone by what was sent behind them, or refused.
-    world.until_nothing_is_left().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -85,6 +85,7 @@ async fn a_release_that_was_not_answered_is_made_up_for() {
         }
     });
     store.release(&next.await.unwrap()).await.unwrap();
+    world.end().await;
 }
 
 #[tokio::test]
@@ -104,6 +105,9 @@ async fn a_lost_release_reply_is_unknown_not_lost() {
         Ok(released) => assert_eq!(released, Released::Unknown),
         Err(error) => assert!(matches!(error, LockError::Unavailable { .. }), "{error}"),
     }
+    world.until_nothing_is_left().await;
+    drop(proxy);
+    world.end().await;
 }
 
 #[tokio::test]
@@ -123,6 +127,8 @@ async fn an_acquire_whose_reply_was_lost_with_its_connection_is_undone() {
     proxy.reset_connections();
     assert!(matches!(timeout(LIMIT, attempt).await.unwrap(), Err(LockError::Unavailable { .. })));
     world.until_nothing_is_left().await;
+    drop(proxy);
+    world.end().await;
 }
 
 #[tokio::test]
@@ -149,7 +155,7 @@ async fn a_restart_without_data_ends_ownerships_and_keeps_waiters_and_token_orde
     assert!(held.token > ahead && later.token > held.token, "{held:?} {later:?}");
     store.release(&later).await.unwrap();
     other.release(&next).await.unwrap();
-    world.until_nothing_is_left().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -176,6 +182,8 @@ async fn a_waiter_whose_connection_breaks_is_granted_what_it_missed() {
     assert!(granted.loss().is_none());
     assert_eq!(store.release(&granted).await.unwrap(), Released::Released);
     world.until_nothing_is_left().await;
+    drop(proxy);
+    world.end().await;
 }
 
 #[tokio::test]
@@ -197,6 +205,8 @@ async fn a_restart_is_followed_over_a_slow_network_however_many_floors_are_known
     assert!(held.token > ahead);
     store.release(&held).await.unwrap();
     world.until_nothing_is_left().await;
+    drop(proxy);
+    world.end().await;
 }
 
 #[tokio::test]
@@ -214,7 +224,7 @@ async fn a_server_out_of_memory_takes_no_lock_away() {
         assert!(ownership.deadline() > before);
         assert_eq!(store.release(ownership).await.unwrap(), Released::Released);
     }
-    world.until_nothing_is_left().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -228,6 +238,8 @@ async fn a_lease_shorter_than_the_round_trips_that_confirm_it_is_given_up() {
     assert!(matches!(refused, Err(LockError::Unavailable { reason: Unavailable::Timeout, .. })), "{refused:?}");
     proxy.set(Fault::None);
     world.until_nothing_is_left().await;
+    drop(proxy);
+    world.end().await;
 }
 
 #[tokio::test]
@@ -235,7 +247,7 @@ async fn a_store_without_a_server_refuses_at_once_and_works_when_there_is_one() 
     let world = World::start().await;
     world.server.kill().await.unwrap();
     let redis = Redis::connect(world.server.url()).await.unwrap();
-    let store = super::RedisStore::open(&redis);
+    let store = opened(&redis);
     let since = Instant::now();
     for _ in 0..10 {
         assert!(matches!(store.acquire(write(&key("absent"))).await, Err(LockError::Unavailable { .. })));
@@ -245,5 +257,5 @@ async fn a_store_without_a_server_refuses_at_once_and_works_when_there_is_one() 
     until("a connection", || store.is_up()).await;
     let held = store.acquire(write(&key("absent"))).await.unwrap();
     store.release(&held).await.unwrap();
-    world.until_nothing_is_left().await;
+    world.end().await;
 }

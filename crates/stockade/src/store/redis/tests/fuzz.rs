@@ -342,6 +342,8 @@ async fn random_operations_keep_the_invariants() {
     assert!(calls >= CALLS);
     println!("{calls} calls, each with a look at the keys, in {:?}", began.elapsed());
     world.until_nothing_is_left().await;
+    drop(alive);
+    world.end().await;
 }
 
 #[tokio::test]
@@ -349,8 +351,8 @@ async fn random_operations_keep_the_invariants() {
 async fn random_operations_under_a_clock_that_jumps_keep_the_order_of_tokens_and_leave_nothing() {
     let seed = seed();
     println!("STOCKADE_SEED={seed}");
-    let world = World { server: RedisServer::builder().own_clock().start().await.unwrap() };
+    let world = World::on(RedisServer::builder().own_clock().start().await.unwrap());
     let calls = Game::new(&world, seed, GAMES).await.play(STEPPED, Some(&world.server)).await;
     assert!(calls >= STEPPED);
-    world.until_nothing_is_left().await;
+    world.end().await;
 }

@@ -34,7 +34,7 @@ async fn numbers_are_written_in_full() {
     store.renew(slice::from_ref(&next)).await.unwrap();
     assert!(!world.command(&["GET", &names[0]]).await.contains("e+"));
     store.release(&next).await.unwrap();
-    world.until_nothing_is_left().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn tokens_at_the_limit_are_refused_and_the_floor_stays() {
     store.seed(&key, last).await.unwrap();
     assert!(store.acquire(write(&key)).await.is_err());
     assert_eq!(world.command(&["GET", &store.inner.keys.of(&key)[1]]).await.trim(), last.to_string());
-    world.until_nothing_is_left().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -67,6 +67,8 @@ async fn a_command_that_comes_too_late_is_refused_and_does_nothing() {
         assert_eq!(matches!(reply, Acquired::Stale { .. }), !accepted, "{reply:?}");
         assert_eq!(world.keys().await.is_empty(), !accepted);
     }
+    store.force(&attempt.key, Force::Now).await.unwrap();
+    world.end().await;
 }
 
 #[tokio::test]
@@ -85,7 +87,7 @@ async fn a_clock_that_was_set_back_costs_one_lease_at_most() {
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     assert!(held.token.get() > ahead, "the floor was kept");
     store.release(&held).await.unwrap();
-    world.until_nothing_is_left().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -98,6 +100,7 @@ async fn a_holder_whose_entry_vanished_hears_that_it_was_taken() {
     store.renew(slice::from_ref(&held)).await.unwrap();
     assert_eq!(held.loss(), Some(LossReason::Stolen));
     assert!(world.keys().await.is_empty(), "a renewal creates nothing");
+    world.end().await;
 }
 
 #[tokio::test]
@@ -119,7 +122,7 @@ async fn what_a_dead_fleet_leaves_ends_by_itself() {
     assert!(state >= queue + 2000, "without its state the queue would be overtaken");
     drop(waiting);
     store.release(&held).await.unwrap();
-    world.until_nothing_is_left().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -141,6 +144,7 @@ async fn flushed_scripts_disturb_nobody() {
         assert!(world.keys().await.is_empty());
         tokio::time::sleep(Duration::from_millis(1050)).await;
     }
+    world.end().await;
 }
 
 #[test]

@@ -18,19 +18,19 @@ mod seen;
 mod sentinel_suite;
 mod suite;
 mod together;
+mod world;
 
 use std::{sync::Arc, time::Duration};
 
-use stockade_testbed::RedisServer;
 use tokio::{
     task::JoinHandle,
     time::{Instant, sleep},
 };
 use tokio_util::task::TaskTracker;
 
+use self::world::{World, connected, opened};
 use super::{RedisStore, shard::Shard};
 use crate::{
-    redis::Redis,
     resource::{Bucket, Key},
     store::{Attempt, LockError, LockStore, Mode, Ownership},
 };
@@ -38,70 +38,9 @@ use crate::{
 /// Longer than anything takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(20);
 
-struct World {
-    server: RedisServer,
-}
-
-impl World {
-    async fn start() -> Self {
-        Self { server: RedisServer::start().await.unwrap() }
-    }
-
-    async fn redis(&self) -> Redis {
-        Redis::connect(self.server.url()).await.unwrap()
-    }
-
-    /// A store as another process would have it, connected.
-    async fn store(&self) -> Arc<RedisStore> {
-        connected(&self.redis().await).await
-    }
-
-    async fn command(&self, words: &[&str]) -> String {
-        self.server.command(words).await.unwrap()
-    }
-
-    /// All keys but the token floors and the run marker.
-    async fn keys(&self) -> Vec<String> {
-        let keys = self.command(&["KEYS", "*"]).await;
-        let left = keys.lines().map(str::trim).filter(|key| !key.is_empty());
-        left.filter(|key| !key.ends_with("}f") && !key.ends_with("}e")).map(str::to_owned).collect()
-    }
-
-    /// Waits until the server has run scripts this often since its counters were reset.
-    async fn until_scripts_called(&self, times: u64) {
-        let limit = Instant::now() + LIMIT;
-        loop {
-            let stats = self.command(&["INFO", "commandstats"]).await;
-            if calls_of(&stats, "evalsha") >= times {
-                return;
-            }
-            assert!(Instant::now() < limit, "{stats}");
-            sleep(Duration::from_millis(1)).await;
-        }
-    }
-
-    async fn until_nothing_is_left(&self) {
-        let limit = Instant::now() + LIMIT;
-        loop {
-            let left = self.keys().await;
-            if left.is_empty() {
-                return;
-            }
-            assert!(Instant::now() < limit, "left behind: {left:?}");
-            sleep(Duration::from_millis(5)).await;
-        }
-    }
-}
-
 /// The one server of a store.
 fn server(store: &RedisStore) -> Arc<Shard> {
     store.inner.shards.of(Bucket::FIRST).unwrap()
-}
-
-async fn connected(redis: &Redis) -> Arc<RedisStore> {
-    let store = RedisStore::open(redis);
-    until("a connection", || store.is_up()).await;
-    Arc::new(store)
 }
 
 async fn until(what: &str, mut condition: impl FnMut() -> bool) {

@@ -79,7 +79,7 @@ async fn neither_release_nor_renewal_of_another_owner_changes_anything() {
         until_waiting(&store, &key, 0).await;
         assert_eq!(store.release(&held).await.unwrap(), Released::Released);
     }
-    world.until_nothing_is_left().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -102,6 +102,7 @@ async fn an_acquire_that_is_sent_again_is_the_same_ownership() {
         assert!(!release(&store, &attempt.key, &owner).await);
         assert_eq!(world.keys().await, [""; 0]);
     }
+    world.end().await;
 }
 
 #[tokio::test]
@@ -126,7 +127,7 @@ async fn a_question_from_the_queue_moves_nobody() {
         assert!(release(&store, &key, &owner(n)).await);
     }
     store.release(&held).await.unwrap();
-    world.until_nothing_is_left().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -145,7 +146,7 @@ async fn the_state_lives_as_long_as_the_lease_and_no_longer() {
     assert!((290_000..=300_001).contains(&left().await), "a renewal begins a whole lease");
     store.release(&held).await.unwrap();
     assert_eq!(left().await, -2, "absent");
-    world.until_nothing_is_left().await;
+    world.end().await;
 }
 
 /// Readers come and go, and no writer ever waits for one that died.
@@ -168,7 +169,7 @@ async fn a_reader_that_died_is_found_by_the_next_reader() {
     for reader in [first, last] {
         assert_eq!(store.release(&reader).await.unwrap(), Released::Released);
     }
-    world.until_nothing_is_left().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -201,4 +202,5 @@ async fn more_readers_than_one_script_serves_are_all_let_in() {
         futures_util::future::try_join_all(inside.iter().map(|reader| store.release(reader))).await.unwrap();
         world.until_nothing_is_left().await;
     }
+    world.end().await;
 }

@@ -31,7 +31,7 @@ async fn a_release_wakes_one_waiter_only() {
     assert_eq!((calls_of(&stats, "evalsha"), calls_of(&stats, "publish")), (1, 1), "{stats}");
     drop(waiters);
     other.release(&first).await.unwrap();
-    world.until_nothing_is_left().await;
+    world.end().await;
 }
 
 /// Queues waiters of a process that will never act.
@@ -72,7 +72,7 @@ async fn a_dead_waiter_is_passed_over_at_once() {
     store.release(&held).await.unwrap();
     let next = timeout(Duration::from_secs(1), next).await.expect("waited for the dead").unwrap();
     store.release(&next).await.unwrap();
-    world.until_nothing_is_left().await;
+    world.end().await;
 }
 
 /// A process that is stopped, or cut off without a word, still counts as a subscriber.
@@ -97,6 +97,8 @@ async fn waiters_of_a_stopped_process_cost_one_grant_together() {
     assert!(took > calls::GRANT / 2 && took < calls::GRANT * 2, "{took:?}");
     store.release(&next).await.unwrap();
     world.until_nothing_is_left().await;
+    drop(subscribed);
+    world.end().await;
 }
 
 #[tokio::test]
@@ -109,7 +111,7 @@ async fn a_dead_writer_does_not_keep_readers_from_readers() {
     let second = timeout(Duration::from_secs(1), store.acquire(read(&key))).await.expect("blocked").unwrap();
     store.release(&first).await.unwrap();
     store.release(&second).await.unwrap();
-    world.until_nothing_is_left().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -132,7 +134,7 @@ async fn a_writer_that_leaves_the_queue_lets_readers_in_by_its_own_command() {
     let stats = world.command(&["INFO", "commandstats"]).await;
     assert_eq!(calls_of(&stats, "evalsha"), 3, "one cancel, two releases, and no poll: {stats}");
     store.release(&first).await.unwrap();
-    world.until_nothing_is_left().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -162,7 +164,7 @@ async fn a_waiter_that_was_dropped_from_the_queue_comes_back_to_its_place() {
         task.abort();
     }
     store.release(&held).await.unwrap();
-    world.until_nothing_is_left().await;
+    world.end().await;
 }
 
 /// Drops an attempt after every number of polls that it takes, at every stage of its life.
@@ -207,5 +209,5 @@ async fn an_attempt_dropped_in_any_state_leaves_nothing() {
     assert!(store.acquire(brief).await.is_err());
     until_waiting(&other, &key, 0).await;
     other.release(&held).await.unwrap();
-    world.until_nothing_is_left().await;
+    world.end().await;
 }

@@ -39,7 +39,9 @@ async fn confirmations_count_although_replies_behind_them_never_come() {
         proxy.set(Fault::None);
         if (1..LOCKS).contains(&some) {
             timeout(super::LIMIT, join_all(held.iter().map(|held| store.release(held)))).await.unwrap();
-            return;
+            world.until_nothing_is_left().await;
+            drop(proxy);
+            return world.end().await;
         }
     }
     panic!("a batch counted as a whole or not at all");

@@ -3,7 +3,8 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use stockade_testbed::SentinelGroup;
+use futures_util::future::BoxFuture;
+use stockade_testbed::{Leftovers, SentinelGroup};
 use tokio::sync::OnceCell;
 
 use super::connected;
@@ -11,7 +12,7 @@ use crate::{
     redis::Redis,
     store::{
         LockStore,
-        conformance::{Fixture, conformance},
+        conformance::{Fixture, Place, conformance},
     },
 };
 
@@ -19,12 +20,27 @@ use crate::{
 static GROUP: OnceCell<SentinelGroup> = OnceCell::const_new();
 static TESTS: AtomicUsize = AtomicUsize::new(0);
 
+/// What one test has of the group. Connections can't be told from those of other tests.
+struct Part {
+    group: &'static SentinelGroup,
+    namespace: String,
+}
+
+impl Place for Part {
+    fn leftovers(&self) -> BoxFuture<'_, Leftovers> {
+        Box::pin(async {
+            let left = self.group.leftovers().await.unwrap();
+            left.ignoring(|name| !name.starts_with(&format!("{}:", self.namespace)))
+        })
+    }
+}
+
 async fn fixture() -> Fixture {
     let group = GROUP.get_or_init(async || SentinelGroup::start().await.unwrap()).await;
     let namespace = format!("test-{}", TESTS.fetch_add(1, Ordering::Relaxed));
     let redis = Redis::connect(group.url()).await.unwrap().namespace(&namespace);
     let stores: [Arc<dyn LockStore>; 2] = [connected(&redis).await, connected(&redis).await];
-    Fixture::new(stores.into(), ())
+    Fixture::new(stores.into(), Part { group, namespace })
 }
 
 conformance!(fixture);

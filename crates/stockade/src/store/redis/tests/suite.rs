@@ -1,16 +1,21 @@
 use std::sync::Arc;
 
-use super::{World, connected};
-use crate::store::{
-    LockStore,
-    conformance::{Fixture, conformance},
+use stockade_testbed::RedisServer;
+
+use super::connected;
+use crate::{
+    redis::Redis,
+    store::{
+        LockStore,
+        conformance::{Fixture, conformance},
+    },
 };
 
 async fn fixture() -> Fixture {
-    let world = World::start().await;
-    let redis = world.redis().await;
+    let server = RedisServer::start().await.unwrap();
+    let redis = Redis::connect(server.url()).await.unwrap();
     let stores: [Arc<dyn LockStore>; 2] = [connected(&redis).await, connected(&redis).await];
-    Fixture::new(stores.into(), world)
+    Fixture::new(stores.into(), server)
 }
 
 conformance!(fixture);

@@ -11,7 +11,7 @@ use crate::{
     redis::Redis,
     resource::Key,
     store::{
-        Attempt, LockError, LockStore, Owner, Ownership, Released, Token, Unavailable,
+        Attempt, Force, LockError, LockStore, Owner, Ownership, Released, Token, Unavailable,
         redis::{RedisStore, calls, replies::Together as Reply, scripts::MULTI},
     },
 };
@@ -68,7 +68,7 @@ async fn each_gets_what_an_attempt_of_its_own_gives() {
     store.renew(&held).await.unwrap();
     assert!(held.iter().all(|ownership| ownership.loss().is_none()));
     release(&store, &held).await;
-    world.until_nothing_is_left().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -90,7 +90,7 @@ async fn an_ended_lease_with_a_queue_behind_it_is_not_free() {
     let next = timeout(LIMIT, waiting).await.expect("hangs").expect("not granted");
     other.release(&next).await.unwrap();
     assert_eq!(store.release(&held).await.unwrap(), Released::Lost);
-    world.until_nothing_is_left().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -108,6 +108,10 @@ async fn one_that_comes_too_late_is_refused_and_does_nothing() {
         assert_eq!(matches!(reply, Reply::Stale { .. }), !accepted, "{reply:?}");
         assert_eq!(world.keys().await.is_empty(), !accepted);
     }
+    for attempt in &wanted {
+        store.force(&attempt.key, Force::Now).await.unwrap();
+    }
+    world.end().await;
 }
 
 #[tokio::test]
@@ -120,6 +124,7 @@ async fn tokens_at_the_limit_leave_none_of_them_held() {
     assert!(store.try_all(&attempts(&["fresh", "spent"])).await.unwrap().is_none());
     world.until_nothing_is_left().await;
     assert_eq!(world.command(&["GET", &store.inner.keys.of(&key("spent"))[1]]).await.trim(), last.to_string());
+    world.end().await;
 }
 
 #[tokio::test]
@@ -131,7 +136,7 @@ async fn a_server_out_of_memory_gives_none_of_them() {
     assert!(world.keys().await.is_empty());
     world.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
     release(&store, &all(&store, &attempts(&["full", "too"])).await).await;
-    world.until_nothing_is_left().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -141,7 +146,7 @@ async fn flushed_scripts_are_loaded_again() {
     world.command(&["SCRIPT", "FLUSH"]).await;
     let held = all(&store, &attempts(&["flushed", "too"])).await;
     release(&store, &held).await;
-    world.until_nothing_is_left().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -164,6 +169,8 @@ async fn a_lost_reply_undoes_each_of_them() {
         assert!(matches!(timeout(LIMIT, attempt).await.unwrap(), Err(LockError::Unavailable { .. })));
     }
     world.until_nothing_is_left().await;
+    drop(proxy);
+    world.end().await;
 }
 
 #[tokio::test]
@@ -177,6 +184,7 @@ async fn a_dropped_attempt_undoes_each_of_them() {
     }
     world.until_nothing_is_left().await;
     release(&store, &all(&store, &wanted).await).await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -197,7 +205,7 @@ async fn what_a_frozen_server_was_asked_for_is_undone_when_it_thaws() {
         }
     });
     release(&store, &next.await.expect("still held by nobody")).await;
-    world.until_nothing_is_left().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -211,4 +219,6 @@ async fn a_lease_that_is_nearly_over_when_the_reply_comes_is_given_back() {
     assert!(store.try_all(&wanted).await.unwrap().is_none());
     proxy.set(Fault::None);
     world.until_nothing_is_left().await;
+    drop(proxy);
+    world.end().await;
 }

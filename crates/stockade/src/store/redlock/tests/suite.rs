@@ -9,7 +9,7 @@ use crate::store::{
 async fn fixture() -> Fixture {
     let world = World::start(3).await;
     let stores: [Arc<dyn LockStore>; 2] = [world.store().await, world.store().await];
-    Fixture::new(stores.into(), world).holders_only()
+    Fixture::new(stores.into(), world.servers).holders_only()
 }
 
 conformance!(
