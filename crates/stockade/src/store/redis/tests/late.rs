@@ -45,8 +45,7 @@ async fn an_acquire_that_arrives_when_all_that_undoes_it_has_run_is_refused() {
     world.until_scripts_called(1).await;
     assert_eq!(world.keys().await, [""; 0], "it took a lock that nobody waits for");
     world.until_nothing_is_left().await;
-    drop(detour);
-    world.end().await;
+    world.end_behind(detour).await;
 }
 
 #[tokio::test]
@@ -64,8 +63,7 @@ async fn an_acquire_that_arrives_after_its_first_cancel_is_undone_by_the_second(
     world.until_scripts_called(3).await;
     assert_eq!(world.keys().await.len(), 1, "nothing was taken, so nothing is tested");
     world.until_nothing_is_left().await;
-    drop(detour);
-    world.end().await;
+    world.end_behind(detour).await;
 }
 
 #[tokio::test]
@@ -99,8 +97,7 @@ async fn a_release_is_repeated_when_an_earlier_sending_of_its_acquire_may_still_
     detour.let_go();
     world.until_scripts_called(1).await;
     world.until_nothing_is_left().await;
-    drop(detour);
-    world.end().await;
+    world.end_behind(detour).await;
 }
 
 #[tokio::test]
@@ -123,8 +120,7 @@ async fn a_lease_counts_from_before_its_command_was_sent() {
     proxy.set(Fault::None);
     store.release(&held).await.unwrap();
     world.until_nothing_is_left().await;
-    drop(proxy);
-    world.end().await;
+    world.end_behind(proxy).await;
 }
 
 #[tokio::test]
@@ -158,6 +154,5 @@ async fn a_grant_that_lay_on_its_way_for_its_lease_is_not_believed() {
     assert!(late.token > next.token);
     store.release(&late).await.unwrap();
     world.until_nothing_is_left().await;
-    drop(proxy);
-    world.end().await;
+    world.end_behind(proxy).await;
 }

@@ -97,8 +97,7 @@ async fn waiters_of_a_stopped_process_cost_one_grant_together() {
     assert!(took > calls::GRANT / 2 && took < calls::GRANT * 2, "{took:?}");
     store.release(&next).await.unwrap();
     world.until_nothing_is_left().await;
-    drop(subscribed);
-    world.end().await;
+    world.end_behind(subscribed).await;
 }
 
 #[tokio::test]

@@ -56,8 +56,7 @@ async fn a_waiter_that_was_passed_over_while_it_was_cut_off_comes_back_to_its_pl
     store.release(&first).await.unwrap();
     other.release(&timeout(LIMIT, third).await.unwrap().unwrap().unwrap()).await.unwrap();
     world.until_nothing_is_left().await;
-    drop(proxy);
-    world.end().await;
+    world.end_behind(proxy).await;
 }
 
 #[tokio::test]
@@ -92,6 +91,5 @@ async fn a_release_while_every_waiter_is_cut_off_loses_none_of_them() {
     }
     assert!(tokens.is_sorted() && tokens.len() == 12, "{tokens:?}");
     world.until_nothing_is_left().await;
-    drop(proxy);
-    world.end().await;
+    world.end_behind(proxy).await;
 }

@@ -40,8 +40,7 @@ async fn confirmations_count_although_replies_behind_them_never_come() {
         if (1..LOCKS).contains(&some) {
             timeout(super::LIMIT, join_all(held.iter().map(|held| store.release(held)))).await.unwrap();
             world.until_nothing_is_left().await;
-            drop(proxy);
-            return world.end().await;
+            return world.end_behind(proxy).await;
         }
     }
     panic!("a batch counted as a whole or not at all");

@@ -169,8 +169,7 @@ async fn a_lost_reply_undoes_each_of_them() {
         assert!(matches!(timeout(LIMIT, attempt).await.unwrap(), Err(LockError::Unavailable { .. })));
     }
     world.until_nothing_is_left().await;
-    drop(proxy);
-    world.end().await;
+    world.end_behind(proxy).await;
 }
 
 #[tokio::test]
@@ -219,6 +218,5 @@ async fn a_lease_that_is_nearly_over_when_the_reply_comes_is_given_back() {
     assert!(store.try_all(&wanted).await.unwrap().is_none());
     proxy.set(Fault::None);
     world.until_nothing_is_left().await;
-    drop(proxy);
-    world.end().await;
+    world.end_behind(proxy).await;
 }

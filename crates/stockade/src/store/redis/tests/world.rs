@@ -83,11 +83,16 @@ impl World {
     }
 
     /// Shuts the stores down and looks for what they leave: keys, subscriptions, connections and tasks.
-    pub(super) async fn end(mut self) {
+    pub(super) async fn end(self) {
+        self.end_behind(()).await;
+    }
+
+    /// [`World::end`] of stores that reach the server through something of the test's: that goes when they are shut down.
+    pub(super) async fn end_behind(mut self, way: impl Sized) {
         self.ended = true;
         let stores: Vec<_> = STORES.take().iter().filter_map(Weak::upgrade).collect();
         join_all(stores.iter().map(|store| store.shutdown(Duration::from_secs(1)))).await;
-        drop(stores);
+        drop((stores, way));
         until_without_leftovers(&self.server).await;
         until_tasks_end(self.tasks).await;
     }
