@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::fixture::{Fixture, LATE, LIMIT, key, once, permit, read, write};
+use super::fixture::{Fixture, LATE, LIMIT, key, permit, read, write};
 use crate::{
     clock::Instant,
     store::{Attempt, Force, LockError, LossReason, Mode, Released},

@@ -16,7 +16,9 @@ local function broken()
   if (mode == 'r' or mode == 's') and readers == 0 then return 'no shared holders: ' .. l end
   local first, capacity = string.match(l, '^[rs] %d (%d+) %d+ ?(%d*)$')
   if mode == 's' and readers > tonumber(capacity) then return readers .. ' hold permits: ' .. l end
-  if (q == '1') ~= (queue > 0) then return 'queue flag: ' .. l .. ' but ' .. queue end
+  -- A jump of the clock may end the queue, which expires before the state, with no script there to see it.
+  local jumped = ARGV[1] == 'stepped' and queue == 0
+  if (q == '1') ~= (queue > 0) and not jumped then return 'queue flag: ' .. l .. ' but ' .. queue end
   if mode == 'n' then return 'free with a queue: ' .. l end
   if queue ~= records then return 'queue ' .. queue .. ' records ' .. records end
   for _, owner in ipairs(redis.call('ZRANGE', Q, 0, -1)) do
