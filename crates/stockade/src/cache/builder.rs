@@ -11,7 +11,7 @@ use super::{
     envelope::Envelope,
     flight::Flights,
     intent::{Fates, Intents, Strict},
-    load::{self, LoadFn, Loader, share},
+    load::{self, LoadBatchFn, LoadFn, Loader, share},
     local::Local,
     settings::Settings,
     stats::Counters,
@@ -44,6 +44,7 @@ pub struct CacheBuilder<K, V> {
     schema: u32,
     strict: Option<Strict>,
     loader: Option<LoadFn<K, V>>,
+    batch_loader: Option<LoadBatchFn<K, V>>,
 }
 
 enum Home {
@@ -72,6 +73,7 @@ impl<K: Resource, V> CacheBuilder<K, V> {
             schema: 0,
             strict: None,
             loader: None,
+            batch_loader: None,
         }
     }
 
@@ -191,6 +193,25 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { loader: Some(loader), ..self }
     }
 
+    /// How several values are loaded at once, for [`Cache::get_many`]: with the key of each; a key that is left out has no
+    /// row. The rest is as for [`CacheBuilder::loader`], which is needed too. Default: one load for each key.
+    pub fn batch_loader<F, Fut, L, E>(self, load: F) -> Self
+    where
+        F: Fn(Vec<K>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Vec<(K, L)>, E>> + Send + 'static,
+        L: Into<Loaded<V>>,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let loader: LoadBatchFn<K, V> = Box::new(move |keys| {
+            let loading = load(keys);
+            Box::pin(async {
+                let rows = loading.await.map_err(share)?;
+                Ok(rows.into_iter().map(|(key, loaded)| (key, loaded.into())).collect())
+            })
+        });
+        Self { batch_loader: Some(loader), ..self }
+    }
+
     fn check(&self) -> Result<Duration, BuildError> {
         if !crate::resource::is_name(self.name) {
             return Err(KeyError::Name(self.name.to_owned()).into());
@@ -290,6 +311,7 @@ where
         let loader = Loader {
             name: settings.name,
             load,
+            load_batch: self.batch_loader,
             limits: self.limits.unwrap_or_else(|| Limits::new(self.max_loads, self.load_rate)),
             time: settings.load_timeout,
             closing: CancellationToken::new(),

@@ -13,7 +13,7 @@ use super::{
     intent::Intent,
     invalidator::Invalidate,
     load::Loader,
-    local::Local,
+    local::{Local, Reservation},
     refresh::is_due,
     settings::Settings,
     stats::Counters,
@@ -43,38 +43,23 @@ where
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
     pub(crate) async fn get(self: &Arc<Self>, key: &K) -> Result<Lookup<V>, CacheError> {
-        let result = self.look_up(key).await;
+        let result = self.look_up(key, Board::Any).await;
         self.counters.request(self.settings.name, &result);
         result
     }
 
-    async fn look_up(self: &Arc<Self>, key: &K) -> Result<Lookup<V>, CacheError> {
+    pub(super) async fn look_up(self: &Arc<Self>, key: &K, mut board: Board) -> Result<Lookup<V>, CacheError> {
         let name = Key::of(key)?;
-        let mut board = Board::Any;
         loop {
             if let Some(entry) = self.fresh(&name) {
                 self.refresh_if_due(key, &name, &entry);
                 return Ok(lookup(kept(entry, Source::Local, false), false));
             }
             let reservation = self.local.reserve(&name);
-            let start = match self.store.read(&name).await {
-                Read::Hit(_) if self.doubts() => Start::Lease(Want::Load),
-                Read::Hit(entry) => {
-                    self.refresh_if_due(key, &name, &entry);
-                    self.local.put(reservation, &name, entry.clone());
-                    return Ok(lookup(kept(entry, Source::Redis, false), false));
-                }
-                Read::Stale(entry) if self.may_revalidate(&entry) => {
-                    self.refresh(key, &name);
-                    return Ok(lookup(kept(entry, Source::Redis, false), false));
-                }
-                Read::Stale(_) => Start::Lease(Want::Value),
-                Read::Miss => Start::Lease(Want::Value),
-                Read::Unreadable => Start::Lease(Want::Load),
-                Read::Down => match self.within_grace(&name) {
-                    Some(entry) => return Ok(lookup(kept(entry, Source::Local, true), false)),
-                    None => Start::Degraded,
-                },
+            let read = self.store.read(&name).await;
+            let start = match self.judge(key, &name, reservation, read) {
+                Ok(answer) => return Ok(answer),
+                Err(start) => start,
             };
             let (passage, pilot) = self.flights.board(&name, board);
             let joined = pilot.is_none();
@@ -82,25 +67,60 @@ where
                 self.tasks.spawn(Arc::clone(self).fly(key.clone(), name.clone(), pilot, start));
             }
             match passage.outcome().await {
-                Some(Outcome::Answer(answer, _)) => return Ok(lookup(answer, joined)),
-                Some(Outcome::Failed(error)) => return Err(error),
-                Some(Outcome::Lost) if self.loader.closing.is_cancelled() => return Err(CacheError::ShuttingDown),
-                Some(Outcome::Lost) => return Err(CacheError::Panicked),
+                Some(outcome) => return self.landed(outcome, joined),
                 // A write may lie between that answer and this call. The next flight gives one that is surely valid.
                 None => board = Board::NotAsked,
             }
         }
     }
 
+    /// The answer that a read is, or how to begin to fetch one.
+    pub(super) fn judge(
+        self: &Arc<Self>,
+        key: &K,
+        name: &Key,
+        reservation: Reservation,
+        read: Read<V>,
+    ) -> Result<Lookup<V>, Start> {
+        match read {
+            Read::Hit(_) if self.doubts() => Err(Start::Lease(Want::Load)),
+            Read::Hit(entry) => {
+                self.refresh_if_due(key, name, &entry);
+                self.local.put(reservation, name, entry.clone());
+                Ok(lookup(kept(entry, Source::Redis, false), false))
+            }
+            Read::Stale(entry) if self.may_revalidate(&entry) => {
+                self.refresh(key, name);
+                Ok(lookup(kept(entry, Source::Redis, false), false))
+            }
+            Read::Stale(_) | Read::Miss => Err(Start::Lease(Want::Value)),
+            Read::Unreadable => Err(Start::Lease(Want::Load)),
+            Read::Down => match self.within_grace(name) {
+                Some(entry) => Ok(lookup(kept(entry, Source::Local, true), false)),
+                None => Err(Start::Degraded),
+            },
+        }
+    }
+
+    /// The answer that a flight brought.
+    pub(super) fn landed(&self, outcome: Outcome<V>, joined: bool) -> Result<Lookup<V>, CacheError> {
+        match outcome {
+            Outcome::Answer(answer, _) => Ok(lookup(answer, joined)),
+            Outcome::Failed(error) => Err(error),
+            Outcome::Lost if self.loader.closing.is_cancelled() => Err(CacheError::ShuttingDown),
+            Outcome::Lost => Err(CacheError::Panicked),
+        }
+    }
+
     /// A value that the in-process tier may serve under the normal rules.
-    fn fresh(&self, name: &Key) -> Option<Entry<V>> {
+    pub(super) fn fresh(&self, name: &Key) -> Option<Entry<V>> {
         if !self.settings.serve_local || !self.store.is_verified() {
             return None;
         }
         self.local.get(name).filter(|entry| entry.is_fresh(Instant::now()))
     }
 
-    fn refresh_if_due(self: &Arc<Self>, key: &K, name: &Key, entry: &Entry<V>) {
+    pub(super) fn refresh_if_due(self: &Arc<Self>, key: &K, name: &Key, entry: &Entry<V>) {
         if is_due(entry, self.settings.beta, Instant::now()) {
             self.refresh(key, name);
         }
@@ -228,7 +248,7 @@ pub(super) fn kept<V>(entry: Entry<V>, source: Source, degraded: bool) -> Answer
     Answer { entry, source, degraded, stored: false, waited: false }
 }
 
-fn lookup<V>(answer: Answer<V>, joined: bool) -> Lookup<V> {
+pub(super) fn lookup<V>(answer: Answer<V>, joined: bool) -> Lookup<V> {
     let Answer { entry, source, degraded, stored, waited } = answer;
     let now = Instant::now();
     let load = source == Source::Load;

@@ -94,14 +94,25 @@ where
     }
 
     pub(super) async fn load_leased(&self, key: K, name: &Key, pilot: &Pilot<V>, leased: Leased<V>) -> Outcome<V> {
-        let Leased { token, reservation, stale } = leased;
-        let Load { loaded, took, mark } = match self.loader.run(key, || pilot.ask()).await {
-            Ok(loaded) => loaded,
+        match self.loader.run(key, || pilot.ask()).await {
+            Ok(load) => self.store_loaded(name, pilot, &leased, load).await,
             Err(error) => {
-                self.store.abort(name, &token).await;
-                return self.stale_or(name, stale, error);
+                self.store.abort(name, &leased.token).await;
+                self.stale_or(name, leased.stale, error)
             }
-        };
+        }
+    }
+
+    /// Stores what was loaded under a lease, if that is still good.
+    pub(super) async fn store_loaded(
+        &self,
+        name: &Key,
+        pilot: &Pilot<V>,
+        leased: &Leased<V>,
+        load: Load<Loaded<V>>,
+    ) -> Outcome<V> {
+        let Leased { token, reservation, .. } = leased;
+        let Load { loaded, took, mark } = load;
         let bytes = self.settings.envelope.encode(loaded.value.as_ref());
         let bytes = bytes.map_err(|error| error.to_string()).and_then(|bytes| {
             let fits = bytes.len() <= self.settings.max_value;
@@ -113,7 +124,7 @@ where
             Ok(bytes) => bytes,
             Err(reason) => {
                 tracing::warn!(cache = self.settings.name, %name, reason, "value not stored");
-                self.store.abort(name, &token).await;
+                self.store.abort(name, token).await;
                 return Outcome::Answer(answer, Some(mark));
             }
         };
@@ -121,7 +132,7 @@ where
         answer.entry.took = took;
         pilot.close();
         let filling = Filling { entry: &answer.entry, bytes, ttl };
-        match self.store.fill(name, &token, reservation, filling).await {
+        match self.store.fill(name, token, *reservation, filling).await {
             Filled::Accepted => {
                 answer.stored = true;
                 Outcome::Answer(answer, None)
@@ -137,7 +148,7 @@ where
         }
     }
 
-    fn ask_about(self: &Arc<Self>, name: &Key, overdue: Vec<Intent>) {
+    pub(super) fn ask_about(self: &Arc<Self>, name: &Key, overdue: Vec<Intent>) {
         let due = self.settings.strict.as_ref().map(|strict| strict.due(overdue)).unwrap_or_default();
         if !due.is_empty() {
             let (core, name) = (Arc::clone(self), name.clone());
@@ -178,7 +189,7 @@ where
     }
 
     /// The newest expired value that is within its grace, or else the error.
-    fn stale_or(&self, name: &Key, stored: Option<Entry<V>>, error: CacheError) -> Outcome<V> {
+    pub(super) fn stale_or(&self, name: &Key, stored: Option<Entry<V>>, error: CacheError) -> Outcome<V> {
         let now = Instant::now();
         let stored = stored
             .filter(|_| self.settings.strict.is_none())
@@ -193,7 +204,7 @@ where
 }
 
 /// The answer that a load is, before it is stored.
-fn unstored<V>(loaded: Loaded<V>, weight: usize, degraded: bool) -> Answer<V> {
+pub(super) fn unstored<V>(loaded: Loaded<V>, weight: usize, degraded: bool) -> Answer<V> {
     let now = Instant::now();
     let weight = u64::try_from(weight).unwrap_or(u64::MAX);
     let (value, version) = (loaded.value.map(Arc::new), loaded.version);

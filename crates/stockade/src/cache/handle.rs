@@ -82,6 +82,14 @@ where
         self.core.get(key).await
     }
 
+    /// The values of several keys, in their order, each with its own outcome: one round trip to Redis for what is there,
+    /// and for what is not one for the leases, one load ([`CacheBuilder::batch_loader`]) and one to store it.
+    ///
+    /// Cancel safe, as [`Cache::get`]. Duplicates cost nothing. A key that another call loads is waited for.
+    pub async fn get_many(&self, keys: &[K]) -> Vec<Result<Lookup<V>, CacheError>> {
+        self.core.get_many(keys).await
+    }
+
     /// Whether answers are given outside the normal rules now, because Redis can't be asked.
     #[must_use]
     pub fn is_degraded(&self) -> bool {

@@ -1,4 +1,4 @@
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::BoxFuture};
 use tokio::time::timeout;
@@ -8,15 +8,21 @@ use super::{CacheError, LoadError, Loaded, limits::Limits};
 use crate::{
     clock::Instant,
     metrics::{self, CACHE_LOAD, CACHE_LOADS, CACHE_LOADS_IN_FLIGHT, Tag, tag},
+    resource::{Key, Resource},
 };
 
 /// The application's loader with its types made uniform.
 pub(crate) type LoadFn<K, V> = Box<dyn Fn(K) -> BoxFuture<'static, Result<Loaded<V>, LoadError>> + Send + Sync>;
 
+/// The application's loader of several keys. What it does not return has no row.
+pub(crate) type LoadBatchFn<K, V> =
+    Box<dyn Fn(Vec<K>) -> BoxFuture<'static, Result<Vec<(K, Loaded<V>)>, LoadError>> + Send + Sync>;
+
 /// Runs the loader within its limits.
 pub(crate) struct Loader<K, V> {
     pub(crate) name: &'static str,
     pub(crate) load: LoadFn<K, V>,
+    pub(crate) load_batch: Option<LoadBatchFn<K, V>>,
     pub(crate) limits: Limits,
     pub(crate) time: Duration,
     /// No load begins any more.
@@ -27,16 +33,45 @@ pub(crate) struct Loader<K, V> {
 
 /// A load that ended well.
 #[derive(Debug)]
-pub(crate) struct Load<V> {
-    pub(crate) loaded: Loaded<V>,
+pub(crate) struct Load<T, M = u64> {
+    pub(crate) loaded: T,
     pub(crate) took: Duration,
     /// What `begin` returned.
-    pub(crate) mark: u64,
+    pub(crate) mark: M,
 }
 
-impl<K, V> Loader<K, V> {
+impl<K: Resource + Send, V: Send> Loader<K, V> {
     /// `begin` is called when the loader is about to run: after every wait for a place, before the first query.
-    pub(crate) async fn run(&self, key: K, begin: impl FnOnce() -> u64 + Send) -> Result<Load<V>, CacheError> {
+    pub(crate) async fn run(&self, key: K, begin: impl FnOnce() -> u64 + Send) -> Result<Load<Loaded<V>>, CacheError> {
+        let label = |loaded: &Loaded<V>| if loaded.value.is_some() { "ok" } else { "absent" };
+        self.within_limits(|| (self.load)(key), begin, label).await
+    }
+
+    pub(crate) fn loads_batches(&self) -> bool {
+        self.load_batch.is_some()
+    }
+
+    /// As [`Loader::run`], for several keys; it counts as one load.
+    pub(crate) async fn run_batch(
+        &self,
+        keys: Vec<K>,
+        begin: impl FnOnce() -> Vec<u64> + Send,
+    ) -> Result<Load<HashMap<Key, Loaded<V>>, Vec<u64>>, CacheError> {
+        let load = || match &self.load_batch {
+            Some(load) => load(keys),
+            None => Box::pin(async { Ok(Vec::new()) }),
+        };
+        let Load { loaded, took, mark } = self.within_limits(load, begin, |_| "ok").await?;
+        let named = |(key, loaded)| Some((Key::of(&key).ok()?, loaded));
+        Ok(Load { loaded: loaded.into_iter().filter_map(named).collect(), took, mark })
+    }
+
+    async fn within_limits<T, M>(
+        &self,
+        load: impl FnOnce() -> BoxFuture<'static, Result<T, LoadError>> + Send,
+        begin: impl FnOnce() -> M + Send,
+        label: impl Fn(&T) -> &'static str + Send,
+    ) -> Result<Load<T, M>, CacheError> {
         if self.closing.is_cancelled() {
             return Err(CacheError::ShuttingDown);
         }
@@ -47,7 +82,7 @@ impl<K, V> Loader<K, V> {
         let in_flight = InFlight::new(self.name);
         let began = Instant::now();
         // The call itself is inside, so that a loader that panics before its first await is caught too.
-        let loading = AssertUnwindSafe(async { (self.load)(key).await }).catch_unwind();
+        let loading = AssertUnwindSafe(async { load().await }).catch_unwind();
         let ended = tokio::select! {
             biased;
             () = self.aborting.cancelled() => End::Cancelled,
@@ -60,7 +95,7 @@ impl<K, V> Loader<K, V> {
         };
         let took = began.elapsed();
         drop(in_flight);
-        metrics::count(CACHE_LOADS, &[tag("cache", self.name), tag("outcome", ended.label())]);
+        metrics::count(CACHE_LOADS, &[tag("cache", self.name), tag("outcome", ended.label(label))]);
         metrics::observe(CACHE_LOAD, &[tag("cache", self.name)], took);
         match ended {
             End::Loaded(loaded) => {
@@ -87,8 +122,8 @@ impl<K, V> Loader<K, V> {
     }
 }
 
-enum End<V> {
-    Loaded(Loaded<V>),
+enum End<T> {
+    Loaded(T),
     Failed(CacheError),
     TimedOut,
     Panicked,
@@ -102,11 +137,10 @@ pub(crate) fn announce(cache: &'static str) {
     }
 }
 
-impl<V> End<V> {
-    fn label(&self) -> &'static str {
+impl<T> End<T> {
+    fn label(&self, loaded_as: impl Fn(&T) -> &'static str) -> &'static str {
         match self {
-            Self::Loaded(Loaded { value: Some(_), .. }) => "ok",
-            Self::Loaded(_) => "absent",
+            Self::Loaded(loaded) => loaded_as(loaded),
             Self::Failed(_) | Self::Panicked => "error",
             Self::TimedOut => "timeout",
             Self::Cancelled => "cancelled",

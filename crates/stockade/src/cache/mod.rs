@@ -49,6 +49,7 @@
 //! [`CacheError::Shed`]. What was answered without Redis is marked [`CacheInfo::degraded`], and nothing of it is stored.
 //! After a reconnection the in-process tier begins empty.
 
+mod batch;
 mod builder;
 mod core;
 mod entry;

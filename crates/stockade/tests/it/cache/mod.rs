@@ -1,5 +1,6 @@
 //! The cache on a real Redis.
 
+mod batch;
 mod http;
 mod local;
 mod outage;

@@ -1,0 +1,151 @@
+//! Several keys at once.
+
+use std::{
+    sync::{Arc, Mutex, atomic::Ordering},
+    time::Duration,
+};
+
+use stockade::cache::{CacheBuilder, CacheError, Source};
+use stockade_testbed::RedisServer;
+
+use super::support::{Database, Loading, Sku, Stock, Stocks, eventually, get, process, quantity, reading, sku, stored};
+
+type Batches = Arc<Mutex<Vec<Vec<String>>>>;
+
+/// Loads several rows by one query, and notes which.
+fn batching(builder: CacheBuilder<Sku, Stock>, database: &Arc<Database>) -> (CacheBuilder<Sku, Stock>, Batches) {
+    let batches = Batches::default();
+    let (database, noted) = (Arc::clone(database), Arc::clone(&batches));
+    let builder = builder.batch_loader(move |keys: Vec<Sku>| {
+        let database = Arc::clone(&database);
+        let mut ids: Vec<_> = keys.iter().map(|key| key.0.clone()).collect();
+        ids.sort();
+        noted.lock().unwrap().push(ids);
+        async move {
+            let rows = database.query_many(&keys).await?;
+            Ok::<_, std::io::Error>(rows.into_iter().map(|(key, row)| (key, Some(row))).collect())
+        }
+    });
+    (builder, batches)
+}
+
+fn skus(ids: &[&str]) -> Vec<Sku> {
+    ids.iter().map(|id| sku(id)).collect()
+}
+
+async fn found(stocks: &Stocks, ids: &[&str]) -> Vec<Option<u64>> {
+    stocks.get_many(&skus(ids)).await.iter().map(|lookup| quantity(lookup.as_ref().unwrap())).collect()
+}
+
+#[tokio::test]
+async fn what_is_missing_is_loaded_by_one_query_and_stored() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 1), ("b", 2), ("c", 3)]);
+    let (builder, batches) = batching(process(&server).await, &database);
+    let stocks = builder.on(&database).await;
+    get(&stocks, "b").await;
+    let many = stocks.get_many(&skus(&["a", "b", "none", "c", "a"])).await;
+    let many: Vec<_> = many.into_iter().map(Result::unwrap).collect();
+    assert_eq!(many.iter().map(quantity).collect::<Vec<_>>(), [Some(1), Some(2), None, Some(3), Some(1)]);
+    assert_eq!(many[1].info.source, Source::Redis);
+    assert!(many[0].info.stored && many[0].info.source == Source::Load);
+    assert_eq!(*batches.lock().unwrap(), [["a", "c", "none"]], "not one query for exactly what was missing");
+    let again = stocks.get_many(&skus(&["a", "none", "c"])).await;
+    for lookup in again {
+        assert_eq!(lookup.unwrap().info.source, Source::Redis);
+    }
+    assert_eq!(batches.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_write_to_one_key_while_all_are_loaded_spoils_only_that_one() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 1), ("b", 2), ("c", 3)]);
+    let (builder, _) = batching(process(&server).await, &database);
+    let stocks = builder.on(&database).await;
+    let gate = database.shut();
+    let (many, ()) = tokio::join!(found(&stocks, &["a", "b", "c"]), async {
+        database.queried().await;
+        database.write("b", Some(9));
+        stocks.invalidate(&sku("b")).await.unwrap();
+        database.open();
+        gate.add_permits(1);
+    });
+    // This call began before the write, so either value would do.
+    assert_eq!(many, [Some(1), Some(2), Some(3)]);
+    assert!(stored(&server, "a").await && stored(&server, "c").await, "one refused fill cost the others theirs");
+    assert!(!stored(&server, "b").await, "a value from before the write was stored");
+    assert_eq!(quantity(&get(&stocks, "b").await), Some(9));
+}
+
+#[tokio::test]
+async fn a_key_that_another_process_loads_is_waited_for_and_not_loaded_again() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 1), ("b", 2), ("c", 3)]);
+    let other = process(&server).await.on(&database).await;
+    let (builder, batches) = batching(process(&server).await, &database);
+    let stocks = builder.on(&database).await;
+    let gate = database.shut();
+    let mut reads = tokio::task::JoinSet::new();
+    reading(&mut reads, &other, "b");
+    database.queried().await;
+    database.open();
+    let (many, ()) = tokio::join!(found(&stocks, &["a", "b", "c"]), async {
+        eventually("the rest is loaded", || async { stored(&server, "a").await && stored(&server, "c").await }).await;
+        gate.add_permits(1);
+    });
+    assert_eq!(many, [Some(1), Some(2), Some(3)]);
+    assert_eq!(*batches.lock().unwrap(), [["a", "c"]]);
+    assert_eq!(quantity(&reads.join_next().await.unwrap().unwrap().unwrap()), Some(2));
+}
+
+#[tokio::test]
+async fn a_key_that_can_not_be_encoded_and_a_query_that_fails_concern_only_themselves() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 1), ("b", 2)]);
+    let (builder, _) = batching(process(&server).await, &database);
+    let stocks = builder.on(&database).await;
+    get(&stocks, "a").await;
+    database.down(true);
+    let long = "x".repeat(1000);
+    let many = stocks.get_many(&skus(&["a", &long, "b", "c"])).await;
+    assert_eq!(many[0].as_ref().map(quantity).unwrap(), Some(1));
+    assert!(matches!(many[1], Err(CacheError::Key(_))), "{:?}", many[1]);
+    for failed in &many[2..] {
+        assert!(matches!(failed, Err(CacheError::Load(_))), "{failed:?}");
+    }
+    database.down(false);
+    // The leases were given back: nobody waits for them to run out.
+    let again = tokio::time::timeout(Duration::from_secs(2), found(&stocks, &["b", "c"])).await.unwrap();
+    assert_eq!(again, [Some(2), None]);
+}
+
+#[tokio::test]
+async fn without_redis_several_keys_are_still_one_query() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 1), ("b", 2)]);
+    let (builder, batches) = batching(process(&server).await, &database);
+    let stocks = builder.on(&database).await;
+    server.kill().await.unwrap();
+    eventually("the loss is noticed", || async { stocks.is_degraded() }).await;
+    let many = stocks.get_many(&skus(&["a", "b"])).await;
+    for (lookup, expected) in many.into_iter().zip([1, 2]) {
+        let lookup = lookup.unwrap();
+        assert_eq!(quantity(&lookup), Some(expected));
+        assert!(lookup.info.degraded && !lookup.info.stored);
+    }
+    assert_eq!(batches.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn without_a_batch_loader_each_key_is_loaded_within_the_limit() {
+    let server = RedisServer::start().await.unwrap();
+    let ids: Vec<String> = (0..40).map(|number| format!("n{number}")).collect();
+    let database = Database::with(&ids.iter().map(|id| (id.as_str(), 5)).collect::<Vec<_>>());
+    let stocks = process(&server).await.max_loads(4).on(&database).await;
+    database.slow(Duration::from_millis(2));
+    let many = stocks.get_many(&ids.iter().map(|id| sku(id)).collect::<Vec<_>>()).await;
+    assert!(many.iter().all(|lookup| lookup.as_ref().map(quantity).unwrap() == Some(5)));
+    assert_eq!(database.loads(), 40);
+    assert!(database.most_running.load(Ordering::SeqCst) <= 4, "more loads at once than allowed");
+}
