@@ -9,5 +9,5 @@ mod settings;
 
 pub use args::{Args, DatabaseArgs};
 pub use error::{ConfigError, EX_CONFIG};
-pub use secret::Secret;
+pub use secret::{Secret, shown_url};
 pub use settings::{CacheSettings, Config, Database, LockSettings, LogFormat};

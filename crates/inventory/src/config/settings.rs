@@ -8,6 +8,7 @@ use super::{
     Args, ConfigError, DatabaseArgs, Secret,
     budget::Budget,
     parse::{address, duration, durations, number, secret},
+    shown_url,
 };
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -208,16 +209,23 @@ fn redis(args: &Args) -> Result<(Secret, Secret), ConfigError> {
 }
 
 fn redis_url(variable: &str, url: &Secret) -> Result<(), ConfigError> {
-    const SINGLE: [&str; 4] = ["redis", "redis+unix", "unix", "valkey"];
-    let scheme = url.expose().split_once("://").map(|(scheme, _)| scheme);
-    match scheme {
-        Some(scheme) if SINGLE.contains(&scheme) => Ok(()),
-        Some("redis-sentinel" | "rediss-sentinel" | "redis-cluster" | "rediss-cluster" | "rediss") => {
-            let scheme = scheme.unwrap_or_default();
-            let problem = format!("`{scheme}://` is not supported yet");
-            Err(ConfigError::new(variable, problem, "use a single server without TLS: redis://HOST:PORT"))
-        }
-        _ => Err(ConfigError::new(variable, "not the URL of a Redis server", "use redis://[USER:PASSWORD@]HOST:PORT")),
+    const SCHEMES: [&str; 10] = [
+        "redis",
+        "rediss",
+        "redis-sentinel",
+        "rediss-sentinel",
+        "redis-cluster",
+        "rediss-cluster",
+        "redis+unix",
+        "unix",
+        "valkey",
+        "valkeys",
+    ];
+    const FORMS: &str = "use redis://[USER:PASSWORD@]HOST:PORT, redis-sentinel://HOST,HOST/NAME or \
+                         redis-cluster://HOST,HOST, with rediss for TLS";
+    match url.expose().split_once("://") {
+        Some((scheme, _)) if SCHEMES.contains(&scheme) => Ok(()),
+        _ => Err(ConfigError::new(variable, "not the URL of a Redis server", FORMS).with_value(&shown_url(url))),
     }
 }
 

@@ -8,11 +8,9 @@ pub use opening::opening_stock;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use sqlx::postgres::PgPoolOptions;
-
 use crate::{
     config::{ConfigError, DatabaseArgs, EX_CONFIG},
-    console,
+    console, db,
     orders::{Orders, OrdersError},
 };
 
@@ -57,7 +55,7 @@ pub async fn run(args: Args) -> ExitCode {
 async fn from_args(args: Args) -> Result<(Seeded, usize), SeedError> {
     let options = args.database.options()?;
     let orders = Orders::load(&args.csv, args.limit).await?;
-    let pool = PgPoolOptions::new().max_connections(1).connect_with(options).await?;
+    let pool = db::connect::one(options).await?;
     let seeded = seed(&pool, &orders.lines).await?;
     pool.close().await;
     Ok((seeded, orders.lines.len()))

@@ -6,7 +6,7 @@ use stockade::{Locks, Redis, cache::Cache, postgres::Relay};
 use super::StartError;
 use crate::{
     app::{App, Draining, Limits},
-    config::{CacheSettings, Config, Database, LockSettings, Secret},
+    config::{CacheSettings, Config, Database, LockSettings, Secret, shown_url},
     db,
     domain::{Sku, Stock},
     http::Problem,
@@ -66,7 +66,7 @@ fn pool(database: &Database) -> PgPool {
 async fn connect(variable: &'static str, url: &Secret, config: &Config, may_evict: bool) -> Result<Redis, StartError> {
     let builder = Redis::builder(url.expose()).command_timeout(config.redis_timeout);
     let builder = if may_evict { builder.allow_eviction() } else { builder };
-    builder.connect().await.map_err(|source| StartError::Redis { variable, source })
+    builder.connect().await.map_err(|source| StartError::Redis { variable, url: shown_url(url), source })
 }
 
 fn locks(redis: &Redis, settings: &LockSettings) -> Locks {

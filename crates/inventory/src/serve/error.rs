@@ -12,10 +12,12 @@ pub enum StartError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A Redis server can't be used as it is configured.
-    #[error("{variable} (or REDIS_URL): {source}")]
+    #[error("{variable} (or REDIS_URL) = {url:?}: {source}")]
     Redis {
         /// Which one.
         variable: &'static str,
+        /// Where that is, without user and password.
+        url: String,
         /// What is wrong.
         source: ConnectError,
     },

@@ -1,7 +1,5 @@
 use std::process::ExitCode;
 
-use sqlx::postgres::PgPoolOptions;
-
 use crate::{
     config::{ConfigError, DatabaseArgs, EX_CONFIG},
     console, db,
@@ -34,7 +32,7 @@ pub async fn migrate(args: DatabaseArgs) -> ExitCode {
 async fn run(args: &DatabaseArgs) -> Result<(), MigrateError> {
     let options = args.options()?;
     // Without the service's time-outs: a migration may take as long as it needs.
-    let pool = PgPoolOptions::new().max_connections(1).connect_with(options).await.map_err(MigrateError::Connect)?;
+    let pool = db::connect::one(options).await.map_err(MigrateError::Connect)?;
     db::schema::migrate(&pool).await?;
     pool.close().await;
     Ok(())

@@ -20,13 +20,10 @@ async fn bad_settings_are_refused_by_name_with_a_remedy_before_anything_listens(
         ("ADMIN_TOKEN", "two hunter2", &["ADMIN_TOKEN", "visible ASCII"]),
         ("REDIS_URL", "", &["REDIS_URL: not set", "redis://"]),
         ("REDIS_URL", "http://:hunter2@h", &["LOCK_REDIS_URL|REDIS_URL", "redis://"]),
-        (
-            "CACHE_REDIS_URL",
-            "redis-sentinel://h1,h2/primary",
-            &["CACHE_REDIS_URL", "not supported yet", "redis://HOST"],
-        ),
-        ("LOCK_REDIS_URL", "redis-cluster://h1,h2", &["LOCK_REDIS_URL", "not supported yet"]),
-        ("LOCK_REDIS_URL", "rediss://:hunter2@h", &["LOCK_REDIS_URL", "not supported yet"]),
+        ("CACHE_REDIS_URL", "redis-sentinel://:hunter2@h1,h2", &["CACHE_REDIS_URL", "h1,h2", "name of the primary"]),
+        ("LOCK_REDIS_URL", "redis-cluster://:hunter2@h1,h2/1", &["LOCK_REDIS_URL", "h1,h2/1", "database 0 only"]),
+        ("LOCK_REDIS_URL", "rediss://:hunter2@h/#insecure", &["LOCK_REDIS_URL", "rediss://h/", "#insecure"]),
+        ("LOCK_REDIS_URL", "redis://:hunter2@h:port", &["LOCK_REDIS_URL", "h:port", "redis://[[user]:password@]host"]),
         ("LISTEN_ADDR", "localhost", &["LISTEN_ADDR=\"localhost\"", "IP:PORT"]),
         ("OPS_ADDR", "127.0.0.1:99999", &["OPS_ADDR=\"127.0.0.1:99999\"", "IP:PORT"]),
         ("LOCK_WAIT", "2", &["LOCK_WAIT=\"2\"", "unit"]),
@@ -93,6 +90,48 @@ async fn redis_that_may_evict_is_refused_for_locks_with_the_reason() {
     assert!(output.contains("LOCK_REDIS_URL") && output.contains("noeviction"), "{output}");
     let instance = stage.serve(&[("CACHE_REDIS_URL", &evicting.url())]).await;
     assert_eq!(instance.put("A", 1).await.status, 201, "for a cache on its own it is right");
+}
+
+#[tokio::test]
+async fn a_database_that_redis_lacks_is_refused_with_its_number() {
+    let stage = Stage::start().await;
+    let server = stockade_testbed::RedisServer::start().await.unwrap();
+    let (status, output) = stage.run("serve", &[("LOCK_REDIS_URL", &format!("{}/99", server.url()))]).await;
+    assert_eq!(status.code(), Some(78), "{output}");
+    assert!(output.contains("LOCK_REDIS_URL") && output.contains("database 99"), "{output}");
+}
+
+#[tokio::test]
+async fn locks_and_cache_may_be_behind_sentinels_or_tls() {
+    let stage = Stage::start().await;
+    let group = stockade_testbed::SentinelGroup::builder().password("hunter2").start().await.unwrap();
+    let instance = stage.serve(&[("REDIS_URL", &group.url())]).await;
+    assert_eq!(instance.put("A", 1).await.status, 201);
+    let certificates = stockade_testbed::Certificates::new().unwrap();
+    let secure = stockade_testbed::RedisServer::builder().tls(&certificates).start().await.unwrap();
+    let files = secure.certificate_files().unwrap();
+    let variables = [("REDIS_URL", secure.url()), ("SSL_CERT_FILE", files.authority.display().to_string())];
+    let instance = stage.serve(&variables.each_ref().map(|(name, value)| (*name, value.as_str()))).await;
+    assert_eq!(instance.put("B", 1).await.status, 201);
+    let (status, output) = stage.run("serve", &[("REDIS_URL", &secure.url())]).await;
+    assert_eq!(status.code(), Some(78), "{output}");
+    assert!(output.contains("SSL_CERT_FILE"), "{output}");
+}
+
+#[tokio::test]
+async fn a_closed_port_of_the_database_is_said_at_once() {
+    for command in ["migrate", "seed"] {
+        let mut command = bare_command(command);
+        command
+            .env("DATABASE_URL", BASE[0].1)
+            .env("SEED_CSV", concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/online-retail.csv"))
+            .env("SEED_LIMIT", "1");
+        let since = std::time::Instant::now();
+        let (status, output) = outcome(command).await;
+        assert_eq!(status.code(), Some(1), "{output}");
+        assert!(output.contains("refused") && !output.contains("hunter2"), "{output}");
+        assert!(since.elapsed() < std::time::Duration::from_secs(10), "{:?}", since.elapsed());
+    }
 }
 
 #[tokio::test]

@@ -138,7 +138,8 @@ pub(super) fn explain(error: &RedisError) -> Option<String> {
     let error = inner.downcast_ref::<rustls::Error>()?;
     let remedy = match error {
         rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
-            "name the authority that signed the server's certificate with `TlsOptions::root_certificates`"
+            "name the authority that signed the server's certificate with `TlsOptions::root_certificates`, or its file with \
+             the environment variable SSL_CERT_FILE"
         }
         rustls::Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
