@@ -25,7 +25,7 @@ impl Fence {
     /// How it is held.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        self.ownership.mode
+        self.ownership.mode()
     }
 
     /// The fencing token of this ownership.

@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::held::Held;
 use crate::{
-    lock::{Fence, LockError, LossReason, Mode, Released, Token},
+    lock::{Fence, GuardError, Handover, LockError, LossReason, Mode, Released, Token},
     resource::Key,
 };
 
@@ -71,6 +71,117 @@ impl Guard {
     /// Another guard of the same ownership with the same token; nothing is sent. The lock goes with the last of them.
     pub fn reenter(&self) -> Self {
         Self { held: Arc::clone(&self.held) }
+    }
+
+    /// Goes on as a reader, with the same token: the readers at the head of the queue enter at once, a writer does not.
+    ///
+    /// For a change that is to be read again undisturbed after it was made. The lease begins anew, and is renewed as
+    /// before. The fence can't claim any more, also where it was cloned before; a transaction that was begun under it and
+    /// has not committed is refused its commit, so commit first. A guard that reads already is renewed, no more.
+    ///
+    /// Dropping the future releases the lock, whether or not it was downgraded by then.
+    ///
+    /// ```
+    /// # use stockade::{Locks, Resource, lock::Mode};
+    /// # struct Sku(&'static str);
+    /// # impl Resource for Sku {
+    /// #     const KIND: &'static str = "stock";
+    /// #     fn id(&self) -> std::borrow::Cow<'_, str> { self.0.into() }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = Locks::memory();
+    /// let writer = locks.write(&Sku("85123A")).acquire().await?;
+    /// let token = writer.token();
+    /// let reader = writer.downgrade().await?;
+    /// assert_eq!((reader.mode(), reader.token()), (Mode::Read, token));
+    /// assert!(locks.read(&Sku("85123A")).try_acquire().await?.is_some());
+    /// assert!(locks.write(&Sku("85123A")).try_acquire().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`GuardError`], which has the guard: with [`LockError::Lost`] when the lock is lost; [`LockError::Unavailable`] when
+    /// the store did not answer, after which the guard counts as a reader, since others may read by then, and may be
+    /// downgraded again; [`LockError::Unsupported`] while another guard of this ownership lives, for a permit, and where
+    /// the store has no shared mode. After the last the guard is as it was.
+    pub async fn downgrade(self) -> Result<Self, GuardError> {
+        let mut held = match Arc::try_unwrap(self.held) {
+            Ok(held) => held,
+            Err(held) => return Err(Self { held }.reentered("downgrade")),
+        };
+        match held.downgrade().await {
+            Ok(()) => Ok(Self::new(held)),
+            Err(error) => Err(GuardError { guard: Self::new(held), error }),
+        }
+    }
+
+    /// Refuses: nobody becomes a writer while he reads. A guard that is exclusive already is reentered.
+    ///
+    /// Two readers that both wait to write would wait for each other, each until its wait ends: the writer's turn comes
+    /// when all readers are gone, and neither goes. So release, acquire for writing, and read again what may have
+    /// changed in between; or acquire for writing at once and [downgrade](Guard::downgrade) when the writing is done.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Unsupported`], without asking the store.
+    pub fn upgrade(&self) -> Result<Self, LockError> {
+        let store = match self.mode() {
+            Mode::Write => return Ok(self.reenter()),
+            Mode::Read => "shared",
+            Mode::Permit => "semaphore",
+        };
+        let instead = "release this one, acquire the lock for writing, and read again";
+        Err(LockError::Unsupported { store, operation: "upgrade", instead })
+    }
+
+    /// Gives the ownership to another process: this one stops renewing it and can't claim the fence any more.
+    ///
+    /// The lock is held all the while, and ends with its lease unless [`Locks::adopt`](super::Locks::adopt) goes on with
+    /// it. The token and the identity at the fence go along, so what was claimed here can be claimed there again; a
+    /// transaction that was begun here and still runs keeps the fence row locked, and the other process waits for its
+    /// end. What is left of [`max_hold`](super::LockRequest::max_hold) goes along, too.
+    ///
+    /// ```
+    /// # use stockade::{Locks, Resource, lock::Handover};
+    /// # struct Import(&'static str);
+    /// # impl Resource for Import {
+    /// #     const KIND: &'static str = "import";
+    /// #     fn id(&self) -> std::borrow::Cow<'_, str> { self.0.into() }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let locks = Locks::memory();
+    /// let guard = locks.write(&Import("2010-12")).acquire().await?;
+    /// let token = guard.token();
+    /// // A bearer secret: who has the text has the lock.
+    /// let text = guard.hand_over()?.to_text();
+    ///
+    /// // In the other process:
+    /// let guard = locks.adopt(Handover::from_text(&text)?).await?;
+    /// assert_eq!(guard.token(), token);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`GuardError`], which has the guard as it was: with [`LockError::Lost`] when the lock is lost;
+    /// [`LockError::Unsupported`] while another guard of this ownership lives, and where the store can't hand over;
+    /// [`LockError::Unavailable`] for a moment after a connection was lost, while a stray command may still arrive.
+    pub fn hand_over(self) -> Result<Handover, GuardError> {
+        let mut held = match Arc::try_unwrap(self.held) {
+            Ok(held) => held,
+            Err(held) => return Err(Self { held }.reentered("handing over")),
+        };
+        held.hand_over().map_err(|error| GuardError { guard: Self::new(held), error })
+    }
+
+    fn reentered(self, operation: &'static str) -> GuardError {
+        let instead = "release the other guards of this ownership first";
+        GuardError { guard: self, error: LockError::Unsupported { store: "reentered", operation, instead } }
     }
 
     /// Releases and reports what the store found.

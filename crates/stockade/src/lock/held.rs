@@ -5,7 +5,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::{renewal::Renewal, shared::Shared};
 use crate::{
     clock::Instant,
-    lock::Fence,
+    lock::{Fence, Handover, LossReason, Mode},
     metrics::{self, Tag},
     store::{LockError, Ownership, Released},
 };
@@ -17,7 +17,11 @@ pub(super) struct Held {
     fence: Fence,
     shared: Arc<Shared>,
     renewal: Renewal,
+    /// As what it is counted: the ownership itself may be shared by now.
+    mode: Mode,
     since: Instant,
+    /// The end of the longest hold that its request allowed.
+    ends_at: Option<Instant>,
     state: State,
     _counted: TaskTrackerToken,
 }
@@ -38,9 +42,11 @@ impl Held {
         counted: TaskTrackerToken,
     ) -> Self {
         let since = Instant::now();
-        let renewal = shared.renewals.add(&ownership, max_hold.map(|max| since + max));
+        let ends_at = max_hold.map(|max| since + max);
+        let renewal = shared.renewals.add(&ownership, ends_at);
+        let mode = ownership.mode();
         let fence = Fence { ownership, store: Arc::clone(&shared.store) };
-        let held = Self { fence, shared, renewal, since, state: State::Held, _counted: counted };
+        let held = Self { fence, shared, renewal, mode, since, ends_at, state: State::Held, _counted: counted };
         metrics::gauge_add(metrics::LOCKS_HELD, &held.tags(), 1.0);
         held
     }
@@ -69,12 +75,53 @@ impl Held {
         self.state = State::Releasing;
         self.fence.ownership.give_back();
         self.renewal.end();
+        self.count_end();
+    }
+
+    fn count_end(&self) {
         metrics::gauge_add(metrics::LOCKS_HELD, &self.tags(), -1.0);
         metrics::observe(metrics::LOCK_HOLD, &self.tags(), self.since.elapsed());
     }
 
+    /// Goes on as a reader. Also on an error it is counted as what it may be by then.
+    pub(super) async fn downgrade(&mut self) -> Result<(), LockError> {
+        let ownership = &self.fence.ownership;
+        if ownership.mode() == Mode::Permit {
+            let instead = "release the permit and acquire the lock for reading";
+            return Err(LockError::Unsupported { store: "semaphore", operation: "downgrade", instead });
+        }
+        if ownership.loss().is_some() {
+            return Err(ownership.lost_error());
+        }
+        let downgraded = self.shared.store.downgrade(ownership).await;
+        if self.mode != ownership.mode() {
+            self.count_end();
+            self.mode = self.fence.mode();
+            self.since = Instant::now();
+            metrics::gauge_add(metrics::LOCKS_HELD, &self.tags(), 1.0);
+        }
+        // Forced, say, while the reply was on its way.
+        let ownership = &self.fence.ownership;
+        downgraded.and_then(|()| if ownership.loss().is_some() { Err(ownership.lost_error()) } else { Ok(()) })
+    }
+
+    /// Ends it here without giving the lock back. On an error nothing has changed.
+    pub(super) fn hand_over(&mut self) -> Result<Handover, LockError> {
+        let ownership = &self.fence.ownership;
+        if ownership.loss().is_some() {
+            return Err(ownership.lost_error());
+        }
+        let handed = self.shared.store.hand_over(ownership)?;
+        let hold_left = self.ends_at.map(|end| end.remaining());
+        self.stop();
+        self.state = State::Released;
+        // For the fences that are left: they would claim as who adopts it does.
+        self.fence.ownership.lose(LossReason::HandedOver);
+        Ok(Handover::new(handed, hold_left))
+    }
+
     fn tags(&self) -> [Tag; 2] {
-        [("lock", self.fence.key().label().clone()), metrics::tag("mode", self.fence.mode().as_str())]
+        [("lock", self.fence.key().label().clone()), metrics::tag("mode", self.mode.as_str())]
     }
 }
 

@@ -1,8 +1,8 @@
 use std::{sync::Arc, time::Duration};
 
-use super::shared::Shared;
+use super::{held::Held, shared::Shared};
 use crate::{
-    lock::{Force, Forced, Inspection, LockError, LockName, LockRequest, Mode, MultiRequest},
+    lock::{Force, Forced, Guard, Handover, Inspection, LockError, LockName, LockRequest, Mode, MultiRequest},
     resource::{Key, KeyError, Label, Resource},
     store::{LockStore, MemoryStore},
 };
@@ -203,6 +203,27 @@ impl Locks {
     /// ```
     pub fn semaphore<R: Resource + ?Sized>(&self, resource: &R, permits: u32) -> LockRequest {
         self.request(Key::of(resource), Mode::Permit).permits(permits)
+    }
+
+    /// Goes on with the ownership that [`Guard::hand_over`](super::Guard::hand_over) gave away, in this process or another:
+    /// the same token, the same identity at the fence, and a lease that begins anew.
+    ///
+    /// A handover is adopted once. Dropping the future leaves nothing behind: what was adopted by then is released, what
+    /// was not ends with its lease.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::HandoverVoid`] when it was adopted before, or is lost; [`LockError::Unavailable`], after which it is
+    /// released if it was adopted; [`LockError::Unsupported`]; [`LockError::ShuttingDown`].
+    pub async fn adopt(&self, handover: Handover) -> Result<Guard, LockError> {
+        // Taken before the look at `closing`, so that a shutdown waits for every guard that it did not refuse.
+        let counted = self.shared.guards.token();
+        let ownership = tokio::select! {
+            biased;
+            () = self.shared.closing.cancelled() => return Err(LockError::ShuttingDown),
+            adopted = self.shared.store.adopt(&handover.handed) => adopted?,
+        };
+        Ok(Guard::new(Held::new(Arc::clone(&self.shared), ownership, handover.hold_left, counted)))
     }
 
     /// A request for an encoded key: for layers that made the key themselves.

@@ -13,6 +13,8 @@
 mod cadence;
 mod fence;
 mod guard;
+mod guard_error;
+mod handover;
 mod held;
 mod lane;
 mod locks;
@@ -32,6 +34,8 @@ mod tests;
 
 pub use fence::Fence;
 pub use guard::Guard;
+pub use guard_error::GuardError;
+pub use handover::{Handover, HandoverTextError};
 pub use locks::{Locks, LocksBuilder};
 pub use multi::{MultiFence, MultiGuard, MultiRequest};
 pub use name::LockName;

@@ -58,7 +58,7 @@ impl Outcome {
         self.outcome = match error {
             LockError::Busy { .. } | LockError::Timeout { .. } => "timeout",
             LockError::QueueFull { .. } => "full",
-            LockError::ShuttingDown | LockError::Lost { .. } => "cancelled",
+            LockError::ShuttingDown | LockError::Lost { .. } | LockError::HandoverVoid => "cancelled",
             LockError::Unavailable { .. }
             | LockError::Unsupported { .. }
             | LockError::Capacity { .. }

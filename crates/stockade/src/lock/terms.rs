@@ -50,6 +50,10 @@ impl Terms {
     }
 }
 
+pub(super) fn is_lease(given: &Duration) -> bool {
+    (LEASES.0..=LEASES.1).contains(given)
+}
+
 fn within(what: &'static str, given: Duration, min: Duration, max: Duration) -> Result<(), LockError> {
     if (min..=max).contains(&given) { Ok(()) } else { Err(LockError::Duration { what, given, min, max }) }
 }

@@ -5,7 +5,7 @@ use super::{
     error::{claim_statement, own_statement},
     registry::PoolState,
 };
-use crate::lock::{Fence, Mode, MultiFence, Token};
+use crate::lock::{Fence, LossReason, Mode, MultiFence, Token};
 
 /// Records a forced release: always above what was seen, even when the lock store lost its data and minted too low.
 const FORCE_SQL: &str = "insert into stockade.fence as f (resource, token, owner)
@@ -46,14 +46,18 @@ returning f.token";
     ///
     /// # Errors
     ///
-    /// [`FenceError::Shared`] for a shared ownership.
+    /// [`FenceError::Shared`] for a shared ownership, [`FenceError::Lost`] for one that was handed over.
     pub fn claim_args(&self) -> Result<ClaimArgs, FenceError> {
+        // Who adopted it claims as the same owner, and is told from this one by nothing.
+        if let Some(reason @ LossReason::HandedOver) = self.loss() {
+            return Err(FenceError::Lost(reason));
+        }
         match self.mode() {
             mode @ (Mode::Read | Mode::Permit) => Err(FenceError::Shared(mode)),
             Mode::Write => Ok(ClaimArgs {
                 resource: self.key().as_str().to_owned(),
                 token: sql_token(self.token()),
-                owner: self.ownership.owner.as_str().to_owned(),
+                owner: self.ownership.fence_owner.as_str().to_owned(),
             }),
         }
     }

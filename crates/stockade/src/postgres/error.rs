@@ -60,6 +60,9 @@ pub enum CommitError {
     /// The request that holds the lock was ended and answered as not applied before this commit. Rolled back.
     #[error("the holder of the lock was ended before the commit: nothing was applied")]
     Closed,
+    /// The lock was downgraded after the transaction began: others may have read since. Rolled back.
+    #[error("the lock was downgraded to shared before the commit: nothing was applied")]
+    Downgraded,
     /// The store of a strict cache did not confirm that it was told of the write. Rolled back: nothing was applied.
     #[error("a strict cache could not be told of the write: nothing was applied, retry later")]
     Announce(#[source] CacheError),
@@ -77,7 +80,7 @@ impl CommitError {
     #[must_use]
     pub fn applied(&self) -> Option<bool> {
         match self {
-            Self::Key(_) | Self::Closed | Self::Announce(_) | Self::NotApplied(_) => Some(false),
+            Self::Key(_) | Self::Closed | Self::Downgraded | Self::Announce(_) | Self::NotApplied(_) => Some(false),
             Self::Unknown(_) => None,
         }
     }

@@ -33,6 +33,8 @@ const FLUSH_LIMIT: Duration = Duration::from_millis(250);
 pub struct Tx {
     inner: Transaction<'static, Postgres>,
     fence: Option<Fence>,
+    /// Whether the fence was exclusive when this began.
+    exclusive: bool,
     pool: Arc<PoolState>,
     pending: Vec<Pending>,
     bad_key: Option<KeyError>,
@@ -59,14 +61,16 @@ impl Tx {
     pub(super) async fn start(pool: &PgPool, fence: Option<Fence>) -> Result<Self, FenceError> {
         // The level is named because a database may default to another, under which every statement would read from the
         // claim's snapshot.
-        let begin = match fence.as_ref().map(Fence::mode) {
+        let mode = fence.as_ref().map(Fence::mode);
+        let begin = match mode {
             Some(Mode::Read | Mode::Permit) => "begin isolation level read committed read only",
             Some(Mode::Write) | None => "begin isolation level read committed read write",
         };
         let state = PoolState::of(pool);
         let mut inner = pool.begin_with(begin).await.map_err(FenceError::Sqlx)?;
         state.check_schema(&mut inner).await?;
-        Ok(Self { inner, fence, pool: state, pending: Vec::new(), bad_key: None })
+        let exclusive = mode == Some(Mode::Write);
+        Ok(Self { inner, fence, exclusive, pool: state, pending: Vec::new(), bad_key: None })
     }
 
     /// Drops the cached value of `key` when, and only when, this transaction commits.
@@ -107,6 +111,11 @@ impl Tx {
             let _ = self.inner.rollback().await;
             return Err(CommitError::Key(error));
         }
+        let exclusive = self.fence.as_ref().filter(|_| self.exclusive);
+        if exclusive.is_some_and(|fence| fence.mode() != Mode::Write) {
+            let _ = self.inner.rollback().await;
+            return Err(CommitError::Downgraded);
+        }
         let intent = self.pending.iter().any(|pending| pending.cache.is_strict()).then(Intent::random_id);
         let (rows, xid) = self.before_commit(intent.as_deref()).await.map_err(CommitError::NotApplied)?;
         let intent = intent.map(|id| Intent { id, xid: xid.into() });
@@ -119,7 +128,7 @@ impl Tx {
             return Err(CommitError::Announce(error));
         }
         // What only reads applies nothing, and is no reason to answer that it may have.
-        let writes = self.fence.as_ref().filter(|fence| fence.mode() == Mode::Write);
+        let writes = self.fence.as_ref().filter(|_| self.exclusive);
         if writes.is_some_and(|fence| !fence.commit_started()) {
             let _ = self.inner.rollback().await;
             retract(&self.pending, intent.as_ref()).await;

@@ -107,7 +107,7 @@ impl From<LockError> for Rejection {
             | LockError::Unsupported { .. }
             | LockError::Capacity { .. }
             | LockError::Count { .. } => Self::new(Problem::Internal),
-            LockError::Lost { .. } => Self::new(Problem::LeaseLost),
+            LockError::Lost { .. } | LockError::HandoverVoid => Self::new(Problem::LeaseLost),
             LockError::Busy { remaining } | LockError::Timeout { remaining, .. } => {
                 Self::new(Problem::LockTimeout).with_retry_after(remaining)
             }

@@ -109,7 +109,10 @@ impl Route {
                 tracing::error!(%error, "the settings of a route lock are refused");
                 Rejection::from(error)
             }
-            LockError::Unavailable { .. } | LockError::Lost { .. } | LockError::ShuttingDown => Rejection::from(error),
+            LockError::Unavailable { .. }
+            | LockError::Lost { .. }
+            | LockError::HandoverVoid
+            | LockError::ShuttingDown => Rejection::from(error),
         }
     }
 

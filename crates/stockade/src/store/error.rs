@@ -99,14 +99,18 @@ pub enum LockError {
         /// The most allowed.
         most: usize,
     },
-    /// Of several resources one that was held already was lost while the attempt waited for another. Nothing is held.
-    #[error("the lock on a `{}` was lost ({}) while waiting for the others: nothing is held, try again", key.label(), reason.as_str())]
+    /// The lock was lost before what was asked for could be done: of several resources one that was held already, while
+    /// the attempt waited for another, or the lock of a guard. Nothing is held.
+    #[error("the lock on a `{}` was lost ({}): nothing is held, try again", key.label(), reason.as_str())]
     Lost {
         /// The resource that was lost.
         key: Key,
         /// Why.
         reason: LossReason,
     },
+    /// A handover was adopted before, or its lease ended.
+    #[error("the handover was adopted before, or its lease has ended: acquire the lock")]
+    HandoverVoid,
     /// The locks were shut down.
     #[error("the locks are shutting down: no new grants")]
     ShuttingDown,

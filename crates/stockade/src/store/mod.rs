@@ -8,6 +8,7 @@
 #[cfg(test)]
 pub(crate) mod conformance;
 mod error;
+mod handed;
 mod memory;
 mod ownership;
 #[cfg(feature = "redis")]
@@ -16,6 +17,7 @@ mod redis;
 mod redlock;
 
 pub use error::{LockError, Unavailable};
+pub(crate) use handed::Handed;
 pub(crate) use memory::MemoryStore;
 pub use ownership::{LossReason, Mode, Token};
 pub(crate) use ownership::{Owner, Ownership};
@@ -140,6 +142,30 @@ pub(crate) trait LockStore: fmt::Debug + Send + Sync + 'static {
     ///
     /// What was confirmed by then counts when the future is dropped.
     fn renew<'a>(&'a self, ownerships: &'a [Arc<Ownership>]) -> BoxFuture<'a, Result<(), LockError>>;
+
+    /// Makes an exclusive ownership shared, with the same token and a lease that begins anew, and serves the readers at
+    /// the head of the queue. One that is shared already is renewed.
+    ///
+    /// After an error that leaves open whether it was done, the ownership counts as shared: others may read. One that is
+    /// lost is marked so. Nothing is given back when the future is dropped; a release that follows comes after it.
+    fn downgrade<'a>(&'a self, _ownership: &'a Arc<Ownership>) -> BoxFuture<'a, Result<(), LockError>> {
+        let instead = "release the lock and acquire it for reading";
+        Box::pin(async move { Err(LockError::Unsupported { store: "these", operation: "downgrade", instead }) })
+    }
+
+    /// What another process needs to go on with this ownership. The store knows it no more as one of this process.
+    fn hand_over(&self, _ownership: &Ownership) -> Result<Handed, LockError> {
+        let instead = "release the lock and acquire it in the other process";
+        Err(LockError::Unsupported { store: "these", operation: "handing over", instead })
+    }
+
+    /// Goes on with an ownership of another process, which has its token and a lease that begins anew.
+    ///
+    /// Dropping the future leaves nothing behind, be it adopted by then.
+    fn adopt<'a>(&'a self, _handed: &'a Handed) -> BoxFuture<'a, Result<Arc<Ownership>, LockError>> {
+        let instead = "acquire the lock";
+        Box::pin(async move { Err(LockError::Unsupported { store: "these", operation: "handing over", instead }) })
+    }
 
     /// Raises the token floor of the resource's bucket to `token`.
     fn seed<'a>(&'a self, key: &'a Key, token: Token) -> BoxFuture<'a, Result<(), LockError>>;

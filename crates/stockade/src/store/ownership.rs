@@ -9,6 +9,7 @@ use std::{
 
 use tokio::sync::watch;
 
+use super::LockError;
 use crate::{clock::Instant, metrics, resource::Key};
 
 /// How a resource is held.
@@ -76,6 +77,8 @@ pub enum LossReason {
     Forced,
     /// The store was restarted empty or failed over and no longer knows us.
     StoreLostData,
+    /// It was handed over, and belongs to who adopts it.
+    HandedOver,
 }
 
 impl LossReason {
@@ -87,6 +90,7 @@ impl LossReason {
             Self::Stolen => "stolen",
             Self::Forced => "forced",
             Self::StoreLostData => "store_lost_data",
+            Self::HandedOver => "handed_over",
         }
     }
 }
@@ -120,7 +124,10 @@ impl fmt::Debug for Owner {
 pub(crate) struct Ownership {
     pub(crate) key: Key,
     pub(crate) owner: Owner,
-    pub(crate) mode: Mode,
+    /// Who owned it when its token was minted: the owner that a fence knows, whoever adopted it since.
+    pub(crate) fence_owner: Owner,
+    /// Fences look at it, too: what was exclusive may be shared now.
+    mode: AtomicU8,
     pub(crate) token: Token,
     pub(crate) lease: Duration,
     /// For a hand-off the time from the release to the grant's arrival, as far as the store can tell.
@@ -154,7 +161,25 @@ impl Ownership {
         let lost = watch::Sender::new(None);
         let deadline = AtomicU64::new(deadline.as_nanos());
         let (released, commits) = (AtomicBool::new(false), OnceLock::new());
-        Self { key, owner, mode, token, lease, handed_off, deadline, lost, released, commits }
+        let (fence_owner, mode) = (owner.clone(), AtomicU8::new(mode as u8));
+        Self { key, owner, fence_owner, mode, token, lease, handed_off, deadline, lost, released, commits }
+    }
+
+    /// It was adopted: its token was minted for another owner.
+    pub(crate) fn known_to_fences_as(self, fence_owner: Owner) -> Self {
+        Self { fence_owner, ..self }
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        match self.mode.load(Ordering::Acquire) {
+            mode if mode == Mode::Read as u8 => Mode::Read,
+            mode if mode == Mode::Write as u8 => Mode::Write,
+            _ => Mode::Permit,
+        }
+    }
+
+    pub(crate) fn set_mode(&self, mode: Mode) {
+        self.mode.store(mode as u8, Ordering::Release);
     }
 
     pub(crate) fn deadline(&self) -> Instant {
@@ -170,6 +195,11 @@ impl Ownership {
     pub(crate) fn loss(&self) -> Option<LossReason> {
         let told = *self.lost.borrow();
         told.or_else(|| (Instant::now() >= self.deadline()).then_some(LossReason::Expired))
+    }
+
+    /// For who wanted to do something with it that was lost.
+    pub(crate) fn lost_error(&self) -> LockError {
+        LockError::Lost { key: self.key.clone(), reason: self.loss().unwrap_or(LossReason::Stolen) }
     }
 
     /// Records the loss; the first reason stays. Returns whether this call was the first.

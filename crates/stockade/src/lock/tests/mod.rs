@@ -1,6 +1,8 @@
 //! Guards, renewal and shutdown, on the memory store and on stores that misbehave.
 
+mod downgrade;
 mod guard;
+mod handover;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod multi;

@@ -13,7 +13,7 @@ use crate::{
     Resource,
     lock::{Force, Forced, Inspection, LockError, Locks, Released, Token, Unavailable},
     resource::Key,
-    store::{Attempt, LockStore, MemoryStore, Ownership},
+    store::{Attempt, Handed, LockStore, MemoryStore, Mode, Ownership},
 };
 
 pub(super) const SHORT: Duration = Duration::from_millis(150);
@@ -54,6 +54,18 @@ pub(super) struct Faulty {
     hanging_renewal: Mutex<Option<String>>,
     hanging_releases: AtomicBool,
     second_shard: Mutex<Option<String>>,
+    downgrades: Mutex<Downgrades>,
+}
+
+/// What becomes of downgrades.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Downgrades {
+    #[default]
+    Answered,
+    /// Done, but nobody hears of it.
+    Hang,
+    /// Done, but the reply is lost.
+    Unanswered,
 }
 
 impl Faulty {
@@ -66,6 +78,7 @@ impl Faulty {
             hanging_renewal: Mutex::default(),
             hanging_releases: AtomicBool::new(false),
             second_shard: Mutex::default(),
+            downgrades: Mutex::default(),
         });
         let store: Arc<dyn LockStore> = Arc::<Self>::clone(&faulty);
         (Locks::builder().on(store), faulty)
@@ -92,6 +105,10 @@ impl Faulty {
     /// This key lies on another shard than all others.
     pub(super) fn put_on_second_shard(&self, key: &str) {
         *self.second_shard.lock().unwrap() = Some(key.to_owned());
+    }
+
+    pub(super) fn set_downgrades(&self, downgrades: Downgrades) {
+        *self.downgrades.lock().unwrap() = downgrades;
     }
 
     pub(super) fn hang_releases(&self, hang: bool) {
@@ -130,6 +147,31 @@ impl LockStore for Faulty {
 
     fn shard(&self, key: &Key) -> u32 {
         u32::from(self.second_shard.lock().unwrap().as_deref() == Some(key.as_str()))
+    }
+
+    fn downgrade<'a>(&'a self, ownership: &'a Arc<Ownership>) -> BoxFuture<'a, Result<(), LockError>> {
+        let downgrades = *self.downgrades.lock().unwrap();
+        async move {
+            ownership.set_mode(Mode::Read);
+            self.store.downgrade(ownership).await?;
+            match downgrades {
+                Downgrades::Answered => Ok(()),
+                Downgrades::Hang => pending().await,
+                Downgrades::Unanswered => {
+                    let retry_after = Duration::from_secs(1);
+                    Err(LockError::Unavailable { reason: Unavailable::Timeout, retry_after })
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn hand_over(&self, ownership: &Ownership) -> Result<Handed, LockError> {
+        self.store.hand_over(ownership)
+    }
+
+    fn adopt<'a>(&'a self, handed: &'a Handed) -> BoxFuture<'a, Result<Arc<Ownership>, LockError>> {
+        self.store.adopt(handed)
     }
 
     fn seed<'a>(&'a self, key: &'a Key, token: Token) -> BoxFuture<'a, Result<(), LockError>> {

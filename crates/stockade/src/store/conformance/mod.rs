@@ -4,6 +4,7 @@
 
 mod admin;
 mod cancel;
+mod change;
 mod exclusion;
 mod fixture;
 mod lease;
@@ -15,6 +16,7 @@ mod token;
 
 pub(crate) use admin::*;
 pub(crate) use cancel::*;
+pub(crate) use change::*;
 pub(crate) use exclusion::*;
 pub(crate) use fixture::{Fixture, run};
 pub(crate) use lease::*;
@@ -32,9 +34,15 @@ macro_rules! conformance {
         $crate::store::conformance::conformance! { @arms ($) $fixture, $($excluded = $reason),*; }
         $crate::store::conformance::conformance! { @each
             a_dead_permit_holder_costs_at_most_its_lease
+            a_downgrade_lets_the_readers_at_the_head_in_and_no_writer
+            a_downgrade_with_a_writer_at_the_head_lets_nobody_in
+            a_downgraded_lock_is_renewed_as_a_reader
             a_forced_release_tells_the_holder_and_serves_the_next
             a_forced_semaphore_goes_to_those_who_wait
             a_grant_that_nobody_takes_goes_to_the_next
+            a_handover_is_adopted_once
+            a_handover_that_nobody_adopts_ends_with_its_lease
+            a_handover_that_was_forced_or_forged_is_not_adopted
             a_lease_that_is_not_renewed_passes_to_the_next_in_time
             a_loss_while_waiting_for_the_others_gives_all_up
             a_lost_owner_cannot_free_its_successor
@@ -52,6 +60,8 @@ macro_rules! conformance {
             a_waiter_that_gives_up_knows_its_place
             a_waiter_without_limit_is_served
             a_writer_that_stops_waiting_lets_the_readers_behind_it_in
+            an_adopted_lock_keeps_token_and_fence
+            an_adoption_that_is_dropped_leaves_nothing
             an_attempt_that_does_not_wait_is_told_the_time_left
             an_inspection_shows_holders_and_queue
             another_capacity_is_refused_while_the_semaphore_is_in_use
@@ -75,6 +85,7 @@ macro_rules! conformance {
             the_run_of_readers_at_the_head_enters_together
             tokens_increase_whatever_ended_the_ownership_before
             waiters_are_served_in_the_order_they_came
+            what_was_lost_is_not_downgraded
             writers_exclude_one_another
         }
     };

@@ -48,7 +48,7 @@ impl Kind {
         }
     }
 
-    fn mode(self) -> Mode {
+    pub(super) fn mode(self) -> Mode {
         match self {
             Self::Read => Mode::Read,
             Self::Write => Mode::Write,

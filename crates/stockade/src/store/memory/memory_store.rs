@@ -13,7 +13,7 @@ use super::{alarm::Shared, lock::Asker, table::Entered, waiting::Waiting};
 use crate::{
     clock::Instant,
     resource::Key,
-    store::{Attempt, Force, Forced, Inspection, LockError, LockStore, Owner, Ownership, Released, Token},
+    store::{Attempt, Force, Forced, Handed, Inspection, LockError, LockStore, Owner, Ownership, Released, Token},
 };
 
 /// The lock store of one process. It answers at once, so only [`LockStore::acquire`] ever waits.
@@ -75,6 +75,23 @@ impl LockStore for MemoryStore {
             Ok(())
         }
         .boxed()
+    }
+
+    fn downgrade<'a>(&'a self, ownership: &'a Arc<Ownership>) -> BoxFuture<'a, Result<(), LockError>> {
+        async move {
+            let downgraded = self.shared.change(|table, now| table.downgrade(now, ownership));
+            downgraded.map_err(|reason| LockError::Lost { key: ownership.key.clone(), reason })
+        }
+        .boxed()
+    }
+
+    fn hand_over(&self, ownership: &Ownership) -> Result<Handed, LockError> {
+        Ok(Handed::of(ownership))
+    }
+
+    fn adopt<'a>(&'a self, handed: &'a Handed) -> BoxFuture<'a, Result<Arc<Ownership>, LockError>> {
+        let asker = self.asker();
+        async move { self.shared.change(|table, now| table.adopt(now, &asker, handed)) }.boxed()
     }
 
     fn seed<'a>(&'a self, key: &'a Key, token: Token) -> BoxFuture<'a, Result<(), LockError>> {

@@ -9,7 +9,9 @@ use super::{
 use crate::{
     clock::Instant,
     resource::Key,
-    store::{Attempt, Force, Forced, Inspection, LockError, LossReason, Owner, Ownership, Token, Unavailable},
+    store::{
+        Attempt, Force, Forced, Handed, Inspection, LockError, LossReason, Mode, Owner, Ownership, Token, Unavailable,
+    },
 };
 
 /// The lease of a grant until its waiter has woken and entered. A waiter that is never polled again costs those behind
@@ -197,6 +199,48 @@ impl Table {
         held.is_some()
     }
 
+    pub(super) fn downgrade(&mut self, now: Instant, ownership: &Arc<Ownership>) -> Result<(), LossReason> {
+        let lock = self.locks.get_mut(&ownership.key);
+        let Some((kind, holder)) =
+            lock.and_then(|lock| lock.holders.get_mut(&ownership.owner).map(|h| (&mut lock.kind, h)))
+        else {
+            let reason = gone(now, ownership);
+            self.effects.lost(Some(Arc::clone(ownership)), reason);
+            return Err(reason);
+        };
+        *kind = Kind::Read;
+        ownership.set_mode(Mode::Read);
+        if !holder.runs_out {
+            self.leases.extend(&mut holder.ends, holder.number, now + ownership.lease);
+            ownership.extend(holder.ends);
+        }
+        self.grant(&ownership.key, now);
+        Ok(())
+    }
+
+    /// Gives what one owner holds to another.
+    pub(super) fn adopt(&mut self, now: Instant, asker: &Asker, handed: &Handed) -> Result<Arc<Ownership>, LockError> {
+        if self.closed {
+            return Err(LockError::ShuttingDown);
+        }
+        let lock = self.locks.get_mut(&handed.key).filter(|lock| lock.kind.mode() == handed.mode);
+        let lock = lock.ok_or(LockError::HandoverVoid)?;
+        if lock.holders.get(&handed.owner).is_none_or(|holder| holder.token != handed.token) {
+            return Err(LockError::HandoverVoid);
+        }
+        let mut holder = lock.holders.remove(&handed.owner).ok_or(LockError::HandoverVoid)?;
+        self.leases.remove(holder.ends, holder.number);
+        holder.number = asker.number;
+        if !holder.runs_out {
+            holder.ends = now + handed.lease;
+        }
+        self.leases.insert(holder.ends, asker, &handed.key);
+        let ownership = Arc::new(handed.ownership(asker.owner.clone(), holder.ends));
+        holder.ownership = Some(Arc::clone(&ownership));
+        lock.holders.insert(asker.owner.clone(), holder);
+        Ok(ownership)
+    }
+
     pub(super) fn renew(&mut self, now: Instant, ownership: &Arc<Ownership>) {
         let lock = self.locks.get_mut(&ownership.key);
         let reason = match lock.and_then(|lock| lock.holders.get_mut(&ownership.owner)) {
@@ -206,8 +250,7 @@ impl Table {
                 return;
             }
             Some(_) => LossReason::Forced,
-            None if now >= ownership.deadline() => LossReason::Expired,
-            None => LossReason::Stolen,
+            None => gone(now, ownership),
         };
         self.effects.lost(Some(Arc::clone(ownership)), reason);
     }
@@ -262,6 +305,11 @@ impl Table {
         }
         self.locks.retain(|_, lock| !lock.holders.is_empty());
     }
+}
+
+/// Why an ownership is lost that has no entry any more.
+fn gone(now: Instant, ownership: &Ownership) -> LossReason {
+    if now >= ownership.deadline() { LossReason::Expired } else { LossReason::Stolen }
 }
 
 fn owned(asker: &Asker, attempt: &Attempt, holder: &Holder, handed_off: Option<Duration>) -> Arc<Ownership> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::store::{Attempt, Force, Mode, Owner};
+use crate::store::{Attempt, Force, Handed, Mode, Owner};
 
 /// The lease of a grant that was handed over and not confirmed yet: what a waiter that died costs those behind it.
 pub(super) const GRANT: Duration = Duration::from_secs(2);
@@ -66,6 +66,26 @@ pub(super) fn multi(attempts: &[Attempt], owners: &[Owner], stamp: u64, stale_af
 
 pub(super) fn release(owner: &Owner, handing: &Handing) -> Vec<Vec<u8>> {
     vec![owner.as_str().into(), handing.pack().into_bytes()]
+}
+
+pub(super) fn downgrade(owner: &Owner, lease: Duration, handing: &Handing) -> Vec<Vec<u8>> {
+    vec![owner.as_str().into(), handing.pack().into_bytes(), millis(lease)]
+}
+
+pub(super) fn adopt(owner: &Owner, handed: &Handed, stamp: u64, stale_after: Duration) -> Vec<Vec<u8>> {
+    vec![
+        owner.as_str().into(),
+        millis(handed.lease),
+        stamp.to_string().into_bytes(),
+        millis(stale_after),
+        handed.owner.as_str().into(),
+        handed.token.to_string().into_bytes(),
+        match handed.mode {
+            Mode::Read => b"r".to_vec(),
+            Mode::Write => b"w".to_vec(),
+            Mode::Permit => b"s".to_vec(),
+        },
+    ]
 }
 
 pub(super) fn force(force: Force, handing: &Handing) -> Vec<Vec<u8>> {

@@ -37,6 +37,11 @@ impl HeldTable {
         self.table().remove(owner).and_then(|held| held.stray)
     }
 
+    /// When an acquire of it was sent that may still arrive.
+    pub(super) fn stray(&self, owner: &Owner) -> Option<Instant> {
+        self.table().get(owner).and_then(|held| held.stray)
+    }
+
     pub(super) fn lose(&self, owner: &Owner, reason: LossReason) {
         let held = self.table().remove(owner);
         if let Some(ownership) = held.and_then(|held| held.ownership.upgrade()) {

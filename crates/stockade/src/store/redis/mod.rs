@@ -23,6 +23,7 @@
 mod admin;
 mod calls;
 mod cell;
+mod change;
 mod compensation;
 mod entry;
 mod held;

@@ -18,7 +18,7 @@ use crate::{
     clock::Instant,
     redis::{LinkError, Redis},
     resource::Key,
-    store::{Attempt, Force, Forced, Inspection, LockError, LockStore, Ownership, Released, Token},
+    store::{Attempt, Force, Forced, Handed, Inspection, LockError, LockStore, Ownership, Released, Token},
 };
 
 /// The lock store on one Redis.
@@ -100,6 +100,18 @@ impl LockStore for RedisStore {
 
     fn renew<'a>(&'a self, ownerships: &'a [Arc<Ownership>]) -> BoxFuture<'a, Result<(), LockError>> {
         Box::pin(self.inner.renew(ownerships))
+    }
+
+    fn downgrade<'a>(&'a self, ownership: &'a Arc<Ownership>) -> BoxFuture<'a, Result<(), LockError>> {
+        Box::pin(self.inner.downgrade(ownership))
+    }
+
+    fn hand_over(&self, ownership: &Ownership) -> Result<Handed, LockError> {
+        self.inner.hand_over(ownership)
+    }
+
+    fn adopt<'a>(&'a self, handed: &'a Handed) -> BoxFuture<'a, Result<Arc<Ownership>, LockError>> {
+        Box::pin(self.inner.adopt(handed))
     }
 
     fn seed<'a>(&'a self, key: &'a Key, token: Token) -> BoxFuture<'a, Result<(), LockError>> {

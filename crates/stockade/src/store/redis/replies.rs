@@ -146,7 +146,7 @@ impl Renewed {
         read.filter(|read| read.len() == expected).ok_or(unexpected)
     }
 
-    fn read(value: &Value) -> Option<Self> {
+    pub(super) fn read(value: &Value) -> Option<Self> {
         let mut words = text(value)?.split(' ');
         let (code, now) = (words.next()?, number(words.next()?)?);
         match code {
@@ -161,6 +161,33 @@ impl Renewed {
         match self {
             Self::Extended { now } | Self::Ending { now } | Self::Gone { now } => now,
         }
+    }
+}
+
+/// What an adoption found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Adopted {
+    /// Held by the new owner, until server time `x`.
+    Adopted {
+        x: u64,
+        now: u64,
+    },
+    Gone,
+    Stale {
+        now: u64,
+    },
+}
+
+impl Adopted {
+    pub(super) fn read(value: &Value) -> Result<Self, LinkError> {
+        let words: Vec<_> = text(value).unwrap_or_default().split(' ').collect();
+        let adopted = match words.as_slice() {
+            ["ADOPTED", x, now] => number(x).zip(number(now)).map(|(x, now)| Self::Adopted { x, now }),
+            ["GONE", _] => Some(Self::Gone),
+            ["STALE", now] => number(now).map(|now| Self::Stale { now }),
+            _ => None,
+        };
+        adopted.ok_or(LinkError::Protocol { op: "adopt" })
     }
 }
 

@@ -22,8 +22,11 @@ pub(super) static MULTI: Script = script!("multi", "multi.lua");
 pub(super) static RELEASE: Script = script!("release", "release.lua", "release_contended.lua");
 pub(super) static RENEW: Script = script!("renew", "renew.lua");
 pub(super) static FORCE: Script = script!("force", "force.lua", "force_body.lua");
+pub(super) static DOWNGRADE: Script = script!("downgrade", "downgrade.lua", "downgrade_body.lua");
+pub(super) static ADOPT: Script = script!("adopt", "adopt.lua", "adopt_body.lua");
 pub(in crate::store) static SEED: Script = script!("seed", "seed.lua");
 pub(in crate::store) static JOIN: Script = script!("join", "join.lua");
 pub(super) static INSPECT: Script = script!("inspect", "inspect.lua");
 
-pub(super) static ALL: &[&Script] = &[&ACQUIRE, &MULTI, &RELEASE, &RENEW, &FORCE, &SEED, &JOIN, &INSPECT];
+pub(super) static ALL: &[&Script] =
+    &[&ACQUIRE, &MULTI, &RELEASE, &RENEW, &FORCE, &DOWNGRADE, &ADOPT, &SEED, &JOIN, &INSPECT];

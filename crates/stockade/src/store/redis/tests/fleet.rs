@@ -104,7 +104,7 @@ impl Fleet {
         // The server keeps its data and nobody forces: a lock is only ever lost by time.
         assert!(lost.is_none() || to == deadline, "taken from a live holder: {ownership:?}");
         if from < to {
-            let belief = Belief { mode: ownership.mode, token: ownership.token.get(), from, to };
+            let belief = Belief { mode: ownership.mode(), token: ownership.token.get(), from, to };
             self.beliefs.lock().unwrap().entry(ownership.key.to_string()).or_default().push(belief);
         }
         match random.random_range(0..10) {

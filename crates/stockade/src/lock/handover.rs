@@ -1,0 +1,107 @@
+use std::{borrow::Cow, fmt, time::Duration};
+
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use crate::{
+    lock::{Mode, Token},
+    resource::Key,
+    store::{Handed, Owner},
+};
+
+/// The first word of a text, which changes with its form.
+const FORM: &str = "stockade-handover-1";
+/// An owner: a process of 16 characters, a dot, a number of 11 digits.
+const OWNER_LEN: usize = 28;
+
+/// An ownership on its way to another process, from [`Guard::hand_over`](super::Guard::hand_over) to
+/// [`Locks::adopt`](super::Locks::adopt).
+///
+/// A bearer secret: who has it has the lock. It is adopted once; never adopted, it ends with the lease that the guard had
+/// left. Dropping it changes nothing, since a text made of it may be on its way.
+#[derive(Clone)]
+pub struct Handover {
+    pub(super) handed: Handed,
+    /// What is left of the longest hold that the request allowed.
+    pub(super) hold_left: Option<Duration>,
+}
+
+/// A text is no handover, or one of another version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the text is no handover of this version: send what Handover::to_text returned, unchanged")]
+#[non_exhaustive]
+pub struct HandoverTextError;
+
+impl Handover {
+    pub(super) fn new(handed: Handed, hold_left: Option<Duration>) -> Self {
+        Self { handed, hold_left }
+    }
+
+    /// The locked resource.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.handed.key
+    }
+
+    /// How it is held.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.handed.mode
+    }
+
+    /// The fencing token of the ownership, which is the adopted one's, too.
+    #[must_use]
+    pub fn token(&self) -> Token {
+        self.handed.token
+    }
+
+    /// The text to send: printable ASCII without spaces, below 4 KiB. A secret; keep it out of logs.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let Handed { key, owner, fence_owner, mode, token, lease } = &self.handed;
+        let hold = self.hold_left.map_or_else(|| "-".to_owned(), |left| left.as_millis().to_string());
+        let (owner, fence_owner) = (owner.as_str(), fence_owner.as_str());
+        let label = utf8_percent_encode(key.label(), NON_ALPHANUMERIC);
+        let (mode, lease, key) =
+            (mode.as_str(), lease.as_millis(), utf8_percent_encode(key.as_str(), NON_ALPHANUMERIC));
+        format!("{FORM};{mode};{token};{lease};{hold};{owner};{fence_owner};{label};{key}")
+    }
+
+    /// What [`Handover::to_text`] made.
+    ///
+    /// # Errors
+    ///
+    /// [`HandoverTextError`].
+    pub fn from_text(text: &str) -> Result<Self, HandoverTextError> {
+        Self::read(text).ok_or(HandoverTextError)
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let words: Vec<_> = text.split(';').collect();
+        let [FORM, mode, token, lease, hold, owner, fence_owner, label, key] = words.as_slice() else { return None };
+        let mode = [Mode::Read, Mode::Write, Mode::Permit].into_iter().find(|known| known.as_str() == *mode)?;
+        let millis = |text: &str| text.parse().ok().map(Duration::from_millis);
+        let decoded = |text| percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned);
+        let handed = Handed {
+            key: Key::encoded(Cow::Owned(decoded(label)?), decoded(key)?).ok()?,
+            owner: owner_of(owner)?,
+            fence_owner: owner_of(fence_owner)?,
+            mode,
+            token: Token::new(token.parse().ok()?)?,
+            lease: millis(lease).filter(super::terms::is_lease)?,
+        };
+        let hold_left = if *hold == "-" { None } else { Some(millis(hold)?) };
+        Some(Self::new(handed, hold_left))
+    }
+}
+
+fn owner_of(text: &str) -> Option<Owner> {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    (text.len() == OWNER_LEN && text.bytes().all(known)).then(|| Owner::new(text.to_owned()))
+}
+
+impl fmt::Debug for Handover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Handed { key, mode, token, .. } = &self.handed;
+        f.debug_struct("Handover").field("key", key).field("mode", mode).field("token", token).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,179 @@
+//! What becomes of an ownership without its end: a writer that goes on as a reader, a holder in another process.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::sleep;
+
+use super::{
+    calls,
+    compensation::Sent,
+    inner::{Inner, unavailable},
+    replies::{Adopted, Renewed},
+    sample::{believed, believed_until},
+    scripts::{ADOPT, DOWNGRADE},
+    shard::{Run, Shard},
+};
+use crate::{
+    clock::Instant,
+    redis::LinkError,
+    resource::Key,
+    store::{Handed, LockError, Mode, Owner, Ownership, Unavailable},
+};
+
+/// The pause before a command whose reply was lost is repeated.
+const PAUSE: Duration = Duration::from_millis(10);
+
+fn never_executed(error: &LinkError) -> bool {
+    matches!(error, LinkError::Down | LinkError::Open { .. } | LinkError::NoScript)
+}
+
+impl Inner {
+    /// Repeats the command while its reply is lost, within the command time-out: it then finds itself a reader.
+    pub(super) async fn downgrade(&self, ownership: &Arc<Ownership>) -> Result<(), LockError> {
+        let limit = Instant::now() + self.timeout;
+        let before = ownership.mode();
+        // Before the command is on its way: from then on readers may be in.
+        ownership.set_mode(Mode::Read);
+        let (mut executed, mut scripts_lost) = (false, false);
+        loop {
+            let (sent, reply) = (Instant::now(), self.ask_downgrade(ownership).await);
+            let error = match reply {
+                Ok((run, Renewed::Extended { .. })) => {
+                    ownership.extend(believed(sent, ownership.lease));
+                    self.held.confirmed(&ownership.owner, run);
+                    return Ok(());
+                }
+                // It was a reader before, and was told to end.
+                Ok((_, Renewed::Ending { .. })) => return Ok(()),
+                Ok((run, Renewed::Gone { .. })) => {
+                    self.held.gone(ownership, run);
+                    return Err(ownership.lost_error());
+                }
+                Err(error) => error,
+            };
+            executed |= !never_executed(&error);
+            if matches!(error, LinkError::NoScript) && !scripts_lost {
+                scripts_lost = true;
+            } else if limit.remaining().is_zero() {
+                if !executed {
+                    ownership.set_mode(before);
+                }
+                return Err(unavailable(&error));
+            } else {
+                sleep(PAUSE).await;
+            }
+        }
+    }
+
+    async fn ask_downgrade(&self, ownership: &Ownership) -> Result<(Run, Renewed), LinkError> {
+        let shard = self.shard(&ownership.key)?;
+        let args = calls::downgrade(&ownership.owner, ownership.lease, &shard.handing(&self.keys));
+        let (sent, run) = (Instant::now(), shard.run());
+        let reply = shard.link.call(&DOWNGRADE, self.keys.of(&ownership.key), args).await?;
+        let renewed = Renewed::read(&reply).ok_or(LinkError::Protocol { op: "downgrade" })?;
+        shard.clock.note(sent, renewed.now());
+        Ok((run, renewed))
+    }
+
+    /// What another process needs to go on with an ownership of this one, which ends here.
+    pub(super) fn hand_over(&self, ownership: &Ownership) -> Result<Handed, LockError> {
+        let stray = self.held.stray(&ownership.owner).map(|at| self.settled(at).remaining());
+        if let Some(retry_after) = stray.filter(|left| !left.is_zero()) {
+            // An acquire that may still arrive would find another owner, and take the resource for nobody.
+            return Err(LockError::Unavailable { reason: Unavailable::Stale, retry_after });
+        }
+        self.held.remove(&ownership.owner);
+        Ok(Handed::of(ownership))
+    }
+
+    pub(super) async fn adopt(self: &Arc<Self>, handed: &Handed) -> Result<Arc<Ownership>, LockError> {
+        if self.is_closing() {
+            return Err(LockError::ShuttingDown);
+        }
+        let owner = self.new_owner();
+        Adoption { inner: Arc::clone(self), key: handed.key.clone(), owner, sent: None, answered: true }
+            .run(handed)
+            .await
+    }
+}
+
+/// An adoption under way. Dropping it gives back what it may have adopted.
+struct Adoption {
+    inner: Arc<Inner>,
+    key: Key,
+    owner: Owner,
+    sent: Option<Sent>,
+    /// Whether the last sending has been answered.
+    answered: bool,
+}
+
+impl Adoption {
+    async fn run(mut self, handed: &Handed) -> Result<Arc<Ownership>, LockError> {
+        let limit = Instant::now() + self.inner.timeout;
+        let (mut stale, mut scripts_lost) = (false, false);
+        loop {
+            let error = match self.ask(handed).await {
+                Ok((shard, run, sent, Adopted::Adopted { x, now })) => {
+                    shard.clock.note(sent, now);
+                    return Ok(self.adopted(handed, &shard, run, believed_until(sent, now, x)));
+                }
+                Ok((.., Adopted::Gone)) => {
+                    self.sent = self.sent.take().filter(|sent| sent.stray.is_some());
+                    return Err(LockError::HandoverVoid);
+                }
+                Ok((shard, _, sent, Adopted::Stale { now })) => {
+                    shard.clock.note(sent, now);
+                    if stale {
+                        let retry_after = Duration::from_secs(1);
+                        return Err(LockError::Unavailable { reason: Unavailable::Stale, retry_after });
+                    }
+                    stale = true;
+                    continue;
+                }
+                Err(error) => error,
+            };
+            if matches!(error, LinkError::NoScript) && !scripts_lost {
+                scripts_lost = true;
+            } else if limit.remaining().is_zero() {
+                return Err(unavailable(&error));
+            } else {
+                sleep(PAUSE).await;
+            }
+        }
+    }
+
+    async fn ask(&mut self, handed: &Handed) -> Result<(Arc<Shard>, Run, Instant, Adopted), LinkError> {
+        let shard = self.inner.shard(&self.key)?;
+        let (run, at, stale_after) = (shard.run(), Instant::now(), self.inner.timeout * 2);
+        let args = calls::adopt(&self.owner, handed, shard.clock.stamp(), stale_after);
+        let (carrier, reply) = shard.carried(|link| link.call(&ADOPT, self.inner.keys.of(&self.key), args));
+        let before = self.sent.map(|before| (before, self.answered));
+        let forgotten = at + handed.lease + Duration::from_secs(15);
+        self.sent = Some(Sent::new(at, carrier, forgotten, before));
+        self.answered = false;
+        let adopted = Adopted::read(&reply.await?)?;
+        self.answered = true;
+        Ok((shard, run, at, adopted))
+    }
+
+    fn adopted(&mut self, handed: &Handed, shard: &Arc<Shard>, run: Run, until: Instant) -> Arc<Ownership> {
+        let ownership = Arc::new(handed.ownership(self.owner.clone(), until));
+        self.inner.floors.note(&self.key, handed.token);
+        let stray = self.sent.take().and_then(|sent| sent.stray);
+        self.inner.held.insert(&ownership, run, stray);
+        if shard.run() != run {
+            // The link has met another run since, and has asked about all others already.
+            self.inner.verify(shard);
+        }
+        ownership
+    }
+}
+
+impl Drop for Adoption {
+    fn drop(&mut self) {
+        if let Some(sent) = self.sent.take() {
+            self.inner.waiters.give_up(&self.owner, &self.key);
+            self.inner.cancel(self.key.clone(), self.owner.clone(), sent);
+        }
+    }
+}

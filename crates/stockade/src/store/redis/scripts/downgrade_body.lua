@@ -1,0 +1,21 @@
+-- Second part of downgrade.lua, after common.lua.
+load(redis.call('GET', L))
+local lease, result = ARGV[3] * 1000, 0
+if mode == 'w' and hold.owner == me then
+  share(me, hold.token, now + lease, '0', lease, '0', hold.tag)
+  mode, hold, result = 'r', nil, 1
+  grant()
+  save()
+elseif mode == 'r' then
+  local record = redis.call('HGET', M, me)
+  if record then
+    local token, yield, tag = string.match(record, '^%d+ (%d+) %d %d+ (%d) (.*)$')
+    result = 2
+    if yield ~= '2' then
+      share(me, token, now + lease, '0', lease, yield, tag)
+      save()
+      result = 1
+    end
+  end
+end
+return string.format('%d %.0f', result, now)
