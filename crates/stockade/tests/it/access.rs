@@ -136,6 +136,23 @@ async fn a_cache_works_with_what_is_documented() {
     assert_nothing_was_refused(&server).await;
 }
 
+#[cfg(feature = "legacy-setnx")]
+#[tokio::test]
+async fn classic_locks_work_with_what_is_documented() {
+    let server = RedisServer::start().await.unwrap();
+    let url = user(&server, &rules("legacy")).await;
+    let locks = stockade::legacy::SetnxLocks::new(&Redis::connect(&url).await.unwrap());
+    // Over since 2001: taken over by an exchange.
+    server.command(&["SET", "lock.foo", "1000000000"]).await.unwrap();
+    let held = locks.lock("lock.foo").lease(Duration::from_secs(60)).acquire().await.unwrap();
+    assert!(locks.lock("lock.foo").try_acquire().await.unwrap().is_none());
+    // Moved a little, so that the release looks at the clock.
+    let time: u64 = server.command(&["GET", "lock.foo"]).await.unwrap().trim().parse().unwrap();
+    server.command(&["SET", "lock.foo", &(time + 1).to_string()]).await.unwrap();
+    assert_eq!(held.release().await.unwrap(), Released::Released);
+    assert_nothing_was_refused(&server).await;
+}
+
 /// What is logged on this thread.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
