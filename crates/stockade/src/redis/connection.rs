@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use redis::{Cmd, PushInfo, PushKind, Value, aio::MultiplexedConnection};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -28,6 +29,7 @@ pub(super) struct Connection {
     scripts: Vec<(&'static Script, String)>,
     in_flight: Arc<AtomicUsize>,
     reloaded: Mutex<Option<Instant>>,
+    shifted: Arc<AtomicBool>,
     /// Cancelled when the connection broke or must not be used any more.
     pub(super) ended: CancellationToken,
 }
@@ -44,19 +46,26 @@ impl Connection {
     ) -> Result<Self, HandshakeError> {
         let ended = CancellationToken::new();
         let test = Arc::new(SelfTest::new());
-        let push = on_push(Arc::clone(events), Arc::clone(&test), ended.clone());
+        let shifted = Arc::new(AtomicBool::new(false));
+        let push = on_push(Arc::clone(events), Arc::clone(&test), ended.clone(), Arc::clone(&shifted));
         let Opened { connection: mut multiplexed, run_id, place } = dialer.open(Some(push)).await?;
         match redis::cmd("CLIENT").arg("SETNAME").arg(name).exec_async(&mut multiplexed).await {
             // A name is a help to people; users without leave to set one can still lock.
             Err(error) if error.code() != Some("NOPERM") => return Err(error.into()),
             Ok(()) | Err(_) => {}
         }
-        let counts_receivers = match channels.first() {
-            Some(first) => {
-                multiplexed.subscribe(channels).await?;
-                test.run(&mut multiplexed, first).await?
-            }
-            None => false,
+        if !channels.is_empty() {
+            multiplexed.subscribe(channels).await?;
+        }
+        let wanted = events.shard_channels();
+        let shard_channels = subscribe_sharded(&multiplexed, &wanted).await?;
+        if shard_channels.is_empty() && !wanted.is_empty() {
+            return Err(HandshakeError::Prepare(LinkError::Moved));
+        }
+        let counts_receivers = match (channels.first(), shard_channels.first()) {
+            (Some(first), _) => test.run(&mut multiplexed, "PUBLISH", first).await?,
+            (None, Some(first)) => test.run(&mut multiplexed, "SPUBLISH", first).await?,
+            (None, None) => false,
         };
         let mut loaded = Vec::with_capacity(scripts.len());
         for &script in scripts {
@@ -65,13 +74,19 @@ impl Connection {
         let new_run = last_run.is_some_and(|last| *last != run_id);
         Ok(Self {
             multiplexed,
-            up: Up { run_id, new_run, counts_receivers },
+            up: Up { run_id, new_run, counts_receivers, shard_channels },
             place,
             scripts: loaded,
             in_flight: Arc::default(),
             reloaded: Mutex::default(),
+            shifted,
             ended,
         })
+    }
+
+    /// Whether replies may have gone to other commands than their own, see [`on_push`].
+    pub(super) fn is_shifted(&self) -> bool {
+        self.shifted.load(Ordering::Acquire)
     }
 
     pub(super) fn start(&self, command: Cmd) -> Result<Flight, LinkError> {
@@ -109,14 +124,47 @@ fn load(script: &Script) -> Cmd {
     command
 }
 
-fn on_push(events: Arc<dyn LinkEvents>, test: Arc<SelfTest>, ended: CancellationToken) -> PushFn {
+/// Subscribes all at once, each on its own since they are of different slots. Returns those that are served here.
+async fn subscribe_sharded(
+    connection: &MultiplexedConnection,
+    channels: &[String],
+) -> Result<Vec<String>, HandshakeError> {
+    let subscriptions = channels.iter().map(|channel| {
+        let mut connection = connection.clone();
+        async move { connection.send_packed_command(redis::cmd("SSUBSCRIBE").arg(channel)).await }
+    });
+    let mut subscribed = Vec::with_capacity(channels.len());
+    for (channel, reply) in channels.iter().zip(join_all(subscriptions).await) {
+        match reply? {
+            Value::ServerError(error) if error.code() == "MOVED" => {}
+            Value::ServerError(error) => return Err(redis::RedisError::from(error).into()),
+            _ => subscribed.push(channel.clone()),
+        }
+    }
+    Ok(subscribed)
+}
+
+/// A server that gives a slot away ends the sharded subscriptions there, with the same push by which it confirms that a
+/// client ended them. redis-rs takes it for the reply to the oldest command under way, and gives each reply from then on
+/// to the command after its own. We never end one, so that it always means this: the connection can't be used any more,
+/// nor any reply that is read from now on. The driver calls this before it hands the first wrong reply out.
+fn on_push(
+    events: Arc<dyn LinkEvents>,
+    test: Arc<SelfTest>,
+    ended: CancellationToken,
+    shifted: Arc<AtomicBool>,
+) -> PushFn {
     Box::new(move |PushInfo { kind, data }| match (kind, data.as_slice()) {
-        (PushKind::Message, [Value::BulkString(channel), Value::BulkString(payload)]) => {
+        (PushKind::Message | PushKind::SMessage, [Value::BulkString(channel), Value::BulkString(payload)]) => {
             if payload == test.payload.as_bytes() {
                 test.seen.store(true, Ordering::Release);
             } else if let Ok(channel) = std::str::from_utf8(channel) {
                 events.message(channel, payload);
             }
+        }
+        (PushKind::SUnsubscribe, _) => {
+            shifted.store(true, Ordering::Release);
+            ended.cancel();
         }
         (PushKind::Disconnection, _) => ended.cancel(),
         _ => {}
@@ -136,10 +184,16 @@ impl SelfTest {
     }
 
     /// The message is on the wire before the reply, so that nothing has to be waited for.
-    async fn run(&self, connection: &mut MultiplexedConnection, channel: &str) -> Result<bool, HandshakeError> {
+    async fn run(
+        &self,
+        connection: &mut MultiplexedConnection,
+        publish: &str,
+        channel: &str,
+    ) -> Result<bool, HandshakeError> {
         let receivers: i64 = redis::cmd("EVAL")
             .arg(SELF_TEST.text)
             .arg(0)
+            .arg(publish)
             .arg(channel)
             .arg(&self.payload)
             .query_async(connection)

@@ -8,6 +8,8 @@ use tokio::time::{sleep, timeout};
 
 #[cfg(feature = "sentinel")]
 use super::sentinel::{Address, Sentinels};
+#[cfg(feature = "cluster")]
+use super::slot_map::Node;
 use super::{ConnectError, LinkError, flight::MAX_IN_FLIGHT, topology::Topology};
 
 /// A handshake may take this long in all. Longer than a command may, so that most of the time without a server is spent
@@ -155,6 +157,30 @@ impl Dialer {
 
     pub(super) fn timeout(&self) -> Duration {
         self.timeout
+    }
+
+    /// The nodes by which a cluster is found; `None` unless it is one.
+    #[cfg(feature = "cluster")]
+    pub(super) fn seeds(&self) -> Option<&[ConnectionInfo]> {
+        match &self.topology {
+            Topology::Cluster { seeds, .. } => Some(seeds),
+            _ => None,
+        }
+    }
+
+    /// How to reach a node of the cluster.
+    #[cfg(feature = "cluster")]
+    pub(super) fn info_of(&self, place: &Node) -> Option<ConnectionInfo> {
+        match &self.topology {
+            Topology::Cluster { node, .. } => Some(node.at(&place.host, place.port)),
+            _ => None,
+        }
+    }
+
+    /// Makes connections to one node of the cluster.
+    #[cfg(feature = "cluster")]
+    pub(super) fn to_node(&self, node: &Node) -> Option<Self> {
+        Some(Self::new(Topology::Single(self.info_of(node)?), self.timeout, self.eviction))
     }
 
     /// A connection to the server, or to the primary as the sentinels know it.

@@ -72,6 +72,13 @@ pub(crate) enum LinkError {
     /// NOSCRIPT: not executed. The link has already loaded its scripts again (once per connection).
     #[error("the server had lost its scripts")]
     NoScript,
+    /// MOVED: another node of the cluster serves the slot; not executed.
+    #[error("another node serves the slot")]
+    Moved,
+    /// ASK or TRYAGAIN: the slot is on its way to another node, which can execute it once all of it is there; not
+    /// executed.
+    #[error("the slot is on its way to another node")]
+    Moving,
     /// LOADING, READONLY, OOM, NOPERM, CLUSTERDOWN and the like: not executed.
     #[error("the server refused: {code}")]
     Refused { code: String },

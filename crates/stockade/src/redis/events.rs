@@ -13,6 +13,8 @@ pub(crate) struct Up {
     pub(crate) new_run: bool,
     /// Whether the self-test saw a message published by a script and counted a receiver.
     pub(crate) counts_receivers: bool,
+    /// The sharded channels that were subscribed, of those that were wanted.
+    pub(crate) shard_channels: Vec<String>,
 }
 
 /// What the owner of a link wants to know.
@@ -21,6 +23,11 @@ pub(crate) struct Up {
 pub(crate) trait LinkEvents: Send + Sync + 'static {
     /// A message on a subscribed channel. Runs in the connection's driver: it only posts to cells and channels.
     fn message(&self, channel: &str, payload: &[u8]);
+
+    /// Sharded channels to subscribe before the connection opens, beside those that the link was given.
+    fn shard_channels(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Subscribed and self-tested, not open yet: the place for JOIN and SEED. An error closes the connection.
     fn prepare<'a>(&'a self, up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>>;

@@ -104,6 +104,14 @@ impl Redis {
         self.server.pool.as_ref()
     }
 
+    /// One node of the cluster; `None` unless it is one.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn node(&self, node: &super::Node) -> Option<Self> {
+        let dialer = self.server.dialer.to_node(node)?;
+        let server = Server { pool: None, dialer, claims: Arc::clone(&self.server.claims) };
+        Some(Self { server: Arc::new(server), namespace: self.namespace.clone() })
+    }
+
     pub(crate) fn key_prefix(&self) -> &Namespace {
         &self.namespace
     }

@@ -1,6 +1,6 @@
 use std::{fmt, sync::Arc, time::Duration};
 
-use redis::Value;
+use redis::{Cmd, Value};
 use tokio::time::timeout;
 
 use super::{LinkError, Script, connection::Connection};
@@ -23,8 +23,15 @@ impl Handshake {
         keys: &[String],
         args: &[Vec<u8>],
     ) -> Result<Value, LinkError> {
-        let flight = self.connection.start(self.connection.evalsha(script, keys.to_vec(), args.to_vec()))?;
+        self.command(self.connection.evalsha(script, keys.to_vec(), args.to_vec())).await
+    }
+
+    /// One command within the command time-out.
+    pub(crate) async fn command(&self, command: Cmd) -> Result<Value, LinkError> {
+        let flight = self.connection.start(command)?;
         match timeout(self.timeout, flight).await {
+            Ok(Ok(Value::ServerError(error))) if error.code() == "MOVED" => Err(LinkError::Moved),
+            Ok(Ok(Value::ServerError(error))) if matches!(error.code(), "ASK" | "TRYAGAIN") => Err(LinkError::Moving),
             Ok(Ok(Value::ServerError(error))) => Err(LinkError::Refused { code: error.code().to_owned() }),
             Ok(Ok(value)) => Ok(value),
             Ok(Err(_)) => Err(LinkError::Lost),

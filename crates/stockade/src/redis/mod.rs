@@ -12,6 +12,8 @@ mod connection;
 mod dialer;
 mod error;
 mod events;
+#[cfg(feature = "cluster")]
+mod fleet;
 mod flight;
 mod handle;
 mod handshake;
@@ -22,6 +24,8 @@ mod pool;
 mod script;
 #[cfg(feature = "sentinel")]
 mod sentinel;
+#[cfg(feature = "cluster")]
+mod slot_map;
 mod source;
 mod supervisor;
 #[cfg(test)]
@@ -34,11 +38,15 @@ pub(crate) use claims::Claim;
 pub use error::ConnectError;
 pub(crate) use error::LinkError;
 pub(crate) use events::{LinkEvents, Up};
+#[cfg(feature = "cluster")]
+pub(crate) use fleet::{Fleet, FleetEvents};
 pub use handle::{Redis, RedisBuilder};
 pub(crate) use handshake::Handshake;
 pub(crate) use link::Link;
 pub use pool::Pool;
 pub(crate) use script::Script;
+#[cfg(feature = "cluster")]
+pub(crate) use slot_map::Node;
 pub use source::Source;
 #[cfg(feature = "tls")]
 pub use tls::TlsOptions;

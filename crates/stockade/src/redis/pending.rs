@@ -110,6 +110,11 @@ impl Ledger {
     /// Reads the reply and does what the connection needs done after it.
     fn read(&self, reply: RedisResult<Value>) -> Result<Value, LinkError> {
         metrics::observe(REDIS_COMMAND, &[tag("op", self.op)], self.started.elapsed());
+        if self.connection.is_shifted() {
+            // It may be the reply to another command.
+            count("io");
+            return Err(LinkError::Lost);
+        }
         let code = match reply {
             Ok(Value::ServerError(error)) => error.code().to_owned(),
             Ok(value) => return Ok(value),
@@ -133,6 +138,14 @@ impl Ledger {
                 }
                 return Err(LinkError::NoScript);
             }
+            "MOVED" => {
+                count("moved");
+                return Err(LinkError::Moved);
+            }
+            "ASK" | "TRYAGAIN" => {
+                count("moving");
+                return Err(LinkError::Moving);
+            }
             "LOADING" => count("loading"),
             "READONLY" => {
                 // The server became a replica: another is the primary now.
@@ -155,7 +168,7 @@ impl Ledger {
 
 /// Shows the errors as zero before the first.
 pub(super) fn announce() {
-    for kind in ["timeout", "io", "noscript", "loading", "readonly", "other"] {
+    for kind in ["timeout", "io", "noscript", "loading", "readonly", "moved", "moving", "other"] {
         metrics::announce(REDIS_ERRORS, &[tag("kind", kind)]);
     }
 }

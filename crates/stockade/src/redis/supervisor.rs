@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 use tokio::time::timeout;
 
 use super::{
-    Handshake, LinkEvents, Up,
+    Handshake, LinkError, LinkEvents, Up,
     backoff::Backoff,
     connection::Connection,
     dialer::{HANDSHAKE, HandshakeError},
@@ -36,7 +36,8 @@ async fn commands(shared: &Arc<Shared>) {
             let connection = establish(shared, &name, &shared.channels, &shared.events, last_run.as_ref()).await?;
             let mut handshake = Handshake::new(&connection, shared.redis.timeout());
             shared.events.prepare(&connection.up, &mut handshake).await?;
-            Ok(connection)
+            // What it was told may be wrong.
+            if connection.is_shifted() { Err(LinkError::Lost.into()) } else { Ok(connection) }
         };
         match within_limit(attempt).await {
             Ok(connection) => {
@@ -145,7 +146,7 @@ impl LinkEvents for Deaf {
         &'a self,
         _up: &'a Up,
         _handshake: &'a mut Handshake,
-    ) -> futures_util::future::BoxFuture<'a, Result<(), super::LinkError>> {
+    ) -> futures_util::future::BoxFuture<'a, Result<(), LinkError>> {
         Box::pin(async { Ok(()) })
     }
 

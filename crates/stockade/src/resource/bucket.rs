@@ -32,6 +32,12 @@ impl Bucket {
         self.0
     }
 
+    /// The Cluster slot of all its keys.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn slot(self) -> u16 {
+        u16::from(self.0) * SLOTS_PER_BUCKET
+    }
+
     /// The hash tag whose Cluster slot is `64 * bucket`.
     pub(crate) fn tag(self) -> Tag {
         Tag(TAGS[usize::from(self.0)])

@@ -1,0 +1,177 @@
+use std::{
+    fmt,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use rand::{Rng, seq::SliceRandom};
+use redis::{ConnectionAddr, ConnectionInfo, Value};
+use tokio::{
+    sync::{Notify, watch},
+    time::{sleep, timeout},
+};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
+
+use super::{
+    Redis,
+    dialer::{HandshakeError, dial},
+    slot_map::{Node, SlotMap, View},
+};
+use crate::resource::Bucket;
+
+/// The nodes are asked at most this often, however many commands were sent to the wrong one.
+const LEAST_PAUSE: Duration = Duration::from_millis(100);
+/// How often they are asked while a node is in trouble, which another may replace.
+const IN_TROUBLE: Duration = Duration::from_millis(300);
+
+/// What the owner of a [`Fleet`] is told and asked.
+pub(crate) trait FleetEvents: Send + Sync + 'static {
+    /// Buckets have another place.
+    fn changed(&self);
+
+    /// Whether a node that is in use can't be reached.
+    fn in_trouble(&self) -> bool;
+}
+
+/// Knows which node of a cluster serves which bucket. Holds no connection: it makes one when it asks.
+pub(crate) struct Fleet {
+    shared: Arc<Shared>,
+    /// Ends the task.
+    _owner: DropGuard,
+}
+
+struct Shared {
+    redis: Redis,
+    seeds: Vec<ConnectionInfo>,
+    map: RwLock<SlotMap>,
+    doubt: Notify,
+    /// Counts how often the nodes were asked, with or without an answer.
+    asked: watch::Sender<u64>,
+    tasks: TaskTracker,
+    closing: CancellationToken,
+}
+
+impl Fleet {
+    /// Starts to ask; `None` unless `redis` is a cluster. Must be called within a tokio runtime.
+    pub(crate) fn open(redis: &Redis, events: Arc<dyn FleetEvents>) -> Option<Self> {
+        let shared = Arc::new(Shared {
+            redis: redis.clone(),
+            seeds: redis.dialer().seeds()?.to_vec(),
+            map: RwLock::default(),
+            doubt: Notify::new(),
+            asked: watch::Sender::new(0),
+            tasks: TaskTracker::new(),
+            closing: CancellationToken::new(),
+        });
+        let (keeper, closing) = (Arc::clone(&shared), shared.closing.clone());
+        shared.tasks.spawn(async move {
+            let _ = closing.run_until_cancelled(keeper.keep(&*events)).await;
+        });
+        shared.tasks.close();
+        let owner = shared.closing.clone().drop_guard();
+        Some(Self { shared, _owner: owner })
+    }
+
+    /// The node that serves the bucket, as far as is known.
+    pub(crate) fn owner(&self, bucket: Bucket) -> Option<Node> {
+        self.shared.map.read().unwrap_or_else(PoisonError::into_inner).owner(bucket).cloned()
+    }
+
+    /// Every node that serves a bucket.
+    pub(crate) fn nodes(&self) -> Vec<Node> {
+        self.shared.map.read().unwrap_or_else(PoisonError::into_inner).nodes()
+    }
+
+    /// Something went wrong that may come of a change in the cluster: the nodes are asked soon.
+    pub(crate) fn doubt(&self) {
+        self.shared.doubt.notify_one();
+    }
+
+    /// [`Fleet::doubt`]; returns when the nodes have been asked since.
+    pub(crate) async fn asked_again(&self) {
+        let mut asked = self.shared.asked.subscribe();
+        self.doubt();
+        let _ = asked.changed().await;
+    }
+
+    /// Returns once the first attempt to ask has ended.
+    pub(crate) async fn attempted(&self) {
+        let mut asked = self.shared.asked.subscribe();
+        let _ = asked.wait_for(|times| *times > 0).await;
+    }
+
+    /// Asks no more.
+    pub(crate) async fn shutdown(&self) {
+        self.shared.closing.cancel();
+        self.shared.tasks.wait().await;
+    }
+}
+
+impl Shared {
+    async fn keep(&self, events: &dyn FleetEvents) {
+        loop {
+            let answered = match self.ask().await {
+                Some(view) => {
+                    let changed = self.map.write().unwrap_or_else(PoisonError::into_inner).learn(&view);
+                    if changed {
+                        tracing::info!(cluster = %self.redis.dialer(), "learned who serves which slots");
+                        events.changed();
+                    }
+                    true
+                }
+                None => {
+                    tracing::warn!(cluster = %self.redis.dialer(), "no node says who serves which slots");
+                    false
+                }
+            };
+            self.asked.send_modify(|times| *times += 1);
+            sleep(LEAST_PAUSE).await;
+            if !answered || events.in_trouble() {
+                let pause = IN_TROUBLE.mul_f64(rand::rng().random_range(0.5..=1.0));
+                let _ = timeout(pause, self.doubt.notified()).await;
+            } else {
+                self.doubt.notified().await;
+            }
+        }
+    }
+
+    /// The first view that a node gives: one that serves slots, in no order, else one of those that were named.
+    async fn ask(&self) -> Option<View> {
+        let known = self.map.read().unwrap_or_else(PoisonError::into_inner).nodes();
+        let mut places: Vec<_> = known.iter().filter_map(|node| self.redis.dialer().info_of(node)).collect();
+        places.shuffle(&mut rand::rng());
+        for place in places.iter().chain(&self.seeds) {
+            match timeout(self.redis.timeout(), view_of(place)).await {
+                Ok(Ok(view)) => return view,
+                Ok(Err(error)) => tracing::debug!(node = %place.addr(), %error, "can't be asked for the slots"),
+                Err(_) => tracing::debug!(node = %place.addr(), "does not say in time who serves the slots"),
+            }
+        }
+        None
+    }
+}
+
+async fn view_of(place: &ConnectionInfo) -> Result<Option<View>, HandshakeError> {
+    let mut connection = dial(place, None).await?;
+    let ask = |what: &str| {
+        let mut command = redis::cmd("CLUSTER");
+        command.arg(what);
+        command
+    };
+    let slots: Value = ask("SLOTS").query_async(&mut connection).await?;
+    let nodes: String = ask("NODES").query_async(&mut connection).await?;
+    let host = match place.addr() {
+        ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.as_str(),
+        _ => "",
+    };
+    Ok(View::read(&slots, &nodes, host))
+}
+
+impl fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fleet").field("nodes", &self.nodes()).finish_non_exhaustive()
+    }
+}
