@@ -54,7 +54,9 @@ impl View {
         let Value::Array(ranges) = slots else { return None };
         for range in ranges {
             let Value::Array(range) = range else { return None };
-            let [Value::Int(first), Value::Int(last), Value::Array(primary), ..] = range.as_slice() else { return None };
+            let [Value::Int(first), Value::Int(last), Value::Array(primary), ..] = range.as_slice() else {
+                return None;
+            };
             let [host, Value::Int(port), id, ..] = primary.as_slice() else { return None };
             let id = text(id)?;
             // A node that does not know its own name leaves it out: it is where it was found.

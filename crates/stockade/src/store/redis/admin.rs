@@ -7,13 +7,15 @@ use super::{
     calls::{self, Handing},
     inner::{Inner, unavailable},
     keys::Keys,
+    redirects::Redirects,
     replies,
     scripts::{FORCE, INSPECT, SEED},
     shard::Shard,
 };
 use crate::{
+    clock::Instant,
     redis::{LinkError, Script},
-    resource::Key,
+    resource::{Bucket, Key},
     store::{Force, Forced, Inspection, LockError, Token},
 };
 
@@ -32,16 +34,26 @@ impl Inner {
     ) -> Result<Value, LockError> {
         let call = || {
             let reply = self.shard(key).map(|shard| {
-                let args = args(&shard.handing(&self.keys));
+                let args = args(&shard.handing(&self.keys, key.bucket()));
                 shard.link.call(script, keys.clone(), args)
             });
             async move { reply?.await }
         };
-        let reply = match call().await {
-            Err(LinkError::NoScript) => call().await,
-            reply => reply,
-        };
-        reply.map_err(|error| unavailable(&error))
+        self.shards.attempted(key.bucket(), self.timeout).await;
+        let mut redirects = Redirects::new(Some(Instant::now() + self.timeout));
+        let mut scripts_lost = false;
+        loop {
+            let error = match call().await {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            if matches!(error, LinkError::NoScript) && !scripts_lost {
+                scripts_lost = true;
+            } else if !redirects.follow(self, &error).await {
+                self.shards.suspect(&error);
+                return Err(unavailable(&error));
+            }
+        }
     }
 
     pub(super) async fn seed(&self, key: &Key, token: Token) -> Result<(), LockError> {
@@ -64,13 +76,15 @@ impl Inner {
     }
 
     pub(super) async fn list(&self, limit: usize) -> Result<Vec<String>, LockError> {
-        let shards = self.shards.all();
+        self.shards.attempted(Bucket::FIRST, self.timeout).await;
+        let shards = self.shards.every();
         let lists = shards.iter().map(|shard| self.list_shard(shard, limit));
         let found: BTreeSet<_> = try_join_all(lists).await?.into_iter().flatten().collect();
         Ok(found.into_iter().take(limit).collect())
     }
 
     async fn list_shard(&self, shard: &Shard, limit: usize) -> Result<BTreeSet<String>, LockError> {
+        shard.link.attempted().await;
         let mut found = BTreeSet::new();
         let mut cursor = "0".to_owned();
         for _ in 0..SCANS {

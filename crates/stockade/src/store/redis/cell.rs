@@ -79,6 +79,12 @@ impl Cell {
         self.mail().answered = now;
     }
 
+    /// About to ask another server, whose clock is another one.
+    pub(super) fn elsewhere(&self) {
+        let mut mail = self.mail();
+        (mail.grant, mail.dropped, mail.answered) = (None, None, 0);
+    }
+
     /// About to ask: what made it necessary is dealt with.
     pub(super) fn asking(&self) {
         self.mail().reconnected = false;

@@ -40,7 +40,7 @@ impl Inner {
         owner: &Owner,
     ) -> (Option<Carrier>, impl Future<Output = Result<Left, LinkError>> + Send + 'static + use<>) {
         let sent = self.shard(key).map(|shard| {
-            let args = calls::release(owner, &shard.handing(&self.keys));
+            let args = calls::release(owner, &shard.handing(&self.keys, key.bucket()));
             shard.carried(|link| link.call_regardless(&RELEASE, self.keys.of(key), args))
         });
         let (carrier, reply) = match sent {
@@ -97,7 +97,8 @@ impl Inner {
                 // Loaded again meanwhile.
                 Err(LinkError::NoScript) if !scripts_lost => scripts_lost = true,
                 Err(_) if sent.forgotten.remaining().is_zero() => return,
-                Err(_) => {
+                Err(error) => {
+                    self.shards.suspect(&error);
                     sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }

@@ -55,7 +55,10 @@ impl Waiter {
                     }
                     return Answer::Queued;
                 }
-                Err(error) => return Answer::Unknown(unavailable(&error)),
+                Err(error) => {
+                    self.inner.shards.suspect(&error);
+                    return Answer::Unknown(unavailable(&error));
+                }
             }
         }
         let (key, owner) = (self.attempt.key.clone(), self.owner.clone());
@@ -66,11 +69,12 @@ impl Waiter {
         // One that timed out before the grant came may have gone with its connection when the release is sent.
         let stray = self.sent.take().and_then(|sent| if answered { sent.stray } else { Some(sent.at) });
         self.inner.held.insert(&ownership, self.run, stray);
-        if let Some(shard) = self.inner.shards.of(ownership.key.bucket())
-            && shard.run() != self.run
-        {
-            // The link has met another run since, and has asked about all others already.
-            self.inner.verify(&shard);
+        if let Some(shard) = self.inner.shards.of(ownership.key.bucket()) {
+            if shard.run() != self.run {
+                // The link has met another run since, and has asked about all others already.
+                self.inner.verify(&shard);
+            }
+            self.inner.listen_behind(&shard, ownership.key.bucket());
         }
         Answer::Held(ownership)
     }

@@ -3,7 +3,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use super::{shard::Run, shards::Shards};
+use super::{
+    shard::{Run, Shard},
+    shards::Shards,
+};
 use crate::{
     clock::Instant,
     store::{LossReason, Owner, Ownership, Token},
@@ -76,12 +79,11 @@ impl HeldTable {
     }
 
     /// All on this server that another run of it, or another server, granted or confirmed last.
-    pub(super) fn unsure(&self, shards: &Shards, run: Run) -> Vec<Arc<Ownership>> {
+    pub(super) fn unsure(&self, shards: &Shards, shard: &Shard) -> Vec<Arc<Ownership>> {
+        let run = shard.run();
         let mut table = self.table();
         table.retain(|_, held| held.ownership.strong_count() > 0);
         let other = table.values().filter(|held| held.run != run).filter_map(|held| held.ownership.upgrade());
-        let here =
-            |ownership: &Arc<Ownership>| shards.of(ownership.key.bucket()).is_some_and(|shard| shard.id == run.shard);
-        other.filter(here).collect()
+        other.filter(|ownership| shards.has(shard, ownership.key.bucket())).collect()
     }
 }

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     clock::Instant,
     redis::{Handshake, LinkError, LinkEvents, Up},
-    resource::Key,
+    resource::{Bucket, Key},
     store::{LossReason, Owner, Token},
 };
 
@@ -110,10 +110,10 @@ impl Waiters {
         self.table().insert(owner.clone(), Entry { cell: None, key: key.clone() });
     }
 
-    fn post(&self, owner: &Owner, post: impl FnOnce(&Cell)) -> Recipient {
+    fn post(&self, owner: &Owner, post: impl FnOnce(&Key, &Cell)) -> Recipient {
         match self.table().get(owner) {
-            Some(Entry { cell: Some(cell), .. }) => {
-                post(cell);
+            Some(Entry { cell: Some(cell), key }) => {
+                post(key, cell);
                 Recipient::Waiter
             }
             Some(Entry { cell: None, key }) => Recipient::GivenUp(key.clone()),
@@ -150,11 +150,18 @@ impl LinkEvents for Inbox {
         }
     }
 
+    fn shard_channels(&self) -> Vec<String> {
+        self.owners().map(|(inner, shard)| shard.inboxes(&inner)).unwrap_or_default()
+    }
+
     fn prepare<'a>(&'a self, up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
         Box::pin(async move {
             let (inner, shard) = self.owners().ok_or(LinkError::Down)?;
+            shard.met(up);
+            if shard.standing.is_some() {
+                return shard.join(&inner, up, handshake).await;
+            }
             if up.new_run {
-                shard.began_another_run();
                 // All at once: one round trip for each could take longer than a handshake may.
                 let (keys, handshake) = (&inner.keys, &*handshake);
                 let seeds = inner.floors.seen().into_iter().map(|(bucket, floor)| async move {
@@ -162,8 +169,8 @@ impl LinkEvents for Inbox {
                 });
                 try_join_all(seeds).await?;
             }
-            let sent = Instant::now();
-            let reply = handshake.call(&JOIN, &[inner.keys.marker()], &[up.run_id.as_bytes().to_vec()]).await?;
+            let (sent, marker) = (Instant::now(), inner.keys.marker(Bucket::FIRST));
+            let reply = handshake.call(&JOIN, &[marker], &[shard.run_id()]).await?;
             shard.clock.note(sent, joined(&reply)?);
             Ok(())
         })
@@ -172,15 +179,18 @@ impl LinkEvents for Inbox {
     fn opened(&self, up: &Up) {
         let Some((inner, shard)) = self.owners() else { return };
         shard.opened(up);
-        if up.new_run {
+        // A node of a cluster may have got buckets of another one meanwhile.
+        if up.new_run || shard.standing.is_some() {
             inner.verify(&shard);
         }
-        inner
-            .waiters
-            .post_all(|key| inner.shards.of(key.bucket()).is_none_or(|of| of.id == shard.id), Cell::reconnected);
+        inner.waiters.post_all(|key| inner.shards.has(&shard, key.bucket()), Cell::reconnected);
     }
 
-    fn closed(&self) {}
+    fn closed(&self) {
+        if let Some((inner, _)) = self.owners() {
+            inner.shards.doubt();
+        }
+    }
 }
 
 impl Inner {
@@ -192,7 +202,12 @@ impl Inner {
                 let until = shard.clock.believed_push(received, now, x).unwrap_or(received);
                 let handed_off = shard.clock.age(received, now).unwrap_or_default();
                 let grant = Grant { token, now, until, handed_off };
-                match self.waiters.post(&owner, |cell| cell.granted(grant)) {
+                // One by a server that has lost the bucket since is not to be trusted; the next one knows.
+                let hand_over = |key: &Key, cell: &Cell| match self.shards.has(shard, key.bucket()) {
+                    true => cell.granted(grant),
+                    false => cell.reconnected(),
+                };
+                match self.waiters.post(&owner, hand_over) {
                     Recipient::Waiter => {}
                     Recipient::GivenUp(key) => self.cancel_orphan(&owner, &key),
                     // The grant of a script of our own, which its reply has told already.
@@ -202,7 +217,7 @@ impl Inner {
             }
             Message::Dropped { owners, now } => {
                 for owner in owners {
-                    self.waiters.post(&owner, |cell| cell.dropped(now));
+                    self.waiters.post(&owner, |_, cell| cell.dropped(now));
                 }
             }
             Message::Ended { owner, now } => self.ended(&owner, now, LossReason::Expired),
@@ -212,7 +227,7 @@ impl Inner {
     }
 
     fn ended(&self, owner: &Owner, now: u64, reason: LossReason) {
-        if let Recipient::Nobody = self.waiters.post(owner, |cell| cell.dropped(now)) {
+        if let Recipient::Nobody = self.waiters.post(owner, |_, cell| cell.dropped(now)) {
             self.held.lose(owner, reason);
         }
     }

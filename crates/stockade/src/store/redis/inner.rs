@@ -34,7 +34,9 @@ pub(super) struct Inner {
     pub(super) closing: AtomicBool,
     /// Ends the tasks, done or not.
     pub(super) ended: CancellationToken,
-    process: String,
+    pub(super) process: String,
+    /// The buckets in which this process has waited: their inboxes are kept subscribed.
+    listened: [AtomicBool; 256],
     attempts: AtomicU64,
 }
 
@@ -56,6 +58,7 @@ impl Inner {
                 closing: AtomicBool::new(false),
                 ended: CancellationToken::new(),
                 process,
+                listened: [const { AtomicBool::new(false) }; 256],
                 attempts: AtomicU64::new(0),
             }
         })
@@ -69,6 +72,14 @@ impl Inner {
     /// The server that has the resource.
     pub(super) fn shard(&self, key: &Key) -> Result<Arc<Shard>, LinkError> {
         self.shards.of(key.bucket()).ok_or(LinkError::Down)
+    }
+
+    pub(super) fn listens(&self, bucket: Bucket) {
+        self.listened[usize::from(bucket.index())].store(true, Ordering::Release);
+    }
+
+    pub(super) fn has_listened(&self, bucket: Bucket) -> bool {
+        self.listened[usize::from(bucket.index())].load(Ordering::Acquire)
     }
 
     pub(super) fn is_closing(&self) -> bool {
@@ -112,6 +123,11 @@ impl Floors {
         self.0[usize::from(key.bucket().index())].fetch_max(token.get(), Ordering::Relaxed);
     }
 
+    /// 0 when none was seen.
+    pub(super) fn of(&self, bucket: Bucket) -> u64 {
+        self.0[usize::from(bucket.index())].load(Ordering::Relaxed)
+    }
+
     pub(super) fn seen(&self) -> Vec<(Bucket, u64)> {
         let buckets = (0..=u8::MAX).map(Bucket::from_index).zip(&self.0);
         buckets.map(|(bucket, floor)| (bucket, floor.load(Ordering::Relaxed))).filter(|(_, floor)| *floor > 0).collect()
@@ -123,6 +139,7 @@ pub(super) fn unavailable(error: &LinkError) -> LockError {
         LinkError::Timeout => (Unavailable::Timeout, Duration::from_secs(1)),
         LinkError::Lost | LinkError::Down => (Unavailable::Disconnected, Duration::from_secs(1)),
         LinkError::Open { retry_after } => (Unavailable::BreakerOpen, *retry_after),
+        LinkError::Moved | LinkError::Moving => (Unavailable::SlotMoving, Duration::from_secs(1)),
         LinkError::NoScript | LinkError::Refused { .. } | LinkError::Protocol { .. } => {
             (Unavailable::Refused, Duration::from_secs(1))
         }

@@ -24,14 +24,24 @@ impl Keys {
         format!("{}{{{}}}f", self.namespace, bucket.tag())
     }
 
-    /// The run marker of the server.
-    pub(in crate::store) fn marker(&self) -> String {
-        format!("{}{{{}}}e", self.namespace, Bucket::FIRST.tag())
+    /// The run marker of the server that has the bucket.
+    pub(in crate::store) fn marker(&self, bucket: Bucket) -> String {
+        format!("{}{{{}}}e", self.namespace, bucket.tag())
     }
 
     /// What stands before the process in the name of its inbox.
     pub(super) fn inbox_prefix(&self) -> String {
         format!("{}i:", self.namespace)
+    }
+
+    /// The same in a cluster. A script may publish only in the slot of its keys, and only there the number of receivers
+    /// is right; the scripts tell by the braces that the channel is a sharded one.
+    pub(super) fn bucket_inbox_prefix(&self, bucket: Bucket) -> String {
+        format!("{}{{{}}}i:", self.namespace, bucket.tag())
+    }
+
+    pub(super) fn bucket_inbox(&self, bucket: Bucket, process: &str) -> String {
+        format!("{}{process}", self.bucket_inbox_prefix(bucket))
     }
 
     /// A pattern that matches every resource's state.

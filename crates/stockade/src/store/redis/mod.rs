@@ -30,8 +30,11 @@ mod held;
 mod inbox;
 mod inner;
 mod keys;
+#[cfg(feature = "cluster")]
+mod nodes;
 mod pokes;
 mod question;
+mod redirects;
 mod redis_store;
 mod renewal;
 mod replies;
@@ -39,6 +42,7 @@ mod sample;
 mod scripts;
 mod shard;
 mod shards;
+mod standing;
 #[cfg(test)]
 pub(in crate::store) mod tests;
 mod together;

@@ -3,14 +3,13 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::BoxFuture;
 use tokio::time::sleep;
 
 use super::{
     cell::Cell,
     compensation::Sent,
     inner::{Inner, unavailable},
-    shard::Shard,
     together::Together,
     waiter::Waiter,
 };
@@ -52,7 +51,8 @@ impl RedisStore {
                 }
                 Err(error) => error,
             };
-            unknown |= !matches!(error, LinkError::NoScript | LinkError::Down);
+            self.inner.shards.suspect(&error);
+            unknown |= !matches!(error, LinkError::NoScript | LinkError::Down | LinkError::Moved | LinkError::Moving);
             if matches!(error, LinkError::NoScript) && !scripts_lost {
                 scripts_lost = true;
             } else if limit.remaining().is_zero() {
@@ -139,8 +139,7 @@ impl LockStore for RedisStore {
     }
 
     fn is_up(&self) -> bool {
-        let well = |shard: &Arc<Shard>| shard.link.is_up() && shard.link.breaker().refusing().is_none();
-        self.inner.shards.all().iter().all(well)
+        self.inner.shards.are_well()
     }
 
     fn shutdown(&self, limit: Duration) -> BoxFuture<'_, ()> {
@@ -156,7 +155,7 @@ impl LockStore for RedisStore {
             }
             let _ = tokio::time::timeout(end.remaining(), self.inner.tasks.wait()).await;
             self.inner.ended.cancel();
-            join_all(self.inner.shards.all().iter().map(|shard| shard.link.shutdown(end.remaining()))).await;
+            self.inner.shards.shutdown(end.remaining()).await;
         })
     }
 }

@@ -91,7 +91,9 @@ impl Inner {
                 Err(error) => failed = Some(error),
             }
         }
-        failed.map_or(Ok(()), |error| Err(unavailable(&error)))
+        let Some(error) = failed else { return Ok(()) };
+        self.shards.suspect(&error);
+        Err(unavailable(&error))
     }
 
     fn renewed(&self, ownership: &Arc<Ownership>, renewed: Renewed, sent: Instant, run: Run) {
@@ -134,7 +136,7 @@ impl Inner {
         let run = shard.run();
         self.spawn(async move {
             loop {
-                let unsure = inner.held.unsure(&inner.shards, run);
+                let unsure = inner.held.unsure(&inner.shards, &shard);
                 let longest = unsure.iter().map(|ownership| ownership.deadline().remaining()).max().unwrap_or_default();
                 if longest.is_zero() || shard.run() != run || inner.renew(&unsure).await.is_ok() {
                     return;

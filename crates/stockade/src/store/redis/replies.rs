@@ -196,6 +196,16 @@ pub(in crate::store) fn joined(value: &Value) -> Result<u64, LinkError> {
     text(value).and_then(|text| number(text.split(' ').next()?)).ok_or(LinkError::Protocol { op: "join" })
 }
 
+/// The reply to TIME, in µs.
+pub(super) fn time(value: &Value) -> Result<u64, LinkError> {
+    let read = || {
+        let Value::Array(parts) = value else { return None };
+        let [seconds, micros] = parts.as_slice() else { return None };
+        number(text(seconds)?)?.checked_mul(1_000_000)?.checked_add(number(text(micros)?)?)
+    };
+    read().ok_or(LinkError::Protocol { op: "time" })
+}
+
 /// Holders and token of a FORCE.
 pub(super) fn forced(value: &Value) -> Result<(u64, Token), LinkError> {
     match value {

@@ -1,13 +1,18 @@
 use std::{
     fmt,
     sync::{
-        Arc, Weak,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
-use super::{calls::Handing, inbox::Inbox, inner::Inner, keys::Keys, sample::ServerClock, scripts};
-use crate::redis::{Link, Redis, Up};
+use super::{calls::Handing, inbox::Inbox, inner::Inner, keys::Keys, sample::ServerClock, scripts, standing::Standing};
+#[cfg(feature = "cluster")]
+use crate::redis::Node;
+use crate::{
+    redis::{Link, Redis, Up},
+    resource::Bucket,
+};
 
 /// One server of the store, with what is true of this server only.
 pub(super) struct Shard {
@@ -15,8 +20,14 @@ pub(super) struct Shard {
     pub(super) id: u32,
     pub(super) link: Link,
     pub(super) clock: ServerClock,
+    /// In a cluster, where it is.
+    #[cfg(feature = "cluster")]
+    pub(super) node: Option<Node>,
+    /// In a cluster, what it knows of this process. Boxed for its size.
+    pub(super) standing: Option<Box<Standing>>,
     /// Counts the runs of the server that the link has met.
     run: AtomicU64,
+    run_id: Mutex<Arc<str>>,
     counts_receivers: AtomicBool,
 }
 
@@ -34,37 +45,91 @@ pub(super) struct Carrier {
     connection: u64,
 }
 
+impl Carrier {
+    pub(super) fn connection(self) -> u64 {
+        self.connection
+    }
+}
+
 impl Shard {
-    pub(super) fn open(id: u32, redis: &Redis, inbox: String, inner: &Weak<Inner>) -> Arc<Self> {
+    /// A server that has all buckets.
+    pub(super) fn open(redis: &Redis, inbox: String, inner: &Weak<Inner>) -> Arc<Self> {
+        Arc::new_cyclic(|shard| {
+            let events = Inbox { inner: Weak::clone(inner), shard: Weak::clone(shard) };
+            Self::with(0, Link::open(redis, "lock", vec![inbox], scripts::ALL, Arc::new(events)))
+        })
+    }
+
+    /// A node of a cluster; `redis` leads to it alone. Must be called within a tokio runtime.
+    #[cfg(feature = "cluster")]
+    pub(super) fn of_node(id: u32, redis: &Redis, node: &Node, inner: &Weak<Inner>) -> Arc<Self> {
         Arc::new_cyclic(|shard| {
             let events = Inbox { inner: Weak::clone(inner), shard: Weak::clone(shard) };
             Self {
-                id,
-                link: Link::open(redis, "lock", vec![inbox], scripts::ALL, Arc::new(events)),
-                clock: ServerClock::default(),
-                run: AtomicU64::new(0),
-                counts_receivers: AtomicBool::new(false),
+                node: Some(node.clone()),
+                standing: Some(Box::default()),
+                ..Self::with(id, Link::open(redis, "lock", Vec::new(), scripts::ALL, Arc::new(events)))
             }
         })
+    }
+
+    fn with(id: u32, link: Link) -> Self {
+        Self {
+            id,
+            link,
+            clock: ServerClock::default(),
+            #[cfg(feature = "cluster")]
+            node: None,
+            standing: None,
+            run: AtomicU64::new(0),
+            run_id: Mutex::new(Arc::from("")),
+            counts_receivers: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether it is connected and not spared.
+    pub(super) fn is_well(&self) -> bool {
+        self.link.is_up() && self.link.breaker().refusing().is_none()
     }
 
     pub(super) fn run(&self) -> Run {
         Run { shard: self.id, number: self.run.load(Ordering::Acquire) }
     }
 
-    /// The link has met another run of the server, which may have another clock.
-    pub(super) fn began_another_run(&self) {
+    /// The server's name of its run.
+    pub(super) fn run_id(&self) -> Vec<u8> {
+        self.run_id.lock().unwrap_or_else(PoisonError::into_inner).as_bytes().to_vec()
+    }
+
+    /// The link has met a run of the server. Another one may have another clock.
+    pub(super) fn met(&self, up: &Up) {
+        *self.run_id.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&up.run_id);
+        if !up.new_run {
+            return;
+        }
         self.run.fetch_add(1, Ordering::AcqRel);
         self.clock.forget();
+        if let Some(standing) = &self.standing {
+            standing.forget_floors();
+        }
+    }
+
+    /// The bucket went to another server.
+    #[cfg(feature = "cluster")]
+    pub(super) fn left(&self, bucket: Bucket) {
+        if let Some(standing) = &self.standing {
+            standing.left(bucket);
+        }
     }
 
     pub(super) fn opened(&self, up: &Up) {
         self.counts_receivers.store(up.counts_receivers, Ordering::Release);
     }
 
-    pub(super) fn handing(&self, keys: &Keys) -> Handing {
+    pub(super) fn handing(&self, keys: &Keys, bucket: Bucket) -> Handing {
         let skip = self.counts_receivers.load(Ordering::Acquire);
-        Handing { skip, channel: keys.inbox_prefix() }
+        let channel = if self.standing.is_some() { keys.bucket_inbox_prefix(bucket) } else { keys.inbox_prefix() };
+        Handing { skip, channel }
     }
 
     /// What `start` puts on the command connection, and which connection that is; `None` if it changed meanwhile.

@@ -1,34 +1,156 @@
-use std::sync::{Arc, Weak};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
+use tokio::time::timeout;
+
+#[cfg(feature = "cluster")]
+use super::nodes::Nodes;
 use super::{inner::Inner, keys::Keys, shard::Shard};
-use crate::{redis::Redis, resource::Bucket};
+use crate::{
+    redis::{LinkError, Redis},
+    resource::Bucket,
+};
 
 /// The servers of the store, and which of them has which bucket.
 #[derive(Debug)]
-pub(super) struct Shards {
-    only: Arc<Shard>,
+pub(super) enum Shards {
+    Only(Arc<Shard>),
+    #[cfg(feature = "cluster")]
+    Nodes(Box<Nodes>),
 }
 
 impl Shards {
     /// Starts connecting. `process` names the inbox.
     pub(super) fn open(redis: &Redis, keys: &Keys, process: &str, inner: &Weak<Inner>) -> Self {
+        #[cfg(feature = "cluster")]
+        if let Some(nodes) = Nodes::open(redis, inner) {
+            return Self::Nodes(Box::new(nodes));
+        }
         let inbox = format!("{}{process}", keys.inbox_prefix());
-        Self { only: Shard::open(0, redis, inbox, inner) }
+        Self::Only(Shard::open(redis, inbox, inner))
     }
 
     /// The server that has the bucket; `None` while none is known.
-    #[expect(clippy::unnecessary_wraps, reason = "the bucket of a cluster may be on its way or on a lost server")]
-    pub(super) fn of(&self, _bucket: Bucket) -> Option<Arc<Shard>> {
-        Some(Arc::clone(&self.only))
+    pub(super) fn of(&self, bucket: Bucket) -> Option<Arc<Shard>> {
+        match self {
+            Self::Only(shard) => Some(Arc::clone(shard)),
+            #[cfg(feature = "cluster")]
+            Self::Nodes(nodes) => nodes.of(bucket),
+        }
     }
 
     /// The server that runs one script on all of these buckets; `None` when none does.
-    #[expect(clippy::unnecessary_wraps, reason = "a script in a cluster has the keys of one slot")]
-    pub(super) fn of_all(&self, _buckets: impl Iterator<Item = Bucket>) -> Option<Arc<Shard>> {
-        Some(Arc::clone(&self.only))
+    pub(super) fn of_all(&self, mut buckets: impl Iterator<Item = Bucket>) -> Option<Arc<Shard>> {
+        match self {
+            Self::Only(shard) => Some(Arc::clone(shard)),
+            // A script in a cluster has the keys of one slot.
+            #[cfg(feature = "cluster")]
+            Self::Nodes(nodes) => {
+                let first = buckets.next()?;
+                buckets.all(|bucket| bucket == first).then(|| nodes.of(first))?
+            }
+        }
     }
 
+    /// Those in use.
     pub(super) fn all(&self) -> Vec<Arc<Shard>> {
-        vec![Arc::clone(&self.only)]
+        match self {
+            Self::Only(shard) => vec![Arc::clone(shard)],
+            #[cfg(feature = "cluster")]
+            Self::Nodes(nodes) => nodes.all(),
+        }
+    }
+
+    /// All that have buckets, in use or not.
+    pub(super) fn every(&self) -> Vec<Arc<Shard>> {
+        match self {
+            Self::Only(shard) => vec![Arc::clone(shard)],
+            #[cfg(feature = "cluster")]
+            Self::Nodes(nodes) => nodes.every(),
+        }
+    }
+
+    /// Whether all in use are connected and answer. The nodes of a cluster are connected to when they are needed: until
+    /// then it is enough that they are known.
+    pub(super) fn are_well(&self) -> bool {
+        match self {
+            Self::Only(shard) => shard.is_well(),
+            #[cfg(feature = "cluster")]
+            Self::Nodes(nodes) => !nodes.fleet.nodes().is_empty() && nodes.all().iter().all(|shard| shard.is_well()),
+        }
+    }
+
+    /// Whether this is the server that has the bucket.
+    pub(super) fn has(&self, shard: &Shard, bucket: Bucket) -> bool {
+        match self {
+            Self::Only(only) => only.id == shard.id,
+            #[cfg(feature = "cluster")]
+            Self::Nodes(nodes) => nodes.has(shard, bucket),
+        }
+    }
+
+    #[cfg(feature = "cluster")]
+    pub(super) fn nodes(&self) -> Option<&Nodes> {
+        match self {
+            Self::Only(_) => None,
+            Self::Nodes(nodes) => Some(nodes),
+        }
+    }
+
+    /// A bucket may have another server by now, if this went wrong for that reason: sees to it that this is found out.
+    pub(super) fn suspect(&self, error: &LinkError) {
+        let of_a_change = match error {
+            LinkError::Timeout | LinkError::Lost | LinkError::Down | LinkError::Moved | LinkError::Moving => true,
+            LinkError::Refused { code } => matches!(code.as_str(), "CLUSTERDOWN" | "READONLY" | "LOADING"),
+            LinkError::Open { .. } | LinkError::NoScript | LinkError::Protocol { .. } => false,
+        };
+        if of_a_change {
+            self.doubt();
+        }
+    }
+
+    pub(super) fn doubt(&self) {
+        match self {
+            Self::Only(_) => {}
+            #[cfg(feature = "cluster")]
+            Self::Nodes(nodes) => nodes.fleet.doubt(),
+        }
+    }
+
+    /// Returns when it was asked anew which server has which bucket, or after `limit`.
+    pub(super) async fn asked_again(&self, limit: Duration) {
+        match self {
+            Self::Only(_) => {}
+            #[cfg(feature = "cluster")]
+            Self::Nodes(nodes) => {
+                let _ = timeout(limit, nodes.fleet.asked_again()).await;
+            }
+        }
+    }
+
+    /// Returns once the first attempt to connect to the server of this bucket has ended, or after `limit`: an attempt
+    /// made right after the store was opened would otherwise be refused by a healthy server.
+    pub(super) async fn attempted(&self, bucket: Bucket, limit: Duration) {
+        let attempted = async {
+            #[cfg(feature = "cluster")]
+            if let Self::Nodes(nodes) = self {
+                nodes.fleet.attempted().await;
+            }
+            if let Some(shard) = self.of(bucket) {
+                shard.link.attempted().await;
+            }
+        };
+        let _ = timeout(limit, attempted).await;
+    }
+
+    pub(super) async fn shutdown(&self, limit: Duration) {
+        #[cfg(feature = "cluster")]
+        if let Self::Nodes(nodes) = self {
+            nodes.fleet.shutdown().await;
+        }
+        let shards = self.all();
+        futures_util::future::join_all(shards.iter().map(|shard| shard.link.shutdown(limit))).await;
     }
 }

@@ -37,6 +37,12 @@ impl<'a> Together<'a> {
         let buckets = self.attempts.iter().map(|attempt| attempt.key.bucket());
         let Some(shard) = self.inner.shards.of_all(buckets) else { return Ok(None) };
         shard.link.attempted().await;
+        if let Some(first) = self.attempts.first()
+            && shard.raise_floor(self.inner, first.key.bucket()).await.is_err()
+        {
+            // Of several buckets only where there are no nodes to tell.
+            return Ok(None);
+        }
         let (mut scripts_lost, mut stale) = (false, false);
         loop {
             let run = shard.run();
@@ -94,6 +100,8 @@ impl<'a> Together<'a> {
             let ownership = Arc::new(Ownership::new(key.clone(), owner.clone(), *mode, *token, *lease, until, None));
             self.inner.floors.note(key, *token);
             self.inner.held.insert(&ownership, run, None);
+            shard.made_token(key.bucket());
+            self.inner.listen_behind(shard, key.bucket());
             ownership
         });
         let ownerships = ownerships.collect();

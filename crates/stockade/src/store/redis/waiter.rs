@@ -38,6 +38,8 @@ pub(super) struct Waiter {
     pub(super) sent: Option<Sent>,
     /// Whether the last sending has been answered.
     pub(super) answered: bool,
+    /// Whether it has asked once without queueing, in a bucket where no grant would have reached it.
+    pub(super) knocked: bool,
     /// The run of the server that was asked last.
     pub(super) run: Run,
     /// What kept the last question from being answered.
@@ -61,6 +63,7 @@ impl Waiter {
             seq: 0,
             sent: None,
             answered: true,
+            knocked: false,
             run: Run::default(),
             trouble: None,
             remaining: Duration::ZERO,
@@ -81,9 +84,7 @@ impl Waiter {
         if self.inner.is_closing() {
             return Err(LockError::ShuttingDown);
         }
-        if let Ok(shard) = self.inner.shard(&self.attempt.key) {
-            shard.link.attempted().await;
-        }
+        self.inner.shards.attempted(self.attempt.key.bucket(), self.inner.timeout).await;
         match self.ask().await {
             Answer::Held(ownership) => Ok(ownership),
             Answer::Refused(error) | Answer::Unknown(error) => Err(error),

@@ -25,10 +25,13 @@ local function process(owner)
   return string.sub(owner, 1, 16)
 end
 
+-- In a cluster inboxes are sharded channels in the slot of the keys; their prefix has a hash tag then.
+local sharded = string.find(chan, '{', 1, true) and 'S' or ''
+
 -- Returns how many heard it; -1 when that can't be known. A failed publish must not fail a script that has written.
 local function tell(owner, letter, rest)
   local message = letter .. ' ' .. owner .. (rest or '') .. ' ' .. fmt(now)
-  local heard = redis.pcall('PUBLISH', chan .. process(owner), message)
+  local heard = redis.pcall(sharded .. 'PUBLISH', chan .. process(owner), message)
   return type(heard) == 'number' and heard or -1
 end
 
@@ -147,7 +150,7 @@ local function prune()
     if not head or process(head) == process(me) then
       return
     end
-    local count = redis.pcall('PUBSUB', 'NUMSUB', chan .. process(head))
+    local count = redis.pcall('PUBSUB', sharded == 'S' and 'SHARDNUMSUB' or 'NUMSUB', chan .. process(head))
     if count.err or tonumber(count[2]) ~= 0 then
       return
     end

@@ -60,7 +60,7 @@ async fn a_command_that_comes_too_late_is_refused_and_does_nothing() {
         let stamp = server(&store).clock.stamp().saturating_add_signed(-behind);
         let stale_after = Duration::from_millis(500);
         let asking = calls::Asking { attempt: &attempt, owner: &owner, wait: None, seq: 0, stamp, stale_after };
-        let args = asking.args(&server(&store).handing(&store.inner.keys));
+        let args = asking.args(&server(&store).handing(&store.inner.keys, attempt.key.bucket()));
         let reply = server(&store).link.call(&ACQUIRE, store.inner.keys.of(&attempt.key), args).await.unwrap();
         let reply = Acquired::read(&reply).unwrap();
         assert_eq!(matches!(reply, Acquired::Free { .. }), accepted, "{reply:?}");

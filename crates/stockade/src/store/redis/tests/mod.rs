@@ -2,6 +2,8 @@
 
 mod clock;
 pub(in crate::store) mod detour;
+#[cfg(feature = "cluster")]
+mod cluster;
 #[cfg(feature = "sentinel")]
 mod failover;
 mod faults;

@@ -50,7 +50,7 @@ async fn dead_waiters(world: &World, attempt: &Attempt, count: u32) {
         let keys = store.inner.keys.of(&attempt.key);
         server(&store)
             .link
-            .call(&ACQUIRE, keys, asking.args(&server(&store).handing(&store.inner.keys)))
+            .call(&ACQUIRE, keys, asking.args(&server(&store).handing(&store.inner.keys, attempt.key.bucket())))
             .await
             .unwrap();
     }

@@ -1,0 +1,52 @@
+use std::time::Duration;
+
+use rand::Rng;
+use tokio::time::sleep;
+
+use super::inner::Inner;
+use crate::{clock::Instant, redis::LinkError};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long a command goes on to look for the server that can execute it.
+///
+/// The five keys of a resource must all be on one server. While a slot moves they seldom are, since one that does not
+/// exist counts as gone ahead: then neither server executes the command, until the whole slot has moved.
+#[derive(Debug)]
+pub(super) struct Redirects {
+    /// `None` without limit.
+    until: Option<Instant>,
+    pause: Duration,
+    moves: u32,
+}
+
+impl Redirects {
+    pub(super) fn new(until: Option<Instant>) -> Self {
+        Self { until, pause: FIRST_PAUSE, moves: 0 }
+    }
+
+    /// Whether the command, which was not executed, is worth another attempt; waits for the time to make it.
+    pub(super) async fn follow(&mut self, inner: &Inner, error: &LinkError) -> bool {
+        let has_moved = match error {
+            LinkError::Moved => true,
+            LinkError::Moving => false,
+            _ => return false,
+        };
+        let left = self.until.map_or(Duration::MAX, Instant::remaining);
+        if left.is_zero() || inner.is_closing() {
+            return false;
+        }
+        if has_moved {
+            self.moves += 1;
+            inner.shards.asked_again(left).await;
+        }
+        // The first answer of that kind says where to go; from then on the nodes don't agree yet.
+        if !has_moved || self.moves > 1 {
+            let pause = self.pause.mul_f64(rand::rng().random_range(0.5..=1.0));
+            sleep(pause.min(left)).await;
+            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        }
+        true
+    }
+}
