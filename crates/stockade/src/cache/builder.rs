@@ -301,6 +301,9 @@ where
         let local = Arc::new(Local::new(self.local.unwrap_or(WEIGHT)));
         let store = match self.home {
             Home::Memory => Store::Memory(Arc::clone(&local), Intents::default()),
+            // Messages of one key come by one connection to one server here.
+            #[cfg(feature = "cluster")]
+            Home::Redis(redis) if redis.is_cluster() => return Err(BuildError::Cluster(settings.name)),
             #[cfg(feature = "redis")]
             Home::Redis(redis) => {
                 let claim = redis.claims().claim(format!("{}{}", redis.key_prefix(), settings.name));

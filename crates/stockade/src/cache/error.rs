@@ -45,6 +45,12 @@ pub enum BuildError {
     /// A live cache on this Redis and namespace has the name.
     #[error("a cache named `{0}` is alive in this namespace: give one of them another `.name()`")]
     NameTaken(&'static str),
+    /// The Redis is a cluster.
+    #[error(
+        "the cache `{0}` can't be kept on a Redis Cluster: give it a single Redis or one behind sentinels; locks may stay on \
+         the cluster"
+    )]
+    Cluster(&'static str),
     /// No loader was given.
     #[error("the cache `{0}` has no loader: call `.loader()`")]
     NoLoader(&'static str),

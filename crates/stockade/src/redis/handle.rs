@@ -104,6 +104,12 @@ impl Redis {
         self.server.pool.as_ref()
     }
 
+    /// Whether it is several servers, of which each has a part of the keys.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.server.dialer.seeds().is_some()
+    }
+
     /// One node of the cluster; `None` unless it is one.
     #[cfg(feature = "cluster")]
     pub(crate) fn node(&self, node: &super::Node) -> Option<Self> {

@@ -50,7 +50,7 @@ impl Keys {
 
     /// The run marker of the server.
     pub(super) fn marker(&self) -> String {
-        self.common.marker()
+        self.common.marker(Bucket::FIRST)
     }
 
     /// A pattern that matches every lock; `None` where names are given by a function, which can't be turned round.

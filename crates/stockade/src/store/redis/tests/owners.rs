@@ -27,14 +27,25 @@ async fn call(store: &RedisStore, script: &'static Script, key: &Key, args: Vec<
 async fn ask(store: &RedisStore, attempt: &Attempt, owner: &Owner) -> Acquired {
     let (wait, stale_after) = (Some(attempt.wait), Duration::from_secs(1));
     let asking = calls::Asking { attempt, owner, wait, seq: 0, stamp: 0, stale_after };
-    Acquired::read(&call(store, &ACQUIRE, &attempt.key, asking.args(&server(store).handing(&store.inner.keys))).await)
-        .unwrap()
+    Acquired::read(
+        &call(
+            store,
+            &ACQUIRE,
+            &attempt.key,
+            asking.args(&server(store).handing(&store.inner.keys, attempt.key.bucket())),
+        )
+        .await,
+    )
+    .unwrap()
 }
 
 async fn release(store: &RedisStore, key: &Key, owner: &Owner) -> bool {
-    Left::read(&call(store, &RELEASE, key, calls::release(owner, &server(store).handing(&store.inner.keys))).await)
-        .unwrap()
-        .found
+    Left::read(
+        &call(store, &RELEASE, key, calls::release(owner, &server(store).handing(&store.inner.keys, key.bucket())))
+            .await,
+    )
+    .unwrap()
+    .found
 }
 
 async fn renew(store: &RedisStore, key: &Key, owner: &Owner) -> Renewed {
