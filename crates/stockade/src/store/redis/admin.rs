@@ -40,7 +40,7 @@ impl Inner {
             async move { reply?.await }
         };
         self.shards.attempted(key.bucket(), self.timeout).await;
-        let mut redirects = Redirects::new(Some(Instant::now() + self.timeout));
+        let mut redirects = Redirects::new(self, Some(Instant::now()));
         let mut scripts_lost = false;
         loop {
             let error = match call().await {

@@ -179,8 +179,12 @@ impl LinkEvents for Inbox {
     fn opened(&self, up: &Up) {
         let Some((inner, shard)) = self.owners() else { return };
         shard.opened(up);
-        // A node of a cluster may have got buckets of another one meanwhile.
-        if up.new_run || shard.standing.is_some() {
+        if up.new_run {
+            inner.verify(&shard);
+        }
+        if shard.standing.is_some() {
+            // A node of a cluster may have got buckets of another one meanwhile.
+            inner.listen_to_the_rest(&shard);
             inner.verify(&shard);
         }
         inner.waiters.post_all(|key| inner.shards.has(&shard, key.bucket()), Cell::reconnected);

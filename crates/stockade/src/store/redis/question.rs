@@ -30,8 +30,7 @@ impl Waiter {
     /// Sends the attempt, again or for the first time, with the place it has.
     pub(super) async fn ask(&mut self) -> Answer {
         let (mut scripts_lost, mut stale) = (false, false);
-        let least = Instant::now() + self.inner.timeout;
-        let mut redirects = Redirects::new(self.until.map(|until| until.max(least)));
+        let mut redirects = Redirects::new(&self.inner, self.until);
         loop {
             let (shard, sent, reply) = match self.send().await {
                 Ok(reply) => reply,
@@ -40,7 +39,12 @@ impl Waiter {
                     scripts_lost = true;
                     continue;
                 }
-                Err(error) if redirects.follow(&self.inner, &error).await => continue,
+                Err(error)
+                    if redirects.follow(&self.inner, &error).await
+                        || redirects.reconnect(&self.inner, &error).await =>
+                {
+                    continue;
+                }
                 Err(error) => {
                     self.inner.shards.suspect(&error);
                     let never_sent = matches!(error, LinkError::Down | LinkError::Open { .. });

@@ -17,13 +17,17 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct Redirects {
     /// `None` without limit.
     until: Option<Instant>,
+    /// Until when a lost connection is no reason to give up.
+    reconnecting: Instant,
     pause: Duration,
     moves: u32,
 }
 
 impl Redirects {
-    pub(super) fn new(until: Option<Instant>) -> Self {
-        Self { until, pause: FIRST_PAUSE, moves: 0 }
+    /// With a limit of at least the command time-out.
+    pub(super) fn new(inner: &Inner, until: Option<Instant>) -> Self {
+        let least = Instant::now() + inner.timeout;
+        Self { until: until.map(|until| until.max(least)), reconnecting: least, pause: FIRST_PAUSE, moves: 0 }
     }
 
     /// Whether the command, which was not executed, is worth another attempt; waits for the time to make it.
@@ -37,16 +41,34 @@ impl Redirects {
         if left.is_zero() || inner.is_closing() {
             return false;
         }
+        self.reconnecting = Instant::now() + inner.timeout;
         if has_moved {
             self.moves += 1;
             inner.shards.asked_again(left).await;
         }
         // The first answer of that kind says where to go; from then on the nodes don't agree yet.
         if !has_moved || self.moves > 1 {
-            let pause = self.pause.mul_f64(rand::rng().random_range(0.5..=1.0));
-            sleep(pause.min(left)).await;
-            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+            self.rest(left).await;
         }
         true
+    }
+
+    /// Whether to ask again after a connection was lost, for a command that may be executed twice. A node that gives a
+    /// slot away costs its clients their connection, whichever slot they were about: they come back at once.
+    pub(super) async fn reconnect(&mut self, inner: &Inner, error: &LinkError) -> bool {
+        let left = self.reconnecting.remaining();
+        let lost = matches!(error, LinkError::Lost | LinkError::Down) && inner.shards.may_move();
+        if !lost || left.is_zero() || inner.is_closing() {
+            return false;
+        }
+        inner.shards.suspect(error);
+        self.rest(left).await;
+        true
+    }
+
+    async fn rest(&mut self, most: Duration) {
+        let pause = self.pause.mul_f64(rand::rng().random_range(0.5..=1.0));
+        sleep(pause.min(most)).await;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 }

@@ -91,6 +91,11 @@ impl Shards {
         }
     }
 
+    /// Whether buckets go from one server to another.
+    pub(super) fn may_move(&self) -> bool {
+        !matches!(self, Self::Only(_))
+    }
+
     #[cfg(feature = "cluster")]
     pub(super) fn nodes(&self) -> Option<&Nodes> {
         match self {

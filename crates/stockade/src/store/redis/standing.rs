@@ -4,11 +4,15 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use futures_util::future::{join, join_all};
 use redis::{PushKind, Value};
-use tokio::{sync::Mutex, time::timeout};
+use tokio::{
+    sync::Mutex,
+    time::{sleep, timeout},
+};
 
 use super::{
     inner::Inner,
@@ -23,6 +27,8 @@ use crate::{
 };
 
 const ALL: RangeInclusive<u8> = 0..=u8::MAX;
+/// Between two attempts to subscribe for which nobody waits.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// What a node of a cluster has been told about each bucket.
 #[derive(Debug)]
@@ -175,10 +181,23 @@ impl Inner {
         }
         let (inner, shard) = (Arc::clone(self), Arc::clone(shard));
         self.spawn(async move {
-            // Without it the holder finds out by its next renewal, and the next holder tries again.
-            if let Err(error) = shard.listen(&inner, bucket).await {
+            while let Err(error) = shard.listen(&inner, bucket).await {
                 inner.shards.suspect(&error);
+                // A connection that opens later subscribes by itself to what is here then.
+                if !shard.link.is_up() || !inner.shards.has(&shard, bucket) {
+                    return;
+                }
+                sleep(AGAIN).await;
             }
         });
+    }
+
+    /// What came to this server while its connection was being made.
+    pub(super) fn listen_to_the_rest(self: &Arc<Self>, shard: &Arc<Shard>) {
+        for bucket in ALL.map(Bucket::from_index) {
+            if self.has_listened(bucket) && self.shards.has(shard, bucket) {
+                self.listen_behind(shard, bucket);
+            }
+        }
     }
 }

@@ -25,13 +25,15 @@ local function process(owner)
   return string.sub(owner, 1, 16)
 end
 
--- In a cluster inboxes are sharded channels in the slot of the keys; their prefix has a hash tag then.
-local sharded = string.find(chan, '{', 1, true) and 'S' or ''
+-- In a cluster inboxes are sharded channels in the slot of the keys; their prefix has a hash tag then. These commands
+-- are not written out below: elsewhere nobody needs leave to run them.
+local sharded = string.find(chan, '{', 1, true) and { 'SPUBLISH', 'PUBSUB', 'SHARDNUMSUB' }
 
 -- Returns how many heard it; -1 when that can't be known. A failed publish must not fail a script that has written.
 local function tell(owner, letter, rest)
   local message = letter .. ' ' .. owner .. (rest or '') .. ' ' .. fmt(now)
-  local heard = redis.pcall(sharded .. 'PUBLISH', chan .. process(owner), message)
+  local inbox = chan .. process(owner)
+  local heard = sharded and redis.pcall(sharded[1], inbox, message) or redis.pcall('PUBLISH', inbox, message)
   return type(heard) == 'number' and heard or -1
 end
 
@@ -150,7 +152,8 @@ local function prune()
     if not head or process(head) == process(me) then
       return
     end
-    local count = redis.pcall('PUBSUB', sharded == 'S' and 'SHARDNUMSUB' or 'NUMSUB', chan .. process(head))
+    local inbox = chan .. process(head)
+    local count = sharded and redis.pcall(sharded[2], sharded[3], inbox) or redis.pcall('PUBSUB', 'NUMSUB', inbox)
     if count.err or tonumber(count[2]) ~= 0 then
       return
     end

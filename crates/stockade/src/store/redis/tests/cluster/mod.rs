@@ -1,3 +1,108 @@
 //! The store against a real cluster.
 
+mod failover;
+mod handing_over;
+mod migration;
+mod shards;
 mod suite;
+
+use std::sync::Arc;
+
+use stockade_testbed::{ClusterBuilder, RedisCluster, RedisServer};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
+use tokio_util::task::TaskTracker;
+
+use super::{LIMIT, connected};
+use crate::{
+    redis::Redis,
+    resource::Key,
+    store::{Attempt, LockError, LockStore, Ownership, redis::RedisStore},
+};
+
+struct Cluster {
+    nodes: RedisCluster,
+}
+
+impl Cluster {
+    /// Three primaries, for tests in which none fails.
+    async fn start() -> Self {
+        Self::of(RedisCluster::builder().without_replicas()).await
+    }
+
+    async fn of(builder: ClusterBuilder) -> Self {
+        Self { nodes: builder.start().await.unwrap() }
+    }
+
+    async fn redis(&self) -> Redis {
+        Redis::connect(self.nodes.url()).await.unwrap()
+    }
+
+    /// A store as another process would have it.
+    async fn store(&self) -> Arc<RedisStore> {
+        connected(&self.redis().await).await
+    }
+
+    fn primary(&self, number: usize) -> &RedisServer {
+        &self.nodes.nodes()[number]
+    }
+
+    /// How often the nodes that run have executed a command since their statistics were reset.
+    async fn calls_of(&self, command: &str) -> u64 {
+        let mut calls = 0;
+        for node in self.nodes.nodes() {
+            let stats = node.command(&["INFO", "commandstats"]).await.unwrap();
+            let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+            calls += line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap());
+        }
+        calls
+    }
+
+    async fn reset_stats(&self) {
+        for node in self.nodes.nodes() {
+            node.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
+        }
+    }
+
+    async fn until_nothing_is_left(&self, store: &RedisStore) {
+        let limit = Instant::now() + LIMIT;
+        loop {
+            let left = store.list(100).await;
+            if left.as_ref().is_ok_and(Vec::is_empty) {
+                return;
+            }
+            assert!(Instant::now() < limit, "left behind: {left:?}");
+            sleep(std::time::Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// Resources of buckets that differ, all on this one of the three primaries at the start.
+fn keys_on(primary: usize) -> impl Iterator<Item = Key> {
+    let mut seen = std::collections::HashSet::new();
+    let all = (0..).map(move |number: u32| super::key(&format!("on{primary}-{number}")));
+    all.filter(move |key| usize::from(key.bucket().slot()) * 3 / 16_384 == primary && seen.insert(key.bucket()))
+}
+
+fn key_on(primary: usize) -> Key {
+    keys_on(primary).next().unwrap()
+}
+
+/// Another resource of the same bucket.
+fn neighbour_of(key: &Key) -> Key {
+    let mut all = (0..).map(|number: u32| super::key(&format!("neighbour-{number}")));
+    all.find(|other| other.bucket() == key.bucket()).unwrap()
+}
+
+type Acquiring = JoinHandle<Result<Arc<Ownership>, LockError>>;
+
+fn acquire(store: &Arc<RedisStore>, attempt: Attempt) -> Acquiring {
+    let store = Arc::clone(store);
+    TaskTracker::new().spawn(async move { store.acquire(attempt).await })
+}
+
+async fn granted(acquiring: Acquiring) -> Arc<Ownership> {
+    tokio::time::timeout(LIMIT, acquiring).await.expect("the attempt hangs").unwrap().expect("not granted")
+}

@@ -1,0 +1,151 @@
+use std::{slice, sync::Arc, time::Duration};
+
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{Cluster, acquire, granted, key_on, keys_on, neighbour_of};
+use crate::store::{
+    Attempt, LockError, LockStore, Released, Unavailable,
+    redis::tests::{LIMIT, until, until_waiting, write},
+};
+
+#[tokio::test]
+async fn who_holds_or_waits_outlasts_the_migration_of_the_slot() {
+    let cluster = Cluster::start().await;
+    let (holder, other) = (cluster.store().await, cluster.store().await);
+    let key = key_on(0);
+    let slot = key.bucket().slot();
+    let held = holder.acquire(write(&key)).await.unwrap();
+    let kept = holder.acquire(write(&neighbour_of(&key))).await.unwrap();
+    let mut waiting = Vec::new();
+    for place in 1..=4 {
+        waiting.push(acquire(&other, write(&key)));
+        until_waiting(&holder, &key, place).await;
+    }
+    cluster.nodes.begin_migration(slot, cluster.primary(1)).await.unwrap();
+    cluster.nodes.move_keys(slot).await.unwrap();
+    // Neither node runs a script of this slot now.
+    let since = Instant::now();
+    let refused = other.acquire(Attempt { wait: Duration::ZERO, ..write(&key) }).await.unwrap_err();
+    assert!(matches!(refused, LockError::Unavailable { reason: Unavailable::SlotMoving, .. }), "{refused}");
+    assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
+    let patient = acquire(&holder, write(&neighbour_of(&neighbour_of(&key))));
+    holder.release_detached(Arc::clone(&held));
+    sleep(Duration::from_millis(200)).await;
+    assert!(waiting.iter().all(|waiter| !waiter.is_finished()));
+    cluster.nodes.finish_migration(slot).await.unwrap();
+
+    let mut last = held.token;
+    for (n, waiter) in waiting.into_iter().enumerate() {
+        let next = granted(waiter).await;
+        assert!(next.token > last, "the {n}th");
+        last = next.token;
+        let since = Instant::now();
+        assert_eq!(other.release(&next).await.unwrap(), Released::Released);
+        if n > 0 {
+            assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
+        }
+    }
+    let channels = cluster.primary(1).command(&["PUBSUB", "SHARDCHANNELS"]).await.unwrap();
+    let inbox = other.inner.keys.bucket_inbox(key.bucket(), &other.inner.process);
+    assert!(channels.contains(&inbox), "{channels}");
+    let before = kept.deadline();
+    holder.renew(slice::from_ref(&kept)).await.unwrap();
+    assert!(kept.loss().is_none() && kept.deadline() >= before);
+    holder.release(&kept).await.unwrap();
+    holder.release(&granted(patient).await).await.unwrap();
+    cluster.until_nothing_is_left(&holder).await;
+}
+
+#[tokio::test]
+async fn waiters_are_handed_the_lock_at_the_new_place_without_a_poll() {
+    let cluster = Cluster::start().await;
+    let (holder, other) = (cluster.store().await, cluster.store().await);
+    let key = key_on(0);
+    let held = holder.acquire(write(&key)).await.unwrap();
+    let mut waiting = Vec::new();
+    for place in 1..=3 {
+        waiting.push(acquire(&other, write(&key)));
+        until_waiting(&holder, &key, place).await;
+    }
+    cluster.nodes.migrate(key.bucket().slot(), cluster.primary(1)).await.unwrap();
+    // Heard of by the push that ends the old subscription; nobody has sent a command.
+    until("a subscription at the new place", || {
+        other.inner.shard(&key).is_ok_and(|shard| shard.id != 1 && shard.hears(key.bucket()))
+    })
+    .await;
+    until_waiting(&holder, &key, 3).await;
+    let mut held = held;
+    let mut store = &holder;
+    for waiter in waiting {
+        store.release(&held).await.unwrap();
+        held = timeout(Duration::from_secs(1), waiter).await.expect("not told").unwrap().unwrap();
+        assert!(held.handed_off.is_some());
+        store = &other;
+    }
+    other.release(&held).await.unwrap();
+    cluster.until_nothing_is_left(&holder).await;
+}
+
+#[tokio::test]
+async fn an_attempt_waits_for_a_slot_on_its_way_as_long_as_for_a_lock() {
+    let cluster = Cluster::start().await;
+    let store = cluster.store().await;
+    let key = key_on(2);
+    let slot = key.bucket().slot();
+    store.release(&store.acquire(write(&key)).await.unwrap()).await.unwrap();
+    cluster.nodes.begin_migration(slot, cluster.primary(0)).await.unwrap();
+    let short = store.acquire(Attempt { wait: Duration::from_millis(600), ..write(&key) });
+    let since = Instant::now();
+    let refused = short.await.unwrap_err();
+    assert!(matches!(refused, LockError::Unavailable { reason: Unavailable::SlotMoving, .. }), "{refused}");
+    assert!(since.elapsed() >= Duration::from_millis(600), "{:?}", since.elapsed());
+    let long = acquire(&store, write(&key));
+    sleep(Duration::from_millis(300)).await;
+    assert!(!long.is_finished());
+    cluster.nodes.move_keys(slot).await.unwrap();
+    cluster.nodes.finish_migration(slot).await.unwrap();
+    store.release(&granted(long).await).await.unwrap();
+    cluster.until_nothing_is_left(&store).await;
+}
+
+/// A server that gives a slot away ends subscriptions with a push that looks like the reply to a command.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_command_gets_the_reply_of_another_when_a_slot_leaves() {
+    let cluster = Cluster::start().await;
+    let store = cluster.store().await;
+    let moving = key_on(0);
+    let guard = acquire(&store, write(&moving));
+    let guard = granted(guard).await;
+    let tasks: Vec<_> = keys_on(0)
+        .skip(1)
+        .take(12)
+        .map(|key| {
+            let store = Arc::clone(&store);
+            tokio_util::task::TaskTracker::new().spawn(async move {
+                let mut taken = 0;
+                while taken < 300 {
+                    let Ok(held) = store.acquire(write(&key)).await else { continue };
+                    if let Ok(seen) = store.inspect(&key).await {
+                        let holders: Vec<_> = seen.holders.iter().map(|party| party.token).collect();
+                        assert_eq!(holders, [Some(held.token)], "somebody else's reply");
+                    }
+                    while store.release(&held).await.is_err() {}
+                    taken += 1;
+                }
+            })
+        })
+        .collect();
+    for round in 0..6 {
+        let to = cluster.primary(1 - round % 2);
+        cluster.nodes.migrate(moving.bucket().slot(), to).await.unwrap();
+        until("a subscription at the new place", || {
+            store.inner.shard(&moving).is_ok_and(|shard| shard.hears(moving.bucket()))
+        })
+        .await;
+    }
+    for task in tasks {
+        timeout(LIMIT * 2, task).await.unwrap().unwrap();
+    }
+    store.release(&guard).await.unwrap();
+    cluster.until_nothing_is_left(&store).await;
+}

@@ -1,0 +1,93 @@
+use std::{borrow::Cow, convert::Infallible, slice, time::Duration};
+
+use stockade_testbed::RedisCluster;
+use tokio::time::{Instant, timeout};
+
+use super::{Cluster, acquire, granted, key_on};
+use crate::{
+    cache::{BuildError, Cache},
+    redis::Redis,
+    resource::Resource,
+    store::{
+        Attempt, LockStore,
+        redis::tests::{LIMIT, until_waiting, write},
+    },
+};
+
+#[tokio::test]
+async fn a_frozen_node_does_not_hinder_the_locks_of_others() {
+    // By default nodes refuse everything while one of them is down.
+    let builder = RedisCluster::builder().without_replicas().arg("--cluster-require-full-coverage").arg("no");
+    let cluster = Cluster::of(builder).await;
+    let (store, other) = (cluster.store().await, cluster.store().await);
+    let [frozen, well, too] = [key_on(0), key_on(1), key_on(2)];
+    let mut held = Vec::new();
+    for key in [&frozen, &well, &too] {
+        held.push(store.acquire(write(key)).await.unwrap());
+    }
+    let waiter = acquire(&other, write(&well));
+    until_waiting(&store, &well, 1).await;
+    cluster.primary(0).pause().unwrap();
+    for _ in 0..5 {
+        let attempt = Attempt { wait: Duration::ZERO, ..write(&frozen) };
+        assert!(store.acquire(attempt).await.is_err());
+    }
+    assert!(store.refusing(&frozen).is_some() && store.refusing(&well).is_none() && !store.is_up());
+    // One call renews all; what is frozen keeps nothing back.
+    let before: Vec<_> = held.iter().map(|held| held.deadline()).collect();
+    assert!(store.renew(&held).await.is_err());
+    assert!(held[1].deadline() > before[1] && held[2].deadline() > before[2]);
+    let since = Instant::now();
+    store.release(&held[1]).await.unwrap();
+    let next = timeout(Duration::from_secs(1), granted(waiter)).await.expect("not handed over");
+    other.release(&next).await.unwrap();
+    store.release(&held[2]).await.unwrap();
+    assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
+    cluster.primary(0).resume().unwrap();
+    let limit = Instant::now() + LIMIT;
+    while store.renew(slice::from_ref(&held[0])).await.is_err() {
+        assert!(Instant::now() < limit, "never well again");
+    }
+    assert!(held[0].loss().is_none());
+    while store.release(&held[0]).await.is_err() {
+        assert!(Instant::now() < limit, "never well again");
+    }
+    cluster.until_nothing_is_left(&store).await;
+}
+
+#[tokio::test]
+async fn a_listing_covers_every_primary() {
+    let cluster = Cluster::of(RedisCluster::builder().without_replicas().password("s3cret")).await;
+    let (store, other) = (cluster.store().await, cluster.store().await);
+    let mut names = Vec::new();
+    let mut held = Vec::new();
+    for node in 0..3 {
+        held.push(store.acquire(write(&key_on(node))).await.unwrap());
+        names.push(key_on(node).to_string());
+    }
+    names.sort();
+    assert_eq!(other.list(100).await.unwrap(), names);
+    for held in &held {
+        store.release(held).await.unwrap();
+    }
+    cluster.until_nothing_is_left(&other).await;
+}
+
+#[derive(Clone)]
+struct Sku;
+
+impl Resource for Sku {
+    const KIND: &'static str = "stock";
+
+    fn id(&self) -> Cow<'_, str> {
+        "85123A".into()
+    }
+}
+
+#[tokio::test]
+async fn a_cache_on_a_cluster_is_refused() {
+    // Nobody needs to be asked: the address says what it is.
+    let redis = Redis::connect("redis-cluster://127.0.0.1:1").await.unwrap();
+    let cache = Cache::<Sku, u32>::builder(&redis).loader(|_| async { Ok::<_, Infallible>(None) });
+    assert_eq!(cache.try_build().unwrap_err(), BuildError::Cluster("stock"));
+}
