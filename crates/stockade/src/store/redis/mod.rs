@@ -17,6 +17,9 @@
 //!   renewal, release and compensation know nothing of the others.
 //! - A handed-over lease was started by another process, so no send time of ours bounds it. It is mapped to the local
 //!   clock through a recent exchange with the same server, and confirmed by a renewal when half of it may be gone.
+//! - On a cluster each bucket has its keys, and the inboxes of those who wait in it, in one slot, and each primary is a
+//!   server by itself (`shard`): its connection, its clock, its runs. A bucket that goes to another server is asked about
+//!   there: by waiters with their places, by holders with a renewal (`nodes`). Commands follow it (`redirects`).
 //! - After a reconnect every waiter asks again with its place, and a new run of the server is asked about every
 //!   ownership.
 

@@ -99,11 +99,13 @@ impl Inner {
     fn moved(self: &Arc<Self>, nodes: &Nodes) {
         let left = nodes.leave();
         let mut places = Vec::new();
-        for bucket in left.iter().copied().filter(|bucket| self.has_listened(*bucket)) {
-            if let Some(shard) = nodes.of(bucket) {
-                self.listen_behind(&shard, bucket);
-                places.push(shard);
+        for bucket in &left {
+            let Some(shard) = nodes.of(*bucket) else { continue };
+            shard.unsettle();
+            if self.has_listened(*bucket) {
+                self.listen_behind(&shard, *bucket);
             }
+            places.push(shard);
         }
         places.sort_by_key(|shard| shard.id);
         places.dedup_by_key(|shard| shard.id);

@@ -4,15 +4,20 @@ use std::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use super::{calls::Handing, inbox::Inbox, inner::Inner, keys::Keys, sample::ServerClock, scripts, standing::Standing};
 #[cfg(feature = "cluster")]
 use crate::redis::Node;
 use crate::{
+    clock::Instant,
     redis::{Link, Redis, Up},
     resource::Bucket,
 };
+
+/// How long those who wait may need to find a server that took over.
+const SETTLING: Duration = Duration::from_secs(3);
 
 /// One server of the store, with what is true of this server only.
 pub(super) struct Shard {
@@ -29,6 +34,8 @@ pub(super) struct Shard {
     run: AtomicU64,
     run_id: Mutex<Arc<str>>,
     counts_receivers: AtomicBool,
+    /// The instant from which a count of receivers says who lives, in nanoseconds.
+    settled: AtomicU64,
 }
 
 /// A run of one server.
@@ -84,6 +91,7 @@ impl Shard {
             run: AtomicU64::new(0),
             run_id: Mutex::new(Arc::from("")),
             counts_receivers: AtomicBool::new(false),
+            settled: AtomicU64::new(0),
         }
     }
 
@@ -124,10 +132,23 @@ impl Shard {
 
     pub(super) fn opened(&self, up: &Up) {
         self.counts_receivers.store(up.counts_receivers, Ordering::Release);
+        if up.new_run {
+            self.unsettle();
+        }
+    }
+
+    /// Nobody is subscribed on a server that took over a moment ago. Until all had the time to come, whoever is not
+    /// there is granted what is his all the same: passed over, he would find another in his place.
+    pub(super) fn unsettle(&self) {
+        self.settled.store((Instant::now() + SETTLING).as_nanos(), Ordering::Release);
+    }
+
+    fn is_settled(&self) -> bool {
+        Instant::from_nanos(self.settled.load(Ordering::Acquire)).remaining().is_zero()
     }
 
     pub(super) fn handing(&self, keys: &Keys, bucket: Bucket) -> Handing {
-        let skip = self.counts_receivers.load(Ordering::Acquire);
+        let skip = self.counts_receivers.load(Ordering::Acquire) && self.is_settled();
         let channel = if self.standing.is_some() { keys.bucket_inbox_prefix(bucket) } else { keys.inbox_prefix() };
         Handing { skip, channel }
     }
