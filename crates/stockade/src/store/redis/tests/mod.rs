@@ -1,9 +1,9 @@
 //! The store against a real server.
 
 mod clock;
-pub(in crate::store) mod detour;
 #[cfg(feature = "cluster")]
 mod cluster;
+pub(in crate::store) mod detour;
 #[cfg(feature = "sentinel")]
 mod failover;
 mod faults;
