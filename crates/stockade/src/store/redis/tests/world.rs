@@ -90,9 +90,8 @@ impl World {
     /// [`World::end`] of stores that reach the server through something of the test's: that goes when they are shut down.
     pub(super) async fn end_behind(mut self, way: impl Sized) {
         self.ended = true;
-        let stores: Vec<_> = STORES.take().iter().filter_map(Weak::upgrade).collect();
-        join_all(stores.iter().map(|store| store.shutdown(Duration::from_secs(1)))).await;
-        drop((stores, way));
+        shut_down().await;
+        drop(way);
         until_without_leftovers(&self.server).await;
         until_tasks_end(self.tasks).await;
     }
@@ -105,6 +104,12 @@ impl Drop for World {
             "a test must end with `World::end`, which looks for what is left"
         );
     }
+}
+
+/// Shuts down every store that the test opened.
+pub(super) async fn shut_down() {
+    let stores: Vec<_> = STORES.take().iter().filter_map(Weak::upgrade).collect();
+    join_all(stores.iter().map(|store| store.shutdown(Duration::from_secs(1)))).await;
 }
 
 /// A store that is known to the end of the test.

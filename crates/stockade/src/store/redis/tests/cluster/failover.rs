@@ -54,7 +54,7 @@ async fn after_a_failover_holders_know_where_they_are_and_waiters_keep_their_ord
         last = next.token;
         assert_eq!(other.release(&next).await.unwrap(), Released::Released);
     }
-    cluster.until_nothing_is_left(&holder).await;
+    cluster.end().await;
 }
 
 #[tokio::test]
@@ -80,5 +80,5 @@ async fn a_failover_is_followed_while_the_old_primary_is_frozen() {
     store.renew(std::slice::from_ref(&held)).await.unwrap();
     assert!(held.loss().is_none());
     store.release(&held).await.unwrap();
-    cluster.until_nothing_is_left(&store).await;
+    cluster.end().await;
 }

@@ -41,7 +41,7 @@ async fn a_lock_is_handed_over_on_every_node_and_the_dead_are_passed_over_at_onc
         assert!(next.token > held.token);
         other.release(&next).await.unwrap();
     }
-    cluster.until_nothing_is_left(&holder).await;
+    cluster.end().await;
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn a_free_lock_costs_two_scripts_and_one_handed_over_little_more() {
     let sections = TASKS * SECTIONS;
     assert!(scripts * 10 <= sections * 21, "{scripts} scripts for {sections} sections");
     assert_eq!(cluster.calls_of("ssubscribe").await, 0);
-    cluster.until_nothing_is_left(&stores[0]).await;
+    cluster.end().await;
 }
 
 #[tokio::test]
@@ -104,5 +104,5 @@ async fn the_first_attempt_of_a_process_in_a_bucket_is_served_when_it_has_to_wai
     assert!(shard.hears(key.bucket()), "it stands in a queue and would not hear");
     holder.release(&held).await.unwrap();
     other.release(&granted(next).await).await.unwrap();
-    cluster.until_nothing_is_left(&holder).await;
+    cluster.end().await;
 }

@@ -53,7 +53,7 @@ async fn who_holds_or_waits_outlasts_the_migration_of_the_slot() {
     assert!(kept.loss().is_none() && kept.deadline() >= before);
     holder.release(&kept).await.unwrap();
     holder.release(&granted(patient).await).await.unwrap();
-    cluster.until_nothing_is_left(&holder).await;
+    cluster.end().await;
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn waiters_are_handed_the_lock_at_the_new_place_without_a_poll() {
         store = &other;
     }
     other.release(&held).await.unwrap();
-    cluster.until_nothing_is_left(&holder).await;
+    cluster.end().await;
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn an_attempt_waits_for_a_slot_on_its_way_as_long_as_for_a_lock() {
     cluster.nodes.move_keys(slot).await.unwrap();
     cluster.nodes.finish_migration(slot).await.unwrap();
     store.release(&granted(long).await).await.unwrap();
-    cluster.until_nothing_is_left(&store).await;
+    cluster.end().await;
 }
 
 /// A server that gives a slot away ends subscriptions with a push that looks like the reply to a command.
@@ -146,5 +146,5 @@ async fn no_command_gets_the_reply_of_another_when_a_slot_leaves() {
         timeout(LIMIT * 2, task).await.unwrap().unwrap();
     }
     store.release(&guard).await.unwrap();
-    cluster.until_nothing_is_left(&store).await;
+    cluster.end().await;
 }

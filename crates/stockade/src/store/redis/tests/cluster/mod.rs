@@ -9,21 +9,27 @@ mod suite;
 use std::sync::Arc;
 
 use stockade_testbed::{ClusterBuilder, RedisCluster, RedisServer};
-use tokio::{
-    task::JoinHandle,
-    time::{Instant, sleep},
-};
+use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
-use super::{LIMIT, connected};
+use super::{
+    LIMIT,
+    world::{connected, shut_down},
+};
 use crate::{
     redis::Redis,
     resource::Key,
-    store::{Attempt, LockError, LockStore, Ownership, redis::RedisStore},
+    store::{
+        Attempt, LockError, LockStore, Ownership,
+        conformance::{alive_tasks, until_tasks_end, until_without_leftovers},
+        redis::RedisStore,
+    },
 };
 
 struct Cluster {
     nodes: RedisCluster,
+    tasks: usize,
+    ended: bool,
 }
 
 impl Cluster {
@@ -33,7 +39,7 @@ impl Cluster {
     }
 
     async fn of(builder: ClusterBuilder) -> Self {
-        Self { nodes: builder.start().await.unwrap() }
+        Self { nodes: builder.start().await.unwrap(), tasks: alive_tasks(), ended: false }
     }
 
     async fn redis(&self) -> Redis {
@@ -66,16 +72,21 @@ impl Cluster {
         }
     }
 
-    async fn until_nothing_is_left(&self, store: &RedisStore) {
-        let limit = Instant::now() + LIMIT;
-        loop {
-            let left = store.list(100).await;
-            if left.as_ref().is_ok_and(Vec::is_empty) {
-                return;
-            }
-            assert!(Instant::now() < limit, "left behind: {left:?}");
-            sleep(std::time::Duration::from_millis(5)).await;
-        }
+    /// Shuts the stores down and looks for what they leave: keys, subscriptions, connections and tasks.
+    async fn end(mut self) {
+        self.ended = true;
+        shut_down().await;
+        until_without_leftovers(&self.nodes).await;
+        until_tasks_end(self.tasks).await;
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        assert!(
+            self.ended || std::thread::panicking(),
+            "a test must end with `Cluster::end`, which looks for what is left"
+        );
     }
 }
 

@@ -52,7 +52,7 @@ async fn a_frozen_node_does_not_hinder_the_locks_of_others() {
     while store.release(&held[0]).await.is_err() {
         assert!(Instant::now() < limit, "never well again");
     }
-    cluster.until_nothing_is_left(&store).await;
+    cluster.end().await;
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn a_listing_covers_every_primary() {
     for held in &held {
         store.release(held).await.unwrap();
     }
-    cluster.until_nothing_is_left(&other).await;
+    cluster.end().await;
 }
 
 #[derive(Clone)]

@@ -1,36 +1,47 @@
 use std::sync::{
-    Arc, Weak,
-    atomic::{AtomicU32, Ordering},
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
-use stockade_testbed::RedisCluster;
-use tokio::sync::Mutex;
+use futures_util::future::BoxFuture;
+use stockade_testbed::{Leftovers, RedisCluster};
+use tokio::sync::OnceCell;
 
 use crate::{
     redis::Redis,
     store::{
         LockStore,
-        conformance::{Fixture, conformance},
+        conformance::{Fixture, Place, conformance},
         redis::tests::connected,
     },
 };
 
-/// A cluster takes seconds to start: tests that run at the same time share one, each with a namespace of its own.
-static SHARED: Mutex<Weak<RedisCluster>> = Mutex::const_new(Weak::new());
-static TESTS: AtomicU32 = AtomicU32::new(0);
+/// One cluster for all tests, each of which has a namespace of its own: it takes longer to start than a test runs.
+static CLUSTER: OnceCell<RedisCluster> = OnceCell::const_new();
+static TESTS: AtomicUsize = AtomicUsize::new(0);
+
+/// What one test has of the cluster. Connections can't be told from those of other tests.
+struct Part {
+    cluster: &'static RedisCluster,
+    namespace: String,
+}
+
+impl Place for Part {
+    fn leftovers(&self) -> BoxFuture<'_, Leftovers> {
+        Box::pin(async {
+            let left = self.cluster.leftovers().await.unwrap();
+            left.ignoring(|name| !name.starts_with(&format!("{}:", self.namespace)))
+        })
+    }
+}
 
 async fn fixture() -> Fixture {
-    let mut shared = SHARED.lock().await;
-    let cluster = match shared.upgrade() {
-        Some(cluster) => cluster,
-        None => Arc::new(RedisCluster::builder().without_replicas().start().await.unwrap()),
-    };
-    *shared = Arc::downgrade(&cluster);
-    drop(shared);
-    let namespace = format!("test{}", TESTS.fetch_add(1, Ordering::Relaxed));
+    let start = async || RedisCluster::builder().without_replicas().start().await.unwrap();
+    let cluster = CLUSTER.get_or_init(start).await;
+    let namespace = format!("test-{}", TESTS.fetch_add(1, Ordering::Relaxed));
     let redis = Redis::connect(cluster.url()).await.unwrap().namespace(&namespace);
     let stores: [Arc<dyn LockStore>; 2] = [connected(&redis).await, connected(&redis).await];
-    Fixture::new(stores.into(), cluster)
+    Fixture::new(stores.into(), Part { cluster, namespace })
 }
 
 conformance!(fixture);
