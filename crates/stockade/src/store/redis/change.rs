@@ -24,7 +24,10 @@ use crate::{
 const PAUSE: Duration = Duration::from_millis(10);
 
 fn never_executed(error: &LinkError) -> bool {
-    matches!(error, LinkError::Down | LinkError::Open { .. } | LinkError::NoScript)
+    matches!(
+        error,
+        LinkError::Down | LinkError::Open { .. } | LinkError::NoScript | LinkError::Moved | LinkError::Moving
+    )
 }
 
 impl Inner {
@@ -52,6 +55,7 @@ impl Inner {
                 Err(error) => error,
             };
             executed |= !never_executed(&error);
+            self.shards.suspect(&error);
             if matches!(error, LinkError::NoScript) && !scripts_lost {
                 scripts_lost = true;
             } else if limit.remaining().is_zero() {
@@ -67,7 +71,8 @@ impl Inner {
 
     async fn ask_downgrade(&self, ownership: &Ownership) -> Result<(Run, Renewed), LinkError> {
         let shard = self.shard(&ownership.key)?;
-        let args = calls::downgrade(&ownership.owner, ownership.lease, &shard.handing(&self.keys));
+        let args =
+            calls::downgrade(&ownership.owner, ownership.lease, &shard.handing(&self.keys, ownership.key.bucket()));
         let (sent, run) = (Instant::now(), shard.run());
         let reply = shard.link.call(&DOWNGRADE, self.keys.of(&ownership.key), args).await?;
         let renewed = Renewed::read(&reply).ok_or(LinkError::Protocol { op: "downgrade" })?;
@@ -109,6 +114,7 @@ struct Adoption {
 
 impl Adoption {
     async fn run(mut self, handed: &Handed) -> Result<Arc<Ownership>, LockError> {
+        self.inner.shards.attempted(self.key.bucket(), self.inner.timeout).await;
         let limit = Instant::now() + self.inner.timeout;
         let (mut stale, mut scripts_lost) = (false, false);
         loop {
@@ -132,6 +138,7 @@ impl Adoption {
                 }
                 Err(error) => error,
             };
+            self.inner.shards.suspect(&error);
             if matches!(error, LinkError::NoScript) && !scripts_lost {
                 scripts_lost = true;
             } else if limit.remaining().is_zero() {
@@ -165,6 +172,7 @@ impl Adoption {
             // The link has met another run since, and has asked about all others already.
             self.inner.verify(shard);
         }
+        self.inner.listen_behind(shard, self.key.bucket());
         ownership
     }
 }

@@ -41,6 +41,10 @@ async fn fixture() -> Fixture {
     let namespace = format!("test-{}", TESTS.fetch_add(1, Ordering::Relaxed));
     let redis = Redis::connect(cluster.url()).await.unwrap().namespace(&namespace);
     let stores: [Arc<dyn LockStore>; 2] = [connected(&redis).await, connected(&redis).await];
+    for store in &stores {
+        // Connects to every node.
+        store.list(1).await.unwrap();
+    }
     Fixture::new(stores.into(), Part { cluster, namespace })
 }
 
