@@ -72,6 +72,21 @@ fn configuration(primary: &RedisServer) -> String {
 ///
 /// Each of the six is a [`RedisServer`] and can be paused, killed and restarted on its own. A new primary is there about
 /// 2 to 3 s after the old one is gone.
+///
+/// ```no_run
+/// # async fn example() -> stockade_testbed::Result<()> {
+/// use stockade_testbed::SentinelGroup;
+///
+/// let group = SentinelGroup::start().await?;
+/// let old = group.primary().await?;
+/// old.pause()?; // frozen until it is replaced
+/// let new = group.until_promoted_after(old).await?;
+/// new.command(&["SET", "key", "value"]).await?;
+/// old.resume()?; // takes itself for the primary until a sentinel tells it otherwise
+/// group.until_settled().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct SentinelGroup {
     servers: Vec<RedisServer>,

@@ -27,6 +27,22 @@ const PRIMARIES: u16 = 3;
 ///
 /// Slots can be moved at once ([`Self::migrate`]) or in steps, with a look at what clients do in between
 /// ([`Self::begin_migration`], [`Self::move_keys`], [`Self::finish_migration`]).
+///
+/// ```no_run
+/// # async fn example() -> stockade_testbed::Result<()> {
+/// use stockade_testbed::RedisCluster;
+///
+/// let cluster = RedisCluster::start().await?;
+/// let slot = cluster.slot_of("{stock}:1").await?;
+/// let new = cluster.failover(slot).await?; // kills the primary
+/// let to = cluster.primary_of((slot + 8_192) % 16_384).await?;
+/// cluster.begin_migration(slot, to).await?;
+/// assert!(new.command(&["GET", "{stock}:1"]).await.is_err()); // ASK: not here any more
+/// cluster.move_keys(slot).await?;
+/// cluster.finish_migration(slot).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct RedisCluster {
     nodes: Vec<RedisServer>,
