@@ -4,7 +4,7 @@ use std::{slice, time::Duration};
 
 use stockade_testbed::RedisServer;
 
-use super::{World, key, once, until, write};
+use super::{World, key, once, reconnected, until, write};
 use crate::store::{LockStore, Released};
 
 async fn world() -> World {
@@ -48,7 +48,7 @@ async fn a_clock_that_steps_can_make_two_owners_whom_the_fence_tells_apart() {
     until("the end of a link", || !store.inner.nodes[2].link.is_up()).await;
     let first = store.acquire(write(&key)).await.unwrap();
     world.servers[2].restart().await.unwrap();
-    until("the links", || other.inner.nodes.iter().all(|node| node.link.is_up())).await;
+    reconnected(&other, &[2]).await;
     world.until_free(2).await;
     world.servers[1].step_clock_forwards(Duration::from_secs(60)).unwrap();
     world.until_free(1).await;

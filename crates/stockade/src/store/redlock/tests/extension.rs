@@ -2,17 +2,11 @@ use std::{slice, sync::Arc, time::Duration};
 
 use tokio::time::{sleep, timeout};
 
-use super::{LIMIT, RedlockStore, World, key, once, until, write};
+use super::{LIMIT, RedlockStore, World, key, once, reconnected, until, write};
 use crate::{
     clock::Instant,
     store::{Attempt, LockError, LockStore, LossReason, Ownership, Released},
 };
-
-async fn restart_empty(world: &World, store: &RedlockStore, server: usize) {
-    let before = store.inner.nodes[server].link.generation();
-    world.servers[server].restart().await.unwrap();
-    until("another connection", || store.inner.nodes[server].link.generation() > before).await;
-}
 
 async fn renew(store: &RedlockStore, ownership: &Arc<Ownership>) {
     store.renew(slice::from_ref(ownership)).await.unwrap();
@@ -26,7 +20,8 @@ async fn a_lock_survives_that_all_servers_come_back_empty_one_after_the_other() 
     let held = store.acquire(write(&key)).await.unwrap();
     world.until_held_everywhere().await;
     for server in 0..3 {
-        restart_empty(&world, &store, server).await;
+        world.servers[server].restart().await.unwrap();
+        reconnected(&store, &[server]).await;
         renew(&store, &held).await;
         assert!(held.loss().is_none(), "lost with server {server}");
         world.until_held_everywhere().await;
@@ -76,7 +71,7 @@ async fn a_majority_that_comes_back_empty_is_a_loss_and_is_not_taken_again() {
     });
     told.await.expect("the holder is not told");
     assert_eq!(held.loss(), Some(LossReason::StoreLostData));
-    until("the other's links", || other.inner.nodes.iter().all(|node| node.link.is_up())).await;
+    reconnected(&other, &[0, 1]).await;
     let next = other.acquire(once(&key)).await.unwrap();
     assert!(next.token > held.token);
     renew(&store, &held).await;

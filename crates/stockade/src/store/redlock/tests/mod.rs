@@ -113,6 +113,15 @@ async fn connected(servers: &[Redis], settings: Settings) -> Arc<RedlockStore> {
     Arc::new(store)
 }
 
+/// Waits until the store is connected to the present run of each of these servers, which were restarted once.
+async fn reconnected(store: &RedlockStore, servers: &[usize]) {
+    let back = |server: &usize| {
+        let link = &store.inner.nodes[*server].link;
+        link.is_up() && link.generation() == 2
+    };
+    until("another connection", || servers.iter().all(back)).await;
+}
+
 async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let limit = Instant::now() + LIMIT;
     while !condition() {

@@ -1,6 +1,6 @@
 use std::{slice, time::Duration};
 
-use super::{RedlockStore, World, key, once, write};
+use super::{RedlockStore, World, key, once, reconnected, write};
 use crate::{
     resource::Key,
     store::{
@@ -174,14 +174,10 @@ async fn servers_that_come_back_empty_are_told_the_floors_before_they_grant() {
     let key = key("seeded");
     let ahead = Token::new(8_000_000_000_000_000).unwrap();
     store.seed(&key, ahead).await.unwrap();
-    let before: Vec<_> = store.inner.nodes.iter().map(|node| node.link.generation()).collect();
     for server in &world.servers {
         server.restart().await.unwrap();
     }
-    super::until("all links", || {
-        store.inner.nodes.iter().zip(&before).all(|(node, before)| node.link.generation() > *before)
-    })
-    .await;
+    reconnected(&store, &[0, 1, 2]).await;
     // Another process, which has never heard of that token.
     let other = world.store().await;
     let held = other.acquire(once(&key)).await.unwrap();
