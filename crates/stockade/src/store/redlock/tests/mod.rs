@@ -1,5 +1,6 @@
 //! The store against real servers.
 
+mod chaos;
 mod clocks;
 mod counts;
 mod extension;
