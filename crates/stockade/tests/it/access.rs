@@ -64,6 +64,33 @@ async fn process(url: &str) -> Locks {
 }
 
 #[tokio::test]
+async fn locks_on_several_servers_work_with_what_is_documented() {
+    let servers = RedisServer::start_many(3).await.unwrap();
+    let mut redis = Vec::new();
+    for server in &servers {
+        redis.push(Redis::connect(user(server, &rules("redlock")).await).await.unwrap());
+    }
+    let locks = Locks::builder().lease(Duration::from_secs(1)).redlock(redis).build().unwrap();
+    until("connections", async || locks.list(1).await.is_ok()).await;
+    let held = locks.write(&Item(1)).acquire().await.unwrap();
+    assert_eq!(locks.inspect("item:1").await.unwrap().holders.len(), 1);
+    let mut remaining = held.remaining();
+    until("a renewal", async || {
+        let before = std::mem::replace(&mut remaining, held.remaining());
+        before < remaining
+    })
+    .await;
+    assert_eq!(held.release().await.unwrap(), Released::Released);
+    let forced = locks.force_release("item:1", Force::Now).await.unwrap();
+    let next = locks.write(&Item(1)).acquire().await.unwrap();
+    assert!(next.token() > forced.token);
+    next.release().await.unwrap();
+    for server in &servers {
+        assert_nothing_was_refused(server).await;
+    }
+}
+
+#[tokio::test]
 async fn locks_work_with_what_is_documented() {
     let server = RedisServer::start().await.unwrap();
     let url = user(&server, &rules("locks")).await;
