@@ -260,7 +260,10 @@ async fn accepted(
         };
         match reply {
             Ok(Taken::Fenced { .. }) => fenced += 1,
-            Ok(Taken::Below { floor, .. }) => inner.tokens.note(key, floor),
+            Ok(Taken::Below { floor, .. }) => {
+                inner.tokens.note(key, floor);
+                return false;
+            }
             Ok(_) | Err(_) => {}
         }
     }

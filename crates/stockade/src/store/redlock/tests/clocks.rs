@@ -53,7 +53,9 @@ async fn a_clock_that_steps_can_make_two_owners_whom_the_fence_tells_apart() {
     let second = other.acquire(once(&key)).await.unwrap();
     assert!(first.loss().is_none() && second.loss().is_none(), "then this limit is gone, and the documents are wrong");
     assert!(second.token > first.token);
-    // Until it asks.
+    // Until it asks a quorum.
+    proxies[2].set(Fault::None);
+    until("the link", || store.inner.nodes[2].link.is_up()).await;
     store.renew(slice::from_ref(&first)).await.unwrap();
     assert_eq!(first.loss(), Some(LossReason::Stolen));
     store.release_detached(first);
