@@ -19,9 +19,9 @@ use crate::{
         redis::{
             calls::{self, Handing},
             keys::Keys,
-            replies::{Acquired, Left, Renewed, forced},
+            replies::{Acquired, Left, Renewed, Together, forced},
             sample::{believed, believed_until},
-            scripts::{ACQUIRE, FORCE, RELEASE, RENEW},
+            scripts::{ACQUIRE, FORCE, MULTI, RELEASE, RENEW},
         },
     },
 };
@@ -49,6 +49,8 @@ struct Player {
 #[derive(Clone, Copy, Debug)]
 enum Move {
     Ask(u64),
+    /// Two who are one: both of two resources, or none.
+    AskTogether(u64, u64),
     Leave(u64),
     /// A release that is sent a second time.
     LeaveAgain(u64),
@@ -70,6 +72,8 @@ struct Game {
     next: u64,
     handing: Handing,
     calls: u64,
+    /// How often two resources were taken together.
+    together: u64,
     /// Whether the server's clock jumps: leases then end when they will, and nobody can believe in one.
     stepped: bool,
     /// What a failure is reported with.
@@ -81,7 +85,7 @@ impl Game {
         let client = redis::Client::open(world.server.url()).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
         let mut shas = HashMap::new();
-        for script in [&ACQUIRE, &RELEASE, &RENEW, &FORCE, &LOOK] {
+        for script in [&ACQUIRE, &MULTI, &RELEASE, &RENEW, &FORCE, &LOOK] {
             let load = redis::cmd("SCRIPT").arg("LOAD").arg(script.text).query_async(&mut connection).await;
             shas.insert(script.name, load.unwrap());
         }
@@ -101,18 +105,23 @@ impl Game {
             next: 1,
             handing,
             calls: 0,
+            together: 0,
             stepped: false,
             title: format!("STOCKADE_SEED={seed}, game {number}"),
         }
     }
 
-    fn key_of(&self, step: Move) -> usize {
+    fn keys_of(&self, step: Move) -> Vec<usize> {
+        let of = |number: u64| {
+            let key = &self.players[&number].attempt.key;
+            self.keys.iter().position(|other| other == key).unwrap()
+        };
         match step {
             Move::Ask(number) | Move::Leave(number) | Move::LeaveAgain(number) | Move::Renew(number) => {
-                let key = &self.players[&number].attempt.key;
-                self.keys.iter().position(|other| other == key).unwrap()
+                vec![of(number)]
             }
-            Move::Force(key, _) => key,
+            Move::AskTogether(one, other) => vec![of(one), of(other)],
+            Move::Force(key, _) => vec![key],
         }
     }
 
@@ -123,6 +132,12 @@ impl Game {
                 let (wait, stamp, stale_after) = (Some(*wait), 0, Duration::from_secs(1));
                 let asking = calls::Asking { attempt, owner, wait, seq: *seq, stamp, stale_after };
                 (&ACQUIRE, asking.args(&self.handing))
+            }
+            Move::AskTogether(one, other) => {
+                let players = [one, other].map(|number| &self.players[&number]);
+                let attempts = players.map(|player| player.attempt.clone());
+                let owners = players.map(|player| player.owner.clone());
+                (&MULTI, calls::multi(&attempts, &owners, 0, Duration::from_secs(1)))
             }
             Move::Leave(number) | Move::LeaveAgain(number) => {
                 (&RELEASE, calls::release(&self.players[&number].owner, &self.handing))
@@ -161,11 +176,29 @@ impl Game {
         number
     }
 
+    /// Two players who want the first two resources for themselves.
+    fn join_together(&mut self) -> (u64, u64) {
+        let (one, other) = (self.join(), self.join());
+        let lease = self.players[&one].attempt.lease;
+        for (number, key) in [one, other].into_iter().zip(0..) {
+            let key = self.keys[key].clone();
+            let attempt = &mut self.players.get_mut(&number).unwrap().attempt;
+            *attempt = Attempt { key, mode: Mode::Write, lease, ..attempt.clone() };
+        }
+        (one, other)
+    }
+
     /// Moves of different players.
     fn moves(&mut self) -> Vec<Move> {
         let (mut moves, mut busy) = (Vec::new(), HashSet::new());
         for _ in 0..self.random.random_range(1..=TOGETHER) {
-            let chance = self.random.random_range(0..93);
+            let chance = self.random.random_range(0..100);
+            if chance >= 93 {
+                let (one, other) = self.join_together();
+                busy.extend([one, other]);
+                moves.push(Move::AskTogether(one, other));
+                continue;
+            }
             let player = if chance < 35 { Some(self.join()) } else { self.pick(&busy) };
             let Some(number) = player else { continue };
             busy.insert(number);
@@ -183,19 +216,22 @@ impl Game {
         moves
     }
 
-    /// One round trip: every call is followed by a look at its key.
+    /// One round trip: every call is followed by a look at each of its keys.
     async fn round(&mut self, moves: &[Move]) {
         if moves.is_empty() {
             return;
         }
         let mut pipe = redis::pipe();
         for step in moves {
-            let names = self.names.of(&self.keys[self.key_of(*step)]);
+            let names: Vec<_> = self.keys_of(*step).iter().map(|key| self.names.of(&self.keys[*key])).collect();
             let (script, args) = self.call(*step);
-            pipe.cmd("EVALSHA").arg(&self.shas[script.name]).arg(names.len()).arg(&names).arg(args);
-            let look = pipe.cmd("EVALSHA").arg(&self.shas[LOOK.name]).arg(names.len()).arg(&names);
-            if self.stepped {
-                look.arg("stepped");
+            let all = names.concat();
+            pipe.cmd("EVALSHA").arg(&self.shas[script.name]).arg(all.len()).arg(&all).arg(args);
+            for names in &names {
+                let look = pipe.cmd("EVALSHA").arg(&self.shas[LOOK.name]).arg(names.len()).arg(names);
+                if self.stepped {
+                    look.arg("stepped");
+                }
             }
         }
         let sent = Instant::now();
@@ -203,11 +239,14 @@ impl Game {
             Ok(replies) => replies,
             Err(error) => panic!("{}: {error}", self.title),
         };
-        for (step, replies) in moves.iter().zip(replies.chunks_exact(2)) {
-            let key = self.key_of(*step);
+        let mut replies = replies.iter();
+        for step in moves {
+            let keys = self.keys_of(*step);
             self.calls += 1;
-            self.answered(*step, key, sent, &replies[0]);
-            self.look(*step, key, &replies[1]);
+            self.answered(*step, keys[0], sent, replies.next().unwrap());
+            for key in keys {
+                self.look(*step, key, replies.next().unwrap());
+            }
         }
         for step in moves {
             if let Move::LeaveAgain(number) = step {
@@ -248,6 +287,22 @@ impl Game {
                     Acquired::Stale { .. } => panic!("{title}: stale"),
                 }
             }
+            Move::AskTogether(one, other) => match Together::read(reply, 2).unwrap() {
+                Together::Held(tokens) => {
+                    for ((number, token), key) in [one, other].into_iter().zip(tokens).zip(0..) {
+                        assert!(token.get() > self.tokens[key], "{title}: {token} after {}", self.tokens[key]);
+                        self.tokens[key] = token.get();
+                        let queue = &self.seen[key].queue;
+                        assert!(self.stepped || queue.is_empty(), "{title}: taken before {queue:?}");
+                        let player = self.players.get_mut(&number).unwrap();
+                        player.token = Some(token);
+                        player.believes = Some(believed(sent, player.attempt.lease));
+                    }
+                    self.together += 1;
+                }
+                Together::Taken { .. } => {}
+                Together::Stale { .. } => panic!("{title}: stale"),
+            },
             Move::Leave(number) => {
                 Left::read(reply).unwrap();
                 self.players.get_mut(&number).unwrap().believes = None;
@@ -315,6 +370,7 @@ impl Game {
         for seen in &self.seen {
             assert!(seen.holders.is_empty() && seen.queue.is_empty(), "{}: {seen:?}", self.title);
         }
+        assert!(self.together > 0, "{}: never were both resources free", self.title);
         self.calls
     }
 }
