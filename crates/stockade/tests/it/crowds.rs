@@ -3,12 +3,13 @@
 use std::{borrow::Cow, time::Duration};
 
 use stockade::{Locks, Redis, Resource};
-use stockade_testbed::RedisServer;
 use tokio::{
     runtime::Handle,
     task::JoinSet,
     time::{sleep, timeout},
 };
+
+use crate::world::World;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -23,34 +24,27 @@ impl Resource for Item {
 }
 
 /// A machine that stalls must not make commands late: each would be sent again and counted.
-async fn locks(server: &RedisServer) -> Locks {
+async fn locks(server: &World) -> Locks {
     let redis = Redis::builder(server.url()).command_timeout(Duration::from_secs(5)).connect().await.unwrap();
-    let locks = Locks::new(&redis);
-    let connected = async {
-        while locks.list(1).await.is_err() {
-            sleep(Duration::from_millis(1)).await;
-        }
-    };
-    timeout(LIMIT, connected).await.expect("never connected");
-    locks
+    server.locks_of(Locks::builder(), &redis).await
 }
 
 /// Scripts that the server has run since its counters were reset.
-async fn scripts(server: &RedisServer) -> u64 {
+async fn scripts(server: &World) -> u64 {
     let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
     let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
     line.map_or(0, |calls| calls.split(',').next().unwrap().parse().unwrap())
 }
 
 /// Keys of locks, without the floors and the mark of the run.
-async fn keys(server: &RedisServer) -> usize {
+async fn keys(server: &World) -> usize {
     let keys = server.command(&["KEYS", "*:item:*"]).await.unwrap();
     keys.lines().filter(|key| !key.trim().is_empty()).count()
 }
 
 #[tokio::test]
 async fn an_attempt_that_does_not_wait_is_one_command() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let (holder, other) = (locks(&server).await, locks(&server).await);
     let guard = holder.write(&Item(1)).acquire().await.unwrap();
     server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
@@ -61,12 +55,13 @@ async fn an_attempt_that_does_not_wait_is_one_command() {
     assert_eq!(scripts(&server).await, 20);
     assert_eq!(keys(&server).await, 1, "the holder's");
     guard.release().await.unwrap();
+    server.end().await;
 }
 
 #[tokio::test]
 async fn ten_thousand_rounds_leave_no_key_no_task_and_no_renewal() {
     let lease = Duration::from_millis(300);
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let locks = locks(&server).await;
     let warm = locks.write(&Item(0)).lease(lease).acquire().await.unwrap();
     // Renewed once, so that everything there is for it is there.
@@ -90,12 +85,13 @@ async fn ten_thousand_rounds_leave_no_key_no_task_and_no_renewal() {
     server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
     sleep(lease * 3).await;
     assert_eq!(scripts(&server).await, 0, "something is still renewed");
+    server.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn five_thousand_tasks_wait_on_one_subscription() {
     const TASKS: u32 = 5000;
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let locks = locks(&server).await;
     let mut tasks = JoinSet::new();
     for n in 0..TASKS {
@@ -110,4 +106,5 @@ async fn five_thousand_tasks_wait_on_one_subscription() {
     assert_eq!(keys(&server).await, 0);
     let clients = server.command(&["CLIENT", "LIST"]).await.unwrap();
     assert!(clients.lines().filter(|line| line.contains("name=stockade")).count() <= 2, "{clients}");
+    server.end().await;
 }

@@ -6,8 +6,9 @@ use stockade::{
     Locks, Redis, Resource,
     lock::{Force, LockError, LossReason, Released},
 };
-use stockade_testbed::RedisServer;
 use tokio::{task::JoinSet, time::Instant};
+
+use crate::world::World;
 
 const LIMIT: Duration = Duration::from_secs(20);
 const LEASE: Duration = Duration::from_secs(1);
@@ -31,19 +32,12 @@ async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     assert!(reached.await.is_ok(), "never came true: {what}");
 }
 
-/// Locks of one more process, connected.
-async fn process(server: &RedisServer) -> Locks {
-    let locks = Locks::new(&Redis::connect(server.url()).await.unwrap());
-    until("connected", async || locks.list(1).await.is_ok()).await;
-    locks
-}
-
 async fn waiting(locks: &Locks, wanted: u64) {
     until("waiting", async || locks.inspect("stock:1").await.is_ok_and(|found| found.waiting == wanted)).await;
 }
 
 /// Keys of locks that are left, without the floors, of which there is one for a bucket whatever is locked.
-async fn keys(server: &RedisServer) -> Vec<String> {
+async fn keys(server: &World) -> Vec<String> {
     let keys = server.command(&["KEYS", "*"]).await.unwrap();
     keys.split_whitespace()
         .filter(|key| ["l:", "q:", "w:", "m:"].iter().any(|part| key.contains(part)))
@@ -51,7 +45,7 @@ async fn keys(server: &RedisServer) -> Vec<String> {
         .collect()
 }
 
-async fn scripts_called(server: &RedisServer) -> u64 {
+async fn scripts_called(server: &World) -> u64 {
     let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
     let calls = stats.lines().filter_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
     calls.filter_map(|line| line.split(',').next()?.parse::<u64>().ok()).sum()
@@ -59,19 +53,20 @@ async fn scripts_called(server: &RedisServer) -> u64 {
 
 #[tokio::test]
 async fn the_first_acquire_waits_for_the_first_connection() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     for _ in 0..20 {
-        let locks = Locks::new(&Redis::connect(server.url()).await.unwrap());
+        let locks = server.opened(Locks::new(&Redis::connect(server.url()).await.unwrap()));
         let guard = locks.write(&Sku("1")).wait(Duration::from_secs(1)).acquire().await.unwrap();
         guard.release().await.unwrap();
         locks.shutdown(Duration::from_secs(1)).await;
     }
+    server.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_of_one_process_keeps_out_another_and_leaves_nothing() {
-    let server = RedisServer::start().await.unwrap();
-    let (one, two) = (process(&server).await, process(&server).await);
+    let server = World::start().await;
+    let (one, two) = (server.locks().await, server.locks().await);
     let guard = one.write(&Sku("1")).lease(LEASE).tag("one").acquire().await.unwrap();
     assert!(two.read(&Sku("1")).try_acquire().await.unwrap().is_none());
     // Far beyond its lease: renewal keeps it.
@@ -89,24 +84,27 @@ async fn a_lock_of_one_process_keeps_out_another_and_leaves_nothing() {
     assert!(next.token() > token);
     drop(next);
     until("no key is left", async || keys(&server).await.is_empty()).await;
+    server.end().await;
 }
 
 #[test]
 fn a_guard_dropped_outside_of_a_runtime_releases() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let server = runtime.block_on(RedisServer::start()).unwrap();
-    let locks = runtime.block_on(process(&server));
+    let server = runtime.block_on(World::start());
+    let locks = runtime.block_on(server.locks());
     let guard = runtime.block_on(locks.write(&Sku("1")).acquire()).unwrap();
     drop(guard);
     let next = runtime.block_on(locks.write(&Sku("1")).wait(Duration::from_secs(5)).acquire());
     assert!(next.is_ok(), "{next:?}");
+    drop(next);
+    runtime.block_on(server.end());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hand_over_wakes_one_waiter_and_costs_the_others_no_command() {
     const WAITERS: u64 = 100;
-    let server = RedisServer::start().await.unwrap();
-    let (one, two) = (process(&server).await, process(&server).await);
+    let server = World::start().await;
+    let (one, two) = (server.locks().await, server.locks().await);
     let guard = one.write(&Sku("1")).acquire().await.unwrap();
     let mut tasks = JoinSet::new();
     for n in 0..WAITERS {
@@ -127,12 +125,13 @@ async fn a_hand_over_wakes_one_waiter_and_costs_the_others_no_command() {
     assert!(calls >= WAITERS, "{calls} scripts: not counted");
     assert!(calls <= WAITERS * 2 + took.as_secs() * 2 + 10, "{calls} scripts for {WAITERS} hand-overs");
     until("no key is left", async || keys(&server).await.is_empty()).await;
+    server.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_server_fails_attempts_at_once_and_tells_holders_in_time() {
-    let server = RedisServer::start().await.unwrap();
-    let locks = process(&server).await;
+    let server = World::start().await;
+    let locks = server.locks().await;
     let guard = locks.write(&Sku("1")).lease(LEASE).acquire().await.unwrap();
     server.pause().unwrap();
     let since = Instant::now();
@@ -145,12 +144,13 @@ async fn a_frozen_server_fails_attempts_at_once_and_tells_holders_in_time() {
     until("all recovers", async || locks.write(&Sku("1")).try_acquire().await.is_ok_and(|guard| guard.is_some())).await;
     drop(guard);
     until("no key is left", async || keys(&server).await.is_empty()).await;
+    server.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_short_freeze_costs_no_lock() {
-    let server = RedisServer::start().await.unwrap();
-    let (one, two) = (process(&server).await, process(&server).await);
+    let server = World::start().await;
+    let (one, two) = (server.locks().await, server.locks().await);
     let lease = LEASE * 3;
     let guard = one.write(&Sku("1")).lease(lease).acquire().await.unwrap();
     // From before its first renewal until after it, with time left for another.
@@ -161,12 +161,13 @@ async fn a_short_freeze_costs_no_lock() {
     let refused = two.write(&Sku("1")).wait(lease).acquire().await;
     assert!(refused.is_err() && guard.is_held(), "{refused:?} {:?}", guard.loss());
     assert_eq!(guard.release().await.unwrap(), Released::Released);
+    server.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_without_data_is_told_and_tokens_go_on_rising() {
-    let server = RedisServer::start().await.unwrap();
-    let locks = process(&server).await;
+    let server = World::start().await;
+    let locks = server.locks().await;
     let guard = locks.write(&Sku("1")).acquire().await.unwrap();
     server.kill().await.unwrap();
     server.restart().await.unwrap();
@@ -179,12 +180,13 @@ async fn a_restart_without_data_is_told_and_tokens_go_on_rising() {
     })
     .await;
     assert!(next.is_some_and(|next| next.token() > guard.token()));
+    server.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_outlive_a_restart_without_data() {
-    let server = RedisServer::start().await.unwrap();
-    let (one, two) = (process(&server).await, process(&server).await);
+    let server = World::start().await;
+    let (one, two) = (server.locks().await, server.locks().await);
     let guard = one.write(&Sku("1")).acquire().await.unwrap();
     let mut tasks = JoinSet::new();
     tasks.spawn(two.write(&Sku("1")).wait(LIMIT).acquire());
@@ -195,12 +197,13 @@ async fn waiters_outlive_a_restart_without_data() {
     let next = tasks.join_next().await.unwrap().unwrap().expect("not granted");
     assert!(next.token() > guard.token());
     assert_eq!(tokio::time::timeout(LIMIT, guard.lost()).await.expect("not told"), LossReason::StoreLostData);
+    server.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forced_release_reaches_the_holder_in_another_process() {
-    let server = RedisServer::start().await.unwrap();
-    let (one, two) = (process(&server).await, process(&server).await);
+    let server = World::start().await;
+    let (one, two) = (server.locks().await, server.locks().await);
     let guard = one.write(&Sku("1")).acquire().await.unwrap();
     let since = Instant::now();
     let forced = two.force_release("stock:1", Force::Now).await.unwrap();
@@ -208,12 +211,13 @@ async fn a_forced_release_reaches_the_holder_in_another_process() {
     // Well before its next renewal would have found out.
     assert!(since.elapsed() < Duration::from_secs(2), "took {:?}", since.elapsed());
     assert_eq!((forced.holders, guard.release().await.unwrap()), (1, Released::Lost));
+    server.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shutdown_releases_hands_over_and_closes_its_connections() {
-    let server = RedisServer::start().await.unwrap();
-    let (one, two) = (process(&server).await, process(&server).await);
+    let server = World::start().await;
+    let (one, two) = (server.locks().await, server.locks().await);
     let guard = one.write(&Sku("1")).acquire().await.unwrap();
     let mut tasks = JoinSet::new();
     tasks.spawn(two.write(&Sku("1")).wait(LIMIT).acquire());
@@ -233,16 +237,19 @@ async fn a_shutdown_releases_hands_over_and_closes_its_connections() {
     })
     .await;
     assert_eq!(keys(&server).await, [""; 0]);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_shutdown_does_not_wait_for_a_server_that_does_not_answer() {
-    let server = RedisServer::start().await.unwrap();
-    let locks = process(&server).await;
+    let server = World::start().await;
+    let locks = server.locks().await;
     server.pause().unwrap();
     assert!(matches!(locks.write(&Sku("1")).acquire().await, Err(LockError::Unavailable { .. })));
     let began = Instant::now();
     locks.shutdown(Duration::from_secs(30)).await;
     let took = began.elapsed();
     assert!(took < Duration::from_secs(8), "an attempt without an answer ends by itself, {took:?}");
+    server.resume().unwrap();
+    server.end().await;
 }

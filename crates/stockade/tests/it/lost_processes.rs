@@ -4,13 +4,15 @@ use std::{borrow::Cow, time::Duration};
 
 use rustix::process::Signal;
 use stockade::{Guard, LockError, Locks, Redis, Resource, lock::Released};
-use stockade_testbed::RedisServer;
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep, timeout},
 };
 
-use crate::child::{Child, say, wait_for_parent};
+use crate::{
+    child::{Child, say, wait_for_parent},
+    world::World,
+};
 
 const LIMIT: Duration = Duration::from_secs(20);
 const LEASE: Duration = Duration::from_secs(1);
@@ -28,10 +30,8 @@ impl Resource for Item {
     }
 }
 
-async fn locks(url: &str) -> Locks {
-    let locks = Locks::builder().lease(LEASE).redis(&Redis::connect(url).await.unwrap());
-    until("connected", async || locks.list(1).await.is_ok()).await;
-    locks
+async fn locks(server: &World) -> Locks {
+    server.locks_of(Locks::builder().lease(LEASE), &Redis::connect(server.url()).await.unwrap()).await
 }
 
 async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
@@ -47,7 +47,7 @@ async fn waiting(locks: &Locks, wanted: u64) {
     until("waiting", async || locks.inspect("item:1").await.is_ok_and(|found| found.waiting == wanted)).await;
 }
 
-fn start(role: &str, server: &RedisServer) -> Child {
+fn start(role: &str, server: &World) -> Child {
     Child::start("lost_processes::a_process", &[(ROLE, role.to_owned()), (SERVER, server.url())])
 }
 
@@ -59,7 +59,8 @@ async fn acquire(locks: &Locks) -> Guard {
 #[tokio::test]
 async fn a_process() {
     let Ok(role) = std::env::var(ROLE) else { return };
-    let locks = locks(&std::env::var(SERVER).unwrap()).await;
+    let locks = Locks::builder().lease(LEASE).redis(&Redis::connect(std::env::var(SERVER).unwrap()).await.unwrap());
+    until("connected", async || locks.list(1).await.is_ok()).await;
     match role.as_str() {
         "waits" => {
             let mut attempt = JoinSet::new();
@@ -91,8 +92,8 @@ async fn a_process() {
 
 #[tokio::test]
 async fn a_grant_that_lay_in_a_stopped_process_is_not_believed() {
-    let server = RedisServer::start().await.unwrap();
-    let locks = locks(&server.url()).await;
+    let server = World::start().await;
+    let locks = locks(&server).await;
     let held = acquire(&locks).await;
     let mut child = start("waits", &server);
     child.says("waits").await;
@@ -111,12 +112,13 @@ async fn a_grant_that_lay_in_a_stopped_process_is_not_believed() {
     assert_eq!(next.release().await.unwrap(), Released::Released);
     let late: u64 = child.says("holds ").await.parse().unwrap();
     assert!(late > token);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_killed_holder_costs_one_lease_and_leaves_nothing() {
-    let server = RedisServer::start().await.unwrap();
-    let locks = locks(&server.url()).await;
+    let server = World::start().await;
+    let locks = locks(&server).await;
     let mut child = start("holds", &server);
     child.says("holds").await;
     let mut next = JoinSet::new();
@@ -129,22 +131,13 @@ async fn a_killed_holder_costs_one_lease_and_leaves_nothing() {
     let guard = timeout(LIMIT, next.join_next()).await.expect("stuck").unwrap().unwrap().unwrap();
     assert!(killed.elapsed() < LEASE * 3, "{:?}", killed.elapsed());
     guard.release().await.unwrap();
-    locks.shutdown(LEASE).await;
-    until("no key is left", async || {
-        let keys = server.command(&["KEYS", "*:1"]).await.unwrap();
-        keys.trim().is_empty()
-    })
-    .await;
-    until("no connection is left", async || {
-        !server.command(&["CLIENT", "LIST"]).await.unwrap().contains("name=stockade")
-    })
-    .await;
+    server.end().await;
 }
 
 #[tokio::test]
 async fn the_waiters_of_a_killed_process_cost_nothing() {
-    let server = RedisServer::start().await.unwrap();
-    let locks = locks(&server.url()).await;
+    let server = World::start().await;
+    let locks = locks(&server).await;
     let held = acquire(&locks).await;
     let mut child = start("crowds", &server);
     child.says("waits").await;
@@ -163,12 +156,13 @@ async fn the_waiters_of_a_killed_process_cost_nothing() {
     assert!(released.elapsed() < LEASE, "{:?}", released.elapsed());
     assert_eq!(locks.inspect("item:1").await.unwrap().waiting, 0);
     guard.release().await.unwrap();
+    server.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_thread_that_is_busy_costs_no_lock() {
-    let server = RedisServer::start().await.unwrap();
-    let (busy, other) = (locks(&server.url()).await, locks(&server.url()).await);
+    let server = World::start().await;
+    let (busy, other) = (locks(&server).await, locks(&server).await);
     let guard = acquire(&busy).await;
     let mut spinning = JoinSet::new();
     spinning.spawn(async {
@@ -181,4 +175,5 @@ async fn a_thread_that_is_busy_costs_no_lock() {
     assert!(matches!(refused, Err(LockError::Timeout { .. })), "{refused:?}");
     assert!(guard.is_held(), "{:?}", guard.loss());
     assert_eq!(guard.release().await.unwrap(), Released::Released);
+    server.end().await;
 }

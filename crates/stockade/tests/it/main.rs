@@ -24,3 +24,6 @@ mod route_lock;
 #[cfg(test)]
 #[cfg(all(feature = "postgres", feature = "redis"))]
 mod stalled_holder;
+#[cfg(test)]
+#[cfg(feature = "redis")]
+mod world;

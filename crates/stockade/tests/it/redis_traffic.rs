@@ -3,13 +3,14 @@
 use std::{collections::BTreeMap, process::Stdio, time::Duration};
 
 use stockade::{Locks, Redis, Resource};
-use stockade_testbed::RedisServer;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     process::Command,
     task::JoinSet,
     time::{Instant, sleep, timeout},
 };
+
+use crate::world::World;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const PROCESSES: usize = 4;
@@ -41,7 +42,7 @@ async fn locks(url: &str) -> Locks {
 }
 
 /// Calls of each command since the counters were reset.
-async fn calls(server: &RedisServer) -> BTreeMap<String, u64> {
+async fn calls(server: &World) -> BTreeMap<String, u64> {
     let stats = server.command(&["INFO", "commandstats"]).await.expect("no INFO");
     let parsed = stats.lines().filter_map(|line| {
         let (command, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
@@ -53,8 +54,8 @@ async fn calls(server: &RedisServer) -> BTreeMap<String, u64> {
 #[tokio::test]
 async fn an_uncontended_pair_is_two_commands_and_nothing_else() {
     const PAIRS: u64 = 1000;
-    let server = RedisServer::start().await.unwrap();
-    let locks = locks(&server.url()).await;
+    let server = World::start().await;
+    let locks = server.opened(locks(&server.url()).await);
     locks.write(&Item("warm")).acquire().await.unwrap().release().await.unwrap();
     server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
     for _ in 0..PAIRS {
@@ -64,13 +65,14 @@ async fn an_uncontended_pair_is_two_commands_and_nothing_else() {
     let expected = [("del", PAIRS), ("evalsha", 2 * PAIRS), ("get", PAIRS), ("set", 2 * PAIRS), ("time", PAIRS)];
     // A floor ahead of the clock costs one SET more; within one process that takes two grants in one microsecond.
     assert_eq!(calls, expected.map(|(command, calls)| (command.to_owned(), calls)).into());
+    server.end().await;
 }
 
 #[tokio::test]
 async fn an_uncontended_pair_of_resources_is_one_call_and_a_release_of_each() {
     const PAIRS: u64 = 500;
-    let server = RedisServer::start().await.unwrap();
-    let locks = locks(&server.url()).await;
+    let server = World::start().await;
+    let locks = server.opened(locks(&server.url()).await);
     let both = [Item("from"), Item("to")];
     locks.write_all(&both).acquire().await.unwrap().release().await.unwrap();
     server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
@@ -87,6 +89,7 @@ async fn an_uncontended_pair_of_resources_is_one_call_and_a_release_of_each() {
         ("time", PAIRS),
     ];
     assert_eq!(calls, expected.map(|(command, calls)| (command.to_owned(), calls)).into());
+    server.end().await;
 }
 
 /// Contends for one lock as one of several processes: a line per section, in the order in which they were asked for.
@@ -132,7 +135,7 @@ async fn a_contending_process() {
 
 #[tokio::test]
 async fn waiters_of_several_processes_are_served_in_order_for_two_commands_each() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let mut children = Vec::new();
     for _ in 0..PROCESSES {
         let mut child = Command::new(std::env::current_exe().unwrap())
@@ -182,4 +185,5 @@ async fn waiters_of_several_processes_are_served_in_order_for_two_commands_each(
             assert!(served.abs_diff(WAITERS) <= 2, "process {process} was served {served} times in a round");
         }
     }
+    server.end().await;
 }

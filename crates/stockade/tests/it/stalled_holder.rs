@@ -9,11 +9,11 @@ use std::time::Duration;
 use rustix::process::Signal;
 use sqlx::PgPool;
 use stockade::{Fence, Guard, LockError, Locks, Redis, postgres::FenceError};
-use stockade_testbed::RedisServer;
 
 use crate::{
     child::{Child, say, wait_for_parent},
     postgres::{Sku, database, pool},
+    world::World,
 };
 
 const LEASE: Duration = Duration::from_secs(1);
@@ -54,7 +54,7 @@ struct Run {
 
 impl Run {
     async fn with_holder(role: &str) -> Self {
-        let redis = RedisServer::start().await.unwrap();
+        let redis = World::start().await;
         let (postgres, pool) = database().await;
         let environment = [(ROLE, role.to_owned()), (REDIS_URL, redis.url()), (POSTGRES_URL, postgres.url())];
         let mut holder = Child::start("stalled_holder::holder_process", &environment);
@@ -62,7 +62,7 @@ impl Run {
 
         holder.signal(Signal::STOP);
         let link = Redis::connect(redis.url().as_str()).await.unwrap();
-        let locks = Locks::new(&link);
+        let locks = redis.opened(Locks::new(&link));
         let successor = acquire(&locks).await;
         let mut tx = successor.begin(&pool).await.unwrap();
         sqlx::query("update stock set quantity = quantity - 1 where sku = 'a'").execute(&mut *tx).await.unwrap();
@@ -75,6 +75,9 @@ impl Run {
         let outcome = holder.says("").await;
         let acknowledged = if outcome == "wrote" { 2 } else { 1 };
         let quantity = sqlx::query_scalar("select quantity from stock where sku = 'a'").fetch_one(&pool).await.unwrap();
+        drop(holder);
+        pool.close().await;
+        redis.end().await;
         Self { holder: outcome, successor_token_is_higher, acknowledged, quantity }
     }
 

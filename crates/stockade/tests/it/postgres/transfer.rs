@@ -86,9 +86,9 @@ async fn transfers_in_opposite_orders_in_one_process_keep_the_sum() {
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn transfers_in_opposite_orders_over_a_redis_keep_the_sum() {
-    let server = stockade_testbed::RedisServer::start().await.unwrap();
-    let connect = async || Locks::new(&stockade::Redis::connect(server.url()).await.unwrap());
-    transfers_in_opposite_orders_keep_the_sum([connect().await, connect().await]).await;
+    let server = crate::world::World::start().await;
+    transfers_in_opposite_orders_keep_the_sum([server.locks().await, server.locks().await]).await;
+    server.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

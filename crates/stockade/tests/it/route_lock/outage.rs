@@ -12,13 +12,13 @@ use stockade::{
     Fence, Locks, Redis,
     route_lock::{OnStoreError, RouteLock},
 };
-use stockade_testbed::RedisServer;
 use tokio::{
     sync::{Notify, Semaphore},
     time::Instant,
 };
 
 use super::support::{LIMIT, Sku, hold, idle, is_free, request, send, until};
+use crate::world::World;
 
 /// The default time-out of a command, and what a busy machine adds to it. Well below the wait for a lock.
 const IN_TIME: Duration = Duration::from_millis(250 + 750);
@@ -29,14 +29,14 @@ async fn ok() -> &'static str {
     "ok"
 }
 
-async fn start() -> (RedisServer, Locks) {
+async fn start() -> (World, Locks) {
     start_with(Duration::from_millis(250)).await
 }
 
-async fn start_with(command_timeout: Duration) -> (RedisServer, Locks) {
-    let server = RedisServer::start().await.unwrap();
+async fn start_with(command_timeout: Duration) -> (World, Locks) {
+    let server = World::start().await;
     let redis = Redis::builder(server.url()).command_timeout(command_timeout).connect().await.unwrap();
-    let locks = Locks::new(&redis);
+    let locks = server.opened(Locks::new(&redis));
     // The first connection is made in the background.
     until("the link is up", async || locks.list(1).await.is_ok()).await;
     (server, locks)
@@ -47,14 +47,14 @@ fn app(lock: RouteLock) -> Router {
 }
 
 /// How many scripts the server has run.
-async fn scripts(server: &RedisServer) -> u64 {
+async fn scripts(server: &World) -> u64 {
     let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
     let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
     line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
 }
 
 /// Polls until the server has run `expected` scripts since `before`, and sees that it ran no more.
-async fn settled(server: &RedisServer, before: u64, expected: u64) {
+async fn settled(server: &World, before: u64, expected: u64) {
     until("the scripts have run", async || scripts(server).await >= before + expected).await;
     assert_eq!(scripts(server).await - before, expected);
 }
@@ -83,12 +83,13 @@ async fn a_locked_request_costs_two_scripts_and_what_takes_no_lock_costs_none() 
     let nested = Router::new().route("/stock/{sku}", route);
     send(&nested, request(Method::POST, "/stock/1")).await.refusal(500, "nested-lock");
     settled(&server, before, 2).await;
+    server.end().await;
 }
 
 #[tokio::test]
 async fn many_writers_over_two_processes_take_turns() {
     let (server, locks) = start().await;
-    let other = Locks::new(&Redis::connect(server.url()).await.unwrap());
+    let other = server.opened(Locks::new(&Redis::connect(server.url()).await.unwrap()));
     until("the other link is up", async || other.list(1).await.is_ok()).await;
     let inside = Arc::new(Semaphore::new(1));
     let handler = {
@@ -105,6 +106,7 @@ async fn many_writers_over_two_processes_take_turns() {
     let requests = (0..100).map(|n| send(&apps[n % 2], request(Method::POST, "/stock/1")));
     assert!(join_all(requests).await.iter().all(|answer| answer.status == 200));
     idle(&locks).await;
+    server.end().await;
 }
 
 #[tokio::test]
@@ -131,19 +133,21 @@ async fn a_frozen_store_is_refused_in_time_then_at_once_and_recovers() {
     server.resume().unwrap();
     until("writes go on", async || send(&app, request(Method::POST, "/stock/1")).await.status == 200).await;
     idle(&locks).await;
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_store_that_is_absent_at_the_start_is_refused_until_it_is_there() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     server.kill().await.unwrap();
-    let locks = Locks::new(&Redis::connect(server.url()).await.unwrap());
+    let locks = server.opened(Locks::new(&Redis::connect(server.url()).await.unwrap()));
     let app = app(RouteLock::by::<Sku>(&locks));
     let started = Instant::now();
     send(&app, request(Method::POST, "/stock/1")).await.refusal(503, "lock-store-unavailable");
     assert!(started.elapsed() < IN_TIME);
     server.restart().await.unwrap();
     until("writes go on", async || send(&app, request(Method::POST, "/stock/1")).await.status == 200).await;
+    server.end().await;
 }
 
 #[tokio::test]
@@ -163,6 +167,7 @@ async fn those_who_wait_while_the_store_freezes_are_answered_by_their_wait_and_a
     server.resume().unwrap();
     drop(held);
     idle(&locks).await;
+    server.end().await;
 }
 
 #[tokio::test]
@@ -190,6 +195,7 @@ async fn a_write_under_way_when_the_store_freezes_does_not_wait_for_it() {
     assert!(frozen.elapsed() < IN_TIME, "{:?}", frozen.elapsed());
     server.resume().unwrap();
     until("the lock is free", async || is_free(&locks, "1").await).await;
+    server.end().await;
 }
 
 #[tokio::test]
@@ -210,6 +216,7 @@ async fn a_write_whose_store_came_back_empty_is_told_and_gives_its_own_answer() 
     };
     let (answer, ()) = join(send(&app, request(Method::POST, "/stock/1")), restart).await;
     assert_eq!((answer.status.as_u16(), answer.text()), (200, "store_lost_data"));
+    server.end().await;
 }
 
 #[tokio::test]
@@ -229,4 +236,5 @@ async fn clients_that_leave_at_any_moment_leave_nothing_behind() {
     // The floor of the tokens and the marker of the run stay, nothing of the resource does.
     let keys = server.command(&["KEYS", "*"]).await.unwrap();
     assert!(!keys.contains("stock:1"), "{keys}");
+    server.end().await;
 }
