@@ -11,6 +11,8 @@ mod crowds;
 #[cfg(test)]
 mod locks_on_redis;
 #[cfg(test)]
+mod lost_connections;
+#[cfg(test)]
 mod lost_processes;
 #[cfg(test)]
 #[cfg(feature = "postgres")]

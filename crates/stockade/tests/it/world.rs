@@ -50,11 +50,17 @@ impl World {
     }
 
     /// Shuts all locks down and looks for what they leave: keys, subscriptions, connections and tasks.
-    pub(crate) async fn end(mut self) {
+    pub(crate) async fn end(self) {
+        self.end_behind(()).await;
+    }
+
+    /// [`World::end`] of locks that reach the server through something of the test's: that goes when they are shut down.
+    pub(crate) async fn end_behind(mut self, way: impl Sized) {
         self.ended = true;
         for locks in std::mem::take(&mut *self.locks.lock().unwrap()) {
             locks.shutdown(Duration::ZERO).await;
         }
+        drop(way);
         let limit = Instant::now() + PATIENCE;
         loop {
             let left = self.server.leftovers().await.unwrap();

@@ -1,0 +1,84 @@
+//! Holders and waiters whose network breaks, beside others whose network does not.
+
+use std::{borrow::Cow, time::Duration};
+
+use stockade::{Locks, LossReason, Redis, Resource, lock::Released};
+use stockade_testbed::{Fault, Proxy};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
+
+use crate::world::World;
+
+const LIMIT: Duration = Duration::from_secs(20);
+const LEASE: Duration = Duration::from_secs(1);
+
+struct Item;
+
+impl Resource for Item {
+    const KIND: &'static str = "item";
+
+    fn id(&self) -> Cow<'_, str> {
+        "1".into()
+    }
+}
+
+/// Locks of a process whose network can be broken, and of one whose network can't.
+async fn two_processes(world: &World) -> (Proxy, Locks, Locks) {
+    let proxy = Proxy::start(world.addr()).await.unwrap();
+    let behind = Redis::connect(proxy.url_for(&world.url())).await.unwrap();
+    let behind = world.locks_of(Locks::builder().lease(LEASE), &behind).await;
+    (proxy, behind, world.locks().await)
+}
+
+#[tokio::test]
+async fn a_lock_is_renewed_over_any_number_of_broken_connections() {
+    let world = World::start().await;
+    let (proxy, behind, other) = two_processes(&world).await;
+    let guard = behind.write(&Item).acquire().await.unwrap();
+    let mut next = JoinSet::new();
+    next.spawn(other.write(&Item).wait(LIMIT).acquire());
+    let began = Instant::now();
+    while began.elapsed() < LEASE * 4 {
+        proxy.reset_connections();
+        // Renewals come in between, on connections that were made since.
+        assert!(timeout(LEASE / 2, next.join_next()).await.is_err(), "it was taken from its holder");
+        assert!(guard.is_held(), "{:?}", guard.loss());
+    }
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    let next = timeout(LIMIT, next.join_next()).await.expect("not handed over").unwrap().unwrap().unwrap();
+    next.release().await.unwrap();
+    world.end_behind(proxy).await;
+}
+
+#[tokio::test]
+async fn a_holder_that_is_cut_off_knows_before_its_successor_begins() {
+    let world = World::start().await;
+    let (proxy, behind, other) = two_processes(&world).await;
+    let guard = behind.write(&Item).acquire().await.unwrap();
+    let (fence, token) = (guard.fence(), guard.token());
+    let mut told = JoinSet::new();
+    told.spawn(async move { (fence.lost().await, Instant::now()) });
+    let mut next = JoinSet::new();
+    next.spawn(async move { (other.write(&Item).wait(LIMIT).acquire().await, Instant::now()) });
+    proxy.set(Fault::Hole);
+    let cut = Instant::now();
+    let (reason, knew) = timeout(LIMIT, told.join_next()).await.expect("never told").unwrap().unwrap();
+    let (next, began) = timeout(LIMIT, next.join_next()).await.expect("never handed over").unwrap().unwrap();
+    let next = next.unwrap();
+    assert_eq!(reason, LossReason::Expired);
+    assert!(guard.remaining().is_zero() && !guard.is_held());
+    // Both timers may be late by what a busy machine takes; the lease itself is compared without any.
+    assert!(knew < began + LEASE / 4, "it believed on for {:?}", knew.saturating_duration_since(began));
+    assert!(began < cut + LEASE * 3, "{:?}", began - cut);
+    assert!(next.token() > token);
+
+    // What it had sent meanwhile arrives, and is nothing to its successor.
+    proxy.set(Fault::None);
+    assert!(!matches!(timeout(LIMIT, guard.release()).await.unwrap(), Ok(Released::Released)));
+    sleep(Duration::from_millis(50)).await;
+    assert!(next.is_held());
+    assert_eq!(next.release().await.unwrap(), Released::Released);
+    world.end_behind(proxy).await;
+}
