@@ -2,7 +2,10 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use stockade::{Locks, LossReason, Redis, Resource, lock::Released};
+use stockade::{
+    Locks, Redis, Resource,
+    lock::{LossReason, Released},
+};
 use stockade_testbed::{Fault, Proxy};
 use tokio::{
     task::JoinSet,
