@@ -1,4 +1,4 @@
-use std::fs;
+use std::{fs, path::Path};
 
 /// The first Rust block of a page.
 fn quick_start(path: &str) -> String {
@@ -10,4 +10,29 @@ fn quick_start(path: &str) -> String {
 #[test]
 fn the_project_page_shows_the_quick_start_that_is_compiled() {
     assert_eq!(quick_start("../../README.md"), quick_start("README.md"));
+}
+
+/// All Rust sources under a folder.
+fn sources(folder: &Path) -> String {
+    let mut text = String::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            text += &sources(&path);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            text += &fs::read_to_string(path).unwrap();
+        }
+    }
+    text
+}
+
+#[test]
+fn every_test_that_the_table_of_races_names_exists() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let page = fs::read_to_string(crates.join("../docs/locks/races.md")).unwrap();
+    let sources = sources(&crates.join("stockade"));
+    let named: Vec<_> = page.split('`').skip(1).step_by(2).filter(|word| word.matches('_').count() > 2).collect();
+    assert!(named.len() > 50, "{named:?}");
+    let missing: Vec<_> = named.iter().filter(|name| !sources.contains(&format!("fn {name}("))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
