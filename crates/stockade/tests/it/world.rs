@@ -55,9 +55,10 @@ impl World {
     }
 
     /// [`World::end`] of locks that reach the server through something of the test's: that goes when they are shut down.
-    pub(crate) async fn end_behind(mut self, way: impl Sized) {
+    pub(crate) async fn end_behind(mut self, way: impl Send) {
         self.ended = true;
-        for locks in std::mem::take(&mut *self.locks.lock().unwrap()) {
+        let all = std::mem::take(&mut *self.locks.lock().unwrap());
+        for locks in all {
             locks.shutdown(Duration::ZERO).await;
         }
         drop(way);
