@@ -6,7 +6,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::{
     CacheError, Loaded, Lookup, Source,
     core::{Core, kept, lookup},
-    fetch::{Leased, Start, unstored},
+    fetch::{Leased, Start, ruled_out, unstored},
     flight::{Board, Outcome, Passage, Pilot},
     load::Load,
     store::{Lease, Token, Want},
@@ -112,6 +112,17 @@ where
         if flyers.len() == 1 || !self.loader.loads_batches() {
             return self.fly_each(flyers);
         }
+        let marks: Vec<_> = flyers.iter().map(|flyer| flyer.pilot.ask()).collect();
+        let absent = self.surely_absent(&flyers.iter().map(|flyer| &flyer.name).collect::<Vec<_>>()).await;
+        let mut possible = Vec::with_capacity(flyers.len());
+        for ((flyer, absent), mark) in flyers.into_iter().zip(absent).zip(marks) {
+            if absent && flyer.start == Start::Lease(Want::Value) {
+                flyer.pilot.land(Outcome::Answer(ruled_out(), Some(mark)));
+            } else {
+                possible.push(flyer);
+            }
+        }
+        let flyers = possible;
         let asked = flyers.iter().map(|flyer| async {
             let (token, reservation) = (Token::random(), self.local.reserve(&flyer.name));
             flyer.pilot.ask();

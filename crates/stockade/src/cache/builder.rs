@@ -43,6 +43,8 @@ pub struct CacheBuilder<K, V> {
     limits: Option<Limits>,
     schema: u32,
     strict: Option<Strict>,
+    #[cfg(feature = "redis")]
+    bloom: Option<super::Bloom>,
     loader: Option<LoadFn<K, V>>,
     batch_loader: Option<LoadBatchFn<K, V>>,
 }
@@ -72,6 +74,8 @@ impl<K: Resource, V> CacheBuilder<K, V> {
             limits: None,
             schema: 0,
             strict: None,
+            #[cfg(feature = "redis")]
+            bloom: None,
             loader: None,
             batch_loader: None,
         }
@@ -172,6 +176,13 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     #[cfg(feature = "postgres")]
     pub(crate) fn announced(self, fates: Fates) -> Self {
         Self { strict: Some(Strict::new(fates)), ..self }
+    }
+
+    /// Asks this filter before a load, and answers that there is no such row where it says so. It must hold the same keys
+    /// as this cache.
+    #[cfg(feature = "redis")]
+    pub fn bloom(self, filter: &super::Bloom) -> Self {
+        Self { bloom: Some(filter.clone()), ..self }
     }
 
     /// How a value is loaded; `Ok(None)` when there is no such row. [`Loaded`] says more about it.
@@ -329,6 +340,8 @@ where
             loader,
             flights: Flights::new(),
             refreshes: Flights::new(),
+            #[cfg(feature = "redis")]
+            bloom: self.bloom,
             counters: Counters::of(name),
             tasks: TaskTracker::new(),
         }))

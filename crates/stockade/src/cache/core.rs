@@ -5,6 +5,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
+#[cfg(feature = "redis")]
+use super::Bloom;
 use super::{
     CacheError, CacheInfo, Lookup, Source,
     entry::Entry,
@@ -33,6 +35,9 @@ pub(crate) struct Core<K, V> {
     pub(crate) flights: Arc<Flights<V>>,
     /// Loads that nobody waits for.
     pub(super) refreshes: Arc<Flights<V>>,
+    /// Which rows may exist.
+    #[cfg(feature = "redis")]
+    pub(super) bloom: Option<Bloom>,
     pub(crate) counters: Counters,
     pub(crate) tasks: TaskTracker,
 }
@@ -128,6 +133,15 @@ where
 
     fn may_revalidate(&self, entry: &Entry<V>) -> bool {
         entry.staleness(Instant::now()).is_some_and(|stale| stale < self.settings.revalidate)
+    }
+
+    /// Whether the filter says of each that there is no such row.
+    pub(super) async fn surely_absent(&self, names: &[&Key]) -> Vec<bool> {
+        #[cfg(feature = "redis")]
+        if let Some(bloom) = &self.bloom {
+            return bloom.may_hold_each(names).await.into_iter().map(|may| !may).collect();
+        }
+        vec![false; names.len()]
     }
 
     /// Whether a value in the store may be older than a write that was acknowledged, and this must not be.
@@ -251,13 +265,14 @@ pub(super) fn kept<V>(entry: Entry<V>, source: Source, degraded: bool) -> Answer
 pub(super) fn lookup<V>(answer: Answer<V>, joined: bool) -> Lookup<V> {
     let Answer { entry, source, degraded, stored, waited } = answer;
     let now = Instant::now();
-    let load = source == Source::Load;
+    // What comes from neither tier was not kept, and so did not expire.
+    let kept = matches!(source, Source::Local | Source::Redis);
     let info = CacheInfo {
         source,
         absent: entry.value.is_none(),
         age: now.since(entry.loaded),
         ttl: entry.expires.since(now),
-        stale: if load { None } else { entry.staleness(now) },
+        stale: if kept { entry.staleness(now) } else { None },
         degraded,
         collapsed: joined || waited,
         stored,

@@ -52,6 +52,12 @@ where
         let Start::Lease(mut want) = start else {
             return self.load_degraded(key, name, pilot).await;
         };
+        if want == Want::Value {
+            let mark = pilot.ask();
+            if self.surely_absent(&[name]).await.first() == Some(&true) {
+                return Outcome::Answer(ruled_out(), Some(mark));
+            }
+        }
         let give_up = Instant::now() + self.settings.lease + self.settings.load_timeout;
         let mut waited = false;
         loop {
@@ -201,6 +207,13 @@ where
             None => Outcome::Failed(error),
         }
     }
+}
+
+/// The answer that there is no such row, which the filter gives.
+pub(super) fn ruled_out<V>() -> Answer<V> {
+    let mut answer = unstored(Loaded::new(None), 0, false);
+    answer.source = Source::Filter;
+    answer
 }
 
 /// The answer that a load is, before it is stored.

@@ -8,6 +8,8 @@ pub enum Source {
     Local,
     /// Redis.
     Redis,
+    /// The Bloom filter: there is no such row.
+    Filter,
     /// The loader, run by this call or by another that it waited for.
     Load,
 }

@@ -50,6 +50,8 @@
 //! After a reconnection the in-process tier begins empty.
 
 mod batch;
+#[cfg(feature = "redis")]
+pub mod bloom;
 mod builder;
 mod core;
 mod entry;
@@ -73,6 +75,8 @@ mod stats;
 mod store;
 mod wake;
 
+#[cfg(feature = "redis")]
+pub use bloom::Bloom;
 pub use builder::CacheBuilder;
 pub use error::{BuildError, CacheError, LoadError};
 pub use handle::Cache;

@@ -10,6 +10,7 @@ enum Request {
     HitRedis,
     Stale,
     Null,
+    BloomReject,
     Load,
     Collapsed,
     Shed,
@@ -17,7 +18,8 @@ enum Request {
 }
 
 impl Request {
-    const ALL: [&'static str; 8] = ["hit_local", "hit_redis", "stale", "null", "load", "collapsed", "shed", "error"];
+    const ALL: [&'static str; 9] =
+        ["hit_local", "hit_redis", "stale", "null", "bloom_reject", "load", "collapsed", "shed", "error"];
 
     fn of<V>(result: &Result<Lookup<V>, CacheError>) -> Self {
         let info = match result {
@@ -29,6 +31,7 @@ impl Request {
             _ if info.collapsed => Self::Collapsed,
             _ if info.stale.is_some() => Self::Stale,
             Source::Load => Self::Load,
+            Source::Filter => Self::BloomReject,
             _ if info.absent => Self::Null,
             Source::Local => Self::HitLocal,
             Source::Redis => Self::HitRedis,
@@ -48,6 +51,8 @@ pub struct CacheStats {
     pub stale: u64,
     /// Absences served without a load.
     pub null: u64,
+    /// Absences that the Bloom filter told.
+    pub bloom_reject: u64,
     /// Reads that ran the loader themselves.
     pub load: u64,
     /// Reads that waited for another read's load.
@@ -95,7 +100,7 @@ impl Counters {
     }
 
     pub(crate) fn read(&self) -> CacheStats {
-        let [hits_local, hits_redis, stale, null, load, collapsed, shed, error] =
+        let [hits_local, hits_redis, stale, null, bloom_reject, load, collapsed, shed, error] =
             self.requests.each_ref().map(|count| count.load(Ordering::Relaxed));
         let fill_rejected = self.fill_rejected.load(Ordering::Relaxed);
         CacheStats {
@@ -103,6 +108,7 @@ impl Counters {
             hits_redis,
             stale,
             null,
+            bloom_reject,
             load,
             collapsed,
             shed,

@@ -12,6 +12,8 @@ pub(super) fn of(info: &CacheInfo) -> String {
         _ if info.stale.is_some() => (true, None),
         Source::Local => (true, Some("local")),
         Source::Redis => (true, Some("redis")),
+        // It only tells of absences.
+        Source::Filter => (true, Some("negative")),
     };
     status.push_str(if hit { "; hit" } else { "; fwd=uri-miss" });
     if hit && !info.absent {

@@ -63,8 +63,9 @@ pub enum CommitError {
     /// The lock was downgraded after the transaction began: others may have read since. Rolled back.
     #[error("the lock was downgraded to shared before the commit: nothing was applied")]
     Downgraded,
-    /// The store of a strict cache did not confirm that it was told of the write. Rolled back: nothing was applied.
-    #[error("a strict cache could not be told of the write: nothing was applied, retry later")]
+    /// The store of a strict cache, or a filter of existing ids, did not confirm that it was told of the write. Rolled
+    /// back: nothing was applied.
+    #[error("a cache could not be told of the write: nothing was applied, retry later")]
     Announce(#[source] CacheError),
     /// An earlier statement failed, the commit was refused (a constraint, a serialization failure), or the connection
     /// ended before COMMIT was sent. Rolled back: nothing was applied.

@@ -57,6 +57,7 @@ mod outbox;
 mod prune;
 mod registry;
 mod relay;
+mod settled;
 mod strict;
 #[cfg(test)]
 mod tests;
@@ -68,4 +69,5 @@ pub use install::{SCHEMA, SCHEMA_VERSION, install};
 pub use options::{Timeouts, options};
 pub use prune::{PRUNE_PAUSE, Pruned, prune_floor, prune_rows};
 pub use relay::Relay;
+pub use settled::settled;
 pub use tx::Tx;

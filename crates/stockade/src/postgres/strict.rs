@@ -24,7 +24,6 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     ///
     /// It holds on one Redis that keeps its acknowledged writes. After a restart that loses them nothing stale is left
     /// either; after a failover to a replica that lacks the newest writes values can be stale for as long as their TTL.
-    #[must_use]
     pub fn strict(self, pool: &PgPool) -> Self {
         self.announced(fates(pool.clone()))
     }

@@ -14,6 +14,8 @@ use super::{
     outbox::{self, New, Row},
     registry::PoolState,
 };
+#[cfg(feature = "redis")]
+use crate::cache::Bloom;
 use crate::{
     Fence, Resource,
     cache::{Cache, CacheError, Intent, Invalidator},
@@ -37,6 +39,9 @@ pub struct Tx {
     exclusive: bool,
     pool: Arc<PoolState>,
     pending: Vec<Pending>,
+    /// What the transaction creates, for the filters of their kind.
+    #[cfg(feature = "redis")]
+    ids: Vec<(Bloom, Key)>,
     bad_key: Option<KeyError>,
 }
 
@@ -70,7 +75,16 @@ impl Tx {
         let mut inner = pool.begin_with(begin).await.map_err(FenceError::Sqlx)?;
         state.check_schema(&mut inner).await?;
         let exclusive = mode == Some(Mode::Write);
-        Ok(Self { inner, fence, exclusive, pool: state, pending: Vec::new(), bad_key: None })
+        Ok(Self {
+            inner,
+            fence,
+            exclusive,
+            pool: state,
+            pending: Vec::new(),
+            #[cfg(feature = "redis")]
+            ids: Vec::new(),
+            bad_key: None,
+        })
     }
 
     /// Drops the cached value of `key` when, and only when, this transaction commits.
@@ -82,6 +96,21 @@ impl Tx {
     {
         match cache.key(key) {
             Ok(key) => self.invalidate_key(cache.invalidator(), key),
+            Err(error) => {
+                self.bad_key.get_or_insert(error);
+            }
+        }
+    }
+
+    /// Adds the id of a row that this transaction creates to a filter, before COMMIT. Without this a read of the row may be
+    /// answered as absent.
+    ///
+    /// A key that can't be encoded makes the commit fail, and so does a filter that does not confirm, with
+    /// [`CommitError::Announce`].
+    #[cfg(feature = "redis")]
+    pub fn add<K: Resource>(&mut self, filter: &Bloom, key: &K) {
+        match Key::of(key) {
+            Ok(key) => self.ids.push((filter.clone(), key)),
             Err(error) => {
                 self.bad_key.get_or_insert(error);
             }
@@ -118,6 +147,11 @@ impl Tx {
         }
         let intent = self.pending.iter().any(|pending| pending.cache.is_strict()).then(Intent::random_id);
         let (rows, xid) = self.before_commit(intent.as_deref()).await.map_err(CommitError::NotApplied)?;
+        #[cfg(feature = "redis")]
+        if let Err(error) = add_ids(&self.ids).await {
+            let _ = self.inner.rollback().await;
+            return Err(CommitError::Announce(error));
+        }
         let intent = intent.map(|id| Intent { id, xid: xid.into() });
         if let Some(intent) = &intent
             && let Err(error) = announce(&self.pending, intent).await
@@ -181,6 +215,14 @@ impl Tx {
     pub(super) async fn end(self) -> Result<(), sqlx::Error> {
         self.inner.commit().await
     }
+}
+
+#[cfg(feature = "redis")]
+async fn add_ids(ids: &[(Bloom, Key)]) -> Result<(), CacheError> {
+    for (filter, key) in ids {
+        filter.add_keys(std::slice::from_ref(key)).await?;
+    }
+    Ok(())
 }
 
 fn strict(pending: &[Pending]) -> impl Iterator<Item = &Pending> {

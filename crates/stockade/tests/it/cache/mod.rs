@@ -1,6 +1,7 @@
 //! The cache on a real Redis.
 
 mod batch;
+mod bloom;
 mod http;
 mod local;
 mod outage;

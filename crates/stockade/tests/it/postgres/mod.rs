@@ -1,5 +1,7 @@
 //! Fences, commits, the relay and pruning, each test on a Postgres of its own.
 
+#[cfg(feature = "redis")]
+mod bloom;
 mod claim;
 mod commit;
 mod install;

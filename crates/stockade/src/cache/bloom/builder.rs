@@ -1,0 +1,106 @@
+use std::{fmt, marker::PhantomData};
+
+use futures_util::{Stream, StreamExt, stream::BoxStream};
+
+use super::{Bloom, shape::Shape};
+use crate::{
+    Redis, Resource,
+    cache::{BuildError, LoadError, load::share},
+    resource::Key,
+};
+
+/// Where all ids come from.
+pub(super) type SourceFn = Box<dyn Fn() -> BoxStream<'static, Result<Key, LoadError>> + Send + Sync>;
+
+/// Settings of a [`Bloom`].
+#[must_use = "a builder does nothing until `build()`"]
+pub struct BloomBuilder<K> {
+    redis: Redis,
+    name: &'static str,
+    expected: u64,
+    rate: f64,
+    source: Option<SourceFn>,
+    keys: PhantomData<fn(K)>,
+}
+
+impl<K: Resource> BloomBuilder<K> {
+    pub(super) fn new(redis: &Redis) -> Self {
+        let redis = redis.clone();
+        Self { redis, name: K::KIND, expected: 100_000, rate: 0.01, source: None, keys: PhantomData }
+    }
+
+    /// The name of the filter, `[a-z0-9_-]+`. Default [`Resource::KIND`].
+    pub fn name(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
+    /// How many keys it is made for. With more of them the rate of false positives rises, which is logged. Default 100,000.
+    pub fn expected(self, keys: u64) -> Self {
+        Self { expected: keys, ..self }
+    }
+
+    /// The share of absent keys that it lets pass when it holds as many keys as expected, above 0 and below 1. Default 0.01.
+    pub fn false_positives(self, rate: f64) -> Self {
+        Self { rate, ..self }
+    }
+
+    /// All ids that exist, to build the filter from: called whenever there is no filter that is surely complete, by one
+    /// process of the fleet. It must begin to read after the call, see the [module docs](super).
+    pub fn source<S, E>(self, source: impl Fn() -> S + Send + Sync + 'static) -> Self
+    where
+        S: Stream<Item = Result<K, E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let source: SourceFn = Box::new(move || {
+            let key = |key: Result<K, E>| key.map_err(share).and_then(|key| Key::of(&key).map_err(share));
+            source().map(key).boxed()
+        });
+        Self { source: Some(source), ..self }
+    }
+
+    /// Builds. Must be called within a tokio runtime.
+    ///
+    /// # Panics
+    ///
+    /// Where [`BloomBuilder::try_build`] returns an error.
+    #[must_use]
+    pub fn build(self) -> Bloom {
+        match self.try_build() {
+            Ok(bloom) => bloom,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Builds. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::Name`], [`BuildError::Setting`].
+    pub fn try_build(self) -> Result<Bloom, BuildError> {
+        if !crate::resource::is_name(self.name) {
+            return Err(crate::resource::KeyError::Name(self.name.to_owned()).into());
+        }
+        let wrong = |setting, remedy| BuildError::Setting { name: self.name, setting, remedy };
+        if !(self.rate > 0.0 && self.rate < 1.0) {
+            return Err(wrong("false_positives", "must be above 0 and below 1"));
+        }
+        if self.expected == 0 {
+            return Err(wrong("expected", "must be 1 or more"));
+        }
+        let shape = Shape::of(self.expected, self.rate);
+        let shape =
+            shape.ok_or_else(|| wrong("expected", "needs over 512 MiB at this rate: allow more false positives"))?;
+        let source = self.source.ok_or_else(|| wrong("source", "is missing: the filter is built from it"))?;
+        Ok(Bloom::open(&self.redis, self.name, self.expected, shape, source))
+    }
+}
+
+impl<K> fmt::Debug for BloomBuilder<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BloomBuilder")
+            .field("name", &self.name)
+            .field("expected", &self.expected)
+            .field("false_positives", &self.rate)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,291 @@
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use redis::Value;
+use tokio::sync::Notify;
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
+
+use super::{
+    BloomBuilder,
+    builder::SourceFn,
+    keeper, keys,
+    scripts::{ADD, ALL, CHECK, OPEN},
+    shape::{Seed, Shape},
+};
+use crate::{
+    Redis, Resource,
+    cache::CacheError,
+    redis::{Handshake, Link, LinkError, LinkEvents, Script, Up},
+    resource::Key,
+};
+
+/// How many keys go into one script call, so that none holds the server up for long.
+pub(super) const AT_ONCE: usize = 500;
+
+/// A Bloom filter in Redis, shared by a fleet. Cheap to clone. See the [module docs](super).
+#[derive(Clone)]
+pub struct Bloom {
+    shared: Arc<Shared>,
+    /// Ends the keeper when the last clone goes.
+    _owner: Arc<DropGuard>,
+}
+
+pub(super) struct Shared {
+    pub(super) name: &'static str,
+    pub(super) expected: u64,
+    pub(super) shape: Shape,
+    pub(super) link: Link,
+    pub(super) keys: Vec<String>,
+    pub(super) server: Arc<Server>,
+    pub(super) source: SourceFn,
+    pub(super) held: AtomicU64,
+    pub(super) ready: AtomicBool,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+/// What is known of the server at the other end of the link.
+#[derive(Debug, Default)]
+pub(super) struct Server {
+    keys: Vec<String>,
+    known: Mutex<Option<(Arc<str>, Seed)>>,
+    pub(super) came_up: Notify,
+}
+
+/// How a filter is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BloomStats {
+    /// Whether it can say "absent".
+    pub ready: bool,
+    /// The keys in it when last looked at, within a few seconds.
+    pub keys: u64,
+    /// The keys it was made for. With more, the rate of false positives rises.
+    pub expected: u64,
+    /// Its size in bits.
+    pub bits: u64,
+}
+
+impl Bloom {
+    /// Settings of a filter on a Redis.
+    pub fn builder<K: Resource>(redis: &Redis) -> BloomBuilder<K> {
+        BloomBuilder::new(redis)
+    }
+
+    pub(super) fn open(redis: &Redis, name: &'static str, expected: u64, shape: Shape, source: SourceFn) -> Self {
+        let keys = keys::of(redis.key_prefix(), name, shape);
+        let server = Arc::new(Server { keys: keys.clone(), ..Server::default() });
+        let link = Link::open(redis, "cache", Vec::new(), ALL, Arc::clone(&server) as Arc<dyn LinkEvents>);
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let shared = Arc::new(Shared {
+            name,
+            expected,
+            shape,
+            link,
+            keys,
+            server,
+            source,
+            held: AtomicU64::new(0),
+            ready: AtomicBool::new(false),
+            stop: stop.clone(),
+            tasks,
+        });
+        shared.tasks.spawn(keeper::keep(Arc::clone(&shared), stop.clone()));
+        shared.tasks.close();
+        Self { shared, _owner: Arc::new(stop.drop_guard()) }
+    }
+
+    /// Whether the key may exist. `true` also when that can't be said: there is no complete filter, or no answer.
+    pub async fn may_hold<K: Resource + ?Sized>(&self, key: &K) -> bool {
+        match Key::of(key) {
+            Ok(key) => self.may_hold_each(&[&key]).await.first().copied().unwrap_or(true),
+            Err(_) => true,
+        }
+    }
+
+    /// [`Bloom::may_hold`] for several keys, in their order.
+    pub async fn may_hold_many<K: Resource>(&self, keys: &[K]) -> Vec<bool> {
+        let named: Vec<_> = keys.iter().map(|key| Key::of(key).ok()).collect();
+        let mut answers = self.may_hold_each(&named.iter().flatten().collect::<Vec<_>>()).await.into_iter();
+        named.iter().map(|key| key.is_none() || answers.next().unwrap_or(true)).collect()
+    }
+
+    /// For each key whether it may exist.
+    pub(crate) async fn may_hold_each(&self, keys: &[&Key]) -> Vec<bool> {
+        let mut answers = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(AT_ONCE) {
+            let known = self.shared.check(keys).await.unwrap_or_else(|error| {
+                tracing::debug!(filter = self.shared.name, %error, "the filter does not answer");
+                None
+            });
+            answers.extend(known.unwrap_or_else(|| vec![true; keys.len()]));
+        }
+        answers
+    }
+
+    /// Adds ids, to be called before their rows commit. Idempotent.
+    ///
+    /// # Errors
+    ///
+    /// [`CacheError::Key`]; [`CacheError::Unavailable`] when it was not confirmed: the rows must not commit then, or reads
+    /// of them could be answered as absent.
+    pub async fn add<K: Resource>(&self, keys: &[K]) -> Result<(), CacheError> {
+        let keys: Vec<Key> = keys.iter().map(Key::of).collect::<Result<_, _>>()?;
+        self.add_keys(&keys).await
+    }
+
+    pub(crate) async fn add_keys(&self, keys: &[Key]) -> Result<(), CacheError> {
+        for keys in keys.chunks(AT_ONCE) {
+            let added = self.shared.add(keys, "").await;
+            match added.map_err(|error| CacheError::Unavailable(Arc::new(error)))? {
+                Added::Done => {}
+                Added::Lost => return Err(CacheError::Unavailable(Arc::new(LinkError::Protocol { op: ADD.name }))),
+            }
+        }
+        Ok(())
+    }
+
+    /// How it is, without asking the server.
+    #[must_use]
+    pub fn stats(&self) -> BloomStats {
+        let Shared { ready, held, expected, shape, .. } = &*self.shared;
+        let (ready, keys) = (ready.load(Ordering::Acquire), held.load(Ordering::Acquire));
+        BloomStats { ready, keys, expected: *expected, bits: shape.bits }
+    }
+
+    /// Stops building and closes the connection, within `limit`.
+    pub async fn shutdown(&self, limit: Duration) {
+        self.shared.stop.cancel();
+        let _ = tokio::time::timeout(limit, self.shared.tasks.wait()).await;
+        self.shared.link.shutdown(limit).await;
+    }
+}
+
+/// What became of an addition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Added {
+    Done,
+    /// Somebody else builds by now.
+    Lost,
+}
+
+impl Shared {
+    /// `None` when the filter can't say.
+    async fn check(&self, keys: &[&Key]) -> Result<Option<Vec<bool>>, LinkError> {
+        let Some((run, seed)) = self.server.known() else { return Ok(None) };
+        let mut args = vec![run.as_bytes().to_vec(), seed.text().into_bytes(), text(self.shape.hashes)];
+        self.append(&mut args, seed, keys.iter().copied());
+        let Value::Array(reply) = self.call(&CHECK, args).await? else {
+            return Err(LinkError::Protocol { op: CHECK.name });
+        };
+        if reply.len() != keys.len() + 1 {
+            return Ok(None);
+        }
+        Ok(Some(reply[1..].iter().map(|answer| *answer != Value::Int(0)).collect()))
+    }
+
+    pub(super) async fn add(&self, keys: &[Key], builder: &str) -> Result<Added, LinkError> {
+        for _ in 0..2 {
+            let (_, seed) = self.server.known().ok_or(LinkError::Down)?;
+            let mut args = vec![
+                seed.text().into_bytes(),
+                builder.as_bytes().to_vec(),
+                text(keeper::LEASE.as_millis()),
+                text(self.shape.hashes),
+            ];
+            self.append(&mut args, seed, keys);
+            match word(&self.call(&ADD, args).await?) {
+                Some("ADDED") => return Ok(Added::Done),
+                Some("LOST") => return Ok(Added::Lost),
+                // The server was emptied since.
+                Some("RESEED") => self.reopen().await?,
+                _ => break,
+            }
+        }
+        Err(LinkError::Protocol { op: ADD.name })
+    }
+
+    fn append<'a>(&self, args: &mut Vec<Vec<u8>>, seed: Seed, keys: impl IntoIterator<Item = &'a Key>) {
+        for key in keys {
+            args.extend(self.shape.bits_of(seed, key.as_str()).map(text));
+        }
+    }
+
+    /// Asks for the seed anew.
+    pub(super) async fn reopen(&self) -> Result<(), LinkError> {
+        let run = self.server.known().map(|(run, _)| run).ok_or(LinkError::Down)?;
+        let reply = self.call(&OPEN, vec![Seed::random().text().into_bytes()]).await?;
+        self.server.learn(run, &reply)
+    }
+
+    pub(super) async fn call(&self, script: &'static Script, args: Vec<Vec<u8>>) -> Result<Value, LinkError> {
+        match self.link.call(script, self.keys.clone(), args.clone()).await {
+            Err(LinkError::NoScript) => self.link.call(script, self.keys.clone(), args).await,
+            reply => reply,
+        }
+    }
+}
+
+impl Server {
+    fn lock(&self) -> MutexGuard<'_, Option<(Arc<str>, Seed)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The run of the server and the seed of its filter.
+    pub(super) fn known(&self) -> Option<(Arc<str>, Seed)> {
+        self.lock().clone()
+    }
+
+    fn learn(&self, run: Arc<str>, reply: &Value) -> Result<(), LinkError> {
+        let seed = word(reply).and_then(Seed::read).ok_or(LinkError::Protocol { op: OPEN.name })?;
+        *self.lock() = Some((run, seed));
+        Ok(())
+    }
+}
+
+impl LinkEvents for Server {
+    fn message(&self, _channel: &str, _payload: &[u8]) {}
+
+    fn prepare<'a>(&'a self, up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
+        Box::pin(async {
+            let reply = handshake.call(&OPEN, &self.keys, &[Seed::random().text().into_bytes()]).await?;
+            self.learn(Arc::clone(&up.run_id), &reply)
+        })
+    }
+
+    fn opened(&self, _up: &Up) {
+        self.came_up.notify_one();
+    }
+
+    fn closed(&self) {}
+}
+
+pub(super) fn text(number: impl ToString) -> Vec<u8> {
+    number.to_string().into_bytes()
+}
+
+/// The first word of a reply.
+pub(super) fn word(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text),
+        Value::Array(values) => word(values.first()?),
+        _ => None,
+    }
+}
+
+impl fmt::Debug for Bloom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bloom").field("name", &self.shared.name).field("stats", &self.stats()).finish()
+    }
+}

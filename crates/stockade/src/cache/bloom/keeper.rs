@@ -1,0 +1,110 @@
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use futures_util::StreamExt;
+use rand::Rng;
+use redis::Value;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    filter::{AT_ONCE, Added, Shared, text, word},
+    scripts::{BEGIN, FINISH, LOOK},
+};
+use crate::{
+    cache::{LoadError, load::share},
+    metrics::{self, BLOOM_KEYS, tag},
+    redis::LinkError,
+};
+
+/// How long a builder may be silent before another takes over.
+pub(super) const LEASE: Duration = Duration::from_secs(30);
+/// How often the filter is looked at while it is complete.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// And while it is not.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
+/// A filter that no process has looked at for so long goes.
+const UNUSED: Duration = Duration::from_secs(86_400);
+
+/// Looks after the filter until told to stop: builds it when it is not complete, and says when it is too full.
+pub(super) async fn keep(filter: Arc<Shared>, stop: CancellationToken) {
+    let _ = stop.run_until_cancelled(watch(&filter)).await;
+}
+
+async fn watch(filter: &Shared) {
+    let mut warned = false;
+    loop {
+        let looked = look(filter).await;
+        let ready = matches!(looked, Ok(true));
+        filter.ready.store(ready, Ordering::Release);
+        if let Ok(false) = looked {
+            match build(filter).await {
+                Ok(true) => continue,
+                // Somebody else does.
+                Ok(false) => {}
+                Err(error) => tracing::warn!(filter = filter.name, %error, "the filter could not be built; reads pass"),
+            }
+        }
+        let held = filter.held.load(Ordering::Acquire);
+        let too_full = held > filter.expected;
+        if too_full && !warned {
+            let (filter, expected) = (filter.name, filter.expected);
+            tracing::warn!(filter, held, expected, "more keys than the filter was made for: raise `expected`");
+        }
+        warned = too_full;
+        let pause = if ready { LOOK_EVERY } else { RETRY_EVERY };
+        let pause = pause.mul_f64(rand::rng().random_range(0.75..1.25));
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = filter.server.came_up.notified() => {}
+        }
+    }
+}
+
+/// Whether it is complete.
+async fn look(filter: &Shared) -> Result<bool, LinkError> {
+    let (run, _) = filter.server.known().ok_or(LinkError::Down)?;
+    let reply = filter.call(&LOOK, vec![run.as_bytes().to_vec(), text(UNUSED.as_millis())]).await?;
+    if let Value::Array(values) = &reply
+        && let Some(Value::Int(keys)) = values.get(1)
+    {
+        let keys = u64::try_from(*keys).unwrap_or_default();
+        filter.held.store(keys, Ordering::Release);
+        #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
+        metrics::gauge(BLOOM_KEYS, &[tag("cache", filter.name)], keys as f64 / filter.expected as f64);
+    }
+    Ok(word(&reply) == Some("READY"))
+}
+
+/// Builds the next epoch, unless another process does. Whether it is complete now.
+async fn build(filter: &Shared) -> Result<bool, LoadError> {
+    let builder = format!("{:032x}", rand::random::<u128>());
+    let (run, seed) = filter.server.known().ok_or_else(|| share(LinkError::Down))?;
+    let args =
+        vec![seed.text().into_bytes(), builder.clone().into_bytes(), text(LEASE.as_millis()), text(filter.shape.bits)];
+    match word(&filter.call(&BEGIN, args).await.map_err(share)?) {
+        Some("BUILDING") => {}
+        Some("RESEED") => {
+            filter.reopen().await.map_err(share)?;
+            return Ok(false);
+        }
+        _ => return Ok(false),
+    }
+    // From here on everybody adds to this epoch, too, and the source may be read.
+    let mut source = (filter.source)().chunks(AT_ONCE);
+    loop {
+        // A source that stands still must not outlive the lease.
+        let keys = match timeout(LEASE / 2, source.next()).await {
+            Ok(Some(keys)) => keys.into_iter().collect::<Result<Vec<_>, _>>()?,
+            Ok(None) => break,
+            Err(_) => return Err(share("the source of the filter stands still")),
+        };
+        if filter.add(&keys, &builder).await.map_err(share)? == Added::Lost {
+            return Ok(false);
+        }
+    }
+    let args = vec![builder.into_bytes(), run.as_bytes().to_vec()];
+    Ok(word(&filter.call(&FINISH, args).await.map_err(share)?) == Some("COMPLETE"))
+}

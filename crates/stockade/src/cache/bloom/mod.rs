@@ -1,0 +1,43 @@
+//! A Bloom filter in Redis: which ids exist, so that reads of those that never did cost the database nothing.
+//!
+//! ```no_run
+//! # use std::{borrow::Cow, convert::Infallible};
+//! # use stockade::{Cache, Redis, Resource, cache::Bloom};
+//! # #[derive(Clone)]
+//! # struct Sku(String);
+//! # impl Resource for Sku {
+//! #     const KIND: &'static str = "stock";
+//! #     fn id(&self) -> Cow<'_, str> { Cow::Borrowed(&self.0) }
+//! # }
+//! # fn all_skus() -> impl futures_util::Stream<Item = Result<Sku, Infallible>> + Send + 'static { futures_util::stream::empty() }
+//! # async fn load(sku: Sku) -> Result<Option<u64>, Infallible> { Ok(None) }
+//! # fn example(redis: &Redis) {
+//! let known = Bloom::builder::<Sku>(redis).expected(1_000_000).false_positives(0.01).source(all_skus).build();
+//! let stocks = Cache::<Sku, u64>::builder(redis).bloom(&known).loader(load).build();
+//! # }
+//! ```
+//!
+//! # When it may say "absent"
+//!
+//! Only when it is surely complete. A filter that is missing, being built for the first time, of another size, evicted, or
+//! left over from an earlier run of the server (a replica that was promoted may lack its newest bits) says nothing, and the
+//! read goes on as without it. One process of the fleet then builds it anew from its source.
+//!
+//! A row's id is added *before* the row commits, see [`Tx::add`](crate::postgres::Tx::add); an id whose transaction rolls
+//! back is a false positive and does no harm. While the next filter is built, ids are added to both; the source must not
+//! miss a transaction that added its id to the old one only and has not committed yet: see
+//! [`postgres::settled`](crate::postgres::settled).
+//!
+//! The size follows from the expected number of keys n and the rate of false positives p: -n·ln p/(ln 2)² bits and
+//! m/n·ln 2 hashes (Bloom, "Space/Time Trade-offs in Hash Coding with Allowable Errors", CACM 1970), drawn from one keyed
+//! 128-bit hash (SipHash), so that nobody outside can make up ids that collide.
+
+mod builder;
+mod filter;
+mod keeper;
+mod keys;
+mod scripts;
+mod shape;
+
+pub use builder::BloomBuilder;
+pub use filter::{Bloom, BloomStats};

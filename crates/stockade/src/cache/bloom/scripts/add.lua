@@ -1,0 +1,35 @@
+-- Adds keys: to the complete filter and to one that is being built, or, for its builder, only to the latter.
+-- KEYS: state and bits, see check.lua
+-- ARGV: seed, builder or an empty string, ms of the builder's lease, hashes per key, then so many bit numbers for each key
+-- Reply: {ADDED}; {RESEED} when the seed is another by now; {LOST} when somebody else builds by now
+local state = redis.call('HMGET', KEYS[1], 'seed', 'epoch', 'building', 'builder')
+if state[1] ~= ARGV[1] then
+  return {'RESEED'}
+end
+local targets = {}
+if ARGV[2] == '' then
+  if state[2] then
+    targets.keys = KEYS[2 + tonumber(state[2]) % 2]
+  end
+elseif state[4] ~= ARGV[2] then
+  return {'LOST'}
+else
+  local time = redis.call('TIME')
+  redis.call('HSET', KEYS[1], 'until', string.format('%.0f', time[1] * 1000000 + time[2] + ARGV[3] * 1000))
+end
+if state[3] then
+  targets.bkeys = KEYS[2 + tonumber(state[3]) % 2]
+end
+local hashes = tonumber(ARGV[4])
+for counter, bits in pairs(targets) do
+  local added = 0
+  for first = 5, #ARGV, hashes do
+    local new = 0
+    for i = first, first + hashes - 1 do
+      new = new + 1 - redis.call('SETBIT', bits, ARGV[i], 1)
+    end
+    added = added + (new > 0 and 1 or 0)
+  end
+  redis.call('HINCRBY', KEYS[1], counter, added)
+end
+return {'ADDED'}

@@ -1,0 +1,11 @@
+-- Makes the epoch that was built the complete one.
+-- KEYS: state and bits, see check.lua. ARGV: builder, run id. Reply: {COMPLETE}; {LOST} when somebody else builds by now
+local state = redis.call('HMGET', KEYS[1], 'building', 'builder', 'bkeys')
+if state[2] ~= ARGV[1] then
+  return {'LOST'}
+end
+local epoch = tonumber(state[1])
+redis.call('HSET', KEYS[1], 'epoch', epoch, 'run', ARGV[2], 'keys', state[3])
+redis.call('HDEL', KEYS[1], 'building', 'builder', 'until', 'bkeys')
+redis.call('DEL', KEYS[2 + (epoch + 1) % 2])
+return {'COMPLETE'}

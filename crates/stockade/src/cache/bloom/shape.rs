@@ -1,0 +1,109 @@
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+/// The longest string of Redis, in bits.
+const MOST_BITS: u64 = 1 << 32;
+
+/// The size of a filter: how many bits, and how many of them each key sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) bits: u64,
+    pub(super) hashes: u32,
+}
+
+impl Shape {
+    /// For so many keys and such a rate of false positives; `None` when Redis has no string that long.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "the numbers are positive, and exact enough for a size"
+    )]
+    pub(super) fn of(expected: u64, rate: f64) -> Option<Self> {
+        let ln2 = std::f64::consts::LN_2;
+        let bits = (expected as f64 * -rate.ln() / (ln2 * ln2)).ceil().max(64.0);
+        if bits > MOST_BITS as f64 {
+            return None;
+        }
+        let hashes = (bits / expected as f64 * ln2).round().clamp(1.0, 32.0);
+        Some(Self { bits: bits as u64, hashes: hashes as u32 })
+    }
+
+    /// The bits of a key, by double hashing with a cubic term, under which keys that agree in one hash do not share all bits
+    /// (Dillinger and Manolios, "Bloom Filters in Probabilistic Verification", 2004).
+    pub(super) fn bits_of(self, seed: Seed, key: &str) -> impl Iterator<Item = u64> {
+        let hash = SipHasher13::new_with_keys(seed.0, seed.1).hash_bytes(key.as_bytes());
+        let (mut at, mut step) = (hash.0, hash.1);
+        (0..u64::from(self.hashes)).map(move |turn| {
+            let bit = at % self.bits;
+            at = at.wrapping_add(step);
+            step = step.wrapping_add(turn);
+            bit
+        })
+    }
+}
+
+/// The key of the hash function. Chosen once for each filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seed(u64, u64);
+
+impl Seed {
+    pub(super) fn random() -> Self {
+        Self(rand::random(), rand::random())
+    }
+
+    pub(super) fn text(self) -> String {
+        format!("{:016x}{:016x}", self.0, self.1)
+    }
+
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let half = |range| u64::from_str_radix(text.get(range)?, 16).ok();
+        (text.len() == 32).then_some(())?;
+        Some(Self(half(0..16)?, half(16..32)?))
+    }
+}
+
+trait HashBytes {
+    fn hash_bytes(self, bytes: &[u8]) -> (u64, u64);
+}
+
+impl HashBytes for SipHasher13 {
+    fn hash_bytes(mut self, bytes: &[u8]) -> (u64, u64) {
+        std::hash::Hasher::write(&mut self, bytes);
+        let hash = self.finish128();
+        (hash.h1, hash.h2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn the_size_is_that_of_the_textbook() {
+        assert_eq!(Shape::of(1_000_000, 0.01), Some(Shape { bits: 9_585_059, hashes: 7 }));
+        assert_eq!(Shape::of(10_000, 0.001), Some(Shape { bits: 143_776, hashes: 10 }));
+        assert_eq!(Shape::of(1_000_000_000, 0.001), None);
+    }
+
+    #[test]
+    fn the_rate_is_kept_by_ids_that_count_up() {
+        let (shape, seed) = (Shape::of(20_000, 0.01).unwrap(), Seed::random());
+        let mut set = HashSet::new();
+        for number in 0..20_000 {
+            set.extend(shape.bits_of(seed, &format!("stock:{number}")));
+        }
+        let wrong = (20_000..120_000)
+            .filter(|number| shape.bits_of(seed, &format!("stock:{number}")).all(|bit| set.contains(&bit)));
+        let rate = f64::from(u32::try_from(wrong.count()).unwrap()) / 100_000.0;
+        assert!(rate < 0.012, "{rate}");
+    }
+
+    #[test]
+    fn a_seed_survives_its_text() {
+        let seed = Seed::random();
+        assert_eq!(Seed::read(&seed.text()), Some(seed));
+        assert_eq!(Seed::read("abc"), None);
+    }
+}

@@ -1,0 +1,204 @@
+//! The filter of existing ids on a real Redis.
+
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::{Stream, StreamExt, stream};
+use stockade::{
+    Redis,
+    cache::{Bloom, BuildError, Source},
+};
+use stockade_testbed::{Proxy, RedisServer};
+use tokio::sync::Semaphore;
+
+use super::support::{Database, Loading, Sku, Stocks, eventually, get, process_at, quantity, sku};
+
+async fn redis(url: &str) -> Redis {
+    Redis::connect(url).await.unwrap().namespace("shop")
+}
+
+fn ids(numbers: std::ops::Range<u64>) -> impl Stream<Item = Result<Sku, Infallible>> + Send + 'static {
+    stream::iter(numbers.map(|number| Ok(sku(&format!("n{number}")))))
+}
+
+/// A filter of the ids n0 to n999.
+async fn filter(url: &str) -> Bloom {
+    let bloom = Bloom::builder::<Sku>(&redis(url).await).expected(2000).source(|| ids(0..1000)).build();
+    eventually("the filter is complete", || async { bloom.stats().ready }).await;
+    bloom
+}
+
+async fn filtered(url: &str, bloom: &Bloom, database: &Arc<Database>) -> Stocks {
+    process_at(url).await.bloom(bloom).on(database).await
+}
+
+#[tokio::test]
+async fn an_id_that_never_existed_costs_no_load() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("n7", 7)]);
+    let bloom = filter(&server.url()).await;
+    let stocks = filtered(&server.url(), &bloom, &database).await;
+    assert_eq!(quantity(&get(&stocks, "n7").await), Some(7));
+    let before = database.loads();
+    let mut rejected = 0;
+    for number in 0..300 {
+        let lookup = get(&stocks, &format!("none{number}")).await;
+        assert_eq!(quantity(&lookup), None);
+        rejected += usize::from(lookup.info.source == Source::Filter);
+    }
+    let loads = database.loads() - before;
+    assert_eq!(loads + rejected, 300);
+    assert!(loads <= 15, "{loads} of 300 absent ids passed a filter of 1 %");
+    assert_eq!(stocks.stats().bloom_reject, u64::try_from(rejected).unwrap());
+    let many = stocks.get_many(&[sku("n7"), sku("none1000"), sku("none1001"), sku("none1002")]).await;
+    let sources: Vec<_> = many.iter().map(|lookup| lookup.as_ref().unwrap().info.source).collect();
+    assert_eq!(sources[0], Source::Redis);
+    assert!(sources[1..].iter().filter(|source| **source == Source::Filter).count() >= 2, "{sources:?}");
+}
+
+#[tokio::test]
+async fn a_filter_that_is_not_surely_complete_lets_everything_pass() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("n7", 7), ("n8", 8), ("n9", 9)]);
+    // A source that stops before its end: the filter is never complete.
+    let gate = Arc::new(Semaphore::new(0));
+    let waits = Arc::clone(&gate);
+    let slow = move || {
+        let waits = Arc::clone(&waits);
+        ids(0..1000).then(move |key| {
+            let waits = Arc::clone(&waits);
+            async move {
+                if key.as_ref().is_ok_and(|key| key.0 == "n600") {
+                    waits.acquire().await.unwrap().forget();
+                }
+                key
+            }
+        })
+    };
+    let bloom = Bloom::builder::<Sku>(&redis(&server.url()).await).expected(2000).source(slow).build();
+    let stocks = filtered(&server.url(), &bloom, &database).await;
+    eventually("it is being built", || async { server.command(&["KEYS", "*}b:stock:*"]).await.unwrap() != "" }).await;
+    assert_eq!(quantity(&get(&stocks, "n7").await), Some(7), "before it is built");
+    gate.add_permits(1);
+    eventually("the filter is complete", || async { bloom.stats().ready }).await;
+    assert!(!bloom.may_hold(&sku("none")).await, "complete, and says nothing");
+
+    // Gone, whole or in part: nothing can be said until it is built again.
+    let bits = server.command(&["KEYS", "*}b1:stock:*"]).await.unwrap();
+    server.command(&["DEL", &bits]).await.unwrap();
+    assert_eq!(quantity(&get(&stocks, "n8").await), Some(8), "without its bits");
+    server.command(&["FLUSHALL"]).await.unwrap();
+    assert_eq!(quantity(&get(&stocks, "n9").await), Some(9), "after a flush");
+    gate.add_permits(1);
+    eventually("it is built again", || async { !bloom.may_hold(&sku("none")).await }).await;
+    assert!(bloom.may_hold(&sku("n999")).await);
+}
+
+#[tokio::test]
+async fn a_filter_from_an_earlier_run_of_the_server_is_not_believed() {
+    let server = RedisServer::start().await.unwrap();
+    let gate = Arc::new(Semaphore::new(1));
+    let waits = Arc::clone(&gate);
+    let once = move || {
+        let waits = Arc::clone(&waits);
+        stream::once(async move { waits.acquire().await.unwrap().forget() }).flat_map(|()| ids(0..1000))
+    };
+    let bloom = Bloom::builder::<Sku>(&redis(&server.url()).await).expected(2000).source(once).build();
+    eventually("the filter is complete", || async { bloom.stats().ready }).await;
+    server.command(&["SAVE"]).await.unwrap();
+    // Added and acknowledged, and lost with the server.
+    bloom.add(&[sku("new")]).await.unwrap();
+    assert!(bloom.may_hold(&sku("new")).await);
+    server.restart().await.unwrap();
+    eventually("connected again", || async { bloom.add(&[sku("other")]).await.is_ok() }).await;
+    assert!(bloom.may_hold(&sku("new")).await, "an acknowledged id is answered as absent");
+    gate.add_permits(1);
+    eventually("it is built again", || async { !bloom.may_hold(&sku("none")).await }).await;
+}
+
+#[tokio::test]
+async fn an_id_added_while_the_next_filter_is_built_is_in_it() {
+    let server = RedisServer::start().await.unwrap();
+    let gate = Arc::new(Semaphore::new(0));
+    let (waits, begun) = (Arc::clone(&gate), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&begun);
+    let source = move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let waits = Arc::clone(&waits);
+        // Everything was read before the new id came.
+        ids(0..10).chain(stream::once(async move {
+            waits.acquire().await.unwrap().forget();
+            Ok(sku("last"))
+        }))
+    };
+    let url = server.url();
+    let builder = Bloom::builder::<Sku>(&redis(&url).await).expected(2000).source(source).build();
+    eventually("it is being built", || async { begun.load(Ordering::SeqCst) == 1 }).await;
+    let other = Bloom::builder::<Sku>(&redis(&url).await).expected(2000).source(|| ids(0..10)).build();
+    eventually("the other is connected", || async { other.add(&[sku("new")]).await.is_ok() }).await;
+    gate.add_permits(1);
+    eventually("both can tell", || async { builder.stats().ready && other.stats().ready }).await;
+    for bloom in [&builder, &other] {
+        assert!(bloom.may_hold(&sku("new")).await && bloom.may_hold(&sku("last")).await);
+        assert!(!bloom.may_hold(&sku("none")).await);
+    }
+    assert_eq!(begun.load(Ordering::SeqCst), 1, "built twice");
+}
+
+#[tokio::test]
+async fn without_an_answer_everything_may_exist_and_nothing_is_added_silently() {
+    let server = RedisServer::start().await.unwrap();
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let bloom = filter(&proxy.url_for(&server.url())).await;
+    assert!(!bloom.may_hold(&sku("none")).await);
+    proxy.set(stockade_testbed::Fault::Hole);
+    assert!(bloom.may_hold(&sku("none")).await);
+    bloom.add(&[sku("new")]).await.unwrap_err();
+    proxy.set(stockade_testbed::Fault::None);
+    eventually("it answers again", || async { !bloom.may_hold(&sku("none")).await }).await;
+}
+
+#[tokio::test]
+async fn sizes_that_can_not_be_are_refused() {
+    let redis = redis("redis://127.0.0.1:1").await;
+    let setting = |bloom: Result<Bloom, BuildError>| match bloom.err() {
+        Some(BuildError::Setting { setting, .. }) => setting,
+        other => panic!("{other:?}"),
+    };
+    let builder = || Bloom::builder::<Sku>(&redis).source(|| ids(0..1));
+    assert_eq!(setting(builder().false_positives(0.0).try_build()), "false_positives");
+    assert_eq!(setting(builder().false_positives(f64::NAN).try_build()), "false_positives");
+    assert_eq!(setting(builder().expected(0).try_build()), "expected");
+    assert_eq!(setting(builder().expected(u64::MAX).try_build()), "expected");
+    assert_eq!(setting(Bloom::builder::<Sku>(&redis).try_build()), "source");
+}
+
+/// A million absent ids may pass at 1.2 times the rate that the filter was made for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_million_absent_ids_pass_at_the_rate_that_was_asked_for() {
+    const ABSENT: u64 = 1_000_000;
+    let server = RedisServer::start().await.unwrap();
+    let held = 50_000;
+    // Who does not answer in time lets everything pass, which is not what is measured here.
+    let redis = Redis::builder(server.url()).command_timeout(Duration::from_secs(10)).connect().await.unwrap();
+    let builder = Bloom::builder::<Sku>(&redis).expected(held).false_positives(0.01);
+    let bloom = builder.source(move || ids(0..held)).build();
+    eventually("the filter is complete", || async { bloom.stats().ready }).await;
+    assert_eq!(bloom.stats().keys.div_ceil(1000), 50, "{:?}", bloom.stats());
+    let mut passed = 0;
+    for first in (0..ABSENT).step_by(5000) {
+        let keys: Vec<_> = (first..first + 5000).map(|number| sku(&format!("absent{number}"))).collect();
+        passed += bloom.may_hold_many(&keys).await.into_iter().filter(|may| *may).count();
+    }
+    println!("{ABSENT} absent ids, {passed} passed");
+    assert!(passed <= 12_000, "{passed} of a million absent ids passed a filter of 1 %");
+    assert!(passed >= 5_000, "{passed} is too few for a filter of this size: is anything asked?");
+    let sure: Vec<_> = (0..held).map(|number| sku(&format!("n{number}"))).collect();
+    assert!(bloom.may_hold_many(&sure).await.into_iter().all(|may| may), "an id that exists is answered as absent");
+}
