@@ -18,6 +18,12 @@ const LAST_SQL: &str = "select greatest(
     (select token from stockade.fence_floor),
     0)";
 
+/// The claim of a shared ownership itself is no newer writer's: it was made before the downgrade.
+const OTHERS_SQL: &str = "select greatest(
+    (select token from stockade.fence where resource = $1 and (token, owner) <> ($2::bigint, $3)),
+    (select token from stockade.fence_floor),
+    0)";
+
 /// What [`Fence::CLAIM_SQL`] is run with, in the order of its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -213,7 +219,14 @@ async fn claim(connection: &mut PgConnection, args: &ClaimArgs) -> Result<bool, 
 
 /// Whether every writer seen is older than this shared ownership.
 async fn check(connection: &mut PgConnection, fence: &Fence) -> Result<bool, FenceError> {
-    Ok(last(connection, fence.key().as_str()).await? < fence.token())
+    let others: i64 = sqlx::query_scalar(OTHERS_SQL)
+        .bind(fence.key().as_str())
+        .bind(sql_token(fence.token()))
+        .bind(fence.ownership.fence_owner.as_str())
+        .fetch_one(connection)
+        .await
+        .map_err(own_statement)?;
+    Ok(token_of(others) < fence.token())
 }
 
 /// The highest token that a claim of this resource is compared with.

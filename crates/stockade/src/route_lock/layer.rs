@@ -96,6 +96,29 @@ impl RouteLock {
         self
     }
 
+    /// At most so many requests at a time hold the resource, over the whole fleet, whatever their methods except
+    /// `OPTIONS`: a bulkhead in front of what takes no more, a supplier's service or an expensive report. 1 to 65,535.
+    ///
+    /// A [permit](Locks::semaphore) neither keeps readers from each other's writes nor claims the fence: work that writes
+    /// takes [`Locks::write`] as well, on a resource of its own. Requests of unsafe methods run to their end, as under an
+    /// exclusive lock. A number that is not allowed, or another than routes with the same resource have, is answered 500
+    /// and logged. When the lock store is unavailable, requests are refused.
+    ///
+    /// ```
+    /// # use axum::{Router, routing::post};
+    /// # use stockade::{Locks, route_lock::RouteLock};
+    /// # async fn render() {}
+    /// let locks = Locks::memory();
+    /// let lock = RouteLock::template(&locks, "render:{format}").permits(4);
+    /// let app: Router = Router::new().route("/render/{format}", post(render).route_layer(lock));
+    /// ```
+    #[must_use]
+    pub fn permits(mut self, permits: u32) -> Self {
+        self.settings.mode = Some(Mode::Permit);
+        self.settings.permits = permits;
+        self
+    }
+
     /// How long a request waits for its turn. Default 2 s; zero tries once.
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> Self {

@@ -79,10 +79,16 @@ impl Route {
     }
 
     async fn acquire(&self, key: Key, mode: Mode, parts: &Parts) -> Result<Guard, LockError> {
-        let Settings { wait, lease, max_hold, commit_timeout, .. } = self.settings;
+        let Settings { permits, wait, lease, max_hold, commit_timeout, .. } = self.settings;
         // The section keeps its own time. This is for the one that is never polled again, as behind a stalled connection.
         let longest = max_hold.saturating_add(commit_timeout);
-        let request = self.locks.request(Ok(key), mode).wait(wait).max_hold(longest).tag(tag(&parts.method, parts));
+        let request = self
+            .locks
+            .request(Ok(key), mode)
+            .permits(permits)
+            .wait(wait)
+            .max_hold(longest)
+            .tag(tag(&parts.method, parts));
         let request = match lease {
             Some(lease) => request.lease(lease),
             None => request,

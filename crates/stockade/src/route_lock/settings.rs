@@ -30,6 +30,8 @@ pub enum Until {
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) mode: Option<Mode>,
+    /// The capacity, for [`Mode::Permit`].
+    pub(crate) permits: u32,
     pub(crate) wait: Duration,
     pub(crate) lease: Option<Duration>,
     pub(crate) max_hold: Duration,
@@ -46,6 +48,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             mode: None,
+            permits: 0,
             wait: Duration::from_secs(2),
             lease: None,
             max_hold: Duration::from_secs(30),

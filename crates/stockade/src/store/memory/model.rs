@@ -16,7 +16,7 @@ use super::{
 use crate::{
     clock::Instant,
     resource::Key,
-    store::{Attempt, Force, LockError, Mode, Owner, Ownership, Token},
+    store::{Attempt, Force, Handed, LockError, Mode, Owner, Ownership, Token},
 };
 
 const MAX_WAITERS: u32 = 6;
@@ -72,7 +72,9 @@ impl Model {
             40..60 => self.settle(),
             60..75 => self.release(),
             75..85 => self.cancel(),
-            85..95 => self.renew(),
+            85..91 => self.renew(),
+            91..93 => self.downgrade(),
+            93..95 => self.adopt(),
             _ => {
                 let key = self.key();
                 let force = if self.rng.random() { Force::Now } else { Force::AfterLeases };
@@ -152,6 +154,45 @@ impl Model {
             self.table.renew(self.now, ownership);
         }
         self.clients.push(client);
+    }
+
+    fn downgrade(&mut self) {
+        let Some(mut client) = self.take(false) else { return };
+        if let Stage::Holds(ownership) = &client.stage
+            && client.attempt.mode != Mode::Permit
+            && self.table.downgrade(self.now, ownership).is_ok()
+        {
+            client.attempt.mode = Mode::Read;
+            let readers = &self.table.locks()[&client.attempt.key];
+            assert!(readers.kind == Kind::Read && readers.holders[&client.asker.owner].token == ownership.token);
+        }
+        self.clients.push(client);
+    }
+
+    fn adopt(&mut self) {
+        let Some(mut client) = self.take(false) else { return };
+        if let Stage::Holds(ownership) = &client.stage {
+            let number = self.next;
+            self.next += 1;
+            let asker = Asker { owner: Owner::new(format!("heir.{number:011}")), number };
+            let handed = Handed::of(ownership);
+            match self.table.adopt(self.now, &asker, &handed) {
+                Ok(adopted) => {
+                    assert_eq!((adopted.token, &adopted.fence_owner), (ownership.token, &ownership.fence_owner));
+                    assert!(self.table.adopt(self.now, &asker, &handed).is_err(), "adopted twice");
+                    self.granted.insert((asker.owner.clone(), adopted.token));
+                    (client.asker, client.stage) = (asker, Stage::Holds(adopted));
+                }
+                Err(LockError::HandoverVoid) => assert!(ownership.loss().is_some() || self.lost(&client)),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        self.clients.push(client);
+    }
+
+    fn lost(&self, client: &Client) -> bool {
+        let lock = self.table.locks().get(&client.attempt.key);
+        lock.is_none_or(|lock| !lock.holders.contains_key(&client.asker.owner))
     }
 
     fn check(&mut self) {

@@ -119,7 +119,7 @@ impl Adoption {
         let (mut stale, mut scripts_lost) = (false, false);
         loop {
             let error = match self.ask(handed).await {
-                Ok((shard, run, sent, Adopted::Adopted { x, now })) => {
+                Ok((shard, run, sent, Adopted::Held { x, now })) => {
                     shard.clock.note(sent, now);
                     return Ok(self.adopted(handed, &shard, run, believed_until(sent, now, x)));
                 }

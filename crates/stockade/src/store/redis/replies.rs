@@ -168,7 +168,7 @@ impl Renewed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Adopted {
     /// Held by the new owner, until server time `x`.
-    Adopted {
+    Held {
         x: u64,
         now: u64,
     },
@@ -182,7 +182,7 @@ impl Adopted {
     pub(super) fn read(value: &Value) -> Result<Self, LinkError> {
         let words: Vec<_> = text(value).unwrap_or_default().split(' ').collect();
         let adopted = match words.as_slice() {
-            ["ADOPTED", x, now] => number(x).zip(number(now)).map(|(x, now)| Self::Adopted { x, now }),
+            ["ADOPTED", x, now] => number(x).zip(number(now)).map(|(x, now)| Self::Held { x, now }),
             ["GONE", _] => Some(Self::Gone),
             ["STALE", now] => number(now).map(|now| Self::Stale { now }),
             _ => None,

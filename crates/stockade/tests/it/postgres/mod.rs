@@ -5,6 +5,7 @@ mod bloom;
 mod claim;
 mod commit;
 mod install;
+mod kinds;
 mod prune;
 #[cfg(feature = "redis")]
 mod relay;

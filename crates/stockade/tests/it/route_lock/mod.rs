@@ -7,6 +7,7 @@ mod handler;
 mod keys;
 #[cfg(feature = "redis")]
 mod outage;
+mod permits;
 mod refusals;
 mod response;
 mod support;

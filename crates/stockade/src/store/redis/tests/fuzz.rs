@@ -15,13 +15,13 @@ use crate::{
     redis::Script,
     resource::Key,
     store::{
-        Attempt, Force, Mode, Owner, Token,
+        Attempt, Force, Handed, Mode, Owner, Token,
         redis::{
             calls::{self, Handing},
             keys::Keys,
-            replies::{Acquired, Left, Renewed, Together, forced},
+            replies::{Acquired, Adopted, Left, Renewed, Together, forced},
             sample::{believed, believed_until},
-            scripts::{ACQUIRE, FORCE, MULTI, RELEASE, RENEW},
+            scripts::{ACQUIRE, ADOPT, DOWNGRADE, FORCE, MULTI, RELEASE, RENEW},
         },
     },
 };
@@ -46,6 +46,26 @@ struct Player {
     believes: Option<Instant>,
 }
 
+impl Player {
+    /// The owner that adopts what this one holds: in another process, with another number.
+    fn heir(&self) -> Owner {
+        let (process, number) = self.owner.as_str().rsplit_once('.').unwrap();
+        let (process, number): (u32, u64) = (process[13..].parse().unwrap(), number.parse().unwrap());
+        Owner::new(format!("fuzz-process-{:03}.{:011}", (process + 1) % 4, number + 1_000_000_000))
+    }
+
+    fn handed(&self) -> Handed {
+        Handed {
+            key: self.attempt.key.clone(),
+            owner: self.owner.clone(),
+            fence_owner: self.owner.clone(),
+            mode: self.attempt.mode,
+            token: self.token.unwrap_or(Token::MAX),
+            lease: self.attempt.lease,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Move {
     Ask(u64),
@@ -55,6 +75,9 @@ enum Move {
     /// A release that is sent a second time.
     LeaveAgain(u64),
     Renew(u64),
+    Downgrade(u64),
+    /// Its owner is from then on another.
+    Adopt(u64),
     Force(usize, Force),
 }
 
@@ -85,7 +108,7 @@ impl Game {
         let client = redis::Client::open(world.server.url()).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
         let mut shas = HashMap::new();
-        for script in [&ACQUIRE, &MULTI, &RELEASE, &RENEW, &FORCE, &LOOK] {
+        for script in [&ACQUIRE, &MULTI, &RELEASE, &RENEW, &FORCE, &DOWNGRADE, &ADOPT, &LOOK] {
             let load = redis::cmd("SCRIPT").arg("LOAD").arg(script.text).query_async(&mut connection).await;
             shas.insert(script.name, load.unwrap());
         }
@@ -117,7 +140,12 @@ impl Game {
             self.keys.iter().position(|other| other == key).unwrap()
         };
         match step {
-            Move::Ask(number) | Move::Leave(number) | Move::LeaveAgain(number) | Move::Renew(number) => {
+            Move::Ask(number)
+            | Move::Leave(number)
+            | Move::LeaveAgain(number)
+            | Move::Renew(number)
+            | Move::Downgrade(number)
+            | Move::Adopt(number) => {
                 vec![of(number)]
             }
             Move::AskTogether(one, other) => vec![of(one), of(other)],
@@ -145,6 +173,14 @@ impl Game {
             Move::Renew(number) => {
                 let Player { owner, attempt, .. } = &self.players[&number];
                 (&RENEW, vec![owner.as_str().into(), calls::millis(attempt.lease)])
+            }
+            Move::Downgrade(number) => {
+                let Player { owner, attempt, .. } = &self.players[&number];
+                (&DOWNGRADE, calls::downgrade(owner, attempt.lease, &self.handing))
+            }
+            Move::Adopt(number) => {
+                let player = &self.players[&number];
+                (&ADOPT, calls::adopt(&player.heir(), &player.handed(), 0, Duration::from_secs(1)))
             }
             Move::Force(_, force) => (&FORCE, calls::force(force, &self.handing)),
         }
@@ -206,7 +242,9 @@ impl Game {
                 // New, or a poke, or the same question again.
                 0..50 => moves.push(Move::Ask(number)),
                 50..80 => moves.extend([Move::Leave(number), Move::LeaveAgain(number)]),
-                80..90 => moves.push(Move::Renew(number)),
+                80..86 => moves.push(Move::Renew(number)),
+                86..88 if self.players[&number].attempt.mode == Mode::Write => moves.push(Move::Downgrade(number)),
+                86..90 => moves.push(Move::Adopt(number)),
                 _ => {
                     let force = if self.random.random_bool(0.5) { Force::Now } else { Force::AfterLeases };
                     moves.push(Move::Force(self.random.random_range(0..self.keys.len()), force));
@@ -312,6 +350,20 @@ impl Game {
                 let player = self.players.get_mut(&number).unwrap();
                 if let Renewed::Extended { .. } = Renewed::read_all(reply, 1).unwrap()[0] {
                     player.believes = Some(believed(sent, player.attempt.lease));
+                }
+            }
+            Move::Downgrade(number) => {
+                let player = self.players.get_mut(&number).unwrap();
+                if let Renewed::Extended { .. } = Renewed::read(reply).unwrap() {
+                    player.attempt.mode = Mode::Read;
+                    player.believes = Some(believed(sent, player.attempt.lease));
+                }
+            }
+            Move::Adopt(number) => {
+                let player = self.players.get_mut(&number).unwrap();
+                if let Adopted::Held { x, now } = Adopted::read(reply).unwrap() {
+                    player.owner = player.heir();
+                    player.believes = Some(believed_until(sent, now, x));
                 }
             }
             Move::Force(_, force) => {

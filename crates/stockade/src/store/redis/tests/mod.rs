@@ -1,5 +1,6 @@
 //! The store against a real server.
 
+mod change;
 mod clock;
 #[cfg(feature = "cluster")]
 mod cluster;

@@ -1,0 +1,127 @@
+//! Downgrades and adoptions whose replies are lost, that come late, or that nobody waits for any more.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{FutureExt, future::join};
+use stockade_testbed::{Fault, Proxy};
+use tokio::time::{sleep, timeout};
+
+use super::{LIMIT, RedisStore, World, calls_of, connected, detour::Detour, key, read, until, until_waiting, write};
+use crate::{
+    lock::Locks,
+    redis::Redis,
+    store::{Attempt, Force, LockError, LockStore, Mode, Released, redis::calls::GRANT},
+};
+
+/// Longer than a test may take: a lock that is left behind stays.
+const LONG: Duration = Duration::from_secs(120);
+
+#[tokio::test]
+async fn a_change_whose_reply_is_lost_is_found_done() {
+    let world = World::start().await;
+    let proxy = Proxy::start(world.server.addr()).await.unwrap();
+    let url = proxy.url_for(&world.server.url());
+    let store = connected(&Redis::builder(url).command_timeout(Duration::from_secs(10)).connect().await.unwrap()).await;
+    let other = world.store().await;
+    // The server has run one, nobody hears of it, and the connection ends.
+    let losing_the_reply = async || {
+        world.until_scripts_called(1).await;
+        proxy.set(Fault::None);
+    };
+
+    let held = store.acquire(write(&key("downgrade"))).await.unwrap();
+    world.command(&["CONFIG", "RESETSTAT"]).await;
+    proxy.set(Fault::DropReplies);
+    let (downgraded, ()) = timeout(LIMIT, join(store.downgrade(&held), losing_the_reply())).await.unwrap();
+    downgraded.unwrap();
+    assert_eq!((held.mode(), held.loss()), (Mode::Read, None));
+    let beside = other.acquire(read(&key("downgrade"))).await.unwrap();
+    assert_eq!(other.release(&beside).await.unwrap(), Released::Released);
+    assert_eq!(store.release(&held).await.unwrap(), Released::Released);
+
+    let given = other.acquire(write(&key("adopt"))).await.unwrap();
+    let handed = other.hand_over(&given).unwrap();
+    world.command(&["CONFIG", "RESETSTAT"]).await;
+    proxy.set(Fault::DropReplies);
+    let (adopted, ()) = timeout(LIMIT, join(store.adopt(&handed), losing_the_reply())).await.unwrap();
+    let adopted = adopted.unwrap();
+    assert_eq!((adopted.token, adopted.loss()), (given.token, None));
+    assert!(matches!(other.adopt(&handed).await, Err(LockError::HandoverVoid)));
+    assert_eq!(store.release(&adopted).await.unwrap(), Released::Released);
+    world.until_nothing_is_left().await;
+    drop((held, given, adopted));
+    world.end_behind(proxy).await;
+}
+
+#[tokio::test]
+async fn a_guard_whose_downgrade_is_dropped_is_released() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let locks = Locks::builder().on(Arc::<RedisStore>::clone(&store));
+    for polled in [false, true] {
+        let key = key("dropped");
+        let guard = locks.request(Ok(key.clone()), Mode::Write).lease(LONG).acquire().await.unwrap();
+        let mut downgrade = Box::pin(guard.downgrade());
+        if polled {
+            assert!((&mut downgrade).now_or_never().is_none());
+        }
+        drop(downgrade);
+        world.until_nothing_is_left().await;
+    }
+    locks.shutdown(LIMIT).await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_adoption_that_arrives_when_all_that_undoes_it_has_run_is_refused() {
+    let world = World::start().await;
+    let detour = Detour::start(&world.server).await;
+    let redis = Redis::builder(detour.url()).command_timeout(Duration::from_millis(250)).connect().await.unwrap();
+    let store = connected(&redis).await;
+    let other = world.store().await;
+    let given = other.acquire(Attempt { lease: LONG, ..write(&key("late")) }).await.unwrap();
+    let handed = other.hand_over(&given).unwrap();
+    detour.hold();
+    let before = detour.sent();
+    let mut adoption = store.adopt(&handed);
+    assert!((&mut adoption).now_or_never().is_none());
+    detour.until_sent(before).await;
+    drop(adoption);
+    detour.leave();
+    until("all cancels are answered", || store.inner.waiters.is_settled()).await;
+    world.command(&["CONFIG", "RESETSTAT"]).await;
+    detour.let_go();
+    world.until_scripts_called(1).await;
+    // Still to be had by who takes it in time.
+    let adopted = other.adopt(&handed).await.unwrap();
+    assert_eq!(other.release(&adopted).await.unwrap(), Released::Released);
+    world.until_nothing_is_left().await;
+    drop((given, adopted));
+    world.end_behind(detour).await;
+}
+
+/// Its grant is held and can't be renewed: it must neither ask for it over and over nor lose its turn.
+#[tokio::test]
+async fn a_reader_that_is_forced_out_before_it_enters_has_the_rest_of_its_grant() {
+    let world = World::start().await;
+    let (store, other) = (world.store().await, world.store().await);
+    let key = key("forced");
+    let held = other.acquire(write(&key)).await.unwrap();
+    let mut reader = store.acquire(read(&key));
+    assert!((&mut reader).now_or_never().is_none());
+    until_waiting(&other, &key, 1).await;
+    other.release(&held).await.unwrap();
+    until_waiting(&other, &key, 0).await;
+    assert_eq!(other.force(&key, Force::AfterLeases).await.unwrap().holders, 1);
+    // Its task comes to run when half of the grant is over, so that it has to confirm it.
+    sleep(GRANT * 11 / 20).await;
+    world.command(&["CONFIG", "RESETSTAT"]).await;
+    let entered = timeout(LIMIT, reader).await.unwrap().unwrap();
+    let stats = world.command(&["INFO", "commandstats"]).await;
+    assert!(calls_of(&stats, "evalsha") <= 3, "{stats}");
+    assert!(entered.loss().is_some() || entered.deadline().remaining() < GRANT / 2);
+    store.release(&entered).await.unwrap();
+    world.until_nothing_is_left().await;
+    drop((held, entered));
+    world.end().await;
+}
