@@ -10,6 +10,9 @@ pub enum SetnxError {
     /// The key can't be one of such a lock.
     #[error("the key {0}")]
     Key(&'static str),
+    /// The Redis is a cluster.
+    #[error("classic locks need a single Redis or one behind sentinels, not a cluster")]
+    Cluster,
     /// A duration is outside its limits.
     #[error("the {what} is {given:?}: it must be within {min:?} and {max:?}")]
     Duration {

@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{SetnxLock, Unit};
+use super::{SetnxError, SetnxLock, Unit};
 use crate::{
     clock::Instant,
     redis::{Handshake, Link, LinkError, LinkEvents, Redis, Script, Up},
@@ -33,8 +33,16 @@ pub(super) struct Core {
 
 impl SetnxLocks {
     /// Locks whose keys hold seconds. Must be called within a tokio runtime, on which releases in the background run.
-    #[must_use]
-    pub fn new(redis: &Redis) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// [`SetnxError::Cluster`]: the keys are one per lock and could be kept in a cluster, but which of its nodes has a key is
+    /// known only to [`Locks`](crate::Locks).
+    pub fn new(redis: &Redis) -> Result<Self, SetnxError> {
+        #[cfg(feature = "cluster")]
+        if redis.is_cluster() {
+            return Err(SetnxError::Cluster);
+        }
         let core = Core {
             link: Link::open(redis, "legacy", Vec::new(), SCRIPTS, Arc::new(Deaf)),
             own_keys: redis.key_prefix().clone(),
@@ -42,7 +50,7 @@ impl SetnxLocks {
             tasks: TaskTracker::new(),
             runtime: Handle::current(),
         };
-        Self { core: Arc::new(core), unit: Unit::default() }
+        Ok(Self { core: Arc::new(core), unit: Unit::default() })
     }
 
     /// What the time in the keys is counted in. Default [`Unit::Seconds`].
@@ -57,7 +65,7 @@ impl SetnxLocks {
         SetnxLock::new(Arc::clone(&self.core), key.into(), self.unit)
     }
 
-    /// No new grants and an end of all waits, with [`SetnxError::ShuttingDown`](super::SetnxError::ShuttingDown); waits up to
+    /// No new grants and an end of all waits, with [`SetnxError::ShuttingDown`]; waits up to
     /// `limit` for releases under way. Guards that live on keep their locks until their time is over.
     pub async fn shutdown(&self, limit: Duration) {
         let end = Instant::now() + limit;

@@ -15,7 +15,7 @@
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let redis = Redis::connect("redis://127.0.0.1:6379").await?;
-//! let locks = SetnxLocks::new(&redis);
+//! let locks = SetnxLocks::new(&redis)?;
 //! let guard = locks.lock("lock.report").lease(Duration::from_secs(30)).wait(Duration::from_secs(5)).acquire().await?;
 //! // Nothing renews it: look before each step that must not be done twice.
 //! if guard.is_held() {

@@ -37,7 +37,7 @@ impl World {
     /// Locks as another process would have them. Commands may be slow on a busy machine.
     async fn locks(&self) -> SetnxLocks {
         let redis = Redis::builder(self.server.url()).command_timeout(Duration::from_secs(5)).connect().await.unwrap();
-        SetnxLocks::new(&redis)
+        SetnxLocks::new(&redis).unwrap()
     }
 
     async fn command(&self, words: &[&str]) -> String {
@@ -321,6 +321,14 @@ async fn bad_input_is_refused_and_changes_nothing() {
     assert!(lock(&locks.unit(Unit::Millis)).try_acquire().await.unwrap().is_none());
 }
 
+/// Known from the URL: no server is needed.
+#[cfg(feature = "cluster")]
+#[tokio::test]
+async fn a_cluster_is_refused() {
+    let redis = Redis::connect("redis-cluster://127.0.0.1:1").await.unwrap();
+    assert!(matches!(SetnxLocks::new(&redis), Err(SetnxError::Cluster)));
+}
+
 #[tokio::test]
 async fn a_wait_ends_within_its_limit_and_with_a_shutdown() {
     let world = World::start().await;
@@ -350,7 +358,7 @@ async fn a_wait_ends_within_its_limit_and_with_a_shutdown() {
 #[tokio::test]
 async fn a_frozen_server_is_answered_in_time_and_a_release_reaches_it_when_it_thaws() {
     let world = World::start().await;
-    let locks = SetnxLocks::new(&Redis::connect(world.server.url()).await.unwrap());
+    let locks = SetnxLocks::new(&Redis::connect(world.server.url()).await.unwrap()).unwrap();
     let held = lock(&locks).acquire().await.unwrap();
     world.server.pause().unwrap();
     let since = Instant::now();

@@ -168,7 +168,7 @@ async fn a_cache_works_with_what_is_documented() {
 async fn classic_locks_work_with_what_is_documented() {
     let server = RedisServer::start().await.unwrap();
     let url = user(&server, &rules("legacy")).await;
-    let locks = stockade::legacy::SetnxLocks::new(&Redis::connect(&url).await.unwrap());
+    let locks = stockade::legacy::SetnxLocks::new(&Redis::connect(&url).await.unwrap()).unwrap();
     // Over since 2001: taken over by an exchange.
     server.command(&["SET", "lock.foo", "1000000000"]).await.unwrap();
     let held = locks.lock("lock.foo").lease(Duration::from_secs(60)).acquire().await.unwrap();

@@ -188,9 +188,11 @@ pub(crate) async fn the_loss_of_one_of_several_is_the_loss_of_all(fixture: &Fixt
         let all = request(fixture, 0, &keys).acquire().await.expect("not granted");
         let fences = all.fences();
         fixture.store(1).force(lost, Force::Now).await.expect("not forced");
-        assert_eq!(tokio::time::timeout(LIMIT, all.lost()).await.expect("not told"), LossReason::Forced);
-        assert_eq!((all.loss(), all.remaining()), (Some(LossReason::Forced), Duration::ZERO));
-        assert_eq!(fences.loss(), Some(LossReason::Forced));
+        let told = tokio::time::timeout(LIMIT, all.lost()).await.expect("not told");
+        // A holder that has only just begun to listen hears of it by its next renewal, which can't say why.
+        assert!(matches!(told, LossReason::Forced | LossReason::Stolen), "{told:?}");
+        assert_eq!((all.loss(), all.remaining()), (Some(told), Duration::ZERO));
+        assert_eq!(fences.loss(), Some(told));
         assert!(!all.is_held());
         assert_eq!(all.release().await.expect("failed"), Released::Lost);
         fixture.until_nothing_is_left().await;
@@ -207,7 +209,7 @@ pub(crate) async fn a_loss_while_waiting_for_the_others_gives_all_up(fixture: &F
     fixture.store(1).force(&keys[1], Force::Now).await.expect("not forced");
     let ended = tokio::time::timeout(LIMIT, tasks.join_next()).await.expect("hangs").expect("one task");
     match ended.expect("panicked").expect_err("one was lost") {
-        LockError::Lost { key, reason: LossReason::Forced } => assert_eq!(key, keys[1]),
+        LockError::Lost { key, reason: LossReason::Forced | LossReason::Stolen } => assert_eq!(key, keys[1]),
         other => panic!("{other:?}"),
     }
     assert!(last.loss().is_none(), "told only when the others were free");

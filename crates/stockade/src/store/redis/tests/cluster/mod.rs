@@ -5,6 +5,7 @@ mod handing_over;
 mod migration;
 mod shards;
 mod suite;
+mod together;
 
 use std::sync::Arc;
 
