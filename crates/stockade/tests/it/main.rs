@@ -9,6 +9,9 @@ mod child;
 #[cfg(test)]
 mod crowds;
 #[cfg(test)]
+#[cfg(feature = "tls")]
+mod crypto;
+#[cfg(test)]
 mod locks_on_redis;
 #[cfg(test)]
 mod lost_connections;

@@ -3,6 +3,9 @@
 use std::{collections::BTreeMap, process::Stdio, time::Duration};
 
 use stockade::{Locks, Redis, Resource};
+use stockade_testbed::RedisServer;
+#[cfg(feature = "sentinel")]
+use stockade_testbed::SentinelGroup;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     process::Command,
@@ -42,7 +45,7 @@ async fn locks(url: &str) -> Locks {
 }
 
 /// Calls of each command since the counters were reset.
-async fn calls(server: &World) -> BTreeMap<String, u64> {
+async fn calls(server: &RedisServer) -> BTreeMap<String, u64> {
     let stats = server.command(&["INFO", "commandstats"]).await.expect("no INFO");
     let parsed = stats.lines().filter_map(|line| {
         let (command, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
@@ -53,19 +56,34 @@ async fn calls(server: &World) -> BTreeMap<String, u64> {
 
 #[tokio::test]
 async fn an_uncontended_pair_is_two_commands_and_nothing_else() {
-    const PAIRS: u64 = 1000;
     let server = World::start().await;
-    let locks = server.opened(locks(&server.url()).await);
+    server.opened(count_uncontended_pairs(&server.url(), &server).await);
+    server.end().await;
+}
+
+#[cfg(feature = "sentinel")]
+#[tokio::test]
+async fn an_uncontended_pair_costs_no_more_behind_sentinels() {
+    let group = SentinelGroup::start().await.unwrap();
+    let locks = count_uncontended_pairs(&group.url(), group.primary().await.unwrap()).await;
+    locks.shutdown(Duration::ZERO).await;
+}
+
+async fn count_uncontended_pairs(url: &str, server: &RedisServer) -> Locks {
+    const PAIRS: u64 = 1000;
+    let locks = locks(url).await;
     locks.write(&Item("warm")).acquire().await.unwrap().release().await.unwrap();
     server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
     for _ in 0..PAIRS {
         locks.write(&Item("pair")).acquire().await.unwrap().release().await.unwrap();
     }
-    let calls = calls(&server).await;
+    let mut calls = calls(server).await;
+    // What sentinels and replicas ask of their primary.
+    calls.retain(|command, _| !["ping", "publish", "replconf"].contains(&command.as_str()));
     let expected = [("del", PAIRS), ("evalsha", 2 * PAIRS), ("get", PAIRS), ("set", 2 * PAIRS), ("time", PAIRS)];
     // A floor ahead of the clock costs one SET more; within one process that takes two grants in one microsecond.
     assert_eq!(calls, expected.map(|(command, calls)| (command.to_owned(), calls)).into());
-    server.end().await;
+    locks
 }
 
 #[tokio::test]
@@ -136,11 +154,23 @@ async fn a_contending_process() {
 #[tokio::test]
 async fn waiters_of_several_processes_are_served_in_order_for_two_commands_each() {
     let server = World::start().await;
+    serve_several_processes(&server.url(), &server).await;
+    server.end().await;
+}
+
+#[cfg(feature = "sentinel")]
+#[tokio::test]
+async fn waiters_cost_no_more_behind_sentinels() {
+    let group = SentinelGroup::start().await.unwrap();
+    serve_several_processes(&group.url(), group.primary().await.unwrap()).await;
+}
+
+async fn serve_several_processes(url: &str, server: &RedisServer) {
     let mut children = Vec::new();
     for _ in 0..PROCESSES {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["redis_traffic::a_contending_process", "--exact", "--nocapture", "--quiet"])
-            .env(SERVER, server.url())
+            .env(SERVER, url)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -167,7 +197,7 @@ async fn waiters_of_several_processes_are_served_in_order_for_two_commands_each(
         assert!(own.is_sorted(), "served out of order: {own:?}");
         tokens.push(own);
     }
-    let calls = calls(&server).await;
+    let calls = calls(server).await;
     let sections = (PROCESSES * WAITERS * ROUNDS) as u64;
     let evalsha = calls["evalsha"];
     assert!(evalsha * 10 <= sections * 21, "{evalsha} for {sections} sections: {calls:?}");
@@ -185,5 +215,4 @@ async fn waiters_of_several_processes_are_served_in_order_for_two_commands_each(
             assert!(served.abs_diff(WAITERS) <= 2, "process {process} was served {served} times in a round");
         }
     }
-    server.end().await;
 }

@@ -1,0 +1,62 @@
+//! TLS in a process that has chosen its own cryptography.
+
+use std::process::Stdio;
+
+use rustls::crypto::{CryptoProvider, ring};
+use stockade::{Locks, Redis, Resource, redis::TlsOptions};
+use stockade_testbed::{Certificates, RedisServer};
+use tokio::process::Command;
+
+/// Tells a child of the test that it is one: the choice holds for a whole process.
+const CHILD: &str = "STOCKADE_TEST_CRYPTO";
+
+struct Item;
+
+impl Resource for Item {
+    const KIND: &'static str = "item";
+
+    fn id(&self) -> std::borrow::Cow<'_, str> {
+        "1".into()
+    }
+}
+
+async fn lock_over_tls() {
+    let certificates = Certificates::new().unwrap();
+    let server = RedisServer::builder().tls(&certificates).start().await.unwrap();
+    let options = TlsOptions::new().root_certificates(certificates.authority_pem());
+    let locks = Locks::new(&Redis::builder(server.url()).tls(options).connect().await.unwrap());
+    let guard = locks.write(&Item).wait(std::time::Duration::from_secs(10)).acquire().await.unwrap();
+    guard.release().await.unwrap();
+}
+
+/// Not a test by itself: what the child of the next one runs.
+#[tokio::test]
+async fn a_process_with_a_provider_of_its_own() {
+    if std::env::var_os(CHILD).is_some() {
+        let mut own = ring::default_provider();
+        own.cipher_suites.truncate(2);
+        own.install_default().unwrap();
+        lock_over_tls().await;
+        let chosen = CryptoProvider::get_default().unwrap().cipher_suites.len();
+        assert_eq!(chosen, 2, "the provider was replaced");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_the_process_installed_stays() {
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["crypto::a_process_with_a_provider_of_its_own", "--exact", "--quiet"])
+        .env(CHILD, "yes")
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = child.await.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[tokio::test]
+async fn one_is_installed_where_there_is_none() {
+    lock_over_tls().await;
+    assert!(CryptoProvider::get_default().is_some());
+}
