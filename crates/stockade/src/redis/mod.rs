@@ -4,6 +4,7 @@
 //! place: what compensates for a command always comes after it. redis-rs gives that order only without its own response
 //! time-out, see `dialer`, and starts a command when its future is first polled, which `flight` does at once.
 //!
+#![doc = include_str!("failover.md")]
 #![doc = include_str!("access.md")]
 
 mod backoff;

@@ -54,9 +54,3 @@ async fn a_provider_that_the_process_installed_stays() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
-
-#[tokio::test]
-async fn one_is_installed_where_there_is_none() {
-    lock_over_tls().await;
-    assert!(CryptoProvider::get_default().is_some());
-}

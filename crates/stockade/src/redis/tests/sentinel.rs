@@ -131,3 +131,14 @@ async fn the_pool_leads_to_the_primary_too() {
     up(&link).await;
     append(&link, "x").await.unwrap();
 }
+
+#[tokio::test]
+async fn a_replica_is_not_used_whoever_names_it() {
+    let group = SentinelGroup::start().await.unwrap();
+    let redis = Redis::connect(group.url()).await.unwrap();
+    let (old, other) = (group.primary().await.unwrap(), group.replicas().await.unwrap()[0]);
+    // The sentinels find out after some seconds.
+    old.command(&["REPLICAOF", "127.0.0.1", &other.port().to_string()]).await.unwrap();
+    let error = redis.dialer().open(None).await.err().expect("it used a replica");
+    assert!(matches!(error, HandshakeError::NotPrimary { .. }), "{error}");
+}
