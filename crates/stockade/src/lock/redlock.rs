@@ -29,6 +29,9 @@ pub enum RedlockError {
         /// How many were given.
         given: usize,
     },
+    /// A cluster moves its locks between its nodes and fails over: it is one place, and none of the independent ones.
+    #[error("a cluster is not one of several independent servers: give single ones, or use locks on the cluster")]
+    Cluster,
 }
 
 impl RedlockBuilder {
@@ -71,10 +74,14 @@ impl RedlockBuilder {
     ///
     /// # Errors
     ///
-    /// [`RedlockError::TooFew`].
+    /// [`RedlockError`].
     pub fn build(self) -> Result<Locks, RedlockError> {
         if self.servers.len() < FEWEST {
             return Err(RedlockError::TooFew { given: self.servers.len() });
+        }
+        #[cfg(feature = "cluster")]
+        if self.servers.iter().any(Redis::is_cluster) {
+            return Err(RedlockError::Cluster);
         }
         Ok(self.locks.on(Arc::new(RedlockStore::open(&self.servers, self.settings))))
     }

@@ -6,6 +6,8 @@ mod handover;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod multi;
+#[cfg(feature = "redlock")]
+mod redlock;
 mod renewal;
 mod run;
 mod shutdown;

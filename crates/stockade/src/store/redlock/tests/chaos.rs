@@ -1,4 +1,5 @@
 use std::{
+    ops::Range,
     slice,
     sync::{Arc, Mutex},
     time::Duration,
@@ -46,6 +47,11 @@ async fn work(store: Arc<RedlockStore>, until: Instant, beliefs: Arc<Mutex<Vec<B
     }
 }
 
+async fn pause(millis: Range<u64>) {
+    let pause = rand::rng().random_range(millis);
+    sleep(Duration::from_millis(pause)).await;
+}
+
 /// Breaks a random minority again and again, in every way that loses no data.
 async fn harm(world: &World, proxies: &[Vec<Proxy>], until: Instant) -> u32 {
     let mut harmed = 0;
@@ -67,7 +73,7 @@ async fn harm(world: &World, proxies: &[Vec<Proxy>], until: Instant) -> u32 {
                 }
             }
         }
-        sleep(Duration::from_millis(rand::rng().random_range(20..400))).await;
+        pause(20..400).await;
         for server in &some {
             if frozen {
                 world.servers[*server].resume().unwrap();
@@ -75,7 +81,7 @@ async fn harm(world: &World, proxies: &[Vec<Proxy>], until: Instant) -> u32 {
             proxies.iter().for_each(|proxies| proxies[*server].set(Fault::None));
         }
         harmed += 1;
-        sleep(Duration::from_millis(rand::rng().random_range(0..100))).await;
+        pause(0..100).await;
     }
     harmed
 }
