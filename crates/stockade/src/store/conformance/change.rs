@@ -36,10 +36,11 @@ pub(crate) async fn a_downgrade_lets_the_readers_at_the_head_in_and_no_writer(fi
     let last = fixture.enqueue(0, read(&key), 4).await;
     downgrade(fixture, 0, &writer).await.expect("not downgraded");
     assert_eq!((writer.mode(), writer.token), (Mode::Read, token));
-    let (first, second) = (first.granted().await, second.granted().await);
-    assert!(first.token > token);
+    // At once, and not when they ask again.
     let inspection = fixture.inspect(&key).await;
     assert_eq!((inspection.holders.len(), inspection.waiting), (3, 2), "{inspection:?}");
+    let (first, second) = (first.granted().await, second.granted().await);
+    assert!(first.token > token);
     assert!(inspection.holders.iter().all(|party| party.mode == Mode::Read && party.tag == "suite"));
     assert!(inspection.holders.iter().any(|party| party.token == Some(token)), "with its token");
     fixture.release(1, &first).await;

@@ -6,7 +6,9 @@ use futures_util::{FutureExt, future::join};
 use stockade_testbed::{Fault, Proxy};
 use tokio::time::{sleep, timeout};
 
-use super::{LIMIT, RedisStore, World, calls_of, connected, detour::Detour, key, read, until, until_waiting, write};
+use super::{
+    LIMIT, RedisStore, World, calls_of, connected, detour::Detour, key, read, server, until, until_waiting, write,
+};
 use crate::{
     lock::Locks,
     redis::Redis,
@@ -86,8 +88,9 @@ async fn an_adoption_that_arrives_when_all_that_undoes_it_has_run_is_refused() {
     let mut adoption = store.adopt(&handed);
     assert!((&mut adoption).now_or_never().is_none());
     detour.until_sent(before).await;
-    drop(adoption);
     detour.leave();
+    until("another connection", || server(&store).link.generation() == 2).await;
+    drop(adoption);
     until("all cancels are answered", || store.inner.waiters.is_settled()).await;
     world.command(&["CONFIG", "RESETSTAT"]).await;
     detour.let_go();
