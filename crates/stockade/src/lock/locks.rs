@@ -18,6 +18,8 @@ pub struct Locks {
 pub struct LocksBuilder {
     lease: Duration,
     max_waiters: u32,
+    #[cfg(feature = "redis")]
+    redis: crate::store::RedisOptions,
     #[cfg(feature = "axum")]
     extensions: http::Extensions,
 }
@@ -38,6 +40,39 @@ impl LocksBuilder {
         self
     }
 
+    /// Nobody enters before `replicas` replicas of the server have confirmed the grant, for which they have `timeout`: a
+    /// failover to one of them then forgets no holder. With too few the grant is given back, and the attempt fails as
+    /// [`Unavailable::Unreplicated`](super::Unavailable::Unreplicated). Default: none are asked.
+    ///
+    /// It narrows the gap and does not close it: a failover may choose a replica that was not among them. What must not be
+    /// lost needs the fence.
+    ///
+    /// The cost is a `WAIT` behind every first `ACQUIRE` and every renewal. A lock that was handed over costs three
+    /// commands more, since its grant was written by the one who released it: a renewal and a `WAIT` before its holder
+    /// enters, besides the round trip. A `WAIT` holds up everything behind it on the connection that all locks of the
+    /// process share, at worst for `timeout`: keep it short, some 50 ms; no more than half of the command time-out is used.
+    /// A renewal that too few replicas confirm loses no lock.
+    #[cfg(feature = "redis")]
+    #[must_use]
+    pub fn replica_acks(mut self, replicas: u32, timeout: Duration) -> Self {
+        self.redis.replicas = (replicas > 0).then_some(crate::redis::Replicas { count: replicas, timeout });
+        self
+    }
+
+    /// After a restart or a failover nothing is granted until the new run of the server has served the namespace for this
+    /// long. The longest lease in use is enough: by then whoever held a lock that the server has forgotten knows that it is
+    /// over. Attempts wait meanwhile, as far as they may, and then fail as [`LockError::Timeout`] or, without a wait, as
+    /// [`LockError::Busy`], with the time left. Default zero.
+    ///
+    /// The time counts from the first process that met the run, and is kept on the server: a process that starts later
+    /// does not wait again. A new server is a new run, too. Every process must ask for it.
+    #[cfg(feature = "redis")]
+    #[must_use]
+    pub fn quarantine(mut self, quarantine: Duration) -> Self {
+        self.redis.quarantine = quarantine;
+        self
+    }
+
     /// Keeps a value of a layer above with the locks.
     #[cfg(feature = "axum")]
     pub(crate) fn extension<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
@@ -49,7 +84,8 @@ impl LocksBuilder {
     #[cfg(feature = "redis")]
     #[must_use]
     pub fn redis(self, redis: &crate::Redis) -> Locks {
-        self.on(Arc::new(crate::store::RedisStore::open(redis)))
+        let store = crate::store::RedisStore::open(redis, self.redis);
+        self.on(Arc::new(store))
     }
 
     /// Locks on several independent servers, of which a minority may fail: Redlock. Usually three or five; an even number
@@ -98,6 +134,8 @@ impl Locks {
         LocksBuilder {
             lease: Duration::from_secs(10),
             max_waiters: 1000,
+            #[cfg(feature = "redis")]
+            redis: crate::store::RedisOptions::default(),
             #[cfg(feature = "axum")]
             extensions: http::Extensions::new(),
         }

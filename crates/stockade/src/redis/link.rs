@@ -19,7 +19,7 @@ use tokio_util::{
 };
 
 use super::{
-    LinkError, LinkEvents, Redis, Script,
+    LinkError, LinkEvents, Redis, Replicas, Script,
     connection::Connection,
     pending::{self, Pending},
     supervisor,
@@ -121,6 +121,27 @@ impl Link {
         async move { pending?.reply().await }
     }
 
+    /// [`Link::call`], and right behind it on the same connection the question whether replicas have what it wrote.
+    pub(crate) fn call_replicated(
+        &self,
+        script: &'static Script,
+        keys: Vec<String>,
+        args: Vec<Vec<u8>>,
+        replicas: Replicas,
+    ) -> (
+        impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<>,
+        impl Future<Output = Result<bool, LinkError>> + Send + 'static + use<>,
+    ) {
+        let mut copies = Err(LinkError::Down);
+        let pending = self.permitted(|connection, permit| {
+            let command = connection.evalsha(script, keys, args);
+            let pending = Pending::start(&self.shared, Arc::clone(&connection), command, script.name, Some(permit))?;
+            copies = Pending::start(&self.shared, connection, replicas.command(), "wait", None);
+            Ok(pending)
+        });
+        (async move { pending?.reply().await }, async move { replicas.read(&copies?.reply().await?) })
+    }
+
     /// [`Link::call`] that the breaker doesn't hold back: for commands that undo others.
     pub(crate) fn call_regardless(
         &self,
@@ -143,17 +164,42 @@ impl Link {
         keys: Vec<String>,
         args: Vec<Vec<u8>>,
     ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
+        self.call_renewal_replicated(script, keys, args, None).0
+    }
+
+    /// [`Link::call_renewal`] with the question of [`Link::call_replicated`]. Without `replicas` enough have it.
+    pub(crate) fn call_renewal_replicated(
+        &self,
+        script: &'static Script,
+        keys: Vec<String>,
+        args: Vec<Vec<u8>>,
+        replicas: Option<Replicas>,
+    ) -> (
+        impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<>,
+        impl Future<Output = Result<bool, LinkError>> + Send + 'static + use<>,
+    ) {
+        let mut copies = None;
         let pending = self.renewing().ok_or(LinkError::Down).and_then(|connection| {
             let command = connection.evalsha(script, keys, args);
             let ended = connection.ended.clone();
-            Pending::start(&self.shared, connection, command, script.name, None).map(|pending| (pending, ended))
+            let pending = Pending::start(&self.shared, Arc::clone(&connection), command, script.name, None)?;
+            copies = replicas
+                .map(|replicas| (replicas, Pending::start(&self.shared, connection, replicas.command(), "wait", None)));
+            Ok((pending, ended))
         });
-        async move {
+        let reply = async move {
             let (pending, ended) = pending?;
             let reply = pending.reply().await?;
             // The connection may have been given up because the server is not the primary any more.
             if ended.is_cancelled() { Err(LinkError::Lost) } else { Ok(reply) }
-        }
+        };
+        let enough = async move {
+            match copies {
+                Some((replicas, pending)) => replicas.read(&pending?.reply().await?),
+                None => Ok(true),
+            }
+        };
+        (reply, enough)
     }
 
     /// A plain command on the command connection; `op` is its metric label.

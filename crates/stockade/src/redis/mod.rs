@@ -22,6 +22,7 @@ mod link;
 mod pending;
 mod permissions;
 mod pool;
+mod replicas;
 mod script;
 #[cfg(feature = "sentinel")]
 mod sentinel;
@@ -45,6 +46,7 @@ pub use handle::{Redis, RedisBuilder};
 pub(crate) use handshake::Handshake;
 pub(crate) use link::Link;
 pub use pool::Pool;
+pub(crate) use replicas::Replicas;
 pub(crate) use script::Script;
 #[cfg(feature = "cluster")]
 pub(crate) use slot_map::Node;

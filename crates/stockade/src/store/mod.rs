@@ -22,7 +22,7 @@ pub(crate) use memory::MemoryStore;
 pub use ownership::{LossReason, Mode, Token};
 pub(crate) use ownership::{Owner, Ownership};
 #[cfg(feature = "redis")]
-pub(crate) use redis::RedisStore;
+pub(crate) use redis::{Options as RedisOptions, RedisStore};
 #[cfg(feature = "redlock")]
 pub(crate) use redlock::{KeyFormat, RedlockStore, Settings as RedlockSettings};
 

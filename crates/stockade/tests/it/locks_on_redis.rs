@@ -4,7 +4,7 @@ use std::{borrow::Cow, time::Duration};
 
 use stockade::{
     Locks, Redis, Resource,
-    lock::{Force, LockError, LossReason, Released},
+    lock::{self, Force, LockError, LossReason, Released},
 };
 use tokio::{task::JoinSet, time::Instant};
 
@@ -252,4 +252,20 @@ async fn a_shutdown_does_not_wait_for_a_server_that_does_not_answer() {
     assert!(took < Duration::from_secs(8), "an attempt without an answer ends by itself, {took:?}");
     server.resume().unwrap();
     server.end().await;
+}
+
+#[tokio::test]
+async fn a_builder_that_wants_replicas_or_a_quarantine_gets_them() {
+    let server = RedisServer::start().await.unwrap();
+    let redis = Redis::connect(server.url()).await.unwrap();
+    let replicated = Locks::builder().replica_acks(1, Duration::from_millis(50)).redis(&redis);
+    let alone = replicated.write(&Sku("1")).acquire().await;
+    let reason = lock::Unavailable::Unreplicated;
+    assert!(matches!(&alone, Err(LockError::Unavailable { reason: found, .. }) if *found == reason), "{alone:?}");
+    let several = replicated.write_all([&Sku("1"), &Sku("2")]).acquire().await;
+    assert!(matches!(&several, Err(LockError::Unavailable { reason: found, .. }) if *found == reason), "{several:?}");
+    until("no key is left", async || keys(&server).await.is_empty()).await;
+    let quarantined = Locks::builder().quarantine(LIMIT).redis(&redis);
+    assert!(quarantined.write(&Sku("1")).try_acquire().await.unwrap().is_none());
+    assert!(Locks::new(&redis).write(&Sku("1")).try_acquire().await.unwrap().is_some());
 }

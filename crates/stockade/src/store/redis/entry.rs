@@ -6,7 +6,7 @@ use super::{cell::Grant, inner::unavailable, question::Answer, replies::Renewed,
 use crate::{
     clock::Instant,
     redis::LinkError,
-    store::{Ownership, Token},
+    store::{LockError, Ownership, Token, Unavailable},
 };
 
 /// How often a grant is confirmed that is nearly over by the time each confirmation is there.
@@ -15,22 +15,23 @@ const MOST_CONFIRMATIONS: u32 = 3;
 const ENDING: Duration = Duration::from_millis(25);
 
 impl Waiter {
-    /// A grant was pushed; `None` when it is over and the attempt must ask again.
-    pub(super) async fn admit(&mut self, grant: Grant) -> Option<Arc<Ownership>> {
-        match self.held(grant.token, grant.until, Some(grant.handed_off)).await {
-            Answer::Held(ownership) => Some(ownership),
-            Answer::Queued | Answer::Refused(_) => None,
-            Answer::Unknown(error) => {
-                self.trouble = Some(error);
-                None
-            }
-        }
+    /// A grant was pushed. It was written by another process, which asked no replicas about it.
+    pub(super) async fn admit(&mut self, grant: Grant) -> Answer {
+        let replicated = self.inner.options.replicas.is_none();
+        self.held(grant.token, grant.until, Some(grant.handed_off), replicated).await
     }
 
-    /// Enters with a grant that has enough time left; confirms it first where it has not.
-    pub(super) async fn held(&mut self, token: Token, mut until: Instant, handed_off: Option<Duration>) -> Answer {
+    /// Enters with a grant that has enough time left and, where that is asked for, is known to replicas; confirms it first
+    /// where it has not, or is not.
+    pub(super) async fn held(
+        &mut self,
+        token: Token,
+        mut until: Instant,
+        handed_off: Option<Duration>,
+        mut replicated: bool,
+    ) -> Answer {
         let mut confirmations = 0;
-        while until.remaining() < self.grant_lease() / 2 {
+        while !replicated || until.remaining() < self.grant_lease() / 2 {
             if confirmations == MOST_CONFIRMATIONS {
                 // Round trips take longer than the lease allows for: it would be kept for ever and never used.
                 return Answer::Unknown(unavailable(&LinkError::Timeout));
@@ -38,12 +39,15 @@ impl Waiter {
             confirmations += 1;
             let sent = Instant::now();
             match self.inner.renew_one(&self.attempt.key, &self.owner, self.attempt.lease).await {
-                Ok(Renewed::Extended { .. }) => {
+                Ok((Renewed::Extended { .. }, true)) => {
                     until = believed(sent, self.attempt.lease);
+                    replicated = true;
                 }
+                // Dropping the attempt gives it back.
+                Ok((Renewed::Extended { .. }, false)) => return Answer::Refused(unreplicated()),
                 // Forced, with the rest of its lease to finish in.
-                Ok(Renewed::Ending { .. }) if !until.remaining().is_zero() => break,
-                Ok(renewed @ (Renewed::Ending { now } | Renewed::Gone { now })) => {
+                Ok((Renewed::Ending { .. }, _)) if replicated && !until.remaining().is_zero() => break,
+                Ok((renewed @ (Renewed::Ending { now } | Renewed::Gone { now }), _)) => {
                     if matches!(renewed, Renewed::Ending { .. }) {
                         // The server sees its end a little later than may be believed here.
                         sleep(ENDING).await;
@@ -78,4 +82,9 @@ impl Waiter {
         }
         Answer::Held(ownership)
     }
+}
+
+/// Too few replicas have the grant.
+pub(super) fn unreplicated() -> LockError {
+    LockError::Unavailable { reason: Unavailable::Unreplicated, retry_after: Duration::from_secs(1) }
 }

@@ -171,7 +171,9 @@ impl LinkEvents for Inbox {
             }
             let (sent, marker) = (Instant::now(), inner.keys.marker(Bucket::FIRST));
             let reply = handshake.call(&JOIN, &[marker], &[shard.run_id()]).await?;
-            shard.clock.note(sent, joined(&reply)?);
+            let joined = joined(&reply)?;
+            shard.clock.note(sent, joined.0);
+            shard.joined(joined);
             Ok(())
         })
     }

@@ -11,7 +11,9 @@ use rand::Rng;
 use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{held::HeldTable, inbox::Waiters, keys::Keys, pokes::Pokes, shard::Shard, shards::Shards};
+use super::{
+    held::HeldTable, inbox::Waiters, keys::Keys, options::Options, pokes::Pokes, shard::Shard, shards::Shards,
+};
 use crate::{
     redis::{LinkError, Redis},
     resource::{Bucket, Key},
@@ -24,6 +26,7 @@ pub(super) struct Inner {
     pub(super) keys: Keys,
     /// How long one command may take.
     pub(super) timeout: Duration,
+    pub(super) options: Options,
     pub(super) waiters: Waiters,
     pub(super) held: HeldTable,
     pub(super) pokes: Arc<Pokes>,
@@ -41,7 +44,11 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    pub(super) fn open(redis: &Redis) -> Arc<Self> {
+    pub(super) fn open(redis: &Redis, mut options: Options) -> Arc<Self> {
+        if let Some(replicas) = &mut options.replicas {
+            // The answer must come within the command time-out, behind those of others.
+            replicas.timeout = replicas.timeout.min(redis.timeout() / 2);
+        }
         Arc::new_cyclic(|inner| {
             let keys = Keys::new(redis.key_prefix().clone());
             let process = new_process();
@@ -49,6 +56,7 @@ impl Inner {
                 shards: Shards::open(redis, &keys, &process, inner),
                 keys,
                 timeout: redis.timeout(),
+                options,
                 waiters: Waiters::default(),
                 held: HeldTable::default(),
                 pokes: Arc::default(),

@@ -35,6 +35,7 @@ mod inner;
 mod keys;
 #[cfg(feature = "cluster")]
 mod nodes;
+mod options;
 mod pokes;
 mod question;
 mod redirects;
@@ -51,6 +52,7 @@ pub(in crate::store) mod tests;
 mod together;
 mod waiter;
 
+pub(crate) use options::Options;
 pub(crate) use redis_store::RedisStore;
 
 /// What locks on several servers take from those on one.

@@ -1,8 +1,12 @@
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::Either;
+use tokio::time::timeout;
+
 use super::{
     calls::Asking,
     compensation::Sent,
+    entry::unreplicated,
     inner::unavailable,
     redirects::Redirects,
     replies::Acquired,
@@ -26,13 +30,26 @@ pub(super) enum Answer {
     Unknown(LockError),
 }
 
+/// Whether replicas have a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Copies {
+    /// As many as are wanted, which may be none.
+    Enough,
+    TooFew,
+    /// They were not asked.
+    Unknown,
+}
+
 impl Waiter {
     /// Sends the attempt, again or for the first time, with the place it has.
     pub(super) async fn ask(&mut self) -> Answer {
         let (mut scripts_lost, mut stale) = (false, false);
         let mut redirects = Redirects::new(&self.inner, self.until);
         loop {
-            let (shard, sent, reply) = match self.send().await {
+            if let Err(error) = self.quarantined().await {
+                return Answer::Refused(error);
+            }
+            let (shard, sent, reply, copies) = match self.send().await {
                 Ok(reply) => reply,
                 // Not executed, and loaded again meanwhile.
                 Err(LinkError::NoScript) if !scripts_lost => {
@@ -55,10 +72,17 @@ impl Waiter {
                 }
             };
             return match reply {
-                Acquired::Free { token } => self.held(token, believed(sent, self.attempt.lease), None).await,
+                // Dropping the attempt gives it back.
+                Acquired::Free { .. } | Acquired::Granted { .. } if copies == Copies::TooFew => {
+                    Answer::Refused(unreplicated())
+                }
+                Acquired::Free { token } => {
+                    let until = believed(sent, self.attempt.lease);
+                    self.held(token, until, None, copies == Copies::Enough).await
+                }
                 Acquired::Granted { token, x, now } => {
                     self.told(&shard, sent, now);
-                    self.held(token, believed_until(sent, now, x), None).await
+                    self.held(token, believed_until(sent, now, x), None, copies == Copies::Enough).await
                 }
                 Acquired::Queued { seq, remaining, now, position } => {
                     self.told(&shard, sent, now);
@@ -130,7 +154,34 @@ impl Waiter {
         Ok(self.until.map(|until| until.remaining().max(Duration::from_millis(1))))
     }
 
-    async fn send(&mut self) -> Result<(Arc<Shard>, Instant, Acquired), LinkError> {
+    /// Waits until the run of the server has served for as long as the quarantine is.
+    async fn quarantined(&self) -> Result<(), LockError> {
+        let quarantine = self.inner.options.quarantine;
+        loop {
+            let left = match self.inner.shard(&self.attempt.key) {
+                Ok(shard) if shard.link.is_up() => quarantine.saturating_sub(shard.has_served()),
+                _ => Duration::ZERO,
+            };
+            if left.is_zero() {
+                return Ok(());
+            }
+            if self.attempt.wait.is_zero() {
+                return Err(LockError::Busy { remaining: left });
+            }
+            if self.inner.is_closing() {
+                return Err(LockError::ShuttingDown);
+            }
+            let limit = self.until.map_or(left, |until| until.remaining().min(left));
+            if limit.is_zero() {
+                let (key, waited, position) = (self.attempt.key.clone(), self.since.elapsed(), self.position);
+                return Err(LockError::Timeout { key, waited, remaining: left, position });
+            }
+            // Whatever wakes it stays in the cell.
+            let _ = timeout(limit, self.cell.wait()).await;
+        }
+    }
+
+    async fn send(&mut self) -> Result<(Arc<Shard>, Instant, Acquired, Copies), LinkError> {
         let inner = Arc::clone(&self.inner);
         let shard = inner.shard(&self.attempt.key)?;
         shard.raise_floor(&inner, self.attempt.key.bucket()).await?;
@@ -151,7 +202,15 @@ impl Waiter {
         let args = asking.args(&shard.handing(&inner.keys, self.attempt.key.bucket()));
         let keys = inner.keys.of(&self.attempt.key);
         let sent = Instant::now();
-        let (carrier, reply) = shard.carried(|link| link.call(&ACQUIRE, keys, args));
+        // What an earlier sending led to was perhaps written by somebody else: that is confirmed by a renewal.
+        let replicas = inner.options.replicas.filter(|_| self.sent.is_none());
+        let (carrier, (reply, copies)) = shard.carried(|link| match replicas {
+            Some(replicas) => {
+                let (reply, copies) = link.call_replicated(&ACQUIRE, keys, args, replicas);
+                (Either::Left(reply), Some(copies))
+            }
+            None => (Either::Right(link.call(&ACQUIRE, keys, args)), None),
+        });
         // A lease, or a place in the queue, which outlives its wait by some seconds.
         let longest = self.attempt.lease.max(wait.unwrap_or(Duration::from_secs(60))) + Duration::from_secs(15);
         let before = (self.sent, self.answered);
@@ -165,9 +224,18 @@ impl Waiter {
         }
         let reply = Acquired::read(&reply?)?;
         self.answered = true;
+        let mut enough = Copies::Unknown;
         if let Acquired::Free { .. } | Acquired::Granted { .. } = reply {
             shard.made_token(self.attempt.key.bucket());
+            enough = match copies {
+                Some(copies) => match copies.await {
+                    Ok(true) => Copies::Enough,
+                    Ok(false) | Err(_) => Copies::TooFew,
+                },
+                None if inner.options.replicas.is_none() => Copies::Enough,
+                None => Copies::Unknown,
+            };
         }
-        Ok((shard, sent, reply))
+        Ok((shard, sent, reply, enough))
     }
 }

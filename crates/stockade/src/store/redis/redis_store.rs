@@ -10,6 +10,7 @@ use super::{
     cell::Cell,
     compensation::Sent,
     inner::{Inner, unavailable},
+    options::Options,
     together::Together,
     waiter::Waiter,
 };
@@ -28,8 +29,8 @@ pub(crate) struct RedisStore {
 
 impl RedisStore {
     /// Starts connecting. Must be called within a tokio runtime.
-    pub(crate) fn open(redis: &Redis) -> Self {
-        Self { inner: Inner::open(redis) }
+    pub(crate) fn open(redis: &Redis, options: Options) -> Self {
+        Self { inner: Inner::open(redis, options) }
     }
 
     async fn give_back(&self, ownership: &Arc<Ownership>) -> Result<Released, LockError> {

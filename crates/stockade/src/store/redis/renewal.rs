@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    redis::LinkError,
+    redis::{LinkError, Replicas},
     resource::Key,
     store::{LockError, Owner, Ownership},
 };
@@ -41,54 +41,81 @@ fn arguments<'a>(
 }
 
 impl Shard {
-    /// Takes its place in the write order when this is called.
+    /// What was found, and, once that is known, whether replicas have it. Takes its place in the write order when this is
+    /// called.
     fn renew(
         self: &Arc<Self>,
         (keys, args): (Vec<String>, Vec<Vec<u8>>),
-    ) -> impl Future<Output = Result<Vec<Renewed>, LinkError>> + Send + 'static + use<> {
-        let first = self.link.call_renewal(&RENEW, keys.clone(), args.clone());
+        replicas: Option<Replicas>,
+    ) -> impl Future<Output = (Result<Vec<Renewed>, LinkError>, impl Future<Output = bool> + Send + 'static + use<>)>
+    + Send
+    + 'static
+    + use<> {
+        let (first, copies) = self.link.call_renewal_replicated(&RENEW, keys.clone(), args.clone(), replicas);
         let shard = Arc::clone(self);
         async move {
             let expected = args.len() / 2;
-            let reply = match first.await {
+            let (reply, copies) = match first.await {
                 // Loaded again meanwhile.
-                Err(LinkError::NoScript) => shard.link.call_renewal(&RENEW, keys, args).await,
-                reply => reply,
+                Err(LinkError::NoScript) => {
+                    let (again, copies) = shard.link.call_renewal_replicated(&RENEW, keys, args, replicas);
+                    (again.await, copies)
+                }
+                reply => (reply, copies),
             };
-            Renewed::read_all(&reply?, expected)
+            let enough = async move { copies.await.unwrap_or(false) };
+            (reply.and_then(|reply| Renewed::read_all(&reply, expected)), enough)
         }
     }
 }
 
 impl Inner {
-    pub(super) async fn renew_one(&self, key: &Key, owner: &Owner, lease: Duration) -> Result<Renewed, LinkError> {
+    /// Beside what was found, whether as many replicas have it as are wanted.
+    pub(super) async fn renew_one(
+        &self,
+        key: &Key,
+        owner: &Owner,
+        lease: Duration,
+    ) -> Result<(Renewed, bool), LinkError> {
         let (shard, sent) = (self.shard(key)?, Instant::now());
-        let replies = shard.renew(arguments(&self.keys, [(key, owner, lease)])).await?;
-        let renewed = replies.first().copied().ok_or(LinkError::Protocol { op: "renew" })?;
+        let renewal = arguments(&self.keys, [(key, owner, lease)]);
+        let (replies, enough) = shard.renew(renewal, self.options.replicas).await;
+        let renewed = replies?.first().copied().ok_or(LinkError::Protocol { op: "renew" })?;
         shard.clock.note(sent, renewed.now());
-        Ok(renewed)
+        let enough = match renewed {
+            Renewed::Extended { .. } => enough.await,
+            Renewed::Ending { .. } | Renewed::Gone { .. } => false,
+        };
+        Ok((renewed, enough))
     }
 
     /// A script for each bucket, in the order of the ownerships, all under way at once. Each reply counts when it comes:
     /// one that does not is no reason to forget those that did.
     pub(super) async fn renew(&self, ownerships: &[Arc<Ownership>]) -> Result<(), LockError> {
         let mut failed = None;
-        let mut replies = FuturesUnordered::new();
+        let (mut replies, mut copies) = (FuturesUnordered::new(), Vec::new());
         for batch in self.batches(ownerships, &mut failed) {
             let (sent, run) = (Instant::now(), batch.shard.run());
             let renewals = batch.ownerships.iter().map(|held| (&held.key, &held.owner, held.lease));
-            let reply = batch.shard.renew(arguments(&self.keys, renewals));
+            let reply = batch.shard.renew(arguments(&self.keys, renewals), self.options.replicas);
             replies.push(async move { (reply.await, batch, sent, run) });
         }
-        while let Some((reply, batch, sent, run)) = replies.next().await {
+        while let Some(((reply, enough), batch, sent, run)) = replies.next().await {
             match reply {
                 Ok(renewed) => {
                     for (ownership, renewed) in batch.ownerships.iter().zip(renewed) {
                         batch.shard.clock.note(sent, renewed.now());
                         self.renewed(ownership, renewed, sent, run);
                     }
+                    copies.push(enough);
                 }
                 Err(error) => failed = Some(error),
+            }
+        }
+        for enough in copies {
+            // No lock is lost for that. What the replicas know is an earlier renewal, or the grant.
+            if !enough.await {
+                tracing::debug!("renewals reached too few replicas in time");
             }
         }
         let Some(error) = failed else { return Ok(()) };

@@ -191,9 +191,13 @@ impl Adopted {
     }
 }
 
-/// Server time of a JOIN.
-pub(in crate::store) fn joined(value: &Value) -> Result<u64, LinkError> {
-    text(value).and_then(|text| number(text.split(' ').next()?)).ok_or(LinkError::Protocol { op: "join" })
+/// Server time of a JOIN, and since when the run has served.
+pub(in crate::store) fn joined(value: &Value) -> Result<(u64, u64), LinkError> {
+    let read = || {
+        let (now, since) = text(value)?.split_once(' ')?;
+        number(now).zip(number(since))
+    };
+    read().ok_or(LinkError::Protocol { op: "join" })
 }
 
 /// The reply to TIME, in µs.

@@ -36,6 +36,8 @@ pub(super) struct Shard {
     counts_receivers: AtomicBool,
     /// The instant from which a count of receivers says who lives, in nanoseconds.
     settled: AtomicU64,
+    /// The earliest instant since which this run is known to serve the namespace, in nanoseconds.
+    serves_since: AtomicU64,
 }
 
 /// A run of one server.
@@ -92,6 +94,7 @@ impl Shard {
             run_id: Mutex::new(Arc::from("")),
             counts_receivers: AtomicBool::new(false),
             settled: AtomicU64::new(0),
+            serves_since: AtomicU64::new(u64::MAX),
         }
     }
 
@@ -116,10 +119,23 @@ impl Shard {
             return;
         }
         self.run.fetch_add(1, Ordering::AcqRel);
+        self.serves_since.store(u64::MAX, Ordering::Release);
         self.clock.forget();
         if let Some(standing) = &self.standing {
             standing.forget_floors();
         }
+    }
+
+    /// The run has served since `since`, it said at `now`.
+    pub(super) fn joined(&self, (now, since): (u64, u64)) {
+        // Counted from the reply, so that it seems younger than it is and not older.
+        let since = Instant::now() - Duration::from_micros(now.saturating_sub(since));
+        self.serves_since.fetch_min(since.as_nanos(), Ordering::AcqRel);
+    }
+
+    /// For how long this run is known to have served the namespace, whoever used it.
+    pub(super) fn has_served(&self) -> Duration {
+        Instant::from_nanos(self.serves_since.load(Ordering::Acquire)).elapsed()
     }
 
     /// The bucket went to another server.
@@ -132,6 +148,8 @@ impl Shard {
 
     pub(super) fn opened(&self, up: &Up) {
         self.counts_receivers.store(up.counts_receivers, Ordering::Release);
+        // A node of a cluster may not have been asked.
+        self.serves_since.fetch_min(Instant::now().as_nanos(), Ordering::AcqRel);
         if up.new_run {
             self.unsettle();
         }

@@ -97,7 +97,9 @@ impl Shard {
         let heard: Vec<_> =
             ALL.map(Bucket::from_index).filter(|bucket| up.shard_channels.contains(&inbox(*bucket))).collect();
         let marks = heard.iter().map(|bucket| async {
-            handshake.call(&JOIN, &[inner.keys.marker(*bucket)], &[self.run_id()]).await.map(drop)
+            let reply = handshake.call(&JOIN, &[inner.keys.marker(*bucket)], &[self.run_id()]).await?;
+            self.joined(replies::joined(&reply)?);
+            Ok(())
         });
         let floors: Vec<_> =
             inner.floors.seen().into_iter().filter(|(bucket, _)| inner.shards.has(self, *bucket)).collect();

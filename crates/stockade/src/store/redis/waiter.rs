@@ -30,7 +30,7 @@ pub(super) struct Waiter {
     pub(super) attempt: Attempt,
     pub(super) owner: Owner,
     pub(super) cell: Arc<Cell>,
-    since: Instant,
+    pub(super) since: Instant,
     /// The end of the wait; `None` without limit.
     pub(super) until: Option<Instant>,
     /// The place in the queue, once there is one.
@@ -103,8 +103,14 @@ impl Waiter {
         loop {
             let ask = match self.cell.take() {
                 Some(Event::Granted(grant)) => match self.admit(grant).await {
-                    Some(ownership) => return Ok(ownership),
-                    None => {
+                    Answer::Held(ownership) => return Ok(ownership),
+                    Answer::Refused(error) => return Err(error),
+                    Answer::Queued => {
+                        in_doubt = true;
+                        true
+                    }
+                    Answer::Unknown(error) => {
+                        self.trouble = Some(error);
                         in_doubt = true;
                         true
                     }

@@ -124,7 +124,7 @@ impl LinkEvents for Watch {
             }
             let sent = Instant::now();
             let reply = handshake.call(&JOIN, &[inner.keys.marker()], &[up.run_id.as_bytes().to_vec()]).await?;
-            node.clock.note(sent, joined(&reply)?);
+            node.clock.note(sent, joined(&reply)?.0);
             Ok(())
         })
     }

@@ -13,9 +13,11 @@ mod fuzz;
 mod keys;
 mod late;
 mod owners;
+mod quarantine;
 mod queue;
 mod reconnect;
 mod renewal;
+mod replicas;
 mod seen;
 #[cfg(feature = "sentinel")]
 mod sentinel_suite;
@@ -31,8 +33,8 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use self::world::{World, connected, opened};
-use super::{RedisStore, shard::Shard};
+use self::world::{World, connected, connected_with, opened};
+use super::{Options, RedisStore, shard::Shard};
 use crate::{
     resource::{Bucket, Key},
     store::{Attempt, LockError, LockStore, Mode, Ownership},

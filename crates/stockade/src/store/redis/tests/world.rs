@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use stockade_testbed::RedisServer;
 use tokio::time::{Instant, sleep};
 
-use super::{LIMIT, RedisStore, calls_of, until};
+use super::{LIMIT, Options, RedisStore, calls_of, until};
 use crate::{
     redis::Redis,
     store::{
@@ -114,13 +114,21 @@ pub(super) async fn shut_down() {
 
 /// A store that is known to the end of the test.
 pub(super) fn opened(redis: &Redis) -> Arc<RedisStore> {
-    let store = Arc::new(RedisStore::open(redis));
+    opened_with(redis, Options::default())
+}
+
+fn opened_with(redis: &Redis, options: Options) -> Arc<RedisStore> {
+    let store = Arc::new(RedisStore::open(redis, options));
     STORES.with_borrow_mut(|stores| stores.push(Arc::downgrade(&store)));
     store
 }
 
 pub(super) async fn connected(redis: &Redis) -> Arc<RedisStore> {
-    let store = opened(redis);
+    connected_with(redis, Options::default()).await
+}
+
+pub(super) async fn connected_with(redis: &Redis, options: Options) -> Arc<RedisStore> {
+    let store = opened_with(redis, options);
     until("a connection", || store.is_up()).await;
     store
 }
