@@ -256,7 +256,7 @@ async fn a_shutdown_does_not_wait_for_a_server_that_does_not_answer() {
 
 #[tokio::test]
 async fn a_builder_that_wants_replicas_or_a_quarantine_gets_them() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let redis = Redis::connect(server.url()).await.unwrap();
     let replicated = Locks::builder().replica_acks(1, Duration::from_millis(50)).redis(&redis);
     let alone = replicated.write(&Sku("1")).acquire().await;
@@ -267,5 +267,10 @@ async fn a_builder_that_wants_replicas_or_a_quarantine_gets_them() {
     until("no key is left", async || keys(&server).await.is_empty()).await;
     let quarantined = Locks::builder().quarantine(LIMIT).redis(&redis);
     assert!(quarantined.write(&Sku("1")).try_acquire().await.unwrap().is_none());
-    assert!(Locks::new(&redis).write(&Sku("1")).try_acquire().await.unwrap().is_some());
+    let unguarded = Locks::new(&redis);
+    assert!(unguarded.write(&Sku("1")).try_acquire().await.unwrap().is_some());
+    for locks in [replicated, quarantined, unguarded] {
+        locks.shutdown(Duration::from_secs(1)).await;
+    }
+    server.end().await;
 }
