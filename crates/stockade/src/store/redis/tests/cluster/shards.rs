@@ -10,7 +10,7 @@ use crate::{
     resource::Resource,
     store::{
         Attempt, LockStore,
-        redis::tests::{LIMIT, until_waiting, write},
+        redis::tests::{LIMIT, connected, read, until_waiting, write},
     },
 };
 
@@ -69,6 +69,36 @@ async fn a_listing_covers_every_primary() {
     assert_eq!(other.list(100).await.unwrap(), names);
     for held in &held {
         store.release(held).await.unwrap();
+    }
+    cluster.end().await;
+}
+
+#[tokio::test]
+async fn a_user_who_may_do_what_is_documented_locks_on_every_node() {
+    const DOCUMENTED: &str = include_str!("../../../../redis/access.md");
+    let rules = DOCUMENTED.lines().find_map(|line| line.strip_prefix("user locks-on-cluster ")).unwrap();
+    let cluster = Cluster::start().await;
+    for node in cluster.nodes.nodes() {
+        let words: Vec<_> = ["ACL", "SETUSER", "somebody", "reset"].into_iter().chain(rules.split(' ')).collect();
+        node.command(&words).await.unwrap();
+    }
+    let url = cluster.nodes.url().replace("redis-cluster://", "redis-cluster://somebody:password@");
+    let redis = Redis::connect(url).await.unwrap();
+    let (holder, other) = (connected(&redis).await, connected(&redis).await);
+    for key in [0, 1, 2].map(key_on) {
+        let held = holder.acquire(read(&key)).await.unwrap();
+        let writer = acquire(&other, write(&key));
+        until_waiting(&holder, &key, 1).await;
+        let reader = acquire(&holder, read(&key));
+        until_waiting(&holder, &key, 2).await;
+        holder.renew(slice::from_ref(&held)).await.unwrap();
+        holder.release(&held).await.unwrap();
+        other.release(&granted(writer).await).await.unwrap();
+        holder.release(&granted(reader).await).await.unwrap();
+    }
+    assert!(other.list(10).await.unwrap().is_empty());
+    for node in cluster.nodes.nodes() {
+        assert_eq!(node.command(&["ACL", "LOG"]).await.unwrap(), "");
     }
     cluster.end().await;
 }
