@@ -34,7 +34,7 @@ async fn look(world: &World, store: &RedisStore, key: &Key) -> Seen {
     let client = redis::Client::open(world.server.url()).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
     let mut command = redis::cmd("EVAL");
-    command.arg(include_str!("invariants.lua")).arg(names.len()).arg(&names).arg("stepped");
+    command.arg(include_str!("scripts/invariants.lua")).arg(names.len()).arg(&names).arg("stepped");
     let seen = Seen::read(&command.query_async(&mut connection).await.unwrap());
     assert!(seen.broken.is_empty(), "{seen:?}");
     seen

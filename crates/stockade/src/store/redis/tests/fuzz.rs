@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-static LOOK: Script = Script { name: "look", text: include_str!("invariants.lua") };
+static LOOK: Script = Script { name: "look", text: include_str!("scripts/invariants.lua") };
 
 /// Calls of the lock scripts in one run of the test; looks at the keys come on top.
 const CALLS: u64 = 100_000;
