@@ -25,7 +25,7 @@ test: setup ## Run every test, doc tests included, each against servers of its o
 interop: setup ## Share locks by quorum with redis-py, pottery and redlock; needs python3 and node, keeps the rest in target/
 	@./scripts/interop.sh
 
-mutants: setup ## Switch the defences of locks and fence off one by one; the test named for each must fail (minutes)
+mutants: setup ## Switch the defences of locks and fence off one by one; the test named for each must fail (takes long)
 	@./scripts/mutants.sh
 
 bench: setup ## Measure locks and cache beside the least that Redis can be asked for
