@@ -74,11 +74,12 @@ mod tests {
     #[tokio::test]
     async fn an_answer_under_several_locks_carries_their_tokens_in_the_order_of_the_request() {
         let keys = ["b", "a", "c"].map(|id| Key::new("stock", id).unwrap());
-        let held = Locks::memory().write_keys(keys).acquire().await.unwrap();
+        let held = Locks::memory().write_keys(keys.clone()).acquire().await.unwrap();
         let response = (held.fences(), "moved").into_response();
         let sent: Vec<_> =
             response.headers().get_all(FENCING_TOKEN).iter().map(|token| token.to_str().unwrap()).collect();
-        let tokens: Vec<_> = held.tokens().map(|token| token.to_string()).collect();
+        let fences = held.fences();
+        let tokens: Vec<_> = keys.iter().map(|key| fences.of_key(key).unwrap().token().to_string()).collect();
         assert_eq!(sent, tokens);
     }
 }

@@ -97,10 +97,11 @@ mod tests {
         assert_eq!(Unit::Seconds.lease(Duration::from_secs(2)), 2);
         assert_eq!(Unit::Millis.lease(Duration::from_micros(1500)), 2);
         for unit in [Unit::Seconds, Unit::Millis] {
-            let lease = Duration::from_millis(1200);
-            let end = unit.end_of(lease);
-            assert!(unit.until(end) + Duration::from_millis(100) > lease, "{:?}", unit.until(end));
-            assert!(unit.left(end).is_some_and(|left| left >= lease));
+            for lease in [1000, 1200].map(Duration::from_millis) {
+                let (before, end) = (SystemTime::now(), unit.end_of(lease));
+                assert!(unit.until(end) + before.elapsed().unwrap() >= lease - Duration::from_millis(1), "{end}");
+                assert!(unit.left(end).is_some_and(|left| left >= lease));
+            }
             assert_eq!(unit.left(unit.now() - 1), None);
             assert!(unit.left(unit.now() + 1).is_some());
         }

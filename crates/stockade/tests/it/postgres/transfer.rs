@@ -36,6 +36,8 @@ async fn quantity(connection: &mut PgConnection, sku: &Sku) -> i32 {
 async fn transfer(held: &MultiGuard, pool: &PgPool, from: &Sku, to: &Sku) -> Result<(), FenceError> {
     let mut tx = held.begin(pool).await?;
     let (left, had) = (quantity(&mut tx, from).await, quantity(&mut tx, to).await);
+    // Time for others to come between.
+    tokio::time::sleep(Duration::from_millis(2)).await;
     for (sku, quantity) in [(from, left - 1), (to, had + 1)] {
         let update = sqlx::query("update stock set quantity = $2 where sku = $1");
         update.bind(sku.0).bind(quantity).execute(&mut *tx).await.unwrap();
