@@ -43,6 +43,13 @@ async fn the_local_check_sees_it_before_the_fence_is_asked() {
     assert_eq!(run.lost_updates(), 0, "{run:?}");
 }
 
+#[tokio::test]
+async fn whoever_looks_after_such_a_sleep_finds_the_lock_lost() {
+    let run = Run::with_holder("looks").await;
+    assert_eq!(run.holder, "0ns left, Some(Expired), told Expired");
+    assert_eq!(run.lost_updates(), 0, "{run:?}");
+}
+
 /// What one run came to.
 #[derive(Debug)]
 struct Run {
@@ -109,6 +116,10 @@ async fn holder_process() {
             Err(FenceError::Lost(_)) => say("lost"),
             other => say(&format!("{other:?}")),
         },
+        "looks" => {
+            let (left, loss) = (held.remaining(), held.loss());
+            say(&format!("{left:?} left, {loss:?}, told {:?}", held.lost().await));
+        }
         "claims" => say(if write(&pool, read - 1, Some(&held.fence())).await { "wrote" } else { "refused" }),
         "writes" => say(if write(&pool, read - 1, None).await { "wrote" } else { "refused" }),
         unknown => say(unknown),
