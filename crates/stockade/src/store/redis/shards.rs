@@ -21,6 +21,10 @@ pub(super) enum Shards {
     Nodes(Box<Nodes>),
 }
 
+#[cfg_attr(
+    not(feature = "cluster"),
+    expect(unused_variables, unused_mut, reason = "only the nodes of a cluster divide the buckets")
+)]
 impl Shards {
     /// Starts connecting. `process` names the inbox.
     pub(super) fn open(redis: &Redis, keys: &Keys, process: &str, inner: &Weak<Inner>) -> Self {
