@@ -9,12 +9,18 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use super::{LIMIT, connected, key, read, server, until, until_waiting, write};
+use super::{LIMIT, connected, key, read, server, until, until_waiting, world::shut_down, write};
 use crate::{
     redis::Redis,
     resource::Key,
-    store::{Attempt, LockStore, LossReason, Released, redis::RedisStore},
+    store::{Attempt, LockStore, LossReason, Released, conformance::until_without_leftovers, redis::RedisStore},
 };
+
+/// Shuts the stores down and looks for what they leave: keys, subscriptions and connections.
+async fn end(group: SentinelGroup) {
+    shut_down().await;
+    until_without_leftovers(&group).await;
+}
 
 async fn redis(group: &SentinelGroup) -> Redis {
     Redis::connect(group.url()).await.unwrap()
@@ -86,6 +92,7 @@ async fn a_lock_that_was_replicated_is_kept_over_a_failover() {
     let later = store.acquire(write(&keys[0])).await.unwrap();
     assert!(later.token > held[0].token);
     store.release(&later).await.unwrap();
+    end(group).await;
 }
 
 #[tokio::test]
@@ -108,6 +115,7 @@ async fn a_lock_that_the_old_primary_took_along_is_lost_and_tokens_still_rise() 
     for held in [&next, &kept] {
         assert_eq!(store.release(held).await.unwrap(), Released::Released);
     }
+    end(group).await;
 }
 
 #[tokio::test]
@@ -155,6 +163,7 @@ async fn waiters_keep_their_order_over_a_failover() {
     for number in 0..WAITERS {
         assert_eq!(timeout(LIMIT, order.recv()).await.expect("a waiter is forgotten"), Some(number));
     }
+    end(group).await;
 }
 
 #[tokio::test]
@@ -175,6 +184,7 @@ async fn a_waiter_whose_queue_was_lost_is_served() {
     assert_eq!(timeout(LIMIT, held.lost()).await.unwrap(), LossReason::StoreLostData);
     assert!(next.token > held.token);
     other.release(&next).await.unwrap();
+    end(group).await;
 }
 
 #[tokio::test]
@@ -199,6 +209,7 @@ async fn a_frozen_primary_is_left_and_finds_itself_replaced_when_it_thaws() {
     store.renew(slice::from_ref(&held)).await.unwrap();
     assert!(held.loss().is_none() && expiry(primary, &store, &key).await > renewed);
     assert_eq!(store.release(&held).await.unwrap(), Released::Released);
+    end(group).await;
 }
 
 #[tokio::test]
@@ -227,6 +238,7 @@ async fn nothing_is_renewed_on_an_old_primary_that_goes_on_answering() {
     assert_eq!(expiry(old, &store, &known).await, there, "renewed on the old primary");
     assert!(expiry(primary, &store, &known).await > here && kept.loss().is_none());
     assert_eq!(store.release(&kept).await.unwrap(), Released::Released);
+    end(group).await;
 }
 
 #[tokio::test]
@@ -242,4 +254,5 @@ async fn a_planned_switch_keeps_locks_and_refuses_nothing_for_long() {
     store.renew(slice::from_ref(&held)).await.unwrap();
     assert!(held.loss().is_none());
     assert_eq!(store.release(&held).await.unwrap(), Released::Released);
+    end(group).await;
 }
