@@ -10,7 +10,7 @@ use super::{
     core::Core,
     envelope::Envelope,
     flight::Flights,
-    intent::{Fates, Intents, Strict},
+    intent::{Intents, Strict},
     load::{self, LoadBatchFn, LoadFn, Loader, share},
     local::Local,
     settings::Settings,
@@ -174,7 +174,7 @@ impl<K: Resource, V> CacheBuilder<K, V> {
 
     /// Makes reads linearizable with writes that are announced; `fates` tells what became of a transaction.
     #[cfg(feature = "postgres")]
-    pub(crate) fn announced(self, fates: Fates) -> Self {
+    pub(crate) fn announced(self, fates: super::Fates) -> Self {
         Self { strict: Some(Strict::new(fates)), ..self }
     }
 

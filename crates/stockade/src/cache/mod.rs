@@ -49,6 +49,8 @@
 //! [`CacheError::Shed`]. What was answered without Redis is marked [`CacheInfo::degraded`], and nothing of it is stored.
 //! After a reconnection the in-process tier begins empty.
 
+#![cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only transactions announce writes"))]
+
 mod batch;
 #[cfg(feature = "redis")]
 pub mod bloom;

@@ -106,7 +106,7 @@ impl Bloom {
     }
 
     /// Whether the key may exist. `true` also when that can't be said: there is no complete filter, or no answer.
-    pub async fn may_hold<K: Resource + ?Sized>(&self, key: &K) -> bool {
+    pub async fn may_hold<K: Resource + Sync + ?Sized>(&self, key: &K) -> bool {
         match Key::of(key) {
             Ok(key) => self.may_hold_each(&[&key]).await.first().copied().unwrap_or(true),
             Err(_) => true,
@@ -114,7 +114,7 @@ impl Bloom {
     }
 
     /// [`Bloom::may_hold`] for several keys, in their order.
-    pub async fn may_hold_many<K: Resource>(&self, keys: &[K]) -> Vec<bool> {
+    pub async fn may_hold_many<K: Resource + Sync>(&self, keys: &[K]) -> Vec<bool> {
         let named: Vec<_> = keys.iter().map(|key| Key::of(key).ok()).collect();
         let mut answers = self.may_hold_each(&named.iter().flatten().collect::<Vec<_>>()).await.into_iter();
         named.iter().map(|key| key.is_none() || answers.next().unwrap_or(true)).collect()
@@ -139,7 +139,7 @@ impl Bloom {
     ///
     /// [`CacheError::Key`]; [`CacheError::Unavailable`] when it was not confirmed: the rows must not commit then, or reads
     /// of them could be answered as absent.
-    pub async fn add<K: Resource>(&self, keys: &[K]) -> Result<(), CacheError> {
+    pub async fn add<K: Resource + Sync>(&self, keys: &[K]) -> Result<(), CacheError> {
         let keys: Vec<Key> = keys.iter().map(Key::of).collect::<Result<_, _>>()?;
         self.add_keys(&keys).await
     }
@@ -270,8 +270,8 @@ impl LinkEvents for Server {
     fn closed(&self) {}
 }
 
-pub(super) fn text(number: impl ToString) -> Vec<u8> {
-    number.to_string().into_bytes()
+pub(super) fn text(number: impl Into<u128>) -> Vec<u8> {
+    number.into().to_string().into_bytes()
 }
 
 /// The first word of a reply.

@@ -181,6 +181,7 @@ async fn sizes_that_can_not_be_are_refused() {
 
 /// A million absent ids may pass at 1.2 times the rate that the filter was made for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::print_stdout, reason = "the rate is a result")]
 async fn a_million_absent_ids_pass_at_the_rate_that_was_asked_for() {
     const ABSENT: u64 = 1_000_000;
     let server = RedisServer::start().await.unwrap();

@@ -309,6 +309,7 @@ async fn a_store_that_comes_back_with_old_values_is_not_believed_until_they_are_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::print_stdout, reason = "how much was read is a result")]
 async fn no_read_is_older_than_a_write_that_was_acknowledged_before_it() {
     const WRITES: i32 = 400;
     let world = World::start().await;
