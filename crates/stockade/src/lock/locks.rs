@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 use super::{held::Held, shared::Shared};
 use crate::{
     lock::{Force, Forced, Guard, Handover, Inspection, LockError, LockName, LockRequest, Mode, MultiRequest},
-    resource::{Key, KeyError, Label, Resource},
+    resource::{Key, KeyError, Resource},
     store::{LockStore, MemoryStore},
 };
 
@@ -290,7 +290,7 @@ impl Locks {
 
     /// Shows the counters of locks with this label as zero before the first attempt.
     #[cfg(feature = "axum")]
-    pub(crate) fn announce(label: &Label) {
+    pub(crate) fn announce(label: &crate::resource::Label) {
         super::outcome::announce(label);
     }
 

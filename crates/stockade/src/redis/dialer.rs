@@ -162,19 +162,15 @@ impl Dialer {
     /// The nodes by which a cluster is found; `None` unless it is one.
     #[cfg(feature = "cluster")]
     pub(super) fn seeds(&self) -> Option<&[ConnectionInfo]> {
-        match &self.topology {
-            Topology::Cluster { seeds, .. } => Some(seeds),
-            _ => None,
-        }
+        let Topology::Cluster { seeds, .. } = &self.topology else { return None };
+        Some(seeds)
     }
 
     /// How to reach a node of the cluster.
     #[cfg(feature = "cluster")]
     pub(super) fn info_of(&self, place: &Node) -> Option<ConnectionInfo> {
-        match &self.topology {
-            Topology::Cluster { node, .. } => Some(node.at(&place.host, place.port)),
-            _ => None,
-        }
+        let Topology::Cluster { node, .. } = &self.topology else { return None };
+        Some(node.at(&place.host, place.port))
     }
 
     /// Makes connections to one node of the cluster.

@@ -158,6 +158,7 @@ impl Link {
 
     /// [`Link::call`] on the renewal connection. Uses the command connection while the other is not up, so that a lease
     /// never hangs on one of them.
+    #[cfg(any(test, feature = "redlock"))]
     pub(crate) fn call_renewal(
         &self,
         script: &'static Script,
@@ -167,7 +168,7 @@ impl Link {
         self.call_renewal_replicated(script, keys, args, None).0
     }
 
-    /// [`Link::call_renewal`] with the question of [`Link::call_replicated`]. Without `replicas` enough have it.
+    /// On the renewal connection, with the question of [`Link::call_replicated`]. Without `replicas` enough have it.
     pub(crate) fn call_renewal_replicated(
         &self,
         script: &'static Script,

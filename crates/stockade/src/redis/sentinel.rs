@@ -73,12 +73,8 @@ pub(super) struct Sentinels {
 
 impl Sentinels {
     pub(super) fn of(topology: &Topology) -> Option<Self> {
-        match topology {
-            Topology::Sentinel { sentinels, primary, .. } => {
-                Some(Self { places: sentinels.clone(), name: primary.clone(), known: watch::Sender::new(None) })
-            }
-            _ => None,
-        }
+        let Topology::Sentinel { sentinels, primary, .. } = topology else { return None };
+        Some(Self { places: sentinels.clone(), name: primary.clone(), known: watch::Sender::new(None) })
     }
 
     /// Asks all sentinels at once and believes, of a majority of them, the one with the latest failover. The first to

@@ -120,9 +120,11 @@ fn places(
     let places = match (urls, connections) {
         (Some(urls), None) => urls
             .iter()
-            .map(|url| match url::parse(url)? {
-                Topology::Single(info) => Ok(info),
-                _ => Err(ConnectError::config("each entry of `urls` names one server: `redis://host:port`")),
+            .map(|url| {
+                let Topology::Single(info) = url::parse(url)? else {
+                    return Err(ConnectError::config("each entry of `urls` names one server: `redis://host:port`"));
+                };
+                Ok(info)
             })
             .collect::<Result<Vec<_>, _>>()?,
         (None, Some(connections)) => connections.iter().cloned().map(Into::into).collect(),
