@@ -64,8 +64,6 @@ names! {
     CACHE_FILL_REJECTED = "stockade_cache_fill_rejected_total";
     /// Intents that were gone when their transaction ended them: the store lost data in between.
     CACHE_INTENT_LOST = "stockade_cache_intent_lost_total";
-    /// Keys in a Bloom filter, as a share of those it was made for; above 1 its false positives rise.
-    BLOOM_KEYS = "stockade_bloom_keys_ratio";
     /// Age of the oldest invalidation not applied yet, seconds.
     OUTBOX_LAG = "stockade_outbox_lag_seconds";
     /// 1, labelled with the version.

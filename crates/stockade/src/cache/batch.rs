@@ -68,10 +68,11 @@ where
             }
         }
         // All questions are on the wire before the first answer is awaited.
+        let doubted = self.doubts();
         let reads = join_all(asked.iter().map(|(_, name, _)| self.store.read(name))).await;
         let (mut flyers, mut passages) = (Vec::new(), Vec::new());
         for ((reservation, name, key), read) in asked.into_iter().zip(reads) {
-            let start = match self.judge(key, &name, reservation, read) {
+            let start = match self.judge(key, &name, reservation, read, doubted) {
                 Ok(answer) => {
                     found.insert(name, Ok(answer));
                     continue;

@@ -254,6 +254,13 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         if self.strict.is_some() && !self.revalidate.is_zero() {
             return wrong("stale_while_revalidate", "must be zero with `strict`, which serves nothing that expired");
         }
+        #[cfg(feature = "redis")]
+        if self.strict.is_some() && matches!(&self.home, Home::Redis(redis) if redis.may_evict()) {
+            return wrong(
+                "strict",
+                "needs a Redis that keeps its keys: `noeviction`, connected without `allow_eviction`",
+            );
+        }
         if self.strict.is_some() && self.local.is_some() {
             return wrong(
                 "local",

@@ -61,8 +61,9 @@ where
                 return Ok(lookup(kept(entry, Source::Local, false), false));
             }
             let reservation = self.local.reserve(&name);
+            let doubted = self.doubts();
             let read = self.store.read(&name).await;
-            let start = match self.judge(key, &name, reservation, read) {
+            let start = match self.judge(key, &name, reservation, read, doubted) {
                 Ok(answer) => return Ok(answer),
                 Err(start) => start,
             };
@@ -79,16 +80,17 @@ where
         }
     }
 
-    /// The answer that a read is, or how to begin to fetch one.
+    /// The answer that a read is, or how to begin to fetch one. `doubted`: whether the store was in doubt when it was asked.
     pub(super) fn judge(
         self: &Arc<Self>,
         key: &K,
         name: &Key,
         reservation: Reservation,
         read: Read<V>,
+        doubted: bool,
     ) -> Result<Lookup<V>, Start> {
         match read {
-            Read::Hit(_) if self.doubts() => Err(Start::Lease(Want::Load)),
+            Read::Hit(_) if doubted || self.doubts() => Err(Start::Lease(Want::Load)),
             Read::Hit(entry) => {
                 self.refresh_if_due(key, name, &entry);
                 self.local.put(reservation, name, entry.clone());

@@ -8,6 +8,7 @@ use super::{
     RelayError,
     outbox::{self, Row},
     registry::PoolState,
+    settled,
 };
 use crate::{
     cache::Invalidator,
@@ -128,23 +129,36 @@ impl Worker {
         self.mark_flushed().await.map_err(RelayError::Sqlx)?;
         let lag = outbox::lag(&self.pool, &self.names).await.map_err(RelayError::Sqlx)?;
         metrics::gauge(metrics::OUTBOX_LAG, &[], lag);
-        let more = if lag >= GRACE.as_secs_f64() { self.apply_pending().await? } else { false };
+        let applied = if lag >= GRACE.as_secs_f64() { self.apply_pending().await } else { Ok(false) };
         if delete {
             outbox::delete_old(&self.pool).await.map_err(RelayError::Sqlx)?;
         }
+        // A cache that takes no invalidations must not keep the others from being believed.
         self.vouch().await?;
-        Ok(more)
+        applied
     }
 
     /// Vouches for the runs of stores that came up since, once everything they can have lost was applied again.
     async fn vouch(&self) -> Result<(), RelayError> {
+        let mut failure = None;
         for cache in &self.caches {
-            let Some(run) = cache.unsure_run() else { continue };
-            let rows = self.reapply(&[cache.name()]).await?;
-            let refused = |source| RelayError::Cache { cache: cache.name(), source };
-            cache.trust(&run).await.map_err(refused)?;
-            tracing::info!(cache = cache.name(), rows, "invalidations applied again to a new run of the store");
+            if let Some(run) = cache.unsure_run()
+                && let Err(error) = self.vouch_for(cache, &run).await
+            {
+                failure = Some(error);
+            }
         }
+        failure.map_or(Ok(()), Err)
+    }
+
+    async fn vouch_for(&self, cache: &Invalidator, run: &str) -> Result<(), RelayError> {
+        // A transaction whose announcement went with the earlier run may be committing at this moment: its row is not
+        // visible yet, and what it writes could be read from before it.
+        settled(&self.pool).await.map_err(RelayError::Sqlx)?;
+        let rows = self.reapply(&[cache.name()]).await?;
+        let refused = |source| RelayError::Cache { cache: cache.name(), source };
+        cache.trust(run).await.map_err(refused)?;
+        tracing::info!(cache = cache.name(), rows, "invalidations applied again to a new run of the store");
         Ok(())
     }
 
@@ -166,9 +180,21 @@ impl Worker {
         if ids.is_empty() { Ok(()) } else { outbox::mark(&self.pool, &ids).await }
     }
 
+    /// Each cache by itself, so that the rows of one that is down take no other's place in the batch.
     async fn apply_pending(&self) -> Result<bool, RelayError> {
+        let (mut more, mut failure) = (false, None);
+        for name in &self.names {
+            match self.apply_pending_of(name).await {
+                Ok(applied) => more |= applied,
+                Err(error) => failure = Some(error),
+            }
+        }
+        failure.map_or(Ok(more), Err)
+    }
+
+    async fn apply_pending_of(&self, name: &'static str) -> Result<bool, RelayError> {
         let mut tx = self.pool.begin().await.map_err(RelayError::Sqlx)?;
-        let rows = outbox::claim(&mut tx, &self.names, GRACE, BATCH).await.map_err(RelayError::Sqlx)?;
+        let rows = outbox::claim(&mut tx, &[name], GRACE, BATCH).await.map_err(RelayError::Sqlx)?;
         if rows.is_empty() {
             return Ok(false);
         }

@@ -8,6 +8,8 @@ const EVERY: Duration = Duration::from_millis(20);
 /// Returns once every transaction that was writing when this was called has ended: what is read afterwards holds all that
 /// they committed.
 ///
+/// It sees a transaction from its first write on, with which Postgres gives it an id.
+///
 /// For the source of a [`Bloom`](crate::cache::Bloom): a transaction that added its id before the new filter was begun may
 /// commit after the source has been read. Wait for it first.
 ///

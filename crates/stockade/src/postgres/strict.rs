@@ -22,6 +22,9 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     /// transactions run on: it is asked about announcements whose transaction did not end them. Nothing is served from
     /// memory, and nothing expired: without Redis every read is a limited load.
     ///
+    /// A [`Relay`](super::Relay) for this cache must run in some process: it vouches for each new run of the Redis, the first
+    /// one included. Until then every read is a load.
+    ///
     /// It holds on one Redis that keeps its acknowledged writes. After a restart that loses them nothing stale is left
     /// either; after a failover to a replica that lacks the newest writes values can be stale for as long as their TTL.
     pub fn strict(self, pool: &PgPool) -> Self {

@@ -168,6 +168,12 @@ impl Tx {
             retract(&self.pending, intent.as_ref()).await;
             return Err(CommitError::Closed);
         }
+        // Again, since the statements and announcements in between take their time.
+        if writes.is_some_and(|fence| fence.mode() != Mode::Write) {
+            let _ = self.inner.rollback().await;
+            retract(&self.pending, intent.as_ref()).await;
+            return Err(CommitError::Downgraded);
+        }
         if let Err(error) = self.inner.commit().await.map_err(commit_statement) {
             // One whose fate is unknown keeps its intent until the database has told a reader.
             if error.applied() == Some(false) {
@@ -219,8 +225,15 @@ impl Tx {
 
 #[cfg(feature = "redis")]
 async fn add_ids(ids: &[(Bloom, Key)]) -> Result<(), CacheError> {
+    let mut filters: Vec<(&Bloom, Vec<Key>)> = Vec::new();
     for (filter, key) in ids {
-        filter.add_keys(std::slice::from_ref(key)).await?;
+        match filters.iter_mut().find(|(known, _)| known.is(filter)) {
+            Some((_, keys)) => keys.push(key.clone()),
+            None => filters.push((filter, vec![key.clone()])),
+        }
+    }
+    for (filter, keys) in filters {
+        filter.add_keys(&keys).await?;
     }
     Ok(())
 }

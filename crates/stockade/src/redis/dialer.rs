@@ -155,6 +155,11 @@ impl Dialer {
         }
     }
 
+    /// Whether a server is accepted that may evict keys.
+    pub(super) fn may_evict(&self) -> bool {
+        self.eviction
+    }
+
     pub(super) fn timeout(&self) -> Duration {
         self.timeout
     }

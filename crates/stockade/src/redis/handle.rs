@@ -126,6 +126,11 @@ impl Redis {
         self.server.dialer.timeout()
     }
 
+    /// Whether the server may evict keys.
+    pub(crate) fn may_evict(&self) -> bool {
+        self.server.dialer.may_evict()
+    }
+
     /// The names taken on this handle and its clones, whatever their namespace.
     pub(crate) fn claims(&self) -> &Arc<Claims> {
         &self.server.claims

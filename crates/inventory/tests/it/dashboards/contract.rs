@@ -22,6 +22,7 @@ pub(super) const METRICS: &[(&str, &[&str])] = &[
     ("stockade_cache_load_seconds", &["cache"]),
     ("stockade_cache_loads_in_flight", &["cache"]),
     ("stockade_cache_fill_rejected_total", &["cache"]),
+    ("stockade_cache_intent_lost_total", &["cache"]),
     ("stockade_outbox_lag_seconds", &[]),
     ("stockade_build_info", &["version"]),
     ("inventory_movements_total", &["kind", "outcome"]),

@@ -75,10 +75,13 @@ impl<K: Resource> BloomBuilder<K> {
     ///
     /// # Errors
     ///
-    /// [`BuildError::Name`], [`BuildError::Setting`].
+    /// [`BuildError::Name`], [`BuildError::Setting`], [`BuildError::Cluster`].
     pub fn try_build(self) -> Result<Bloom, BuildError> {
         if !crate::resource::is_name(self.name) {
             return Err(crate::resource::KeyError::Name(self.name.to_owned()).into());
+        }
+        if self.redis.is_cluster() {
+            return Err(BuildError::Cluster(self.name));
         }
         let wrong = |setting, remedy| BuildError::Setting { name: self.name, setting, remedy };
         if !(self.rate > 0.0 && self.rate < 1.0) {

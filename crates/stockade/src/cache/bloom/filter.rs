@@ -20,7 +20,7 @@ use super::{
     builder::SourceFn,
     keeper, keys,
     scripts::{ADD, ALL, CHECK, OPEN},
-    shape::{Seed, Shape},
+    shape::{Design, Seed, Shape},
 };
 use crate::{
     Redis, Resource,
@@ -55,10 +55,12 @@ pub(super) struct Shared {
 }
 
 /// What is known of the server at the other end of the link.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Server {
     keys: Vec<String>,
-    known: Mutex<Option<(Arc<str>, Seed)>>,
+    /// What this process would make it.
+    wanted: Shape,
+    known: Mutex<Option<(Arc<str>, Design)>>,
     pub(super) came_up: Notify,
 }
 
@@ -72,7 +74,7 @@ pub struct BloomStats {
     pub keys: u64,
     /// The keys it was made for. With more, the rate of false positives rises.
     pub expected: u64,
-    /// Its size in bits.
+    /// The size in bits that this process asked for. A filter that is there keeps its own.
     pub bits: u64,
 }
 
@@ -83,8 +85,8 @@ impl Bloom {
     }
 
     pub(super) fn open(redis: &Redis, name: &'static str, expected: u64, shape: Shape, source: SourceFn) -> Self {
-        let keys = keys::of(redis.key_prefix(), name, shape);
-        let server = Arc::new(Server { keys: keys.clone(), ..Server::default() });
+        let keys = keys::of(redis.key_prefix(), name);
+        let server = Arc::new(Server::new(keys.clone(), shape));
         let link = Link::open(redis, "cache", Vec::new(), ALL, Arc::clone(&server) as Arc<dyn LinkEvents>);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let shared = Arc::new(Shared {
@@ -133,7 +135,8 @@ impl Bloom {
         answers
     }
 
-    /// Adds ids, to be called before their rows commit. Idempotent.
+    /// Adds ids, to be called before their rows commit, in their transaction after its first write: only then does
+    /// [`settled`](crate::postgres::settled) wait for it. [`Tx::add`](crate::postgres::Tx::add) does so. Idempotent.
     ///
     /// # Errors
     ///
@@ -153,6 +156,12 @@ impl Bloom {
             }
         }
         Ok(())
+    }
+
+    /// Whether both are clones of one.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     /// How it is, without asking the server.
@@ -182,9 +191,9 @@ pub(super) enum Added {
 impl Shared {
     /// `None` when the filter can't say.
     async fn check(&self, keys: &[&Key]) -> Result<Option<Vec<bool>>, LinkError> {
-        let Some((run, seed)) = self.server.known() else { return Ok(None) };
-        let mut args = vec![run.as_bytes().to_vec(), seed.text().into_bytes(), text(self.shape.hashes)];
-        self.append(&mut args, seed, keys.iter().copied());
+        let Some((run, design)) = self.server.known() else { return Ok(None) };
+        let mut args = vec![run.as_bytes().to_vec(), design.seed.text().into_bytes(), text(design.shape.hashes)];
+        append(&mut args, design, keys.iter().copied());
         let Value::Array(reply) = self.call(&CHECK, args).await? else {
             return Err(LinkError::Protocol { op: CHECK.name });
         };
@@ -196,14 +205,14 @@ impl Shared {
 
     pub(super) async fn add(&self, keys: &[Key], builder: &str) -> Result<Added, LinkError> {
         for _ in 0..2 {
-            let (_, seed) = self.server.known().ok_or(LinkError::Down)?;
+            let (_, design) = self.server.known().ok_or(LinkError::Down)?;
             let mut args = vec![
-                seed.text().into_bytes(),
+                design.seed.text().into_bytes(),
                 builder.as_bytes().to_vec(),
                 text(keeper::LEASE.as_millis()),
-                text(self.shape.hashes),
+                text(design.shape.hashes),
             ];
-            self.append(&mut args, seed, keys);
+            append(&mut args, design, keys);
             match word(&self.call(&ADD, args).await?) {
                 Some("ADDED") => return Ok(Added::Done),
                 Some("LOST") => return Ok(Added::Lost),
@@ -215,16 +224,10 @@ impl Shared {
         Err(LinkError::Protocol { op: ADD.name })
     }
 
-    fn append<'a>(&self, args: &mut Vec<Vec<u8>>, seed: Seed, keys: impl IntoIterator<Item = &'a Key>) {
-        for key in keys {
-            args.extend(self.shape.bits_of(seed, key.as_str()).map(text));
-        }
-    }
-
     /// Asks for the seed anew.
     pub(super) async fn reopen(&self) -> Result<(), LinkError> {
         let run = self.server.known().map(|(run, _)| run).ok_or(LinkError::Down)?;
-        let reply = self.call(&OPEN, vec![Seed::random().text().into_bytes()]).await?;
+        let reply = self.call(&OPEN, self.server.opening(&run)).await?;
         self.server.learn(run, &reply)
     }
 
@@ -237,18 +240,34 @@ impl Shared {
 }
 
 impl Server {
-    fn lock(&self) -> MutexGuard<'_, Option<(Arc<str>, Seed)>> {
+    fn new(keys: Vec<String>, wanted: Shape) -> Self {
+        Self { keys, wanted, known: Mutex::default(), came_up: Notify::new() }
+    }
+
+    fn opening(&self, run: &str) -> Vec<Vec<u8>> {
+        [Seed::random().text(), self.wanted.text(), run.to_owned()].map(String::into_bytes).into()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<(Arc<str>, Design)>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The run of the server and the seed of its filter.
-    pub(super) fn known(&self) -> Option<(Arc<str>, Seed)> {
+    /// The run of the server and the design of its filter.
+    pub(super) fn known(&self) -> Option<(Arc<str>, Design)> {
         self.lock().clone()
     }
 
     fn learn(&self, run: Arc<str>, reply: &Value) -> Result<(), LinkError> {
-        let seed = word(reply).and_then(Seed::read).ok_or(LinkError::Protocol { op: OPEN.name })?;
-        *self.lock() = Some((run, seed));
+        let design = word(reply).and_then(Design::read).ok_or(LinkError::Protocol { op: OPEN.name })?;
+        if design.shape != self.wanted {
+            let (found, wanted) = (design.shape, self.wanted);
+            tracing::warn!(
+                ?found,
+                ?wanted,
+                "the filter has another size and keeps it: delete its keys to have it built anew"
+            );
+        }
+        *self.lock() = Some((run, design));
         Ok(())
     }
 }
@@ -258,7 +277,7 @@ impl LinkEvents for Server {
 
     fn prepare<'a>(&'a self, up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
         Box::pin(async {
-            let reply = handshake.call(&OPEN, &self.keys, &[Seed::random().text().into_bytes()]).await?;
+            let reply = handshake.call(&OPEN, &self.keys, &self.opening(&up.run_id)).await?;
             self.learn(Arc::clone(&up.run_id), &reply)
         })
     }
@@ -272,6 +291,12 @@ impl LinkEvents for Server {
 
 pub(super) fn text(number: impl Into<u128>) -> Vec<u8> {
     number.into().to_string().into_bytes()
+}
+
+fn append<'a>(args: &mut Vec<Vec<u8>>, design: Design, keys: impl IntoIterator<Item = &'a Key>) {
+    for key in keys {
+        args.extend(design.shape.bits_of(design.seed, key.as_str()).map(text));
+    }
 }
 
 /// The first word of a reply.

@@ -15,7 +15,6 @@ use super::{
 };
 use crate::{
     cache::{LoadError, load::share},
-    metrics::{self, BLOOM_KEYS, tag},
     redis::LinkError,
 };
 
@@ -70,10 +69,7 @@ async fn look(filter: &Shared) -> Result<bool, LinkError> {
     if let Value::Array(values) = &reply
         && let Some(Value::Int(keys)) = values.get(1)
     {
-        let keys = u64::try_from(*keys).unwrap_or_default();
-        filter.held.store(keys, Ordering::Release);
-        #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
-        metrics::gauge(BLOOM_KEYS, &[tag("cache", filter.name)], keys as f64 / filter.expected as f64);
+        filter.held.store(u64::try_from(*keys).unwrap_or_default(), Ordering::Release);
     }
     Ok(word(&reply) == Some("READY"))
 }
@@ -81,9 +77,13 @@ async fn look(filter: &Shared) -> Result<bool, LinkError> {
 /// Builds the next epoch, unless another process does. Whether it is complete now.
 async fn build(filter: &Shared) -> Result<bool, LoadError> {
     let builder = format!("{:032x}", rand::random::<u128>());
-    let (run, seed) = filter.server.known().ok_or_else(|| share(LinkError::Down))?;
-    let args =
-        vec![seed.text().into_bytes(), builder.clone().into_bytes(), text(LEASE.as_millis()), text(filter.shape.bits)];
+    let (run, design) = filter.server.known().ok_or_else(|| share(LinkError::Down))?;
+    let args = vec![
+        design.seed.text().into_bytes(),
+        builder.clone().into_bytes(),
+        text(LEASE.as_millis()),
+        text(design.shape.bits),
+    ];
     match word(&filter.call(&BEGIN, args).await.map_err(share)?) {
         Some("BUILDING") => {}
         Some("RESEED") => {

@@ -19,7 +19,7 @@
 //!
 //! # When it may say "absent"
 //!
-//! Only when it is surely complete. A filter that is missing, being built for the first time, of another size, evicted, or
+//! Only when it is surely complete. A filter that is missing, being built for the first time, evicted, or
 //! left over from an earlier run of the server (a replica that was promoted may lack its newest bits) says nothing, and the
 //! read goes on as without it. One process of the fleet then builds it anew from its source.
 //!

@@ -28,6 +28,11 @@ impl Shape {
         Some(Self { bits: bits as u64, hashes: hashes as u32 })
     }
 
+    /// As the server keeps it.
+    pub(super) fn text(self) -> String {
+        format!("{} {}", self.bits, self.hashes)
+    }
+
     /// The bits of a key, by double hashing with a cubic term, under which keys that agree in one hash do not share all bits
     /// (Dillinger and Manolios, "Bloom Filters in Probabilistic Verification", 2004).
     pub(super) fn bits_of(self, seed: Seed, key: &str) -> impl Iterator<Item = u64> {
@@ -55,10 +60,27 @@ impl Seed {
         format!("{:016x}{:016x}", self.0, self.1)
     }
 
-    pub(super) fn read(text: &str) -> Option<Self> {
+    fn read(text: &str) -> Option<Self> {
         let half = |range| u64::from_str_radix(text.get(range)?, 16).ok();
         (text.len() == 32).then_some(())?;
         Some(Self(half(0..16)?, half(16..32)?))
+    }
+}
+
+/// What every process of the fleet has to know about a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Design {
+    pub(super) seed: Seed,
+    pub(super) shape: Shape,
+}
+
+impl Design {
+    /// `seed bits hashes`.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let seed = Seed::read(words.next()?)?;
+        let shape = Shape { bits: words.next()?.parse().ok()?, hashes: words.next()?.parse().ok()? };
+        (shape.bits > 0 && (1..=32).contains(&shape.hashes)).then_some(Self { seed, shape })
     }
 }
 

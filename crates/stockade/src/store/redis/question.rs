@@ -64,10 +64,6 @@ impl Waiter {
                 }
                 Err(error) => {
                     self.inner.shards.suspect(&error);
-                    let never_sent = matches!(error, LinkError::Down | LinkError::Open { .. });
-                    if never_sent && self.seq == 0 && !stale && !scripts_lost {
-                        self.sent = None;
-                    }
                     return Answer::Unknown(unavailable(&error));
                 }
             };
@@ -97,7 +93,7 @@ impl Waiter {
                 }
                 Acquired::Busy { remaining, now } => {
                     self.told(&shard, sent, now);
-                    self.sent = None;
+                    self.left_nothing();
                     if !self.attempt.wait.is_zero() {
                         // It has only knocked.
                         continue;
@@ -106,12 +102,12 @@ impl Waiter {
                 }
                 Acquired::Full { waiters, remaining, now } => {
                     self.told(&shard, sent, now);
-                    self.sent = None;
+                    self.left_nothing();
                     Answer::Refused(LockError::QueueFull { waiters, position: waiters.saturating_add(1), remaining })
                 }
                 Acquired::Capacity { present, now } => {
                     self.told(&shard, sent, now);
-                    self.sent = None;
+                    self.left_nothing();
                     Answer::Refused(LockError::Capacity { asked: self.attempt.permits, present })
                 }
                 Acquired::Stale { now } => {
@@ -125,6 +121,11 @@ impl Waiter {
                 }
             };
         }
+    }
+
+    /// The last sending has left nothing at the server. An earlier one, on a connection that is gone, may still arrive.
+    fn left_nothing(&mut self) {
+        self.sent = self.sent.take().filter(|sent| sent.stray.is_some());
     }
 
     fn told(&self, shard: &Shard, sent: Instant, now: u64) {
@@ -218,8 +219,8 @@ impl Waiter {
         self.sent = Some(Sent::new(sent, carrier, sent + longest, earlier));
         self.answered = false;
         let reply = reply.await;
-        if let Err(LinkError::Moved | LinkError::Moving) = reply {
-            // As if it had never been sent.
+        if let Err(LinkError::Moved | LinkError::Moving | LinkError::Down | LinkError::Open { .. }) = reply {
+            // As if this one had never been sent; an earlier one may have been executed all the same.
             (self.sent, self.answered) = before;
         }
         let reply = Acquired::read(&reply?)?;

@@ -35,12 +35,14 @@ impl RedisStore {
 
     async fn give_back(&self, ownership: &Arc<Ownership>) -> Result<Released, LockError> {
         let Ownership { key, owner, .. } = ownership.as_ref();
-        let stray = self.inner.held.remove(owner);
+        // Kept until the answer is there: whoever drops this half-way leaves the rest to a release in the background.
+        let stray = self.inner.held.stray(owner);
         let limit = Instant::now() + self.inner.timeout;
         let (mut unknown, mut scripts_lost) = (false, false);
         loop {
             let error = match self.inner.send_release(key, owner).1.await {
                 Ok(left) => {
+                    self.inner.held.remove(owner);
                     if left.more || stray.is_some() {
                         self.release_again(ownership, stray);
                     }

@@ -83,14 +83,14 @@ async fn a_filter_that_is_not_surely_complete_lets_everything_pass() {
     };
     let bloom = Bloom::builder::<Sku>(&redis(&server.url()).await).expected(2000).source(slow).build();
     let stocks = filtered(&server.url(), &bloom, &database).await;
-    eventually("it is being built", || async { server.command(&["KEYS", "*}b:stock:*"]).await.unwrap() != "" }).await;
+    eventually("it is being built", || async { server.command(&["KEYS", "*}b:stock"]).await.unwrap() != "" }).await;
     assert_eq!(quantity(&get(&stocks, "n7").await), Some(7), "before it is built");
     gate.add_permits(1);
     eventually("the filter is complete", || async { bloom.stats().ready }).await;
     assert!(!bloom.may_hold(&sku("none")).await, "complete, and says nothing");
 
     // Gone, whole or in part: nothing can be said until it is built again.
-    let bits = server.command(&["KEYS", "*}b1:stock:*"]).await.unwrap();
+    let bits = server.command(&["KEYS", "*}b1:stock"]).await.unwrap();
     server.command(&["DEL", &bits]).await.unwrap();
     assert_eq!(quantity(&get(&stocks, "n8").await), Some(8), "without its bits");
     server.command(&["FLUSHALL"]).await.unwrap();
@@ -149,6 +149,59 @@ async fn an_id_added_while_the_next_filter_is_built_is_in_it() {
         assert!(!bloom.may_hold(&sku("none")).await);
     }
     assert_eq!(begun.load(Ordering::SeqCst), 1, "built twice");
+}
+
+#[tokio::test]
+async fn two_versions_that_want_different_sizes_share_one_filter() {
+    let server = RedisServer::start().await.unwrap();
+    let old = filter(&server.url()).await;
+    let larger = Bloom::builder::<Sku>(&redis(&server.url()).await).expected(500_000).source(|| ids(0..1000)).build();
+    eventually("the newer is connected", || async { larger.stats().ready }).await;
+    old.add(&[sku("of the old")]).await.unwrap();
+    larger.add(&[sku("of the new")]).await.unwrap();
+    for bloom in [&old, &larger] {
+        assert!(bloom.may_hold(&sku("of the old")).await, "the other version's id is answered as absent");
+        assert!(bloom.may_hold(&sku("of the new")).await, "the other version's id is answered as absent");
+        assert!(!bloom.may_hold(&sku("none")).await);
+    }
+}
+
+#[tokio::test]
+async fn bits_that_were_evicted_and_begun_anew_are_not_a_filter() {
+    let server = RedisServer::start().await.unwrap();
+    let gate = Arc::new(Semaphore::new(1));
+    let waits = Arc::clone(&gate);
+    let once = move || {
+        let waits = Arc::clone(&waits);
+        stream::once(async move { waits.acquire().await.unwrap().forget() }).flat_map(|()| ids(0..1000))
+    };
+    let bloom = Bloom::builder::<Sku>(&redis(&server.url()).await).expected(2000).source(once).build();
+    eventually("the filter is complete", || async { bloom.stats().ready }).await;
+    let bits = server.command(&["KEYS", "*}b1:stock"]).await.unwrap();
+    server.command(&["DEL", &bits]).await.unwrap();
+    bloom.add(&[sku("new")]).await.unwrap();
+    server.command(&["SETBIT", &bits, "7", "1"]).await.unwrap();
+    assert!(bloom.may_hold(&sku("n5")).await, "an id that exists is answered as absent");
+    gate.add_permits(1);
+    eventually("it is built again", || async { !bloom.may_hold(&sku("none")).await }).await;
+    assert!(bloom.may_hold(&sku("n5")).await);
+}
+
+#[tokio::test]
+async fn a_filter_that_no_run_completed_is_not_believed() {
+    let server = RedisServer::start().await.unwrap();
+    let gate = Arc::new(Semaphore::new(1));
+    let waits = Arc::clone(&gate);
+    let once = move || {
+        let waits = Arc::clone(&waits);
+        stream::once(async move { waits.acquire().await.unwrap().forget() }).flat_map(|()| ids(0..1000))
+    };
+    let bloom = Bloom::builder::<Sku>(&redis(&server.url()).await).expected(2000).source(once).build();
+    eventually("the filter is complete", || async { bloom.stats().ready }).await;
+    // What another run's first connection leaves in the state, before this run is the primary again.
+    let state = server.command(&["KEYS", "*}b:stock"]).await.unwrap();
+    server.command(&["HDEL", &state, "run"]).await.unwrap();
+    assert!(bloom.may_hold(&sku("none")).await, "believed under a run that nobody completed it in");
 }
 
 #[tokio::test]

@@ -1,23 +1,27 @@
 -- Adds keys: to the complete filter and to one that is being built, or, for its builder, only to the latter.
 -- KEYS: state and bits, see check.lua
 -- ARGV: seed, builder or an empty string, ms of the builder's lease, hashes per key, then so many bit numbers for each key
--- Reply: {ADDED}; {RESEED} when the seed is another by now; {LOST} when somebody else builds by now
-local state = redis.call('HMGET', KEYS[1], 'seed', 'epoch', 'building', 'builder')
+-- Reply: {ADDED}; {RESEED} when the seed is another by now; {LOST} when somebody else builds by now, or the bits are gone
+local state = redis.call('HMGET', KEYS[1], 'seed', 'epoch', 'building', 'builder', 'size')
 if state[1] ~= ARGV[1] then
   return {'RESEED'}
 end
+local length = math.ceil(string.match(state[5], '^%d+') / 8)
+local function whole(epoch)
+  return epoch and redis.call('STRLEN', KEYS[2 + tonumber(epoch) % 2]) == length
+end
 local targets = {}
 if ARGV[2] == '' then
-  if state[2] then
+  if whole(state[2]) then
     targets.keys = KEYS[2 + tonumber(state[2]) % 2]
   end
-elseif state[4] ~= ARGV[2] then
+elseif state[4] ~= ARGV[2] or not whole(state[3]) then
   return {'LOST'}
 else
   local time = redis.call('TIME')
   redis.call('HSET', KEYS[1], 'until', string.format('%.0f', time[1] * 1000000 + time[2] + ARGV[3] * 1000))
 end
-if state[3] then
+if whole(state[3]) then
   targets.bkeys = KEYS[2 + tonumber(state[3]) % 2]
 end
 local hashes = tonumber(ARGV[4])

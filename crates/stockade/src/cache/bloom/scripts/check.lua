@@ -1,17 +1,19 @@
 -- Says of each key whether it may be in the filter.
 --
--- KEYS: state (hash), bits of the even epochs, bits of the odd epochs (strings). The state: seed of the hash function; epoch
+-- KEYS: state (hash), bits of the even epochs, bits of the odd epochs (strings). The state: seed of the hash function;
+--   size, `bits hashes`; epoch
 --   whose bits are complete, run of the server under which they were completed, keys in them; while the next epoch is being
 --   built: building (its number), builder, until (µs, end of the builder's lease), bkeys.
 -- ARGV: run id, seed, hashes per key, then so many bit numbers for each key
 -- Reply: {KNOWN, 0 or 1 for each key}, or {UNKNOWN}: nothing can be said, as there is no complete filter, or another run of
 --   the server may have lost some of its bits
-local state = redis.call('HMGET', KEYS[1], 'epoch', 'run', 'seed')
+local state = redis.call('HMGET', KEYS[1], 'epoch', 'run', 'seed', 'size')
 if not state[1] or state[2] ~= ARGV[1] or state[3] ~= ARGV[2] then
   return {'UNKNOWN'}
 end
 local bits = KEYS[2 + tonumber(state[1]) % 2]
-if redis.call('EXISTS', bits) == 0 then
+-- Bits that were evicted and begun anew by somebody's addition would be shorter.
+if redis.call('STRLEN', bits) ~= math.ceil(string.match(state[4], '^%d+') / 8) then
   return {'UNKNOWN'}
 end
 local hashes = tonumber(ARGV[3])

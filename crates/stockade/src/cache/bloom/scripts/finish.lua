@@ -1,7 +1,9 @@
 -- Makes the epoch that was built the complete one.
--- KEYS: state and bits, see check.lua. ARGV: builder, run id. Reply: {COMPLETE}; {LOST} when somebody else builds by now
-local state = redis.call('HMGET', KEYS[1], 'building', 'builder', 'bkeys')
-if state[2] ~= ARGV[1] then
+-- KEYS: state and bits, see check.lua. ARGV: builder, run id. Reply: {COMPLETE}; {LOST} when somebody else builds by now, or
+--   the bits are gone
+local state = redis.call('HMGET', KEYS[1], 'building', 'builder', 'bkeys', 'size')
+if state[2] ~= ARGV[1]
+  or redis.call('STRLEN', KEYS[2 + tonumber(state[1]) % 2]) ~= math.ceil(string.match(state[4], '^%d+') / 8) then
   return {'LOST'}
 end
 local epoch = tonumber(state[1])
