@@ -126,7 +126,7 @@ async fn a_closed_port_of_the_database_is_said_at_once() {
             .env("DATABASE_URL", BASE[0].1)
             .env("SEED_CSV", concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/online-retail.csv"))
             .env("SEED_LIMIT", "1");
-        let since = std::time::Instant::now();
+        let since = tokio::time::Instant::now();
         let (status, output) = outcome(command).await;
         assert_eq!(status.code(), Some(1), "{output}");
         assert!(output.contains("refused") && !output.contains("hunter2"), "{output}");
