@@ -170,7 +170,8 @@ impl Guard {
     ///
     /// [`GuardError`], which has the guard as it was: with [`LockError::Lost`] when the lock is lost;
     /// [`LockError::Unsupported`] while another guard of this ownership lives, and where the store can't hand over;
-    /// [`LockError::Unavailable`] for a moment after a connection was lost, while a stray command may still arrive.
+    /// [`LockError::Unavailable`] for a moment after a connection was lost, while a stray command may still arrive, and
+    /// after a downgrade without an answer, until one has succeeded.
     pub fn hand_over(self) -> Result<Handover, GuardError> {
         let mut held = match Arc::try_unwrap(self.held) {
             Ok(held) => held,

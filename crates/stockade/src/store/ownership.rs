@@ -128,6 +128,8 @@ pub(crate) struct Ownership {
     pub(crate) fence_owner: Owner,
     /// Fences look at it, too: what was exclusive may be shared now.
     mode: AtomicU8,
+    /// Set while the store was asked to change the mode and nobody knows whether it did.
+    between_modes: AtomicBool,
     pub(crate) token: Token,
     pub(crate) lease: Duration,
     /// For a hand-off the time from the release to the grant's arrival, as far as the store can tell.
@@ -161,8 +163,21 @@ impl Ownership {
         let lost = watch::Sender::new(None);
         let deadline = AtomicU64::new(deadline.as_nanos());
         let (released, commits) = (AtomicBool::new(false), OnceLock::new());
-        let (fence_owner, mode) = (owner.clone(), AtomicU8::new(mode as u8));
-        Self { key, owner, fence_owner, mode, token, lease, handed_off, deadline, lost, released, commits }
+        let (fence_owner, mode, between_modes) = (owner.clone(), AtomicU8::new(mode as u8), AtomicBool::new(false));
+        Self {
+            key,
+            owner,
+            fence_owner,
+            mode,
+            between_modes,
+            token,
+            lease,
+            handed_off,
+            deadline,
+            lost,
+            released,
+            commits,
+        }
     }
 
     /// It was adopted: its token was minted for another owner.
@@ -176,6 +191,14 @@ impl Ownership {
             mode if mode == Mode::Write as u8 => Mode::Write,
             _ => Mode::Permit,
         }
+    }
+
+    pub(crate) fn is_between_modes(&self) -> bool {
+        self.between_modes.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_between_modes(&self, between: bool) {
+        self.between_modes.store(between, Ordering::Release);
     }
 
     pub(crate) fn set_mode(&self, mode: Mode) {

@@ -37,6 +37,7 @@ impl Inner {
         let before = ownership.mode();
         // Before the command is on its way: from then on readers may be in.
         ownership.set_mode(Mode::Read);
+        ownership.set_between_modes(true);
         let (mut executed, mut scripts_lost) = (false, false);
         loop {
             let (sent, reply) = (Instant::now(), self.ask_downgrade(ownership).await);
@@ -44,10 +45,14 @@ impl Inner {
                 Ok((run, Renewed::Extended { .. })) => {
                     ownership.extend(believed(sent, ownership.lease));
                     self.held.confirmed(&ownership.owner, run);
+                    ownership.set_between_modes(false);
                     return Ok(());
                 }
                 // It was a reader before, and was told to end.
-                Ok((_, Renewed::Ending { .. })) => return Ok(()),
+                Ok((_, Renewed::Ending { .. })) => {
+                    ownership.set_between_modes(false);
+                    return Ok(());
+                }
                 Ok((run, Renewed::Gone { .. })) => {
                     self.held.gone(ownership, run);
                     return Err(ownership.lost_error());
@@ -61,6 +66,7 @@ impl Inner {
             } else if limit.remaining().is_zero() {
                 if !executed {
                     ownership.set_mode(before);
+                    ownership.set_between_modes(false);
                 }
                 return Err(unavailable(&error));
             } else {
@@ -82,6 +88,10 @@ impl Inner {
 
     /// What another process needs to go on with an ownership of this one, which ends here.
     pub(super) fn hand_over(&self, ownership: &Ownership) -> Result<Handed, LockError> {
+        if ownership.is_between_modes() {
+            // The store would compare the mode with its own and give the lock to nobody.
+            return Err(LockError::Unavailable { reason: Unavailable::Timeout, retry_after: self.timeout });
+        }
         let stray = self.held.stray(&ownership.owner).map(|at| self.settled(at).remaining());
         if let Some(retry_after) = stray.filter(|left| !left.is_zero()) {
             // An acquire that may still arrive would find another owner, and take the resource for nobody.

@@ -12,7 +12,7 @@ use super::{
     replies::Acquired,
     sample::{believed, believed_until},
     scripts::ACQUIRE,
-    shard::Shard,
+    shard::{Run, Shard},
     waiter::Waiter,
 };
 use crate::{
@@ -46,9 +46,10 @@ impl Waiter {
         let (mut scripts_lost, mut stale) = (false, false);
         let mut redirects = Redirects::new(&self.inner, self.until);
         loop {
-            if let Err(error) = self.quarantined().await {
-                return Answer::Refused(error);
-            }
+            self.cleared = match self.quarantined().await {
+                Ok(run) => run,
+                Err(error) => return Answer::Refused(error),
+            };
             let (shard, sent, reply, copies) = match self.send().await {
                 Ok(reply) => reply,
                 // Not executed, and loaded again meanwhile.
@@ -155,16 +156,17 @@ impl Waiter {
         Ok(self.until.map(|until| until.remaining().max(Duration::from_millis(1))))
     }
 
-    /// Waits until the run of the server has served for as long as the quarantine is.
-    async fn quarantined(&self) -> Result<(), LockError> {
+    /// Waits until the run of the server has served for as long as the quarantine is. Which run that is; `None` while the
+    /// server is away.
+    async fn quarantined(&self) -> Result<Option<Run>, LockError> {
         let quarantine = self.inner.options.quarantine;
         loop {
-            let left = match self.inner.shard(&self.attempt.key) {
-                Ok(shard) if shard.link.is_up() => quarantine.saturating_sub(shard.has_served()),
-                _ => Duration::ZERO,
-            };
+            let shard = self.inner.shard(&self.attempt.key).ok().filter(|shard| shard.link.is_up());
+            // The run first: had another begun in between, it would not be the one that is asked.
+            let run = shard.as_ref().map(|shard| shard.run());
+            let left = shard.map_or(Duration::ZERO, |shard| quarantine.saturating_sub(shard.has_served()));
             if left.is_zero() {
-                return Ok(());
+                return Ok(run);
             }
             if self.attempt.wait.is_zero() {
                 return Err(LockError::Busy { remaining: left });
@@ -200,6 +202,10 @@ impl Waiter {
         }
         self.cell.asking();
         self.run = shard.run();
+        if !inner.options.quarantine.is_zero() && shard.link.is_up() && self.cleared != Some(self.run) {
+            // Another run than the one that has served for long enough: to be looked at, too.
+            return Err(LinkError::Moving);
+        }
         let args = asking.args(&shard.handing(&inner.keys, self.attempt.key.bucket()));
         let keys = inner.keys.of(&self.attempt.key);
         let sent = Instant::now();

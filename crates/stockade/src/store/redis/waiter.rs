@@ -40,6 +40,8 @@ pub(super) struct Waiter {
     pub(super) answered: bool,
     /// Whether it has asked once without queueing, in a bucket where no grant would have reached it.
     pub(super) knocked: bool,
+    /// The run of the server that has been through its quarantine.
+    pub(super) cleared: Option<Run>,
     /// The run of the server that was asked last.
     pub(super) run: Run,
     /// What kept the last question from being answered.
@@ -64,6 +66,7 @@ impl Waiter {
             sent: None,
             answered: true,
             knocked: false,
+            cleared: None,
             run: Run::default(),
             trouble: None,
             remaining: Duration::ZERO,

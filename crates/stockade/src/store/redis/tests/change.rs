@@ -56,6 +56,38 @@ async fn a_change_whose_reply_is_lost_is_found_done() {
 }
 
 #[tokio::test]
+async fn a_lock_of_which_nobody_knows_whether_it_was_downgraded_is_handed_to_nobody() {
+    let world = World::start().await;
+    let proxy = Proxy::start(world.server.addr()).await.unwrap();
+    let store = connected(&Redis::connect(proxy.url_for(&world.server.url())).await.unwrap()).await;
+    let other = world.store().await;
+    let key = key("unsure");
+    let held = store.acquire(Attempt { lease: LONG, ..write(&key) }).await.unwrap();
+    proxy.set(Fault::Hole);
+    assert!(matches!(store.downgrade(&held).await, Err(LockError::Unavailable { .. })));
+    // What was asked for may not have been done: the adopter would look for a reader where there is a writer.
+    assert!(matches!(store.hand_over(&held), Err(LockError::Unavailable { .. })));
+    proxy.set(Fault::None);
+    until("the store answers", || {
+        store.inner.shards.all().iter().all(|shard| shard.link.breaker().refusing().is_none())
+    })
+    .await;
+    timeout(LIMIT, async {
+        while store.downgrade(&held).await.is_err() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .unwrap();
+    let adopted = other.adopt(&store.hand_over(&held).unwrap()).await.unwrap();
+    assert_eq!((adopted.token, adopted.mode()), (held.token, Mode::Read));
+    assert_eq!(other.release(&adopted).await.unwrap(), Released::Released);
+    world.until_nothing_is_left().await;
+    drop((held, adopted));
+    world.end_behind(proxy).await;
+}
+
+#[tokio::test]
 async fn a_guard_whose_downgrade_is_dropped_is_released() {
     let world = World::start().await;
     let store = world.store().await;
