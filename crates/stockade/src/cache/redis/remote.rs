@@ -48,7 +48,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     pub(crate) fn open(redis: &Redis, claim: Claim, settings: Arc<Settings>, local: Arc<Local<V>>) -> Self {
         let keys = Keys::new(redis.key_prefix(), settings.name);
         let channels = vec![keys.channel(), keys.inbox()];
-        let subscription = Arc::new(Subscription::new(keys, local, *settings.ttl.end() + settings.grace));
+        let subscription =
+            Arc::new(Subscription::new(keys, local, *settings.ttl.end() + settings.grace, settings.strict.is_some()));
         let events = Arc::clone(&subscription) as Arc<dyn LinkEvents>;
         let link = Link::open(redis, "cache", channels, ALL, events);
         let stop = CancellationToken::new();

@@ -37,6 +37,9 @@ pub(super) struct Subscription<V> {
     pub(super) wakes: Arc<Wakes>,
     pub(super) clock: ServerClock,
     channel: String,
+    /// Whether it is asked about every run that nobody vouched for. Otherwise only about one that this process has seen to
+    /// replace another: a fleet that starts would make its first invalidations twice.
+    strict: bool,
     /// After this time no value is left from before a new run.
     longest: Duration,
     /// The run of the server that this process is connected to.
@@ -58,7 +61,7 @@ struct Buckets {
 }
 
 impl<V> Subscription<V> {
-    pub(super) fn new(keys: Keys, local: Arc<Local<V>>, longest: Duration) -> Self {
+    pub(super) fn new(keys: Keys, local: Arc<Local<V>>, longest: Duration, strict: bool) -> Self {
         let channel = keys.channel();
         metrics::gauge(SUBSCRIPTION_UP, &[], 0.0);
         let buckets = Buckets { last: [None; BUCKETS], unconfirmed: Vec::new(), heard_beat: Instant::from_nanos(0) };
@@ -68,6 +71,7 @@ impl<V> Subscription<V> {
             wakes: Arc::default(),
             clock: ServerClock::default(),
             channel,
+            strict,
             longest,
             run: Mutex::default(),
             trusted: AtomicBool::new(false),
@@ -181,6 +185,9 @@ impl<V: Send + Sync + 'static> LinkEvents for Subscription<V> {
             let (keys, args) = self.joining(&up.run_id);
             let reply = handshake.call(&JOIN, &keys, &args).await?;
             self.joined(&up.run_id, &Reply::read(JOIN.name, reply)?);
+            if !self.strict && !up.new_run {
+                self.trusted.store(true, Ordering::Release);
+            }
             Ok(())
         })
     }
