@@ -25,8 +25,9 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     /// A [`Relay`](super::Relay) for this cache must run in some process: it vouches for each new run of the Redis, the first
     /// one included. Until then every read is a load.
     ///
-    /// It holds on one Redis that keeps its acknowledged writes. After a restart that loses them nothing stale is left
-    /// either; after a failover to a replica that lacks the newest writes values can be stale for as long as their TTL.
+    /// It holds on one Redis that keeps its acknowledged writes. After a restart or a failover that loses some of them no value
+    /// is believed until the relay has made the invalidations of the last ten minutes again. While an old primary that was cut
+    /// off goes on answering, those who still ask it can read what was overwritten since.
     pub fn strict(self, pool: &PgPool) -> Self {
         self.announced(fates(pool.clone()))
     }
