@@ -136,12 +136,18 @@ async fn no_command_gets_the_reply_of_another_when_a_slot_leaves() {
             tokio_util::task::TaskTracker::new().spawn(async move {
                 let mut taken = 0;
                 while taken < 300 {
-                    let Ok(held) = store.acquire(write(&key)).await else { continue };
+                    let Ok(held) = store.acquire(write(&key)).await else {
+                        // A refusal comes at once: whoever asks again without a pause leaves no thread to reconnect on.
+                        sleep(Duration::from_millis(1)).await;
+                        continue;
+                    };
                     if let Ok(seen) = store.inspect(&key).await {
                         let holders: Vec<_> = seen.holders.iter().map(|party| party.token).collect();
                         assert_eq!(holders, [Some(held.token)], "somebody else's reply");
                     }
-                    while store.release(&held).await.is_err() {}
+                    while store.release(&held).await.is_err() {
+                        sleep(Duration::from_millis(1)).await;
+                    }
                     taken += 1;
                 }
             })
