@@ -1,0 +1,106 @@
+use std::sync::Arc;
+
+use serde::{Serialize, de::DeserializeOwned};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{CacheBuilder, parts::Home};
+#[cfg(feature = "redis")]
+use crate::cache::redis::Remote;
+use crate::{
+    cache::{
+        BuildError, Cache, Limits,
+        core::Core,
+        envelope::Envelope,
+        flight::Flights,
+        intent::Intents,
+        load::{self, Loader},
+        local::Local,
+        settings::Settings,
+        stats::Counters,
+        store::Store,
+    },
+    resource::Resource,
+};
+
+/// What the in-process tier may weigh by default, in bytes.
+const WEIGHT: u64 = 16 << 20;
+
+impl<K, V> CacheBuilder<K, V>
+where
+    K: Resource + Clone + Send + Sync + 'static,
+    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    /// Builds. Must be called within a tokio runtime.
+    ///
+    /// # Panics
+    ///
+    /// Where [`CacheBuilder::try_build`] returns an error.
+    #[must_use]
+    pub fn build(self) -> Cache<K, V> {
+        match self.try_build() {
+            Ok(cache) => cache,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Builds. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`].
+    pub fn try_build(mut self) -> Result<Cache<K, V>, BuildError> {
+        let lease = self.check()?;
+        let load = self.loader.take().ok_or(BuildError::NoLoader(self.name))?;
+        let memory_only = matches!(self.home, Home::Memory);
+        let settings = Arc::new(Settings {
+            name: self.name,
+            ttl: self.ttl,
+            null_ttl: self.null_ttl,
+            grace: self.grace,
+            revalidate: self.revalidate,
+            beta: self.beta,
+            lease,
+            load_timeout: self.load_timeout,
+            serve_local: memory_only || self.local.is_some(),
+            strict: self.strict,
+            max_value: self.max_value,
+            envelope: Envelope::of::<V>(self.schema),
+        });
+        let local = Arc::new(Local::new(self.local.unwrap_or(WEIGHT)));
+        let store = match self.home {
+            Home::Memory => Store::Memory(Arc::clone(&local), Intents::default()),
+            // Messages of one key come by one connection to one server here.
+            #[cfg(feature = "cluster")]
+            Home::Redis(redis) if redis.is_cluster() => return Err(BuildError::Cluster(settings.name)),
+            #[cfg(feature = "redis")]
+            Home::Redis(redis) => {
+                let claim = redis.claims().claim(format!("{}{}", redis.key_prefix(), settings.name));
+                let claim = claim.ok_or(BuildError::NameTaken(settings.name))?;
+                Store::Redis(Remote::open(&redis, claim, Arc::clone(&settings), Arc::clone(&local)))
+            }
+        };
+        let loader = Loader {
+            name: settings.name,
+            load,
+            load_batch: self.batch_loader,
+            limits: self.limits.unwrap_or_else(|| Limits::new(self.max_loads, self.load_rate)),
+            time: settings.load_timeout,
+            closing: CancellationToken::new(),
+            aborting: CancellationToken::new(),
+        };
+        let name = settings.name;
+        load::announce(name);
+        Ok(Cache::new(Core {
+            settings,
+            local,
+            store,
+            loader,
+            flights: Flights::new(),
+            refreshes: Flights::new(),
+            #[cfg(feature = "redis")]
+            bloom: self.bloom,
+            counters: Counters::of(name),
+            tasks: TaskTracker::new(),
+        }))
+    }
+}

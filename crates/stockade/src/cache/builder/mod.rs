@@ -1,0 +1,8 @@
+//! The settings of a cache, their check, and the cache made of them.
+
+mod build;
+mod check;
+mod parts;
+mod setters;
+
+pub use parts::CacheBuilder;

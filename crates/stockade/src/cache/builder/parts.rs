@@ -1,0 +1,90 @@
+use std::{fmt, num::NonZeroU32, ops::RangeInclusive, time::Duration};
+
+#[cfg(feature = "redis")]
+use crate::Redis;
+#[cfg(feature = "redis")]
+use crate::cache::Bloom;
+use crate::cache::{
+    Limits,
+    intent::Strict,
+    load::{LoadBatchFn, LoadFn},
+};
+use crate::resource::Resource;
+
+/// Settings of a [`Cache`]. [`Cache::builder`] and [`Cache::memory`] make one.
+#[must_use = "a builder does nothing until `build()`"]
+pub struct CacheBuilder<K, V> {
+    pub(super) home: Home,
+    pub(super) name: &'static str,
+    pub(super) ttl: RangeInclusive<Duration>,
+    pub(super) null_ttl: Duration,
+    pub(super) grace: Duration,
+    pub(super) revalidate: Duration,
+    pub(super) beta: f64,
+    pub(super) lease: Option<Duration>,
+    pub(super) load_timeout: Duration,
+    pub(super) local: Option<u64>,
+    pub(super) max_value: usize,
+    pub(super) max_loads: usize,
+    pub(super) load_rate: Option<NonZeroU32>,
+    pub(super) limits: Option<Limits>,
+    pub(super) schema: u32,
+    pub(super) strict: Option<Strict>,
+    #[cfg(feature = "redis")]
+    pub(super) bloom: Option<Bloom>,
+    pub(super) loader: Option<LoadFn<K, V>>,
+    pub(super) batch_loader: Option<LoadBatchFn<K, V>>,
+}
+
+pub(super) enum Home {
+    Memory,
+    #[cfg(feature = "redis")]
+    Redis(Redis),
+}
+
+impl<K: Resource, V> CacheBuilder<K, V> {
+    fn new(home: Home) -> Self {
+        Self {
+            home,
+            name: K::KIND,
+            ttl: Duration::from_secs(300)..=Duration::from_secs(600),
+            null_ttl: Duration::from_secs(60),
+            grace: Duration::from_secs(60),
+            revalidate: Duration::ZERO,
+            beta: 1.0,
+            lease: None,
+            load_timeout: Duration::from_secs(2),
+            local: None,
+            max_value: 1 << 20,
+            max_loads: 8,
+            load_rate: None,
+            limits: None,
+            schema: 0,
+            strict: None,
+            #[cfg(feature = "redis")]
+            bloom: None,
+            loader: None,
+            batch_loader: None,
+        }
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) fn on_redis(redis: &Redis) -> Self {
+        Self::new(Home::Redis(redis.clone()))
+    }
+
+    pub(crate) fn in_memory() -> Self {
+        Self::new(Home::Memory)
+    }
+}
+
+impl<K, V> fmt::Debug for CacheBuilder<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CacheBuilder")
+            .field("name", &self.name)
+            .field("ttl", &self.ttl)
+            .field("null_ttl", &self.null_ttl)
+            .field("grace", &self.grace)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,147 @@
+use std::{num::NonZeroU32, ops::RangeInclusive, time::Duration};
+
+use super::CacheBuilder;
+#[cfg(feature = "redis")]
+use crate::cache::Bloom;
+#[cfg(feature = "postgres")]
+use crate::cache::{Fates, intent::Strict};
+use crate::cache::{
+    Limits, Loaded,
+    load::{LoadBatchFn, LoadFn, share},
+};
+use crate::resource::Resource;
+
+impl<K: Resource, V> CacheBuilder<K, V> {
+    /// The namespace of the keys and the metric label, `[a-z0-9_-]+`. Default [`Resource::KIND`].
+    pub fn name(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
+    /// How long a value is fresh: drawn from this range for each fill, so that what was loaded together does not expire
+    /// together. Default 5 to 10 minutes.
+    pub fn ttl(self, range: RangeInclusive<Duration>) -> Self {
+        Self { ttl: range, ..self }
+    }
+
+    /// How long the absence of a row is believed. Default 60 s.
+    pub fn null_ttl(self, ttl: Duration) -> Self {
+        Self { null_ttl: ttl, ..self }
+    }
+
+    /// How long past its freshness a value is kept for bad times: served when the loader fails or is held back, and,
+    /// marked as degraded, while Redis is unreachable and nobody could tell of a write. Zero serves none. Default 60 s.
+    pub fn grace(self, grace: Duration) -> Self {
+        Self { grace, ..self }
+    }
+
+    /// How long past its freshness a value is served at once while one process loads it anew in the background. It may
+    /// then be older than [`CacheBuilder::ttl`] says; a write still drops it. Needs a [`CacheBuilder::grace`] that is no
+    /// shorter. Default zero: whoever comes first waits for the load.
+    pub fn stale_while_revalidate(self, window: Duration) -> Self {
+        Self { revalidate: window, ..self }
+    }
+
+    /// How eagerly a value in use is loaded again before it expires, so that nobody waits for it: the mean lead is `beta`
+    /// times the duration of its last load, at most half its lifetime. Zero waits for the end. Default 1.
+    pub fn early_refresh(self, beta: f64) -> Self {
+        Self { beta, ..self }
+    }
+
+    /// Serves fresh values from the memory of this process, up to `weight` bytes, as long as the subscription to
+    /// invalidations is live. Another process's write is seen when its message arrives, not when it was acknowledged.
+    ///
+    /// Default: values are kept up to 16 MiB for [`CacheBuilder::grace`], and each read asks Redis.
+    pub fn local(self, weight: u64) -> Self {
+        Self { local: Some(weight), ..self }
+    }
+
+    /// The largest encoded value that is stored, in bytes; a larger one is returned and not stored. Default 1 MiB.
+    pub fn max_value(self, bytes: usize) -> Self {
+        Self { max_value: bytes, ..self }
+    }
+
+    /// How many loads run at a time in this process; up to 64 times as many wait for their turn, the rest is shed at
+    /// once. Default 8.
+    pub fn max_loads(self, max: usize) -> Self {
+        Self { max_loads: max, ..self }
+    }
+
+    /// How many loads begin per second in this process. Default: as many as come.
+    pub fn load_rate(self, per_second: NonZeroU32) -> Self {
+        Self { load_rate: Some(per_second), ..self }
+    }
+
+    /// Limits shared with other caches that load from the same database, in place of [`CacheBuilder::max_loads`] and
+    /// [`CacheBuilder::load_rate`].
+    pub fn limits(self, limits: &Limits) -> Self {
+        Self { limits: Some(limits.clone()), ..self }
+    }
+
+    /// How long a load may take. A load waits up to half as long for its place before it begins. Default 2 s.
+    pub fn load_timeout(self, timeout: Duration) -> Self {
+        Self { load_timeout: timeout, ..self }
+    }
+
+    /// How long the leave to load lasts; if the process that has it dies, another takes over then. At least one and a half
+    /// times [`CacheBuilder::load_timeout`]. Default twice as long as that.
+    pub fn lease(self, lease: Duration) -> Self {
+        Self { lease: Some(lease), ..self }
+    }
+
+    /// To be raised when the meaning of `V` changes and its name does not: values stored under another number are
+    /// loaded anew. Default 0.
+    pub fn schema(self, version: u32) -> Self {
+        Self { schema: version, ..self }
+    }
+
+    /// Makes reads linearizable with writes that are announced; `fates` tells what became of a transaction.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn announced(self, fates: Fates) -> Self {
+        Self { strict: Some(Strict::new(fates)), ..self }
+    }
+
+    /// Asks this filter before a load, and answers that there is no such row where it says so. It must hold the same keys
+    /// as this cache.
+    #[cfg(feature = "redis")]
+    pub fn bloom(self, filter: &Bloom) -> Self {
+        Self { bloom: Some(filter.clone()), ..self }
+    }
+
+    /// How a value is loaded; `Ok(None)` when there is no such row. [`Loaded`] says more about it.
+    ///
+    /// It must read from the primary, in a snapshot that begins inside the call. It runs on a task of the cache: a
+    /// caller that goes away does not cancel it. Its error is shared by all who waited; five failures in a row open the
+    /// breaker of [`Limits`], so that for a while no load is tried.
+    pub fn loader<F, Fut, L, E>(self, load: F) -> Self
+    where
+        F: Fn(K) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<L, E>> + Send + 'static,
+        L: Into<Loaded<V>>,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let loader: LoadFn<K, V> = Box::new(move |key| {
+            let loading = load(key);
+            Box::pin(async { loading.await.map(Into::into).map_err(share) })
+        });
+        Self { loader: Some(loader), ..self }
+    }
+
+    /// How several values are loaded at once, for [`Cache::get_many`]: with the key of each; a key that is left out has no
+    /// row. The rest is as for [`CacheBuilder::loader`], which is needed too. Default: one load for each key.
+    pub fn batch_loader<F, Fut, L, E>(self, load: F) -> Self
+    where
+        F: Fn(Vec<K>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Vec<(K, L)>, E>> + Send + 'static,
+        L: Into<Loaded<V>>,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let loader: LoadBatchFn<K, V> = Box::new(move |keys| {
+            let loading = load(keys);
+            Box::pin(async {
+                let rows = loading.await.map_err(share)?;
+                Ok(rows.into_iter().map(|(key, loaded)| (key, loaded.into())).collect())
+            })
+        });
+        Self { batch_loader: Some(loader), ..self }
+    }
+}
