@@ -7,6 +7,8 @@ use crate::{RedisServer, Result};
 pub(super) struct View {
     /// `cluster_state:ok`.
     pub(super) is_ok: bool,
+    /// The newest epoch that it has heard of.
+    pub(super) newest_epoch: Option<u64>,
     nodes: Vec<Known>,
 }
 
@@ -32,7 +34,12 @@ impl View {
     pub(super) async fn of(node: &RedisServer) -> Result<Self> {
         let nodes = node.ask(&["CLUSTER", "NODES"]).await?;
         let info = node.ask(&["CLUSTER", "INFO"]).await?;
-        Ok(Self { is_ok: info.contains("cluster_state:ok"), nodes: nodes.lines().filter_map(Known::parse).collect() })
+        let newest_epoch = info.lines().find_map(|line| line.strip_prefix("cluster_current_epoch:"));
+        Ok(Self {
+            is_ok: info.contains("cluster_state:ok"),
+            newest_epoch: newest_epoch.and_then(|epoch| epoch.trim().parse().ok()),
+            nodes: nodes.lines().filter_map(Known::parse).collect(),
+        })
     }
 
     pub(super) fn myself(&self) -> Option<&Known> {
