@@ -21,13 +21,16 @@ pub(super) struct Redirects {
     reconnecting: Instant,
     pause: Duration,
     moves: u32,
+    /// Whether a sending went with its connection.
+    has_lost: bool,
 }
 
 impl Redirects {
     /// With a limit of at least the command time-out.
     pub(super) fn new(inner: &Inner, until: Option<Instant>) -> Self {
         let least = Instant::now() + inner.timeout;
-        Self { until: until.map(|until| until.max(least)), reconnecting: least, pause: FIRST_PAUSE, moves: 0 }
+        let until = until.map(|until| until.max(least));
+        Self { until, reconnecting: least, pause: FIRST_PAUSE, moves: 0, has_lost: false }
     }
 
     /// Whether the command, which was not executed, is worth another attempt; waits for the time to make it.
@@ -57,8 +60,14 @@ impl Redirects {
     /// slot away costs its clients their connection, whichever slot they were about: they come back at once.
     pub(super) async fn reconnect(&mut self, inner: &Inner, error: &LinkError) -> bool {
         let left = self.reconnecting.remaining();
-        let lost = matches!(error, LinkError::Lost | LinkError::Down) && inner.shards.may_move();
-        if !lost || left.is_zero() || inner.is_closing() {
+        self.has_lost |= matches!(error, LinkError::Lost);
+        let gone = match error {
+            LinkError::Lost | LinkError::Down => true,
+            // All that went with the connection opened it; the next connection closes it.
+            LinkError::Open { .. } => self.has_lost,
+            _ => false,
+        };
+        if !gone || !inner.shards.may_move() || left.is_zero() || inner.is_closing() {
             return false;
         }
         inner.shards.suspect(error);

@@ -40,6 +40,10 @@ impl Detour {
         Self { addr, server: server.addr(), way, route, sent, _tasks: tasks }
     }
 
+    pub(in crate::store) fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
     pub(in crate::store) fn url(&self) -> String {
         format!("redis://{}", self.addr)
     }

@@ -2,15 +2,19 @@
 
 mod failover;
 mod handing_over;
+mod late;
 mod migration;
 mod shards;
 mod suite;
 mod together;
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use stockade_testbed::{ClusterBuilder, RedisCluster, RedisServer};
-use tokio::task::JoinHandle;
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
 use tokio_util::task::TaskTracker;
 
 use super::{
@@ -56,6 +60,19 @@ impl Cluster {
         &self.nodes.nodes()[number]
     }
 
+    /// Has the node named to clients as being there. Those that know it already stay with what they know.
+    async fn announce(&self, node: usize, at: SocketAddr) {
+        let port = at.port().to_string();
+        self.primary(node).command(&["CONFIG", "SET", "cluster-announce-port", &port]).await.unwrap();
+        let limit = Instant::now() + LIMIT;
+        for other in self.nodes.nodes() {
+            while !other.command(&["CLUSTER", "NODES"]).await.unwrap().contains(&format!(":{port}@")) {
+                assert!(Instant::now() < limit, "{} never heard of it", other.addr());
+                sleep(Duration::from_millis(1)).await;
+            }
+        }
+    }
+
     /// How often the nodes that run have executed a command since their statistics were reset.
     async fn calls_of(&self, command: &str) -> u64 {
         let mut calls = 0;
@@ -74,9 +91,15 @@ impl Cluster {
     }
 
     /// Shuts the stores down and looks for what they leave: keys, subscriptions, connections and tasks.
-    async fn end(mut self) {
+    async fn end(self) {
+        self.end_behind(()).await;
+    }
+
+    /// [`Cluster::end`] of stores that reach nodes through something of the test's: that goes when they are shut down.
+    async fn end_behind(mut self, way: impl Sized) {
         self.ended = true;
         shut_down().await;
+        drop(way);
         until_without_leftovers(&self.nodes).await;
         until_tasks_end(self.tasks).await;
     }
