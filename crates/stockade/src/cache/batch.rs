@@ -126,21 +126,22 @@ where
         let flyers = possible;
         let asked = flyers.iter().map(|flyer| async {
             let (token, reservation) = (Token::random(), self.local.reserve(&flyer.name));
-            flyer.pilot.ask();
+            let mark = flyer.pilot.ask();
             let lease = match flyer.start {
                 Start::Lease(want) => {
                     let want = if self.doubts() { Want::Load } else { want };
-                    self.store.lease(&flyer.name, &token, want).await
+                    let content = want == Want::Value && self.within_grace(&flyer.name).is_some();
+                    self.store.lease(&flyer.name, &token, want, content).await
                 }
                 Start::Degraded => Lease::Down,
             };
-            (token, reservation, lease)
+            (token, reservation, lease, mark)
         });
         let leases = join_all(asked).await;
         let (mut loading, mut alone) = (Vec::new(), Vec::new());
-        for (mut flyer, (token, reservation, lease)) in flyers.into_iter().zip(leases) {
+        for (mut flyer, (token, reservation, lease, mark)) in flyers.into_iter().zip(leases) {
             let grant = match lease {
-                Lease::Granted(stale) => Grant::Leased(Leased { token, reservation, stale }),
+                Lease::Granted(stale) => Grant::Leased(Leased { token, reservation, stale, mark }),
                 Lease::Bypass(overdue) => {
                     self.ask_about(&flyer.name, overdue);
                     Grant::Beside { degraded: false }
@@ -152,6 +153,15 @@ where
                     }
                     None => Grant::Beside { degraded: true },
                 },
+                Lease::Held(stale) => {
+                    if let Some(answer) = self.expired(&flyer.name, stale) {
+                        flyer.pilot.land(Outcome::Answer(answer, Some(mark)));
+                    } else {
+                        flyer.start = Start::Lease(Want::Load);
+                        alone.push(flyer);
+                    }
+                    continue;
+                }
                 // Somebody has it or loads it, or what is there can't be read.
                 Lease::Hit(_) | Lease::Wait(_) => {
                     flyer.start = Start::Lease(Want::Value);
@@ -212,14 +222,10 @@ where
                 let given_up = loading.into_iter().map(|(flyer, grant)| {
                     let error = error.clone();
                     async move {
-                        let stale = match grant {
-                            Grant::Leased(Leased { token, stale, .. }) => {
-                                self.store.abort(&flyer.name, &token).await;
-                                stale
-                            }
-                            Grant::Beside { .. } => None,
+                        let outcome = match grant {
+                            Grant::Leased(leased) => self.give_up(&flyer.name, leased, error).await,
+                            Grant::Beside { .. } => self.beside_failed(&flyer.name, error),
                         };
-                        let outcome = self.stale_or(&flyer.name, stale, error);
                         flyer.pilot.land(outcome);
                     }
                 });

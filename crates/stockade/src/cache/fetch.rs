@@ -35,6 +35,8 @@ pub(super) struct Leased<V> {
     pub(super) token: Token,
     pub(super) reservation: Reservation,
     pub(super) stale: Option<Entry<V>>,
+    /// The number before which passengers boarded in time for the expired value.
+    pub(super) mark: u64,
 }
 
 impl<K, V> Core<K, V>
@@ -68,15 +70,20 @@ where
             if self.doubts() {
                 want = Want::Load;
             }
-            match self.store.lease(name, &token, want).await {
+            let content = want == Want::Value && self.within_grace(name).is_some();
+            match self.store.lease(name, &token, want, content).await {
                 Lease::Hit(entry) => {
                     self.local.put(reservation, name, entry.clone());
                     let answer = Answer { waited, ..kept(entry, Source::Redis, false) };
                     return Outcome::Answer(answer, Some(mark));
                 }
                 Lease::Unreadable => want = Want::Load,
+                Lease::Held(stale) => match self.expired(name, stale) {
+                    Some(answer) => return Outcome::Answer(answer, Some(mark)),
+                    None => want = Want::Load,
+                },
                 Lease::Wait(_) if Instant::now() >= give_up => {
-                    return self.stale_or(name, None, CacheError::Timeout(self.settings.load_timeout));
+                    return self.stale_or(name, None, CacheError::Timeout(self.settings.load_timeout), mark);
                 }
                 Lease::Wait(left) => {
                     pilot.waits();
@@ -88,7 +95,7 @@ where
                     }
                 }
                 Lease::Granted(stale) => {
-                    return self.load_leased(key, name, pilot, Leased { token, reservation, stale }).await;
+                    return self.load_leased(key, name, pilot, Leased { token, reservation, stale, mark }).await;
                 }
                 Lease::Bypass(overdue) => {
                     self.ask_about(name, overdue);
@@ -102,11 +109,17 @@ where
     pub(super) async fn load_leased(&self, key: K, name: &Key, pilot: &Pilot<V>, leased: Leased<V>) -> Outcome<V> {
         match self.loader.run(key, || pilot.ask()).await {
             Ok(load) => self.store_loaded(name, pilot, &leased, load).await,
-            Err(error) => {
-                self.store.abort(name, &leased.token).await;
-                self.stale_or(name, leased.stale, error)
-            }
+            Err(error) => self.give_up(name, leased, error).await,
         }
+    }
+
+    /// Gives the lease of a load that failed back.
+    pub(super) async fn give_up(&self, name: &Key, leased: Leased<V>, error: CacheError) -> Outcome<V> {
+        // A load that never began says nothing about the next.
+        let began = matches!(error, CacheError::Load(_) | CacheError::Timeout(_) | CacheError::Panicked);
+        let hold = if began { self.settings.hold_off } else { Duration::ZERO };
+        self.store.abort(name, &leased.token, hold).await;
+        self.stale_or(name, leased.stale, error, leased.mark)
     }
 
     /// Stores what was loaded under a lease, if that is still good.
@@ -130,7 +143,7 @@ where
             Ok(bytes) => bytes,
             Err(reason) => {
                 tracing::warn!(cache = self.settings.name, %name, reason, "value not stored");
-                self.store.abort(name, token).await;
+                self.store.abort(name, token, Duration::ZERO).await;
                 return Outcome::Answer(answer, Some(mark));
             }
         };
@@ -170,7 +183,14 @@ where
         };
         match self.loader.run(key, begin).await {
             Ok(load) => Outcome::Answer(unstored(load.loaded, 0, degraded), Some(load.mark)),
-            Err(error) => self.stale_or(name, None, error),
+            Err(error) => self.beside_failed(name, error),
+        }
+    }
+
+    pub(super) fn beside_failed(&self, name: &Key, error: CacheError) -> Outcome<V> {
+        match self.expired(name, None) {
+            Some(answer) => Outcome::Answer(answer, None),
+            None => Outcome::Failed(error),
         }
     }
 
@@ -194,18 +214,24 @@ where
         }
     }
 
-    /// The newest expired value that is within its grace, or else the error.
-    pub(super) fn stale_or(&self, name: &Key, stored: Option<Entry<V>>, error: CacheError) -> Outcome<V> {
+    /// The newest expired value that is within its grace, or else the error. It is for the passengers that boarded before
+    /// `mark`: a later one may know of a write that dropped this value.
+    fn stale_or(&self, name: &Key, stored: Option<Entry<V>>, error: CacheError, mark: u64) -> Outcome<V> {
+        match self.expired(name, stored) {
+            Some(answer) => Outcome::Answer(answer, Some(mark)),
+            None => Outcome::Failed(error),
+        }
+    }
+
+    /// The newest expired value that is within its grace: the one that the store gave, or that of this process.
+    pub(super) fn expired(&self, name: &Key, stored: Option<Entry<V>>) -> Option<Answer<V>> {
         let now = Instant::now();
         let stored = stored
             .filter(|_| self.settings.strict.is_none())
             .filter(|entry| now < entry.expires + self.settings.grace)
             .map(|entry| kept(entry, Source::Redis, false));
         let here = || self.within_grace(name).map(|entry| kept(entry, Source::Local, !self.store.is_verified()));
-        match stored.or_else(here) {
-            Some(answer) => Outcome::Answer(answer, None),
-            None => Outcome::Failed(error),
-        }
+        stored.or_else(here)
     }
 }
 

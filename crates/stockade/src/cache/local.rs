@@ -4,12 +4,13 @@ use std::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use quick_cache::{Weighter, sync::Cache};
 
 use super::entry::Entry;
-use crate::resource::Key;
+use crate::{clock::Instant, resource::Key};
 
 const SLOTS: usize = 1024;
 
@@ -37,11 +38,13 @@ pub(crate) struct Reservation {
 struct Held<V> {
     entry: Entry<V>,
     epoch: u64,
+    /// Until when its failed load is not tried again. Only where there is no other store.
+    hold: Option<Instant>,
 }
 
 impl<V> Clone for Held<V> {
     fn clone(&self) -> Self {
-        Self { entry: self.entry.clone(), epoch: self.epoch }
+        Self { entry: self.entry.clone(), ..*self }
     }
 }
 
@@ -90,13 +93,28 @@ impl<V> Local<V> {
         if *generation != reservation.generation || self.epoch.load(Ordering::SeqCst) != reservation.epoch {
             return false;
         }
-        self.entries.insert(key.clone(), Held { entry, epoch: reservation.epoch });
+        self.entries.insert(key.clone(), Held { entry, epoch: reservation.epoch, hold: None });
         true
     }
 
     pub(crate) fn get(&self, key: &Key) -> Option<Entry<V>> {
         let held = self.entries.get(key)?;
         (held.epoch == self.epoch.load(Ordering::SeqCst)).then_some(held.entry)
+    }
+
+    /// A load of what is here failed, and is not to be tried again for so long. An invalidation and a fill end that.
+    pub(crate) fn hold(&self, key: &Key, window: Duration) {
+        let _generation = self.generation(self.slot(key));
+        if !window.is_zero()
+            && let Some(held) = self.entries.get(key)
+        {
+            self.entries.insert(key.clone(), Held { hold: Some(Instant::now() + window), ..held });
+        }
+    }
+
+    pub(crate) fn is_held(&self, key: &Key) -> bool {
+        let hold = self.entries.get(key).and_then(|held| held.hold);
+        hold.is_some_and(|until| Instant::now() < until)
     }
 
     pub(crate) fn invalidate(&self, key: &Key) {
@@ -129,10 +147,9 @@ impl<V> Local<V> {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::Arc, time::Duration};
+    use std::sync::Arc;
 
     use super::*;
-    use crate::clock::Instant;
 
     fn key(id: &str) -> Key {
         Key::new("stock", id).unwrap()

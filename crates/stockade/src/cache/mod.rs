@@ -47,6 +47,7 @@
 //! Redis that is down, slow or frozen costs at most the command time-out, then a breaker makes it free. Reads go on in this
 //! order: a value of this process, a value of Redis, an expired value within its grace, a limited load, and last
 //! [`CacheError::Shed`]. What was answered without Redis is marked [`CacheInfo::degraded`], and nothing of it is stored.
+//! While an expired value is served because its load failed, the load is tried once per [`CacheBuilder::hold_off`].
 //! After a reconnection the in-process tier begins empty.
 
 #![cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only transactions announce writes"))]

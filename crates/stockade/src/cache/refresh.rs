@@ -52,9 +52,9 @@ where
     async fn fly_early(&self, key: K, name: &Key, pilot: Pilot<V>) {
         let token = Token::random();
         let reservation = self.local.reserve(name);
-        pilot.ask();
-        if let Lease::Granted(stale) = self.store.lease(name, &token, Want::Load).await {
-            let outcome = self.load_leased(key, name, &pilot, Leased { token, reservation, stale }).await;
+        let mark = pilot.ask();
+        if let Lease::Granted(stale) = self.store.lease(name, &token, Want::Load, true).await {
+            let outcome = self.load_leased(key, name, &pilot, Leased { token, reservation, stale, mark }).await;
             pilot.land(outcome);
         }
     }

@@ -11,6 +11,8 @@ pub(crate) struct Settings {
     pub(crate) ttl: RangeInclusive<Duration>,
     pub(crate) null_ttl: Duration,
     pub(crate) grace: Duration,
+    /// How long after a failed load of a key no other is tried by who has something to serve.
+    pub(crate) hold_off: Duration,
     /// How long past its freshness a value is served while it is loaded anew.
     pub(crate) revalidate: Duration,
     /// The β of XFetch; zero refreshes nothing early.

@@ -63,6 +63,8 @@ pub(crate) enum Lease<V> {
     Wait(Duration),
     /// The token is current. With the expired value, if it is still kept.
     Granted(Option<Entry<V>>),
+    /// A load failed lately: what is kept has to do for a while. With the expired value, if it is in the store.
+    Held(Option<Entry<V>>),
     /// A writer is committing: load, and store nothing. With the intents that stand for suspiciously long.
     Bypass(Vec<Intent>),
     Down,
@@ -106,15 +108,19 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    pub(crate) async fn lease(&self, key: &Key, token: &Token, want: Want) -> Lease<V> {
+    /// `content`: whether the caller can do without a load, if one failed lately.
+    pub(crate) async fn lease(&self, key: &Key, token: &Token, want: Want, content: bool) -> Lease<V> {
         match self {
             Self::Memory(local, intents) => match (intents.of(key), local.get(key)) {
                 (Some(overdue), _) => Lease::Bypass(overdue),
                 (None, Some(entry)) if want == Want::Value && entry.is_fresh(Instant::now()) => Lease::Hit(entry),
+                (None, Some(stale)) if (content || want == Want::Value) && local.is_held(key) => {
+                    Lease::Held(Some(stale))
+                }
                 (None, stale) => Lease::Granted(stale),
             },
             #[cfg(feature = "redis")]
-            Self::Redis(remote) => remote.lease(key, token, want).await,
+            Self::Redis(remote) => remote.lease(key, token, want, content).await,
         }
     }
 
@@ -136,11 +142,11 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    pub(crate) async fn abort(&self, key: &Key, token: &Token) {
+    pub(crate) async fn abort(&self, key: &Key, token: &Token, hold: Duration) {
         match self {
-            Self::Memory(..) => {}
+            Self::Memory(local, _) => local.hold(key, hold),
             #[cfg(feature = "redis")]
-            Self::Redis(remote) => remote.abort(key, token).await,
+            Self::Redis(remote) => remote.abort(key, token, hold).await,
         }
     }
 

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -57,6 +57,8 @@ where
             ttl: self.ttl,
             null_ttl: self.null_ttl,
             grace: self.grace,
+            // A strict cache serves nothing in place of a load.
+            hold_off: if self.strict.is_some() { Duration::ZERO } else { self.hold_off },
             revalidate: self.revalidate,
             beta: self.beta,
             lease,

@@ -34,6 +34,12 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { grace, ..self }
     }
 
+    /// How long after a failed load of a key no other load of it begins, in any process, while there is an expired value
+    /// within its [`CacheBuilder::grace`] to serve. A write ends it. Zero: whoever comes next tries again. Default 1 s.
+    pub fn hold_off(self, window: Duration) -> Self {
+        Self { hold_off: window, ..self }
+    }
+
     /// How long past its freshness a value is served at once while one process loads it anew in the background. It may
     /// then be older than [`CacheBuilder::ttl`] says; a write still drops it. Needs a [`CacheBuilder::grace`] that is no
     /// shorter. Default zero: whoever comes first waits for the load.

@@ -84,7 +84,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         }
     }
 
-    pub(crate) async fn lease(&self, key: &Key, token: &Token, want: Want) -> Lease<V> {
+    pub(crate) async fn lease(&self, key: &Key, token: &Token, want: Want, content: bool) -> Lease<V> {
         let kind: &[u8] = match want {
             Want::Value => b"miss",
             Want::Load => b"early",
@@ -94,13 +94,15 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             millis(self.settings.lease),
             self.subscription.keys.process().as_bytes().to_vec(),
             kind.to_vec(),
+            u8::from(content).to_string().into_bytes(),
+            millis(self.settings.hold_off),
         ];
         let replied = self.call(&LEASE, key, args).await.and_then(|reply| self.leased(reply));
         replied.unwrap_or_else(|error| {
             tracing::debug!(%key, %error, "cache lease failed");
             // It may still be executed. Behind it on the same connection goes its undoing, for which nobody waits, so
             // that the others are not kept waiting for a load that will not be stored.
-            let undo = self.aborting(key, token);
+            let undo = self.aborting(key, token, Duration::ZERO);
             drop(self.link.call_regardless(&ABORT, self.subscription.keys.of(key), undo));
             Lease::Down
         })
@@ -114,6 +116,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             }
             "WAIT" => Ok(Lease::Wait(Duration::from_micros(reply.number()?))),
             "LEASED" => Ok(Lease::Granted(reply.stored().and_then(|stored| self.entry(&stored).ok()))),
+            "HELD" => Ok(Lease::Held(reply.stored().and_then(|stored| self.entry(&stored).ok()))),
             "BYPASS" => Ok(Lease::Bypass(reply.intents())),
             _ => Err(reply.unexpected()),
         }
@@ -151,13 +154,19 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         }
     }
 
-    fn aborting(&self, key: &Key, token: &Token) -> Vec<Vec<u8>> {
-        let inbox_prefix = self.subscription.keys.inbox_prefix().into_bytes();
-        vec![token.as_bytes().to_vec(), key.as_str().as_bytes().to_vec(), inbox_prefix]
+    fn aborting(&self, key: &Key, token: &Token, hold: Duration) -> Vec<Vec<u8>> {
+        vec![
+            token.as_bytes().to_vec(),
+            key.as_str().as_bytes().to_vec(),
+            self.subscription.keys.inbox_prefix().into_bytes(),
+            millis(hold),
+            millis(self.settings.grace),
+        ]
     }
 
-    pub(crate) async fn abort(&self, key: &Key, token: &Token) {
-        if let Err(error) = self.call(&ABORT, key, self.aborting(key, token)).await {
+    /// For `hold`, who has something to serve is kept from loading.
+    pub(crate) async fn abort(&self, key: &Key, token: &Token, hold: Duration) {
+        if let Err(error) = self.call(&ABORT, key, self.aborting(key, token, hold)).await {
             // The token then ends with its lease.
             tracing::debug!(%key, %error, "cache abort failed");
         }

@@ -1,8 +1,10 @@
 -- Gives the value, the right to load it, or the news that somebody else is loading it.
 --
 -- KEYS: E entry (hash), I intents (hash), S sequence
--- ARGV: token, lease ms, process, kind: `miss`, or `early` for a load although the value is fresh
+-- ARGV: token, lease ms, process, kind: `miss`, or `early` for a load although the value is fresh, whether the caller can do
+--   without a load (`1` or `0`), ms that a hold lasts at most
 -- Reply: {HIT, now, v, kind, exp, at, ver, d}  fresh value (kind miss only)
+--        {HELD, now, v, kind, exp, at, ver, d} a load failed lately; v is an expired value, or nil if the caller has one
 --        {WAIT, now, remaining us}             told by `C <resource>` on the process's inbox
 --        {LEASED, now, v, kind, exp, at, ver, d}  the token is current; v is an expired value or nil
 --        {BYPASS, now, id, xid, ...}           a writer is committing: load, don't fill; intents older than 2 s
@@ -23,10 +25,16 @@ if #intents > 0 then
   return reply
 end
 
-local e = redis.call('HMGET', KEYS[1], 'v', 'kind', 'exp', 'at', 'ver', 'd', 'tok', 'tokx')
+local e = redis.call('HMGET', KEYS[1], 'v', 'kind', 'exp', 'at', 'ver', 'd', 'tok', 'tokx', 'hold')
 local exp = tonumber(e[3])
 if ARGV[4] == 'miss' and e[1] and exp and exp > now then
   return {'HIT', now_text, e[1], e[2], e[3], e[4], e[5], e[6]}
+end
+
+-- More than a whole hold is left only after the server's clock was set back.
+local hold = (tonumber(e[9]) or 0) - now
+if hold > 0 and hold <= ARGV[6] * 1000 and (ARGV[5] == '1' or (ARGV[4] == 'miss' and e[1])) then
+  return {'HELD', now_text, e[1], e[2], e[3], e[4], e[5], e[6]}
 end
 
 local lease = tonumber(ARGV[2])

@@ -2,6 +2,7 @@
 
 mod batch;
 mod bloom;
+mod hold_off;
 mod http;
 mod local;
 mod outage;

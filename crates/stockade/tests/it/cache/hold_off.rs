@@ -1,0 +1,219 @@
+//! After a failed load an expired value is served, and the loader is left alone for a while.
+
+use std::{sync::Arc, time::Duration};
+
+use stockade::{
+    Cache,
+    cache::{CacheBuilder, CacheError, Source},
+};
+use stockade_testbed::RedisServer;
+use tokio::{task::JoinSet, time::Instant};
+
+use super::support::{Database, Loading, Sku, Stock, Stocks, eventually, get, process, quantity, reading, sku, stored};
+
+const TTL: Duration = Duration::from_millis(50);
+const WINDOW: Duration = Duration::from_millis(400);
+const LONG: Duration = Duration::from_secs(60);
+
+/// Values that expire at once and are good for a minute more.
+fn expiring(builder: CacheBuilder<Sku, Stock>) -> CacheBuilder<Sku, Stock> {
+    builder.ttl(TTL..=TTL).grace(LONG).hold_off(WINDOW).early_refresh(0.0)
+}
+
+/// Loads these and waits until they have expired.
+async fn expire(stocks: &Stocks, ids: &[&str]) {
+    for id in ids {
+        get(stocks, id).await;
+    }
+    tokio::time::sleep(TTL).await;
+}
+
+/// Five hundred callers at a time, for three windows and a half. Each must be given the expired value, and no window may
+/// see more than one load.
+async fn crowd(fleet: &[&Stocks], database: &Database) {
+    let (before, began) = (database.loads(), Instant::now());
+    while began.elapsed() < WINDOW * 7 / 2 {
+        let mut reads = JoinSet::new();
+        for number in 0..500 {
+            reading(&mut reads, fleet[number % fleet.len()], "a");
+        }
+        while let Some(found) = reads.join_next().await {
+            let found = found.unwrap().unwrap();
+            assert_eq!(quantity(&found), Some(7));
+            assert!(found.info.stale.is_some(), "{:?}", found.info);
+        }
+    }
+    let loads = database.loads() - before;
+    let windows = began.elapsed().as_millis() / WINDOW.as_millis();
+    assert!(loads as u128 <= windows + 1, "{loads} loads in {windows} windows");
+    assert!(loads >= 2, "the end of a window was not noticed");
+}
+
+#[tokio::test]
+async fn five_hundred_callers_in_two_processes_make_one_load_per_window() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let one = expiring(process(&server).await).on(&database).await;
+    let two = expiring(process(&server).await).on(&database).await;
+    expire(&one, &["a"]).await;
+    database.down(true);
+    crowd(&[&one, &two], &database).await;
+}
+
+#[tokio::test]
+async fn a_cache_in_memory_makes_one_load_per_window_too() {
+    let database = Database::with(&[("a", 7)]);
+    let stocks = expiring(Cache::memory()).on(&database).await;
+    expire(&stocks, &["a"]).await;
+    database.down(true);
+    crowd(&[&stocks], &database).await;
+}
+
+#[tokio::test]
+async fn a_value_that_only_this_process_kept_is_held_as_well() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let stocks = expiring(process(&server).await).on(&database).await;
+    expire(&stocks, &["a"]).await;
+    database.down(true);
+    server.command(&["FLUSHALL"]).await.unwrap();
+    crowd(&[&stocks], &database).await;
+    // One that has nothing to serve is not held off.
+    let other = process(&server).await.on(&database).await;
+    let before = database.loads();
+    assert!(matches!(other.get(&sku("a")).await, Err(CacheError::Load(_))));
+    assert_eq!(database.loads(), before + 1);
+    database.down(false);
+    assert_eq!(get(&other, "a").await.info.source, Source::Load);
+}
+
+#[tokio::test]
+async fn it_recovers_with_the_first_read_after_the_window_and_each_key_has_its_own() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7), ("b", 1)]);
+    let stocks = expiring(process(&server).await).hold_off(Duration::from_secs(2)).on(&database).await;
+    expire(&stocks, &["a", "b"]).await;
+    database.down(true);
+    get(&stocks, "a").await;
+    let held_since = Instant::now();
+    database.down(false);
+    for (id, now) in [("a", 8), ("b", 2)] {
+        database.write(id, Some(now));
+    }
+    let before = database.loads();
+    let (a, b) = (get(&stocks, "a").await, get(&stocks, "b").await);
+    if held_since.elapsed() < Duration::from_secs(1) {
+        assert_eq!((quantity(&a), database.loads()), (Some(7), before + 1), "another key's failure held it off");
+    }
+    assert_eq!((quantity(&b), b.info.source), (Some(2), Source::Load));
+    tokio::time::sleep_until(held_since + Duration::from_secs(2)).await;
+    let a = get(&stocks, "a").await;
+    assert_eq!((quantity(&a), a.info.source), (Some(8), Source::Load));
+}
+
+#[tokio::test]
+async fn several_keys_at_once_are_held_off_each() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7), ("b", 7)]);
+    let batch = Arc::clone(&database);
+    let builder = expiring(process(&server).await).hold_off(LONG).batch_loader(move |keys: Vec<Sku>| {
+        let database = Arc::clone(&batch);
+        async move {
+            let rows = database.query_many(&keys).await?;
+            Ok::<_, std::io::Error>(rows.into_iter().map(|(key, row)| (key, Some(row))).collect())
+        }
+    });
+    let stocks = builder.on(&database).await;
+    expire(&stocks, &["a", "b"]).await;
+    database.down(true);
+    let before = database.loads();
+    for _ in 0..20 {
+        for found in stocks.get_many(&[sku("a"), sku("b")]).await {
+            assert_eq!(quantity(&found.unwrap()), Some(7));
+        }
+    }
+    assert_eq!(database.loads(), before + 1);
+    // The key that a write dropped is free, the other is not.
+    database.down(false);
+    database.write("a", Some(8));
+    stocks.invalidate(&sku("a")).await.unwrap();
+    let found: Vec<_> = stocks.get_many(&[sku("a"), sku("b")]).await.into_iter().map(Result::unwrap).collect();
+    assert_eq!(found.iter().map(quantity).collect::<Vec<_>>(), [Some(8), Some(7)]);
+    assert!(found[1].info.stale.is_some() && stored(&server, "a").await);
+}
+
+#[tokio::test]
+async fn what_is_past_its_grace_is_an_error_and_holds_nobody_off() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let builder = expiring(process(&server).await).grace(Duration::from_secs(1)).hold_off(LONG);
+    let stocks = builder.on(&database).await;
+    expire(&stocks, &["a"]).await;
+    database.down(true);
+    assert_eq!(quantity(&get(&stocks, "a").await), Some(7));
+    eventually("its grace ends", || async { stocks.get(&sku("a")).await.is_err() }).await;
+    let before = database.loads();
+    assert!(matches!(stocks.get(&sku("a")).await, Err(CacheError::Load(_))));
+    assert_eq!(database.loads(), before + 1);
+    database.down(false);
+    assert_eq!(get(&stocks, "a").await.info.source, Source::Load);
+}
+
+#[tokio::test]
+async fn a_load_ahead_of_the_end_that_failed_is_not_repeated_by_each_read() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let ttl = Duration::from_secs(3);
+    // So eager that each read in the second half of its life finds it due.
+    let builder = process(&server).await.ttl(ttl..=ttl).early_refresh(1e9).hold_off(LONG);
+    let stocks = builder.on(&database).await;
+    get(&stocks, "a").await;
+    database.down(true);
+    eventually("it is due", || async {
+        get(&stocks, "a").await;
+        database.loads() == 2
+    })
+    .await;
+    for _ in 0..200 {
+        let found = get(&stocks, "a").await;
+        assert_eq!((quantity(&found), found.info.stale), (Some(7), None));
+    }
+    assert_eq!(database.loads(), 2);
+}
+
+#[tokio::test]
+async fn who_came_after_a_write_is_not_given_the_value_that_a_failing_load_began_with() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let reader = expiring(process(&server).await).on(&database).await;
+    let writer = process(&server).await.on(&database).await;
+    expire(&reader, &["a"]).await;
+    let gate = database.shut();
+    let mut early = JoinSet::new();
+    reading(&mut early, &reader, "a");
+    database.queried().await;
+    database.write("a", Some(8));
+    writer.invalidate(&sku("a")).await.unwrap();
+    // These know of the write, and board the load that is held in its query.
+    let asked = hmgets(&server).await;
+    let mut late = JoinSet::new();
+    for _ in 0..20 {
+        reading(&mut late, &reader, "a");
+    }
+    eventually("they have asked Redis", || async { hmgets(&server).await >= asked + 20 }).await;
+    tokio::task::yield_now().await;
+    database.down(true);
+    database.open();
+    gate.add_permits(1);
+    assert_eq!(quantity(&early.join_next().await.unwrap().unwrap().unwrap()), Some(7));
+    while let Some(found) = late.join_next().await {
+        let found = found.unwrap();
+        assert!(found.is_err(), "older than the write: {found:?}");
+    }
+}
+
+async fn hmgets(server: &RedisServer) -> u64 {
+    let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
+    let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_hmget:calls="));
+    calls.and_then(|calls| calls.split(',').next()?.parse().ok()).unwrap_or(0)
+}
