@@ -20,8 +20,8 @@
 //! |---|---|
 //! | one Redis, with a password, TLS, a primary to follow or a clock to step where wanted | [`RedisServer`], [`RedisBuilder`] |
 //! | several that know nothing of each other | [`RedisServer::start_many`] |
-//! | a primary and two replicas under three sentinels, and failovers | [`SentinelGroup`] |
-//! | a cluster of three primaries and three replicas, failovers, and slots that move in steps | [`RedisCluster`] |
+//! | a primary and two replicas under three sentinels, failovers, all over TLS where wanted | [`SentinelGroup`] |
+//! | a cluster of three primaries and three replicas, failovers, slots that move in steps, TLS where wanted | [`RedisCluster`] |
 //! | certificates of a private authority (feature `tls`) | `Certificates` |
 //! | one PostgreSQL | [`PostgresServer`] |
 //! | what a test has left behind on any of these | [`RedisServer::until_nothing_is_left`], [`Leftovers`] |

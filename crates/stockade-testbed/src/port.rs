@@ -22,7 +22,8 @@ pub(crate) enum Range {
     WithBus,
 }
 
-const BUS: u16 = 10_000;
+/// How far above a node's port its bus listens.
+pub(crate) const BUS: u16 = 10_000;
 
 impl Range {
     /// A port of 127.0.0.1 that was free a moment ago.

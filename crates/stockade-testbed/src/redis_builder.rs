@@ -54,10 +54,7 @@ impl RedisBuilder {
         self.is_replica = true;
         let port = primary.port().to_string();
         let shown = primary.password().map(|password| ["--masterauth".to_owned(), password.to_owned()]);
-        let secure = primary.has_tls().then_some(["--tls-replication", "yes"]);
-        self.args(["--replicaof", "127.0.0.1", &port])
-            .args(shown.into_iter().flatten())
-            .args(secure.into_iter().flatten())
+        self.args(["--replicaof", "127.0.0.1", &port]).args(shown.into_iter().flatten())
     }
 
     /// Gives the server a wall clock of its own, which [`RedisServer::step_clock_forwards`] and
@@ -69,7 +66,7 @@ impl RedisBuilder {
         self
     }
 
-    /// Speaks TLS with these certificates, and nothing else.
+    /// Speaks TLS with these certificates, and nothing else; so must a primary that it follows.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(mut self, certificates: &Certificates) -> Self {

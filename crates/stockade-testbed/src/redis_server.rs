@@ -156,11 +156,19 @@ impl RedisServer {
     /// `redis://127.0.0.1:PORT`, with `:PASSWORD@` where there is one, `rediss` where it speaks TLS.
     #[must_use]
     pub fn url(&self) -> String {
-        let scheme = if self.has_tls() { "rediss" } else { "redis" };
-        format!("{scheme}://{}{}", self.credentials(), self.addr())
+        format!("{}://{}{}", self.scheme(), self.credentials(), self.addr())
     }
 
-    pub(crate) fn credentials(&self) -> String {
+    fn scheme(&self) -> &'static str {
+        if self.has_tls() { "rediss" } else { "redis" }
+    }
+
+    /// Scheme and credentials for URLs of several servers that are set up alike.
+    pub(crate) fn entrance(servers: &[Self]) -> (&'static str, String) {
+        servers.first().map_or(("redis", String::new()), |server| (server.scheme(), server.credentials()))
+    }
+
+    fn credentials(&self) -> String {
         self.password().map(|password| format!(":{password}@")).unwrap_or_default()
     }
 

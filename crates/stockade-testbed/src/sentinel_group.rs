@@ -4,6 +4,8 @@ use std::{collections::HashMap, net::SocketAddr};
 
 use futures_util::future::{join_all, try_join_all};
 
+#[cfg(feature = "tls")]
+use crate::Certificates;
 use crate::{Error, RedisBuilder, RedisServer, Result, until::until};
 
 const REPLICAS: usize = 2;
@@ -37,15 +39,32 @@ impl SentinelBuilder {
         self
     }
 
+    /// All six speak TLS with these certificates, with clients and with each other, and nothing else.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, certificates: &Certificates) -> Self {
+        self.servers = self.servers.tls(certificates);
+        self
+    }
+
+    /// Like [`Self::tls`]; refuses clients without a certificate of the same authority.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn mutual_tls(mut self, certificates: &Certificates) -> Self {
+        self.servers = self.servers.mutual_tls(certificates);
+        self
+    }
+
     /// Starts all servers, and waits until the replicas are synchronised and the sentinels know them and each other.
     ///
     /// # Errors
     ///
     /// When `redis-server` is not installed, one of them ends during the start, or that takes longer than 60 s.
     pub async fn start(self) -> Result<SentinelGroup> {
+        let tls = self.servers.tls.clone();
         let primary = self.servers.clone().start().await?;
         let replicas = try_join_all((0..REPLICAS).map(|_| self.servers.clone().replica_of(&primary).start())).await?;
-        let sentinel = RedisBuilder { sentinel: Some(configuration(&primary)), ..RedisBuilder::default() };
+        let sentinel = RedisBuilder { sentinel: Some(configuration(&primary)), tls, ..RedisBuilder::default() };
         let sentinels = try_join_all((0..SENTINELS).map(|_| sentinel.clone().start())).await?;
         let servers = [primary].into_iter().chain(replicas).collect();
         let group = SentinelGroup { servers, sentinels };
@@ -112,12 +131,13 @@ impl SentinelGroup {
         SentinelBuilder::default()
     }
 
-    /// `redis-sentinel://HOST:PORT,…/primary` with all sentinels, and `:PASSWORD@` in front where there is one.
+    /// `redis-sentinel://HOST:PORT,…/primary` with all sentinels, and `:PASSWORD@` in front where there is one;
+    /// `rediss-sentinel` with TLS.
     #[must_use]
     pub fn url(&self) -> String {
-        let credentials = self.servers.first().map(RedisServer::credentials).unwrap_or_default();
+        let (scheme, credentials) = RedisServer::entrance(&self.servers);
         let addrs: Vec<String> = self.sentinel_addrs().iter().map(ToString::to_string).collect();
-        format!("redis-sentinel://{credentials}{}/{}", addrs.join(","), Self::NAME)
+        format!("{scheme}-sentinel://{credentials}{}/{}", addrs.join(","), Self::NAME)
     }
 
     /// Where the sentinels listen.

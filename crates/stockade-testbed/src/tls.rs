@@ -20,7 +20,7 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    /// TLS on the port, and no other way in but the socket.
+    /// TLS on the port and towards other servers, and no other way in but the socket.
     pub(crate) fn args(&self, port: u16, folder: &Path) -> Vec<OsString> {
         let file = |name| folder.join(name).into_os_string();
         let asks = if self.asks_clients { "yes" } else { "no" };
@@ -37,6 +37,10 @@ impl Tls {
             file(SERVER_KEY),
             "--tls-auth-clients".into(),
             asks.into(),
+            "--tls-replication".into(),
+            "yes".into(),
+            "--tls-cluster".into(),
+            "yes".into(),
             "--unixsocket".into(),
             socket(folder).into(),
             "--unixsocketperm".into(),

@@ -3,6 +3,8 @@ use std::ffi::OsString;
 use futures_util::future::try_join_all;
 
 use super::{PRIMARIES, RedisCluster, share, view::View};
+#[cfg(feature = "tls")]
+use crate::Certificates;
 use crate::{RedisBuilder, RedisServer, Result, port::Range, until::until};
 
 /// Settings of a [`RedisCluster`].
@@ -48,6 +50,22 @@ impl ClusterBuilder {
     #[must_use]
     pub fn own_clocks(mut self) -> Self {
         self.nodes = self.nodes.own_clock();
+        self
+    }
+
+    /// All nodes speak TLS with these certificates, with clients and with each other, and nothing else.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, certificates: &Certificates) -> Self {
+        self.nodes = self.nodes.tls(certificates);
+        self
+    }
+
+    /// Like [`Self::tls`]; refuses clients without a certificate of the same authority.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn mutual_tls(mut self, certificates: &Certificates) -> Self {
+        self.nodes = self.nodes.mutual_tls(certificates);
         self
     }
 

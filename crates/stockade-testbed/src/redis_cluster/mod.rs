@@ -64,12 +64,13 @@ impl RedisCluster {
         ClusterBuilder::default()
     }
 
-    /// `redis-cluster://HOST:PORT,…` with all nodes, and `:PASSWORD@` in front where there is one.
+    /// `redis-cluster://HOST:PORT,…` with all nodes, and `:PASSWORD@` in front where there is one; `rediss-cluster` with
+    /// TLS.
     #[must_use]
     pub fn url(&self) -> String {
-        let credentials = self.nodes.first().map(RedisServer::credentials).unwrap_or_default();
+        let (scheme, credentials) = RedisServer::entrance(&self.nodes);
         let addrs: Vec<String> = self.nodes.iter().map(|node| node.addr().to_string()).collect();
-        format!("redis-cluster://{credentials}{}", addrs.join(","))
+        format!("{scheme}-cluster://{credentials}{}", addrs.join(","))
     }
 
     /// All nodes: the primaries of the start in the order of their slots, then their replicas in the same order.

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use crate::{RedisServer, Result};
+use crate::{RedisServer, Result, port::BUS};
 
 /// What one node knows of the cluster.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl View {
 
 impl Known {
     /// `id ip:port@bus flags primary ping pong epoch link slots…`, where a slot that is on the move is `[slot->-id]` or
-    /// `[slot-<-id]`.
+    /// `[slot-<-id]`. The port is worked out from that of the bus: nodes with TLS name theirs only to who asks over TLS.
     fn parse(line: &str) -> Option<Self> {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let [id, addr, flags, primary, _, _, epoch, link, slots @ ..] = fields.as_slice() else { return None };
@@ -93,7 +93,7 @@ impl Known {
             migrating: slots.iter().filter_map(|text| leaving(text)).collect(),
             is_myself: has("myself"),
             is_well: *link == "connected" && !["fail", "fail?", "handshake", "noaddr"].into_iter().any(has),
-            port: addr.split('@').next()?.rsplit(':').next()?.parse().ok()?,
+            port: addr.split(',').next()?.rsplit('@').next()?.parse::<u16>().ok()?.checked_sub(BUS)?,
             slots: slots.iter().filter_map(|text| range(text)).collect(),
         })
     }
@@ -109,9 +109,9 @@ mod tests {
 
     #[test]
     fn reads_a_line_with_ranges_single_slots_and_slots_on_the_move() {
-        let line = "07c3 127.0.0.1:30004@31004,host myself,master - 0 1426238317239 4 connected 0-5460 7000 [77->-292f] [78-<-e7d1]";
+        let line = "07c3 127.0.0.1:0@30004,host myself,master - 0 1426238317239 4 connected 0-5460 7000 [77->-292f] [78-<-e7d1]";
         let node = Known::parse(line).unwrap();
-        assert_eq!((node.id.as_str(), node.port, node.epoch), ("07c3", 30_004, 4));
+        assert_eq!((node.id.as_str(), node.port, node.epoch), ("07c3", 20_004, 4));
         assert!(node.is_primary && node.is_myself && node.is_well);
         assert_eq!(node.slots, [(0, 5460), (7000, 7000)]);
         assert_eq!(node.migrating, [(77, "292f".to_owned())]);
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_replica_names_its_primary_and_a_suspected_node_is_not_well() {
-        let node = Known::parse("6ec2 127.0.0.1:1@2 slave,fail? 67ed 0 1 3 connected").unwrap();
+        let node = Known::parse("6ec2 127.0.0.1:20001@30001 slave,fail? 67ed 0 1 3 connected").unwrap();
         assert_eq!(node.replicates.as_deref(), Some("67ed"));
         assert!(!node.is_primary && !node.is_well);
     }

@@ -1,6 +1,6 @@
 use std::{io, sync::Arc, time::Duration};
 
-use stockade_testbed::{Certificates, RedisServer};
+use stockade_testbed::{Certificates, RedisCluster, RedisServer, SentinelGroup};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -91,4 +91,46 @@ async fn a_replica_follows_a_primary_over_tls() {
     primary.command(&["SET", "key", "value"]).await.unwrap();
     let replica = RedisServer::builder().tls(&certificates).replica_of(&primary).start().await.unwrap();
     assert_eq!(replica.command(&["GET", "key"]).await.unwrap(), "value");
+}
+
+#[tokio::test]
+async fn a_group_with_mutual_tls_fails_over_and_speaks_nothing_else() {
+    let certificates = Certificates::new().unwrap();
+    let group = SentinelGroup::builder().password("s3cret").mutual_tls(&certificates).start().await.unwrap();
+    assert!(group.url().starts_with("rediss-sentinel://:s3cret@127.0.0.1:"), "{}", group.url());
+    for server in group.servers().iter().chain(group.sentinels()) {
+        assert!(ping(server, &certificates, None).await.is_err());
+        ping(server, &certificates, Some(&certificates)).await.unwrap();
+    }
+    let old = group.primary().await.unwrap();
+    old.command(&["SET", "key", "value"]).await.unwrap();
+    assert_eq!(old.command(&["WAIT", "2", "5000"]).await.unwrap(), "2");
+    let new = group.failover().await.unwrap();
+    old.restart().await.unwrap();
+    group.until_settled().await.unwrap();
+    assert_eq!(old.command(&["GET", "key"]).await.unwrap(), "value");
+    let told = new.command(&["ROLE"]).await.unwrap();
+    assert!(told.contains(&old.port().to_string()), "{told}");
+}
+
+#[tokio::test]
+async fn a_cluster_with_mutual_tls_fails_over_moves_slots_and_speaks_nothing_else() {
+    const KEY: &str = "{stock}:1";
+    let certificates = Certificates::new().unwrap();
+    let cluster = RedisCluster::builder().password("s3cret").mutual_tls(&certificates).start().await.unwrap();
+    assert!(cluster.url().starts_with("rediss-cluster://:s3cret@127.0.0.1:"), "{}", cluster.url());
+    for node in cluster.nodes() {
+        assert!(ping(node, &certificates, None).await.is_err());
+        ping(node, &certificates, Some(&certificates)).await.unwrap();
+    }
+    let slot = cluster.slot_of(KEY).await.unwrap();
+    let old = cluster.primary_of(slot).await.unwrap();
+    old.command(&["SET", KEY, "value"]).await.unwrap();
+    assert_eq!(old.command(&["WAIT", "1", "5000"]).await.unwrap(), "1");
+    cluster.failover(slot).await.unwrap();
+    old.restart().await.unwrap();
+    cluster.until_settled().await.unwrap();
+    let to = cluster.primary_of((slot + 8_192) % 16_384).await.unwrap();
+    cluster.migrate(slot, to).await.unwrap();
+    assert_eq!(to.command(&["GET", KEY]).await.unwrap(), "value");
 }

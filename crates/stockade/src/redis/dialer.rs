@@ -1,5 +1,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
+#[cfg(feature = "tls")]
+use futures_util::{StreamExt, stream::FuturesUnordered};
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, PushInfo, RedisError,
     aio::MultiplexedConnection,
@@ -15,6 +17,10 @@ use super::{ConnectError, LinkError, flight::MAX_IN_FLIGHT, topology::Topology};
 /// A handshake may take this long in all. Longer than a command may, so that most of the time without a server is spent
 /// in a connection that waits for it rather than between two attempts: a server that thaws is found at once.
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(2);
+
+/// How long a server may be silent before it is asked whether it speaks TLS at all. Shorter than sentinels may be.
+#[cfg(feature = "tls")]
+const SLOW_TLS: Duration = Duration::from_millis(200);
 
 /// Why a connection was made but can't be used, or not made.
 #[derive(Debug, thiserror::Error)]
@@ -98,6 +104,8 @@ impl HandshakeError {
             Self::Database { database } => ConnectError::Database { database },
             #[cfg(feature = "tls")]
             Self::Tls(reason) => ConnectError::Tls { reason },
+            #[cfg(all(feature = "sentinel", feature = "tls"))]
+            Self::Sentinel(super::sentinel::LookError::Tls(reason)) => ConnectError::Tls { reason },
             #[cfg(feature = "sentinel")]
             Self::Sentinel(error) if error.is_final() => ConnectError::Config { reason: error.to_string() },
             other => return Err(other),
@@ -246,18 +254,19 @@ impl Dialer {
     /// Returns when a server that is to speak TLS has been silent for a while and then answered without.
     #[cfg(feature = "tls")]
     async fn found_plain(&self) {
-        sleep(self.timeout / 2).await;
-        let place = match &self.topology {
-            Topology::Single(info) => Some(info),
+        sleep(SLOW_TLS.min(self.timeout / 2)).await;
+        let places = match &self.topology {
+            Topology::Single(info) => std::slice::from_ref(info),
             #[cfg(feature = "sentinel")]
-            Topology::Sentinel { sentinels, .. } => sentinels.first(),
+            Topology::Sentinel { sentinels, .. } => sentinels,
             #[cfg(feature = "cluster")]
-            Topology::Cluster { seeds, .. } => seeds.first(),
+            Topology::Cluster { seeds, .. } => seeds,
         };
-        if let Some(place) = place
-            && super::tls::is_plain(place.addr()).await
-        {
-            return;
+        let mut asked: FuturesUnordered<_> = places.iter().map(|place| super::tls::is_plain(place.addr())).collect();
+        while let Some(plain) = asked.next().await {
+            if plain {
+                return;
+            }
         }
         std::future::pending().await
     }

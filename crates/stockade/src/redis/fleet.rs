@@ -122,10 +122,7 @@ impl Shared {
                     }
                     true
                 }
-                None => {
-                    tracing::warn!(cluster = %self.redis.dialer(), "no node says who serves which slots");
-                    false
-                }
+                None => false,
             };
             self.asked.send_modify(|times| *times += 1);
             sleep(LEAST_PAUSE).await;
@@ -143,13 +140,16 @@ impl Shared {
         let known = self.map.read().unwrap_or_else(PoisonError::into_inner).nodes();
         let mut places: Vec<_> = known.iter().filter_map(|node| self.redis.dialer().info_of(node)).collect();
         places.shuffle(&mut rand::rng());
+        let mut reasons = Vec::new();
         for place in places.iter().chain(&self.seeds) {
-            match timeout(self.redis.timeout(), view_of(place)).await {
-                Ok(Ok(view)) => return view,
-                Ok(Err(error)) => tracing::debug!(node = %place.addr(), %error, "can't be asked for the slots"),
-                Err(_) => tracing::debug!(node = %place.addr(), "does not say in time who serves the slots"),
+            let view = timeout(self.redis.timeout(), view_of(place)).await.unwrap_or(Err(HandshakeError::Timeout));
+            match view {
+                Ok(Some(view)) => return Some(view),
+                Ok(None) => reasons.push(format!("{}: its reply can't be read", place.addr())),
+                Err(error) => reasons.push(format!("{}: {error}", place.addr())),
             }
         }
+        tracing::warn!(cluster = %self.redis.dialer(), reasons = reasons.join("; "), "no node says who serves which slots");
         None
     }
 }

@@ -44,6 +44,11 @@ impl Address {
 pub(super) enum LookError {
     #[error("no sentinel answers")]
     Silence,
+    #[error("the sentinels hung up at once: if they want TLS, write `rediss-sentinel://`")]
+    HungUp,
+    #[cfg(feature = "tls")]
+    #[error("no TLS connection to a sentinel: {0}")]
+    Tls(String),
     #[error("the sentinels refused the credentials: give `sentinel_username` and `sentinel_password`")]
     Credentials,
     #[error("the sentinels know no primary of the name `{name}`")]
@@ -59,7 +64,12 @@ pub(super) enum LookError {
 impl LookError {
     /// Whether somebody has to change the configuration.
     pub(super) fn is_final(&self) -> bool {
-        matches!(self, Self::Credentials | Self::Unknown { .. })
+        match self {
+            Self::Credentials | Self::Unknown { .. } => true,
+            #[cfg(feature = "tls")]
+            Self::Tls(_) => true,
+            _ => false,
+        }
     }
 }
 
@@ -88,7 +98,7 @@ impl Sentinels {
         {
             match answer {
                 Ok(address) => answers.push(address),
-                Err(LookError::Silence) => {}
+                Err(error) if refusal.is_final() || matches!(error, LookError::Silence) => {}
                 Err(error) => refusal = error,
             }
         }
@@ -205,7 +215,9 @@ async fn dial(place: &ConnectionInfo, push: Option<PushFn>) -> Result<Multiplexe
     dialer::dial(place, push).await.map_err(|error| match error {
         HandshakeError::Credentials => LookError::Credentials,
         HandshakeError::Redis(error) => refused(&error),
-        HandshakeError::HungUp => LookError::Silence,
+        HandshakeError::HungUp => LookError::HungUp,
+        #[cfg(feature = "tls")]
+        HandshakeError::Tls(reason) => LookError::Tls(reason),
         error => LookError::Refused { reason: error.to_string() },
     })
 }

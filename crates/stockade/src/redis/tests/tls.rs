@@ -15,6 +15,13 @@ async fn refusal(url: &str, options: TlsOptions) -> String {
     }
 }
 
+impl TlsOptions {
+    /// What a client needs for servers with these certificates that ask for one.
+    pub(crate) fn mutual(certificates: &Certificates) -> Self {
+        trusting(certificates).client_certificate(certificates.client_certificate_pem(), certificates.client_key_pem())
+    }
+}
+
 fn trusting(certificates: &Certificates) -> TlsOptions {
     TlsOptions::new().root_certificates(certificates.authority_pem())
 }
@@ -43,8 +50,7 @@ async fn locks_and_pool_speak_tls_with_a_server_whose_authority_is_named() {
 async fn a_certificate_is_shown_to_a_server_that_asks_for_one() {
     let certificates = Certificates::new().unwrap();
     let server = RedisServer::builder().mutual_tls(&certificates).start().await.unwrap();
-    let options = trusting(&certificates)
-        .client_certificate(certificates.client_certificate_pem(), certificates.client_key_pem());
+    let options = TlsOptions::mutual(&certificates);
     assert!(!format!("{options:?}").contains("PRIVATE KEY"));
     let builder = Redis::builder(server.url()).tls(options);
     assert!(!format!("{builder:?}").contains("PRIVATE KEY"));
@@ -98,4 +104,43 @@ async fn options_that_cannot_be_used_are_refused_without_being_shown() {
     let certificate = TlsOptions::new().client_certificate("s3cret", certificates.client_key_pem());
     let certificate = refused(url, certificate).await;
     assert!(certificate.contains("client certificate") && !certificate.contains("s3cret"), "{certificate}");
+}
+
+#[cfg(feature = "sentinel")]
+#[tokio::test]
+async fn what_is_wrong_with_tls_behind_sentinels_is_said_with_its_remedy() {
+    use stockade_testbed::SentinelGroup;
+
+    let certificates = Certificates::new().unwrap();
+    let group = SentinelGroup::builder().mutual_tls(&certificates).start().await.unwrap();
+    // One that is down or silent hides nothing.
+    group.sentinels()[0].kill().await.unwrap();
+    let unknown = refusal(&group.url(), TlsOptions::mutual(&Certificates::new().unwrap())).await;
+    assert!(unknown.contains("root_certificates"), "{unknown}");
+    let nobody = refusal(&group.url(), trusting(&certificates)).await;
+    assert!(nobody.contains("client_certificate"), "{nobody}");
+    let redis = Redis::connect(group.url().replace("rediss-sentinel", "redis-sentinel")).await.unwrap();
+    let hint = redis.dialer().open(None).await.err().expect("connected without TLS").to_string();
+    assert!(hint.contains("rediss-sentinel://"), "{hint}");
+    let redis = Redis::builder(group.url()).tls(TlsOptions::mutual(&certificates)).connect().await.unwrap();
+    let (link, _) = open(&redis).await;
+    up(&link).await;
+
+    let plain = SentinelGroup::start().await.unwrap();
+    plain.sentinels()[0].kill().await.unwrap();
+    let none = refusal(&plain.url().replace("redis-", "rediss-"), trusting(&certificates)).await;
+    assert!(none.contains("does not speak TLS"), "{none}");
+}
+
+#[cfg(feature = "cluster")]
+#[tokio::test]
+async fn what_is_wrong_with_tls_on_a_cluster_is_said_with_its_remedy() {
+    use stockade_testbed::RedisCluster;
+
+    let certificates = Certificates::new().unwrap();
+    let cluster = RedisCluster::builder().without_replicas().mutual_tls(&certificates).start().await.unwrap();
+    let unknown = refusal(&cluster.url(), TlsOptions::mutual(&Certificates::new().unwrap())).await;
+    assert!(unknown.contains("root_certificates"), "{unknown}");
+    let nobody = refusal(&cluster.url(), trusting(&certificates)).await;
+    assert!(nobody.contains("client_certificate"), "{nobody}");
 }

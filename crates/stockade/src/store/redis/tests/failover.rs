@@ -2,6 +2,8 @@
 
 use std::{slice, sync::Arc, time::Duration};
 
+#[cfg(feature = "tls")]
+use stockade_testbed::Certificates;
 use stockade_testbed::{RedisServer, SentinelGroup};
 use tokio::{
     sync::mpsc,
@@ -9,7 +11,11 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
+#[cfg(feature = "tls")]
+use super::waiting;
 use super::{LIMIT, connected, key, read, server, until, until_waiting, world::shut_down, write};
+#[cfg(feature = "tls")]
+use crate::redis::TlsOptions;
 use crate::{
     redis::Redis,
     resource::Key,
@@ -238,6 +244,36 @@ async fn nothing_is_renewed_on_an_old_primary_that_goes_on_answering() {
     assert_eq!(expiry(old, &store, &known).await, there, "renewed on the old primary");
     assert!(expiry(primary, &store, &known).await > here && kept.loss().is_none());
     assert_eq!(store.release(&kept).await.unwrap(), Released::Released);
+    end(group).await;
+}
+
+/// Every connection is one of TLS: to sentinels, to the primary, to the one that follows it, and between all of them.
+#[cfg(feature = "tls")]
+#[tokio::test]
+async fn locks_over_tls_are_kept_over_a_failover_and_handed_over_after_it() {
+    let certificates = Certificates::new().unwrap();
+    let group = SentinelGroup::builder().mutual_tls(&certificates).start().await.unwrap();
+    // Handshakes take longer, too, where nothing is optimised.
+    let redis = Redis::builder(group.url()).tls(TlsOptions::mutual(&certificates)).command_timeout(Duration::from_secs(2));
+    let redis = redis.connect().await.unwrap();
+    let (holder, other) = (connected(&redis).await, connected(&redis).await);
+    let key = key("encrypted");
+    let held = holder.acquire(write(&key)).await.unwrap();
+    holder.renew(slice::from_ref(&held)).await.unwrap();
+    let waiter = waiting(&other, write(&key));
+    until_waiting(&holder, &key, 1).await;
+    until_everywhere(&group, &holder, &key).await;
+    let before = server(&holder).link.generation();
+    group.failover().await.unwrap();
+    until_moved(&holder, before).await;
+    let deadline = held.deadline();
+    holder.renew(slice::from_ref(&held)).await.unwrap();
+    assert!(held.loss().is_none() && held.deadline() > deadline);
+    until_waiting(&holder, &key, 1).await;
+    assert_eq!(holder.release(&held).await.unwrap(), Released::Released);
+    let next = timeout(LIMIT, waiter).await.expect("not told").unwrap().unwrap();
+    assert!(next.token > held.token);
+    assert_eq!(other.release(&next).await.unwrap(), Released::Released);
     end(group).await;
 }
 

@@ -6,6 +6,8 @@ mod late;
 mod migration;
 mod shards;
 mod suite;
+#[cfg(feature = "tls")]
+mod tls;
 mod together;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
