@@ -254,7 +254,8 @@ async fn locks_over_tls_are_kept_over_a_failover_and_handed_over_after_it() {
     let certificates = Certificates::new().unwrap();
     let group = SentinelGroup::builder().mutual_tls(&certificates).start().await.unwrap();
     // Handshakes take longer, too, where nothing is optimised.
-    let redis = Redis::builder(group.url()).tls(TlsOptions::mutual(&certificates)).command_timeout(Duration::from_secs(2));
+    let redis =
+        Redis::builder(group.url()).tls(TlsOptions::mutual(&certificates)).command_timeout(Duration::from_secs(2));
     let redis = redis.connect().await.unwrap();
     let (holder, other) = (connected(&redis).await, connected(&redis).await);
     let key = key("encrypted");
