@@ -1,5 +1,6 @@
 use std::{borrow::Cow, convert::Infallible, sync::Arc};
 
+use cached::{AsyncRedisCache, ConcurrentCachedAsync};
 use redis::aio::MultiplexedConnection;
 use serde::{Deserialize, Serialize};
 use stockade::{Cache, Redis, Resource};
@@ -22,7 +23,8 @@ impl Resource for Page {
 #[derive(Serialize, Deserialize)]
 struct Text(String);
 
-/// A bare GET without decoding, and hits of Stockade in Redis and in the process; each task reads a key of its own.
+/// A bare GET without decoding, a hit of a library, and hits of Stockade in Redis and in the process; each task reads a
+/// key of its own.
 pub(crate) async fn contenders(server: &RedisServer) -> Result<Vec<Contender>, Failure> {
     let connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
     for task in 0..64 {
@@ -30,11 +32,16 @@ pub(crate) async fn contenders(server: &RedisServer) -> Result<Vec<Contender>, F
         redis::cmd("SET").arg(key).arg("x".repeat(256)).exec_async(&mut connection.clone()).await?;
     }
     let load = |_: Page| async { Ok::<_, Infallible>(Some(Text("x".repeat(256)))) };
+    let peer = AsyncRedisCache::<u32, Text>::builder("peer").connection_string(&server.url()).build().await?;
+    for task in 0..64 {
+        peer.async_cache_set(task, Text("x".repeat(256))).await?;
+    }
     let redis = Redis::connect(server.url()).await?;
     let remote = Arc::new(Cache::builder(&redis).name("remote").loader(load).build());
     let local = Arc::new(Cache::builder(&redis).name("local").local(1 << 20).loader(load).build());
     Ok(vec![
         Contender::new("GET of 256 bytes", move |task| get(connection.clone(), task)),
+        Contender::new("cached, hit in Redis", move |task| peer_read(peer.clone(), task)),
         Contender::new("stockade, hit in Redis", move |task| read(Arc::clone(&remote), task)),
         Contender::new("stockade, hit in the process", move |task| read(Arc::clone(&local), task)),
     ])
@@ -49,4 +56,9 @@ async fn read(cache: Arc<Cache<Page, Text>>, task: u32) -> Result<(), Failure> {
     let found = cache.get(&Page(task)).await?;
     drop(found);
     Ok(())
+}
+
+async fn peer_read(cache: AsyncRedisCache<u32, Text>, task: u32) -> Result<(), Failure> {
+    let found = cache.async_cache_get(&task).await?;
+    if found.is_some() { Ok(()) } else { Err("the value of the peer is missing".into()) }
 }

@@ -1,6 +1,6 @@
-//! Measures Stockade beside floors: the least that Redis can be asked for to the same end.
+//! Measures Stockade beside other libraries, and beside floors: the least that a server can be asked for to the same end.
 //!
-//! All contenders of a table run in one process against one private Redis, in turns, so that they share whatever the
+//! All contenders of a table run in one process against one private Redis and one private PostgreSQL, in turns, so that they share whatever the
 //! machine does meanwhile. A figure is the median over the rounds; a ratio is the median of the ratios of each round to
 //! the first contender's, which is steadier than either time.
 //!
@@ -14,20 +14,30 @@ mod cache;
 mod contender;
 mod locks;
 mod measure;
+mod writes;
 
 use std::error::Error;
 
-use stockade_testbed::RedisServer;
+use stockade_testbed::{PostgresServer, RedisServer};
 
-/// How many tasks ask at once: one shows the latency, many the throughput of the one connection.
-const TASKS: [u32; 2] = [1, 64];
+use measure::{Plan, table};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
-    let server = RedisServer::start().await?;
-    for tasks in TASKS {
-        println!("{}", measure::table("acquire and release", tasks, &locks::contenders(&server).await?).await?);
-        println!("{}", measure::table("read of a cached value", tasks, &cache::contenders(&server).await?).await?);
+    let redis = RedisServer::start().await?;
+    let postgres = PostgresServer::start().await?;
+    for tasks in [1, 64] {
+        let plan = Plan { tasks, rounds: 31, operations: 4096 };
+        println!("{}", table("acquire and release", plan, &locks::free(&redis).await?).await?);
+        println!("{}", table("read of a cached value", plan, &cache::contenders(&redis).await?).await?);
+        println!(
+            "{}",
+            table("change of a row", Plan { operations: 512, ..plan }, &writes::contenders(&redis, &postgres).await?)
+                .await?
+        );
     }
+    // Those who poll take their time.
+    let crowd = Plan { tasks: 16, rounds: 7, operations: 256 };
+    println!("{}", table("sections of one resource", crowd, &locks::contended(&redis).await?).await?);
     Ok(())
 }

@@ -4,21 +4,28 @@ use tokio::{task::JoinSet, time::Instant};
 
 use crate::contender::{Contender, Failure};
 
-const ROUNDS: usize = 31;
-/// Of all tasks together, in each round.
-const OPERATIONS: u32 = 4096;
+/// How much is measured.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan {
+    /// How many ask at once: one shows the latency, many the throughput.
+    pub(crate) tasks: u32,
+    pub(crate) rounds: usize,
+    /// Of all tasks together, in each round.
+    pub(crate) operations: u32,
+}
 
 /// Runs the contenders in turns and renders a table; the first is what the others are compared with.
-pub(crate) async fn table(title: &str, tasks: u32, contenders: &[Contender]) -> Result<String, Failure> {
-    let mut micros = vec![Vec::with_capacity(ROUNDS); contenders.len()];
+pub(crate) async fn table(title: &str, plan: Plan, contenders: &[Contender]) -> Result<String, Failure> {
+    let mut micros = vec![Vec::with_capacity(plan.rounds); contenders.len()];
     for contender in contenders {
-        round(contender, tasks).await?;
+        round(contender, plan).await?;
     }
-    for _ in 0..ROUNDS {
+    for _ in 0..plan.rounds {
         for (contender, times) in contenders.iter().zip(&mut micros) {
-            times.push(round(contender, tasks).await?);
+            times.push(round(contender, plan).await?);
         }
     }
+    let tasks = plan.tasks;
     let mut text = format!("{title}, {tasks} at once\n{:44}{:>12}{:>14}{:>8}\n", "", "µs each", "per second", "ratio");
     for (contender, times) in contenders.iter().zip(&micros) {
         let each = median(times.clone());
@@ -29,13 +36,13 @@ pub(crate) async fn table(title: &str, tasks: u32, contenders: &[Contender]) -> 
 }
 
 /// Microseconds for each operation, as seen by all tasks together.
-async fn round(contender: &Contender, tasks: u32) -> Result<f64, Failure> {
+async fn round(contender: &Contender, plan: Plan) -> Result<f64, Failure> {
     let started = Instant::now();
     let mut running = JoinSet::new();
-    for task in 0..tasks {
+    for task in 0..plan.tasks {
         let contender = contender.clone();
         running.spawn(async move {
-            for _ in 0..OPERATIONS / tasks {
+            for _ in 0..plan.operations / plan.tasks {
                 contender.once(task).await?;
             }
             Ok::<_, Failure>(())
@@ -44,7 +51,7 @@ async fn round(contender: &Contender, tasks: u32) -> Result<f64, Failure> {
     while let Some(ended) = running.join_next().await {
         ended??;
     }
-    Ok(started.elapsed().as_secs_f64() * 1e6 / f64::from(OPERATIONS))
+    Ok(started.elapsed().as_secs_f64() * 1e6 / f64::from(plan.operations))
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
