@@ -45,7 +45,7 @@ async fn locks(url: &str) -> Locks {
 }
 
 /// Calls of each command since the counters were reset.
-async fn calls(server: &RedisServer) -> BTreeMap<String, u64> {
+pub(crate) async fn calls(server: &RedisServer) -> BTreeMap<String, u64> {
     let stats = server.command(&["INFO", "commandstats"]).await.expect("no INFO");
     let parsed = stats.lines().filter_map(|line| {
         let (command, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;

@@ -9,3 +9,4 @@ mod outage;
 mod protocol;
 mod refresh;
 mod support;
+mod traffic;

@@ -64,27 +64,6 @@ async fn a_hit_says_where_it_came_from() {
 }
 
 #[tokio::test]
-async fn a_hit_is_one_hmget_and_nothing_else() {
-    let server = RedisServer::start().await.unwrap();
-    let database = Database::with(&[("a", 7)]);
-    let stocks = process(&server).await.on(&database).await;
-    get(&stocks, "a").await;
-    server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
-    for _ in 0..100 {
-        assert_eq!(get(&stocks, "a").await.info.source, Source::Redis);
-    }
-    let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
-    assert!(stats.contains("cmdstat_hmget:calls=100,"), "{stats}");
-    // What else there may be is the beat, which comes once a second.
-    for line in stats.lines().filter(|line| line.starts_with("cmdstat_")) {
-        let name = line.split(':').next().unwrap();
-        let expected = ["hmget", "evalsha", "time", "get", "publish", "config|resetstat", "info"];
-        assert!(expected.iter().any(|command| name == format!("cmdstat_{command}")), "{line}");
-        assert!(name == "cmdstat_hmget" || [1, 2, 3].iter().any(|n| line.contains(&format!("calls={n},"))), "{line}");
-    }
-}
-
-#[tokio::test]
 async fn a_value_loaded_before_a_write_is_not_stored_after_it() {
     let server = RedisServer::start().await.unwrap();
     let database = Database::with(&[("a", 0)]);

@@ -12,6 +12,8 @@ mod relay;
 mod snapshot;
 #[cfg(feature = "redis")]
 mod strict;
+#[cfg(feature = "redis")]
+mod traffic;
 mod transfer;
 
 use std::{borrow::Cow, time::Duration};

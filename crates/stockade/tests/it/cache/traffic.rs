@@ -1,0 +1,75 @@
+//! What the cache asks of Redis, by the count of Redis.
+
+use std::collections::BTreeMap;
+
+use stockade::cache::Source;
+use stockade_testbed::RedisServer;
+
+use super::support::{Database, Loading, Sku, get, process, sku};
+use crate::redis_traffic::calls;
+
+/// Scripts that the beat may have run meanwhile, one a second.
+const BEATS: u64 = 10;
+
+async fn counted(server: &RedisServer, of: impl AsyncFnOnce()) -> BTreeMap<String, u64> {
+    server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
+    of().await;
+    calls(server).await
+}
+
+fn assert_about(calls: &BTreeMap<String, u64>, command: &str, expected: u64) {
+    let seen = calls.get(command).copied().unwrap_or(0);
+    assert!((expected..=expected + BEATS).contains(&seen), "{command}: {seen} and not {expected}, of {calls:?}");
+}
+
+#[tokio::test]
+async fn a_hit_is_one_hmget_and_nothing_else() {
+    let server = RedisServer::start().await.unwrap();
+    let stocks = process(&server).await.on(&Database::with(&[("a", 7)])).await;
+    get(&stocks, "a").await;
+    let calls = counted(&server, async || {
+        for _ in 0..100 {
+            assert_eq!(get(&stocks, "a").await.info.source, Source::Redis);
+        }
+    })
+    .await;
+    assert_eq!(calls["hmget"], 100);
+    // What else there may be is the beat.
+    for (command, count) in &calls {
+        let of_a_beat = ["evalsha", "time", "get", "publish"].contains(&command.as_str());
+        assert!(command == "hmget" || of_a_beat && *count <= BEATS, "{calls:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_miss_is_a_read_a_lease_and_a_fill_and_an_invalidation_one_script() {
+    let server = RedisServer::start().await.unwrap();
+    let ids: Vec<_> = (0..100).map(|number| number.to_string()).collect();
+    let rows: Vec<_> = ids.iter().map(|id| (id.as_str(), 1)).collect();
+    let stocks = process(&server).await.on(&Database::with(&rows)).await;
+    let missed = counted(&server, async || {
+        for id in &ids {
+            assert!(get(&stocks, id).await.info.stored);
+        }
+    })
+    .await;
+    // The script of the lease looks once more.
+    assert_eq!(missed["hmget"], 100 + 100);
+    assert_about(&missed, "evalsha", 200);
+    let dropped = counted(&server, async || {
+        for id in &ids {
+            stocks.invalidate(&sku(id)).await.unwrap();
+        }
+    })
+    .await;
+    assert!(!dropped.contains_key("hmget"), "{dropped:?}");
+    assert_about(&dropped, "evalsha", 100);
+    let together: Vec<Sku> = ids.iter().map(|id| sku(id)).collect();
+    let many = counted(&server, async || {
+        for found in stocks.get_many(&together).await {
+            assert!(found.unwrap().info.stored);
+        }
+    })
+    .await;
+    assert_about(&many, "evalsha", 200);
+}
