@@ -68,11 +68,11 @@ where
             }
         }
         // All questions are on the wire before the first answer is awaited.
-        let doubted = self.doubts();
+        let assurance = self.assurance();
         let reads = join_all(asked.iter().map(|(_, name, _)| self.store.read(name))).await;
         let (mut flyers, mut passages) = (Vec::new(), Vec::new());
         for ((reservation, name, key), read) in asked.into_iter().zip(reads) {
-            let start = match self.judge(key, &name, reservation, read, doubted) {
+            let start = match self.judge(key, &name, reservation, read, assurance) {
                 Ok(answer) => {
                     found.insert(name, Ok(answer));
                     continue;
@@ -126,22 +126,23 @@ where
         let flyers = possible;
         let asked = flyers.iter().map(|flyer| async {
             let (token, reservation) = (Token::random(), self.local.reserve(&flyer.name));
-            let mark = flyer.pilot.ask();
+            let (mark, assurance) = (flyer.pilot.ask(), self.assurance());
             let lease = match flyer.start {
                 Start::Lease(want) => {
-                    let want = if self.doubts() { Want::Load } else { want };
+                    let want = if assurance.is_none() { Want::Load } else { want };
                     let content = want == Want::Value && self.within_grace(&flyer.name).is_some();
                     self.store.lease(&flyer.name, &token, want, content).await
                 }
                 Start::Degraded => Lease::Down,
             };
-            (token, reservation, lease, mark)
+            let leased = move |stale| Leased { token, reservation, stale, mark, assurance };
+            (leased, lease, mark)
         });
         let leases = join_all(asked).await;
         let (mut loading, mut alone) = (Vec::new(), Vec::new());
-        for (mut flyer, (token, reservation, lease, mark)) in flyers.into_iter().zip(leases) {
+        for (mut flyer, (leased, lease, mark)) in flyers.into_iter().zip(leases) {
             let grant = match lease {
-                Lease::Granted(stale) => Grant::Leased(Leased { token, reservation, stale, mark }),
+                Lease::Granted(stale) => Grant::Leased(leased(stale)),
                 Lease::Bypass(overdue) => {
                     self.ask_about(&flyer.name, overdue);
                     Grant::Beside { degraded: false }

@@ -19,7 +19,7 @@ use super::{
     refresh::is_due,
     settings::Settings,
     stats::Counters,
-    store::{Read, Store, Want},
+    store::{Assurance, Read, Store, Want},
 };
 use crate::{
     clock::Instant,
@@ -61,9 +61,9 @@ where
                 return Ok(lookup(kept(entry, Source::Local, false), false));
             }
             let reservation = self.local.reserve(&name);
-            let doubted = self.doubts();
+            let assurance = self.assurance();
             let read = self.store.read(&name).await;
-            let start = match self.judge(key, &name, reservation, read, doubted) {
+            let start = match self.judge(key, &name, reservation, read, assurance) {
                 Ok(answer) => return Ok(answer),
                 Err(start) => start,
             };
@@ -80,17 +80,17 @@ where
         }
     }
 
-    /// The answer that a read is, or how to begin to fetch one. `doubted`: whether the store was in doubt when it was asked.
+    /// The answer that a read is, or how to begin to fetch one. `assurance`: of the store, from before it was asked.
     pub(super) fn judge(
         self: &Arc<Self>,
         key: &K,
         name: &Key,
         reservation: Reservation,
         read: Read<V>,
-        doubted: bool,
+        assurance: Option<Assurance>,
     ) -> Result<Lookup<V>, Start> {
         match read {
-            Read::Hit(_) if doubted || self.doubts() => Err(Start::Lease(Want::Load)),
+            Read::Hit(_) if !self.stands(assurance) => Err(Start::Lease(Want::Load)),
             Read::Hit(entry) => {
                 self.refresh_if_due(key, name, &entry);
                 self.local.put(reservation, name, entry.clone());
@@ -146,9 +146,15 @@ where
         vec![false; names.len()]
     }
 
-    /// Whether a value in the store may be older than a write that was acknowledged, and this must not be.
-    pub(super) fn doubts(&self) -> bool {
-        self.settings.strict.is_some() && !self.store.is_trusted()
+    /// The word that no value in the store is older than a write that was acknowledged; `None` where one may be. Who needs
+    /// no such word always has it.
+    pub(super) fn assurance(&self) -> Option<Assurance> {
+        if self.settings.strict.is_some() { self.store.assurance() } else { Some(Assurance::default()) }
+    }
+
+    /// Whether it was good for everything that the store was asked since.
+    pub(super) fn stands(&self, assurance: Option<Assurance>) -> bool {
+        assurance.is_some() && assurance == self.assurance()
     }
 
     /// Ends the intents among these whose transaction is over and did not do so.

@@ -12,7 +12,7 @@ use super::{
     intent::Intent,
     load::Load,
     local::Reservation,
-    store::{Filled, Filling, Lease, Token, Want},
+    store::{Assurance, Filled, Filling, Lease, Token, Want},
 };
 use crate::{
     clock::Instant,
@@ -37,6 +37,8 @@ pub(super) struct Leased<V> {
     pub(super) stale: Option<Entry<V>>,
     /// The number before which passengers boarded in time for the expired value.
     pub(super) mark: u64,
+    /// The word under which it was given.
+    pub(super) assurance: Option<Assurance>,
 }
 
 impl<K, V> Core<K, V>
@@ -67,11 +69,13 @@ where
             let reservation = self.local.reserve(name);
             let mut wake = self.store.watch(name);
             let mark = pilot.ask();
-            if self.doubts() {
+            let assurance = self.assurance();
+            if assurance.is_none() {
                 want = Want::Load;
             }
             let content = want == Want::Value && self.within_grace(name).is_some();
             match self.store.lease(name, &token, want, content).await {
+                Lease::Hit(_) if !self.stands(assurance) => want = Want::Load,
                 Lease::Hit(entry) => {
                     self.local.put(reservation, name, entry.clone());
                     let answer = Answer { waited, ..kept(entry, Source::Redis, false) };
@@ -95,7 +99,8 @@ where
                     }
                 }
                 Lease::Granted(stale) => {
-                    return self.load_leased(key, name, pilot, Leased { token, reservation, stale, mark }).await;
+                    let leased = Leased { token, reservation, stale, mark, assurance };
+                    return self.load_leased(key, name, pilot, leased).await;
                 }
                 Lease::Bypass(overdue) => {
                     self.ask_about(name, overdue);
@@ -130,7 +135,7 @@ where
         leased: &Leased<V>,
         load: Load<Loaded<V>>,
     ) -> Outcome<V> {
-        let Leased { token, reservation, .. } = leased;
+        let Leased { token, reservation, assurance, .. } = leased;
         let Load { loaded, took, mark } = load;
         let bytes = self.settings.envelope.encode(loaded.value.as_ref());
         let bytes = bytes.map_err(|error| error.to_string()).and_then(|bytes| {
@@ -154,7 +159,8 @@ where
         match self.store.fill(name, token, *reservation, filling).await {
             Filled::Accepted => {
                 answer.stored = true;
-                Outcome::Answer(answer, None)
+                // A run that lost the write which voids a token accepts it.
+                Outcome::Answer(answer, (!self.stands(*assurance)).then_some(mark))
             }
             Filled::Refused => {
                 self.counters.fill_rejected(self.settings.name);

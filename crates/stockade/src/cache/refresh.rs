@@ -52,9 +52,10 @@ where
     async fn fly_early(&self, key: K, name: &Key, pilot: Pilot<V>) {
         let token = Token::random();
         let reservation = self.local.reserve(name);
-        let mark = pilot.ask();
+        let (mark, assurance) = (pilot.ask(), self.assurance());
         if let Lease::Granted(stale) = self.store.lease(name, &token, Want::Load, true).await {
-            let outcome = self.load_leased(key, name, &pilot, Leased { token, reservation, stale, mark }).await;
+            let leased = Leased { token, reservation, stale, mark, assurance };
+            let outcome = self.load_leased(key, name, &pilot, leased).await;
             pilot.land(outcome);
         }
     }

@@ -32,6 +32,17 @@ impl fmt::Debug for Token {
     }
 }
 
+/// The word that what the store holds has missed no invalidation. One that is given for another connection is another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Assurance(u64);
+
+impl Assurance {
+    #[cfg(feature = "redis")]
+    pub(crate) fn of_connection(number: u64) -> Self {
+        Self(number)
+    }
+}
+
 /// The reply to a read.
 #[derive(Debug)]
 pub(crate) enum Read<V> {
@@ -196,12 +207,12 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    /// Whether the values in the store are known to have missed no invalidation.
-    pub(crate) fn is_trusted(&self) -> bool {
+    /// What stands for the values in the store; `None` where they may have missed invalidations.
+    pub(crate) fn assurance(&self) -> Option<Assurance> {
         match self {
-            Self::Memory(..) => true,
+            Self::Memory(..) => Some(Assurance::default()),
             #[cfg(feature = "redis")]
-            Self::Redis(remote) => remote.is_trusted(),
+            Self::Redis(remote) => remote.assurance(),
         }
     }
 

@@ -23,7 +23,7 @@ use crate::{
         intent::Intent,
         local::{Local, Reservation},
         settings::Settings,
-        store::{Filled, Filling, Lease, Read, Token, Want},
+        store::{Assurance, Filled, Filling, Lease, Read, Token, Want},
         wake::Wake,
     },
     clock::Instant,
@@ -240,9 +240,9 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         Ok(Entry { value, loaded, expires, took, version: stored.version, weight })
     }
 
-    /// Whether the server is known to have lost no invalidation.
-    pub(crate) fn is_trusted(&self) -> bool {
-        self.subscription.is_trusted()
+    /// What stands for the server having lost no invalidation.
+    pub(crate) fn assurance(&self) -> Option<Assurance> {
+        self.subscription.assurance()
     }
 
     /// The run of the server for which nobody has vouched yet.

@@ -14,7 +14,7 @@ use super::{
     scripts::JOIN,
 };
 use crate::{
-    cache::{local::Local, wake::Wakes},
+    cache::{local::Local, store::Assurance, wake::Wakes},
     clock::Instant,
     metrics::{self, SUBSCRIPTION_UP},
     redis::{Handshake, LinkError, LinkEvents, Up},
@@ -46,6 +46,8 @@ pub(super) struct Subscription<V> {
     run: Mutex<Option<Arc<str>>>,
     /// Whether that run is known to have lost no invalidation.
     trusted: AtomicBool,
+    /// The number of the connection.
+    connection: AtomicU64,
     open: AtomicBool,
     /// Nanoseconds of [`Instant`] at which the last message came.
     heard: AtomicU64,
@@ -75,14 +77,22 @@ impl<V> Subscription<V> {
             longest,
             run: Mutex::default(),
             trusted: AtomicBool::new(false),
+            connection: AtomicU64::new(0),
             open: AtomicBool::new(false),
             heard: AtomicU64::new(0),
             buckets: Mutex::new(buckets),
         }
     }
 
-    pub(super) fn is_trusted(&self) -> bool {
+    fn is_trusted(&self) -> bool {
         self.trusted.load(Ordering::Acquire)
+    }
+
+    /// What stands for the server having lost no invalidation.
+    pub(super) fn assurance(&self) -> Option<Assurance> {
+        // In this order: one of the last connection must not pass for one of the next.
+        let connection = self.connection.load(Ordering::Acquire);
+        self.is_trusted().then(|| Assurance::of_connection(connection))
     }
 
     /// The run that is connected and not vouched for yet.
@@ -180,6 +190,7 @@ impl<V: Send + Sync + 'static> LinkEvents for Subscription<V> {
     fn prepare<'a>(&'a self, up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
         Box::pin(async {
             self.trusted.store(false, Ordering::Release);
+            self.connection.fetch_add(1, Ordering::AcqRel);
             *self.run.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&up.run_id));
             // Its reply is also the first sample of the server's clock.
             let (keys, args) = self.joining(&up.run_id);

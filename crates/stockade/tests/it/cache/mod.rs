@@ -4,6 +4,7 @@ mod batch;
 mod bloom;
 mod hold_off;
 mod http;
+mod late;
 mod local;
 mod outage;
 mod protocol;

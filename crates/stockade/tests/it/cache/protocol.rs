@@ -6,7 +6,7 @@ use stockade::{
     Cache, Redis,
     cache::{BuildError, CacheError, Source},
 };
-use stockade_testbed::{Fault, Proxy, RedisServer};
+use stockade_testbed::RedisServer;
 use tokio::{
     task::JoinSet,
     time::{Instant, timeout},
@@ -152,60 +152,6 @@ async fn an_insert_is_not_hidden_by_the_absence_that_was_read_before_it() {
     early.join_next().await.unwrap().unwrap().unwrap();
     database.open();
     assert_eq!(quantity(&get(&stocks, "new").await), Some(5));
-}
-
-#[tokio::test]
-async fn a_reader_that_came_after_a_write_does_not_take_the_load_that_began_before_it() {
-    let server = RedisServer::start().await.unwrap();
-    let database = Database::with(&[("a", 0)]);
-    let stocks = process(&server).await.on(&database).await;
-    // Another process writes, so that this one's flight is not detached by its own invalidation.
-    let writer = process(&server).await.on(&database).await;
-
-    let gate = database.shut();
-    let mut early = JoinSet::new();
-    reading(&mut early, &stocks, "a");
-    database.queried().await;
-    database.write("a", Some(1));
-    writer.invalidate(&sku("a")).await.unwrap();
-    let mut late = JoinSet::new();
-    for _ in 0..50 {
-        reading(&mut late, &stocks, "a");
-    }
-    database.open();
-    // They have boarded once their reads of Redis are over.
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    gate.add_permits(1);
-    early.join_next().await.unwrap().unwrap().unwrap();
-    while let Some(found) = late.join_next().await {
-        assert_eq!(quantity(&found.unwrap().unwrap()), Some(1));
-    }
-    assert_eq!(database.loads(), 2);
-}
-
-#[tokio::test]
-async fn a_reader_that_came_after_a_write_does_not_join_a_fill_under_way() {
-    let server = RedisServer::start().await.unwrap();
-    let proxy = Proxy::start(server.addr()).await.unwrap();
-    let database = Database::with(&[("a", 0)]);
-    let far = Redis::builder(proxy.url_for(&server.url())).command_timeout(Duration::from_secs(5));
-    let far = Cache::builder(&far.connect().await.unwrap().namespace("shop")).on(&database).await;
-    let writer = process(&server).await.on(&database).await;
-
-    let gate = database.shut();
-    let mut early = JoinSet::new();
-    reading(&mut early, &far, "a");
-    database.queried().await;
-    database.open();
-    proxy.set(Fault::Delay(Duration::from_millis(400)));
-    gate.add_permits(1);
-    eventually("the fill has arrived", || async { stored(&server, "a").await }).await;
-    // Its reply is still on the way.
-    database.write("a", Some(1));
-    writer.invalidate(&sku("a")).await.unwrap();
-    assert!(!early.is_empty());
-    assert_eq!(quantity(&get(&far, "a").await), Some(1));
-    early.join_next().await.unwrap().unwrap().unwrap();
 }
 
 #[tokio::test]

@@ -201,6 +201,12 @@ pub(super) fn reading(tasks: &mut tokio::task::JoinSet<Result<Lookup<Stock>, Cac
     tasks.spawn(async move { stocks.get(&id).await });
 }
 
+/// Waits until every read that was begun before has heard from Redis what there is: a read of something else goes out behind
+/// them on the same connection, and asks twice.
+pub(super) async fn caught_up(stocks: &Stocks) {
+    get(stocks, "something else").await;
+}
+
 /// A read from the memory of this process, read twice so that the first may fill it.
 pub(super) async fn warm(stocks: &Stocks, id: &str) {
     eventually("the value is in this process", || async { get(stocks, id).await.info.source == Source::Local }).await;

@@ -2,10 +2,14 @@
 
 #[cfg(feature = "redis")]
 mod bloom;
+#[cfg(feature = "redis")]
+mod cached;
 mod claim;
 mod commit;
 mod install;
 mod kinds;
+#[cfg(feature = "redis")]
+mod late;
 mod prune;
 #[cfg(feature = "redis")]
 mod relay;

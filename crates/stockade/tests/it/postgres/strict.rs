@@ -2,125 +2,23 @@
 
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use sqlx::{PgConnection, PgPool};
 use stockade::{
-    Cache, Redis,
     cache::Source,
-    postgres::{CommitError, Relay, Tx},
+    postgres::{CommitError, Relay},
 };
-use stockade_testbed::{PostgresServer, RedisServer};
-use tokio::{sync::Semaphore, task::JoinSet};
+use tokio::task::JoinSet;
 
-use super::{Sku, database, quantity, until};
-
-/// As many as ever go through at a time.
-const WIDE: u32 = 10_000;
-
-struct World {
-    _postgres: PostgresServer,
-    pool: PgPool,
-    redis: RedisServer,
-    relay: Mutex<Option<Relay>>,
-    /// Loads that have read the row, and the gate that they then go through.
-    loads: Arc<AtomicUsize>,
-    gate: Arc<Semaphore>,
-}
-
-impl World {
-    async fn start() -> Self {
-        let (postgres, pool) = database().await;
-        let redis = RedisServer::start().await.unwrap();
-        let gate = Arc::new(Semaphore::new(WIDE as usize));
-        Self { _postgres: postgres, pool, redis, relay: Mutex::default(), loads: Arc::default(), gate }
-    }
-
-    /// A strict cache as another process would have it, on a store that a relay has vouched for.
-    async fn cache(&self) -> Cache<Sku, i32> {
-        let cache = self.doubting_cache().await;
-        self.relay.lock().unwrap().get_or_insert_with(|| Relay::spawn(self.pool.clone(), [cache.invalidator()]));
-        until(async || cache.get(&Sku("a")).await.unwrap().info.source == Source::Redis).await;
-        cache
-    }
-
-    async fn doubting_cache(&self) -> Cache<Sku, i32> {
-        let redis = Redis::connect(self.redis.url()).await.unwrap();
-        let (pool, loads, gate) = (self.pool.clone(), Arc::clone(&self.loads), Arc::clone(&self.gate));
-        let load = move |sku: Sku| {
-            let (pool, loads, gate) = (pool.clone(), Arc::clone(&loads), Arc::clone(&gate));
-            async move {
-                let select = sqlx::query_scalar("select quantity from stock where sku = $1");
-                let row = select.bind(sku.0).fetch_optional(&pool).await;
-                loads.fetch_add(1, Ordering::AcqRel);
-                let _ = gate.acquire().await;
-                row
-            }
-        };
-        let cache = Cache::builder(&redis).loader(load).strict(&self.pool).build();
-        until(async || !cache.is_degraded()).await;
-        cache
-    }
-
-    /// A transaction that sets the quantity, up to its commit.
-    async fn write(&self, cache: &Cache<Sku, i32>, quantity: i32) -> Tx {
-        let mut tx = Tx::unfenced(&self.pool).await.unwrap();
-        sqlx::query("set local lock_timeout = '20s'").execute(&mut *tx).await.unwrap();
-        sqlx::query("update stock set quantity = $1 where sku = 'a'").bind(quantity).execute(&mut *tx).await.unwrap();
-        tx.invalidate(cache, &Sku("a"));
-        tx
-    }
-
-    /// From now on every COMMIT that changes the stock waits until the returned connection lets go.
-    async fn hold_commits(&self) -> PgConnection {
-        sqlx::raw_sql(
-            "create function hold() returns trigger language plpgsql as
-                 $$ begin perform pg_advisory_xact_lock_shared(7); return null; end $$;
-             create constraint trigger hold after update on stock deferrable initially deferred
-             for each row execute function hold()",
-        )
-        .execute(&self.pool)
-        .await
-        .unwrap();
-        let mut holder = self.pool.acquire().await.unwrap().detach();
-        sqlx::query("select pg_advisory_lock(7)").execute(&mut holder).await.unwrap();
-        holder
-    }
-
-    async fn committing(&self) {
-        until(async || {
-            let waiting: i64 =
-                sqlx::query_scalar("select count(*) from pg_stat_activity where wait_event = 'advisory'")
-                    .fetch_one(&self.pool)
-                    .await
-                    .unwrap();
-            waiting == 1
-        })
-        .await;
-    }
-
-    /// The Redis keys of entries, or of intents.
-    async fn keys(&self, letter: char) -> String {
-        self.redis.command(&["KEYS", &format!("*}}{letter}:stock:*")]).await.unwrap()
-    }
-
-    async fn is_stored(&self) -> bool {
-        let key = self.keys('e').await;
-        !key.is_empty() && self.redis.command(&["HEXISTS", &key, "v"]).await.unwrap() == "1"
-    }
-}
-
-async fn release(mut holder: PgConnection) {
-    sqlx::query("select pg_advisory_unlock(7)").execute(&mut holder).await.unwrap();
-}
-
-async fn read(cache: &Cache<Sku, i32>) -> i32 {
-    *cache.get(&Sku("a")).await.unwrap().value.unwrap()
-}
+use super::{
+    Sku,
+    cached::{World, read, release},
+    quantity, until,
+};
 
 #[tokio::test]
 async fn no_value_is_served_or_stored_while_its_write_commits() {
@@ -244,16 +142,15 @@ async fn a_load_without_redis_is_not_shared_with_callers_that_came_after_its_que
     let cache = world.cache().await;
     world.redis.kill().await.unwrap();
     until(async || cache.is_degraded()).await;
-    let shut = world.gate.acquire_many(WIDE).await.unwrap();
-    let before = world.loads.load(Ordering::Acquire);
+    let gate = world.shut();
     let mut readers = JoinSet::new();
-    for (number, quantity) in [(1, 10), (2, 9)] {
+    for quantity in [10, 9] {
         sqlx::query("update stock set quantity = $1").bind(quantity).execute(&world.pool).await.unwrap();
-        let cache = cache.clone();
+        let (cache, before) = (cache.clone(), world.loads());
         readers.spawn(async move { assert_eq!(read(&cache).await, quantity) });
-        until(async || world.loads.load(Ordering::Acquire) == before + number).await;
+        world.loaded_after(before).await;
     }
-    drop(shut);
+    gate.close();
     while let Some(reader) = readers.join_next().await {
         reader.unwrap();
     }

@@ -1,0 +1,166 @@
+//! A table in Postgres, strict caches of it on a Redis, and a hand on the moments that matter: a load that has read its row, a
+//! COMMIT that is under way.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use sqlx::{PgConnection, PgPool};
+use stockade::{
+    Cache, Redis,
+    cache::{CacheBuilder, Source},
+    postgres::{Relay, Tx},
+};
+use stockade_testbed::{PostgresServer, RedisServer};
+use tokio::sync::Semaphore;
+
+use super::{Sku, database, until};
+
+pub(super) struct World {
+    _postgres: PostgresServer,
+    pub(super) pool: PgPool,
+    pub(super) redis: RedisServer,
+    pub(super) relay: Mutex<Option<Relay>>,
+    reads: Arc<Reads>,
+}
+
+/// How loads go.
+#[derive(Default)]
+struct Reads {
+    /// Those that have read the row.
+    count: AtomicUsize,
+    /// Where those then wait that began while it was shut.
+    gate: Mutex<Option<Arc<Semaphore>>>,
+}
+
+impl World {
+    pub(super) async fn start() -> Self {
+        let (postgres, pool) = database().await;
+        let redis = RedisServer::start().await.unwrap();
+        Self { _postgres: postgres, pool, redis, relay: Mutex::default(), reads: Arc::default() }
+    }
+
+    /// Settings of a cache of the stock, as another process would have it, on the Redis at this address.
+    pub(super) async fn at(&self, url: &str) -> CacheBuilder<Sku, i32> {
+        let (pool, reads) = (self.pool.clone(), Arc::clone(&self.reads));
+        let load = move |sku: Sku| {
+            let (pool, reads) = (pool.clone(), Arc::clone(&reads));
+            async move {
+                let select = sqlx::query_scalar("select quantity from stock where sku = $1");
+                let row = select.bind(sku.0).fetch_optional(&pool).await;
+                let gate = reads.gate.lock().unwrap().clone();
+                reads.count.fetch_add(1, Ordering::AcqRel);
+                if let Some(gate) = gate {
+                    // Closed when all are let go.
+                    let _ = gate.acquire().await;
+                }
+                row
+            }
+        };
+        Cache::builder(&Redis::connect(url).await.unwrap()).loader(load)
+    }
+
+    /// A strict cache on a store that a relay has vouched for.
+    pub(super) async fn cache(&self) -> Cache<Sku, i32> {
+        let cache = online(self.at(&self.redis.url()).await.strict(&self.pool)).await;
+        self.vouched(&cache).await;
+        cache
+    }
+
+    /// Waits until a relay has vouched for the store of a strict cache.
+    pub(super) async fn vouched(&self, cache: &Cache<Sku, i32>) {
+        self.relay.lock().unwrap().get_or_insert_with(|| Relay::spawn(self.pool.clone(), [cache.invalidator()]));
+        until(async || cache.get(&Sku("a")).await.unwrap().info.source == Source::Redis).await;
+    }
+
+    /// From now on loads stop when they have read the row, until what is returned is closed.
+    pub(super) fn shut(&self) -> Arc<Semaphore> {
+        let gate = Arc::new(Semaphore::new(0));
+        *self.reads.gate.lock().unwrap() = Some(Arc::clone(&gate));
+        gate
+    }
+
+    /// Loads that begin from now on are not held.
+    pub(super) fn open(&self) {
+        *self.reads.gate.lock().unwrap() = None;
+    }
+
+    /// How many loads have read the row.
+    pub(super) fn loads(&self) -> usize {
+        self.reads.count.load(Ordering::Acquire)
+    }
+
+    /// Waits until more loads than these have read the row.
+    pub(super) async fn loaded_after(&self, loads: usize) {
+        until(async || self.loads() > loads).await;
+    }
+
+    /// A transaction that sets the quantity, up to its commit.
+    pub(super) async fn write(&self, cache: &Cache<Sku, i32>, quantity: i32) -> Tx {
+        let mut tx = Tx::unfenced(&self.pool).await.unwrap();
+        sqlx::query("set local lock_timeout = '20s'").execute(&mut *tx).await.unwrap();
+        sqlx::query("update stock set quantity = $1 where sku = 'a'").bind(quantity).execute(&mut *tx).await.unwrap();
+        tx.invalidate(cache, &Sku("a"));
+        tx
+    }
+
+    /// From now on every COMMIT that changes the stock waits until the returned connection lets go.
+    pub(super) async fn hold_commits(&self) -> PgConnection {
+        sqlx::raw_sql(
+            "create function hold() returns trigger language plpgsql as
+                 $$ begin perform pg_advisory_xact_lock_shared(7); return null; end $$;
+             create constraint trigger hold after update on stock deferrable initially deferred
+             for each row execute function hold()",
+        )
+        .execute(&self.pool)
+        .await
+        .unwrap();
+        let mut holder = self.pool.acquire().await.unwrap().detach();
+        sqlx::query("select pg_advisory_lock(7)").execute(&mut holder).await.unwrap();
+        holder
+    }
+
+    pub(super) async fn committing(&self) {
+        until(async || {
+            let waiting: i64 =
+                sqlx::query_scalar("select count(*) from pg_stat_activity where wait_event = 'advisory'")
+                    .fetch_one(&self.pool)
+                    .await
+                    .unwrap();
+            waiting == 1
+        })
+        .await;
+    }
+
+    /// The Redis keys of entries, or of intents.
+    pub(super) async fn keys(&self, letter: char) -> String {
+        self.redis.command(&["KEYS", &format!("*}}{letter}:stock:*")]).await.unwrap()
+    }
+
+    pub(super) async fn is_stored(&self) -> bool {
+        let key = self.keys('e').await;
+        !key.is_empty() && self.redis.command(&["HEXISTS", &key, "v"]).await.unwrap() == "1"
+    }
+}
+
+pub(super) async fn release(mut holder: PgConnection) {
+    sqlx::query("select pg_advisory_unlock(7)").execute(&mut holder).await.unwrap();
+}
+
+pub(super) async fn read(cache: &Cache<Sku, i32>) -> i32 {
+    *cache.get(&Sku("a")).await.unwrap().value.unwrap()
+}
+
+/// Builds it and waits until it is on line.
+pub(super) async fn online(builder: CacheBuilder<Sku, i32>) -> Cache<Sku, i32> {
+    let cache = builder.build();
+    until(async || !cache.is_degraded()).await;
+    cache
+}
+
+/// Waits until every read that was begun before has heard from Redis what there is: a read of something else goes out behind
+/// them on the same connection, and asks twice.
+pub(super) async fn caught_up(cache: &Cache<Sku, i32>) {
+    cache.get(&Sku("b")).await.unwrap();
+}

@@ -1,0 +1,70 @@
+//! Callers of a strict cache that come while a load runs, and know of a write that it does not hold.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::{
+    Sku,
+    cached::{World, caught_up, online, read, release},
+    until,
+};
+
+#[tokio::test]
+async fn a_load_beside_a_commit_is_not_shared_with_callers_that_came_after_it() {
+    let world = World::start().await;
+    let (writer, reader) = (world.cache().await, world.cache().await);
+    let holder = world.hold_commits().await;
+    let tx = world.write(&writer, 9).await;
+    let mut commits = JoinSet::new();
+    commits.spawn(async move { tx.commit().await.unwrap() });
+    world.committing().await;
+
+    // It has read the row as it was before the write.
+    let (gate, before) = (world.shut(), world.loads());
+    let mut early = JoinSet::new();
+    let cache = reader.clone();
+    early.spawn(async move { read(&cache).await });
+    world.loaded_after(before).await;
+    world.open();
+    release(holder).await;
+    commits.join_next().await.unwrap().unwrap();
+    assert_eq!(read(&reader).await, 9, "an answer from before an acknowledged write");
+    gate.close();
+    assert_eq!(early.join_next().await.unwrap().unwrap(), 10);
+}
+
+#[tokio::test]
+async fn a_fill_that_a_new_run_accepts_is_no_answer_for_callers_that_came_after_a_write() {
+    let world = World::start().await;
+    let writer = world.cache().await;
+    let strict = world.at(&world.redis.url()).await.strict(&world.pool);
+    // Long enough for a load to outlast the restart.
+    let reader = online(strict.load_timeout(Duration::from_secs(20))).await;
+    world.vouched(&reader).await;
+    let relay = world.relay.lock().unwrap().take().unwrap();
+    relay.shutdown(Duration::from_secs(1)).await;
+    writer.invalidate(&Sku("a")).await.unwrap();
+
+    let (gate, before) = (world.shut(), world.loads());
+    let mut reads = JoinSet::new();
+    let cache = reader.clone();
+    reads.spawn(async move { read(&cache).await });
+    world.loaded_after(before).await;
+    world.open();
+    // What survives is the leave to load, and not the write that voids it.
+    world.redis.command(&["SAVE"]).await.unwrap();
+    world.write(&writer, 9).await.commit().await.unwrap();
+    world.redis.restart().await.unwrap();
+    until(async || !reader.is_degraded()).await;
+    let key = world.keys('e').await;
+    assert_ne!(world.redis.command(&["HGET", &key, "tok"]).await.unwrap(), "", "the snapshot was not read");
+
+    let cache = reader.clone();
+    let mut late = JoinSet::new();
+    late.spawn(async move { read(&cache).await });
+    caught_up(&reader).await;
+    gate.close();
+    assert_eq!(late.join_next().await.unwrap().unwrap(), 9, "an answer from before an acknowledged write");
+    assert_eq!(reads.join_next().await.unwrap().unwrap(), 10);
+}
