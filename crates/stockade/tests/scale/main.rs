@@ -1,8 +1,19 @@
-//! Locks in large numbers on one real Redis. Each test prints what it measured.
+//! Locks in large numbers on one real Redis, and the cache of several processes. Each test prints what it measured.
 
+#[cfg(test)]
+#[cfg(all(feature = "redis", feature = "postgres"))]
+mod cache;
+#[cfg(test)]
+#[cfg(all(feature = "redis", feature = "postgres"))]
+#[path = "../it/child.rs"]
+mod child;
 #[cfg(test)]
 #[cfg(all(feature = "redis", feature = "metrics"))]
 mod held;
+#[cfg(test)]
+#[cfg(all(feature = "redis", feature = "postgres"))]
+#[path = "../it/looks.rs"]
+mod looks;
 #[cfg(test)]
 #[cfg(feature = "redis")]
 mod queue;

@@ -16,6 +16,7 @@ pub(crate) async fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().await
 }
 
+#[derive(Clone, Debug)]
 pub(crate) struct Item(pub(crate) String);
 
 impl Resource for Item {

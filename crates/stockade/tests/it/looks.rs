@@ -1,0 +1,35 @@
+//! A look at all keys of all caches on a server, in one atomic step.
+
+use stockade_testbed::{RedisServer, Result};
+
+/// What a look showed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Look {
+    /// What must never be, or nothing.
+    pub(crate) broken: String,
+    /// How many values are stored.
+    pub(crate) values: u64,
+    /// How many loads have a lease.
+    pub(crate) loads: u64,
+    /// The transactions that have announced their commit.
+    pub(crate) transactions: Vec<String>,
+}
+
+/// Looks, and fails when anything is there that must never be.
+pub(crate) async fn look(server: &RedisServer) -> Look {
+    let look = try_look(server).await.unwrap();
+    assert_eq!(look.broken, "", "{look:?}");
+    look
+}
+
+/// [`look`], of a server that may be down.
+pub(crate) async fn try_look(server: &RedisServer) -> Result<Look> {
+    let script = include_str!("../../src/cache/redis/tests/scripts/invariants.lua");
+    let reply = server.command(&["EVAL", script, "0"]).await?;
+    let mut lines = reply.split('\n');
+    let mut next = || lines.next().unwrap_or_default().to_owned();
+    let (broken, _now, values, loads) = (next(), next(), next(), next());
+    let (values, loads) = (values.parse().unwrap(), loads.parse().unwrap());
+    let transactions = lines.filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    Ok(Look { broken, values, loads, transactions })
+}

@@ -1,0 +1,174 @@
+//! What each process of a history does: it reads, it writes, and it notes both.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use sqlx::PgPool;
+use stockade::{
+    Cache, Locks,
+    cache::Source,
+    postgres::{Relay, Tx},
+};
+use tokio::{task::JoinSet, time::sleep};
+
+use super::{
+    record::{Log, Record, What, now},
+    site::Seat,
+};
+use crate::{
+    child::{say, wait_for_parent},
+    support::Item,
+};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+pub(super) const KEYS: u8 = 5;
+const READERS: usize = 4;
+
+pub(super) fn item(key: u8) -> Item {
+    Item(key.to_string())
+}
+
+struct Actor {
+    cache: Cache<Item, i64>,
+    locks: Locks,
+    pool: PgPool,
+    log: Log,
+    /// No write begins any more.
+    written: AtomicBool,
+    over: AtomicBool,
+}
+
+impl Actor {
+    fn note(&self, what: What, key: u8, begin: u64, version: i64) {
+        self.log.write(Record { what, key, begin, end: now(), version: version.try_into().unwrap() });
+    }
+
+    async fn read(&self, mut random: StdRng) {
+        while !self.over.load(Ordering::Relaxed) {
+            let key = random.random_range(0..KEYS);
+            let begin = now();
+            // Loads that are held back or fail answer nothing.
+            if let Ok(lookup) = self.cache.get(&item(key)).await {
+                let what = if lookup.info.source == Source::Redis { What::Hit } else { What::Load };
+                self.note(what, key, begin, *lookup.value.unwrap());
+            }
+            sleep(Duration::from_micros(random.random_range(0..2000))).await;
+        }
+    }
+
+    /// Reads past the cache: whoever comes to the cache afterwards may find nothing older there.
+    async fn read_database(&self, mut random: StdRng) {
+        while !self.over.load(Ordering::Relaxed) {
+            let begin = now();
+            let rows: Result<Vec<(i16, i64)>, _> =
+                sqlx::query_as("select key, version from item").fetch_all(&self.pool).await;
+            for (key, version) in rows.unwrap_or_default() {
+                self.note(What::Database, key.try_into().unwrap(), begin, version);
+            }
+            sleep(Duration::from_micros(random.random_range(0..1500))).await;
+        }
+    }
+
+    async fn write(&self, fenced: bool, mut random: StdRng) {
+        while !self.written.load(Ordering::Relaxed) {
+            let key = random.random_range(0..KEYS);
+            // What is refused has not happened; what fails in between is known by the database.
+            let _ = if fenced { self.write_fenced(key).await } else { self.write_unfenced(key).await };
+            sleep(Duration::from_millis(random.random_range(5..80))).await;
+        }
+    }
+
+    async fn write_fenced(&self, key: u8) -> Result<(), Failure> {
+        let guard = self.locks.write(&item(key)).wait(Duration::from_secs(2)).acquire().await?;
+        let begin = now();
+        let tx = guard.begin(&self.pool).await?;
+        self.finish(key, begin, tx).await?;
+        guard.release().await?;
+        Ok(())
+    }
+
+    async fn write_unfenced(&self, key: u8) -> Result<(), Failure> {
+        let begin = now();
+        let tx = Tx::unfenced(&self.pool).await?;
+        self.finish(key, begin, tx).await
+    }
+
+    async fn finish(&self, key: u8, begin: u64, mut tx: Tx) -> Result<(), Failure> {
+        let row = i16::from(key);
+        // The row's lock first, so that versions rise in the order of commits.
+        sqlx::query("select from item where key = $1 for update").bind(row).execute(&mut *tx).await?;
+        let version: i64 =
+            sqlx::query_scalar("update item set version = nextval('versions') where key = $1 returning version")
+                .bind(row)
+                .fetch_one(&mut *tx)
+                .await?;
+        sqlx::query("insert into written values ($1, $2)").bind(row).bind(version).execute(&mut *tx).await?;
+        tx.invalidate(&self.cache, &item(key));
+        self.note(What::Committing, key, begin, version);
+        tx.commit().await?;
+        self.note(What::Acknowledged, key, begin, version);
+        Ok(())
+    }
+}
+
+/// The whole life of a process: the role names the file for what it does, and where its random numbers begin.
+pub(super) async fn act(role: &str, seat: Seat) {
+    let (path, seed) = role.split_once(' ').unwrap();
+    let mut random = StdRng::seed_from_u64(seed.parse().unwrap());
+    let pool = seat.pool.clone();
+    let load = move |item: Item| {
+        let pool = pool.clone();
+        async move {
+            let select = sqlx::query_scalar::<_, i64>("select version from item where key = $1");
+            select.bind(item.0.parse::<i16>().unwrap()).fetch_optional(&pool).await
+        }
+    };
+    // Short lives, so that values also expire and are refreshed early while they are written.
+    let lives = Duration::from_millis(300)..=Duration::from_millis(1500);
+    let cache = Cache::builder(&seat.redis).ttl(lives).loader(load).strict(&seat.pool).build();
+    let locks = Locks::builder().lease(Duration::from_secs(1)).redis(&seat.locks);
+    let relay = Relay::spawn(seat.pool.clone(), [cache.invalidator()]);
+    let actor = Arc::new(Actor {
+        cache,
+        locks,
+        pool: seat.pool,
+        log: Log::create(Path::new(path)),
+        written: AtomicBool::new(false),
+        over: AtomicBool::new(false),
+    });
+    let (mut writers, mut readers) = (JoinSet::new(), JoinSet::new());
+    let mut next = || StdRng::seed_from_u64(random.random());
+    for fenced in [false, true] {
+        let (actor, random) = (Arc::clone(&actor), next());
+        writers.spawn(async move { actor.write(fenced, random).await });
+    }
+    for _ in 0..READERS {
+        let (actor, random) = (Arc::clone(&actor), next());
+        readers.spawn(async move { actor.read(random).await });
+    }
+    let (witness, random) = (Arc::clone(&actor), next());
+    readers.spawn(async move { witness.read_database(random).await });
+
+    say("ready");
+    wait_for_parent().await;
+    actor.written.store(true, Ordering::Relaxed);
+    writers.join_all().await;
+    say("written");
+    wait_for_parent().await;
+    actor.over.store(true, Ordering::Relaxed);
+    readers.join_all().await;
+    assert_eq!(actor.cache.stats().fetching, 0, "a flight is left");
+    relay.shutdown(Duration::from_secs(5)).await;
+    actor.cache.shutdown(Duration::from_secs(5)).await;
+    actor.locks.shutdown(Duration::from_secs(5)).await;
+    actor.pool.close().await;
+    say("over");
+}

@@ -1,0 +1,247 @@
+//! Histories of four processes that are killed and stopped while the store fails: what all of them read and wrote must be
+//! what one register per key could have done.
+
+use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
+
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use rustix::process::Signal;
+use sqlx::PgConnection;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{
+    PROCESSES,
+    actor::KEYS,
+    amount,
+    history::History,
+    record::{Log, Record, What, now},
+    seed,
+    site::Site,
+};
+use crate::{
+    child::Child,
+    looks::{look, try_look},
+    support::{LIMIT, report, turn, until},
+};
+
+/// A commit of an item waits while somebody holds the gate.
+const SCHEMA: &str = "
+    create table item (key int2 primary key, version int8 not null);
+    insert into item select key, 0 from generate_series(0, 4) as key;
+    create table written (key int2 not null, version int8 not null);
+    create sequence versions;
+    create function gate() returns trigger language plpgsql as
+        $$ begin perform pg_advisory_xact_lock_shared(7); return null; end $$;
+    create constraint trigger gate after update on item deferrable initially deferred
+        for each row execute function gate();";
+
+/// What is done to the processes and the store meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Trouble {
+    /// A process is killed, and another takes its place.
+    Kill,
+    /// A process stands still for a while.
+    Stop,
+    /// The store is killed, and comes back empty.
+    Restart,
+    /// The store stands still for a while.
+    Freeze,
+    /// The store loses its data, and no process is told.
+    Flush,
+    /// Commits are held up at their last step, and looked at there.
+    Gate,
+}
+
+struct Run {
+    site: Site,
+    random: StdRng,
+    processes: Vec<Child>,
+    logs: Vec<PathBuf>,
+    folder: tempfile::TempDir,
+    history: History,
+    troubles: BTreeMap<Trouble, usize>,
+    /// Commits that were looked at.
+    looked_at: usize,
+    /// By the database's clock, in seconds, when the store last had its data taken away.
+    lost: f64,
+}
+
+impl Run {
+    async fn start(seed: u64) -> Self {
+        let site = Site::start(SCHEMA).await;
+        let mut run = Self {
+            site,
+            random: StdRng::seed_from_u64(seed),
+            processes: Vec::new(),
+            logs: Vec::new(),
+            folder: tempfile::tempdir().unwrap(),
+            history: History::default(),
+            troubles: BTreeMap::new(),
+            looked_at: 0,
+            lost: 0.0,
+        };
+        for _ in 0..PROCESSES {
+            run.add_process().await;
+        }
+        run
+    }
+
+    async fn add_process(&mut self) {
+        let log = self.folder.path().join(self.logs.len().to_string());
+        let role = format!("history {} {}", log.display(), self.random.random::<u64>());
+        self.processes.push(self.site.process(&role).await);
+        self.logs.push(log);
+    }
+
+    fn next_trouble(&mut self) -> Trouble {
+        match self.random.random_range(0..100) {
+            0..35 => Trouble::Kill,
+            35..50 => Trouble::Stop,
+            50..60 => Trouble::Restart,
+            60..67 => Trouble::Freeze,
+            67..75 => Trouble::Flush,
+            _ => Trouble::Gate,
+        }
+    }
+
+    async fn make(&mut self, trouble: Trouble) {
+        *self.troubles.entry(trouble).or_default() += 1;
+        let (process, pause) = (self.random.random_range(0..PROCESSES), self.random.random_range(200..1500));
+        let pause = Duration::from_millis(pause);
+        match trouble {
+            Trouble::Kill => {
+                self.processes.swap_remove(process).signal(Signal::KILL);
+                self.add_process().await;
+            }
+            Trouble::Stop => {
+                self.processes[process].signal(Signal::STOP);
+                sleep(pause).await;
+                self.processes[process].signal(Signal::CONT);
+            }
+            Trouble::Restart => {
+                self.site.redis.kill().await.unwrap();
+                sleep(pause / 4).await;
+                self.site.redis.restart().await.unwrap();
+                self.lost = self.database_time().await;
+            }
+            Trouble::Freeze => {
+                self.site.redis.pause().unwrap();
+                sleep(pause / 2).await;
+                self.site.redis.resume().unwrap();
+            }
+            Trouble::Flush => {
+                let before = now();
+                self.site.redis.command(&["FLUSHALL"]).await.unwrap();
+                self.history.losses.push((before, now()));
+                self.lost = self.database_time().await;
+            }
+            Trouble::Gate => self.look_at_commits().await,
+        }
+    }
+
+    async fn database_time(&self) -> f64 {
+        const SQL: &str = "select extract(epoch from clock_timestamp())::float8";
+        sqlx::query_scalar(SQL).fetch_one(&self.site.pool).await.unwrap()
+    }
+
+    /// A transaction that has come to its COMMIT has its announcement in the store, unless that lost its data since.
+    async fn look_at_commits(&mut self) {
+        let mut gate = self.site.pool.acquire().await.unwrap();
+        sqlx::query("select pg_advisory_lock(7)").execute(&mut *gate).await.unwrap();
+        // As many as come while others wait; one whose announcement takes longer is looked at another time.
+        sleep(Duration::from_millis(self.random.random_range(20..200))).await;
+        let committing = self.committing(&mut gate).await;
+        let looked = look(&self.site.redis).await;
+        for transaction in &committing {
+            let announced = looked.transactions.contains(transaction);
+            assert!(announced, "{transaction} commits unannounced, {looked:?}, of {committing:?}");
+        }
+        self.looked_at += committing.len();
+        sqlx::query("select pg_advisory_unlock(7)").execute(&mut *gate).await.unwrap();
+    }
+
+    async fn committing(&self, gate: &mut PgConnection) -> Vec<String> {
+        const SQL: &str = "select backend_xid::text from pg_stat_activity
+            where wait_event = 'advisory' and extract(epoch from xact_start)::float8 > $1";
+        sqlx::query_scalar(SQL).bind(self.lost).fetch_all(gate).await.unwrap()
+    }
+
+    /// Lets the processes come to their end, and reads what they noted.
+    async fn end(mut self) -> Self {
+        for (done, wanted) in [("written", false), ("over", true)] {
+            if wanted {
+                // Readers are there to end what the killed have announced.
+                until("no announcement is left", async || {
+                    try_look(&self.site.redis).await.is_ok_and(|look| look.transactions.is_empty())
+                })
+                .await;
+            }
+            for process in &mut self.processes {
+                process.go_on().await;
+            }
+            for process in &mut self.processes {
+                let said = timeout(LIMIT, process.next()).await.expect("a process hangs");
+                assert_eq!(said, done);
+            }
+        }
+        self.processes.clear();
+        self.site.until_nothing_is_left().await;
+        let committed: Vec<(i16, i64)> =
+            sqlx::query_as("select key, version from written").fetch_all(&self.site.pool).await.unwrap();
+        let number = |(key, version): (i16, i64)| (key.try_into().unwrap(), version.try_into().unwrap());
+        self.history.committed = committed.into_iter().map(number).collect();
+        self.history.records = self.logs.iter().flat_map(|log| Log::read(log)).collect();
+        self
+    }
+
+    fn count(&self, what: What) -> usize {
+        self.history.records.iter().filter(|record| record.what == what).count()
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let begun = self.count(What::Committing);
+        let (acknowledged, committed) = (self.count(What::Acknowledged), self.history.committed.len());
+        write!(
+            f,
+            "{} hits, {} loads, {} reads of the database; {begun} writes, of which {acknowledged} were acknowledged and \
+             {committed} applied; {:?}; {} commits looked at",
+            self.count(What::Hit),
+            self.count(What::Load),
+            self.count(What::Database),
+            self.troubles,
+            self.looked_at,
+        )
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_read_of_any_process_is_older_than_a_write_or_read_before_it() {
+    let _turn = turn().await;
+    let (seed, long) = (seed(), Duration::from_secs(amount(12, 90)));
+    report(&format!("STOCKADE_SEED={seed}"));
+    let mut run = Run::start(seed).await;
+    let began = Instant::now();
+    // One of each, whatever the seed is.
+    let mut first =
+        vec![Trouble::Gate, Trouble::Flush, Trouble::Freeze, Trouble::Restart, Trouble::Stop, Trouble::Kill];
+    while began.elapsed() < long || !first.is_empty() {
+        let pause = run.random.random_range(100..700);
+        sleep(Duration::from_millis(pause)).await;
+        let trouble = first.pop().unwrap_or_else(|| run.next_trouble());
+        run.make(trouble).await;
+        look(&run.site.redis).await;
+    }
+    let run = run.end().await;
+    report(&format!("{:?}: {run}", began.elapsed()));
+    let wrongs = run.history.wrongs();
+    let first: Vec<_> = wrongs.iter().take(10).collect();
+    assert!(wrongs.is_empty(), "STOCKADE_SEED={seed}: {} reads can't have been, such as {first:#?}", wrongs.len());
+    let (hits, loads) = (run.count(What::Hit), run.count(What::Load));
+    assert!(hits * 5 > hits + loads, "too few hits to show anything: {hits} beside {loads} loads");
+    assert!(run.looked_at > 0, "no commit was looked at");
+    for key in 0..KEYS {
+        let read = |record: &&Record| record.key == key && record.what == What::Hit;
+        assert!(run.history.records.iter().any(|record| read(&record)), "no hit of key {key}");
+    }
+}

@@ -1,0 +1,164 @@
+//! What several processes read and wrote, and whether it can have been one register per key.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use super::record::{Record, What};
+
+/// How long a write whose announcement was lost with the data of the store may stay unseen: until the relay has made up for
+/// it, on a machine that is busy.
+const SETTLES: u64 = Duration::from_secs(10).as_nanos() as u64;
+
+/// All that was done and is known about it.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    pub(super) records: Vec<Record>,
+    /// What was committed, by the database itself: key and version.
+    pub(super) committed: BTreeSet<(u8, u64)>,
+    /// Between which instants the store lost its data without its processes being told.
+    pub(super) losses: Vec<(u64, u64)>,
+}
+
+/// From `since` on nobody may read an older version.
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    since: u64,
+    by: Record,
+}
+
+/// A write as far as it is known.
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    begin: u64,
+    /// When it was acknowledged.
+    end: Option<u64>,
+}
+
+impl History {
+    /// Everything that can't have happened. Versions of a key rise with each commit; zero is what was there before.
+    pub(super) fn wrongs(&self) -> Vec<String> {
+        let mut by_key: BTreeMap<u8, Vec<Record>> = BTreeMap::new();
+        for record in &self.records {
+            by_key.entry(record.key).or_default().push(*record);
+        }
+        by_key.into_values().flat_map(|records| self.wrongs_of(&records)).collect()
+    }
+
+    fn wrongs_of(&self, records: &[Record]) -> Vec<String> {
+        let (mut writes, mut wrongs) = (BTreeMap::new(), Vec::new());
+        for Record { what, begin, end, version, .. } in records.iter().copied() {
+            let write = writes.entry(version);
+            match what {
+                What::Committing => drop(write.or_insert(Write { begin, end: None })),
+                What::Acknowledged => write.or_insert(Write { begin, end: None }).end = Some(end),
+                What::Hit | What::Load | What::Database => {}
+            }
+        }
+        let mut bounds = Vec::new();
+        for record in records {
+            let is_committed = record.version == 0 || self.committed.contains(&(record.key, record.version));
+            if record.what != What::Committing && !is_committed {
+                wrongs.push(format!("never committed: {record:?}"));
+                continue;
+            }
+            let write = writes.get(&record.version);
+            if record.what.is_read() && write.is_some_and(|write| write.begin > record.end) {
+                wrongs.push(format!("read before it was written: {record:?}"));
+            }
+            if record.what != What::Committing {
+                let since = write.map_or(record.end, |write| record.end.max(self.unsettled_until(*write)));
+                bounds.push(Bound { since, by: *record });
+            }
+        }
+        wrongs.extend(older_than_allowed(records, bounds));
+        wrongs
+    }
+
+    /// Until when a write may be unseen because the store lost its announcement while it was under way.
+    fn unsettled_until(&self, write: Write) -> u64 {
+        let over = write.end.unwrap_or(write.begin + SETTLES);
+        let lost = self.losses.iter().filter(|(first, last)| *first <= over && write.begin <= *last);
+        lost.map(|(_, last)| last + SETTLES).max().unwrap_or_default()
+    }
+}
+
+/// Reads that began after somebody had a newer version: from a write that was acknowledged, or from another read.
+fn older_than_allowed(records: &[Record], mut bounds: Vec<Bound>) -> Vec<String> {
+    let mut reads: Vec<_> = records.iter().filter(|record| record.what.is_read()).collect();
+    reads.sort_unstable_by_key(|read| read.begin);
+    bounds.sort_unstable_by_key(|bound| bound.since);
+    let (mut wrongs, mut bounds, mut least) = (Vec::new(), bounds.into_iter().peekable(), None::<Record>);
+    for read in reads {
+        while let Some(Bound { by, .. }) = bounds.next_if(|bound| bound.since < read.begin) {
+            least = least.filter(|least| least.version >= by.version).or(Some(by));
+        }
+        if let Some(least) = least.filter(|least| read.version < least.version) {
+            wrongs.push(format!("{read:?} began after {least:?}"));
+        }
+    }
+    wrongs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(what: What, begin: u64, end: u64, version: u64) -> Record {
+        Record { what, key: 1, begin, end, version }
+    }
+
+    fn wrongs(records: &[Record], losses: &[(u64, u64)]) -> usize {
+        let committed = BTreeSet::from([(1, 10), (1, 20)]);
+        History { records: records.to_vec(), committed, losses: losses.to_vec() }.wrongs().len()
+    }
+
+    #[test]
+    fn what_one_register_can_do_is_right() {
+        let written = [
+            record(What::Committing, 5, 6, 10),
+            record(What::Acknowledged, 5, 9, 10),
+            record(What::Committing, 30, 31, 20),
+            record(What::Acknowledged, 30, 40, 20),
+        ];
+        for (begin, end, version) in
+            [(1, 2, 0), (1, 20, 10), (4, 8, 0), (8, 9, 0), (10, 11, 10), (35, 50, 10), (35, 50, 20)]
+        {
+            let read = record(What::Hit, begin, end, version);
+            assert_eq!(wrongs(&[&written[..], &[read]].concat(), &[]), 0, "{read:?}");
+        }
+    }
+
+    #[test]
+    fn each_thing_that_no_register_does_is_found() {
+        let write = [record(What::Committing, 5, 6, 10), record(What::Acknowledged, 5, 9, 10)];
+        let with = |reads: &[Record]| wrongs(&[&write[..], reads].concat(), &[]);
+        assert_eq!(with(&[record(What::Hit, 10, 11, 0)]), 1, "older than a write that was acknowledged");
+        assert_eq!(with(&[record(What::Load, 10, 11, 15)]), 1, "never committed");
+        assert_eq!(with(&[record(What::Load, 1, 4, 10)]), 1, "before it was written");
+        let back = [record(What::Database, 6, 7, 10), record(What::Hit, 8, 10, 0)];
+        assert_eq!(with(&back), 1, "older than what was read before");
+        assert_eq!(wrongs(&[record(What::Acknowledged, 5, 9, 15)], &[]), 1, "acknowledged and not there");
+    }
+
+    #[test]
+    fn a_write_whose_acknowledgement_is_missing_may_have_happened_or_not() {
+        let write = record(What::Committing, 5, 6, 10);
+        for version in [0, 10] {
+            assert_eq!(wrongs(&[write, record(What::Hit, 10, 11, version)], &[]), 0);
+        }
+        let back = [write, record(What::Hit, 10, 11, 10), record(What::Hit, 12, 13, 0)];
+        assert_eq!(wrongs(&back, &[]), 1, "once seen it has happened");
+    }
+
+    #[test]
+    fn a_loss_excuses_the_writes_under_way_only_and_not_for_ever() {
+        let write = [record(What::Committing, 5, 6, 10), record(What::Acknowledged, 5, 9, 10)];
+        let old = |begin: u64| [&write[..], &[record(What::Hit, begin, begin + 1, 0)]].concat();
+        assert_eq!(wrongs(&old(10), &[(7, 7)]), 0);
+        assert_eq!(wrongs(&old(10), &[(3, 3)]), 1);
+        assert_eq!(wrongs(&old(11), &[(10, 10)]), 1);
+        assert_eq!(wrongs(&old(8 + SETTLES), &[(7, 7)]), 1);
+    }
+}

@@ -1,0 +1,37 @@
+//! The cache of four processes on one Redis and one Postgres.
+//!
+//! A few seconds each by default; `STOCKADE_LONG_RUNS=1` makes them long. `STOCKADE_SEED` repeats the random choices of a
+//! run, though not the order in which its processes come to run.
+
+mod actor;
+mod epochs;
+mod histories;
+mod history;
+mod outage;
+mod record;
+mod site;
+
+/// How many processes there are.
+const PROCESSES: usize = 4;
+
+/// The amount for a short run, or for a long one.
+fn amount<T>(short: T, long: T) -> T {
+    if std::env::var_os("STOCKADE_LONG_RUNS").is_some() { long } else { short }
+}
+
+/// Where random choices begin: another each time, or the one of a run to be repeated.
+fn seed() -> u64 {
+    std::env::var("STOCKADE_SEED").ok().map_or_else(rand::random, |seed| seed.parse().unwrap())
+}
+
+/// Not a test by itself: what the processes of the others run.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process() {
+    let Ok(role) = std::env::var(site::ROLE) else { return };
+    match role.split_once(' ').unwrap() {
+        ("history", rest) => actor::act(rest, site::Seat::taken(site::SHORT).await).await,
+        ("epochs", rest) => epochs::call(rest, site::Seat::taken(site::LONG).await).await,
+        ("outage", rest) => outage::call(rest, site::Seat::taken(site::SHORT).await).await,
+        unknown => panic!("{unknown:?}"),
+    }
+}

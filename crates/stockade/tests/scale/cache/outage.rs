@@ -1,0 +1,221 @@
+//! The store is killed under load, comes back frozen, and then for good: the database never has more loads than all
+//! processes together may run.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+use rand::Rng;
+use stockade::{
+    Cache,
+    cache::{CacheError, Lookup, Source},
+};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
+
+use super::{
+    PROCESSES, amount,
+    record::now,
+    site::{Seat, Site},
+};
+use crate::{
+    child::{Child, say, wait_for_parent},
+    looks::look,
+    support::{Item, LIMIT, report, turn, until},
+};
+
+const CALLERS: usize = 300;
+const ITEMS: i64 = 1000;
+/// How many loads a process may run at a time.
+const LIMIT_OF_LOADS: usize = 4;
+const LOAD_TIMEOUT: Duration = Duration::from_secs(1);
+/// A command that is not answered, a wait for another's load or a place, a load, and a machine with other things to do.
+const DEADLINE: Duration = Duration::from_secs(6);
+const SCHEMA: &str = "create table item (id int8 primary key); insert into item select generate_series(0, 999)";
+/// What a load is known by among the statements of the database.
+const LOAD: &str = "select id from item, pg_sleep(0.02) where id = $1";
+
+#[derive(Default)]
+struct Counters {
+    running: AtomicI64,
+    most_running: AtomicI64,
+    loads: AtomicI64,
+    hits: AtomicI64,
+    kept: AtomicI64,
+    loaded: AtomicI64,
+    shed: AtomicI64,
+    failed: AtomicI64,
+    slowest_ms: AtomicI64,
+    over: AtomicBool,
+}
+
+impl Counters {
+    fn answered(&self, began: u64, answer: &Result<Lookup<i64>, CacheError>) {
+        let took = i64::try_from((now() - began) / 1_000_000).unwrap();
+        self.slowest_ms.fetch_max(took, Ordering::Relaxed);
+        let counter = match answer {
+            Ok(lookup) if lookup.info.source == Source::Load => &self.loaded,
+            Ok(lookup) if lookup.info.degraded || lookup.info.stale.is_some() => &self.kept,
+            Ok(_) => &self.hits,
+            Err(CacheError::Shed { .. }) => &self.shed,
+            Err(_) => &self.failed,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What they show since they were last read; the slowest, the running and the most running at a time as they are.
+    fn read(&self) -> String {
+        let since = |counter: &AtomicI64| counter.swap(0, Ordering::Relaxed);
+        let told = [
+            ("hits", since(&self.hits)),
+            ("kept", since(&self.kept)),
+            ("loaded", since(&self.loaded)),
+            ("shed", since(&self.shed)),
+            ("failed", since(&self.failed)),
+            ("loads", since(&self.loads)),
+            ("slowest_ms", since(&self.slowest_ms)),
+            ("running", self.running.load(Ordering::Relaxed)),
+            ("most_running", self.most_running.load(Ordering::Relaxed)),
+        ];
+        told.map(|(name, count)| format!("{name}={count}")).join(" ")
+    }
+}
+
+/// Counts a load while it lives.
+struct Running(Arc<Counters>);
+
+impl Running {
+    fn new(counters: &Arc<Counters>) -> Self {
+        counters.loads.fetch_add(1, Ordering::Relaxed);
+        let running = counters.running.fetch_add(1, Ordering::AcqRel) + 1;
+        counters.most_running.fetch_max(running, Ordering::AcqRel);
+        Self(Arc::clone(counters))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A process: its callers ask until it is told to end; each time it is told to go on it says what it did.
+pub(super) async fn call(role: &str, seat: Seat) {
+    let counters = Arc::new(Counters::default());
+    let (pool, counts) = (seat.pool.clone(), Arc::clone(&counters));
+    let load = move |item: Item| {
+        let (pool, counts) = (pool.clone(), Arc::clone(&counts));
+        async move {
+            let _running = Running::new(&counts);
+            sqlx::query_scalar::<_, i64>(LOAD).bind(item.0.parse::<i64>().unwrap()).fetch_optional(&pool).await
+        }
+    };
+    // Values end soon, also those that are kept for bad times, so that there is always something to load.
+    let lives = Duration::from_millis(500)..=Duration::from_secs(2);
+    let builder = Cache::builder(&seat.redis).ttl(lives).grace(Duration::from_millis(500)).loader(load);
+    let cache = builder.max_loads(LIMIT_OF_LOADS).load_timeout(LOAD_TIMEOUT).build();
+    let mut callers = JoinSet::new();
+    for _ in 0..CALLERS {
+        let (cache, counters) = (cache.clone(), Arc::clone(&counters));
+        callers.spawn(async move {
+            while !counters.over.load(Ordering::Relaxed) {
+                let id = rand::rng().random_range(0..ITEMS);
+                let began = now();
+                counters.answered(began, &cache.get(&Item(id.to_string())).await);
+                let pause = rand::rng().random_range(100..500);
+                sleep(Duration::from_millis(pause)).await;
+            }
+        });
+    }
+    say("ready");
+    for _ in 0..role.parse().unwrap() {
+        wait_for_parent().await;
+        say(&counters.read());
+    }
+    wait_for_parent().await;
+    counters.over.store(true, Ordering::Relaxed);
+    callers.join_all().await;
+    until("no load runs", async || counters.running.load(Ordering::Acquire) == 0 && cache.stats().fetching == 0).await;
+    cache.shutdown(Duration::from_secs(5)).await;
+    seat.pool.close().await;
+    say(&counters.read());
+}
+
+/// What all processes say that they did since they last said it: sums, or the greatest.
+async fn told(processes: &mut [Child]) -> BTreeMap<String, i64> {
+    let mut told = BTreeMap::new();
+    for process in processes {
+        process.go_on().await;
+        let said = timeout(LIMIT, process.next()).await.expect("a process hangs");
+        for (name, count) in said.split(' ').map(|part| part.split_once('=').unwrap()) {
+            let (all, count): (&mut i64, i64) = (told.entry(name.to_owned()).or_default(), count.parse().unwrap());
+            let is_most = ["slowest_ms", "most_running"].contains(&name);
+            *all = if is_most { count.max(*all) } else { *all + count };
+        }
+    }
+    told
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_store_is_down_the_fleet_loads_no_more_than_it_may() {
+    const PHASES: [&str; 6] = ["begun", "normal", "killed", "frozen", "back", "normal again"];
+    let _turn = turn().await;
+    let phase = Duration::from_secs(amount(2, 10));
+    let site = Site::start(SCHEMA).await;
+    let mut processes = Vec::new();
+    for _ in 0..PROCESSES {
+        processes.push(site.process(&format!("outage {}", PHASES.len())).await);
+    }
+    let most = i64::try_from(PROCESSES * LIMIT_OF_LOADS).unwrap();
+    let (mut samples, mut greatest, mut phases) = (0, 0, BTreeMap::new());
+    for name in PHASES {
+        match name {
+            "killed" => site.redis.kill().await.unwrap(),
+            "frozen" => {
+                site.redis.restart().await.unwrap();
+                site.redis.pause().unwrap();
+            }
+            "back" => site.redis.resume().unwrap(),
+            _ => {}
+        }
+        let until = Instant::now() + phase;
+        while Instant::now() < until {
+            let running = site.sessions("pg_sleep").await;
+            assert!(running <= most, "{running} loads run in the database, {name}");
+            greatest = running.max(greatest);
+            samples += 1;
+            sleep(Duration::from_millis(3)).await;
+        }
+        let told = told(&mut processes).await;
+        report(&format!("{name}: {told:?}"));
+        assert!(told["most_running"] <= i64::try_from(LIMIT_OF_LOADS).unwrap(), "{name}: {told:?}");
+        assert!(told["slowest_ms"] <= i64::try_from(DEADLINE.as_millis()).unwrap(), "{name}: {told:?}");
+        assert_eq!(told["failed"], 0, "{name}: {told:?}");
+        phases.insert(name, told);
+    }
+    report(&format!(
+        "{PROCESSES} processes, {CALLERS} callers each, {ITEMS} keys: at most {greatest} of {most} loads at a time in the \
+         database, {samples} samples"
+    ));
+    for down in ["killed", "frozen"] {
+        let told = &phases[down];
+        assert!(told["loaded"] > 0 && told["shed"] > 0, "{down}: {told:?}");
+    }
+    for up in ["normal", "normal again"] {
+        let told = &phases[up];
+        assert!(told["hits"] > told["shed"] + told["kept"] && told["hits"] > 0, "{up}: {told:?}");
+    }
+    look(&site.redis).await;
+    let last = told(&mut processes).await;
+    assert_eq!(last["running"], 0, "{last:?}");
+    drop(processes);
+    until("no load runs in the database", async || site.sessions("pg_sleep").await == 0).await;
+    site.until_nothing_is_left().await;
+}

@@ -1,0 +1,81 @@
+use std::{fs::File, io::Write, path::Path};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Nanoseconds of the clock that all processes of a machine share.
+pub(super) fn now() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    u64::try_from(now.tv_sec).unwrap() * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap()
+}
+
+/// What a process did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// A read of the cache that was a hit in Redis.
+    Hit,
+    /// A read of the cache that was answered by a load.
+    Load,
+    /// A read past the cache.
+    Database,
+    /// A write is about to commit.
+    Committing,
+    /// A write was acknowledged.
+    Acknowledged,
+}
+
+impl What {
+    const ALL: [Self; 5] = [Self::Hit, Self::Load, Self::Database, Self::Committing, Self::Acknowledged];
+
+    pub(super) fn is_read(self) -> bool {
+        !matches!(self, Self::Committing | Self::Acknowledged)
+    }
+}
+
+/// One operation on one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) what: What,
+    pub(super) key: u8,
+    /// When it was called. For a write that is about to commit, when its transaction began.
+    pub(super) begin: u64,
+    /// When it returned.
+    pub(super) end: u64,
+    /// Read or written.
+    pub(super) version: u64,
+}
+
+/// A divisor of a page, so that a process that is killed leaves only whole records.
+const LENGTH: usize = 32;
+
+/// Where a process writes what it did, as it does it.
+#[derive(Debug)]
+pub(super) struct Log(File);
+
+impl Log {
+    pub(super) fn create(path: &Path) -> Self {
+        Self(File::options().create_new(true).append(true).open(path).unwrap())
+    }
+
+    pub(super) fn write(&self, record: Record) {
+        let Record { what, key, begin, end, version } = record;
+        let mut bytes = [0; LENGTH];
+        bytes[0] = What::ALL.iter().position(|other| *other == what).unwrap().try_into().unwrap();
+        bytes[1] = key;
+        for (place, number) in bytes[8..].chunks_exact_mut(8).zip([begin, end, version]) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        (&self.0).write_all(&bytes).unwrap();
+    }
+
+    /// All that a process wrote, until it ended or was killed.
+    pub(super) fn read(path: &Path) -> Vec<Record> {
+        // A process that was killed at once has none.
+        let bytes = std::fs::read(path).unwrap_or_default();
+        let record = |bytes: &[u8]| {
+            let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+            let what = What::ALL[usize::from(bytes[0])];
+            Record { what, key: bytes[1], begin: number(8), end: number(16), version: number(24) }
+        };
+        bytes.chunks_exact(LENGTH).map(record).collect()
+    }
+}

@@ -1,0 +1,110 @@
+//! The servers of a run, and a process's ways to them.
+
+use std::time::Duration;
+
+use sqlx::{PgPool, postgres::PgPoolOptions};
+use stockade::{
+    Redis,
+    postgres::{self, Timeouts},
+};
+use stockade_testbed::{PostgresServer, RedisServer};
+
+use crate::{
+    child::Child,
+    support::{LIMIT, until},
+};
+
+/// What a child of these tests is to do; unset in an ordinary run.
+pub(super) const ROLE: &str = "STOCKADE_TEST_CACHE_ROLE";
+/// How long commands of Redis may take by default.
+pub(super) const SHORT: Duration = Duration::from_millis(250);
+/// Where a stall of the machine is not what is looked at.
+pub(super) const LONG: Duration = Duration::from_secs(20);
+const REDIS: &str = "STOCKADE_TEST_CACHE_REDIS";
+const LOCKS: &str = "STOCKADE_TEST_CACHE_LOCKS";
+const POSTGRES: &str = "STOCKADE_TEST_CACHE_POSTGRES";
+
+/// Owned by the test.
+pub(super) struct Site {
+    pub(super) redis: RedisServer,
+    /// For locks: what happens to the cache's does not happen to it.
+    pub(super) locks: RedisServer,
+    pub(super) postgres: PostgresServer,
+    pub(super) pool: PgPool,
+}
+
+impl Site {
+    /// Servers with Stockade's schema, a watch over its fences, and what the SQL makes.
+    pub(super) async fn start(sql: &'static str) -> Self {
+        let (redis, locks) = (RedisServer::start().await.unwrap(), RedisServer::start().await.unwrap());
+        let postgres = PostgresServer::start().await.unwrap();
+        let pool = pool(&postgres.url()).await;
+        postgres::install(&pool).await.unwrap();
+        for sql in [include_str!("../../sql/fence_watch.sql"), sql] {
+            sqlx::raw_sql(sql).execute(&pool).await.unwrap();
+        }
+        Self { redis, locks, postgres, pool }
+    }
+
+    /// A process that has said that it is ready.
+    pub(super) async fn process(&self, role: &str) -> Child {
+        let environment = [
+            (ROLE, role.to_owned()),
+            (REDIS, self.redis.url()),
+            (LOCKS, self.locks.url()),
+            (POSTGRES, self.postgres.url()),
+        ];
+        let mut child = Child::start("cache::a_process", &environment);
+        child.says("ready").await;
+        child
+    }
+
+    /// The test's own ways to the servers.
+    pub(super) async fn seat(&self) -> Seat {
+        Seat::at(&self.redis.url(), &self.locks.url(), &self.postgres.url(), LONG).await
+    }
+
+    /// Waits until nothing of the processes is left on the servers but what is stored until it expires.
+    pub(super) async fn until_nothing_is_left(&self) {
+        let stays = |name: &str| ["}e:", "}s:", "}j:"].iter().any(|part| name.contains(part));
+        self.redis.until_nothing_is_left_but(stays).await.unwrap();
+        self.locks.until_nothing_is_left().await.unwrap();
+        until("no session of a process is left", async || self.sessions("").await == 0).await;
+        let looked = crate::looks::look(&self.redis).await;
+        assert_eq!(looked.transactions, Vec::<String>::new());
+    }
+
+    /// Sessions of the processes that run something, and whose statement has this in it.
+    pub(super) async fn sessions(&self, part: &str) -> i64 {
+        const SQL: &str = "select count(*) from pg_stat_activity where application_name = 'process'
+            and ($1 = '' or (state = 'active' and position($1 in query) > 0))";
+        sqlx::query_scalar(SQL).bind(part).fetch_one(&self.pool).await.unwrap()
+    }
+}
+
+/// A process's ways to the servers.
+pub(super) struct Seat {
+    pub(super) redis: Redis,
+    pub(super) locks: Redis,
+    pub(super) pool: PgPool,
+}
+
+impl Seat {
+    /// In a child of a test: the ways that its parent has named.
+    pub(super) async fn taken(command_timeout: Duration) -> Self {
+        let [redis, locks, postgres] = [REDIS, LOCKS, POSTGRES].map(|name| std::env::var(name).unwrap());
+        Self::at(&redis, &locks, &postgres, command_timeout).await
+    }
+
+    async fn at(redis: &str, locks: &str, postgres: &str, command_timeout: Duration) -> Self {
+        let link = async |url: &str| Redis::builder(url).command_timeout(command_timeout).connect().await.unwrap();
+        Self { redis: link(redis).await, locks: link(locks).await, pool: pool(postgres).await }
+    }
+}
+
+/// A pool whose size stands in nobody's way.
+async fn pool(url: &str) -> PgPool {
+    let name = if std::env::var(ROLE).is_ok() { "process" } else { "test" };
+    let options = postgres::options(url.parse().unwrap(), &Timeouts::default()).application_name(name);
+    PgPoolOptions::new().max_connections(20).acquire_timeout(LIMIT).connect_with(options).await.unwrap()
+}
