@@ -53,7 +53,12 @@ impl Child {
     }
 
     pub(crate) async fn go_on(&mut self) {
-        self.input.write_all(b"go on\n").await.unwrap();
+        self.tell("go on").await;
+    }
+
+    /// One line.
+    pub(crate) async fn tell(&mut self, text: &str) {
+        self.input.write_all(format!("{text}\n").as_bytes()).await.unwrap();
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -68,7 +73,9 @@ pub(crate) fn say(text: &str) {
     println!("{MARK}{text}");
 }
 
-/// In the child: waits until the parent says to go on.
-pub(crate) async fn wait_for_parent() {
-    BufReader::new(tokio::io::stdin()).read_line(&mut String::new()).await.unwrap();
+/// In the child: waits until the parent says to go on, or whatever it is that it says.
+pub(crate) async fn wait_for_parent() -> String {
+    let mut line = String::new();
+    BufReader::new(tokio::io::stdin()).read_line(&mut line).await.unwrap();
+    line.trim_end().to_owned()
 }

@@ -6,5 +6,7 @@ mod remote;
 mod reply;
 mod scripts;
 mod subscription;
+#[cfg(test)]
+mod tests;
 
 pub(super) use remote::Remote;

@@ -1,15 +1,12 @@
 //! What several processes read and wrote, and whether it can have been one register per key.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::record::{Record, What};
 
 /// How long a write whose announcement was lost with the data of the store may stay unseen: until the relay has made up for
-/// it, on a machine that is busy.
-const SETTLES: u64 = Duration::from_secs(10).as_nanos() as u64;
+/// it, on a machine that is busy. Nanoseconds.
+const SETTLES: u64 = 10_000_000_000;
 
 /// All that was done and is known about it.
 #[derive(Debug, Default)]

@@ -11,6 +11,8 @@ mod outage;
 mod record;
 mod site;
 
+use self::site::{LONG, ROLE, SHORT, STATEMENT, Seat};
+
 /// How many processes there are.
 const PROCESSES: usize = 4;
 
@@ -27,11 +29,11 @@ fn seed() -> u64 {
 /// Not a test by itself: what the processes of the others run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process() {
-    let Ok(role) = std::env::var(site::ROLE) else { return };
-    match role.split_once(' ').unwrap() {
-        ("history", rest) => actor::act(rest, site::Seat::taken(site::SHORT).await).await,
-        ("epochs", rest) => epochs::call(rest, site::Seat::taken(site::LONG).await).await,
-        ("outage", rest) => outage::call(rest, site::Seat::taken(site::SHORT).await).await,
+    let Ok(role) = std::env::var(ROLE) else { return };
+    match role.split_once(' ').unwrap_or((&role, "")) {
+        ("history", rest) => actor::act(rest, Seat::taken(SHORT, STATEMENT).await).await,
+        ("epochs", rest) => epochs::call(rest, Seat::taken(LONG, STATEMENT).await).await,
+        ("outage", _) => outage::call(Seat::taken(SHORT, outage::STATEMENT).await).await,
         unknown => panic!("{unknown:?}"),
     }
 }

@@ -20,6 +20,8 @@ pub(super) const ROLE: &str = "STOCKADE_TEST_CACHE_ROLE";
 pub(super) const SHORT: Duration = Duration::from_millis(250);
 /// Where a stall of the machine is not what is looked at.
 pub(super) const LONG: Duration = Duration::from_secs(20);
+/// How long statements may take by default.
+pub(super) const STATEMENT: Duration = Duration::from_secs(2);
 const REDIS: &str = "STOCKADE_TEST_CACHE_REDIS";
 const LOCKS: &str = "STOCKADE_TEST_CACHE_LOCKS";
 const POSTGRES: &str = "STOCKADE_TEST_CACHE_POSTGRES";
@@ -38,7 +40,7 @@ impl Site {
     pub(super) async fn start(sql: &'static str) -> Self {
         let (redis, locks) = (RedisServer::start().await.unwrap(), RedisServer::start().await.unwrap());
         let postgres = PostgresServer::start().await.unwrap();
-        let pool = pool(&postgres.url()).await;
+        let pool = pool(&postgres.url(), STATEMENT).await;
         postgres::install(&pool).await.unwrap();
         for sql in [include_str!("../../sql/fence_watch.sql"), sql] {
             sqlx::raw_sql(sql).execute(&pool).await.unwrap();
@@ -61,7 +63,7 @@ impl Site {
 
     /// The test's own ways to the servers.
     pub(super) async fn seat(&self) -> Seat {
-        Seat::at(&self.redis.url(), &self.locks.url(), &self.postgres.url(), LONG).await
+        Seat::at(&self.redis.url(), &self.locks.url(), &self.postgres.url(), LONG, STATEMENT).await
     }
 
     /// Waits until nothing of the processes is left on the servers but what is stored until it expires.
@@ -91,20 +93,21 @@ pub(super) struct Seat {
 
 impl Seat {
     /// In a child of a test: the ways that its parent has named.
-    pub(super) async fn taken(command_timeout: Duration) -> Self {
+    pub(super) async fn taken(command: Duration, statement: Duration) -> Self {
         let [redis, locks, postgres] = [REDIS, LOCKS, POSTGRES].map(|name| std::env::var(name).unwrap());
-        Self::at(&redis, &locks, &postgres, command_timeout).await
+        Self::at(&redis, &locks, &postgres, command, statement).await
     }
 
-    async fn at(redis: &str, locks: &str, postgres: &str, command_timeout: Duration) -> Self {
-        let link = async |url: &str| Redis::builder(url).command_timeout(command_timeout).connect().await.unwrap();
-        Self { redis: link(redis).await, locks: link(locks).await, pool: pool(postgres).await }
+    async fn at(redis: &str, locks: &str, postgres: &str, command: Duration, statement: Duration) -> Self {
+        let link = async |url: &str| Redis::builder(url).command_timeout(command).connect().await.unwrap();
+        Self { redis: link(redis).await, locks: link(locks).await, pool: pool(postgres, statement).await }
     }
 }
 
 /// A pool whose size stands in nobody's way.
-async fn pool(url: &str) -> PgPool {
+async fn pool(url: &str, statement: Duration) -> PgPool {
     let name = if std::env::var(ROLE).is_ok() { "process" } else { "test" };
-    let options = postgres::options(url.parse().unwrap(), &Timeouts::default()).application_name(name);
+    let timeouts = Timeouts { statement, ..Timeouts::default() };
+    let options = postgres::options(url.parse().unwrap(), &timeouts).application_name(name);
     PgPoolOptions::new().max_connections(20).acquire_timeout(LIMIT).connect_with(options).await.unwrap()
 }

@@ -1,6 +1,7 @@
 -- What must hold of all keys of all caches on this server, after every script and at every moment between two.
 --
--- KEYS, ARGV: none
+-- KEYS: those to look at, or none for all
+-- ARGV: none
 -- Reply: what is broken, or an empty text; server time, µs; how many values, how many loads under way; the transaction of
 --   each intent
 local time = redis.call('TIME')
@@ -58,8 +59,11 @@ local function announcements(key)
   end
 end
 
-for _, key in ipairs(redis.call('KEYS', '*:v1:{*}*')) do
+for _, key in ipairs(#KEYS > 0 and KEYS or redis.call('KEYS', '*:v1:{*}*')) do
   local before, letter, rest = string.match(key, '^(.-:v1:{%x+})(%w+):(.+)$')
+  if redis.call('EXISTS', key) == 0 then
+    letter = 'none'
+  end
   if letter == 'e' then
     entry(key, redis.call('EXISTS', before .. 'i:' .. rest) == 1)
   elseif letter == 'i' then

@@ -1,0 +1,4 @@
+//! The scripts against a real server.
+
+mod fuzz;
+mod seen;
