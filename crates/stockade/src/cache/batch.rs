@@ -8,17 +8,18 @@ use super::{
     core::{Core, kept, lookup},
     fetch::{Leased, Start, ruled_out, unstored},
     flight::{Board, Outcome, Passage, Pilot},
+    limits::Admission,
     load::Load,
     store::{Lease, Token, Want},
 };
 use crate::resource::{Key, Resource};
 
 /// One key of a batch that this call has to fetch.
-struct Flyer<K, V> {
-    key: K,
-    name: Key,
-    pilot: Pilot<V>,
-    start: Start,
+pub(super) struct Flyer<K, V> {
+    pub(super) key: K,
+    pub(super) name: Key,
+    pub(super) pilot: Pilot<V>,
+    pub(super) start: Start,
 }
 
 /// How one key of a batch is loaded.
@@ -113,6 +114,11 @@ where
         if flyers.len() == 1 || !self.loader.loads_batches() {
             return self.fly_each(flyers);
         }
+        self.fly_together(flyers, None).await;
+    }
+
+    /// As [`Core::fly_all`]; with an admission the load does not ask for one.
+    pub(super) async fn fly_together(self: &Arc<Self>, flyers: Vec<Flyer<K, V>>, admission: Option<Admission<'_>>) {
         let marks: Vec<_> = flyers.iter().map(|flyer| flyer.pilot.ask()).collect();
         let absent = self.surely_absent(&flyers.iter().map(|flyer| &flyer.name).collect::<Vec<_>>()).await;
         let mut possible = Vec::with_capacity(flyers.len());
@@ -180,7 +186,7 @@ where
         }
         self.fly_each(alone);
         if !loading.is_empty() {
-            self.load_all(loading).await;
+            self.load_all(loading, admission).await;
         }
     }
 
@@ -190,7 +196,7 @@ where
         }
     }
 
-    async fn load_all(&self, loading: Vec<(Flyer<K, V>, Grant<V>)>) {
+    async fn load_all(&self, loading: Vec<(Flyer<K, V>, Grant<V>)>, admission: Option<Admission<'_>>) {
         let keys = loading.iter().map(|(flyer, _)| flyer.key.clone()).collect();
         let begin = || {
             let ask = |(flyer, grant): &(Flyer<K, V>, Grant<V>)| {
@@ -201,7 +207,7 @@ where
             };
             loading.iter().map(ask).collect::<Vec<_>>()
         };
-        match self.loader.run_batch(keys, begin).await {
+        match self.loader.run_batch(admission, keys, begin).await {
             Ok(Load { mut loaded, took, mark: marks }) => {
                 let stored = loading.into_iter().zip(marks).map(|((flyer, grant), mark)| {
                     let loaded = loaded.remove(&flyer.name).unwrap_or_else(|| Loaded::new(None));

@@ -1,8 +1,9 @@
 use std::{fmt, sync::Arc, time::Duration};
 
+use futures_util::Stream;
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{CacheBuilder, CacheError, CacheStats, Invalidator, Lookup, core::Core};
+use super::{CacheBuilder, CacheError, CacheStats, Invalidator, Lookup, Warmup, core::Core};
 use crate::resource::{Key, KeyError, Resource};
 
 /// A cache-aside with its loader. Cheap to clone.
@@ -88,6 +89,11 @@ where
     /// Cancel safe, as [`Cache::get`]. Duplicates cost nothing. A key that another call loads is waited for.
     pub async fn get_many(&self, keys: &[K]) -> Vec<Result<Lookup<V>, CacheError>> {
         self.core.get_many(keys).await
+    }
+
+    /// Prepares to load these keys before anybody asks for them. See [`Warmup`].
+    pub fn warm<S: Stream<Item = K> + Send>(&self, keys: S) -> Warmup<K, V, S> {
+        Warmup::new(Arc::clone(&self.core), keys)
     }
 
     /// Whether answers are given outside the normal rules now, because Redis can't be asked.

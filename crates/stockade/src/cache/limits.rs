@@ -10,8 +10,8 @@ use std::{
 
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter, clock::Clock};
 use tokio::{
-    sync::{Semaphore, SemaphorePermit},
-    time::timeout,
+    sync::{Notify, Semaphore, SemaphorePermit},
+    time::{sleep, timeout},
 };
 
 use crate::breaker::{Breaker, Permit};
@@ -32,6 +32,17 @@ struct Shared {
     max_waiting: usize,
     rate: Option<DefaultDirectRateLimiter>,
     breaker: Breaker,
+    spare: Spare,
+}
+
+/// What work that nobody waits for may take: half of everything, and only while reads leave it.
+struct Spare {
+    places: Semaphore,
+    /// So many places stay free beside it.
+    reserve: usize,
+    /// Evenly spaced, so that it never takes at once what reads may need in the same second.
+    rate: Option<DefaultDirectRateLimiter>,
+    freed: Notify,
 }
 
 /// Why a load may not begin.
@@ -43,8 +54,20 @@ pub(crate) struct Shed {
 /// Leave to load. Says at the end how the database did.
 #[derive(Debug)]
 pub(crate) struct Admission<'a> {
+    // In this order: the place is free when its end is told.
     _running: SemaphorePermit<'a>,
+    _freed: Freed<'a>,
+    _spare: Option<SemaphorePermit<'a>>,
     permit: Permit,
+}
+
+#[derive(Debug)]
+struct Freed<'a>(&'a Notify);
+
+impl Drop for Freed<'_> {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
 }
 
 impl Limits {
@@ -62,6 +85,7 @@ impl Limits {
             max_waiting: max_loads.saturating_mul(WAITING_PER_LOAD),
             rate: per_second.map(|rate| RateLimiter::direct(Quota::per_second(rate))),
             breaker: Breaker::new("database"),
+            spare: Spare::of(max_loads.min(Semaphore::MAX_PERMITS), per_second),
         }))
     }
 
@@ -75,13 +99,71 @@ impl Limits {
             Ok(running) => running,
             Err(_) => shared.queue(wait).await?,
         };
-        if let Some(Err(not_until)) = shared.rate.as_ref().map(RateLimiter::check) {
-            let now = governor::clock::DefaultClock::default().now();
-            return Err(Shed { retry_after: not_until.wait_time_from(now) });
+        if let Err(retry_after) = turn(shared.rate.as_ref()) {
+            return Err(Shed { retry_after });
         }
         // Last, because a half-open breaker gives out one permit, which must not be spent on waiting.
         let permit = shared.breaker.permit().map_err(|refused| Shed { retry_after: refused.retry_after })?;
-        Ok(Admission { _running: running, permit })
+        Ok(Admission { _running: running, _freed: Freed(&shared.spare.freed), _spare: None, permit })
+    }
+
+    /// Waits until reads leave a place, without a limit. Cancel safe.
+    pub(crate) async fn admit_spare(&self) -> Admission<'_> {
+        let shared = &*self.0;
+        let spare = &shared.spare;
+        let own = spare.places.acquire().await.ok();
+        loop {
+            if let Some(refused) = shared.breaker.refusing() {
+                sleep(refused.retry_after).await;
+                continue;
+            }
+            if let Err(wait) = turn(spare.rate.as_ref()) {
+                sleep(wait).await;
+                continue;
+            }
+            let running = spare.leftover(&shared.running).await;
+            let permit = match turn(shared.rate.as_ref()) {
+                Ok(()) => shared.breaker.permit().map_err(|refused| refused.retry_after),
+                Err(wait) => Err(wait),
+            };
+            match permit {
+                Ok(permit) => return Admission { _running: running, _freed: Freed(&spare.freed), _spare: own, permit },
+                Err(wait) => {
+                    drop(running);
+                    sleep(wait).await;
+                }
+            }
+        }
+    }
+}
+
+/// Takes a turn, or says how long until there is one.
+fn turn(rate: Option<&DefaultDirectRateLimiter>) -> Result<(), Duration> {
+    let not_until = rate.map_or(Ok(()), RateLimiter::check);
+    not_until.map_err(|not_until| not_until.wait_time_from(governor::clock::DefaultClock::default().now()))
+}
+
+impl Spare {
+    fn of(max_loads: usize, per_second: Option<NonZeroU32>) -> Self {
+        let reserve = max_loads / 2;
+        let rate = per_second.and_then(|rate| Quota::with_period(Duration::from_secs(2) / rate.get()));
+        let places = Semaphore::new(max_loads - reserve);
+        Self { places, reserve, rate: rate.map(RateLimiter::direct), freed: Notify::new() }
+    }
+
+    /// A place, once more are free than stay so.
+    async fn leftover<'a>(&self, running: &'a Semaphore) -> SemaphorePermit<'a> {
+        loop {
+            let freed = self.freed.notified();
+            if running.available_permits() > self.reserve
+                && let Ok(place) = running.try_acquire()
+            {
+                // One message may stand for several places.
+                self.freed.notify_one();
+                return place;
+            }
+            freed.await;
+        }
     }
 }
 

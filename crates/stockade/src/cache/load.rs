@@ -4,7 +4,10 @@ use futures_util::{FutureExt, future::BoxFuture};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{CacheError, LoadError, Loaded, limits::Limits};
+use super::{
+    CacheError, LoadError, Loaded,
+    limits::{Admission, Limits},
+};
 use crate::{
     clock::Instant,
     metrics::{self, CACHE_LOAD, CACHE_LOADS, CACHE_LOADS_IN_FLIGHT, Tag, tag},
@@ -40,34 +43,47 @@ pub(crate) struct Load<T, M = u64> {
     pub(crate) mark: M,
 }
 
-impl<K: Resource + Send, V: Send> Loader<K, V> {
+impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
     /// `begin` is called when the loader is about to run: after every wait for a place, before the first query.
     pub(crate) async fn run(&self, key: K, begin: impl FnOnce() -> u64 + Send) -> Result<Load<Loaded<V>>, CacheError> {
         let label = |loaded: &Loaded<V>| if loaded.value.is_some() { "ok" } else { "absent" };
-        self.within_limits(|| (self.load)(key), begin, label).await
+        self.within_limits(None, || (self.load)(key), begin, label).await
     }
 
     pub(crate) fn loads_batches(&self) -> bool {
         self.load_batch.is_some()
     }
 
-    /// As [`Loader::run`], for several keys; it counts as one load.
+    /// As [`Loader::run`], for several keys; it counts as one load. With an admission it does not ask for one.
     pub(crate) async fn run_batch(
         &self,
+        admission: Option<Admission<'_>>,
         keys: Vec<K>,
         begin: impl FnOnce() -> Vec<u64> + Send,
     ) -> Result<Load<HashMap<Key, Loaded<V>>, Vec<u64>>, CacheError> {
         let load = || match &self.load_batch {
             Some(load) => load(keys),
-            None => Box::pin(async { Ok(Vec::new()) }),
+            None => self.one_by_one(keys),
         };
-        let Load { loaded, took, mark } = self.within_limits(load, begin, |_| "ok").await?;
+        let Load { loaded, took, mark } = self.within_limits(admission, load, begin, |_| "ok").await?;
         let named = |(key, loaded)| Some((Key::of(&key).ok()?, loaded));
         Ok(Load { loaded: loaded.into_iter().filter_map(named).collect(), took, mark })
     }
 
+    fn one_by_one(&self, keys: Vec<K>) -> BoxFuture<'static, Result<Vec<(K, Loaded<V>)>, LoadError>> {
+        let loads: Vec<_> = keys.into_iter().map(|key| (key.clone(), (self.load)(key))).collect();
+        Box::pin(async {
+            let mut rows = Vec::with_capacity(loads.len());
+            for (key, load) in loads {
+                rows.push((key, load.await?));
+            }
+            Ok(rows)
+        })
+    }
+
     async fn within_limits<T, M>(
         &self,
+        admission: Option<Admission<'_>>,
         load: impl FnOnce() -> BoxFuture<'static, Result<T, LoadError>> + Send,
         begin: impl FnOnce() -> M + Send,
         label: impl Fn(&T) -> &'static str + Send,
@@ -76,8 +92,13 @@ impl<K: Resource + Send, V: Send> Loader<K, V> {
             return Err(CacheError::ShuttingDown);
         }
         // Half, so that the wait and the load together stay within the lease that the caller holds.
-        let admission = self.limits.admit(self.time / 2).await;
-        let admission = admission.map_err(|shed| CacheError::Shed { retry_after: shed.retry_after })?;
+        let admission = match admission {
+            Some(admission) => admission,
+            None => {
+                let admission = self.limits.admit(self.time / 2).await;
+                admission.map_err(|shed| CacheError::Shed { retry_after: shed.retry_after })?
+            }
+        };
         let mark = begin();
         let in_flight = InFlight::new(self.name);
         let began = Instant::now();

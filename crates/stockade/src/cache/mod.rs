@@ -77,6 +77,7 @@ mod settings;
 mod stats;
 mod store;
 mod wake;
+mod warm;
 
 #[cfg(feature = "redis")]
 pub use bloom::Bloom;
@@ -92,3 +93,4 @@ pub use invalidator::Invalidator;
 pub use limits::Limits;
 pub use loaded::Loaded;
 pub use stats::CacheStats;
+pub use warm::{WarmProgress, WarmReport, WarmState, Warmup};

@@ -11,3 +11,4 @@ mod protocol;
 mod refresh;
 mod support;
 mod traffic;
+mod warm;

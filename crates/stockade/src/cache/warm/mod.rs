@@ -1,0 +1,8 @@
+//! Loading before anybody asks.
+
+mod chunk;
+mod progress;
+mod warmup;
+
+pub use progress::{WarmProgress, WarmReport, WarmState};
+pub use warmup::Warmup;
