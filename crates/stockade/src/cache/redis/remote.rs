@@ -160,7 +160,6 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             key.as_str().as_bytes().to_vec(),
             self.subscription.keys.inbox_prefix().into_bytes(),
             millis(hold),
-            millis(self.settings.grace),
         ]
     }
 

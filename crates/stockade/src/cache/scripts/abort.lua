@@ -1,10 +1,10 @@
 -- Gives a token back unused, so that those who wait for its load try themselves.
 --
--- After a load that failed, a hold keeps off for a while those who have a value to serve. It ends with the grace of the
--- value that is here, so that what is too old to be served holds nobody off.
+-- After a load that failed, a hold keeps off for a while those who have a value to serve. It ends with the value that is
+-- here at the latest.
 --
 -- KEYS: E entry (hash), I intents (hash), S sequence
--- ARGV: token, resource, inbox prefix, ms to hold others off (0: not at all), grace ms
+-- ARGV: token, resource, inbox prefix, ms to hold others off (0: not at all)
 -- Reply: {ABORTED, now}, or {REFUSED, now} when the token was no longer current
 -- Messages: `C <resource>` to the inbox of each waiting process
 local time = redis.call('TIME')
@@ -23,13 +23,8 @@ for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
   end
 end
 if tonumber(ARGV[4]) > 0 then
-  local ends = now + ARGV[4] * 1000
-  local exp = tonumber(redis.call('HGET', KEYS[1], 'exp'))
-  if exp then
-    ends = math.min(ends, exp + ARGV[5] * 1000)
-  end
-  redis.call('HSET', KEYS[1], 'hold', string.format('%.0f', ends))
-  if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[4]) then
+  redis.call('HSET', KEYS[1], 'hold', string.format('%.0f', now + ARGV[4] * 1000))
+  if redis.call('HEXISTS', KEYS[1], 'v') == 0 and redis.call('PTTL', KEYS[1]) < tonumber(ARGV[4]) then
     redis.call('PEXPIRE', KEYS[1], ARGV[4])
   end
 end

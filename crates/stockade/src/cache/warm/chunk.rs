@@ -71,12 +71,12 @@ where
             }
         }
         self.progress.count(|report| report.keys += u64::try_from(asked.len()).unwrap_or(u64::MAX));
-        let doubted = core.doubts();
+        let assurance = core.assurance();
         let reads = join_all(asked.iter().map(|(_, name, _)| core.store.read(name))).await;
         let mut missing = Vec::new();
         for ((reservation, name, key), read) in asked.into_iter().zip(reads) {
             let want = match read {
-                Read::Hit(entry) if !doubted && !core.doubts() => {
+                Read::Hit(entry) if core.stands(assurance) => {
                     core.local.put(reservation, &name, entry);
                     self.end(|report| &mut report.present);
                     continue;

@@ -35,9 +35,9 @@ const PROCESSES: [&str; 3] = ["one", "two", "three"];
 
 #[derive(Clone, Debug)]
 enum Move {
-    Lease { token: String, lease: u64, process: &'static str, early: bool },
+    Lease { token: String, lease: u64, process: &'static str, early: bool, content: bool, longest: u64 },
     Fill { token: String, value: String, ttl: u64, grace: u64 },
-    Abort { token: String },
+    Abort { token: String, hold: u64 },
     Invalidate,
     Begin { intent: String, transaction: u64 },
     End { intent: String },
@@ -126,15 +126,20 @@ impl Game {
                 let old = tokens.len().saturating_sub(4);
                 tokens.drain(..old);
                 let process = PROCESSES.choose(&mut self.random).unwrap();
-                let early = self.random.random_bool(0.2);
-                Move::Lease { token, lease: self.random.random_range(2..300), process, early }
+                let (early, content) = (self.random.random_bool(0.2), self.random.random_bool(0.2));
+                // Shorter than a hold only as after the clock was set back.
+                let longest = if self.random.random_bool(0.9) { 300 } else { self.random.random_range(0..300) };
+                Move::Lease { token, lease: self.random.random_range(2..300), process, early, content, longest }
             }
             30..65 => {
                 let value = format!("{token} {}", self.next_name("value"));
                 let (ttl, grace) = (self.random.random_range(1..300), self.random.random_range(0..200));
                 Move::Fill { token, value, ttl, grace }
             }
-            65..69 => Move::Abort { token },
+            65..69 => {
+                let hold = if self.random.random_bool(0.5) { self.random.random_range(1..300) } else { 0 };
+                Move::Abort { token, hold }
+            }
             69..75 => Move::Invalidate,
             75..79 => {
                 let intent = self.next_name("intent");
@@ -164,15 +169,17 @@ impl Game {
         let bucket = place.key.bucket().index().to_string();
         let dropping = [resource.clone(), bucket.clone(), channel.clone(), inbox.clone()];
         let (script, args) = match step.clone() {
-            Move::Lease { token, lease, process, early } => {
+            Move::Lease { token, lease, process, early, content, longest } => {
                 let kind = if early { "early" } else { "miss" };
-                (&LEASE, vec![token, lease.to_string(), process.to_owned(), kind.to_owned()])
+                let content = u8::from(content).to_string();
+                let (lease, process, kind) = (lease.to_string(), process.to_owned(), kind.to_owned());
+                (&LEASE, vec![token, lease, process, kind, content, longest.to_string()])
             }
             Move::Fill { token, value, ttl, grace } => {
                 let (kind, version, took) = ("value".to_owned(), String::new(), "7".to_owned());
                 (&FILL, vec![token, value, kind, version, ttl.to_string(), grace.to_string(), took, resource, inbox])
             }
-            Move::Abort { token } => (&ABORT, vec![token, resource, inbox]),
+            Move::Abort { token, hold } => (&ABORT, vec![token, resource, inbox, hold.to_string()]),
             Move::Invalidate => (&INVALIDATE, dropping.into()),
             Move::Begin { intent, transaction } => {
                 (&BEGIN, [&dropping[..], &[intent, transaction.to_string()]].concat())
@@ -298,6 +305,14 @@ fn expected(step: &Move, before: &Seen, reply: &Reply) -> Expected {
             assert_eq!(before.value.as_ref(), reply.rest.first());
             to("HIT", same)
         }
+        Move::Lease { early, content, longest, .. }
+            if before.held_until > now
+                && before.held_until - now <= longest * 1000
+                && (*content || (!early && before.value.is_some())) =>
+        {
+            assert_eq!(before.value.clone().unwrap_or_default(), reply.rest[0]);
+            to("HELD", same)
+        }
         Move::Lease { process, .. } if before.token.is_some() && before.leased_until > now => {
             let mut waiting = before.waiting.clone();
             waiting.insert((*process).to_owned());
@@ -311,8 +326,9 @@ fn expected(step: &Move, before: &Seen, reply: &Reply) -> Expected {
             let seen = Seen { sequence: before.sequence, ..dropped };
             to("ACCEPTED", Seen { value: Some(value.clone()), fresh_until: now + ttl * 1000, ..seen })
         }
-        Move::Abort { token } if before.token.as_ref() == Some(token) => {
-            to("ABORTED", Seen { token: None, leased_until: 0, waiting: [].into(), ..same })
+        Move::Abort { token, hold } if before.token.as_ref() == Some(token) => {
+            let held_until = if *hold > 0 { now + hold * 1000 } else { before.held_until };
+            to("ABORTED", Seen { token: None, leased_until: 0, held_until, waiting: [].into(), ..same })
         }
         Move::Fill { .. } | Move::Abort { .. } => to("REFUSED", same),
         Move::Invalidate => to("DROPPED", dropped),
@@ -404,7 +420,8 @@ async fn random_calls_of_the_cache_scripts_do_what_they_must() {
     }
     println!("{made} calls, each with a look at the keys, in {:?}: {replies:?}", began.elapsed());
     assert!(made >= calls);
-    let words = ["HIT", "WAIT", "LEASED", "BYPASS", "ACCEPTED", "REFUSED", "ABORTED", "ENDED", "MISSING", "TRUSTED"];
+    let words =
+        ["HIT", "HELD", "WAIT", "LEASED", "BYPASS", "ACCEPTED", "REFUSED", "ABORTED", "ENDED", "MISSING", "TRUSTED"];
     for word in words {
         assert!(replies.contains_key(word), "STOCKADE_SEED={seed}: never {word}, which leaves it unlooked at");
     }

@@ -10,6 +10,8 @@ pub(super) struct Seen {
     pub(super) fresh_until: u64,
     pub(super) token: Option<String>,
     pub(super) leased_until: u64,
+    /// Server time, µs, up to which a failed load is not tried again.
+    pub(super) held_until: u64,
     pub(super) waiting: BTreeSet<String>,
     /// Transaction and server time in µs, by intent.
     pub(super) intents: BTreeMap<String, (String, u64)>,
@@ -29,6 +31,7 @@ impl Seen {
                 ("v", _) => seen.value = Some(content),
                 ("exp", _) => seen.fresh_until = content.parse().unwrap(),
                 ("tok", _) => seen.token = Some(content),
+                ("hold", _) => seen.held_until = content.parse().unwrap(),
                 ("tokx", _) => seen.leased_until = content.parse().unwrap(),
                 (_, Some(process)) => drop(seen.waiting.insert(process.to_owned())),
                 _ => {}

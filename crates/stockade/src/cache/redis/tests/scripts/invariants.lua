@@ -37,8 +37,12 @@ local function entry(key, announced)
     if not is_time(fields.at) or tonumber(fields.at) > now then wrong(key, 'stored at ' .. tostring(fields.at)) end
     if not is_time(fields.exp) then wrong(key, 'fresh until ' .. tostring(fields.exp))
     elseif tonumber(fields.exp) > ends then wrong(key, 'fresh for longer than it is kept') end
-  elseif not fields.tok then
+  elseif not fields.tok and not fields.hold then
     wrong(key, 'neither a value nor a load')
+  end
+  if fields.hold then
+    if not is_time(fields.hold) then wrong(key, 'held until ' .. tostring(fields.hold))
+    elseif not fields.v and tonumber(fields.hold) > ends then wrong(key, 'held for longer than it is kept') end
   end
   if fields.tok then
     loads = loads + 1
