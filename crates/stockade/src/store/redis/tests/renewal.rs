@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use stockade_testbed::{Fault, Proxy};
 use tokio::time::{sleep, timeout};
 
-use super::{World, connected, key, write};
+use super::{LIMIT, World, connected, key, write};
 use crate::{redis::Redis, store::LockStore};
 
 /// The network swallows the rest after the first confirmations of a long pipeline came through.
@@ -13,8 +13,9 @@ async fn confirmations_count_although_replies_behind_them_never_come() {
     const LOCKS: usize = 1000;
     let world = World::start().await;
     let proxy = Proxy::start(world.server.addr()).await.unwrap();
-    let url = proxy.url_for(&world.server.url());
-    let store = connected(&Redis::connect(url).await.unwrap()).await;
+    // A thousand commands at once take a busy machine longer than one may take by default.
+    let redis = Redis::builder(proxy.url_for(&world.server.url())).command_timeout(LIMIT);
+    let store = connected(&redis.connect().await.unwrap()).await;
     let held = join_all((0..LOCKS).map(|n| store.acquire(write(&key(&n.to_string())))));
     let held: Vec<_> = held.await.into_iter().map(Result::unwrap).collect();
     // Opens the renewal connection, too.
@@ -38,7 +39,7 @@ async fn confirmations_count_although_replies_behind_them_never_come() {
         let some = confirmed();
         proxy.set(Fault::None);
         if (1..LOCKS).contains(&some) {
-            timeout(super::LIMIT, join_all(held.iter().map(|held| store.release(held)))).await.unwrap();
+            timeout(LIMIT, join_all(held.iter().map(|held| store.release(held)))).await.unwrap();
             world.until_nothing_is_left().await;
             return world.end_behind(proxy).await;
         }
