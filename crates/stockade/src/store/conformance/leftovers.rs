@@ -1,11 +1,23 @@
-use std::{any::Any, time::Duration};
+use std::{
+    any::Any,
+    cell::RefCell,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use stockade_testbed::{Leftovers, RedisCluster, RedisServer, SentinelGroup};
 use tokio::{
     runtime::Handle,
     time::{Instant, sleep},
 };
+
+use crate::store::LockStore;
+
+thread_local! {
+    /// The stores of the test that runs on this thread, for its end.
+    static STORES: RefCell<Vec<Weak<dyn LockStore>>> = const { RefCell::new(Vec::new()) };
+}
 
 /// How long what a store has left may take to go. Shorter than queue entries and the leases of most tests live: what only
 /// expires is left behind.
@@ -35,7 +47,8 @@ impl Place for Vec<RedisServer> {
     fn leftovers(&self) -> BoxFuture<'_, Leftovers> {
         Box::pin(async move {
             let mut all = Leftovers::default();
-            for server in self.iter() {
+            // What was on one that is down went with it.
+            for server in self.iter().filter(|server| server.pid() != 0) {
                 let left = Place::leftovers(server).await;
                 all.keys.extend(left.keys);
                 all.channels.extend(left.channels);
@@ -67,6 +80,52 @@ pub(crate) async fn until_without_leftovers(place: &dyn Place) {
         }
         assert!(Instant::now() < limit, "left behind: {left}");
         sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// A store that is shut down at the end of the test, however long the test keeps it.
+pub(crate) fn opened<S: LockStore>(store: S) -> Arc<S> {
+    let store = Arc::new(store);
+    let known: Weak<S> = Arc::downgrade(&store);
+    STORES.with_borrow_mut(|stores| stores.push(known));
+    store
+}
+
+/// Shuts down every store that the test opened.
+pub(crate) async fn shut_down() {
+    let stores: Vec<_> = STORES.take().iter().filter_map(Weak::upgrade).collect();
+    join_all(stores.iter().map(|store| store.shutdown(Duration::from_secs(1)))).await;
+}
+
+/// The end of a test, from its beginning on: it must be reached.
+pub(crate) struct Ending {
+    /// Tasks that there were before.
+    tasks: usize,
+    reached: bool,
+}
+
+impl Ending {
+    pub(crate) fn due() -> Self {
+        Self { tasks: alive_tasks(), reached: false }
+    }
+
+    /// Shuts the stores down and looks for what they leave: keys, subscriptions, connections and tasks. `way` is what of the
+    /// test's they reach their servers through; it goes when they are shut down.
+    pub(crate) async fn reach(mut self, place: &dyn Place, way: impl Sized) {
+        self.reached = true;
+        shut_down().await;
+        drop(way);
+        until_without_leftovers(place).await;
+        until_tasks_end(self.tasks).await;
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        assert!(
+            self.reached || std::thread::panicking(),
+            "a test must come to its `end`, which looks for what is left"
+        );
     }
 }
 

@@ -13,13 +13,17 @@ use tokio_util::task::TaskTracker;
 
 #[cfg(feature = "tls")]
 use super::waiting;
-use super::{LIMIT, connected, key, read, server, until, until_waiting, world::shut_down, write};
+use super::{LIMIT, connected, key, read, server, until, until_waiting, write};
 #[cfg(feature = "tls")]
 use crate::redis::TlsOptions;
 use crate::{
     redis::Redis,
     resource::Key,
-    store::{Attempt, LockStore, LossReason, Released, conformance::until_without_leftovers, redis::RedisStore},
+    store::{
+        Attempt, LockStore, LossReason, Released,
+        conformance::{shut_down, until_without_leftovers},
+        redis::RedisStore,
+    },
 };
 
 /// Shuts the stores down and looks for what they leave: keys, subscriptions and connections.

@@ -1,10 +1,5 @@
-use std::{
-    cell::RefCell,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use futures_util::future::join_all;
 use stockade_testbed::RedisServer;
 use tokio::time::{Instant, sleep};
 
@@ -13,20 +8,14 @@ use crate::{
     redis::Redis,
     store::{
         LockStore,
-        conformance::{alive_tasks, until_tasks_end, until_without_leftovers},
+        conformance::{self, Ending},
     },
 };
-
-thread_local! {
-    /// The stores of the test that runs on this thread, for its end.
-    static STORES: RefCell<Vec<Weak<RedisStore>>> = const { RefCell::new(Vec::new()) };
-}
 
 /// A server and what a test does there. Every test ends with [`World::end`].
 pub(super) struct World {
     pub(super) server: RedisServer,
-    tasks: usize,
-    ended: bool,
+    ending: Ending,
 }
 
 impl World {
@@ -35,7 +24,7 @@ impl World {
     }
 
     pub(super) fn on(server: RedisServer) -> Self {
-        Self { server, tasks: alive_tasks(), ended: false }
+        Self { server, ending: Ending::due() }
     }
 
     pub(super) async fn redis(&self) -> Redis {
@@ -88,28 +77,9 @@ impl World {
     }
 
     /// [`World::end`] of stores that reach the server through something of the test's: that goes when they are shut down.
-    pub(super) async fn end_behind(mut self, way: impl Sized) {
-        self.ended = true;
-        shut_down().await;
-        drop(way);
-        until_without_leftovers(&self.server).await;
-        until_tasks_end(self.tasks).await;
+    pub(super) async fn end_behind(self, way: impl Sized) {
+        self.ending.reach(&self.server, way).await;
     }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        assert!(
-            self.ended || std::thread::panicking(),
-            "a test must end with `World::end`, which looks for what is left"
-        );
-    }
-}
-
-/// Shuts down every store that the test opened.
-pub(super) async fn shut_down() {
-    let stores: Vec<_> = STORES.take().iter().filter_map(Weak::upgrade).collect();
-    join_all(stores.iter().map(|store| store.shutdown(Duration::from_secs(1)))).await;
 }
 
 /// A store that is known to the end of the test.
@@ -118,9 +88,7 @@ pub(super) fn opened(redis: &Redis) -> Arc<RedisStore> {
 }
 
 fn opened_with(redis: &Redis, options: Options) -> Arc<RedisStore> {
-    let store = Arc::new(RedisStore::open(redis, options));
-    STORES.with_borrow_mut(|stores| stores.push(Arc::downgrade(&store)));
-    store
+    conformance::opened(RedisStore::open(redis, options))
 }
 
 pub(super) async fn connected(redis: &Redis) -> Arc<RedisStore> {

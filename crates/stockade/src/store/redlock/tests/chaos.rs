@@ -113,4 +113,5 @@ async fn no_two_believe_at_a_time_whatever_becomes_of_a_minority() {
         assert!(pair[0].token < pair[1].token, "tokens out of order: {pair:?}");
     }
     world.until_all_are_free().await;
+    world.end_behind(proxies).await;
 }

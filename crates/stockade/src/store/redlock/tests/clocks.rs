@@ -5,7 +5,7 @@ use std::{slice, sync::Arc, time::Duration};
 use stockade_testbed::{Fault, RedisServer};
 use tokio::time::{sleep, timeout};
 
-use super::{LIMIT, RedlockStore, World, key, once, until, write};
+use super::{LIMIT, RedlockStore, World, granted, key, once, until, write};
 use crate::{
     resource::Key,
     store::{Attempt, LockStore, LossReason, Ownership, Released},
@@ -14,35 +14,24 @@ use crate::{
 const STEP: Duration = Duration::from_secs(600);
 /// None ends by itself before a busy machine is through.
 const LEASE: Duration = Duration::from_secs(60);
-const PAUSE: Duration = Duration::from_millis(5);
 
 async fn world() -> World {
     let mut servers = Vec::new();
     for _ in 0..3 {
         servers.push(RedisServer::builder().own_clock().start().await.unwrap());
     }
-    World { servers }
+    World::of(servers)
 }
 
-/// Asks until a quorum has answered in time. A busy machine may not do so at once, the less where a server whose clock has
-/// stepped has to be asked twice.
-async fn acquire(store: &RedlockStore, key: &Key) -> Arc<Ownership> {
-    let acquired = async {
-        loop {
-            match store.acquire(Attempt { lease: LEASE, ..write(key) }).await {
-                Ok(held) => return held,
-                Err(_) => sleep(PAUSE).await,
-            }
-        }
-    };
-    timeout(LIMIT, acquired).await.expect("no quorum")
+fn long(key: &Key) -> Attempt {
+    Attempt { lease: LEASE, ..write(key) }
 }
 
-/// As [`acquire`].
+/// Until a quorum has answered in time.
 async fn renew(store: &RedlockStore, held: &Arc<Ownership>) {
     let renewed = async {
         while store.renew(slice::from_ref(held)).await.is_err() {
-            sleep(PAUSE).await;
+            sleep(Duration::from_millis(5)).await;
         }
     };
     timeout(LIMIT, renewed).await.expect("no quorum");
@@ -53,7 +42,7 @@ async fn one_clock_that_steps_is_survived_while_the_others_have_the_lock() {
     let world = world().await;
     let (store, other) = (world.store().await, world.store().await);
     let key = key("step");
-    let held = acquire(&store, &key).await;
+    let held = granted(&store, long(&key)).await;
     world.until_held_everywhere().await;
     world.servers[1].step_clock_forwards(STEP).unwrap();
     world.until_free(1).await;
@@ -62,13 +51,14 @@ async fn one_clock_that_steps_is_survived_while_the_others_have_the_lock() {
     assert!(held.loss().is_none());
     world.until_held_everywhere().await;
     assert_eq!(store.release(&held).await.unwrap(), Released::Released);
-    let next = acquire(&other, &key).await;
+    let next = granted(&other, long(&key)).await;
     assert!(next.token > held.token);
     world.servers[1].step_clock_backwards(STEP * 2).unwrap();
     other.release(&next).await.unwrap();
-    let last = acquire(&store, &key).await;
+    let last = granted(&store, long(&key)).await;
     assert!(last.token > next.token);
     store.release(&last).await.unwrap();
+    world.end().await;
 }
 
 /// The run in which Redlock has two owners: the servers of one are a bare quorum, and the clock of one of them steps.
@@ -79,11 +69,11 @@ async fn a_clock_that_steps_can_make_two_owners_whom_the_fence_tells_apart() {
     let key = key("two");
     proxies[2].set(Fault::Reset);
     until("the end of a link", || !store.inner.nodes[2].link.is_up()).await;
-    let first = acquire(&store, &key).await;
+    let first = granted(&store, long(&key)).await;
     world.until(1, |keys| keys.len() == 1).await;
     world.servers[1].step_clock_forwards(STEP).unwrap();
     world.until_free(1).await;
-    let second = acquire(&other, &key).await;
+    let second = granted(&other, long(&key)).await;
     assert!(first.loss().is_none() && second.loss().is_none(), "then this limit is gone, and the documents are wrong");
     assert!(second.token > first.token);
     // Until it asks a quorum.
@@ -93,4 +83,5 @@ async fn a_clock_that_steps_can_make_two_owners_whom_the_fence_tells_apart() {
     assert_eq!(first.loss(), Some(LossReason::Stolen));
     store.release_detached(first);
     other.release(&second).await.unwrap();
+    world.end_behind(proxies).await;
 }

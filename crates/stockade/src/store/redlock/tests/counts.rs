@@ -63,4 +63,5 @@ async fn a_lock_nobody_else_wants_costs_every_server_one_script_each_way() {
     reset(&world).await;
     store.release(&held).await.unwrap();
     expect(&world, &[("evalsha", 1), ("get", 1), ("del", 1)]).await;
+    world.end().await;
 }

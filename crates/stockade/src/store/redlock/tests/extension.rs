@@ -33,6 +33,7 @@ async fn a_lock_survives_that_all_servers_come_back_empty_one_after_the_other() 
     assert!(left > 5_000 && left <= 10_000, "{left}");
     assert_eq!(store.release(&held).await.unwrap(), Released::Released);
     world.until_all_are_free().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -47,6 +48,7 @@ async fn a_server_without_the_lock_is_given_it_by_the_next_extension() {
     world.until_held_everywhere().await;
     store.release(&held).await.unwrap();
     world.until_all_are_free().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -81,6 +83,7 @@ async fn a_majority_that_comes_back_empty_is_a_loss_and_is_not_taken_again() {
     assert!(next.loss().is_none(), "the earlier owner took something away");
     other.release(&next).await.unwrap();
     world.until_all_are_free().await;
+    world.end().await;
 }
 
 /// Two servers that have lost the lock and one that has it: what an extension writes itself proves nothing.
@@ -100,6 +103,8 @@ async fn what_an_extension_gives_back_does_not_count_for_it() {
     for server in [0, 1] {
         assert!(world.keys(server).await.is_empty(), "a lock that is lost was taken again");
     }
+    assert_eq!(store.release(&held).await.unwrap(), Released::Lost);
+    world.end().await;
 }
 
 #[tokio::test]
@@ -120,6 +125,10 @@ async fn a_majority_that_is_anothers_is_a_theft() {
     assert_eq!(store.release(&held).await.unwrap(), Released::Lost);
     world.until_free(2).await;
     assert_eq!((world.keys(0).await.len(), world.keys(1).await.len()), (1, 1), "what is another's was deleted");
+    for server in [0, 1] {
+        world.command(server, &["DEL", &name]).await;
+    }
+    world.end().await;
 }
 
 #[tokio::test]
@@ -142,6 +151,7 @@ async fn a_release_is_not_followed_by_what_an_extension_gives_back() {
         until("the end of the background work", || store.inner.tasks.is_empty()).await;
         world.until_all_are_free().await;
     }
+    world.end().await;
 }
 
 #[tokio::test]
@@ -165,4 +175,5 @@ async fn many_are_extended_at_once() {
         store.release_detached(held);
     }
     world.until_all_are_free().await;
+    world.end().await;
 }

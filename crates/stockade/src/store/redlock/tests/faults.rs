@@ -4,10 +4,10 @@ use futures_util::FutureExt;
 use stockade_testbed::Fault;
 use tokio::time::{sleep, timeout};
 
-use super::{LIMIT, Settings, World, connected, handles, is_no_quorum, key, once, until, write};
+use super::{LIMIT, RedlockStore, Settings, World, connected, granted, handles, is_no_quorum, key, once, until, write};
 use crate::{
     clock::Instant,
-    store::{Attempt, LockError, LockStore, Mode, Released},
+    store::{Attempt, LockError, LockStore, Mode, Released, conformance::opened},
 };
 
 /// The command time-out, which a frozen server must not cost anybody while a quorum answers.
@@ -36,6 +36,7 @@ async fn a_frozen_minority_delays_nobody_and_keeps_nothing() {
     }
     assert_eq!(store.release(&held).await.unwrap(), Released::Released);
     world.until_all_are_free().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -48,6 +49,7 @@ async fn a_late_grant_of_a_lock_that_was_won_stays_until_the_release() {
     world.until_held_everywhere().await;
     assert_eq!(store.release(&held).await.unwrap(), Released::Released);
     world.until_all_are_free().await;
+    world.end_behind(proxies).await;
 }
 
 #[tokio::test]
@@ -68,16 +70,13 @@ async fn a_hanging_majority_fails_in_time_and_leaves_nothing() {
     for server in &world.servers[..3] {
         server.resume().unwrap();
     }
-    let thawed = async {
-        while store.acquire(once(&key("after"))).await.is_err() {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(LIMIT, thawed).await.unwrap();
+    let after = granted(&store, once(&key("after"))).await;
+    store.release(&after).await.unwrap();
     store.shutdown(LIMIT).await;
     for server in 0..5 {
         world.until(server, |keys| !keys.iter().any(|key| key.ends_with("hangs"))).await;
     }
+    world.end().await;
 }
 
 #[tokio::test]
@@ -97,15 +96,10 @@ async fn refusals_come_at_once_while_the_breakers_of_a_majority_are_open() {
     assert!(since.elapsed() < Duration::from_millis(50), "{:?}", since.elapsed());
     world.servers[0].resume().unwrap();
     until("a quorum", || store.refusing(&key).is_none()).await;
-    timeout(LIMIT, async {
-        while let Err(error) = store.acquire(once(&key)).await {
-            assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
-            sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await
-    .unwrap();
+    let held = granted(&store, once(&key)).await;
     world.servers[1].resume().unwrap();
+    store.release(&held).await.unwrap();
+    world.end().await;
 }
 
 #[tokio::test]
@@ -135,6 +129,7 @@ async fn an_attempt_that_failed_gives_back_before_it_pauses() {
     drop(waiting);
     other.release(&held).await.unwrap();
     world.until_all_are_free().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -156,13 +151,14 @@ async fn a_majority_that_is_gone_and_a_majority_that_is_held_are_told_apart() {
     let gone = store.acquire(once(&key)).await;
     assert!(is_no_quorum(&gone), "{gone:?}");
     assert!(other.release(&held).await.is_err());
+    world.end().await;
 }
 
 #[tokio::test]
 async fn one_server_under_three_addresses_is_no_quorum() {
     let world = World::start(1).await;
     let urls = vec![world.servers[0].url(); 3];
-    let store = super::RedlockStore::open(&handles(&urls).await, Settings::default());
+    let store = opened(RedlockStore::open(&handles(&urls).await, Settings::default()));
     until("a connection", || store.inner.nodes.iter().any(|node| node.link.is_up())).await;
     for _ in 0..20 {
         assert!(is_no_quorum(&store.acquire(once(&key("alone"))).await));
@@ -170,6 +166,7 @@ async fn one_server_under_three_addresses_is_no_quorum() {
     }
     assert!(!store.is_up());
     world.until_free(0).await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -192,6 +189,7 @@ async fn a_client_that_slept_through_its_lease_gets_no_lock() {
     let held = attempt.await.unwrap();
     assert!(held.loss().is_none());
     store.release(&held).await.unwrap();
+    world.end().await;
 }
 
 #[tokio::test]
@@ -216,6 +214,7 @@ async fn the_lease_counts_from_before_the_first_command_whatever_each_server_tak
     store.release(&held).await.unwrap();
     proxies[4].set(Fault::None);
     world.until_all_are_free().await;
+    world.end_behind(proxies).await;
 }
 
 #[tokio::test]
@@ -236,6 +235,7 @@ async fn a_shutdown_waits_for_what_has_to_be_undone() {
     }
     let refused = store.acquire(once(&key("undone"))).await;
     assert!(matches!(refused, Err(LockError::ShuttingDown)), "{refused:?}");
+    world.end_behind(proxies).await;
 }
 
 #[tokio::test]
@@ -252,6 +252,7 @@ async fn a_shutdown_ends_those_who_wait() {
     });
     assert!(matches!(ended, Err(LockError::ShuttingDown)), "{ended:?}");
     other.release(&held).await.unwrap();
+    world.end().await;
 }
 
 #[tokio::test]
@@ -262,4 +263,5 @@ async fn shared_mode_is_refused_before_anything_is_sent() {
     let refused = store.acquire(Attempt { mode: Mode::Read, ..write(&key("read")) }).await;
     assert!(matches!(refused, Err(LockError::Unsupported { store: "redlock", .. })), "{refused:?}");
     assert!(!world.command(0, &["INFO", "commandstats"]).await.contains("evalsha"));
+    world.end().await;
 }

@@ -20,6 +20,7 @@ async fn a_holder_learns_at_its_next_extension_that_it_was_forced() {
     assert_eq!(held.loss(), Some(LossReason::Forced));
     assert_eq!(store.release(&held).await.unwrap(), Released::Lost);
     assert_eq!(admin.force(&key, Force::Now).await.unwrap().holders, 0);
+    world.end().await;
 }
 
 #[tokio::test]
@@ -48,6 +49,7 @@ async fn an_inspection_shows_what_a_quorum_holds_and_for_how_long() {
     }
     assert!(store.inspect(&key).await.unwrap().holders.is_empty(), "one server is no holder");
     store.release(&held).await.unwrap();
+    world.end().await;
 }
 
 #[tokio::test]
@@ -63,4 +65,5 @@ async fn a_minority_forces_nothing() {
     assert!(is_no_quorum(&store.inspect(&key).await));
     assert!(is_no_quorum(&store.list(10).await));
     assert!(is_no_quorum(&store.seed(&key, crate::store::Token::MAX).await));
+    world.end().await;
 }

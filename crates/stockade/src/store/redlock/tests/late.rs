@@ -35,6 +35,7 @@ async fn answers_that_come_after_the_attempt_has_failed_are_undone() {
         until_scripts_called(&world, server, 2).await;
         assert!(world.keys(server).await.is_empty());
     }
+    world.end_behind(proxies).await;
 }
 
 /// A store whose first server is reached by a detour, and whose second one is down.
@@ -86,6 +87,7 @@ async fn a_question_that_arrives_when_all_that_undoes_it_has_run_is_refused() {
     detour.let_go();
     until_scripts_called(&world, 0, 1).await;
     assert!(world.keys(0).await.is_empty(), "it took a server that nobody gives back");
+    world.end_behind(detour).await;
 }
 
 #[tokio::test]
@@ -102,4 +104,5 @@ async fn a_question_that_arrives_after_its_first_undoing_is_undone_again() {
     until_scripts_called(&world, 0, 3).await;
     assert_eq!(world.keys(0).await.len(), 1, "nothing was taken, so nothing is tested");
     world.until_free(0).await;
+    world.end_behind(detour).await;
 }

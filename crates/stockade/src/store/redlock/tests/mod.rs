@@ -21,20 +21,38 @@ use super::{RedlockStore, Settings};
 use crate::{
     redis::Redis,
     resource::Key,
-    store::{Attempt, LockError, Mode, Unavailable},
+    store::{
+        Attempt, LockError, LockStore, Mode, Ownership, Unavailable,
+        conformance::{Ending, opened},
+    },
 };
 
 /// Longer than anything takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Independent servers.
+/// Independent servers. Every test ends with [`World::end`].
 struct World {
     servers: Vec<RedisServer>,
+    ending: Ending,
 }
 
 impl World {
     async fn start(count: usize) -> Self {
-        Self { servers: RedisServer::start_many(count).await.unwrap() }
+        Self::of(RedisServer::start_many(count).await.unwrap())
+    }
+
+    fn of(servers: Vec<RedisServer>) -> Self {
+        Self { servers, ending: Ending::due() }
+    }
+
+    /// Shuts the stores down and looks for what they leave: keys, subscriptions, connections and tasks.
+    async fn end(self) {
+        self.end_behind(()).await;
+    }
+
+    /// [`World::end`] of stores that reach the servers through something of the test's: that goes when they are shut down.
+    async fn end_behind(self, way: impl Sized) {
+        self.ending.reach(&self.servers, way).await;
     }
 
     fn urls(&self) -> Vec<String> {
@@ -66,9 +84,7 @@ impl World {
 
     /// All keys of one server but the token floors and the run marker.
     async fn keys(&self, server: usize) -> Vec<String> {
-        let keys = self.command(server, &["KEYS", "*"]).await;
-        let left = keys.lines().map(str::trim).filter(|key| !key.is_empty());
-        left.filter(|key| !key.ends_with("}f") && !key.ends_with("}e")).map(str::to_owned).collect()
+        self.servers[server].leftovers().await.unwrap().keys
     }
 
     async fn until(&self, server: usize, wanted: impl Fn(&[String]) -> bool) {
@@ -109,9 +125,9 @@ async fn handles(urls: &[String]) -> Vec<Redis> {
 }
 
 async fn connected(servers: &[Redis], settings: Settings) -> Arc<RedlockStore> {
-    let store = RedlockStore::open(servers, settings);
+    let store = opened(RedlockStore::open(servers, settings));
     until("all connections", || store.inner.nodes.iter().all(|node| node.link.is_up())).await;
-    Arc::new(store)
+    store
 }
 
 /// Waits until the store is connected to the present run of each of these servers, which were restarted once.
@@ -128,6 +144,20 @@ async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     while !condition() {
         assert!(Instant::now() < limit, "never came: {what}");
         sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Asks until a quorum answers in time. A busy machine may not do so at once, the less where a server whose clock has stepped
+/// has to be asked twice.
+async fn granted(store: &RedlockStore, attempt: Attempt) -> Arc<Ownership> {
+    let limit = Instant::now() + LIMIT;
+    loop {
+        match store.acquire(attempt.clone()).await {
+            Ok(held) => return held,
+            Err(error @ LockError::Unavailable { .. }) => assert!(Instant::now() < limit, "{error}"),
+            Err(error) => panic!("{error}"),
+        }
+        sleep(Duration::from_millis(5)).await;
     }
 }
 

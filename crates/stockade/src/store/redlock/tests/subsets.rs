@@ -72,6 +72,7 @@ async fn every_subset(servers: usize) {
             world.until_free(server).await;
         }
     }
+    world.end().await;
 }
 
 async fn until_everywhere(world: &World, locks: usize) {
@@ -102,4 +103,5 @@ async fn half_of_an_even_number_decides_nothing() {
     assert!(is_no_quorum(&refused), "{refused:?}");
     world.until_free(0).await;
     world.until_free(1).await;
+    world.end().await;
 }

@@ -1,15 +1,19 @@
 use std::sync::Arc;
 
-use super::World;
+use stockade_testbed::RedisServer;
+
+use super::{Settings, connected, handles};
 use crate::store::{
     LockStore,
     conformance::{Fixture, conformance},
 };
 
 async fn fixture() -> Fixture {
-    let world = World::start(3).await;
-    let stores: [Arc<dyn LockStore>; 2] = [world.store().await, world.store().await];
-    Fixture::new(stores.into(), world.servers).holders_only()
+    let servers = RedisServer::start_many(3).await.unwrap();
+    let urls: Vec<_> = servers.iter().map(RedisServer::url).collect();
+    let store = async || connected(&handles(&urls).await, Settings::default()).await;
+    let stores: [Arc<dyn LockStore>; 2] = [store().await, store().await];
+    Fixture::new(stores.into(), servers).holders_only()
 }
 
 conformance!(

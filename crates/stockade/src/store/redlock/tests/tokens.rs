@@ -56,6 +56,7 @@ async fn tokens_increase_over_random_majorities(servers: usize, grants: usize) {
         clear(&world, &name, &hindered).await;
     }
     assert!(rewritten > grants / 20, "nothing was ever ahead");
+    world.end().await;
 }
 
 #[tokio::test]
@@ -115,6 +116,7 @@ async fn an_owner_that_slept_past_its_lease_can_take_no_token() {
     let third = store.acquire(write(&key)).await.unwrap();
     assert!(third.token > second.token);
     store.release(&third).await.unwrap();
+    world.end().await;
 }
 
 #[tokio::test]
@@ -129,6 +131,7 @@ async fn an_owner_takes_a_token_once_and_only_above_the_floor() {
         assert!(answers.iter().all(|answer| matches!(answer, Taken::Fenced { .. }) == taken), "{token}: {answers:?}");
     }
     store.release(&held).await.unwrap();
+    world.end().await;
 }
 
 #[tokio::test]
@@ -155,6 +158,7 @@ async fn floors_ahead_of_the_clock_on_a_minority_are_passed_too() {
     let held = other.acquire(once(&key)).await.unwrap();
     assert!(held.token.get() > ahead, "written to a quorum, it is seen by everybody");
     other.release(&held).await.unwrap();
+    world.end().await;
 }
 
 #[tokio::test]
@@ -166,6 +170,7 @@ async fn tokens_that_are_used_up_are_an_error() {
     let refused = store.acquire(once(&key)).await;
     assert!(matches!(refused, Err(LockError::Unavailable { .. })), "{refused:?}");
     world.until_all_are_free().await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -185,4 +190,5 @@ async fn servers_that_come_back_empty_are_told_the_floors_before_they_grant() {
     assert!(held.token > ahead);
     other.renew(slice::from_ref(&held)).await.unwrap();
     other.release(&held).await.unwrap();
+    world.end().await;
 }

@@ -43,6 +43,7 @@ async fn programs_that_speak_the_plain_wire_and_we_exclude_each_other() {
     assert_eq!(store.release(&held).await.unwrap(), Released::Released);
     world.until_all_are_free().await;
     assert!(matches!(store.list(10).await, Err(LockError::Unsupported { .. })));
+    world.end().await;
 }
 
 #[tokio::test]
@@ -55,6 +56,7 @@ async fn a_lock_without_end_is_waited_for_and_left_alone() {
     let busy = store.acquire(once(&key("endless"))).await;
     assert!(matches!(busy, Err(LockError::Busy { .. })), "{busy:?}");
     for server in 0..3 {
-        assert_eq!(world.command(server, &["GET", "redlock:endless"]).await, "theirs");
+        assert_eq!(world.command(server, &["GETDEL", "redlock:endless"]).await, "theirs");
     }
+    world.end().await;
 }

@@ -19,24 +19,16 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use super::{
-    LIMIT,
-    world::{connected, shut_down},
-};
+use super::{LIMIT, world::connected};
 use crate::{
     redis::Redis,
     resource::Key,
-    store::{
-        Attempt, LockError, LockStore, Ownership,
-        conformance::{alive_tasks, until_tasks_end, until_without_leftovers},
-        redis::RedisStore,
-    },
+    store::{Attempt, LockError, LockStore, Ownership, conformance::Ending, redis::RedisStore},
 };
 
 struct Cluster {
     nodes: RedisCluster,
-    tasks: usize,
-    ended: bool,
+    ending: Ending,
 }
 
 impl Cluster {
@@ -46,7 +38,7 @@ impl Cluster {
     }
 
     async fn of(builder: ClusterBuilder) -> Self {
-        Self { nodes: builder.start().await.unwrap(), tasks: alive_tasks(), ended: false }
+        Self { nodes: builder.start().await.unwrap(), ending: Ending::due() }
     }
 
     async fn redis(&self) -> Redis {
@@ -98,21 +90,8 @@ impl Cluster {
     }
 
     /// [`Cluster::end`] of stores that reach nodes through something of the test's: that goes when they are shut down.
-    async fn end_behind(mut self, way: impl Sized) {
-        self.ended = true;
-        shut_down().await;
-        drop(way);
-        until_without_leftovers(&self.nodes).await;
-        until_tasks_end(self.tasks).await;
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        assert!(
-            self.ended || std::thread::panicking(),
-            "a test must end with `Cluster::end`, which looks for what is left"
-        );
+    async fn end_behind(self, way: impl Sized) {
+        self.ending.reach(&self.nodes, way).await;
     }
 }
 
