@@ -54,8 +54,8 @@ impl<K: Resource, V> CacheBuilder<K, V> {
                 "must not be set with `strict`: another process could not be told of a write in time",
             );
         }
-        let lease = self.lease.unwrap_or(self.load_timeout * 2);
-        if lease < self.load_timeout * 3 / 2 {
+        let lease = self.lease.unwrap_or(self.load_timeout.saturating_mul(2));
+        if lease < self.load_timeout.saturating_mul(3) / 2 {
             return wrong("lease", "must be at least one and a half times `load_timeout`");
         }
         Ok(lease)

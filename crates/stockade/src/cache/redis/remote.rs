@@ -48,8 +48,12 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     pub(crate) fn open(redis: &Redis, claim: Claim, settings: Arc<Settings>, local: Arc<Local<V>>) -> Self {
         let keys = Keys::new(redis.key_prefix(), settings.name);
         let channels = vec![keys.channel(), keys.inbox()];
-        let subscription =
-            Arc::new(Subscription::new(keys, local, *settings.ttl.end() + settings.grace, settings.strict.is_some()));
+        let subscription = Arc::new(Subscription::new(
+            keys,
+            local,
+            settings.ttl.end().saturating_add(settings.grace),
+            settings.strict.is_some(),
+        ));
         let events = Arc::clone(&subscription) as Arc<dyn LinkEvents>;
         let link = Link::open(redis, "cache", channels, ALL, events);
         let stop = CancellationToken::new();
@@ -282,6 +286,9 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 }
 
+/// In milliseconds, a hundred years at most: an expiry that Redis does not take would fail a script half-way, and leave a value
+/// without an end.
 fn millis(duration: Duration) -> Vec<u8> {
-    duration.as_millis().to_string().into_bytes()
+    const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
+    duration.min(LONGEST).as_millis().to_string().into_bytes()
 }

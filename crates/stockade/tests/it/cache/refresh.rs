@@ -126,4 +126,5 @@ async fn settings_that_contradict_each_other_are_refused() {
     assert_eq!(setting(build(too_long)), "stale_while_revalidate");
     assert_eq!(setting(build(Cache::memory().early_refresh(-1.0))), "early_refresh");
     assert_eq!(setting(build(Cache::memory().early_refresh(f64::NAN))), "early_refresh");
+    assert!(build(Cache::memory().load_timeout(Duration::MAX)).is_none(), "a load may take for ever");
 }

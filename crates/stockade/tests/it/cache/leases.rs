@@ -1,0 +1,104 @@
+//! The leave to load: when the loader may begin, and what is left of it.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use stockade::cache::{Loaded, Source};
+use stockade_testbed::RedisServer;
+use tokio::task::JoinSet;
+
+use super::support::{Database, Loading, Sku, Stock, entry_key, eventually, get, process, reading, sku, stored};
+
+/// Milliseconds that the key of an entry has left; -1 when it has no end.
+async fn left(server: &RedisServer, id: &str) -> i64 {
+    server.command(&["PTTL", &entry_key(server, id).await]).await.unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn loaders_begin_when_the_leases_are_held() {
+    let server = Arc::new(RedisServer::start().await.unwrap());
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let leased = {
+        let (server, seen) = (Arc::clone(&server), Arc::clone(&seen));
+        move |id: String| {
+            let (server, seen) = (Arc::clone(&server), Arc::clone(&seen));
+            async move {
+                let token = server.command(&["HGET", &entry_key(&server, &id).await, "tok"]).await.unwrap();
+                seen.lock().unwrap().push((id, token.len()));
+            }
+        }
+    };
+    let one = leased.clone();
+    let loader = move |key: Sku| {
+        let looked = one(key.0);
+        async move {
+            looked.await;
+            Ok::<_, std::convert::Infallible>(Some(Stock { quantity: 7 }))
+        }
+    };
+    let batch_loader = move |keys: Vec<Sku>| {
+        let looked: Vec<_> = keys.into_iter().map(|key| leased(key.0)).collect();
+        async move {
+            futures_util::future::join_all(looked).await;
+            Ok::<_, std::convert::Infallible>(Vec::<(Sku, Option<Stock>)>::new())
+        }
+    };
+    let stocks = process(&server).await.loader(loader).batch_loader(batch_loader).build();
+    eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
+    get(&stocks, "a").await;
+    for found in stocks.get_many(&[sku("b"), sku("c")]).await {
+        found.unwrap();
+    }
+    let mut seen = seen.lock().unwrap().clone();
+    seen.sort();
+    assert_eq!(seen, [("a".to_owned(), 32), ("b".to_owned(), 32), ("c".to_owned(), 32)], "loaded without a token");
+}
+
+#[tokio::test]
+async fn a_lease_leaves_no_key_that_never_ends() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let stocks = process(&server).await.lease(Duration::from_secs(9)).on(&database).await;
+    let gate = database.shut();
+    let mut reads = JoinSet::new();
+    reading(&mut reads, &stocks, "a");
+    database.queried().await;
+    let left = left(&server, "a").await;
+    assert!((5_000..=10_000).contains(&left), "a process that dies now leaves its lease for {left} ms");
+    gate.add_permits(1);
+    reads.join_next().await.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn lifetimes_of_any_length_are_kept_and_end() {
+    let server = RedisServer::start().await.unwrap();
+    let year = 365 * 86_400_000;
+    for (id, ttl, grace) in [
+        ("none", Duration::ZERO, Duration::ZERO),
+        ("graceful", Duration::ZERO, Duration::from_secs(60)),
+        ("short", Duration::from_nanos(1), Duration::from_secs(60)),
+        ("years", Duration::from_secs(86_400 * 365 * 50), Duration::from_secs(60)),
+        ("endless", Duration::MAX, Duration::from_secs(60)),
+        ("endless twice", Duration::MAX, Duration::MAX),
+    ] {
+        let loader = move |_| async move {
+            Ok::<_, std::convert::Infallible>(Loaded::new(Some(Stock { quantity: 7 })).ttl(ttl))
+        };
+        let stocks = process(&server).await.grace(grace).loader(loader).build();
+        eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
+        for _ in 0..2 {
+            let lookup = get(&stocks, id).await;
+            assert!(!lookup.info.degraded, "{id}: {:?}", lookup.info);
+            assert_eq!(lookup.value.unwrap().quantity, 7, "{id}");
+        }
+        let left = left(&server, id).await;
+        if ttl > Duration::from_secs(1) {
+            assert_eq!(get(&stocks, id).await.info.source, Source::Redis, "{id}");
+            assert!(stored(&server, id).await && left > 49 * year, "{id}: {left}");
+        } else {
+            assert!(left <= 60_000 && left != -1, "{id}: {left}");
+        }
+    }
+}
