@@ -223,6 +223,39 @@ impl SentinelGroup {
         self.primary().await
     }
 
+    /// Lets the replicas keep what they have and get nothing more, until [`Self::mend_replication`] is called.
+    ///
+    /// # Errors
+    ///
+    /// When one does not answer, or the primary still counts one of them after 60 s.
+    pub async fn cut_replication(&self) -> Result<()> {
+        for replica in self.replicas().await? {
+            replica.command(&["CONFIG", "SET", "masteruser", "nobody"]).await?;
+            replica.command(&["CONFIG", "SET", "masterauth", "nothing"]).await?;
+        }
+        let primary = self.primary().await?;
+        primary.command(&["CLIENT", "KILL", "TYPE", "replica"]).await?;
+        let is_alone = async || {
+            let info = primary.ask(&["INFO", "replication"]).await;
+            info.is_ok_and(|info| info.contains("connected_slaves:0"))
+        };
+        until("nothing is replicated", is_alone).await
+    }
+
+    /// Ends what [`Self::cut_replication`] did, on all servers that run.
+    ///
+    /// # Errors
+    ///
+    /// When one does not answer.
+    pub async fn mend_replication(&self) -> Result<()> {
+        for server in running(&self.servers) {
+            let password = server.password().unwrap_or_default();
+            server.command(&["CONFIG", "SET", "masteruser", ""]).await?;
+            server.command(&["CONFIG", "SET", "masterauth", password]).await?;
+        }
+        Ok(())
+    }
+
     /// Waits until all running sentinels agree on the primary and know all running servers and sentinels, and every
     /// running server but the primary is its synchronised replica. Needed between two failovers: a replica that is not
     /// known to be synchronised is not promoted.

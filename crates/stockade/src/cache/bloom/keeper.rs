@@ -83,6 +83,7 @@ async fn build(filter: &Shared) -> Result<bool, LoadError> {
         builder.clone().into_bytes(),
         text(LEASE.as_millis()),
         text(design.shape.bits),
+        run.as_bytes().to_vec(),
     ];
     match word(&filter.call(&BEGIN, args).await.map_err(share)?) {
         Some("BUILDING") => {}

@@ -2,13 +2,16 @@
 
 mod batch;
 mod bloom;
+mod filter_runs;
 mod hold_off;
 mod http;
 mod late;
+mod leases;
 mod local;
 mod outage;
 mod protocol;
 mod refresh;
+mod refused;
 mod support;
 mod traffic;
 mod warm;

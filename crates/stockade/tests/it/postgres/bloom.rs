@@ -14,7 +14,7 @@ use stockade::{
 };
 use stockade_testbed::RedisServer;
 
-use super::{Sku, database, until};
+use super::{Sku, database, looked_twice, until};
 
 /// Reads all ids that exist, after every transaction that was writing has ended. Counts how often it is begun.
 fn filter(redis: &Redis, pool: &PgPool, begun: &Arc<AtomicUsize>) -> Bloom {
@@ -93,18 +93,9 @@ async fn a_transaction_that_commits_while_the_filter_is_built_is_in_it() {
     let begun = Arc::default();
     let bloom = filter(&redis, &pool, &begun);
     until(async || begun.load(Ordering::SeqCst) == 1).await;
-    // The source has begun, and waits for the transaction.
-    until(async || {
-        let looks: i64 = sqlx::query_scalar(
-            "select count(*) from pg_stat_activity where query like '%snapshot_xmin%' and pid <> pg_backend_pid()",
-        )
-        .fetch_one(&pool)
-        .await
-        .unwrap();
-        looks >= 1
-    })
-    .await;
-    assert!(!bloom.stats().ready);
+    // The source has begun, and looks again and again whether the transaction is over.
+    looked_twice(&pool, async || bloom.stats().ready).await;
+    assert!(!bloom.stats().ready, "complete although a transaction was about to commit");
     tx.commit().await.unwrap();
     until(async || bloom.stats().ready).await;
     assert!(bloom.may_hold(&Sku("slow")).await, "an id that exists is answered as absent");

@@ -1,5 +1,5 @@
 -- Begins to build the next epoch, into which everybody adds from now on.
--- KEYS: state and bits, see check.lua. ARGV: seed, builder, ms of its lease, number of bits
+-- KEYS: state and bits, see check.lua. ARGV: seed, builder, ms of its lease, number of bits, run id
 -- Reply: {BUILDING}; {RESEED} when the seed is another by now; {BUSY} while somebody else builds
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -18,5 +18,5 @@ redis.call('DEL', bits)
 -- The whole string at once, so that an empty filter exists and no later add has to make room.
 redis.call('SETBIT', bits, tonumber(ARGV[4]) - 1, 0)
 redis.call('HSET', KEYS[1], 'building', epoch, 'builder', ARGV[2], 'until', string.format('%.0f', now + ARGV[3] * 1000),
-  'bkeys', 0)
+  'bkeys', 0, 'brun', ARGV[5])
 return {'BUILDING'}

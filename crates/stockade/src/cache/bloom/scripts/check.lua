@@ -3,7 +3,7 @@
 -- KEYS: state (hash), bits of the even epochs, bits of the odd epochs (strings). The state: seed of the hash function;
 --   size, `bits hashes`; epoch
 --   whose bits are complete, run of the server under which they were completed, keys in them; while the next epoch is being
---   built: building (its number), builder, until (µs, end of the builder's lease), bkeys.
+--   built: building (its number), builder, until (µs, end of the builder's lease), bkeys, brun (run of the server).
 -- ARGV: run id, seed, hashes per key, then so many bit numbers for each key
 -- Reply: {KNOWN, 0 or 1 for each key}, or {UNKNOWN}: nothing can be said, as there is no complete filter, or another run of
 --   the server may have lost some of its bits

@@ -55,21 +55,6 @@ async fn until_everywhere(group: &SentinelGroup, store: &RedisStore, key: &Key) 
     }
 }
 
-/// Lets the replicas keep what they have and get nothing more.
-async fn cut_replication(group: &SentinelGroup) {
-    for replica in group.replicas().await.unwrap() {
-        replica.command(&["CONFIG", "SET", "masteruser", "nobody"]).await.unwrap();
-        replica.command(&["CONFIG", "SET", "masterauth", "nothing"]).await.unwrap();
-    }
-    let primary = group.primary().await.unwrap();
-    primary.command(&["CLIENT", "KILL", "TYPE", "replica"]).await.unwrap();
-    let limit = Instant::now() + LIMIT;
-    while !primary.command(&["INFO", "replication"]).await.unwrap().contains("connected_slaves:0") {
-        assert!(Instant::now() < limit, "still replicated");
-        sleep(Duration::from_millis(1)).await;
-    }
-}
-
 /// Sentinels get no answer from it any more, nor can they make it a replica; everybody else goes on being served.
 async fn hide_from_sentinels(server: &RedisServer) {
     let rules = ["ACL", "SETUSER", "default", "-ping", "-info", "-replicaof", "-slaveof", "-multi"];
@@ -112,7 +97,7 @@ async fn a_lock_that_the_old_primary_took_along_is_lost_and_tokens_still_rise() 
     let (known, unknown) = (key("replicated"), key("not-replicated"));
     let kept = store.acquire(write(&known)).await.unwrap();
     until_everywhere(&group, &store, &known).await;
-    cut_replication(&group).await;
+    group.cut_replication().await.unwrap();
     let lost = store.acquire(write(&unknown)).await.unwrap();
     let primary = group.failover().await.unwrap();
     assert!(!has(primary, &store, &unknown).await, "nothing was lost");
@@ -182,7 +167,7 @@ async fn a_waiter_whose_queue_was_lost_is_served() {
     let redis = redis(&group).await;
     let (holder, other) = (connected(&redis).await, connected(&redis).await);
     let key = key("lost-queue");
-    cut_replication(&group).await;
+    group.cut_replication().await.unwrap();
     let held = holder.acquire(write(&key)).await.unwrap();
     let waiter = TaskTracker::new().spawn({
         let (other, attempt) = (Arc::clone(&other), write(&key));
@@ -229,7 +214,7 @@ async fn nothing_is_renewed_on_an_old_primary_that_goes_on_answering() {
     let (known, unknown) = (key("replicated"), key("not-replicated"));
     let kept = store.acquire(write(&known)).await.unwrap();
     until_everywhere(&group, &store, &known).await;
-    cut_replication(&group).await;
+    group.cut_replication().await.unwrap();
     let lost = store.acquire(write(&unknown)).await.unwrap();
     // Renewals have a connection of their own by then.
     store.renew(&[Arc::clone(&kept), Arc::clone(&lost)]).await.unwrap();
