@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use super::{Sku, database, until};
 
 pub(super) struct World {
-    _postgres: PostgresServer,
+    pub(super) postgres: PostgresServer,
     pub(super) pool: PgPool,
     pub(super) redis: RedisServer,
     pub(super) relay: Mutex<Option<Relay>>,
@@ -27,7 +27,7 @@ pub(super) struct World {
 
 /// How loads go.
 #[derive(Default)]
-struct Reads {
+pub(super) struct Reads {
     /// Those that have read the row.
     count: AtomicUsize,
     /// Where those then wait that began while it was shut.
@@ -38,27 +38,12 @@ impl World {
     pub(super) async fn start() -> Self {
         let (postgres, pool) = database().await;
         let redis = RedisServer::start().await.unwrap();
-        Self { _postgres: postgres, pool, redis, relay: Mutex::default(), reads: Arc::default() }
+        Self { postgres, pool, redis, relay: Mutex::default(), reads: Arc::default() }
     }
 
     /// Settings of a cache of the stock, as another process would have it, on the Redis at this address.
     pub(super) async fn at(&self, url: &str) -> CacheBuilder<Sku, i32> {
-        let (pool, reads) = (self.pool.clone(), Arc::clone(&self.reads));
-        let load = move |sku: Sku| {
-            let (pool, reads) = (pool.clone(), Arc::clone(&reads));
-            async move {
-                let select = sqlx::query_scalar("select quantity from stock where sku = $1");
-                let row = select.bind(sku.0).fetch_optional(&pool).await;
-                let gate = reads.gate.lock().unwrap().clone();
-                reads.count.fetch_add(1, Ordering::AcqRel);
-                if let Some(gate) = gate {
-                    // Closed when all are let go.
-                    let _ = gate.acquire().await;
-                }
-                row
-            }
-        };
-        Cache::builder(&Redis::connect(url).await.unwrap()).loader(load)
+        stock_at(url, &self.pool, &self.reads).await
     }
 
     /// A strict cache on a store that a relay has vouched for.
@@ -98,11 +83,7 @@ impl World {
 
     /// A transaction that sets the quantity, up to its commit.
     pub(super) async fn write(&self, cache: &Cache<Sku, i32>, quantity: i32) -> Tx {
-        let mut tx = Tx::unfenced(&self.pool).await.unwrap();
-        sqlx::query("set local lock_timeout = '20s'").execute(&mut *tx).await.unwrap();
-        sqlx::query("update stock set quantity = $1 where sku = 'a'").bind(quantity).execute(&mut *tx).await.unwrap();
-        tx.invalidate(cache, &Sku("a"));
-        tx
+        write(&self.pool, cache, quantity).await
     }
 
     /// From now on every COMMIT that changes the stock waits until the returned connection lets go.
@@ -150,6 +131,35 @@ pub(super) async fn release(mut holder: PgConnection) {
 
 pub(super) async fn read(cache: &Cache<Sku, i32>) -> i32 {
     *cache.get(&Sku("a")).await.unwrap().value.unwrap()
+}
+
+/// Settings of a cache of the stock.
+pub(super) async fn stock_at(url: &str, pool: &PgPool, reads: &Arc<Reads>) -> CacheBuilder<Sku, i32> {
+    let (pool, reads) = (pool.clone(), Arc::clone(reads));
+    let load = move |sku: Sku| {
+        let (pool, reads) = (pool.clone(), Arc::clone(&reads));
+        async move {
+            let select = sqlx::query_scalar("select quantity from stock where sku = $1");
+            let row = select.bind(sku.0).fetch_optional(&pool).await;
+            let gate = reads.gate.lock().unwrap().clone();
+            reads.count.fetch_add(1, Ordering::AcqRel);
+            if let Some(gate) = gate {
+                // Closed when all are let go.
+                let _ = gate.acquire().await;
+            }
+            row
+        }
+    };
+    Cache::builder(&Redis::connect(url).await.unwrap()).loader(load)
+}
+
+/// A transaction that sets the quantity, up to its commit.
+pub(super) async fn write(pool: &PgPool, cache: &Cache<Sku, i32>, quantity: i32) -> Tx {
+    let mut tx = Tx::unfenced(pool).await.unwrap();
+    sqlx::query("set local lock_timeout = '20s'").execute(&mut *tx).await.unwrap();
+    sqlx::query("update stock set quantity = $1 where sku = 'a'").bind(quantity).execute(&mut *tx).await.unwrap();
+    tx.invalidate(cache, &Sku("a"));
+    tx
 }
 
 /// Builds it and waits until it is on line.

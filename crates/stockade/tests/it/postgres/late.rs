@@ -1,4 +1,4 @@
-//! Callers of a strict cache that come while a load runs, and know of a write that it does not hold.
+//! Loads that run while a write commits, and callers that know of a write which a load does not hold.
 
 use std::time::Duration;
 
@@ -9,6 +9,24 @@ use super::{
     cached::{World, caught_up, online, read, release},
     until,
 };
+
+#[tokio::test]
+async fn what_is_stored_while_a_write_commits_is_dropped_by_it() {
+    let world = World::start().await;
+    let (writer, reader) =
+        (online(world.at(&world.redis.url()).await).await, online(world.at(&world.redis.url()).await).await);
+    let holder = world.hold_commits().await;
+    let tx = world.write(&writer, 9).await;
+    let mut commits = JoinSet::new();
+    commits.spawn(async move { tx.commit().await.unwrap() });
+    world.committing().await;
+    assert_eq!(read(&reader).await, 10);
+    assert!(world.is_stored().await, "an eventual cache is told after the commit, and stores until then");
+    release(holder).await;
+    commits.join_next().await.unwrap().unwrap();
+    assert_eq!(read(&reader).await, 9);
+    assert_eq!(read(&writer).await, 9);
+}
 
 #[tokio::test]
 async fn a_load_beside_a_commit_is_not_shared_with_callers_that_came_after_it() {

@@ -6,10 +6,14 @@ mod bloom;
 mod cached;
 mod claim;
 mod commit;
+#[cfg(feature = "redis")]
+mod crashed;
 mod install;
 mod kinds;
 #[cfg(feature = "redis")]
 mod late;
+#[cfg(feature = "redis")]
+mod lost;
 mod prune;
 #[cfg(feature = "redis")]
 mod relay;
@@ -21,6 +25,8 @@ mod traffic;
 mod transfer;
 
 use std::{borrow::Cow, time::Duration};
+#[cfg(feature = "redis")]
+use std::{collections::HashSet, sync::Mutex};
 
 use sqlx::{PgConnection, PgPool, postgres::PgPoolOptions};
 use stockade::{
@@ -88,6 +94,26 @@ async fn blocked(pool: &PgPool, count: i64) {
             .await
             .unwrap();
         waiting == count
+    })
+    .await;
+}
+
+/// Waits until somebody looks for the second time whether the transactions that were running have ended, or until it is
+/// `over` because nobody does.
+#[cfg(feature = "redis")]
+async fn looked_twice(pool: &PgPool, over: impl AsyncFn() -> bool) {
+    const LOOKS: &str = "select query_start::text from pg_stat_activity
+        where query like '%snapshot_xmin%' and query_start > $1::timestamptz and pid <> pg_backend_pid()";
+    let since: String = sqlx::query_scalar("select clock_timestamp()::text").fetch_one(pool).await.unwrap();
+    let seen = Mutex::new(HashSet::<String>::new());
+    until(async || {
+        let looks = sqlx::query_scalar(LOOKS).bind(&since).fetch_all(pool).await.unwrap();
+        let times = {
+            let mut seen = seen.lock().unwrap();
+            seen.extend(looks);
+            seen.len()
+        };
+        times > 1 || over().await
     })
     .await;
 }

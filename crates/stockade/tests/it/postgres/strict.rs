@@ -9,15 +9,17 @@ use std::{
 };
 
 use stockade::{
-    cache::Source,
+    Cache, Redis,
+    cache::{BuildError, Source},
     postgres::{CommitError, Relay},
 };
+use stockade_testbed::RedisServer;
 use tokio::task::JoinSet;
 
 use super::{
     Sku,
     cached::{World, read, release},
-    quantity, until,
+    database, quantity, until,
 };
 
 #[tokio::test]
@@ -108,6 +110,22 @@ async fn a_write_that_can_not_be_announced_is_not_applied() {
         world.keys('i').await.is_empty() && world.is_stored().await
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_strict_cache_where_announcements_may_be_evicted_is_refused() {
+    let (_postgres, pool) = database().await;
+    let redis = Redis::builder("redis://127.0.0.1:1").allow_eviction().connect().await.unwrap();
+    let build = |redis: &Redis, strict: bool| {
+        let builder = Cache::<Sku, i32>::builder(redis).loader(|_| async { Ok::<_, std::io::Error>(None) });
+        if strict { builder.strict(&pool) } else { builder }.try_build().map(drop)
+    };
+    assert!(matches!(build(&redis, true), Err(BuildError::Setting { setting: "strict", .. })));
+    build(&redis, false).unwrap();
+    // Without leave to evict, a server that does is not taken.
+    let server = RedisServer::builder().args(["--maxmemory-policy", "allkeys-lru"]).start().await.unwrap();
+    let redis = Redis::builder(server.url()).command_timeout(Duration::from_secs(10)).connect().await;
+    assert!(redis.is_err(), "{redis:?}");
 }
 
 #[tokio::test]

@@ -1,0 +1,66 @@
+//! A Redis that answers, and refuses.
+
+use std::time::Duration;
+
+use stockade::cache::{CacheError, Source};
+use stockade_testbed::RedisServer;
+use tokio::time::Instant;
+
+use super::support::{Database, Loading, eventually, get, process, quantity, sku, stored, warm};
+
+#[tokio::test]
+async fn an_invalidation_that_redis_refuses_is_an_error_and_can_be_repeated() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 0)]);
+    let writer = process(&server).await.on(&database).await;
+    let reader = process(&server).await.local(1 << 20).on(&database).await;
+    warm(&reader, "a").await;
+    database.write("a", Some(1));
+    server.command(&["ACL", "SETUSER", "default", "-incr"]).await.unwrap();
+    let refused = writer.invalidate(&sku("a")).await;
+    assert!(matches!(refused, Err(CacheError::Unavailable(_))), "{refused:?}");
+    server.command(&["ACL", "SETUSER", "default", "+incr"]).await.unwrap();
+    writer.invalidate(&sku("a")).await.unwrap();
+    eventually("the reader hears of it", || async { quantity(&get(&reader, "a").await) == Some(1) }).await;
+}
+
+#[tokio::test]
+async fn a_server_out_of_memory_takes_invalidations_and_no_values() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 0), ("b", 7)]);
+    let writer = process(&server).await.on(&database).await;
+    let reader = process(&server).await.local(1 << 20).on(&database).await;
+    warm(&reader, "a").await;
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]).await.unwrap();
+    database.write("a", Some(1));
+    writer.invalidate(&sku("a")).await.unwrap();
+    eventually("the reader hears of it", || async { quantity(&get(&reader, "a").await) == Some(1) }).await;
+    let lookup = get(&reader, "b").await;
+    assert_eq!((quantity(&lookup), lookup.info.source, lookup.info.degraded), (Some(7), Source::Load, true));
+    assert!(!stored(&server, "b").await);
+    server.command(&["CONFIG", "SET", "maxmemory", "0"]).await.unwrap();
+    eventually("values are stored again", || async {
+        get(&writer, "b").await;
+        stored(&server, "b").await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_redis_that_never_answers_costs_a_few_reads_their_time_and_no_more() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let stocks = process(&server).await.on(&database).await;
+    server.pause().unwrap();
+    // Each of these runs into the time-out of a command, until the breaker counts enough of them.
+    for _ in 0..5 {
+        get(&stocks, "a").await;
+    }
+    let began = Instant::now();
+    for _ in 0..40 {
+        assert!(get(&stocks, "a").await.info.degraded);
+    }
+    // One of them may have been let through to look.
+    assert!(began.elapsed() < Duration::from_secs(2), "40 reads took {:?}", began.elapsed());
+    server.resume().unwrap();
+}

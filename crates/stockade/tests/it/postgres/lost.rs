@@ -1,0 +1,97 @@
+//! A Redis that comes back without what it had acknowledged, and a server that took over without it.
+
+use std::time::Duration;
+
+use stockade::{Cache, cache::Source, postgres::Relay};
+use stockade_testbed::{Fault, Proxy, SentinelGroup};
+use tokio::task::JoinSet;
+
+use super::{
+    Sku,
+    cached::{World, online, read, release},
+    looked_twice, until,
+};
+
+async fn source(cache: &Cache<Sku, i32>) -> Source {
+    cache.get(&Sku("a")).await.unwrap().info.source
+}
+
+#[tokio::test]
+async fn a_write_that_a_failover_lost_is_not_read_from_before_it() {
+    let world = World::start().await;
+    let group = SentinelGroup::start().await.unwrap();
+    let cache = online(world.at(&group.url()).await.strict(&world.pool)).await;
+    world.vouched(&cache).await;
+    assert_eq!(read(&cache).await, 10);
+    let key = group.primary().await.unwrap().command(&["KEYS", "*}e:stock:stock:a"]).await.unwrap();
+    for server in group.servers() {
+        until(async || server.command(&["HEXISTS", &key, "v"]).await.unwrap() == "1").await;
+    }
+    let relay = world.relay.lock().unwrap().take().unwrap();
+    relay.shutdown(Duration::from_secs(1)).await;
+
+    // Announced, committed and ended where nobody takes it along.
+    group.cut_replication().await.unwrap();
+    world.write(&cache, 9).await.commit().await.unwrap();
+    let primary = group.failover().await.unwrap();
+    until(async || !cache.is_degraded()).await;
+    assert_eq!(primary.command(&["HEXISTS", &key, "v"]).await.unwrap(), "1", "the old value did not survive");
+    for _ in 0..3 {
+        let lookup = cache.get(&Sku("a")).await.unwrap();
+        assert_eq!((lookup.value.as_deref(), lookup.info.source), (Some(&9), Source::Load));
+    }
+    let _relay = Relay::spawn(world.pool.clone(), [cache.invalidator()]);
+    until(async || {
+        assert_eq!(read(&cache).await, 9);
+        source(&cache).await == Source::Redis
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_run_that_lost_an_announcement_is_not_believed_before_its_transaction_is_over() {
+    let world = World::start().await;
+    let reader = world.cache().await;
+    let proxy = Proxy::start(world.redis.addr()).await.unwrap();
+    let writer = online(world.at(&proxy.url_for(&world.redis.url())).await.strict(&world.pool)).await;
+    let holder = world.hold_commits().await;
+    let tx = world.write(&writer, 9).await;
+    let mut commits = JoinSet::new();
+    commits.spawn(async move { tx.commit().await.unwrap() });
+    world.committing().await;
+    assert_ne!(world.keys('i').await, "");
+
+    // The announcement goes with the server, and its writer can't tell the next one when it is done.
+    proxy.set(Fault::Hole);
+    world.redis.restart().await.unwrap();
+    until(async || !reader.is_degraded()).await;
+    looked_twice(&world.pool, async || source(&reader).await == Source::Redis).await;
+    release(holder).await;
+    commits.join_next().await.unwrap().unwrap();
+    until(async || {
+        assert_eq!(read(&reader).await, 9, "an answer from before an acknowledged write");
+        source(&reader).await == Source::Redis
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_value_that_a_restart_brought_back_is_dropped_by_the_relay() {
+    let world = World::start().await;
+    let cache = online(world.at(&world.redis.url()).await).await;
+    let relay = Relay::spawn(world.pool.clone(), [cache.invalidator()]);
+    assert_eq!(read(&cache).await, 10);
+    assert_eq!(source(&cache).await, Source::Redis);
+    world.redis.command(&["SAVE"]).await.unwrap();
+    world.write(&cache, 9).await.commit().await.unwrap();
+    assert_eq!(read(&cache).await, 9);
+    relay.shutdown(Duration::from_secs(1)).await;
+    let pending = "select count(*) from stockade.outbox where applied_at is null";
+    assert_eq!(sqlx::query_scalar::<_, i64>(pending).fetch_one(&world.pool).await.unwrap(), 0, "nothing is left to do");
+
+    world.redis.restart().await.unwrap();
+    until(async || !cache.is_degraded()).await;
+    assert_eq!(read(&cache).await, 10, "the snapshot was not read");
+    let _relay = Relay::spawn(world.pool.clone(), [cache.invalidator()]);
+    until(async || read(&cache).await == 9).await;
+}
