@@ -12,6 +12,7 @@
 
 mod cache;
 mod contender;
+mod extract;
 mod locks;
 mod measure;
 mod writes;
@@ -30,6 +31,7 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         let plan = Plan { tasks, rounds: 31, operations: 4096 };
         println!("{}", table("acquire and release", plan, &locks::free(&redis).await?).await?);
         println!("{}", table("read of a cached value", plan, &cache::contenders(&redis).await?).await?);
+        println!("{}", table("cached value in a handler", plan, &extract::contenders()).await?);
         println!(
             "{}",
             table("change of a row", Plan { operations: 512, ..plan }, &writes::contenders(&redis, &postgres).await?)

@@ -56,6 +56,8 @@ names! {
     CACHE_REQUESTS = "stockade_cache_requests_total";
     /// Loader runs, by outcome.
     CACHE_LOADS = "stockade_cache_loads_total";
+    /// Reads inside a transaction, which the cache has no part in, by outcome.
+    CACHE_TX_READS = "stockade_cache_tx_reads_total";
     /// How long loaders ran, seconds.
     CACHE_LOAD = "stockade_cache_load_seconds";
     /// Loaders running.

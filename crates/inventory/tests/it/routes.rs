@@ -122,6 +122,9 @@ async fn a_client_that_has_the_version_is_told_so() {
     let get = |tag: String| Answer::to(instance.request(Method::GET, "/stock/A").header("if-none-match", tag));
     let same = get(format!("W/{tag}")).await;
     assert_eq!((same.status.as_u16(), same.text.as_str(), same.header("etag")), (304, "", tag.as_str()));
+    let forcing = instance.request(Method::GET, "/stock/A").header("cache-control", "no-cache");
+    let served = Answer::to(forcing).await;
+    assert!(served.header("cache-status").starts_with("stockade; hit; ttl="), "nobody may force a load: {served:?}");
     instance.adjust("A", 1).await;
     assert_eq!(get(tag).await.status, 200);
 }

@@ -7,6 +7,8 @@ use tokio_util::task::TaskTracker;
 
 #[cfg(feature = "redis")]
 use super::Bloom;
+#[cfg(feature = "postgres")]
+use super::load_in::LoadInFn;
 use super::{
     CacheError, CacheInfo, Lookup, Source,
     entry::Entry,
@@ -35,6 +37,10 @@ pub(crate) struct Core<K, V> {
     pub(crate) flights: Arc<Flights<V>>,
     /// Loads that nobody waits for.
     pub(super) refreshes: Arc<Flights<V>>,
+    /// Loads that were asked for although there might be a value.
+    pub(super) reloads: Arc<Flights<V>>,
+    #[cfg(feature = "postgres")]
+    pub(super) load_in: Option<LoadInFn<K, V>>,
     /// Which rows may exist.
     #[cfg(feature = "redis")]
     pub(super) bloom: Option<Bloom>,
@@ -284,6 +290,7 @@ pub(super) fn lookup<V>(answer: Answer<V>, joined: bool) -> Lookup<V> {
         degraded,
         collapsed: joined || waited,
         stored,
+        forced: false,
         version: entry.version,
     };
     Lookup { value: entry.value, info }

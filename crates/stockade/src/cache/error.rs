@@ -30,6 +30,9 @@ pub enum CacheError {
     /// The cache store did not confirm. The invalidation may not have happened: repeat it.
     #[error("the cache store is unavailable: repeat the invalidation")]
     Unavailable(#[source] LoadError),
+    /// The cache does not know how to read on a given connection.
+    #[error("the cache `{0}` can't read inside a transaction: build it with `.loader_in()` in place of `.loader()`")]
+    NotInTransaction(&'static str),
     /// The cache was shut down.
     #[error("the cache is shutting down: no new loads")]
     ShuttingDown,

@@ -13,6 +13,7 @@ use super::{
     load::Load,
     local::Reservation,
     store::{Assurance, Filled, Filling, Lease, Token, Want},
+    wake::Wake,
 };
 use crate::{
     clock::Instant,
@@ -92,11 +93,7 @@ where
                 Lease::Wait(left) => {
                     pilot.waits();
                     (waited, want) = (true, Want::Value);
-                    let jitter = Duration::from_millis(rand::rng().random_range(0..50));
-                    tokio::select! {
-                        () = wake.woken() => {}
-                        () = sleep(left.min(POLL) + jitter) => {}
-                    }
+                    until_news(&mut wake, left).await;
                 }
                 Lease::Granted(stale) => {
                     let leased = Leased { token, reservation, stale, mark, assurance };
@@ -118,13 +115,17 @@ where
         }
     }
 
-    /// Gives the lease of a load that failed back.
     pub(super) async fn give_up(&self, name: &Key, leased: Leased<V>, error: CacheError) -> Outcome<V> {
+        self.give_back(name, &leased.token, &error).await;
+        self.stale_or(name, leased.stale, error, leased.mark)
+    }
+
+    /// Gives the lease of a load that failed back.
+    pub(super) async fn give_back(&self, name: &Key, token: &Token, error: &CacheError) {
         // A load that never began says nothing about the next.
         let began = matches!(error, CacheError::Load(_) | CacheError::Timeout(_) | CacheError::Panicked);
         let hold = if began { self.settings.hold_off } else { Duration::ZERO };
-        self.store.abort(name, &leased.token, hold).await;
-        self.stale_or(name, leased.stale, error, leased.mark)
+        self.store.abort(name, token, hold).await;
     }
 
     /// Stores what was loaded under a lease, if that is still good.
@@ -238,6 +239,15 @@ where
             .map(|entry| kept(entry, Source::Redis, false));
         let here = || self.within_grace(name).map(|entry| kept(entry, Source::Local, !self.store.is_verified()));
         stored.or_else(here)
+    }
+}
+
+/// Waits for word of another's load, but not longer than it may last.
+pub(super) async fn until_news(wake: &mut Wake, left: Duration) {
+    let jitter = Duration::from_millis(rand::rng().random_range(0..50));
+    tokio::select! {
+        () = wake.woken() => {}
+        () = sleep(left.min(POLL) + jitter) => {}
     }
 }
 

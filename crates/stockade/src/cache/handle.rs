@@ -10,7 +10,7 @@ use crate::resource::{Key, KeyError, Resource};
 ///
 /// See the [module docs](super).
 pub struct Cache<K, V> {
-    core: Arc<Core<K, V>>,
+    pub(super) core: Arc<Core<K, V>>,
     /// The same without its types, for those who can't state what [`Core`] asks of them.
     invalidator: Invalidator,
 }
@@ -83,6 +83,20 @@ where
         self.core.get(key).await
     }
 
+    /// The value as the loader gives it now: loaded although there may be one, under a lease and within the limits of loads, and
+    /// stored in place of the old one, which is served to others meanwhile. Calls that wait for their load to begin share it.
+    ///
+    /// For a caller that may not be content with a stored value, as the extractor `Cached` does for
+    /// `Cache-Control: no-cache`. After a write use [`Cache::invalidate`]: values in the memory of other processes stay here
+    /// until they expire. Cancel safe, as [`Cache::get`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Cache::get`], but no expired value takes the place of an error.
+    pub async fn reload(&self, key: &K) -> Result<Lookup<V>, CacheError> {
+        self.core.reload(key).await
+    }
+
     /// The values of several keys, in their order, each with its own outcome: one round trip to Redis for what is there,
     /// and for what is not one for the leases, one load ([`CacheBuilder::batch_loader`]) and one to store it.
     ///
@@ -109,7 +123,7 @@ where
             fetching: self.core.flights.len(),
             local_entries: self.core.local.len(),
             local_weight: self.core.local.weight(),
-            ..self.core.counters.read()
+            ..self.core.counters.read(&self.core.loader.counters)
         }
     }
 

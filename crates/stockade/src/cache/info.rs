@@ -35,6 +35,8 @@ pub struct CacheInfo {
     pub collapsed: bool,
     /// Whether a load was stored.
     pub stored: bool,
+    /// Whether the load was asked for although there might be a value: [`Cache::reload`](super::Cache::reload).
+    pub forced: bool,
     /// The version of the value, where its type has one.
     pub version: Option<u64>,
 }

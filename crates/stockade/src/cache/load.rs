@@ -7,10 +7,11 @@ use tokio_util::sync::CancellationToken;
 use super::{
     CacheError, LoadError, Loaded,
     limits::{Admission, Limits},
+    stats::{LoadCounters, LoadEnd},
 };
 use crate::{
     clock::Instant,
-    metrics::{self, CACHE_LOAD, CACHE_LOADS, CACHE_LOADS_IN_FLIGHT, Tag, tag},
+    metrics::{self, CACHE_LOAD, tag},
     resource::{Key, Resource},
 };
 
@@ -27,6 +28,7 @@ pub(crate) struct Loader<K, V> {
     pub(crate) load: LoadFn<K, V>,
     pub(crate) load_batch: Option<LoadBatchFn<K, V>>,
     pub(crate) limits: Limits,
+    pub(crate) counters: LoadCounters,
     pub(crate) time: Duration,
     /// No load begins any more.
     pub(crate) closing: CancellationToken,
@@ -46,8 +48,8 @@ pub(crate) struct Load<T, M = u64> {
 impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
     /// `begin` is called when the loader is about to run: after every wait for a place, before the first query.
     pub(crate) async fn run(&self, key: K, begin: impl FnOnce() -> u64 + Send) -> Result<Load<Loaded<V>>, CacheError> {
-        let label = |loaded: &Loaded<V>| if loaded.value.is_some() { "ok" } else { "absent" };
-        self.within_limits(None, || (self.load)(key), begin, label).await
+        let end = |loaded: &Loaded<V>| if loaded.value.is_some() { LoadEnd::Ok } else { LoadEnd::Absent };
+        self.within_limits(None, || (self.load)(key), begin, end).await
     }
 
     pub(crate) fn loads_batches(&self) -> bool {
@@ -65,7 +67,7 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
             Some(load) => load(keys),
             None => self.one_by_one(keys),
         };
-        let Load { loaded, took, mark } = self.within_limits(admission, load, begin, |_| "ok").await?;
+        let Load { loaded, took, mark } = self.within_limits(admission, load, begin, |_| LoadEnd::Ok).await?;
         let named = |(key, loaded)| Some((Key::of(&key).ok()?, loaded));
         Ok(Load { loaded: loaded.into_iter().filter_map(named).collect(), took, mark })
     }
@@ -86,7 +88,7 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
         admission: Option<Admission<'_>>,
         load: impl FnOnce() -> BoxFuture<'static, Result<T, LoadError>> + Send,
         begin: impl FnOnce() -> M + Send,
-        label: impl Fn(&T) -> &'static str + Send,
+        end: impl Fn(&T) -> LoadEnd + Send,
     ) -> Result<Load<T, M>, CacheError> {
         if self.closing.is_cancelled() {
             return Err(CacheError::ShuttingDown);
@@ -100,7 +102,7 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
             }
         };
         let mark = begin();
-        let in_flight = InFlight::new(self.name);
+        let running = self.counters.begin(self.name);
         let began = Instant::now();
         // The call itself is inside, so that a loader that panics before its first await is caught too.
         let loading = AssertUnwindSafe(async { load().await }).catch_unwind();
@@ -115,8 +117,7 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
             }
         };
         let took = began.elapsed();
-        drop(in_flight);
-        metrics::count(CACHE_LOADS, &[tag("cache", self.name), tag("outcome", ended.label(label))]);
+        running.ended(ended.counted(end));
         metrics::observe(CACHE_LOAD, &[tag("cache", self.name)], took);
         match ended {
             End::Loaded(loaded) => {
@@ -151,38 +152,14 @@ enum End<T> {
     Cancelled,
 }
 
-/// Shows the loads of a cache as zero before the first.
-pub(crate) fn announce(cache: &'static str) {
-    for outcome in ["ok", "absent", "error", "timeout", "cancelled"] {
-        metrics::announce(CACHE_LOADS, &[tag("cache", cache), tag("outcome", outcome)]);
-    }
-}
-
 impl<T> End<T> {
-    fn label(&self, loaded_as: impl Fn(&T) -> &'static str) -> &'static str {
+    fn counted(&self, loaded_as: impl Fn(&T) -> LoadEnd) -> LoadEnd {
         match self {
             Self::Loaded(loaded) => loaded_as(loaded),
-            Self::Failed(_) | Self::Panicked => "error",
-            Self::TimedOut => "timeout",
-            Self::Cancelled => "cancelled",
+            Self::Failed(_) | Self::Panicked => LoadEnd::Error,
+            Self::TimedOut => LoadEnd::Timeout,
+            Self::Cancelled => LoadEnd::Cancelled,
         }
-    }
-}
-
-/// Counts in the gauge while it lives.
-struct InFlight([Tag; 1]);
-
-impl InFlight {
-    fn new(cache: &'static str) -> Self {
-        let tags = [tag("cache", cache)];
-        metrics::gauge_add(CACHE_LOADS_IN_FLIGHT, &tags, 1.0);
-        Self(tags)
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        metrics::gauge_add(CACHE_LOADS_IN_FLIGHT, &self.0, -1.0);
     }
 }
 

@@ -39,6 +39,9 @@
 //! ([`CacheBuilder::early_refresh`]); with [`CacheBuilder::stale_while_revalidate`] an expired one is served meanwhile. Both
 //! take the lease or leave it to whoever has it.
 //!
+//! [`Cache::reload`] loads although there is a value, under the same rules; the old one stays until the new one is there. A
+//! transaction that wants to see what it wrote itself reads past the cache, with `get_in` (feature `postgres`).
+//!
 //! The loader reads from the primary, in a snapshot that begins inside its call; a write calls
 //! [`Cache::invalidate`] after its commit, best through a transaction that also records it for a relay.
 //!
@@ -68,11 +71,14 @@ mod intent;
 mod invalidator;
 mod limits;
 mod load;
+#[cfg(feature = "postgres")]
+mod load_in;
 mod loaded;
 mod local;
 #[cfg(feature = "redis")]
 mod redis;
 mod refresh;
+mod reload;
 mod settings;
 mod stats;
 mod store;
@@ -91,6 +97,8 @@ pub(crate) use intent::{Fates, Intent};
 pub(crate) use invalidator::Invalidate;
 pub use invalidator::Invalidator;
 pub use limits::Limits;
+#[cfg(feature = "postgres")]
+pub use load_in::LoadIn;
 pub use loaded::Loaded;
 pub use stats::CacheStats;
 pub use warm::{WarmProgress, WarmReport, WarmState, Warmup};

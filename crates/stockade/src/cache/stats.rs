@@ -1,7 +1,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{CacheError, Lookup, Source};
-use crate::metrics::{self, CACHE_REQUESTS, tag};
+#[cfg(feature = "postgres")]
+use crate::metrics::CACHE_TX_READS;
+use crate::metrics::{self, CACHE_LOADS, CACHE_LOADS_IN_FLIGHT, CACHE_REQUESTS, tag};
 
 /// How one read ended: a label of `stockade_cache_requests_total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +41,39 @@ impl Request {
     }
 }
 
+/// How one run of the loader ended: a label of `stockade_cache_loads_total`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LoadEnd {
+    Ok,
+    Absent,
+    Error,
+    Timeout,
+    Cancelled,
+}
+
+impl LoadEnd {
+    const ALL: [&'static str; 5] = ["ok", "absent", "error", "timeout", "cancelled"];
+}
+
+/// How one read inside a transaction ended: a label of `stockade_cache_tx_reads_total`.
+#[cfg(feature = "postgres")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TxRead {
+    Ok,
+    Absent,
+    Error,
+    Timeout,
+}
+
+#[cfg(feature = "postgres")]
+impl TxRead {
+    const ALL: [&'static str; 4] = ["ok", "absent", "error", "timeout"];
+}
+
 /// What a cache did since it was built.
+///
+/// Each read that ended is in one of the first nine counters, each run of the loader in one of those of loads. Reads whose
+/// future was dropped are in none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
@@ -61,8 +95,22 @@ pub struct CacheStats {
     pub shed: u64,
     /// Reads that failed otherwise.
     pub error: u64,
+    /// Runs of the loader that found a row, and all runs of a batch loader that ended well.
+    pub loads_ok: u64,
+    /// Runs of the loader that found none.
+    pub loads_absent: u64,
+    /// Runs of the loader that failed or panicked.
+    pub loads_error: u64,
+    /// Runs of the loader that took too long.
+    pub loads_timeout: u64,
+    /// Runs of the loader that a shutdown gave up.
+    pub loads_cancelled: u64,
+    /// Runs of the loader now.
+    pub loads_in_flight: u64,
     /// Fills refused because a write came between.
     pub fill_rejected: u64,
+    /// Reads inside a transaction, which the cache has no part in.
+    pub reads_in_tx: u64,
     /// Keys being fetched now.
     pub fetching: usize,
     /// Entries in the memory of this process.
@@ -71,10 +119,80 @@ pub struct CacheStats {
     pub local_weight: u64,
 }
 
+impl CacheStats {
+    /// Reads that ended: the hits, the misses.
+    #[must_use]
+    pub fn reads(&self) -> u64 {
+        self.hits() + self.misses()
+    }
+
+    /// Reads answered from what was there: a value, an expired one within its grace, or a known absence.
+    #[must_use]
+    pub fn hits(&self) -> u64 {
+        self.hits_local + self.hits_redis + self.stale + self.null + self.bloom_reject
+    }
+
+    /// Reads for which the loader had to run, or should have.
+    #[must_use]
+    pub fn misses(&self) -> u64 {
+        self.load + self.collapsed + self.shed + self.error
+    }
+
+    /// Runs of the loader that ended.
+    #[must_use]
+    pub fn loads(&self) -> u64 {
+        self.loads_ok + self.loads_absent + self.loads_error + self.loads_timeout + self.loads_cancelled
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     requests: [AtomicU64; Request::ALL.len()],
     fill_rejected: AtomicU64,
+    reads_in_tx: AtomicU64,
+}
+
+/// Of the runs of a loader.
+#[derive(Debug, Default)]
+pub(crate) struct LoadCounters {
+    ended: [AtomicU64; LoadEnd::ALL.len()],
+    in_flight: AtomicU64,
+}
+
+/// A run of a loader; it counts as in flight while this lives.
+#[derive(Debug)]
+pub(super) struct Running<'a> {
+    counters: &'a LoadCounters,
+    cache: &'static str,
+}
+
+impl LoadCounters {
+    pub(super) fn of(cache: &'static str) -> Self {
+        for outcome in LoadEnd::ALL {
+            metrics::announce(CACHE_LOADS, &[tag("cache", cache), tag("outcome", outcome)]);
+        }
+        Self::default()
+    }
+
+    pub(super) fn begin(&self, cache: &'static str) -> Running<'_> {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        metrics::gauge_add(CACHE_LOADS_IN_FLIGHT, &[tag("cache", cache)], 1.0);
+        Running { counters: self, cache }
+    }
+}
+
+impl Running<'_> {
+    pub(super) fn ended(self, end: LoadEnd) {
+        self.counters.ended[end as usize].fetch_add(1, Ordering::Relaxed);
+        metrics::count(CACHE_LOADS, &[tag("cache", self.cache), tag("outcome", LoadEnd::ALL[end as usize])]);
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.counters.in_flight.fetch_sub(1, Ordering::Relaxed);
+        metrics::gauge_add(CACHE_LOADS_IN_FLIGHT, &[tag("cache", self.cache)], -1.0);
+    }
 }
 
 impl Counters {
@@ -84,6 +202,10 @@ impl Counters {
         }
         metrics::announce(metrics::CACHE_FILL_REJECTED, &[tag("cache", cache)]);
         metrics::announce(metrics::CACHE_INTENT_LOST, &[tag("cache", cache)]);
+        #[cfg(feature = "postgres")]
+        for outcome in TxRead::ALL {
+            metrics::announce(CACHE_TX_READS, &[tag("cache", cache), tag("outcome", outcome)]);
+        }
         Self::default()
     }
 
@@ -99,10 +221,20 @@ impl Counters {
         metrics::count(metrics::CACHE_FILL_REJECTED, &[tag("cache", cache)]);
     }
 
-    pub(crate) fn read(&self) -> CacheStats {
+    #[cfg(feature = "postgres")]
+    pub(super) fn read_in_tx(&self, cache: &'static str, ended: TxRead) {
+        self.reads_in_tx.fetch_add(1, Ordering::Relaxed);
+        metrics::count(CACHE_TX_READS, &[tag("cache", cache), tag("outcome", TxRead::ALL[ended as usize])]);
+    }
+
+    pub(crate) fn read(&self, loads: &LoadCounters) -> CacheStats {
         let [hits_local, hits_redis, stale, null, bloom_reject, load, collapsed, shed, error] =
             self.requests.each_ref().map(|count| count.load(Ordering::Relaxed));
+        let [loads_ok, loads_absent, loads_error, loads_timeout, loads_cancelled] =
+            loads.ended.each_ref().map(|count| count.load(Ordering::Relaxed));
+        let loads_in_flight = loads.in_flight.load(Ordering::Relaxed);
         let fill_rejected = self.fill_rejected.load(Ordering::Relaxed);
+        let reads_in_tx = self.reads_in_tx.load(Ordering::Relaxed);
         CacheStats {
             hits_local,
             hits_redis,
@@ -113,7 +245,14 @@ impl Counters {
             collapsed,
             shed,
             error,
+            loads_ok,
+            loads_absent,
+            loads_error,
+            loads_timeout,
+            loads_cancelled,
+            loads_in_flight,
             fill_rejected,
+            reads_in_tx,
             ..CacheStats::default()
         }
     }

@@ -11,7 +11,7 @@ use axum::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{CachedRejection, Degraded, conditional, json::json, status};
+use super::{CachedRejection, Degraded, conditional, directives, json::json, status};
 use crate::{
     Cache, Resource,
     cache::{CacheInfo, Lookup},
@@ -63,6 +63,30 @@ pub trait FromCache<S>: Sized {
     /// ETag. Without one there is no ETag and no 304.
     fn version(&self) -> Option<u64> {
         None
+    }
+
+    /// Whether this request may have the value loaded anew by `Cache-Control: no-cache`. Default: no request may, and all are
+    /// answered as if they had not asked.
+    ///
+    /// The load runs as [`Cache::reload`] says: under a lease, within the limits of loads, shared with whoever asks for one at
+    /// the same time. It still is one query for each request that comes alone, so let only those ask whom you know: an
+    /// operator's token, a header that the proxy sets. What a middleware found out is in `parts.extensions`.
+    ///
+    /// `max-age=0`, which browsers send with every plain reload, and `Pragma` ask for nothing; directives of requests are
+    /// advice (RFC 9111, section 5.2.1).
+    ///
+    /// ```
+    /// # use axum::http::request::Parts;
+    /// # #[derive(Clone)]
+    /// struct Operator; // put into the extensions by the middleware that checks tokens
+    ///
+    /// fn honours_no_cache(parts: &Parts) -> bool {
+    ///     parts.extensions.get::<Operator>().is_some()
+    /// }
+    /// ```
+    fn honours_no_cache(parts: &Parts, state: &S) -> bool {
+        let _ = (parts, state);
+        false
     }
 }
 
@@ -132,7 +156,10 @@ where
     let key = T::Key::from_request_parts(parts, state).await.map_err(CachedRejection::Key)?;
     let cache = T::cache(state);
     let refused = |error| CachedRejection::Cache { error, degraded: degraded || cache.is_degraded() };
-    let mut found = cache.get(&key).await.map_err(refused)?;
+    let safe = matches!(parts.method, Method::GET | Method::HEAD);
+    let anew = safe && directives::no_cache(&parts.headers) && T::honours_no_cache(parts, state);
+    let found = if anew { cache.reload(&key).await } else { cache.get(&key).await };
+    let mut found = found.map_err(refused)?;
     found.info.version = found.value.as_deref().and_then(T::version).or(found.info.version);
     found.info.degraded |= degraded;
     Ok(found)

@@ -20,16 +20,20 @@ use crate::cache::{CacheError, CacheInfo};
 /// | shutting down | 503, `Retry-After` | `/problems/shutting-down` |
 /// | key too long or empty | 400 | `/problems/bad-request` |
 /// | loader panicked | 500 | `/problems/internal` |
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CachedRejection<R> {
     /// The key could not be extracted.
+    #[error(transparent)]
     Key(R),
     /// There is no such row.
+    #[error("there is no such row: take `Option<Cached<_>>` where that is no error")]
     Absent(CacheInfo),
     /// The cache gave no answer.
+    #[error("the cache gave no answer")]
     Cache {
-        /// Why.
+        /// Why, and what to do.
+        #[source]
         error: CacheError,
         /// Whether the request runs outside the normal rules already, because a store is unreachable.
         degraded: bool,
@@ -42,24 +46,37 @@ struct Refusal {
     status: StatusCode,
     slug: &'static str,
     title: &'static str,
+    /// What the client may do.
+    detail: &'static str,
     retry_after: Option<Duration>,
 }
 
 impl Refusal {
-    const NOT_FOUND: Self = Self::new(StatusCode::NOT_FOUND, "not-found", "There is no such resource");
+    const NOT_FOUND: Self = Self::new(
+        StatusCode::NOT_FOUND,
+        "not-found",
+        "There is no such resource",
+        "check the path, or create the resource first",
+    );
 
-    const fn new(status: StatusCode, slug: &'static str, title: &'static str) -> Self {
-        Self { status, slug, title, retry_after: None }
+    const fn new(status: StatusCode, slug: &'static str, title: &'static str, detail: &'static str) -> Self {
+        Self { status, slug, title, detail, retry_after: None }
     }
 
     const fn unavailable(slug: &'static str, title: &'static str, retry_after: Duration) -> Self {
-        Self { status: StatusCode::SERVICE_UNAVAILABLE, slug, title, retry_after: Some(retry_after) }
+        let detail = "nothing was changed: send the request again after the time in Retry-After";
+        Self { status: StatusCode::SERVICE_UNAVAILABLE, slug, title, detail, retry_after: Some(retry_after) }
     }
 
     fn of(error: &CacheError) -> Self {
         let soon = Duration::from_secs(1);
         match error {
-            CacheError::Key(_) => Self::new(StatusCode::BAD_REQUEST, "bad-request", "The request can't be read"),
+            CacheError::Key(_) => Self::new(
+                StatusCode::BAD_REQUEST,
+                "bad-request",
+                "The request can't be read",
+                "the id in the path is empty or too long: use a shorter one",
+            ),
             CacheError::Shed { retry_after } => {
                 Self::unavailable("load-shed", "Too much is asked of the database", *retry_after)
             }
@@ -67,8 +84,9 @@ impl Refusal {
                 Self::unavailable("database-unavailable", "The database is not available", soon)
             }
             CacheError::ShuttingDown => Self::unavailable("shutting-down", "The service is shutting down", soon),
-            CacheError::Panicked | CacheError::Unavailable(_) => {
-                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something went wrong")
+            CacheError::Panicked | CacheError::Unavailable(_) | CacheError::NotInTransaction(_) => {
+                let detail = "the fault is in the service: tell its operators when it happened";
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something went wrong", detail)
             }
         }
     }
@@ -79,17 +97,19 @@ struct Body {
     r#type: String,
     title: &'static str,
     status: u16,
+    detail: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
 }
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let Self { status, slug, title, retry_after } = self;
+        let Self { status, slug, title, detail, retry_after } = self;
         let body = Body {
             r#type: format!("/problems/{slug}"),
             title,
             status: status.as_u16(),
+            detail,
             retry_after_ms: retry_after.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1)),
         };
         let mut response = json(status, "application/problem+json", &body);

@@ -3,6 +3,7 @@
 mod cached;
 mod cached_rejection;
 mod conditional;
+mod directives;
 mod fence;
 mod fences;
 mod json;

@@ -15,7 +15,11 @@ pub(super) fn of(info: &CacheInfo) -> String {
         // It only tells of absences.
         Source::Filter => (true, Some("negative")),
     };
-    status.push_str(if hit { "; hit" } else { "; fwd=uri-miss" });
+    status.push_str(match hit {
+        true => "; hit",
+        false if info.forced => "; fwd=request",
+        false => "; fwd=uri-miss",
+    });
     if hit && !info.absent {
         // Writing to a String can't fail.
         let _ = match info.stale {
@@ -59,6 +63,7 @@ mod tests {
             degraded: false,
             collapsed: false,
             stored: false,
+            forced: false,
             version: None,
         }
     }
@@ -85,6 +90,10 @@ mod tests {
             (CacheInfo { degraded: true, ..stale }, "stockade; hit; ttl=-2; detail=degraded"),
             (CacheInfo { degraded: true, ..absent }, "stockade; hit; detail=degraded"),
             (CacheInfo { degraded: true, ..load }, "stockade; fwd=uri-miss; detail=degraded"),
+            (CacheInfo { forced: true, ..stored }, "stockade; fwd=request; stored"),
+            (CacheInfo { forced: true, absent: true, ..stored }, "stockade; fwd=request; stored"),
+            (CacheInfo { forced: true, collapsed: true, ..stored }, "stockade; fwd=request; collapsed"),
+            (CacheInfo { forced: true, degraded: true, ..load }, "stockade; fwd=request; detail=degraded"),
         ];
         for (info, form) in forms {
             assert_eq!(of(&info), form);

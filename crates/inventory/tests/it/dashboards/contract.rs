@@ -19,6 +19,7 @@ pub(super) const METRICS: &[(&str, &[&str])] = &[
     ("stockade_breaker_state", &["breaker", "state"]),
     ("stockade_cache_requests_total", &["cache", "outcome"]),
     ("stockade_cache_loads_total", &["cache", "outcome"]),
+    ("stockade_cache_tx_reads_total", &["cache", "outcome"]),
     ("stockade_cache_load_seconds", &["cache"]),
     ("stockade_cache_loads_in_flight", &["cache"]),
     ("stockade_cache_fill_rejected_total", &["cache"]),

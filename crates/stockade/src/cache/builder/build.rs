@@ -13,10 +13,10 @@ use crate::{
         envelope::Envelope,
         flight::Flights,
         intent::Intents,
-        load::{self, Loader},
+        load::Loader,
         local::Local,
         settings::Settings,
-        stats::Counters,
+        stats::{Counters, LoadCounters},
         store::Store,
     },
     resource::Resource,
@@ -86,12 +86,12 @@ where
             load,
             load_batch: self.batch_loader,
             limits: self.limits.unwrap_or_else(|| Limits::new(self.max_loads, self.load_rate)),
+            counters: LoadCounters::of(settings.name),
             time: settings.load_timeout,
             closing: CancellationToken::new(),
             aborting: CancellationToken::new(),
         };
         let name = settings.name;
-        load::announce(name);
         Ok(Cache::new(Core {
             settings,
             local,
@@ -99,6 +99,9 @@ where
             loader,
             flights: Flights::new(),
             refreshes: Flights::new(),
+            reloads: Flights::new(),
+            #[cfg(feature = "postgres")]
+            load_in: self.load_in,
             #[cfg(feature = "redis")]
             bloom: self.bloom,
             counters: Counters::of(name),

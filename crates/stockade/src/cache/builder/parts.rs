@@ -4,6 +4,8 @@ use std::{fmt, num::NonZeroU32, ops::RangeInclusive, time::Duration};
 use crate::Redis;
 #[cfg(feature = "redis")]
 use crate::cache::Bloom;
+#[cfg(feature = "postgres")]
+use crate::cache::load_in::LoadInFn;
 use crate::cache::{
     Limits,
     intent::Strict,
@@ -34,6 +36,8 @@ pub struct CacheBuilder<K, V> {
     #[cfg(feature = "redis")]
     pub(super) bloom: Option<Bloom>,
     pub(super) loader: Option<LoadFn<K, V>>,
+    #[cfg(feature = "postgres")]
+    pub(super) load_in: Option<LoadInFn<K, V>>,
     pub(super) batch_loader: Option<LoadBatchFn<K, V>>,
 }
 
@@ -66,6 +70,8 @@ impl<K: Resource, V> CacheBuilder<K, V> {
             #[cfg(feature = "redis")]
             bloom: None,
             loader: None,
+            #[cfg(feature = "postgres")]
+            load_in: None,
             batch_loader: None,
         }
     }

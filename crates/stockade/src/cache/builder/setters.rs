@@ -4,6 +4,8 @@ use super::CacheBuilder;
 #[cfg(feature = "redis")]
 use crate::cache::Bloom;
 #[cfg(feature = "postgres")]
+use crate::cache::load_in::LoadInFn;
+#[cfg(feature = "postgres")]
 use crate::cache::{Fates, intent::Strict};
 use crate::cache::{
     Limits, Loaded,
@@ -129,7 +131,18 @@ impl<K: Resource, V> CacheBuilder<K, V> {
             let loading = load(key);
             Box::pin(async { loading.await.map(Into::into).map_err(share) })
         });
-        Self { loader: Some(loader), ..self }
+        Self {
+            loader: Some(loader),
+            #[cfg(feature = "postgres")]
+            load_in: None,
+            ..self
+        }
+    }
+
+    /// The same loader in its two forms.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn loaded_by(self, loader: LoadFn<K, V>, load_in: LoadInFn<K, V>) -> Self {
+        Self { loader: Some(loader), load_in: Some(load_in), ..self }
     }
 
     /// How several values are loaded at once, for [`Cache::get_many`]: with the key of each; a key that is left out has no

@@ -8,6 +8,8 @@ mod claim;
 mod commit;
 #[cfg(feature = "redis")]
 mod crashed;
+#[cfg(feature = "redis")]
+mod in_tx;
 mod install;
 mod kinds;
 #[cfg(feature = "redis")]
