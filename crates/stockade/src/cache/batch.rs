@@ -1,4 +1,4 @@
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use serde::{Serialize, de::DeserializeOwned};
@@ -136,7 +136,7 @@ where
             let lease = match flyer.start {
                 Start::Lease(want) => {
                     let want = if assurance.is_none() { Want::Load } else { want };
-                    let content = want == Want::Value && self.within_grace(&flyer.name).is_some();
+                    let content = want == Want::Value && self.may_do(&flyer.name);
                     self.store.lease(&flyer.name, &token, want, content).await
                 }
                 Start::Degraded => Lease::Down,
@@ -211,8 +211,18 @@ where
             Ok(Load { mut loaded, took, mark: marks }) => {
                 let stored = loading.into_iter().zip(marks).map(|((flyer, grant), mark)| {
                     let loaded = loaded.remove(&flyer.name).unwrap_or_else(|| Loaded::new(None));
+                    let loaded = self.loader.accept(loaded);
                     async move {
                         let Flyer { name, pilot, .. } = flyer;
+                        let loaded = match loaded {
+                            Ok(loaded) => loaded,
+                            Err(error) => {
+                                if let Grant::Leased(Leased { token, .. }) = &grant {
+                                    self.store.abort(&name, token, Duration::ZERO).await;
+                                }
+                                return pilot.land(Outcome::Failed(error));
+                            }
+                        };
                         let outcome = match grant {
                             Grant::Leased(leased) => {
                                 let load = Load { loaded, took, mark };

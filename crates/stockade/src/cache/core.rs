@@ -22,6 +22,7 @@ use super::{
     settings::Settings,
     stats::Counters,
     store::{Assurance, Read, Store, Want},
+    tag::Tag,
 };
 use crate::{
     clock::Instant,
@@ -199,6 +200,14 @@ where
         confirmed
     }
 
+    async fn invalidate_all_with(&self, tags: &[Tag]) -> Result<(), CacheError> {
+        self.forget_tags(tags);
+        let confirmed = self.store.invalidate_tags(tags).await;
+        // Once more, for the same reason as a key.
+        self.forget_tags(tags);
+        confirmed
+    }
+
     async fn begin_all(&self, keys: &[Key], intent: &Intent) -> Result<(), CacheError> {
         let confirmed = self.store.begin(keys, intent).await;
         // What is read from here on meets the intent.
@@ -217,6 +226,12 @@ where
             self.local.invalidate(key);
             self.flights.detach(key);
         }
+    }
+
+    /// Flights need not be detached: nobody knows their tags yet, and who boards one late takes its answer only if that was
+    /// stored.
+    fn forget_tags(&self, tags: &[Tag]) {
+        tags.iter().for_each(|tag| self.local.invalidate_tag(tag));
     }
 
     pub(crate) async fn shutdown(&self, limit: Duration) {
@@ -242,6 +257,10 @@ where
 
     fn invalidate<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Result<(), CacheError>> {
         Box::pin(self.invalidate_all(keys))
+    }
+
+    fn invalidate_tags<'a>(&'a self, tags: &'a [Tag]) -> BoxFuture<'a, Result<(), CacheError>> {
+        Box::pin(self.invalidate_all_with(tags))
     }
 
     fn is_strict(&self) -> bool {

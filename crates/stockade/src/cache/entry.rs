@@ -1,5 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
+use super::tag::Tags;
 use crate::clock::Instant;
 
 /// A value, or the knowledge that there is none, with its times on this process's clock.
@@ -11,6 +12,7 @@ pub(crate) struct Entry<V> {
     /// How long its load took.
     pub(crate) took: Duration,
     pub(crate) version: Option<u64>,
+    pub(crate) tags: Tags,
     /// What it weighs in the in-process tier, in bytes.
     pub(crate) weight: u64,
 }
@@ -28,6 +30,6 @@ impl<V> Entry<V> {
 
 impl<V> Clone for Entry<V> {
     fn clone(&self) -> Self {
-        Self { value: self.value.clone(), ..*self }
+        Self { value: self.value.clone(), tags: self.tags.clone(), ..*self }
     }
 }

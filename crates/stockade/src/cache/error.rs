@@ -1,5 +1,6 @@
 use std::{error::Error, sync::Arc, time::Duration};
 
+use super::tag::TagError;
 use crate::resource::KeyError;
 
 /// The error of a loader, shared by every caller that waited for the load.
@@ -12,6 +13,9 @@ pub enum CacheError {
     /// The resource has no key.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// A tag is refused. Where the loader gave it, nothing was stored.
+    #[error(transparent)]
+    Tag(#[from] TagError),
     /// The loader failed and no stale value was within its grace.
     #[error("the loader failed")]
     Load(#[source] LoadError),

@@ -74,7 +74,7 @@ where
             if assurance.is_none() {
                 want = Want::Load;
             }
-            let content = want == Want::Value && self.within_grace(name).is_some();
+            let content = want == Want::Value && self.may_do(name);
             match self.store.lease(name, &token, want, content).await {
                 Lease::Hit(_) if !self.stands(assurance) => want = Want::Load,
                 Lease::Hit(entry) => {
@@ -106,6 +106,12 @@ where
                 Lease::Down => return self.load_degraded(key, name, pilot).await,
             }
         }
+    }
+
+    /// Whether this process has a copy that may take the place of a load, after one that failed lately. None with tags: word of
+    /// them may be on its way here, and a store that has no value can't judge it.
+    pub(super) fn may_do(&self, name: &Key) -> bool {
+        self.within_grace(name).is_some_and(|entry| entry.tags.is_empty())
     }
 
     pub(super) async fn load_leased(&self, key: K, name: &Key, pilot: &Pilot<V>, leased: Leased<V>) -> Outcome<V> {
@@ -207,14 +213,16 @@ where
         if self.settings.strict.is_some() {
             return self.load_beside(key, name, pilot, true).await;
         }
+        let mark = pilot.ask();
         if let Some(entry) = self.within_grace(name) {
-            return Outcome::Answer(kept(entry, Source::Local, true), None);
+            return Outcome::Answer(kept(entry, Source::Local, true), Some(mark));
         }
         let reservation = self.local.reserve(name);
         match self.loader.run(key, || pilot.ask()).await {
             Ok(load) => {
                 pilot.close();
-                let valid_for = (!self.local.holds(reservation)).then_some(load.mark);
+                let tags = load.loaded.known_tags();
+                let valid_for = (!self.local.holds(reservation, &tags)).then_some(load.mark);
                 Outcome::Answer(unstored(load.loaded, 0, true), valid_for)
             }
             Err(error) => Outcome::Failed(error),
@@ -262,7 +270,8 @@ pub(super) fn ruled_out<V>() -> Answer<V> {
 pub(super) fn unstored<V>(loaded: Loaded<V>, weight: usize, degraded: bool) -> Answer<V> {
     let now = Instant::now();
     let weight = u64::try_from(weight).unwrap_or(u64::MAX);
+    let tags = loaded.known_tags();
     let (value, version) = (loaded.value.map(Arc::new), loaded.version);
-    let entry = Entry { value, loaded: now, expires: now, took: Duration::ZERO, version, weight };
+    let entry = Entry { value, loaded: now, expires: now, took: Duration::ZERO, version, tags, weight };
     Answer { entry, source: Source::Load, degraded, stored: false, waited: false }
 }

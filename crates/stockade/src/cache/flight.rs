@@ -201,7 +201,15 @@ mod tests {
 
     fn answer(before: Option<u64>) -> Outcome<u8> {
         let now = Instant::now();
-        let entry = Entry { value: None, loaded: now, expires: now, took: Duration::ZERO, version: None, weight: 0 };
+        let entry = Entry {
+            value: None,
+            loaded: now,
+            expires: now,
+            took: Duration::ZERO,
+            version: None,
+            tags: crate::cache::tag::Tags::default(),
+            weight: 0,
+        };
         Outcome::Answer(Answer { entry, source: Source::Load, degraded: false, stored: true, waited: false }, before)
     }
 

@@ -48,6 +48,22 @@ impl<K: Resource, V> Cache<K, V> {
         async move { invalidator.invalidate(&[key?]).await }
     }
 
+    /// Drops every value that its loader gave this tag ([`Loaded::tags`](super::Loaded::tags)), in every process, and voids the
+    /// loads that are running for such values: by one script, however many values there are. Call it after the write was
+    /// committed. Idempotent.
+    ///
+    /// # Errors
+    ///
+    /// [`CacheError::Tag`]; [`CacheError::Unavailable`] when it was not confirmed: repeat it.
+    pub fn invalidate_tag<T>(&self, tag: &T) -> impl Future<Output = Result<(), CacheError>> + Send + use<K, V, T>
+    where
+        T: AsRef<str> + ?Sized,
+    {
+        // As above: what is made of the tag can be sent, whatever it is.
+        let (tag, invalidator) = (self.invalidator.tag(tag), self.invalidator());
+        async move { invalidator.invalidate_tags(&[tag?]).await }
+    }
+
     /// The invalidating side alone.
     #[must_use]
     pub fn invalidator(&self) -> Invalidator {

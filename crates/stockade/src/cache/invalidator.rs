@@ -2,7 +2,11 @@ use std::{fmt, sync::Arc};
 
 use futures_util::future::BoxFuture;
 
-use super::{CacheError, intent::Intent};
+use super::{
+    CacheError,
+    intent::Intent,
+    tag::{Tag, TagError},
+};
 use crate::resource::Key;
 
 /// What a cache offers to those who know neither its key nor its value type.
@@ -10,6 +14,8 @@ pub(crate) trait Invalidate: Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
     fn invalidate<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Result<(), CacheError>>;
+
+    fn invalidate_tags<'a>(&'a self, tags: &'a [Tag]) -> BoxFuture<'a, Result<(), CacheError>>;
 
     /// Whether writes are announced to it before they commit.
     fn is_strict(&self) -> bool;
@@ -52,6 +58,26 @@ impl Invalidator {
     /// [`CacheError::Unavailable`] when a key was not confirmed: repeat the call.
     pub async fn invalidate(&self, keys: &[Key]) -> Result<(), CacheError> {
         self.0.invalidate(keys).await
+    }
+
+    /// Drops every value with this tag in every process, and voids the loads that are running for such values, however many
+    /// there are: by one script. Idempotent. The rest is as for [`Invalidator::invalidate`].
+    ///
+    /// # Errors
+    ///
+    /// [`CacheError::Tag`]; [`CacheError::Unavailable`] when it was not confirmed: repeat the call.
+    pub async fn invalidate_tag<T: AsRef<str> + Sync + ?Sized>(&self, tag: &T) -> Result<(), CacheError> {
+        let tag = self.tag(tag)?;
+        self.invalidate_tags(&[tag]).await
+    }
+
+    /// A tag as this cache takes it.
+    pub(crate) fn tag(&self, text: impl AsRef<str>) -> Result<Tag, TagError> {
+        if self.0.is_strict() { Err(TagError::Strict(self.name())) } else { Tag::new(text) }
+    }
+
+    pub(crate) async fn invalidate_tags(&self, tags: &[Tag]) -> Result<(), CacheError> {
+        self.0.invalidate_tags(tags).await
     }
 
     #[cfg(feature = "postgres")]

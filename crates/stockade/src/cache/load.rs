@@ -5,7 +5,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    CacheError, LoadError, Loaded,
+    CacheError, LoadError, Loaded, TagError,
     limits::{Admission, Limits},
     stats::{LoadCounters, LoadEnd},
 };
@@ -30,6 +30,8 @@ pub(crate) struct Loader<K, V> {
     pub(crate) limits: Limits,
     pub(crate) counters: LoadCounters,
     pub(crate) time: Duration,
+    /// Whether values may have tags, or why not.
+    pub(crate) takes_tags: Result<(), TagError>,
     /// No load begins any more.
     pub(crate) closing: CancellationToken,
     /// Loads that run are given up.
@@ -49,7 +51,16 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
     /// `begin` is called when the loader is about to run: after every wait for a place, before the first query.
     pub(crate) async fn run(&self, key: K, begin: impl FnOnce() -> u64 + Send) -> Result<Load<Loaded<V>>, CacheError> {
         let end = |loaded: &Loaded<V>| if loaded.value.is_some() { LoadEnd::Ok } else { LoadEnd::Absent };
-        self.within_limits(None, || (self.load)(key), begin, end).await
+        let Load { loaded, took, mark } = self.within_limits(None, || (self.load)(key), begin, end).await?;
+        Ok(Load { loaded: self.accept(loaded)?, took, mark })
+    }
+
+    /// Refuses tags that can't be stored. Of a batch each by itself.
+    pub(crate) fn accept(&self, loaded: Loaded<V>) -> Result<Loaded<V>, CacheError> {
+        loaded.accepted(self.takes_tags.clone()).map_err(|error| {
+            tracing::warn!(cache = self.name, %error, "what was loaded is refused");
+            CacheError::Tag(error)
+        })
     }
 
     pub(crate) fn loads_batches(&self) -> bool {

@@ -9,7 +9,11 @@ use std::{
 
 use quick_cache::{Weighter, sync::Cache};
 
-use super::entry::Entry;
+use super::{
+    entry::Entry,
+    tag::{Tag, Tags},
+    tag_ticks::TagTicks,
+};
 use crate::{clock::Instant, resource::Key};
 
 const SLOTS: usize = 1024;
@@ -17,12 +21,14 @@ const SLOTS: usize = 1024;
 /// The in-process tier: bounded by weight, filled only by readers whose reservation is still good.
 ///
 /// A reader takes a [`Reservation`] before it asks anybody for the value. An invalidation moves the generation of the
-/// key's slot and a flush moves the epoch, so that a value read before either can't be put after it.
+/// key's slot and a flush moves the epoch, so that a value read before either can't be put after it. A value whose tag was
+/// invalidated since its reservation is neither put nor served.
 #[derive(Debug)]
 pub(crate) struct Local<V> {
     entries: Cache<Key, Held<V>, Weight>,
     generations: Box<[Mutex<u64>]>,
     epoch: AtomicU64,
+    ticks: TagTicks,
     hasher: RandomState,
 }
 
@@ -32,12 +38,15 @@ pub(crate) struct Reservation {
     slot: usize,
     generation: u64,
     epoch: u64,
+    since: u64,
 }
 
 #[derive(Debug)]
 struct Held<V> {
     entry: Entry<V>,
     epoch: u64,
+    /// The tick of tags at which it was asked for.
+    since: u64,
     /// Until when its failed load is not tried again. Only where there is no other store.
     hold: Option<Instant>,
 }
@@ -55,7 +64,8 @@ impl<V> Weighter<Key, Held<V>> for Weight {
     fn weight(&self, key: &Key, held: &Held<V>) -> u64 {
         /// The table's own cost and the two reference counts.
         const OVERHEAD: u64 = 128;
-        OVERHEAD + u64::try_from(key.as_str().len()).unwrap_or(u64::MAX) + held.entry.weight
+        let text = key.as_str().len() + held.entry.tags.as_packed().len();
+        OVERHEAD + u64::try_from(text).unwrap_or(u64::MAX) + held.entry.weight
     }
 }
 
@@ -68,6 +78,7 @@ impl<V> Local<V> {
             entries: Cache::with_weighter(items, capacity, Weight),
             generations: (0..SLOTS).map(|_| Mutex::new(0)).collect(),
             epoch: AtomicU64::new(0),
+            ticks: TagTicks::new(),
             hasher: RandomState::new(),
         }
     }
@@ -76,13 +87,14 @@ impl<V> Local<V> {
     pub(crate) fn reserve(&self, key: &Key) -> Reservation {
         let slot = self.slot(key);
         let epoch = self.epoch.load(Ordering::SeqCst);
-        Reservation { slot, generation: *self.generation(slot), epoch }
+        Reservation { slot, generation: *self.generation(slot), epoch, since: self.ticks.now() }
     }
 
-    /// Whether nothing was invalidated or flushed since.
-    pub(crate) fn holds(&self, reservation: Reservation) -> bool {
+    /// Whether neither the key nor one of these tags was invalidated since, nor the tier flushed.
+    pub(crate) fn holds(&self, reservation: Reservation, tags: &Tags) -> bool {
         *self.generation(reservation.slot) == reservation.generation
             && self.epoch.load(Ordering::SeqCst) == reservation.epoch
+            && self.ticks.hold(tags, reservation.since)
     }
 
     /// Stores under the reservation; false when it is void.
@@ -93,13 +105,19 @@ impl<V> Local<V> {
         if *generation != reservation.generation || self.epoch.load(Ordering::SeqCst) != reservation.epoch {
             return false;
         }
-        self.entries.insert(key.clone(), Held { entry, epoch: reservation.epoch, hold: None });
+        // One that comes after this is seen by whoever looks at the entry.
+        if !self.ticks.hold(&entry.tags, reservation.since) {
+            return false;
+        }
+        self.entries
+            .insert(key.clone(), Held { entry, epoch: reservation.epoch, since: reservation.since, hold: None });
         true
     }
 
     pub(crate) fn get(&self, key: &Key) -> Option<Entry<V>> {
         let held = self.entries.get(key)?;
-        (held.epoch == self.epoch.load(Ordering::SeqCst)).then_some(held.entry)
+        let holds = held.epoch == self.epoch.load(Ordering::SeqCst) && self.ticks.hold(&held.entry.tags, held.since);
+        holds.then_some(held.entry)
     }
 
     /// A load of what is here failed, and is not to be tried again for so long. An invalidation and a fill end that.
@@ -121,6 +139,10 @@ impl<V> Local<V> {
         let mut generation = self.generation(self.slot(key));
         *generation += 1;
         self.entries.remove(key);
+    }
+
+    pub(crate) fn invalidate_tag(&self, tag: &Tag) {
+        self.ticks.invalidate(tag);
     }
 
     pub(crate) fn flush(&self) {
@@ -158,7 +180,7 @@ mod tests {
     fn entry(value: u64, weight: u64) -> Entry<u64> {
         let now = Instant::now();
         let (value, expires) = (Some(Arc::new(value)), now + Duration::from_secs(60));
-        Entry { value, loaded: now, expires, took: Duration::ZERO, version: None, weight }
+        Entry { value, loaded: now, expires, took: Duration::ZERO, version: None, tags: Tags::default(), weight }
     }
 
     #[test]
@@ -185,6 +207,24 @@ mod tests {
         local.flush();
         assert!(local.get(&a).is_none());
         assert!(!local.put(early, &a, entry(0, 8)));
+    }
+
+    #[test]
+    fn a_tag_outdates_what_is_held_and_what_is_being_read() {
+        let local = Local::new(1 << 20);
+        let (a, b) = (key("a"), key("b"));
+        let tagged = |value, tags: &[&str]| Entry { tags: Tags::new(tags).unwrap(), ..entry(value, 8) };
+        assert!(local.put(local.reserve(&a), &a, tagged(0, &["red", "round"])));
+        assert!(local.put(local.reserve(&b), &b, entry(1, 8)));
+        let early = local.reserve(&a);
+        local.invalidate_tag(&Tag::new("round").unwrap());
+        assert!(local.get(&a).is_none());
+        assert_eq!(local.get(&b).unwrap().value.as_deref(), Some(&1));
+        let (red, round) = (Tags::new(["red"]).unwrap(), Tags::new(["round"]).unwrap());
+        assert!(local.holds(early, &red) && !local.holds(early, &round));
+        assert!(!local.put(early, &a, tagged(0, &["round"])));
+        assert!(local.put(local.reserve(&a), &a, tagged(2, &["red", "round"])));
+        assert_eq!(local.get(&a).unwrap().value.as_deref(), Some(&2));
     }
 
     #[test]

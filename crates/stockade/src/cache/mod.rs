@@ -45,6 +45,18 @@
 //! The loader reads from the primary, in a snapshot that begins inside its call; a write calls
 //! [`Cache::invalidate`] after its commit, best through a transaction that also records it for a relay.
 //!
+//! # Tags
+//!
+//! What belongs together can be invalidated together: a loader names the tags of a value ([`Loaded::tags`]), and
+//! [`Cache::invalidate_tag`] drops every value that has one, by one script however many there are. The script does not look for
+//! values: Redis counts invalidations of tags in one sorted set for each cache, a lease notes the count before the load, and a
+//! value is good while none of its tags was invalidated at a later count. A load under way for such a value is not stored.
+//!
+//! A read of a value with tags costs one round trip more, in which the set is asked; without tags nothing more is asked.
+//! [`Cache::get_many`] asks for all its values at once. A tag is remembered as long as a value from before its invalidation can
+//! be there: lease, lifetime and grace together, for 65,536 tags at most. When the set is lost, and whenever another run of the
+//! server begins, all values with tags are loaded anew, and the others stay. No clock of any machine is compared with another.
+//!
 //! # When something is down
 //!
 //! Redis that is down, slow or frozen costs at most the command time-out, then a breaker makes it free. Reads go on in this
@@ -82,6 +94,8 @@ mod reload;
 mod settings;
 mod stats;
 mod store;
+mod tag;
+mod tag_ticks;
 mod wake;
 mod warm;
 
@@ -101,4 +115,7 @@ pub use limits::Limits;
 pub use load_in::LoadIn;
 pub use loaded::Loaded;
 pub use stats::CacheStats;
+#[cfg(feature = "postgres")]
+pub(crate) use tag::Tag;
+pub use tag::TagError;
 pub use warm::{WarmProgress, WarmReport, WarmState, Warmup};

@@ -7,6 +7,7 @@ use super::{
     entry::Entry,
     intent::{Intent, Intents},
     local::{Local, Reservation},
+    tag::Tag,
     wake::Wake,
 };
 use crate::{clock::Instant, resource::Key};
@@ -166,6 +167,18 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
             Self::Memory(..) => Ok(()),
             #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.invalidate(keys).await,
+        }
+    }
+
+    /// Outdates every value that has one of these tags, and every load under way of such a value.
+    pub(crate) async fn invalidate_tags(&self, tags: &[Tag]) -> Result<(), CacheError> {
+        match self {
+            Self::Memory(..) => {
+                let _ = tags;
+                Ok(())
+            }
+            #[cfg(feature = "redis")]
+            Self::Redis(remote) => remote.invalidate_tags(tags).await,
         }
     }
 

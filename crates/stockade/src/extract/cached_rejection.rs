@@ -84,7 +84,10 @@ impl Refusal {
                 Self::unavailable("database-unavailable", "The database is not available", soon)
             }
             CacheError::ShuttingDown => Self::unavailable("shutting-down", "The service is shutting down", soon),
-            CacheError::Panicked | CacheError::Unavailable(_) | CacheError::NotInTransaction(_) => {
+            CacheError::Tag(_)
+            | CacheError::Panicked
+            | CacheError::Unavailable(_)
+            | CacheError::NotInTransaction(_) => {
                 let detail = "the fault is in the service: tell its operators when it happened";
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something went wrong", detail)
             }

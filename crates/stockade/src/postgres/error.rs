@@ -1,7 +1,7 @@
 use sqlx::error::DatabaseError;
 
 use crate::{
-    cache::CacheError,
+    cache::{CacheError, TagError},
     lock::{LossReason, Mode, Token},
     resource::KeyError,
 };
@@ -57,6 +57,9 @@ pub enum CommitError {
     /// A key given to [`Tx::invalidate`](super::Tx::invalidate) can't be encoded. Rolled back: nothing was applied.
     #[error("an invalidation has no key: nothing was applied")]
     Key(#[source] KeyError),
+    /// A tag given to [`Tx::invalidate_tag`](super::Tx::invalidate_tag) is refused. Rolled back: nothing was applied.
+    #[error("an invalidation has no tag: nothing was applied")]
+    Tag(#[source] TagError),
     /// The request that holds the lock was ended and answered as not applied before this commit. Rolled back.
     #[error("the holder of the lock was ended before the commit: nothing was applied")]
     Closed,
@@ -81,7 +84,9 @@ impl CommitError {
     #[must_use]
     pub fn applied(&self) -> Option<bool> {
         match self {
-            Self::Key(_) | Self::Closed | Self::Downgraded | Self::Announce(_) | Self::NotApplied(_) => Some(false),
+            Self::Key(_) | Self::Tag(_) | Self::Closed | Self::Downgraded | Self::Announce(_) | Self::NotApplied(_) => {
+                Some(false)
+            }
             Self::Unknown(_) => None,
         }
     }

@@ -1,6 +1,6 @@
 //! The statements on `stockade.outbox`.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use sqlx::{FromRow, PgConnection, PgExecutor, Row as _, postgres::PgRow};
 
@@ -12,6 +12,7 @@ pub(super) const KEEP: Duration = Duration::from_secs(600);
 pub(super) struct Row {
     pub(super) id: i64,
     pub(super) cache: String,
+    /// An encoded key, or a tag behind its mark.
     pub(super) resource: String,
     /// What announced it to a strict cache.
     pub(super) intent: Option<String>,
@@ -26,7 +27,7 @@ impl FromRow<'_, PgRow> for Row {
 /// An invalidation to be written.
 pub(super) struct New<'a> {
     pub(super) cache: &'a str,
-    pub(super) resource: &'a str,
+    pub(super) resource: Cow<'a, str>,
     pub(super) intent: Option<&'a str>,
 }
 
@@ -41,7 +42,7 @@ pub(super) async fn write(
     let (mut caches, mut resources, mut intents) = (Vec::new(), Vec::new(), Vec::new());
     for New { cache, resource, intent } in rows {
         caches.push(cache);
-        resources.push(resource);
+        resources.push(resource.into_owned());
         intents.push(intent);
     }
     let written = sqlx::query(SQL).bind(caches).bind(resources).bind(intents).fetch_all(connection).await?;

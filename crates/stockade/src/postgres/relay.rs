@@ -11,7 +11,7 @@ use super::{
     settled,
 };
 use crate::{
-    cache::Invalidator,
+    cache::{Invalidator, Tag},
     metrics,
     resource::{Key, Label},
 };
@@ -209,17 +209,18 @@ impl Worker {
         let mut applied = Vec::with_capacity(rows.len());
         let mut failure = None;
         for cache in &self.caches {
-            let mut by_intent: BTreeMap<Option<&str>, (Vec<i64>, Vec<Key>)> = BTreeMap::new();
+            let mut by_intent: BTreeMap<Option<&str>, Stale> = BTreeMap::new();
             for row in rows.iter().filter(|row| row.cache == cache.name()) {
-                let (ids, keys) = by_intent.entry(row.intent.as_deref()).or_default();
-                ids.push(row.id);
-                keys.extend(key(cache.name(), row));
+                by_intent.entry(row.intent.as_deref()).or_default().add(cache.name(), row);
             }
-            for (intent, (ids, keys)) in by_intent {
+            for (intent, Stale { ids, keys, tags }) in by_intent {
                 let done = match intent {
                     // The row is there, so its transaction has committed.
                     Some(intent) => cache.end(&keys, intent).await.map(drop),
-                    None => cache.invalidate(&keys).await,
+                    None => {
+                        let (by_key, by_tag) = tokio::join!(cache.invalidate(&keys), cache.invalidate_tags(&tags));
+                        by_key.and(by_tag)
+                    }
                 };
                 match done {
                     Ok(()) => applied.extend(ids),
@@ -231,9 +232,26 @@ impl Worker {
     }
 }
 
-/// The key of a row, which was encoded when it was written. A row that was tampered with names nothing in the cache.
-fn key(cache: &'static str, row: &Row) -> Option<Key> {
-    Key::encoded(Label::Borrowed(cache), row.resource.clone())
-        .inspect_err(|error| tracing::error!(%error, row = row.id, "an outbox row has no key"))
-        .ok()
+/// What some rows name.
+#[derive(Default)]
+struct Stale {
+    ids: Vec<i64>,
+    keys: Vec<Key>,
+    tags: Vec<Tag>,
+}
+
+impl Stale {
+    /// Key and tag were checked when the row was written. A row that was tampered with names nothing in the cache.
+    fn add(&mut self, cache: &'static str, row: &Row) {
+        self.ids.push(row.id);
+        if let Some(tag) = row.resource.strip_prefix(Tag::MARK) {
+            let tag =
+                Tag::new(tag).inspect_err(|error| tracing::error!(%error, row = row.id, "an outbox row has no tag"));
+            self.tags.extend(tag);
+        } else {
+            let key = Key::encoded(Label::Borrowed(cache), row.resource.clone());
+            self.keys
+                .extend(key.inspect_err(|error| tracing::error!(%error, row = row.id, "an outbox row has no key")));
+        }
+    }
 }

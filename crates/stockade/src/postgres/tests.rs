@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::{CommitError, Relay, Timeouts, Tx, install, options};
 use crate::{
     Locks, Resource,
-    cache::{CacheError, Intent, Invalidate, Invalidator},
+    cache::{CacheError, Intent, Invalidate, Invalidator, Tag},
     resource::Key,
 };
 
@@ -62,6 +62,14 @@ impl Invalidate for Recorder {
             }
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             seen.extend(keys.iter().map(ToString::to_string));
+            Ok(())
+        })
+    }
+
+    fn invalidate_tags<'a>(&'a self, tags: &'a [Tag]) -> BoxFuture<'a, Result<(), CacheError>> {
+        Box::pin(async {
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.extend(tags.iter().map(Tag::marked));
             Ok(())
         })
     }

@@ -18,10 +18,10 @@ use super::{
 use crate::cache::Bloom;
 use crate::{
     Fence, Resource,
-    cache::{Cache, CacheError, Intent, Invalidator},
+    cache::{Cache, CacheError, Intent, Invalidator, Tag},
     lock::Mode,
     metrics,
-    resource::{Key, KeyError},
+    resource::Key,
 };
 
 /// The least time that [`Tx::commit`] gives its invalidations before it leaves them to the relay.
@@ -42,13 +42,15 @@ pub struct Tx {
     /// What the transaction creates, for the filters of their kind.
     #[cfg(feature = "redis")]
     ids: Vec<(Bloom, Key)>,
-    bad_key: Option<KeyError>,
+    /// Why it can't commit: it was given a key or a tag that there can't be.
+    refused: Option<CommitError>,
 }
 
 /// The invalidations of one cache.
 struct Pending {
     cache: Invalidator,
     keys: Vec<Key>,
+    tags: Vec<Tag>,
 }
 
 impl Tx {
@@ -83,7 +85,7 @@ impl Tx {
             pending: Vec::new(),
             #[cfg(feature = "redis")]
             ids: Vec::new(),
-            bad_key: None,
+            refused: None,
         })
     }
 
@@ -96,10 +98,33 @@ impl Tx {
     {
         match cache.key(key) {
             Ok(key) => self.invalidate_key(cache.invalidator(), key),
-            Err(error) => {
-                self.bad_key.get_or_insert(error);
-            }
+            Err(error) => self.refuse(CommitError::Key(error)),
         }
+    }
+
+    /// Drops every cached value with this tag ([`Loaded::tags`](crate::cache::Loaded::tags)) when, and only when, this
+    /// transaction commits.
+    ///
+    /// A tag that is refused makes the commit fail with [`CommitError::Tag`]; a strict cache refuses every tag.
+    pub fn invalidate_tag<K, V, T>(&mut self, cache: &Cache<K, V>, tag: &T)
+    where
+        K: Resource,
+        T: AsRef<str> + ?Sized,
+    {
+        let cache = cache.invalidator();
+        match cache.tag(tag) {
+            Ok(tag) => {
+                let tags = &mut self.pending(cache).tags;
+                if !tags.contains(&tag) {
+                    tags.push(tag);
+                }
+            }
+            Err(error) => self.refuse(CommitError::Tag(error)),
+        }
+    }
+
+    fn refuse(&mut self, error: CommitError) {
+        self.refused.get_or_insert(error);
     }
 
     /// Adds the id of a row that this transaction creates to a filter, before COMMIT. Without this a read of the row may be
@@ -111,18 +136,24 @@ impl Tx {
     pub fn add<K: Resource>(&mut self, filter: &Bloom, key: &K) {
         match Key::of(key) {
             Ok(key) => self.ids.push((filter.clone(), key)),
-            Err(error) => {
-                self.bad_key.get_or_insert(error);
-            }
+            Err(error) => self.refuse(CommitError::Key(error)),
         }
     }
 
     pub(super) fn invalidate_key(&mut self, cache: Invalidator, key: Key) {
-        match self.pending.iter_mut().find(|pending| pending.cache.name() == cache.name()) {
-            Some(pending) if pending.keys.contains(&key) => {}
-            Some(pending) => pending.keys.push(key),
-            None => self.pending.push(Pending { cache, keys: vec![key] }),
+        let keys = &mut self.pending(cache).keys;
+        if !keys.contains(&key) {
+            keys.push(key);
         }
+    }
+
+    fn pending(&mut self, cache: Invalidator) -> &mut Pending {
+        let known = self.pending.iter().position(|pending| pending.cache.name() == cache.name());
+        let place = known.unwrap_or_else(|| {
+            self.pending.push(Pending { cache, keys: Vec::new(), tags: Vec::new() });
+            self.pending.len() - 1
+        });
+        &mut self.pending[place]
     }
 
     /// Writes the invalidations to the outbox, commits, and drops the cached values.
@@ -135,10 +166,10 @@ impl Tx {
     ///
     /// [`CommitError`], which tells "not applied" from "nobody can say".
     pub async fn commit(mut self) -> Result<(), CommitError> {
-        if let Some(error) = self.bad_key.take() {
+        if let Some(error) = self.refused.take() {
             // A rollback that fails ends the connection, which rolls back as well.
             let _ = self.inner.rollback().await;
-            return Err(CommitError::Key(error));
+            return Err(error);
         }
         let exclusive = self.fence.as_ref().filter(|_| self.exclusive);
         if exclusive.is_some_and(|fence| fence.mode() != Mode::Write) {
@@ -198,10 +229,13 @@ impl Tx {
             return Ok((Vec::new(), String::new()));
         }
         let mut rows = Vec::new();
-        for Pending { cache, keys } in &self.pending {
+        for Pending { cache, keys, tags } in &self.pending {
             let intent = intent.filter(|_| cache.is_strict());
             for key in keys {
-                rows.push(New { cache: cache.name(), resource: key.as_str(), intent });
+                rows.push(New { cache: cache.name(), resource: key.as_str().into(), intent });
+            }
+            for tag in tags {
+                rows.push(New { cache: cache.name(), resource: tag.marked().into(), intent: None });
             }
         }
         outbox::write(&mut self.inner, rows).await
@@ -245,7 +279,7 @@ fn strict(pending: &[Pending]) -> impl Iterator<Item = &Pending> {
 /// Tells all strict caches at once that the transaction is about to commit.
 async fn announce(pending: &[Pending], intent: &Intent) -> Result<(), CacheError> {
     let mut calls = Vec::new();
-    for Pending { cache, keys } in strict(pending) {
+    for Pending { cache, keys, .. } in strict(pending) {
         calls.push(cache.begin(keys, intent));
     }
     join_all(calls).await.into_iter().collect()
@@ -255,7 +289,7 @@ async fn announce(pending: &[Pending], intent: &Intent) -> Result<(), CacheError
 async fn retract(pending: &[Pending], intent: Option<&Intent>) {
     if let Some(intent) = intent {
         let mut calls = Vec::new();
-        for Pending { cache, keys } in strict(pending) {
+        for Pending { cache, keys, .. } in strict(pending) {
             calls.push(cache.end(keys, &intent.id));
         }
         let _ = tokio::time::timeout(FLUSH_LIMIT, join_all(calls)).await;
@@ -271,10 +305,13 @@ async fn flush(pending: &[Pending], intent: Option<&Intent>) -> Vec<&'static str
     join_all(flushes).await.into_iter().flatten().collect()
 }
 
-async fn flush_one(Pending { cache, keys }: &Pending, intent: Option<&Intent>) -> Option<&'static str> {
+async fn flush_one(Pending { cache, keys, tags }: &Pending, intent: Option<&Intent>) -> Option<&'static str> {
     let name = cache.name();
     let flushed = async {
-        let Some(intent) = intent else { return cache.invalidate(keys).await };
+        let Some(intent) = intent else {
+            let (by_key, by_tag) = tokio::join!(cache.invalidate(keys), cache.invalidate_tags(tags));
+            return by_key.and(by_tag);
+        };
         if !cache.end(keys, &intent.id).await? {
             lost_intent(name);
         }
@@ -315,7 +352,7 @@ impl DerefMut for Tx {
 
 impl fmt::Debug for Tx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pending: usize = self.pending.iter().map(|pending| pending.keys.len()).sum();
+        let pending: usize = self.pending.iter().map(|pending| pending.keys.len() + pending.tags.len()).sum();
         f.debug_struct("Tx").field("fence", &self.fence).field("invalidations", &pending).finish_non_exhaustive()
     }
 }

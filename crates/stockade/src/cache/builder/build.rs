@@ -8,7 +8,7 @@ use super::{CacheBuilder, parts::Home};
 use crate::cache::redis::Remote;
 use crate::{
     cache::{
-        BuildError, Cache, Limits,
+        BuildError, Cache, Limits, TagError,
         core::Core,
         envelope::Envelope,
         flight::Flights,
@@ -88,6 +88,7 @@ where
             limits: self.limits.unwrap_or_else(|| Limits::new(self.max_loads, self.load_rate)),
             counters: LoadCounters::of(settings.name),
             time: settings.load_timeout,
+            takes_tags: if settings.strict.is_some() { Err(TagError::Strict(settings.name)) } else { Ok(()) },
             closing: CancellationToken::new(),
             aborting: CancellationToken::new(),
         };

@@ -23,6 +23,18 @@ impl Keys {
         vec![self.entry(key), self.keyed('i', key), self.sequence(key.bucket())]
     }
 
+    /// `E I S T`: those, and what is known of tags.
+    pub(super) fn with_tags(&self, key: &Key) -> Vec<String> {
+        let mut keys = self.of(key);
+        keys.push(self.tags());
+        keys
+    }
+
+    /// The one table of all tags, so that it can't be lost in part.
+    pub(super) fn tags(&self) -> String {
+        format!("{}{{{}}}t:{}", self.prefix, Bucket::FIRST.tag(), self.name)
+    }
+
     pub(super) fn entry(&self, key: &Key) -> String {
         self.keyed('e', key)
     }
@@ -81,6 +93,8 @@ mod tests {
                 format!("shop:v1:{{{tag}}}s:stock"),
             ]
         );
+        assert_eq!(keys.with_tags(&key)[..3], keys.of(&key));
+        assert_eq!(keys.with_tags(&key)[3], "shop:v1:{265b}t:stock");
         assert_eq!(keys.channel(), "shop:v1:x:stock");
         assert_eq!(keys.inbox().len(), "shop:v1:i:".len() + 16);
         assert_ne!(keys.inbox(), Keys::new(&Namespace::new("shop").unwrap(), "stock").inbox());

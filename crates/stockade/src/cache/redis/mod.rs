@@ -6,6 +6,7 @@ mod remote;
 mod reply;
 mod scripts;
 mod subscription;
+mod tag_stamp;
 #[cfg(test)]
 mod tests;
 

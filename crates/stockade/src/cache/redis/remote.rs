@@ -11,7 +11,7 @@ use super::{
     beat,
     keys::Keys,
     reply::{Reply, Stored},
-    scripts::{ABORT, ALL, BEGIN, END, FILL, INVALIDATE, LEASE, TRUST},
+    scripts::{ABORT, ALL, BEGIN, END, FILL, INVALIDATE, INVALIDATE_TAG, LEASE, TRUST},
     subscription::Subscription,
 };
 use crate::{
@@ -24,11 +24,12 @@ use crate::{
         local::{Local, Reservation},
         settings::Settings,
         store::{Assurance, Filled, Filling, Lease, Read, Token, Want},
+        tag::Tag,
         wake::Wake,
     },
     clock::Instant,
     redis::{Claim, Link, LinkError, LinkEvents, Script},
-    resource::Key,
+    resource::{Bucket, Key},
 };
 
 /// The client side of the lease protocol.
@@ -68,7 +69,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let mut command = redis::cmd("HMGET");
         command.arg(self.subscription.keys.entry(key)).arg(&Stored::FIELDS);
         match self.link.command("cache_read", command).await {
-            Ok(Value::Array(values)) => self.found(values),
+            Ok(Value::Array(values)) => self.found(key, values).await,
             Ok(_) => Read::Unreadable,
             Err(error) => {
                 tracing::debug!(%key, %error, "cache read failed");
@@ -77,15 +78,41 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         }
     }
 
-    fn found(&self, values: Vec<Value>) -> Read<V> {
+    async fn found(&self, key: &Key, values: Vec<Value>) -> Read<V> {
         let Some(stored) = Stored::read(&mut values.into_iter()) else {
             return Read::Miss;
         };
+        match self.hold(&stored).await {
+            Ok(true) => {}
+            Ok(false) => return Read::Miss,
+            Err(error) => {
+                tracing::debug!(%key, %error, "cache read failed");
+                return Read::Down;
+            }
+        }
         match self.entry(&stored) {
             Ok(entry) if entry.is_fresh(Instant::now()) => Read::Hit(entry),
             Ok(entry) => Read::Stale(entry),
             Err(Unreadable) => Read::Unreadable,
         }
+    }
+
+    /// Whether no tag of this was invalidated since it was loaded. Without tags nobody is asked.
+    async fn hold(&self, stored: &Stored) -> Result<bool, LinkError> {
+        if stored.tags.is_empty() {
+            return Ok(true);
+        }
+        let (Some(stamp), Some(run)) = (stored.stamp, self.subscription.run()) else {
+            return Ok(false);
+        };
+        let mut command = redis::cmd("ZMSCORE");
+        command.arg(self.subscription.keys.tags()).arg(format!("e:{run}")).arg("f");
+        for tag in stored.tags.iter() {
+            command.arg(format!("t:{tag}"));
+        }
+        let scores = self.link.command("cache_tags", command).await?;
+        // Asked of a replica that was promoted in between, a table that the old primary left there would pass for its own.
+        Ok(self.subscription.run() == Some(run) && stamp.holds(scores))
     }
 
     pub(crate) async fn lease(&self, key: &Key, token: &Token, want: Want, content: bool) -> Lease<V> {
@@ -100,14 +127,17 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             kind.to_vec(),
             u8::from(content).to_string().into_bytes(),
             millis(self.settings.hold_off),
+            self.run(),
         ];
-        let replied = self.call(&LEASE, key, args).await.and_then(|reply| self.leased(reply));
+        let replied = self
+            .call_on(&LEASE, self.subscription.keys.with_tags(key), args)
+            .await
+            .and_then(|reply| self.leased(reply));
         replied.unwrap_or_else(|error| {
             tracing::debug!(%key, %error, "cache lease failed");
             // It may still be executed. Behind it on the same connection goes its undoing, for which nobody waits, so
             // that the others are not kept waiting for a load that will not be stored.
-            let undo = self.aborting(key, token, Duration::ZERO);
-            drop(self.link.call_regardless(&ABORT, self.subscription.keys.of(key), undo));
+            self.undo(key, token);
             Lease::Down
         })
     }
@@ -144,18 +174,32 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             filling.entry.took.as_micros().to_string().into_bytes(),
             key.as_str().as_bytes().to_vec(),
             self.subscription.keys.inbox_prefix().into_bytes(),
+            self.run(),
+            filling.entry.tags.as_packed().as_bytes().to_vec(),
+            millis(self.settings.lease),
         ];
-        match self.call(&FILL, key, args).await {
+        match self.call_on(&FILL, self.subscription.keys.with_tags(key), args).await {
             Ok(reply) if reply.word() == "ACCEPTED" => {
                 self.subscription.local.put(reservation, key, filling.entry.clone());
                 Filled::Accepted
             }
-            Ok(_) => Filled::Refused,
+            Ok(reply) => {
+                if reply.word() == "OUTDATED" {
+                    // Nobody waits for this: who waits for the load is told by it.
+                    self.undo(key, token);
+                }
+                Filled::Refused
+            }
             Err(error) => {
                 tracing::debug!(%key, %error, "cache fill failed");
                 Filled::Unknown
             }
         }
+    }
+
+    fn undo(&self, key: &Key, token: &Token) {
+        let undo = self.aborting(key, token, Duration::ZERO);
+        drop(self.link.call_regardless(&ABORT, self.subscription.keys.of(key), undo));
     }
 
     fn aborting(&self, key: &Key, token: &Token, hold: Duration) -> Vec<Vec<u8>> {
@@ -177,6 +221,24 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
 
     pub(crate) async fn invalidate(&self, keys: &[Key]) -> Result<(), CacheError> {
         self.drop_each(&INVALIDATE, keys, &[]).await.map(drop)
+    }
+
+    pub(crate) async fn invalidate_tags(&self, tags: &[Tag]) -> Result<(), CacheError> {
+        let keys = || vec![self.subscription.keys.tags(), self.subscription.keys.sequence(Bucket::FIRST)];
+        let longest = self.settings.lease + *self.settings.ttl.end().max(&self.settings.null_ttl) + self.settings.grace;
+        let longest = longest.as_micros().to_string();
+        let calls: Vec<_> = tags
+            .iter()
+            .map(|tag| {
+                let (channel, random) = (self.subscription.keys.channel(), Token::random());
+                let (tag, run) = (tag.as_str().as_bytes().to_vec(), self.run());
+                let args =
+                    vec![tag, channel.into_bytes(), run, random.as_bytes().to_vec(), longest.clone().into_bytes()];
+                self.call_on(&INVALIDATE_TAG, keys(), args)
+            })
+            .collect();
+        let replies: Result<Vec<_>, _> = futures_util::future::join_all(calls).await.into_iter().collect();
+        replies.map(drop).map_err(|error| CacheError::Unavailable(Arc::new(error)))
     }
 
     pub(crate) async fn begin(&self, keys: &[Key], intent: &Intent) -> Result<(), CacheError> {
@@ -219,7 +281,15 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         key: &Key,
         args: Vec<Vec<u8>>,
     ) -> impl Future<Output = Result<Reply, LinkError>> + Send + use<'a, V> {
-        let keys = self.subscription.keys.of(key);
+        self.call_on(script, self.subscription.keys.of(key), args)
+    }
+
+    fn call_on<'a>(
+        &'a self,
+        script: &'static Script,
+        keys: Vec<String>,
+        args: Vec<Vec<u8>>,
+    ) -> impl Future<Output = Result<Reply, LinkError>> + Send + use<'a, V> {
         let first = self.link.call(script, keys.clone(), args.clone());
         async move {
             let value = match first.await {
@@ -232,6 +302,12 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         }
     }
 
+    /// The run that a script is sent to. Should it reach another one, that begins its table of tags anew, and once more for
+    /// the next who knows better: what has tags is then loaded again.
+    fn run(&self) -> Vec<u8> {
+        self.subscription.run().as_deref().unwrap_or("-").as_bytes().to_vec()
+    }
+
     fn entry(&self, stored: &Stored) -> Result<Entry<V>, Unreadable> {
         let value = self.envelope.decode(&stored.bytes, stored.null)?.map(Arc::new);
         let clock = &self.subscription.clock;
@@ -240,7 +316,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         };
         let weight = u64::try_from(stored.bytes.len()).unwrap_or(u64::MAX);
         let took = Duration::from_micros(stored.took);
-        Ok(Entry { value, loaded, expires, took, version: stored.version, weight })
+        let (version, tags) = (stored.version, stored.tags.clone());
+        Ok(Entry { value, loaded, expires, took, version, tags, weight })
     }
 
     /// What stands for the server having lost no invalidation.

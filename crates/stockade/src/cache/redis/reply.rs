@@ -5,7 +5,12 @@ use std::{
 
 use redis::Value;
 
-use crate::{cache::intent::Intent, clock::Instant, redis::LinkError};
+use super::tag_stamp::TagStamp;
+use crate::{
+    cache::{intent::Intent, tag::Tags},
+    clock::Instant,
+    redis::LinkError,
+};
 
 /// The reply of a script: a word, the server's time, the rest.
 #[derive(Debug)]
@@ -62,18 +67,23 @@ pub(super) struct Stored {
     pub(super) version: Option<u64>,
     /// How long its load took, µs.
     pub(super) took: u64,
+    pub(super) tags: Tags,
+    /// What its tags are judged by.
+    pub(super) stamp: Option<TagStamp>,
 }
 
 impl Stored {
     /// The order in which every reply and HMGET gives them.
-    pub(super) const FIELDS: [&'static str; 6] = ["v", "kind", "exp", "at", "ver", "d"];
+    pub(super) const FIELDS: [&'static str; 8] = ["v", "kind", "exp", "at", "ver", "d", "tags", "ts"];
 
     pub(super) fn read(values: &mut impl Iterator<Item = Value>) -> Option<Self> {
         let mut next = || values.next();
         let (v, kind, expires, loaded, version, took) = (next()?, next()?, next()?, next()?, next()?, next()?);
+        let (tags, stamp) = (text(next()?), text(next()?));
         let null = bytes(kind)? == b"null";
         let (expires, loaded, took) = (number(expires)?, number(loaded)?, number(took)?);
-        Some(Self { bytes: bytes(v)?, null, expires, loaded, version: number(version), took })
+        let (tags, stamp) = (Tags::packed(tags.unwrap_or_default()), stamp.as_deref().and_then(TagStamp::read));
+        Some(Self { bytes: bytes(v)?, null, expires, loaded, version: number(version), took, tags, stamp })
     }
 }
 
@@ -84,6 +94,10 @@ fn bytes(value: Value) -> Option<Vec<u8>> {
         Value::Okay => Some(b"OK".to_vec()),
         _ => None,
     }
+}
+
+fn text(value: Value) -> Option<String> {
+    String::from_utf8(bytes(value)?).ok()
 }
 
 fn number(value: Value) -> Option<u64> {

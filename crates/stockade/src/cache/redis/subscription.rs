@@ -14,7 +14,7 @@ use super::{
     scripts::JOIN,
 };
 use crate::{
-    cache::{local::Local, store::Assurance, wake::Wakes},
+    cache::{local::Local, store::Assurance, tag::Tag, wake::Wakes},
     clock::Instant,
     metrics::{self, SUBSCRIPTION_UP},
     redis::{Handshake, LinkError, LinkEvents, Up},
@@ -88,6 +88,11 @@ impl<V> Subscription<V> {
         self.trusted.load(Ordering::Acquire)
     }
 
+    /// The run that is connected. It is set before the first command goes to it.
+    pub(super) fn run(&self) -> Option<Arc<str>> {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// What stands for the server having lost no invalidation.
     pub(super) fn assurance(&self) -> Option<Assurance> {
         // In this order: one of the last connection must not pass for one of the next.
@@ -97,8 +102,7 @@ impl<V> Subscription<V> {
 
     /// The run that is connected and not vouched for yet.
     pub(super) fn unsure_run(&self) -> Option<Arc<str>> {
-        let run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
-        run.clone().filter(|_| !self.is_trusted())
+        self.run().filter(|_| !self.is_trusted())
     }
 
     /// The key and the arguments of JOIN for this run.
@@ -162,7 +166,11 @@ impl<V> Subscription<V> {
             tracing::debug!(channel = self.channel, bucket, missed, silent, "flushing the in-process cache");
             self.local.flush();
         }
-        if !beat && let Ok(key) = Key::encoded(Label::Borrowed(""), resource.to_owned()) {
+        if let Some(tag) = resource.strip_prefix(Tag::MARK) {
+            if let Ok(tag) = Tag::new(tag) {
+                self.local.invalidate_tag(&tag);
+            }
+        } else if !beat && let Ok(key) = Key::encoded(Label::Borrowed(""), resource.to_owned()) {
             self.local.invalidate(&key);
         }
         // After the flush: until here a silent subscription stays not live.

@@ -28,7 +28,7 @@ if tonumber(ARGV[4]) > 0 then
     redis.call('PEXPIRE', KEYS[1], ARGV[4])
   end
 end
-redis.call('HDEL', KEYS[1], 'tok', 'tokx')
+redis.call('HDEL', KEYS[1], 'tok', 'tokx', 'tokt')
 for _, process in ipairs(waiting) do
   redis.pcall('PUBLISH', ARGV[3] .. process, 'C ' .. ARGV[2])
 end

@@ -1,12 +1,12 @@
 -- Gives the value, the right to load it, or the news that somebody else is loading it.
 --
--- KEYS: E entry (hash), I intents (hash), S sequence
+-- KEYS: E entry (hash), I intents (hash), S sequence, T tags (sorted set, see tags.lua)
 -- ARGV: token, lease ms, process, kind: `miss`, or `early` for a load although the value is fresh, whether the caller can do
---   without a load (`1` or `0`), ms that a hold lasts at most
--- Reply: {HIT, now, v, kind, exp, at, ver, d}  fresh value (kind miss only)
---        {HELD, now, v, kind, exp, at, ver, d} a load failed lately; v is an expired value, or nil if the caller has one
+--   without a load (`1` or `0`), ms that a hold lasts at most, run id
+-- Reply: {HIT, now, v, kind, exp, at, ver, d, tags, ts}  fresh value (kind miss only)
+--        {HELD, now, v, ... as above}          a load failed lately; v is an expired value, or nil if the caller has one
 --        {WAIT, now, remaining us}             told by `C <resource>` on the process's inbox
---        {LEASED, now, v, kind, exp, at, ver, d}  the token is current; v is an expired value or nil
+--        {LEASED, now, v, ... as above}        the token is current; v is an expired value or nil
 --        {BYPASS, now, id, xid, ...}           a writer is committing: load, don't fill; intents older than 2 s
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -25,28 +25,35 @@ if #intents > 0 then
   return reply
 end
 
-local e = redis.call('HMGET', KEYS[1], 'v', 'kind', 'exp', 'at', 'ver', 'd', 'tok', 'tokx', 'hold')
+local e = redis.call('HMGET', KEYS[1], 'v', 'kind', 'exp', 'at', 'ver', 'd', 'tags', 'ts', 'tok', 'tokx', 'hold')
+if e[1] and e[7] and not tags_hold(KEYS[4], ARGV[7], e[8], e[7]) then
+  -- As if it had been dropped, and what else is known of it.
+  e[1], e[11] = false, false
+end
 local exp = tonumber(e[3])
 if ARGV[4] == 'miss' and e[1] and exp and exp > now then
-  return {'HIT', now_text, e[1], e[2], e[3], e[4], e[5], e[6]}
+  return {'HIT', now_text, unpack(e, 1, 8)}
 end
 
 -- More than a whole hold is left only after the server's clock was set back.
-local hold = (tonumber(e[9]) or 0) - now
+local hold = (tonumber(e[11]) or 0) - now
 if hold > 0 and hold <= ARGV[6] * 1000 and (ARGV[5] == '1' or (ARGV[4] == 'miss' and e[1])) then
-  return {'HELD', now_text, e[1], e[2], e[3], e[4], e[5], e[6]}
+  return {'HELD', now_text, unpack(e, 1, 8)}
 end
 
 local lease = tonumber(ARGV[2])
-local left = e[7] and (tonumber(e[8]) or 0) - now or 0
+local left = e[9] and (tonumber(e[10]) or 0) - now or 0
 -- More than a lease is left only after the server's clock was set back: such a token is not waited for.
 if left > 0 and left <= lease * 1000 + 1000000 then
   redis.call('HSET', KEYS[1], 'w:' .. ARGV[3], '1')
   return {'WAIT', now_text, string.format('%.0f', left)}
 end
 
-redis.call('HSET', KEYS[1], 'tok', ARGV[1], 'tokx', string.format('%.0f', now + lease * 1000))
+-- Not in `ts`: that is the present value's, which may be served until this load has ended.
+local epoch, newest = tags_now(KEYS[4], ARGV[7], ARGV[1])
+redis.call('HSET', KEYS[1], 'tok', ARGV[1], 'tokx', string.format('%.0f', now + lease * 1000),
+  'tokt', string.format('%.0f %.0f', epoch, newest))
 if redis.call('PTTL', KEYS[1]) < lease + 1000 then
   redis.call('PEXPIRE', KEYS[1], lease + 1000)
 end
-return {'LEASED', now_text, e[1], e[2], e[3], e[4], e[5], e[6]}
+return {'LEASED', now_text, unpack(e, 1, 8)}

@@ -16,5 +16,7 @@ mod refused;
 mod reload;
 mod stats;
 mod support;
+mod tag_table;
+mod tags;
 mod traffic;
 mod warm;

@@ -121,7 +121,7 @@ impl Database {
         Ok(rows)
     }
 
-    async fn query(&self, id: &str) -> Result<Option<Stock>, std::io::Error> {
+    pub(super) async fn query(&self, id: &str) -> Result<Option<Stock>, std::io::Error> {
         struct Running<'a>(&'a AtomicUsize);
         impl Drop for Running<'_> {
             fn drop(&mut self) {

@@ -23,6 +23,8 @@ mod snapshot;
 #[cfg(feature = "redis")]
 mod strict;
 #[cfg(feature = "redis")]
+mod tags;
+#[cfg(feature = "redis")]
 mod traffic;
 mod transfer;
 

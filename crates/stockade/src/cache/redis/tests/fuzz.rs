@@ -31,6 +31,7 @@ static LOOK: Script = Script { name: "look", text: include_str!("scripts/invaria
 const GAMES: u64 = 4;
 /// Calls that are sent together.
 const TOGETHER: usize = 8;
+const RUN: &str = "run-0";
 const PROCESSES: [&str; 3] = ["one", "two", "three"];
 
 #[derive(Clone, Debug)]
@@ -87,7 +88,7 @@ impl Game {
         let names = Keys::new(&Namespace::new(&format!("fuzz-{number}")).unwrap(), "fuzz");
         let place = |id: u64| {
             let key = Key::new("fuzz", &id.to_string()).unwrap();
-            Place { keys: names.of(&key), key, tokens: vec!["nobody's".to_owned()], intents: Vec::new() }
+            Place { keys: names.with_tags(&key), key, tokens: vec!["nobody's".to_owned()], intents: Vec::new() }
         };
         Self {
             connection,
@@ -173,11 +174,13 @@ impl Game {
                 let kind = if early { "early" } else { "miss" };
                 let content = u8::from(content).to_string();
                 let (lease, process, kind) = (lease.to_string(), process.to_owned(), kind.to_owned());
-                (&LEASE, vec![token, lease, process, kind, content, longest.to_string()])
+                (&LEASE, vec![token, lease, process, kind, content, longest.to_string(), RUN.to_owned()])
             }
             Move::Fill { token, value, ttl, grace } => {
                 let (kind, version, took) = ("value".to_owned(), String::new(), "7".to_owned());
-                (&FILL, vec![token, value, kind, version, ttl.to_string(), grace.to_string(), took, resource, inbox])
+                let (ttl, grace, run, tags, lease) =
+                    (ttl.to_string(), grace.to_string(), RUN.to_owned(), String::new(), "300".to_owned());
+                (&FILL, vec![token, value, kind, version, ttl, grace, took, resource, inbox, run, tags, lease])
             }
             Move::Abort { token, hold } => (&ABORT, vec![token, resource, inbox, hold.to_string()]),
             Move::Invalidate => (&INVALIDATE, dropping.into()),
@@ -435,6 +438,6 @@ async fn random_calls_of_the_cache_scripts_do_what_they_must() {
     }
     listening.shutdown().await;
     // All else ends by itself.
-    let stays = |name: &str| name.contains("}s:") || name.contains("}j:");
+    let stays = |name: &str| ["}s:", "}j:", "}t:"].iter().any(|kind| name.contains(kind));
     server.until_nothing_is_left_but(stays).await.unwrap();
 }

@@ -1,0 +1,70 @@
+use redis::Value;
+
+/// What a value noted of the table of tags when its lease was given, before it was read: the table's epoch and the newest
+/// stamp in it. See `tags.lua`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TagStamp {
+    epoch: u64,
+    newest: u64,
+}
+
+impl TagStamp {
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let (epoch, newest) = text.split_once(' ')?;
+        Some(Self { epoch: epoch.parse().ok()?, newest: newest.parse().ok()? })
+    }
+
+    /// Whether a value with this stamp still holds; `scores` are the table's of its epoch, its floor and the tags of the value.
+    pub(super) fn holds(self, scores: Value) -> bool {
+        let Value::Array(scores) = scores else { return false };
+        let mut scores = scores.into_iter().map(score);
+        // Two scores that the table stores negated; without either it is another table.
+        let (Some(Some(epoch)), Some(Some(floor))) = (scores.next(), scores.next()) else { return false };
+        whole(-epoch) == Some(self.epoch)
+            && whole(-floor).is_some_and(|floor| floor <= self.newest)
+            && scores.all(|stamp| stamp.is_none_or(|stamp| whole(stamp).is_some_and(|stamp| stamp <= self.newest)))
+    }
+}
+
+fn score(value: Value) -> Option<f64> {
+    match value {
+        Value::Nil => None,
+        Value::Double(score) => Some(score),
+        // A score that can't be read outdates the value.
+        value => Some(redis::from_redis_value(value).unwrap_or(f64::INFINITY)),
+    }
+}
+
+/// Scores of the table are whole numbers below 2^53, which a double holds exactly.
+fn whole(score: f64) -> Option<u64> {
+    const LIMIT: f64 = 9_007_199_254_740_992.0;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in range and whole")]
+    (score.fract() == 0.0 && (0.0..LIMIT).contains(&score)).then_some(score as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scores(scores: &[Option<f64>]) -> Value {
+        Value::Array(scores.iter().map(|score| score.map_or(Value::Nil, Value::Double)).collect())
+    }
+
+    #[test]
+    fn a_value_holds_while_its_table_is_the_same_and_none_of_its_tags_is_newer() {
+        let stamp = TagStamp::read("77 1763747000000000").unwrap();
+        let table = [Some(-77.0), Some(-5.0)];
+        let with = |tags: &[Option<f64>]| stamp.holds(scores(&[&table, tags].concat()));
+        assert!(with(&[None, None]));
+        assert!(with(&[Some(1_763_747_000_000_000.0), None]));
+        assert!(!with(&[None, Some(1_763_747_000_000_001.0)]));
+        assert!(!with(&[Some(f64::INFINITY)]) && !with(&[Some(0.5)]));
+        assert!(!stamp.holds(scores(&[None, Some(-5.0), None])), "another run's table");
+        assert!(!stamp.holds(scores(&[Some(-78.0), Some(-5.0), None])), "a table that was begun anew");
+        assert!(!stamp.holds(scores(&[Some(-77.0), Some(-1_763_747_000_000_001.0), None])), "below the floor");
+        assert!(!stamp.holds(scores(&[Some(-77.0)])) && !stamp.holds(Value::Nil));
+        for text in ["", "77", "77 x", "-1 5"] {
+            assert_eq!(TagStamp::read(text), None);
+        }
+    }
+}

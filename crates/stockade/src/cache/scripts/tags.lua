@@ -1,0 +1,50 @@
+-- First part of lease.lua, fill.lua and invalidate_tag.lua: what is known of tags.
+--
+-- T (sorted set) is one for the whole cache, so that it is lost as a whole or not at all. It holds under `t:<tag>` the
+-- stamp of the tag's last invalidation. Stamps grow with each invalidation, whatever the clock shows. Its other members
+-- have no positive score:
+--   e:<run>  minus the epoch, a random number: a table that was lost and begun anew, or that another run of the server
+--            left behind, says nothing of values that are older than it
+--   n        minus the newest stamp
+--   f        minus the floor: the newest stamp that was forgotten
+--   h        minus the longest time for which a value with tags may count, us
+--
+-- A load notes epoch and newest stamp when its lease is given, before it reads. Its value holds while the epoch is the
+-- same, the floor is not above its stamp, and no tag of it has a newer one.
+
+-- The epoch and the newest stamp. Without a table of this run it begins one, whose epoch comes from `random`.
+local function tags_now(key, run, random)
+  local known = redis.call('ZMSCORE', key, 'e:' .. run, 'n')
+  if known[1] and known[2] then
+    -- By subtraction: a negated zero is written as `-0`.
+    return 0 - known[1], 0 - known[2]
+  end
+  local epoch = tonumber(string.sub(redis.sha1hex(random), 1, 13), 16) + 1
+  redis.call('DEL', key)
+  redis.call('ZADD', key, string.format('%.0f', -epoch), 'e:' .. run, '0', 'n', '0', 'f', '0', 'h')
+  return epoch, 0
+end
+
+-- Whether a value with these tags, loaded under this stamp, still holds.
+local function tags_hold(key, run, stamp, tags)
+  local epoch, newest = string.match(stamp or '', '^(%d+) (%d+)$')
+  if not epoch then
+    return false
+  end
+  local asked = {'e:' .. run, 'f'}
+  for tag in string.gmatch(tags, '[^\n]+') do
+    asked[#asked + 1] = 't:' .. tag
+  end
+  local scores = redis.call('ZMSCORE', key, unpack(asked))
+  newest = tonumber(newest)
+  if not (scores[1] and scores[2]) or 0 - scores[1] ~= tonumber(epoch) or 0 - scores[2] > newest then
+    return false
+  end
+  for i = 3, #asked do
+    if scores[i] and tonumber(scores[i]) > newest then
+      return false
+    end
+  end
+  return true
+end
+

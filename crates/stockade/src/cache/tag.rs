@@ -1,0 +1,134 @@
+use std::sync::Arc;
+
+/// What stands between the tags of one value: no tag holds it, as it is a control character.
+const SEPARATOR: char = '\n';
+
+/// A name that values share and are invalidated by together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Tag(Arc<str>);
+
+impl Tag {
+    /// What stands before a tag where a resource may stand as well, which never begins with it.
+    pub(crate) const MARK: char = '#';
+    /// The longest tag, in bytes of UTF-8.
+    pub(crate) const MAX_LEN: usize = 128;
+
+    pub(crate) fn new(text: impl AsRef<str>) -> Result<Self, TagError> {
+        let text = text.as_ref();
+        if text.is_empty() {
+            return Err(TagError::Empty);
+        }
+        if text.len() > Self::MAX_LEN {
+            return Err(TagError::TooLong { len: text.len() });
+        }
+        if text.chars().any(char::is_control) {
+            return Err(TagError::Control);
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// As a resource may stand in its place.
+    pub(crate) fn marked(&self) -> String {
+        format!("{}{}", Self::MARK, self.0)
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The tags of one value, each once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tags(Option<Arc<str>>);
+
+impl Tags {
+    /// The most that one value can have.
+    pub(crate) const MAX: usize = 32;
+
+    pub(crate) fn new<T: AsRef<str>>(tags: impl IntoIterator<Item = T>) -> Result<Self, TagError> {
+        let mut each: Vec<Tag> = Vec::new();
+        for tag in tags {
+            let tag = Tag::new(tag)?;
+            if each.contains(&tag) {
+                continue;
+            }
+            if each.len() == Self::MAX {
+                return Err(TagError::TooMany);
+            }
+            each.push(tag);
+        }
+        let joined = each.iter().map(Tag::as_str).collect::<Vec<_>>().join("\n");
+        Ok(Self::packed(joined))
+    }
+
+    /// What [`Tags::as_packed`] gave.
+    pub(crate) fn packed(text: String) -> Self {
+        Self((!text.is_empty()).then(|| text.into()))
+    }
+
+    /// As they are stored: one after the other, with a line feed between them.
+    pub(crate) fn as_packed(&self) -> &str {
+        self.0.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().flat_map(|text| text.split(SEPARATOR))
+    }
+}
+
+/// Why a tag, or the tags of a value, are refused. Nothing was stored or sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TagError {
+    /// A tag is empty.
+    #[error("a tag is empty: give it one character or more")]
+    Empty,
+    /// A tag is longer than 128 bytes.
+    #[error("a tag has {len} bytes, the limit is {max}: use a shorter one, such as an id", max = Tag::MAX_LEN)]
+    TooLong {
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// A tag has a control character, a line break for example.
+    #[error("a tag has a control character: leave it out")]
+    Control,
+    /// A value has more than 32 tags.
+    #[error("a value has more than {max} tags: tag it by what is written together", max = Tags::MAX)]
+    TooMany,
+    /// The cache is strict. It has to hear of a write before its COMMIT, and what values of a tag are still being loaded is
+    /// known to nobody then.
+    #[error("the cache `{0}` is strict and takes no tags: invalidate by key, or build it without `.strict()`")]
+    Strict(&'static str),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_is_a_short_text_without_control_characters() {
+        for good in ["supplier:7", "BANK CHARGES", "caf\u{e9}", "{a}", "%", "#", &"x".repeat(128)] {
+            assert_eq!(Tag::new(good).unwrap().as_str(), good);
+        }
+        assert_eq!(Tag::new(""), Err(TagError::Empty));
+        assert_eq!(Tag::new("x".repeat(129)), Err(TagError::TooLong { len: 129 }));
+        for bad in ["a\nb", "\0", "a\u{85}", "\u{7f}"] {
+            assert_eq!(Tag::new(bad), Err(TagError::Control));
+        }
+    }
+
+    #[test]
+    fn the_tags_of_a_value_are_counted_once_each_and_come_back_as_they_were() {
+        let many: Vec<_> = (0..32).map(|number| number.to_string()).collect();
+        let tags = Tags::new(many.iter().chain(&many)).unwrap();
+        assert_eq!(tags.iter().collect::<Vec<_>>(), many);
+        assert_eq!(Tags::packed(tags.as_packed().to_owned()), tags);
+        assert_eq!(Tags::new((0..33).map(|number| number.to_string())), Err(TagError::TooMany));
+        let none = Tags::new(Vec::<String>::new()).unwrap();
+        assert!(none.is_empty() && none.iter().next().is_none() && none == Tags::default());
+    }
+}
