@@ -9,7 +9,7 @@ pub(crate) struct Look {
     pub(crate) broken: String,
     /// How many values are stored.
     pub(crate) values: u64,
-    /// How many loads have a lease.
+    /// How many loads have a lease that lasts.
     pub(crate) loads: u64,
     /// The transactions that have announced their commit.
     pub(crate) transactions: Vec<String>,

@@ -14,6 +14,9 @@ mod crypto;
 #[cfg(test)]
 mod locks_on_redis;
 #[cfg(test)]
+#[cfg(feature = "redis")]
+mod looks;
+#[cfg(test)]
 mod lost_connections;
 #[cfg(test)]
 mod lost_processes;

@@ -1,19 +1,54 @@
 //! A Redis, the processes that a test plays there, and a look at what they leave.
 
-use std::{ops::Deref, sync::Mutex, time::Duration};
+use std::{cell::RefCell, ops::Deref, sync::Mutex, time::Duration};
 
-use stockade::{Locks, Redis, lock::LocksBuilder};
-use stockade_testbed::RedisServer;
+use futures_util::future::LocalBoxFuture;
+use serde::{Serialize, de::DeserializeOwned};
+use stockade::{Cache, Locks, Redis, Resource, lock::LocksBuilder};
+use stockade_testbed::{Leftovers, RedisServer};
 use tokio::{
     runtime::Handle,
     time::{Instant, sleep},
 };
 
+use crate::looks::look;
+
 /// How long what locks have left may take to go. Shorter than queue entries and most leases live: what only expires is
 /// left behind.
 const PATIENCE: Duration = Duration::from_secs(6);
 
-/// Every test of locks on Redis ends with [`World::end`].
+thread_local! {
+    /// What is done at the end of the test that runs on this thread.
+    static ENDINGS: RefCell<Vec<LocalBoxFuture<'static, ()>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A cache that is shut down at the end of the test that runs on this thread, when it has nothing under way any more.
+pub(crate) fn cached<K, V>(cache: Cache<K, V>) -> Cache<K, V>
+where
+    K: Resource + Clone + Send + Sync + 'static,
+    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    let ending = cache.clone();
+    ENDINGS.with_borrow_mut(|endings| {
+        endings.push(Box::pin(async move {
+            // Of a load that is over nothing is left by which another caller could find it.
+            let limit = Instant::now() + PATIENCE;
+            while ending.stats().fetching > 0 {
+                assert!(Instant::now() < limit, "left under way: {:?}", ending.stats());
+                sleep(Duration::from_millis(2)).await;
+            }
+            ending.shutdown(Duration::ZERO).await;
+        }));
+    });
+    cache
+}
+
+/// Keys of caches that may stay: sequences, markers and filters for ever, entries until they expire.
+fn stays(name: &str) -> bool {
+    ["}s:", "}j:", "}b:", "}b0:", "}b1:", "}e:"].iter().any(|part| name.contains(part))
+}
+
+/// Every test of locks on Redis ends with [`World::end`], and so do those of caches that begin with one.
 pub(crate) struct World {
     server: RedisServer,
     locks: Mutex<Vec<Locks>>,
@@ -49,7 +84,7 @@ impl World {
         locks
     }
 
-    /// Shuts all locks down and looks for what they leave: keys, subscriptions, connections and tasks.
+    /// Shuts all locks and caches down and looks for what they leave: keys, subscriptions, connections and tasks.
     pub(crate) async fn end(self) {
         self.end_behind(()).await;
     }
@@ -61,10 +96,14 @@ impl World {
         for locks in all {
             locks.shutdown(Duration::ZERO).await;
         }
+        for ending in ENDINGS.take() {
+            ending.await;
+        }
         drop(way);
         let limit = Instant::now() + PATIENCE;
         loop {
-            let left = self.server.leftovers().await.unwrap();
+            // A server that was killed has nothing.
+            let left = if self.server.pid() == 0 { Leftovers::default() } else { self.left().await };
             let tasks = Handle::current().metrics().num_alive_tasks();
             if left.is_empty() && tasks <= self.tasks {
                 return;
@@ -76,6 +115,18 @@ impl World {
             );
             sleep(Duration::from_millis(5)).await;
         }
+    }
+}
+
+impl World {
+    /// What nobody should need any more. What lies in a cache is looked at: all of it ends by itself, nobody is loading
+    /// and no write is announced.
+    async fn left(&self) -> Leftovers {
+        let mut left = self.server.leftovers().await.unwrap().ignoring(stays);
+        let look = look(&self.server).await;
+        left.keys.extend((0..look.loads).map(|_| "a lease to load".to_owned()));
+        left.keys.extend(look.transactions.iter().map(|xid| format!("the announcement of {xid}")));
+        left
     }
 }
 

@@ -6,9 +6,9 @@ use std::{
 };
 
 use stockade::cache::{CacheBuilder, CacheError, Source};
-use stockade_testbed::RedisServer;
 
 use super::support::{Database, Loading, Sku, Stock, Stocks, eventually, get, process, quantity, reading, sku, stored};
+use crate::world::World;
 
 type Batches = Arc<Mutex<Vec<Vec<String>>>>;
 
@@ -39,7 +39,7 @@ async fn found(stocks: &Stocks, ids: &[&str]) -> Vec<Option<u64>> {
 
 #[tokio::test]
 async fn what_is_missing_is_loaded_by_one_query_and_stored() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 1), ("b", 2), ("c", 3)]);
     let (builder, batches) = batching(process(&server).await, &database);
     let stocks = builder.on(&database).await;
@@ -55,11 +55,12 @@ async fn what_is_missing_is_loaded_by_one_query_and_stored() {
         assert_eq!(lookup.unwrap().info.source, Source::Redis);
     }
     assert_eq!(batches.lock().unwrap().len(), 1);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_write_to_one_key_while_all_are_loaded_spoils_only_that_one() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 1), ("b", 2), ("c", 3)]);
     let (builder, _) = batching(process(&server).await, &database);
     let stocks = builder.on(&database).await;
@@ -76,11 +77,12 @@ async fn a_write_to_one_key_while_all_are_loaded_spoils_only_that_one() {
     assert!(stored(&server, "a").await && stored(&server, "c").await, "one refused fill cost the others theirs");
     assert!(!stored(&server, "b").await, "a value from before the write was stored");
     assert_eq!(quantity(&get(&stocks, "b").await), Some(9));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_key_that_another_process_loads_is_waited_for_and_not_loaded_again() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 1), ("b", 2), ("c", 3)]);
     let other = process(&server).await.on(&database).await;
     let (builder, batches) = batching(process(&server).await, &database);
@@ -97,11 +99,12 @@ async fn a_key_that_another_process_loads_is_waited_for_and_not_loaded_again() {
     assert_eq!(many, [Some(1), Some(2), Some(3)]);
     assert_eq!(*batches.lock().unwrap(), [["a", "c"]]);
     assert_eq!(quantity(&reads.join_next().await.unwrap().unwrap().unwrap()), Some(2));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_key_that_can_not_be_encoded_and_a_query_that_fails_concern_only_themselves() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 1), ("b", 2)]);
     let (builder, _) = batching(process(&server).await, &database);
     let stocks = builder.on(&database).await;
@@ -118,11 +121,12 @@ async fn a_key_that_can_not_be_encoded_and_a_query_that_fails_concern_only_thems
     // The leases were given back: nobody waits for them to run out.
     let again = tokio::time::timeout(Duration::from_secs(2), found(&stocks, &["b", "c"])).await.unwrap();
     assert_eq!(again, [Some(2), None]);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn without_redis_several_keys_are_still_one_query() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 1), ("b", 2)]);
     let (builder, batches) = batching(process(&server).await, &database);
     let stocks = builder.on(&database).await;
@@ -135,11 +139,12 @@ async fn without_redis_several_keys_are_still_one_query() {
         assert!(lookup.info.degraded && !lookup.info.stored);
     }
     assert_eq!(batches.lock().unwrap().len(), 1);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn without_a_batch_loader_each_key_is_loaded_within_the_limit() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let ids: Vec<String> = (0..40).map(|number| format!("n{number}")).collect();
     let database = Database::with(&ids.iter().map(|id| (id.as_str(), 5)).collect::<Vec<_>>());
     let stocks = process(&server).await.max_loads(4).on(&database).await;
@@ -148,4 +153,5 @@ async fn without_a_batch_loader_each_key_is_loaded_within_the_limit() {
     assert!(many.iter().all(|lookup| lookup.as_ref().map(quantity).unwrap() == Some(5)));
     assert_eq!(database.loads(), 40);
     assert!(database.most_running.load(Ordering::SeqCst) <= 4, "more loads at once than allowed");
+    server.end().await;
 }

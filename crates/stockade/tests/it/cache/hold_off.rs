@@ -10,6 +10,7 @@ use stockade_testbed::RedisServer;
 use tokio::{task::JoinSet, time::Instant};
 
 use super::support::{Database, Loading, Sku, Stock, Stocks, eventually, get, process, quantity, reading, sku, stored};
+use crate::world::World;
 
 const TTL: Duration = Duration::from_millis(50);
 const WINDOW: Duration = Duration::from_millis(400);
@@ -51,13 +52,14 @@ async fn crowd(fleet: &[&Stocks], database: &Database) {
 
 #[tokio::test]
 async fn five_hundred_callers_in_two_processes_make_one_load_per_window() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let one = expiring(process(&server).await).on(&database).await;
     let two = expiring(process(&server).await).on(&database).await;
     expire(&one, &["a"]).await;
     database.down(true);
     crowd(&[&one, &two], &database).await;
+    server.end().await;
 }
 
 #[tokio::test]
@@ -71,7 +73,7 @@ async fn a_cache_in_memory_makes_one_load_per_window_too() {
 
 #[tokio::test]
 async fn a_value_that_only_this_process_kept_is_held_as_well() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let stocks = expiring(process(&server).await).on(&database).await;
     expire(&stocks, &["a"]).await;
@@ -85,11 +87,12 @@ async fn a_value_that_only_this_process_kept_is_held_as_well() {
     assert_eq!(database.loads(), before + 1);
     database.down(false);
     assert_eq!(get(&other, "a").await.info.source, Source::Load);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn it_recovers_with_the_first_read_after_the_window_and_each_key_has_its_own() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7), ("b", 1)]);
     let stocks = expiring(process(&server).await).hold_off(Duration::from_secs(2)).on(&database).await;
     expire(&stocks, &["a", "b"]).await;
@@ -109,11 +112,12 @@ async fn it_recovers_with_the_first_read_after_the_window_and_each_key_has_its_o
     tokio::time::sleep_until(held_since + Duration::from_secs(2)).await;
     let a = get(&stocks, "a").await;
     assert_eq!((quantity(&a), a.info.source), (Some(8), Source::Load));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn several_keys_at_once_are_held_off_each() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7), ("b", 7)]);
     let batch = Arc::clone(&database);
     let builder = expiring(process(&server).await).hold_off(LONG).batch_loader(move |keys: Vec<Sku>| {
@@ -140,11 +144,12 @@ async fn several_keys_at_once_are_held_off_each() {
     let found: Vec<_> = stocks.get_many(&[sku("a"), sku("b")]).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(found.iter().map(quantity).collect::<Vec<_>>(), [Some(8), Some(7)]);
     assert!(found[1].info.stale.is_some() && stored(&server, "a").await);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn what_is_past_its_grace_is_an_error_and_holds_nobody_off() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let builder = expiring(process(&server).await).grace(Duration::from_secs(1)).hold_off(LONG);
     let stocks = builder.on(&database).await;
@@ -157,11 +162,12 @@ async fn what_is_past_its_grace_is_an_error_and_holds_nobody_off() {
     assert_eq!(database.loads(), before + 1);
     database.down(false);
     assert_eq!(get(&stocks, "a").await.info.source, Source::Load);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_load_ahead_of_the_end_that_failed_is_not_repeated_by_each_read() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let ttl = Duration::from_secs(3);
     // So eager that each read in the second half of its life finds it due.
@@ -179,11 +185,12 @@ async fn a_load_ahead_of_the_end_that_failed_is_not_repeated_by_each_read() {
         assert_eq!((quantity(&found), found.info.stale), (Some(7), None));
     }
     assert_eq!(database.loads(), 2);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn who_came_after_a_write_is_not_given_the_value_that_a_failing_load_began_with() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let reader = expiring(process(&server).await).on(&database).await;
     let writer = process(&server).await.on(&database).await;
@@ -210,6 +217,7 @@ async fn who_came_after_a_write_is_not_given_the_value_that_a_failing_load_began
         let found = found.unwrap();
         assert!(found.is_err(), "older than the write: {found:?}");
     }
+    server.end().await;
 }
 
 async fn hmgets(server: &RedisServer) -> u64 {

@@ -9,16 +9,17 @@ use std::{
 };
 
 use stockade::cache::Source;
-use stockade_testbed::{Fault, Proxy, RedisServer};
+use stockade_testbed::{Fault, Proxy};
 use tokio::{task::JoinSet, time::Instant};
 
 use super::support::{Database, Loading, eventually, get, process, process_at, quantity, sku, stored, warm};
+use crate::world::World;
 
 const WEIGHT: u64 = 1 << 20;
 
 #[tokio::test]
 async fn a_write_elsewhere_is_seen_in_the_process_that_holds_the_value() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0)]);
     let writer = process(&server).await.local(WEIGHT).on(&database).await;
     let reader = process(&server).await.local(WEIGHT).on(&database).await;
@@ -33,22 +34,24 @@ async fn a_write_elsewhere_is_seen_in_the_process_that_holds_the_value() {
     get(&reader, "a").await;
     assert_eq!(database.loads(), loads);
     assert!(reader.stats().hits_local > stats.hits_local);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn without_being_asked_for_nothing_is_served_from_memory() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0)]);
     let stocks = process(&server).await.on(&database).await;
     get(&stocks, "a").await;
     for _ in 0..5 {
         assert_eq!(get(&stocks, "a").await.info.source, Source::Redis);
     }
+    server.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_that_races_a_write_leaves_nothing_stale_behind() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0)]);
     let writer = process(&server).await.on(&database).await;
     let reader = process(&server).await.local(WEIGHT).on(&database).await;
@@ -76,11 +79,12 @@ async fn a_read_that_races_a_write_leaves_nothing_stale_behind() {
         ended.unwrap();
     }
     assert!(reader.stats().hits_local > 100, "{:?}", reader.stats());
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_subscription_that_went_silent_is_not_believed() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
     let database = Database::with(&[("a", 0)]);
     let writer = process(&server).await.on(&database).await;
@@ -111,11 +115,12 @@ async fn a_subscription_that_went_silent_is_not_believed() {
     eventually("it is on line again", || async { !reader.is_degraded() }).await;
     let found = get(&reader, "a").await;
     assert_eq!((quantity(&found), found.info.degraded), (Some(1), false));
+    server.end_behind(proxy).await;
 }
 
 #[tokio::test]
 async fn what_was_missed_while_disconnected_is_not_served_after() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
     let database = Database::with(&[("a", 0)]);
     let writer = process(&server).await.on(&database).await;
@@ -130,11 +135,12 @@ async fn what_was_missed_while_disconnected_is_not_served_after() {
         let found = get(&reader, "a").await;
         assert_eq!((quantity(&found), found.info.degraded), (Some(version), false));
     }
+    server.end_behind(proxy).await;
 }
 
 #[tokio::test]
 async fn a_gap_in_the_sequence_empties_the_tier() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0), ("b", 0)]);
     let writer = process(&server).await.on(&database).await;
     let reader = process(&server).await.local(WEIGHT).on(&database).await;
@@ -150,11 +156,12 @@ async fn a_gap_in_the_sequence_empties_the_tier() {
         .await;
     // What it holds from now on it believes again.
     warm(&reader, "b").await;
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_flushed_server_costs_loads_and_no_wrong_answer() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0)]);
     let stocks = process(&server).await.local(WEIGHT).on(&database).await;
     let writer = process(&server).await.on(&database).await;
@@ -169,4 +176,5 @@ async fn a_flushed_server_costs_loads_and_no_wrong_answer() {
         eventually("the write is seen", || async { quantity(&get(&stocks, "a").await) == Some(version) }).await;
         assert!(stored(&server, "a").await);
     }
+    server.end().await;
 }

@@ -10,14 +10,14 @@ use stockade::{
     Redis,
     cache::{CacheError, Limits, Source},
 };
-use stockade_testbed::RedisServer;
 use tokio::{task::JoinSet, time::Instant};
 
 use super::support::{Database, Loading, eventually, get, process, process_at, quantity, reading, sku, stored};
+use crate::world::{World, cached};
 
 #[tokio::test]
 async fn while_redis_is_frozen_reads_go_on_marked_and_all_recovers() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("warm", 1), ("cold", 2)]);
     let stocks = process(&server).await.on(&database).await;
     get(&stocks, "warm").await;
@@ -55,11 +55,12 @@ async fn while_redis_is_frozen_reads_go_on_marked_and_all_recovers() {
         !warm.info.degraded && warm.info.source == Source::Redis
     })
     .await;
+    server.end().await;
 }
 
 #[tokio::test]
 async fn while_redis_is_gone_loads_stay_within_their_limit() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Arc::new(Database::default());
     for i in 0..2000 {
         database.write(&i.to_string(), Some(i));
@@ -106,26 +107,28 @@ async fn while_redis_is_gone_loads_stay_within_their_limit() {
         !get(&stocks, "7").await.info.degraded && stored(&server, "7").await
     })
     .await;
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_cache_starts_without_redis_and_uses_it_once_it_is_there() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let url = server.url();
     server.kill().await.unwrap();
     let database = Database::with(&[("a", 7)]);
-    let stocks = process_at(&url).await.loading(&database).build();
+    let stocks = cached(process_at(&url).await.loading(&database).build());
     let found = get(&stocks, "a").await;
     assert_eq!((quantity(&found), found.info.degraded), (Some(7), true));
     server.restart().await.unwrap();
     eventually("it is on line", || async { !stocks.is_degraded() }).await;
     get(&stocks, "a").await;
     assert!(!get(&stocks, "a").await.info.degraded);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn nothing_that_was_in_memory_during_an_outage_is_fresh_after_it() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0)]);
     let stocks = process(&server).await.local(1 << 20).on(&database).await;
     super::support::warm(&stocks, "a").await;
@@ -139,11 +142,12 @@ async fn nothing_that_was_in_memory_during_an_outage_is_fresh_after_it() {
         !found.info.degraded
     })
     .await;
+    server.end().await;
 }
 
 #[tokio::test]
 async fn when_the_database_fails_an_expired_value_is_served_within_its_grace() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let short = Duration::from_millis(100)..=Duration::from_millis(100);
     let stocks = process(&server).await.ttl(short).grace(Duration::from_secs(2)).on(&database).await;
@@ -169,11 +173,12 @@ async fn when_the_database_fails_an_expired_value_is_served_within_its_grace() {
     database.down(false);
     eventually("it recovers", || async { stocks.get(&sku("a")).await.is_ok_and(|found| found.info.stale.is_none()) })
         .await;
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_value_that_was_invalidated_is_not_served_as_stale() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let stocks = process(&server).await.on(&database).await;
     get(&stocks, "a").await;
@@ -181,11 +186,12 @@ async fn a_value_that_was_invalidated_is_not_served_as_stale() {
     stocks.invalidate(&sku("a")).await.unwrap();
     database.down(true);
     assert!(matches!(stocks.get(&sku("a")).await, Err(CacheError::Load(_))));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_load_that_takes_too_long_is_given_up_and_hands_over() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let stocks = process(&server).await.load_timeout(Duration::from_millis(100)).on(&database).await;
     let _gate = database.shut();
@@ -194,11 +200,12 @@ async fn a_load_that_takes_too_long_is_given_up_and_hands_over() {
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     database.open();
     assert_eq!(quantity(&get(&stocks, "a").await), Some(7));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn the_rate_of_loads_is_limited_over_all_caches_that_share_limits() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 1), ("b", 2), ("c", 3)]);
     let limits = Limits::new(8, NonZeroU32::new(2));
     let redis = Redis::connect(server.url()).await.unwrap().namespace("shop");
@@ -213,4 +220,5 @@ async fn the_rate_of_loads_is_limited_over_all_caches_that_share_limits() {
     );
     assert_eq!(database.loads(), 2);
     eventually("its turn comes", || async { first.get(&sku("c")).await.is_ok() }).await;
+    server.end().await;
 }

@@ -15,12 +15,13 @@ use tokio::{
 use super::support::{
     Database, Loading, Sku, Stock, entry_key, eventually, get, process, quantity, reading, sku, stored,
 };
+use crate::world::World;
 
 const SOON: Duration = Duration::from_secs(10);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_reads_of_a_cold_key_in_three_processes_are_one_load() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     database.slow(Duration::from_millis(200));
     for (id, expected) in [("a", Some(7)), ("absent", None)] {
@@ -45,11 +46,12 @@ async fn a_thousand_reads_of_a_cold_key_in_three_processes_are_one_load() {
             assert_eq!((ended, stats.fetching), (334, 0), "{stats:?}");
         }
     }
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_hit_says_where_it_came_from() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let stocks = process(&server).await.on(&database).await;
     let first = get(&stocks, "a").await.info;
@@ -61,11 +63,12 @@ async fn a_hit_says_where_it_came_from() {
     stocks.invalidate(&sku("a")).await.unwrap();
     assert_eq!(quantity(&get(&stocks, "a").await), Some(8));
     assert_eq!(database.loads(), 2);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_value_loaded_before_a_write_is_not_stored_after_it() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0)]);
     let reader = process(&server).await.on(&database).await;
     let writer = process(&server).await.on(&database).await;
@@ -84,11 +87,12 @@ async fn a_value_loaded_before_a_write_is_not_stored_after_it() {
     database.open();
     assert_eq!(quantity(&get(&reader, "a").await), Some(1));
     assert_eq!(quantity(&get(&writer, "a").await), Some(1));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_late_fill_of_the_same_process_does_not_pass_for_the_newer_one() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0)]);
     let stocks = process(&server).await.on(&database).await;
 
@@ -111,11 +115,12 @@ async fn a_late_fill_of_the_same_process_does_not_pass_for_the_newer_one() {
     database.open();
     assert_eq!(quantity(&get(&stocks, "a").await), Some(1));
     assert_eq!((stocks.stats().fill_rejected, database.loads()), (1, 2));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_load_that_outlived_its_lease_does_not_overwrite_its_successor() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0)]);
     let slow = process(&server).await.on(&database).await;
     let quick = process(&server).await.on(&database).await;
@@ -134,11 +139,12 @@ async fn a_load_that_outlived_its_lease_does_not_overwrite_its_successor() {
     assert_eq!(slow.stats().fill_rejected, 1);
     assert_eq!(quantity(&get(&quick, "a").await), Some(1));
     assert_eq!(quantity(&get(&slow, "a").await), Some(1));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn an_insert_is_not_hidden_by_the_absence_that_was_read_before_it() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[]);
     let stocks = process(&server).await.on(&database).await;
 
@@ -152,11 +158,12 @@ async fn an_insert_is_not_hidden_by_the_absence_that_was_read_before_it() {
     early.join_next().await.unwrap().unwrap().unwrap();
     database.open();
     assert_eq!(quantity(&get(&stocks, "new").await), Some(5));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn waiters_in_other_processes_are_woken_by_the_fill() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let leader = process(&server).await.on(&database).await;
     let waiter = process(&server).await.on(&database).await;
@@ -181,11 +188,12 @@ async fn waiters_in_other_processes_are_woken_by_the_fill() {
     assert_eq!(database.loads(), 5);
     // Without the message it would be the poll, a quarter of a second.
     assert!(quickest < Duration::from_millis(100), "{quickest:?}");
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_loader_that_panics_fails_its_callers_and_not_the_next() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let stocks = process(&server).await.on(&database).await;
     database.panics(true);
@@ -200,11 +208,12 @@ async fn a_loader_that_panics_fails_its_callers_and_not_the_next() {
     let began = Instant::now();
     assert_eq!(quantity(&get(&stocks, "a").await), Some(7));
     assert!(began.elapsed() < Duration::from_secs(1), "the lease was not given back");
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_caller_that_goes_away_does_not_cancel_the_load() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let stocks = process(&server).await.on(&database).await;
     let gate = database.shut();
@@ -218,6 +227,7 @@ async fn a_caller_that_goes_away_does_not_cancel_the_load() {
     assert_eq!(quantity(&timeout(SOON, other.join_next()).await.unwrap().unwrap().unwrap().unwrap()), Some(7));
     eventually("the value is stored", || async { stored(&server, "a").await }).await;
     assert_eq!(database.loads(), 1);
+    server.end().await;
 }
 
 #[test]
@@ -246,7 +256,7 @@ fn a_process_that_dies_while_it_loads_hands_over_at_the_end_of_its_lease() {
 
 #[tokio::test]
 async fn while_a_writer_commits_nothing_is_stored() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let stocks = process(&server).await.on(&database).await;
     get(&stocks, "a").await;
@@ -271,11 +281,14 @@ async fn while_a_writer_commits_nothing_is_stored() {
     gate.add_permits(1);
     assert!(!tasks.join_next().await.unwrap().unwrap().unwrap().info.stored);
     assert!(!stored(&server, "a").await);
+    server.command(&["DEL", &intents]).await.unwrap();
+    stocks.invalidate(&sku("a")).await.unwrap();
+    server.end().await;
 }
 
 #[tokio::test]
 async fn lifetimes_are_drawn_from_their_range() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::default();
     for i in 0..200 {
         database.write(&i.to_string(), Some(i));
@@ -299,11 +312,12 @@ async fn lifetimes_are_drawn_from_their_range() {
     get(&stocks, "absent").await;
     let absent = server.command(&["PTTL", &entry_key(&server, "absent").await]).await.unwrap();
     assert!((28_000..=30_000).contains(&absent.parse::<u32>().unwrap()), "{absent}");
+    server.end().await;
 }
 
 #[tokio::test]
 async fn absence_is_kept_for_its_own_time_and_costs_no_load() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[]);
     let stocks = process(&server).await.null_ttl(Duration::from_millis(300)).grace(Duration::ZERO);
     let stocks = stocks.on(&database).await;
@@ -318,11 +332,12 @@ async fn absence_is_kept_for_its_own_time_and_costs_no_load() {
         database.loads() == 2
     })
     .await;
+    server.end().await;
 }
 
 #[tokio::test]
 async fn what_another_version_wrote_is_loaded_anew() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let stocks = process(&server).await.on(&database).await;
     get(&stocks, "a").await;
@@ -338,11 +353,12 @@ async fn what_another_version_wrote_is_loaded_anew() {
     let newer = process(&server).await.schema(2).on(&database).await;
     assert_eq!(get(&newer, "a").await.info.source, Source::Load);
     assert_eq!(quantity(&get(&stocks, "a").await), Some(7));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_value_over_the_limit_is_returned_and_not_stored() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let stocks = process(&server).await.max_value(10).on(&database).await;
     for loads in 1..=2 {
@@ -350,11 +366,12 @@ async fn a_value_over_the_limit_is_returned_and_not_stored() {
         assert_eq!((quantity(&found), found.info.stored, database.loads()), (Some(7), false, loads));
     }
     assert!(!stored(&server, "a").await);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn two_live_caches_of_one_name_are_refused() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let redis = Redis::connect(server.url()).await.unwrap();
     let database = Database::with(&[]);
     let build = |redis: &Redis| Cache::<Sku, Stock>::builder(redis).loading(&database).try_build();
@@ -367,11 +384,12 @@ async fn two_live_caches_of_one_name_are_refused() {
     let nameless = Cache::<Sku, Stock>::memory().name("Not a name").loading(&database).try_build();
     assert!(matches!(nameless, Err(BuildError::Name(_))));
     assert_eq!(Cache::<Sku, Stock>::memory().try_build().unwrap_err(), BuildError::NoLoader("stock"));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn shutdown_waits_for_loads_and_begins_none() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7), ("b", 8)]);
     let stocks = process(&server).await.on(&database).await;
     let gate = database.shut();
@@ -394,6 +412,7 @@ async fn shutdown_waits_for_loads_and_begins_none() {
     database.queried().await;
     timeout(SOON, stocks.shutdown(Duration::from_millis(50))).await.unwrap();
     assert!(matches!(tasks.join_next().await.unwrap().unwrap(), Err(CacheError::ShuttingDown)));
+    server.end().await;
 }
 
 #[tokio::test]

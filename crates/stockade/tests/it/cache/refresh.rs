@@ -6,13 +6,13 @@ use stockade::{
     Cache,
     cache::{BuildError, Loaded, Source},
 };
-use stockade_testbed::RedisServer;
 
 use super::support::{Database, Loading, Stock, entry_key, eventually, get, process, quantity, sku};
+use crate::world::{World, cached};
 
 #[tokio::test]
 async fn a_value_in_use_is_loaded_again_before_it_expires_by_one_process() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let ttl = Duration::from_secs(3);
     // So eager that it is due as soon as half its life is over.
@@ -43,11 +43,12 @@ async fn a_value_in_use_is_loaded_again_before_it_expires_by_one_process() {
     database.open();
     gate.add_permits(1);
     eventually("the new value is stored", || async { quantity(&get(&two, "a").await) == Some(8) }).await;
+    server.end().await;
 }
 
 #[tokio::test]
 async fn an_expired_value_is_served_at_once_while_it_is_loaded_again() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let ttl = Duration::from_millis(50);
     let stocks = process(&server)
@@ -70,11 +71,12 @@ async fn an_expired_value_is_served_at_once_while_it_is_loaded_again() {
     database.open();
     gate.add_permits(1);
     eventually("the new value is served", || async { quantity(&get(&stocks, "a").await) == Some(8) }).await;
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_write_drops_a_value_that_is_served_stale() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let ttl = Duration::from_millis(20);
     let builder = process(&server).await.ttl(ttl..=ttl).stale_while_revalidate(Duration::from_secs(60));
@@ -91,18 +93,17 @@ async fn a_write_drops_a_value_that_is_served_stale() {
     let lookup = get(&stocks, "a").await;
     assert_eq!(quantity(&lookup), Some(8));
     assert!(lookup.info.stale.is_none(), "stale after a write: {:?}", lookup.info);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_loader_may_say_version_and_lifetime() {
-    let server = RedisServer::start().await.unwrap();
-    let stocks = process(&server)
-        .await
-        .loader(|_| async {
-            let loaded = Loaded::new(Some(Stock { quantity: 7 })).version(42).ttl(Duration::from_secs(30));
-            Ok::<_, std::convert::Infallible>(loaded)
-        })
-        .build();
+    let server = World::start().await;
+    let builder = process(&server).await.loader(|_| async {
+        let loaded = Loaded::new(Some(Stock { quantity: 7 })).version(42).ttl(Duration::from_secs(30));
+        Ok::<_, std::convert::Infallible>(loaded)
+    });
+    let stocks = cached(builder.build());
     eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
     let (first, second) = (get(&stocks, "a").await, get(&stocks, "a").await);
     assert_eq!((first.info.source, second.info.source), (Source::Load, Source::Redis));
@@ -110,6 +111,7 @@ async fn a_loader_may_say_version_and_lifetime() {
     assert!(second.info.ttl > Duration::from_secs(10) && second.info.ttl <= Duration::from_secs(30));
     let left: u64 = server.command(&["PTTL", &entry_key(&server, "a").await]).await.unwrap().parse().unwrap();
     assert!(left <= 90_000, "kept for {left} ms: lifetime and grace are 90 s");
+    server.end().await;
 }
 
 #[tokio::test]

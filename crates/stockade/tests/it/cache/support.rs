@@ -20,6 +20,8 @@ use tokio::{
     time::Instant,
 };
 
+use crate::world::cached;
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Sku(pub(super) String);
 
@@ -172,7 +174,7 @@ pub(super) trait Loading {
 
 impl Loading for CacheBuilder<Sku, Stock> {
     async fn on(self, database: &Arc<Database>) -> Stocks {
-        let stocks = self.loading(database).build();
+        let stocks = cached(self.loading(database).build());
         eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
         stocks
     }

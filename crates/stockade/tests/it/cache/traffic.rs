@@ -7,6 +7,7 @@ use stockade_testbed::RedisServer;
 
 use super::support::{Database, Loading, Sku, get, process, sku};
 use crate::redis_traffic::calls;
+use crate::world::World;
 
 /// Scripts that the beat may have run meanwhile, one a second.
 const BEATS: u64 = 10;
@@ -24,7 +25,7 @@ fn assert_about(calls: &BTreeMap<String, u64>, command: &str, expected: u64) {
 
 #[tokio::test]
 async fn a_hit_is_one_hmget_and_nothing_else() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let stocks = process(&server).await.on(&Database::with(&[("a", 7)])).await;
     get(&stocks, "a").await;
     let calls = counted(&server, async || {
@@ -39,11 +40,12 @@ async fn a_hit_is_one_hmget_and_nothing_else() {
         let of_a_beat = ["evalsha", "time", "get", "publish"].contains(&command.as_str());
         assert!(command == "hmget" || of_a_beat && *count <= BEATS, "{calls:?}");
     }
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_miss_is_a_read_a_lease_and_a_fill_and_an_invalidation_one_script() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let ids: Vec<_> = (0..100).map(|number| number.to_string()).collect();
     let rows: Vec<_> = ids.iter().map(|id| (id.as_str(), 1)).collect();
     let stocks = process(&server).await.on(&Database::with(&rows)).await;
@@ -72,4 +74,5 @@ async fn a_miss_is_a_read_a_lease_and_a_fill_and_an_invalidation_one_script() {
     })
     .await;
     assert_about(&many, "evalsha", 200);
+    server.end().await;
 }

@@ -15,6 +15,7 @@ use stockade_testbed::RedisServer;
 use tokio::{task::JoinSet, time::Instant};
 
 use super::support::{Database, Loading, Sku, Stock, Stocks, eventually, get, process, quantity, reading, sku, stored};
+use crate::world::World;
 
 fn ids(prefix: &str, count: usize) -> Vec<String> {
     (0..count).map(|number| format!("{prefix}{number}")).collect()
@@ -47,7 +48,7 @@ async fn ended(mut warmup: JoinSet<WarmReport>) -> WarmReport {
 
 #[tokio::test]
 async fn what_is_not_there_is_loaded_once_and_what_is_there_is_not() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let rows = ids("n", 250);
     let database = holding(&rows);
     let stocks = process(&server).await.on(&database).await;
@@ -68,11 +69,12 @@ async fn what_is_not_there_is_loaded_once_and_what_is_there_is_not() {
     let other = process(&server).await.on(&database).await;
     let report = other.warm(stream::iter(skus(&wanted))).run().await;
     assert_eq!((report.present, report.failed, database.loads()), (260, 1, 260));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn with_a_batch_loader_a_chunk_is_one_load() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let rows = ids("n", 250);
     let database = holding(&rows);
     let (batch, sizes) = (Arc::clone(&database), Arc::new(Mutex::new(Vec::new())));
@@ -93,6 +95,7 @@ async fn with_a_batch_loader_a_chunk_is_one_load() {
     sizes.sort_unstable();
     assert_eq!(sizes, [50, 100, 100]);
     assert!(stored(&server, "n7").await && stored(&server, "n249").await);
+    server.end().await;
 }
 
 #[tokio::test]
@@ -108,7 +111,7 @@ async fn in_memory_the_same_rules_hold() {
 
 #[tokio::test]
 async fn a_value_loaded_before_a_write_is_not_stored_after_it() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let stocks = process(&server).await.on(&database).await;
     let gate = database.shut();
@@ -122,11 +125,12 @@ async fn a_value_loaded_before_a_write_is_not_stored_after_it() {
     assert_eq!((report.state, report.loaded, report.skipped()), (WarmState::Complete, 0, 1));
     assert!(!stored(&server, "a").await, "a value from before the write was stored");
     assert_eq!(quantity(&get(&stocks, "a").await), Some(8));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_key_that_somebody_loads_is_not_loaded_twice() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 1), ("b", 2)]);
     let other = process(&server).await.on(&database).await;
     let stocks = process(&server).await.on(&database).await;
@@ -148,11 +152,12 @@ async fn a_key_that_somebody_loads_is_not_loaded_twice() {
     }
     let report = ended(warmup).await;
     assert_eq!((report.loaded, report.present, database.loads()), (1, 1, 2));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn half_of_the_places_stay_free_for_reads() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let mut rows = ids("warm", 200);
     rows.push("live".to_owned());
     let database = holding(&rows);
@@ -169,11 +174,12 @@ async fn half_of_the_places_stay_free_for_reads() {
     gate.add_permits(2);
     let report = ended(warmup).await;
     assert_eq!((report.loaded, database.most_running.load(Ordering::SeqCst)), (200, 3));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn while_reads_use_their_half_a_warm_up_begins_nothing() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let mut rows = ids("warm", 50);
     rows.extend(ids("live", 30));
     let database = holding(&rows);
@@ -191,11 +197,12 @@ async fn while_reads_use_their_half_a_warm_up_begins_nothing() {
     }
     gate.add_permits(2);
     assert_eq!(ended(warmup).await.loaded, 50);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn half_of_the_rate_stays_for_reads() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let mut rows = ids("warm", 1000);
     rows.extend(ids("live", 10));
     let database = holding(&rows);
@@ -214,11 +221,12 @@ async fn half_of_the_rate_stays_for_reads() {
         assert!(found.is_ok(), "a read was refused for it: {found:?}");
     }
     drop(warmup);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn when_its_time_is_over_it_begins_no_more_and_what_runs_is_stored() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let rows = ids("n", 30);
     let database = holding(&rows);
     let stocks = process(&server).await.max_loads(2).on(&database).await;
@@ -226,11 +234,12 @@ async fn when_its_time_is_over_it_begins_no_more_and_what_runs_is_stored() {
     let report = stocks.warm(stream::iter(skus(&rows))).within(Duration::from_millis(300)).run().await;
     assert_eq!((report.state, report.keys, report.loaded, report.skipped()), (WarmState::TimeUp, 30, 0, 30));
     ends_what_it_began(&server, &stocks, &database, &gate).await;
+    server.end().await;
 }
 
 #[tokio::test]
 async fn one_that_is_dropped_begins_no_more_and_what_runs_is_stored() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let rows = ids("n", 30);
     let database = holding(&rows);
     let stocks = process(&server).await.max_loads(2).on(&database).await;
@@ -244,6 +253,7 @@ async fn one_that_is_dropped_begins_no_more_and_what_runs_is_stored() {
     eventually("it is dropped", || async { !progress.is_running() }).await;
     assert_eq!(progress.report().state, WarmState::Cancelled);
     ends_what_it_began(&server, &stocks, &database, &gate).await;
+    server.end().await;
 }
 
 /// One load is held at this gate, of the first key. It must be the only one.
@@ -259,7 +269,7 @@ async fn ends_what_it_began(server: &RedisServer, stocks: &Stocks, database: &Da
 
 #[tokio::test]
 async fn while_the_database_fails_it_waits_and_then_goes_on() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let rows = ids("n", 40);
     let database = holding(&rows);
     let stocks = process(&server).await.on(&database).await;
@@ -277,11 +287,12 @@ async fn while_the_database_fails_it_waits_and_then_goes_on() {
     assert_eq!((report.state, report.loaded + report.failed), (WarmState::Complete, 40));
     assert!(report.failed >= 1 && report.failed <= 12, "{report:?}");
     assert_eq!(progress.report(), report);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn without_redis_it_ends_at_once_and_loads_nothing() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let rows = ids("n", 300);
     let database = holding(&rows);
     let stocks = process(&server).await.on(&database).await;
@@ -289,11 +300,12 @@ async fn without_redis_it_ends_at_once_and_loads_nothing() {
     eventually("the loss is noticed", || async { stocks.is_degraded() }).await;
     let report = stocks.warm(stream::iter(skus(&rows))).run().await;
     assert_eq!((report.state, report.failed, database.loads()), (WarmState::Complete, 300, 0));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_shutdown_ends_it() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let rows = ids("n", 30);
     let database = holding(&rows);
     let stocks = process(&server).await.max_loads(2).on(&database).await;
@@ -308,6 +320,7 @@ async fn a_shutdown_ends_it() {
     gate.add_permits(1);
     closing.join_next().await.unwrap().unwrap();
     assert_eq!(database.loads(), 1);
+    server.end().await;
 }
 
 #[tokio::test]

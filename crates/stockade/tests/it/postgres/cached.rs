@@ -1,9 +1,12 @@
 //! A table in Postgres, strict caches of it on a Redis, and a hand on the moments that matter: a load that has read its row, a
 //! COMMIT that is under way.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use sqlx::{PgConnection, PgPool};
@@ -12,15 +15,17 @@ use stockade::{
     cache::{CacheBuilder, Source},
     postgres::{Relay, Tx},
 };
-use stockade_testbed::{PostgresServer, RedisServer};
+use stockade_testbed::PostgresServer;
 use tokio::sync::Semaphore;
 
 use super::{Sku, database, until};
+use crate::{looks::look, world};
 
+/// Every test ends with [`World::end`].
 pub(super) struct World {
     pub(super) postgres: PostgresServer,
     pub(super) pool: PgPool,
-    pub(super) redis: RedisServer,
+    pub(super) redis: world::World,
     pub(super) relay: Mutex<Option<Relay>>,
     reads: Arc<Reads>,
 }
@@ -37,8 +42,17 @@ pub(super) struct Reads {
 impl World {
     pub(super) async fn start() -> Self {
         let (postgres, pool) = database().await;
-        let redis = RedisServer::start().await.unwrap();
+        let redis = world::World::start().await;
         Self { postgres, pool, redis, relay: Mutex::default(), reads: Arc::default() }
+    }
+
+    /// Looks for what is left of the caches, and of what was announced to them.
+    pub(super) async fn end(self) {
+        let relay = self.relay.lock().unwrap().take();
+        if let Some(relay) = relay {
+            relay.shutdown(Duration::from_secs(5)).await;
+        }
+        self.redis.end().await;
     }
 
     /// Settings of a cache of the stock, as another process would have it, on the Redis at this address.
@@ -102,14 +116,14 @@ impl World {
         holder
     }
 
+    /// Waits until a transaction has come to its COMMIT, which it does not before the store has its announcement.
     pub(super) async fn committing(&self) {
+        const SQL: &str = "select backend_xid::text from pg_stat_activity where wait_event = 'advisory'";
         until(async || {
-            let waiting: i64 =
-                sqlx::query_scalar("select count(*) from pg_stat_activity where wait_event = 'advisory'")
-                    .fetch_one(&self.pool)
-                    .await
-                    .unwrap();
-            waiting == 1
+            let committing: Vec<String> = sqlx::query_scalar(SQL).fetch_all(&self.pool).await.unwrap();
+            let announced = look(&self.redis).await.transactions;
+            assert!(committing.iter().all(|xid| announced.contains(xid)), "{committing:?}, announced {announced:?}");
+            committing.len() == 1
         })
         .await;
     }
@@ -120,8 +134,7 @@ impl World {
     }
 
     pub(super) async fn is_stored(&self) -> bool {
-        let key = self.keys('e').await;
-        !key.is_empty() && self.redis.command(&["HEXISTS", &key, "v"]).await.unwrap() == "1"
+        look(&self.redis).await.values > 0
     }
 }
 
@@ -164,7 +177,7 @@ pub(super) async fn write(pool: &PgPool, cache: &Cache<Sku, i32>, quantity: i32)
 
 /// Builds it and waits until it is on line.
 pub(super) async fn online(builder: CacheBuilder<Sku, i32>) -> Cache<Sku, i32> {
-    let cache = builder.build();
+    let cache = world::cached(builder.build());
     until(async || !cache.is_degraded()).await;
     cache
 }

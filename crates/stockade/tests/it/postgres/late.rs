@@ -50,6 +50,7 @@ async fn a_load_beside_a_commit_is_not_shared_with_callers_that_came_after_it() 
     assert_eq!(read(&reader).await, 9, "an answer from before an acknowledged write");
     gate.close();
     assert_eq!(early.join_next().await.unwrap().unwrap(), 10);
+    world.end().await;
 }
 
 #[tokio::test]
@@ -85,4 +86,5 @@ async fn a_fill_that_a_new_run_accepts_is_no_answer_for_callers_that_came_after_
     gate.close();
     assert_eq!(late.join_next().await.unwrap().unwrap(), 9, "an answer from before an acknowledged write");
     assert_eq!(reads.join_next().await.unwrap().unwrap(), 10);
+    world.end().await;
 }

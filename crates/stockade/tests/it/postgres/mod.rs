@@ -55,6 +55,7 @@ pub(crate) async fn database() -> (PostgresServer, PgPool) {
     let server = PostgresServer::start().await.unwrap();
     let pool = pool(&server.url()).await;
     postgres::install(&pool).await.unwrap();
+    sqlx::raw_sql(include_str!("../../sql/fence_watch.sql")).execute(&pool).await.unwrap();
     sqlx::raw_sql(
         "create table stock (sku text primary key, quantity int not null); insert into stock values ('a', 10)",
     )

@@ -46,6 +46,7 @@ async fn no_value_is_served_or_stored_while_its_write_commits() {
     assert_eq!(read(&reader).await, 9);
     assert_eq!(world.keys('i').await, "", "an intent was left");
     assert!(world.is_stored().await, "nothing is stored after the write either");
+    world.end().await;
 }
 
 #[tokio::test]
@@ -68,6 +69,7 @@ async fn a_commit_that_is_held_up_keeps_its_intent_however_long_it_takes() {
     };
     tokio::join!(committing, reading);
     assert_eq!(read(&reader).await, 9);
+    world.end().await;
 }
 
 #[tokio::test]
@@ -90,6 +92,7 @@ async fn the_intent_of_a_writer_that_died_while_it_committed_is_ended_by_a_reade
         world.keys('i').await.is_empty() && world.is_stored().await
     })
     .await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -110,6 +113,7 @@ async fn a_write_that_can_not_be_announced_is_not_applied() {
         world.keys('i').await.is_empty() && world.is_stored().await
     })
     .await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -137,6 +141,7 @@ async fn a_rollback_announces_nothing_and_keeps_the_value() {
     tx.rollback().await.unwrap();
     assert_eq!(cache.get(&Sku("a")).await.unwrap().info.source, Source::Redis);
     assert_eq!(world.keys('i').await, "");
+    world.end().await;
 }
 
 #[tokio::test]
@@ -152,6 +157,7 @@ async fn without_redis_every_read_is_a_load_of_its_own_time() {
         assert_eq!(lookup.value.as_deref(), Some(&quantity));
         assert!(lookup.info.degraded && lookup.info.source == Source::Load);
     }
+    world.end().await;
 }
 
 #[tokio::test]
@@ -172,6 +178,7 @@ async fn a_load_without_redis_is_not_shared_with_callers_that_came_after_its_que
     while let Some(reader) = readers.join_next().await {
         reader.unwrap();
     }
+    world.end().await;
 }
 
 #[tokio::test]
@@ -193,6 +200,7 @@ async fn an_end_that_was_lost_is_made_up_for_by_the_relay() {
     world.redis.resume().unwrap();
     until(async || world.keys('i').await.is_empty()).await;
     assert_eq!(read(&cache).await, 9);
+    world.end().await;
 }
 
 #[tokio::test]
@@ -214,13 +222,14 @@ async fn a_store_that_comes_back_with_old_values_is_not_believed_until_they_are_
         let lookup = cache.get(&Sku("a")).await.unwrap();
         assert_eq!((lookup.value.as_deref(), lookup.info.source), (Some(&9), Source::Load));
     }
-    let _relay = Relay::spawn(world.pool.clone(), [cache.invalidator()]);
+    *world.relay.lock().unwrap() = Some(Relay::spawn(world.pool.clone(), [cache.invalidator()]));
     until(async || {
         let lookup = cache.get(&Sku("a")).await.unwrap();
         assert_eq!(lookup.value.as_deref(), Some(&9));
         lookup.info.source == Source::Redis
     })
     .await;
+    world.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -269,4 +278,5 @@ async fn no_read_is_older_than_a_write_that_was_acknowledged_before_it() {
     let (reads, hits) = (reads.load(Ordering::Relaxed), hits.load(Ordering::Relaxed));
     println!("{WRITES} writes, {reads} reads, {hits} of them hits in Redis");
     assert!(hits > 100, "too few hits to show anything: {hits} of {reads}");
+    world.end().await;
 }

@@ -2,7 +2,7 @@
 --
 -- KEYS: those to look at, or none for all
 -- ARGV: none
--- Reply: what is broken, or an empty text; server time, µs; how many values, how many loads under way; the transaction of
+-- Reply: what is broken, or an empty text; server time, µs; how many values, how many leases that last; the transaction of
 --   each intent
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -45,10 +45,10 @@ local function entry(key, announced)
     elseif not fields.v and tonumber(fields.hold) > ends then wrong(key, 'held for longer than it is kept') end
   end
   if fields.tok then
-    loads = loads + 1
     if announced then wrong(key, 'leased while a write of it is announced') end
     if not is_time(fields.tokx) then wrong(key, 'leased until ' .. tostring(fields.tokx))
-    elseif tonumber(fields.tokx) > ends then wrong(key, 'leased for longer than it is kept') end
+    elseif tonumber(fields.tokx) > ends then wrong(key, 'leased for longer than it is kept')
+    elseif tonumber(fields.tokx) > now then loads = loads + 1 end
   elseif fields.tokx or waiting > 0 then
     wrong(key, waiting .. ' wait for no load')
   end
