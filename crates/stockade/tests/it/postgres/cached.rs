@@ -163,7 +163,8 @@ pub(super) async fn stock_at(url: &str, pool: &PgPool, reads: &Arc<Reads>) -> Ca
             row
         }
     };
-    Cache::builder(&Redis::connect(url).await.unwrap()).loader(load)
+    // No machine is so busy that it takes this long.
+    Cache::builder(&Redis::connect(url).await.unwrap()).load_timeout(Duration::from_secs(10)).loader(load)
 }
 
 /// A transaction that sets the quantity, up to its commit.
