@@ -48,11 +48,16 @@ impl World {
 
     /// Looks for what is left of the caches, and of what was announced to them.
     pub(super) async fn end(self) {
+        self.end_behind(()).await;
+    }
+
+    /// [`World::end`] of caches that reach the store through something of the test's: that goes when they are shut down.
+    pub(super) async fn end_behind(self, way: impl Send) {
         let relay = self.relay.lock().unwrap().take();
         if let Some(relay) = relay {
             relay.shutdown(Duration::from_secs(5)).await;
         }
-        self.redis.end().await;
+        self.redis.end_behind(way).await;
     }
 
     /// Settings of a cache of the stock, as another process would have it, on the Redis at this address.
@@ -116,16 +121,18 @@ impl World {
         holder
     }
 
-    /// Waits until a transaction has come to its COMMIT, which it does not before the store has its announcement.
-    pub(super) async fn committing(&self) {
+    /// Waits until a transaction has come to its COMMIT, and names it.
+    pub(super) async fn committing(&self) -> String {
         const SQL: &str = "select backend_xid::text from pg_stat_activity where wait_event = 'advisory'";
-        until(async || {
-            let committing: Vec<String> = sqlx::query_scalar(SQL).fetch_all(&self.pool).await.unwrap();
-            let announced = look(&self.redis).await.transactions;
-            assert!(committing.iter().all(|xid| announced.contains(xid)), "{committing:?}, announced {announced:?}");
-            committing.len() == 1
-        })
-        .await;
+        let committing = async || -> Vec<String> { sqlx::query_scalar(SQL).fetch_all(&self.pool).await.unwrap() };
+        until(async || committing().await.len() == 1).await;
+        committing().await.remove(0)
+    }
+
+    /// [`World::committing`], for a write to a strict cache: the store has its announcement by then.
+    pub(super) async fn announced(&self) {
+        let (transaction, look) = (self.committing().await, look(&self.redis).await);
+        assert!(look.transactions.contains(&transaction), "{transaction} commits unannounced: {look:?}");
     }
 
     /// The Redis keys of entries, or of intents.

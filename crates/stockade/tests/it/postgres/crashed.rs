@@ -55,8 +55,9 @@ async fn the_relay_of_another_process_makes_the_invalidation_of_one_that_was_kil
     assert_eq!(read(&reader).await, 10);
     crash(&world, "eventual").await;
     assert_eq!(read(&reader).await, 10, "somebody invalidated it: nothing is shown here");
-    let _relay = Relay::spawn(world.pool.clone(), [reader.invalidator()]);
+    *world.relay.lock().unwrap() = Some(Relay::spawn(world.pool.clone(), [reader.invalidator()]));
     until(async || read(&reader).await == 9).await;
+    world.end().await;
 }
 
 #[tokio::test]
@@ -73,4 +74,5 @@ async fn a_strict_writer_that_was_killed_after_its_commit_leaves_nothing_to_be_r
     })
     .await;
     assert_eq!(world.keys('i').await, "", "the intent was left");
+    world.end().await;
 }

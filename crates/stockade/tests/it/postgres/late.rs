@@ -26,6 +26,7 @@ async fn what_is_stored_while_a_write_commits_is_dropped_by_it() {
     commits.join_next().await.unwrap().unwrap();
     assert_eq!(read(&reader).await, 9);
     assert_eq!(read(&writer).await, 9);
+    world.end().await;
 }
 
 #[tokio::test]

@@ -40,12 +40,13 @@ async fn a_write_that_a_failover_lost_is_not_read_from_before_it() {
         let lookup = cache.get(&Sku("a")).await.unwrap();
         assert_eq!((lookup.value.as_deref(), lookup.info.source), (Some(&9), Source::Load));
     }
-    let _relay = Relay::spawn(world.pool.clone(), [cache.invalidator()]);
+    *world.relay.lock().unwrap() = Some(Relay::spawn(world.pool.clone(), [cache.invalidator()]));
     until(async || {
         assert_eq!(read(&cache).await, 9);
         source(&cache).await == Source::Redis
     })
     .await;
+    world.end_behind(group).await;
 }
 
 #[tokio::test]
@@ -58,7 +59,7 @@ async fn a_run_that_lost_an_announcement_is_not_believed_before_its_transaction_
     let tx = world.write(&writer, 9).await;
     let mut commits = JoinSet::new();
     commits.spawn(async move { tx.commit().await.unwrap() });
-    world.committing().await;
+    world.announced().await;
     assert_ne!(world.keys('i').await, "");
 
     // The announcement goes with the server, and its writer can't tell the next one when it is done.
@@ -73,6 +74,7 @@ async fn a_run_that_lost_an_announcement_is_not_believed_before_its_transaction_
         source(&reader).await == Source::Redis
     })
     .await;
+    world.end_behind(proxy).await;
 }
 
 #[tokio::test]
@@ -92,6 +94,7 @@ async fn a_value_that_a_restart_brought_back_is_dropped_by_the_relay() {
     world.redis.restart().await.unwrap();
     until(async || !cache.is_degraded()).await;
     assert_eq!(read(&cache).await, 10, "the snapshot was not read");
-    let _relay = Relay::spawn(world.pool.clone(), [cache.invalidator()]);
+    *world.relay.lock().unwrap() = Some(Relay::spawn(world.pool.clone(), [cache.invalidator()]));
     until(async || read(&cache).await == 9).await;
+    world.end().await;
 }

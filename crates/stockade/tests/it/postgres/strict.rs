@@ -33,7 +33,7 @@ async fn no_value_is_served_or_stored_while_its_write_commits() {
     let tx = world.write(&writer, 9).await;
     let committing = async { tx.commit().await.unwrap() };
     let reading = async {
-        world.committing().await;
+        world.announced().await;
         assert!(!world.is_stored().await, "announced, and the old value is still there");
         for _ in 0..3 {
             let lookup = reader.get(&Sku("a")).await.unwrap();
@@ -57,7 +57,7 @@ async fn a_commit_that_is_held_up_keeps_its_intent_however_long_it_takes() {
     let tx = world.write(&writer, 9).await;
     let committing = async { tx.commit().await.unwrap() };
     let reading = async {
-        world.committing().await;
+        world.announced().await;
         // Past the age from which readers ask what became of the transaction, and a second question.
         let since = tokio::time::Instant::now();
         while since.elapsed() < Duration::from_millis(3500) {
@@ -80,7 +80,7 @@ async fn the_intent_of_a_writer_that_died_while_it_committed_is_ended_by_a_reade
     let tx = world.write(&writer, 9).await;
     let mut dying = JoinSet::new();
     dying.spawn(async move { tx.commit().await });
-    world.committing().await;
+    world.announced().await;
     dying.shutdown().await;
     sqlx::query("select pg_terminate_backend(pid, 5000) from pg_stat_activity where wait_event = 'advisory'")
         .execute(&world.pool)
@@ -189,7 +189,7 @@ async fn an_end_that_was_lost_is_made_up_for_by_the_relay() {
     let tx = world.write(&cache, 9).await;
     let committing = async { tx.commit().await.unwrap() };
     let freezing = async {
-        world.committing().await;
+        world.announced().await;
         world.redis.pause().unwrap();
         release(holder).await;
     };
