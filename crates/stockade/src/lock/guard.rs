@@ -105,8 +105,9 @@ impl Guard {
     ///
     /// [`GuardError`], which has the guard: with [`LockError::Lost`] when the lock is lost; [`LockError::Unavailable`] when
     /// the store did not answer, after which the guard counts as a reader, since others may read by then, and may be
-    /// downgraded again; [`LockError::Unsupported`] while another guard of this ownership lives, for a permit, and where
-    /// the store has no shared mode. After the last the guard is as it was.
+    /// downgraded again; [`LockError::Committing`] while a transaction of another task commits under it, or after one whose
+    /// commit was never answered; [`LockError::Unsupported`] while another guard of this ownership lives, for a permit, and
+    /// where the store has no shared mode. After the last two the guard is as it was.
     pub async fn downgrade(self) -> Result<Self, GuardError> {
         let mut held = match Arc::try_unwrap(self.held) {
             Ok(held) => held,

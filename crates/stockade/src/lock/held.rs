@@ -93,7 +93,13 @@ impl Held {
         if ownership.loss().is_some() {
             return Err(ownership.lost_error());
         }
+        if !ownership.share() {
+            return Err(LockError::Committing { key: ownership.key.clone() });
+        }
         let downgraded = self.shared.store.downgrade(ownership).await;
+        if ownership.mode() == Mode::Write {
+            ownership.share_no_more();
+        }
         if self.mode != ownership.mode() {
             self.count_end();
             self.mode = self.fence.mode();

@@ -61,6 +61,7 @@ impl Outcome {
             LockError::ShuttingDown | LockError::Lost { .. } | LockError::HandoverVoid => "cancelled",
             LockError::Unavailable { .. }
             | LockError::Unsupported { .. }
+            | LockError::Committing { .. }
             | LockError::Capacity { .. }
             | LockError::Key(_)
             | LockError::Tag

@@ -199,13 +199,19 @@ impl Tx {
             retract(&self.pending, intent.as_ref()).await;
             return Err(CommitError::Closed);
         }
-        // Again, since the statements and announcements in between take their time.
-        if writes.is_some_and(|fence| fence.mode() != Mode::Write) {
+        // From here to the answer the lock is not downgraded; it may have been before.
+        if writes.is_some_and(|fence| !fence.ownership.commit_sent()) {
             let _ = self.inner.rollback().await;
             retract(&self.pending, intent.as_ref()).await;
             return Err(CommitError::Downgraded);
         }
-        if let Err(error) = self.inner.commit().await.map_err(commit_statement) {
+        let committed = self.inner.commit().await.map_err(commit_statement);
+        if let Some(fence) = writes
+            && !matches!(committed, Err(CommitError::Unknown(_)))
+        {
+            fence.ownership.commit_answered();
+        }
+        if let Err(error) = committed {
             // One whose fate is unknown keeps its intent until the database has told a reader.
             if error.applied() == Some(false) {
                 retract(&self.pending, intent.as_ref()).await;

@@ -105,6 +105,7 @@ impl From<LockError> for Rejection {
             | LockError::Duration { .. }
             | LockError::Permits { .. }
             | LockError::Unsupported { .. }
+            | LockError::Committing { .. }
             | LockError::Capacity { .. }
             | LockError::Count { .. } => Self::new(Problem::Internal),
             LockError::Lost { .. } | LockError::HandoverVoid => Self::new(Problem::LeaseLost),

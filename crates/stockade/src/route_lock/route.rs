@@ -110,6 +110,7 @@ impl Route {
             | LockError::Duration { .. }
             | LockError::Permits { .. }
             | LockError::Unsupported { .. }
+            | LockError::Committing { .. }
             | LockError::Capacity { .. }
             | LockError::Count { .. } => {
                 tracing::error!(%error, "the settings of a route lock are refused");

@@ -108,6 +108,13 @@ pub enum LockError {
         /// Why.
         reason: LossReason,
     },
+    /// The lock can't be shared yet: a commit under it, in another task, has not been answered, and may be applied when
+    /// others read already. Nothing has changed.
+    #[error("a commit under the lock on a `{}` was not answered: downgrade when it is, or release the lock", key.label())]
+    Committing {
+        /// The resource.
+        key: Key,
+    },
     /// A handover was adopted before, or its lease ended.
     #[error("the handover was adopted before, or its lease has ended: acquire the lock")]
     HandoverVoid,

@@ -2,7 +2,7 @@ use std::{
     fmt,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -141,7 +141,12 @@ pub(crate) struct Ownership {
     released: AtomicBool,
     /// Shared with the ownerships around it, for which the same answer is given.
     commits: OnceLock<Arc<AtomicU8>>,
+    /// Commits of writes under it that the database has not answered, and [`SHARED`].
+    unanswered: AtomicU32,
 }
+
+/// It is about to be shared, or is: no write may be committed under it.
+const SHARED: u32 = 1 << 31;
 
 /// No commit was sent under an ownership yet.
 const OPEN: u8 = 0;
@@ -162,7 +167,7 @@ impl Ownership {
     ) -> Self {
         let lost = watch::Sender::new(None);
         let deadline = AtomicU64::new(deadline.as_nanos());
-        let (released, commits) = (AtomicBool::new(false), OnceLock::new());
+        let (released, commits, unanswered) = (AtomicBool::new(false), OnceLock::new(), AtomicU32::new(0));
         let (fence_owner, mode, between_modes) = (owner.clone(), AtomicU8::new(mode as u8), AtomicBool::new(false));
         Self {
             key,
@@ -177,6 +182,7 @@ impl Ownership {
             lost,
             released,
             commits,
+            unanswered,
         }
     }
 
@@ -287,5 +293,30 @@ impl Ownership {
             Ok(_) => true,
             Err(state) => state == CLOSED,
         }
+    }
+
+    /// It is about to be shared. `false` when it must not be: a commit that was not answered may be applied when others
+    /// read already.
+    pub(crate) fn share(&self) -> bool {
+        let shared = |state| (state & !SHARED == 0).then_some(SHARED);
+        self.unanswered.fetch_update(Ordering::AcqRel, Ordering::Acquire, shared).is_ok()
+    }
+
+    /// It was not shared after all.
+    pub(crate) fn share_no_more(&self) {
+        self.unanswered.fetch_and(!SHARED, Ordering::AcqRel);
+    }
+
+    /// The commit of a write is sent next. `false` when it must not be: others may read.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn commit_sent(&self) -> bool {
+        let one_more = |state| (state & SHARED == 0).then_some(state + 1);
+        self.unanswered.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
+    }
+
+    /// That commit was answered. Never called for one whose fate is unknown: it may be applied at any time.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn commit_answered(&self) {
+        self.unanswered.fetch_sub(1, Ordering::AcqRel);
     }
 }

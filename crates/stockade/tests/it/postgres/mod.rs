@@ -9,6 +9,8 @@ mod commit;
 #[cfg(feature = "redis")]
 mod crashed;
 #[cfg(feature = "redis")]
+mod downgrade;
+#[cfg(feature = "redis")]
 mod in_tx;
 mod install;
 mod kinds;

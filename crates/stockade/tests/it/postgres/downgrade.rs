@@ -1,0 +1,125 @@
+//! A commit in one task, and a downgrade of its lock in another: nobody may read in between.
+
+use std::time::Duration;
+
+use stockade::{
+    Guard, Locks, Redis,
+    lock::{LockError, Mode, Released},
+    postgres::{CommitError, Tx},
+};
+use tokio::task::JoinSet;
+
+use super::{
+    Sku, blocked,
+    cached::{World, online, release},
+    quantity, until,
+};
+
+async fn locks(world: &World) -> Locks {
+    let locks = Locks::builder().redis(&Redis::connect(world.redis.url()).await.unwrap());
+    until(async || locks.list(1).await.is_ok()).await;
+    locks
+}
+
+/// A transaction that sets the quantity to 4, up to its commit. It may wait for longer than others.
+async fn write(world: &World, writer: &Guard) -> Tx {
+    let mut tx = writer.begin(&world.pool).await.unwrap();
+    sqlx::query("set local lock_timeout = '20s'").execute(&mut *tx).await.unwrap();
+    sqlx::query("update stock set quantity = 4").execute(&mut *tx).await.unwrap();
+    tx
+}
+
+fn commit(tx: Tx) -> JoinSet<Result<(), CommitError>> {
+    let mut commits = JoinSet::new();
+    commits.spawn(tx.commit());
+    commits
+}
+
+async fn refused(writer: Guard) -> Guard {
+    let refused = writer.downgrade().await.unwrap_err();
+    assert!(matches!(refused.error, LockError::Committing { .. }), "{refused}");
+    assert_eq!((refused.guard.mode(), refused.guard.fence().mode()), (Mode::Write, Mode::Write));
+    refused.guard
+}
+
+async fn end(world: World, all: impl IntoIterator<Item = Locks>) {
+    for locks in all {
+        locks.shutdown(Duration::ZERO).await;
+    }
+    // What caches keep is theirs.
+    world.redis.until_nothing_is_left_but(|name| name.ends_with("}j:stock")).await.unwrap();
+}
+
+#[tokio::test]
+async fn nobody_reads_before_a_commit_under_the_lock_is_answered() {
+    let world = World::start().await;
+    let (here, there) = (locks(&world).await, locks(&world).await);
+    let holder = world.hold_commits().await;
+    let writer = here.write(&Sku("a")).acquire().await.unwrap();
+    let mut commits = commit(write(&world, &writer).await);
+    world.committing().await;
+    let writer = refused(writer).await;
+    assert!(there.read(&Sku("a")).try_acquire().await.unwrap().is_none());
+    release(holder).await;
+    commits.join_next().await.unwrap().unwrap().unwrap();
+
+    let reader = writer.downgrade().await.unwrap();
+    let beside = there.read(&Sku("a")).acquire().await.unwrap();
+    let mut tx = beside.begin(&world.pool).await.unwrap();
+    assert_eq!(quantity(&mut tx).await, 4);
+    tx.rollback().await.unwrap();
+    drop((reader, beside));
+    end(world, [here, there]).await;
+}
+
+#[tokio::test]
+async fn a_lock_under_which_a_commit_was_never_answered_is_not_shared() {
+    let world = World::start().await;
+    let here = locks(&world).await;
+    let holder = world.hold_commits().await;
+
+    let writer = here.write(&Sku("a")).acquire().await.unwrap();
+    let mut commits = commit(write(&world, &writer).await);
+    world.committing().await;
+    sqlx::query("select pg_terminate_backend(pid, 5000) from pg_stat_activity where wait_event = 'advisory'")
+        .execute(&world.pool)
+        .await
+        .unwrap();
+    let unknown = commits.join_next().await.unwrap().unwrap().unwrap_err();
+    assert!(matches!(unknown, CommitError::Unknown(_)), "{unknown:?}");
+    assert_eq!(refused(writer).await.release().await.unwrap(), Released::Released);
+
+    let writer = here.write(&Sku("a")).acquire().await.unwrap();
+    let mut commits = commit(write(&world, &writer).await);
+    world.committing().await;
+    commits.shutdown().await;
+    let writer = refused(writer).await;
+    // Applied, though nobody is there to hear it.
+    release(holder).await;
+    until(async || quantity(&mut world.pool.acquire().await.unwrap()).await == 4).await;
+    assert_eq!(refused(writer).await.release().await.unwrap(), Released::Released);
+    end(world, [here]).await;
+}
+
+#[tokio::test]
+async fn a_downgrade_on_the_way_to_a_commit_refuses_it() {
+    let world = World::start().await;
+    let here = locks(&world).await;
+    let cache = online(world.at(&world.redis.url()).await).await;
+    let writer = here.write(&Sku("a")).acquire().await.unwrap();
+    let mut tx = write(&world, &writer).await;
+    tx.invalidate(&cache, &Sku("a"));
+    // It has been asked to commit and waits to write down what it makes stale.
+    let mut busy = world.pool.begin().await.unwrap();
+    sqlx::query("lock table stockade.outbox in access exclusive mode").execute(&mut *busy).await.unwrap();
+    let mut commits = commit(tx);
+    blocked(&world.pool, 1).await;
+    let reader = writer.downgrade().await.unwrap();
+    busy.rollback().await.unwrap();
+    let refused = commits.join_next().await.unwrap().unwrap().unwrap_err();
+    assert!(matches!(refused, CommitError::Downgraded), "{refused:?}");
+    assert_eq!(quantity(&mut world.pool.acquire().await.unwrap()).await, 10);
+    assert_eq!(reader.release().await.unwrap(), Released::Released);
+    drop(cache);
+    end(world, [here]).await;
+}
