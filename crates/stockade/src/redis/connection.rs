@@ -15,7 +15,9 @@ use super::{
     LinkError, LinkEvents, Script, Up,
     dialer::{Dialer, HandshakeError, Opened, Place, PushFn},
     flight::Flight,
+    permissions::{self, Channel},
 };
+use crate::resource::Namespace;
 
 const SELF_TEST: Script = Script { name: "self_test", text: include_str!("scripts/self_test.lua") };
 /// Scripts are loaded again at most this often, however many calls find them gone.
@@ -35,7 +37,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects and checks the server, subscribes and tests the subscription, and loads the scripts.
+    /// Connects and checks the server, subscribes and tests the subscription, and loads the scripts. With a namespace, the
+    /// user is checked, too.
     pub(super) async fn establish(
         dialer: &Dialer,
         name: &str,
@@ -43,6 +46,7 @@ impl Connection {
         scripts: &'static [&'static Script],
         events: &Arc<dyn LinkEvents>,
         last_run: Option<&Arc<str>>,
+        namespace: Option<&Namespace>,
     ) -> Result<Self, HandshakeError> {
         let ended = CancellationToken::new();
         let test = Arc::new(SelfTest::new());
@@ -61,6 +65,14 @@ impl Connection {
         let shard_channels = subscribe_sharded(&multiplexed, &wanted).await?;
         if shard_channels.is_empty() && !wanted.is_empty() {
             return Err(HandshakeError::Prepare(LinkError::Moved));
+        }
+        if let Some(namespace) = namespace {
+            let channel = match (channels.first(), shard_channels.first()) {
+                (Some(channel), _) => Channel::Ordinary(channel),
+                (None, Some(channel)) => Channel::Sharded(channel),
+                (None, None) => Channel::None,
+            };
+            permissions::check(&mut multiplexed, scripts, namespace, channel).await?;
         }
         let counts_receivers = match (channels.first(), shard_channels.first()) {
             (Some(first), _) => test.run(&mut multiplexed, "PUBLISH", first).await?,

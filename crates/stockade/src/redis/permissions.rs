@@ -1,26 +1,46 @@
 //! What a user must be allowed to run, found out before it is needed.
 
-use super::{Script, connection::Connection, dialer::HandshakeError};
+use redis::aio::MultiplexedConnection;
+
+use super::{Script, dialer::HandshakeError};
 use crate::resource::Namespace;
 
 const PROBE: Script = Script { name: "permissions", text: include_str!("scripts/permissions.lua") };
 
+/// Where the scripts of a connection publish.
+pub(super) enum Channel<'a> {
+    /// Nowhere.
+    None,
+    Ordinary(&'a str),
+    /// Of one slot of a cluster.
+    Sharded(&'a str),
+}
+
 /// Refuses a user that may not run some command of the scripts on the keys of the namespace: a script that finds out in
 /// its middle has written already.
 pub(super) async fn check(
-    connection: &Connection,
+    connection: &mut MultiplexedConnection,
     scripts: &[&Script],
     namespace: &Namespace,
-    channel: &str,
+    channel: Channel<'_>,
 ) -> Result<(), HandshakeError> {
-    let mut probe = redis::cmd("EVAL");
     let namespace = namespace.to_string();
+    let (channel, is_sharded) = match channel {
+        Channel::None => ("", false),
+        Channel::Ordinary(channel) => (channel, false),
+        Channel::Sharded(channel) => (channel, true),
+    };
+    let mut probe = redis::cmd("EVAL");
     probe.arg(PROBE.text).arg(0).arg(&namespace).arg(channel);
     for command in commands(scripts) {
-        probe.arg(command);
+        // The scripts choose between these two forms by the name of the channel.
+        probe.arg(match command.as_str() {
+            "PUBLISH" if is_sharded => "SPUBLISH",
+            "PUBSUB NUMSUB" if is_sharded => "PUBSUB SHARDNUMSUB",
+            command => command,
+        });
     }
-    let reply = connection.start(probe)?.await?.extract_error()?;
-    let denied: Vec<String> = redis::from_redis_value(reply).map_err(redis::RedisError::from)?;
+    let denied: Vec<String> = probe.query_async(connection).await?;
     if denied.is_empty() {
         return Ok(());
     }

@@ -10,9 +10,11 @@ use super::{
     connection::Connection,
     dialer::{HANDSHAKE, HandshakeError},
     link::Shared,
-    permissions,
 };
-use crate::metrics::{self, REDIS_RECONNECTS};
+use crate::{
+    metrics::{self, REDIS_RECONNECTS},
+    resource::Namespace,
+};
 
 /// Shows the reconnects as zero before the first.
 pub(super) fn announce() {
@@ -33,7 +35,8 @@ async fn commands(shared: &Arc<Shared>) {
     loop {
         let name = format!("stockade:{}", shared.role);
         let attempt = async {
-            let connection = establish(shared, &name, &shared.channels, &shared.events, last_run.as_ref()).await?;
+            let (channels, namespace) = (&shared.channels, asked_about(shared));
+            let connection = establish(shared, &name, channels, &shared.events, last_run.as_ref(), namespace).await?;
             let mut handshake = Handshake::new(&connection, shared.redis.timeout());
             shared.events.prepare(&connection.up, &mut handshake).await?;
             // What it was told may be wrong.
@@ -78,7 +81,7 @@ async fn renewals(shared: &Arc<Shared>) {
     let deaf: Arc<dyn LinkEvents> = Arc::new(Deaf);
     loop {
         shared.renewals_wanted.notified().await;
-        match within_limit(establish(shared, &name, &[], &deaf, None)).await {
+        match within_limit(establish(shared, &name, &[], &deaf, None, None)).await {
             Ok(connection) => {
                 backoff.reset();
                 shared.renewals.set(Some(Arc::clone(&connection)));
@@ -102,13 +105,17 @@ async fn establish(
     channels: &[String],
     events: &Arc<dyn LinkEvents>,
     last_run: Option<&Arc<str>>,
+    namespace: Option<&Namespace>,
 ) -> Result<Arc<Connection>, HandshakeError> {
-    let connection =
-        Connection::establish(shared.redis.dialer(), name, channels, shared.scripts, events, last_run).await?;
-    if let Some(channel) = channels.first() {
-        permissions::check(&connection, shared.scripts, shared.redis.key_prefix(), channel).await?;
-    }
-    Ok(Arc::new(connection))
+    let dialer = shared.redis.dialer();
+    let connection = Connection::establish(dialer, name, channels, shared.scripts, events, last_run, namespace);
+    connection.await.map(Arc::new)
+}
+
+/// The keys about which the user is asked. Classic locks have the names that their users give them: nobody knows those.
+fn asked_about(shared: &Shared) -> Option<&Namespace> {
+    let is_known = shared.role == "lock" || !shared.channels.is_empty();
+    is_known.then(|| shared.redis.key_prefix())
 }
 
 /// A primary that another one has replaced is left, although it may answer: it does not know yet, or can't be told, and

@@ -209,53 +209,110 @@ impl Log {
     }
 }
 
+/// Takes one right after the other away from a user. Whatever `open` opens has to name it in the log.
+async fn name_each_missing_right<T>(
+    servers: &[&RedisServer],
+    role: &str,
+    url: &str,
+    open: impl AsyncFn(Redis, &str) -> T,
+) {
+    let rules = rules(role);
+    for missing in rules.iter().filter(|rule| rule.starts_with(['+', '~', '&'])) {
+        let (kind, name) = missing.split_at(1);
+        if name == "client|setname" {
+            continue;
+        }
+        let log = Log::default();
+        let writer = log.clone();
+        let logged = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        let _logged = tracing::subscriber::set_default(logged);
+        let others: Vec<_> = rules.iter().copied().filter(|rule| rule != missing).collect();
+        for server in servers {
+            user(server, &others).await;
+        }
+        let redis = match Redis::connect(url).await {
+            Ok(redis) => redis,
+            Err(ConnectError::Forbidden { what }) => {
+                assert!(name == "info" && what.contains("`info`"), "{missing}: {what}");
+                continue;
+            }
+            Err(error) => panic!("{missing}: {error}"),
+        };
+        let _opened = open(redis, missing).await;
+        let words = match kind {
+            "+" => vec![name.replace('|', " ")],
+            "~" => vec!["keys".to_owned()],
+            _ => vec!["channels".to_owned()],
+        };
+        let mut words: Vec<_> = words.iter().map(String::as_str).collect();
+        words.extend(["noperm", "stockade::redis"]);
+        log.until(&words).await;
+    }
+}
+
+/// That right is missed when it is needed: one can lock without.
+async fn until_refused_to_list(locks: &Locks, missing: &str) {
+    if missing == "+scan" {
+        let refused = async || locks.list(1).await.is_err_and(|error| error.to_string().contains("refused"));
+        until("the refusal", refused).await;
+    }
+}
+
 #[tokio::test]
 async fn each_right_that_is_missing_is_named() {
     let server = RedisServer::start().await.unwrap();
-    for role in ["locks", "cache"] {
-        let rules = rules(role);
-        for missing in rules.iter().filter(|rule| rule.starts_with(['+', '~', '&'])) {
-            let (kind, name) = missing.split_at(1);
-            if name == "client|setname" {
-                continue;
-            }
-            let log = Log::default();
-            let writer = log.clone();
-            let logged = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-            let _logged = tracing::subscriber::set_default(logged);
-            let others: Vec<_> = rules.iter().copied().filter(|rule| rule != missing).collect();
-            let redis = match Redis::connect(user(&server, &others).await).await {
-                Ok(redis) => redis,
-                Err(ConnectError::Forbidden { what }) => {
-                    assert!(name == "info" && what.contains("`info`"), "{missing}: {what}");
-                    continue;
-                }
-                Err(error) => panic!("{missing}: {error}"),
-            };
-            let words = match kind {
-                "+" => vec![name.replace('|', " ")],
-                "~" => vec!["keys".to_owned()],
-                _ => vec!["channels".to_owned()],
-            };
-            let mut words: Vec<_> = words.iter().map(String::as_str).collect();
-            words.extend(["noperm", "stockade::redis"]);
-            if role == "locks" {
-                let locks = Locks::new(&redis);
-                if name == "scan" {
-                    until("the refusal", async || {
-                        locks.list(1).await.is_err_and(|error| error.to_string().contains("refused"))
-                    })
-                    .await;
-                }
-                log.until(&words).await;
-            } else {
-                let cache = cache(&redis);
-                if kind == "~" {
-                    // The first read is the first command on a key.
-                    let _ = cache.get(&Item(1)).await;
-                }
-                log.until(&words).await;
-            }
+    let url = user(&server, &[]).await;
+    name_each_missing_right(&[&server], "locks", &url, async |redis: Redis, missing: &str| {
+        let locks = Locks::new(&redis);
+        until_refused_to_list(&locks, missing).await;
+        locks
+    })
+    .await;
+    name_each_missing_right(&[&server], "cache", &url, async |redis: Redis, missing: &str| {
+        let cache = cache(&redis);
+        if missing.starts_with('~') {
+            // The first read is the first command on a key.
+            let _ = cache.get(&Item(1)).await;
         }
+        cache
+    })
+    .await;
+}
+
+#[cfg(feature = "cluster")]
+#[tokio::test]
+async fn each_right_that_is_missing_on_a_cluster_is_named() {
+    let cluster = stockade_testbed::RedisCluster::builder().without_replicas().start().await.unwrap();
+    let nodes: Vec<_> = cluster.nodes().iter().collect();
+    let url = cluster.url().replace("redis-cluster://", "redis-cluster://somebody:password@");
+    name_each_missing_right(&nodes, "locks-on-cluster", &url, async |redis: Redis, missing: &str| {
+        let locks = Locks::new(&redis);
+        until_refused_to_list(&locks, missing).await;
+        // A node is connected to when it is needed.
+        let _ = locks.write(&Item(1)).wait(Duration::ZERO).acquire().await;
+        locks
+    })
+    .await;
+}
+
+#[cfg(feature = "redlock")]
+#[tokio::test]
+async fn each_right_that_is_missing_on_several_servers_is_named() {
+    let servers = RedisServer::start_many(3).await.unwrap();
+    let mut urls = Vec::new();
+    for server in &servers {
+        urls.push(user(server, &[]).await);
     }
+    let all: Vec<_> = servers.iter().collect();
+    name_each_missing_right(&all, "redlock", &urls[0], async |first: Redis, missing: &str| {
+        let others = [Redis::connect(&urls[1]).await.unwrap(), Redis::connect(&urls[2]).await.unwrap()];
+        let locks = Locks::builder().redlock([first].into_iter().chain(others)).build().unwrap();
+        if missing == "+scan" {
+            // Connected to a majority by then.
+            locks.write(&Item(1)).acquire().await.unwrap().release().await.unwrap();
+            locks.list(1).await.unwrap_err();
+        }
+        locks
+    })
+    .await;
 }
