@@ -1,6 +1,7 @@
 //! The circuit breaker in front of a store or a database.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -46,21 +47,50 @@ enum State {
 
 impl State {
     fn label(self) -> &'static str {
+        LABELS[self.badness()]
+    }
+
+    /// The place of its label.
+    fn badness(self) -> usize {
         match self {
-            Self::Closed { .. } => "closed",
-            Self::Open { .. } => "open",
-            Self::HalfOpen { .. } => "half_open",
+            Self::Closed { .. } => 0,
+            Self::HalfOpen { .. } => 1,
+            Self::Open { .. } => 2,
         }
     }
 }
 
+/// The states, the better ones first.
+const LABELS: [&str; 3] = ["closed", "half_open", "open"];
+
+/// How many breakers of each name are in each state. The nodes of a cluster have one each, and all of them share the
+/// metric's series: the last to change must not speak for the others.
+static ALL: Mutex<BTreeMap<&'static str, [usize; 3]>> = Mutex::new(BTreeMap::new());
+
+/// One breaker of the name changed from one state to another, or came, or went. The metric shows the worst of them.
+fn tell(name: &'static str, from: Option<State>, to: Option<State>) {
+    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    let counts = all.entry(name).or_default();
+    if let Some(from) = from {
+        counts[from.badness()] = counts[from.badness()].saturating_sub(1);
+    }
+    if let Some(to) = to {
+        counts[to.badness()] += 1;
+    }
+    let worst = counts.iter().rposition(|count| *count > 0).unwrap_or_default();
+    // Told before others can count, so that the last one told is the last one counted.
+    for (place, label) in LABELS.into_iter().enumerate() {
+        let value = if place == worst { 1.0 } else { 0.0 };
+        metrics::gauge(BREAKER_STATE, &[tag("breaker", name), tag("state", label)], value);
+    }
+}
+
 impl Breaker {
-    /// `name` is the closed metric label: `redis_lock`, `redis_cache` or `database`.
+    /// `name` is the closed metric label: `redis_lock`, `redis_cache` or `database`. Breakers of one name share a series.
     pub(crate) fn new(name: &'static str) -> Self {
         let state = State::Closed { failures: 0 };
-        let shared = Shared { name, state: Mutex::new(state) };
-        shared.report(state);
-        Self { shared: Arc::new(shared) }
+        tell(name, None, Some(state));
+        Self { shared: Arc::new(Shared { name, state: Mutex::new(state) }) }
     }
 
     /// Asks to make a call; the permit reports success or failure, and counts as neither when dropped.
@@ -121,24 +151,22 @@ impl Shared {
     }
 
     fn set(&self, state: &mut State, new: State) {
-        let changed = state.label() != new.label();
-        *state = new;
-        if changed {
+        let old = std::mem::replace(state, new);
+        if old.badness() != new.badness() {
             tracing::info!(breaker = self.name, state = new.label(), "circuit breaker changed state");
-            self.report(new);
-        }
-    }
-
-    fn report(&self, state: State) {
-        for label in ["closed", "open", "half_open"] {
-            let value = if label == state.label() { 1.0 } else { 0.0 };
-            metrics::gauge(BREAKER_STATE, &[tag("breaker", self.name), tag("state", label)], value);
+            tell(self.name, Some(old), Some(new));
         }
     }
 
     fn open(&self, state: &mut State, period: Duration) {
         let until = Instant::now() + period.mul_f64(rand::rng().random_range(0.75..=1.0));
         self.set(state, State::Open { until, period });
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        tell(self.name, Some(*self.lock()), None);
     }
 }
 
@@ -282,5 +310,39 @@ mod tests {
         assert!(breaker.permit().is_err());
         breaker.close();
         assert!(breaker.permit().is_ok());
+    }
+
+    #[cfg(feature = "metrics")]
+    #[tokio::test(start_paused = true)]
+    async fn of_several_breakers_with_one_name_the_metric_shows_the_worst() {
+        const NAME: &str = "of-several";
+        let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+        let handle = recorder.handle();
+        let _recorder = ::metrics::set_default_local_recorder(&recorder);
+        let shown = || {
+            let rendered = handle.render();
+            let shows = |label: &&str| {
+                let series = format!("stockade_breaker_state{{breaker=\"{NAME}\",state=\"{label}\"}} 1");
+                rendered.lines().any(|line| line == series)
+            };
+            LABELS.into_iter().filter(shows).collect::<Vec<_>>()
+        };
+        let (one, other) = (Breaker::new(NAME), Breaker::new(NAME));
+        assert_eq!(shown(), ["closed"]);
+        fail(&one, 5);
+        fail(&other, 5);
+        assert_eq!(shown(), ["open"]);
+        other.close();
+        assert_eq!(shown(), ["open"], "the other one is");
+        one.alive();
+        assert_eq!(shown(), ["half_open"]);
+        let third = Breaker::new(NAME);
+        assert_eq!(shown(), ["half_open"], "the first one is");
+        fail(&third, 5);
+        drop(one);
+        assert_eq!(shown(), ["open"]);
+        // A node that left its cluster.
+        drop(third);
+        assert_eq!(shown(), ["closed"]);
     }
 }
