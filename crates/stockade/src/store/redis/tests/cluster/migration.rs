@@ -28,9 +28,12 @@ async fn who_holds_or_waits_outlasts_the_migration_of_the_slot() {
     let refused = other.acquire(Attempt { wait: Duration::ZERO, ..write(&key) }).await.unwrap_err();
     assert!(matches!(refused, LockError::Unavailable { reason: Unavailable::SlotMoving, .. }), "{refused}");
     assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
-    let patient = acquire(&holder, write(&neighbour_of(&neighbour_of(&key))));
+    cluster.reset_stats().await;
     holder.release_detached(Arc::clone(&held));
-    sleep(Duration::from_millis(200)).await;
+    cluster.until_scripts_refused(1).await;
+    cluster.reset_stats().await;
+    let patient = acquire(&holder, write(&neighbour_of(&neighbour_of(&key))));
+    cluster.until_scripts_refused(1).await;
     assert!(waiting.iter().all(|waiter| !waiter.is_finished()));
     cluster.nodes.finish_migration(slot).await.unwrap();
 
@@ -111,8 +114,10 @@ async fn an_attempt_waits_for_a_slot_on_its_way_as_long_as_for_a_lock() {
     let refused = short.await.unwrap_err();
     assert!(matches!(refused, LockError::Unavailable { reason: Unavailable::SlotMoving, .. }), "{refused}");
     assert!(since.elapsed() >= Duration::from_millis(600), "{:?}", since.elapsed());
+    cluster.reset_stats().await;
     let long = acquire(&store, write(&key));
-    sleep(Duration::from_millis(300)).await;
+    // More often than an attempt has to be refused to give up, if it did.
+    cluster.until_scripts_refused(5).await;
     assert!(!long.is_finished());
     cluster.nodes.move_keys(slot).await.unwrap();
     cluster.nodes.finish_migration(slot).await.unwrap();

@@ -69,13 +69,29 @@ impl Cluster {
 
     /// How often the nodes that run have executed a command since their statistics were reset.
     async fn calls_of(&self, command: &str) -> u64 {
-        let mut calls = 0;
+        self.count_of(command, "calls").await
+    }
+
+    async fn count_of(&self, command: &str, count: &str) -> u64 {
+        let mut sum = 0;
         for node in self.nodes.nodes() {
             let stats = node.command(&["INFO", "commandstats"]).await.unwrap();
-            let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
-            calls += line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap());
+            let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:")));
+            let counts = line.into_iter().flat_map(|line| line.split(','));
+            let found = counts.filter_map(|field| field.split_once('=')).find(|(name, _)| *name == count);
+            sum += found.map_or(0, |(_, value)| value.parse::<u64>().unwrap());
         }
-        calls
+        sum
+    }
+
+    /// Waits until nodes have sent clients elsewhere with a script this often since their statistics were reset, as they do
+    /// while a slot is on its way.
+    async fn until_scripts_refused(&self, times: u64) {
+        let limit = Instant::now() + LIMIT;
+        while self.count_of("evalsha", "rejected_calls").await < times {
+            assert!(Instant::now() < limit, "nobody asks");
+            sleep(Duration::from_millis(5)).await;
+        }
     }
 
     async fn reset_stats(&self) {
