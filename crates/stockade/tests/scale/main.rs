@@ -1,4 +1,4 @@
-//! Locks in large numbers on one real Redis, and the cache of several processes. Each test prints what it measured.
+//! Locks in large numbers on real servers, and the cache of several processes. Each test prints what it measured.
 
 #[cfg(test)]
 #[cfg(all(feature = "redis", feature = "postgres"))]
@@ -8,8 +8,17 @@ mod cache;
 #[path = "../it/child.rs"]
 mod child;
 #[cfg(test)]
+#[cfg(all(feature = "sentinel", feature = "cluster"))]
+mod failover;
+#[cfg(test)]
+#[cfg(all(feature = "sentinel", feature = "cluster"))]
+mod group;
+#[cfg(test)]
 #[cfg(all(feature = "redis", feature = "metrics"))]
 mod held;
+#[cfg(test)]
+#[cfg(all(feature = "sentinel", feature = "cluster"))]
+mod load;
 #[cfg(test)]
 #[cfg(all(feature = "redis", feature = "postgres"))]
 #[path = "../it/looks.rs"]
@@ -17,6 +26,9 @@ mod looks;
 #[cfg(test)]
 #[cfg(feature = "redis")]
 mod queue;
+#[cfg(test)]
+#[cfg(all(feature = "cluster", feature = "metrics"))]
+mod shards;
 #[cfg(test)]
 #[cfg(feature = "redis")]
 mod support;

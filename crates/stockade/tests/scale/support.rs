@@ -1,6 +1,10 @@
 use std::{borrow::Cow, collections::BTreeMap, io::Write, time::Duration};
 
-use stockade::{Locks, Redis, Resource, lock::LocksBuilder};
+use futures_util::future::join_all;
+use stockade::{
+    Locks, Redis, Resource,
+    lock::{Guard, LockError, LocksBuilder},
+};
 use stockade_testbed::RedisServer;
 use tokio::{
     sync::{Mutex, MutexGuard},
@@ -42,6 +46,32 @@ pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) 
         assert!(Instant::now() < limit, "never came: {what}");
         sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// Until the store answers in time, as it may not while it is busy or a server is being replaced.
+pub(crate) async fn retried<T>(ask: impl AsyncFn() -> Result<T, LockError>) -> T {
+    let limit = Instant::now() + LIMIT;
+    loop {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(error) => assert!(Instant::now() < limit, "{error}"),
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Takes these locks, each process in turn one of them.
+pub(crate) async fn take_all(processes: &[Locks], names: impl IntoIterator<Item = String>) -> Vec<Guard> {
+    let mut requests = names.into_iter().zip(processes.iter().cycle()).peekable();
+    let mut guards = Vec::new();
+    while requests.peek().is_some() {
+        let some = requests.by_ref().take(100).map(async |(name, locks)| {
+            let item = Item(name);
+            retried(async || locks.write(&item).acquire().await).await
+        });
+        guards.extend(join_all(some).await);
+    }
+    guards
 }
 
 /// Calls of each command since the counters were reset.

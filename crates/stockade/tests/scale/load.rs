@@ -1,0 +1,284 @@
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use stockade::{
+    Locks, Redis,
+    lock::{Fence, Guard, Released},
+};
+use tokio::{
+    sync::watch,
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    group::Group,
+    support::{Item, LIMIT, retried, take_all, until},
+};
+
+const PROCESSES: usize = 3;
+/// Locks that are held all the time, by each process.
+const HELD: usize = 1_000;
+/// Locks that all processes want all the time.
+const CONTENDED: usize = 24;
+/// Locks that each process has for itself, takes and gives back all the time.
+const OWN: usize = 32;
+/// Locks by which it is found out whether a primary serves.
+const PROBES: usize = 64;
+const SECTION: Duration = Duration::from_millis(100);
+/// The lease of a lock that is handed over, until the new holder has renewed it a first time.
+const GRANT: Duration = Duration::from_secs(2);
+pub(crate) const LEASE: Duration = Duration::from_secs(10);
+
+fn held_name(number: usize) -> String {
+    format!("held-{number}")
+}
+
+fn probe_name(number: usize) -> String {
+    format!("probe-{number}")
+}
+
+/// Locks that are held and wanted, and what their holders believe.
+pub(crate) struct Load {
+    processes: Vec<Locks>,
+    held: Vec<(usize, Guard)>,
+    wanted: Vec<Arc<Wanted>>,
+    shares: HashMap<String, usize>,
+    /// Whether a primary is lost: who holds a lock then keeps it to the end, so that it shows whether he still has it.
+    trouble: watch::Sender<bool>,
+    workers: JoinSet<()>,
+}
+
+/// A lock that is taken again and again.
+struct Wanted {
+    name: String,
+    inside: Mutex<Vec<(u64, Fence)>>,
+    tally: Mutex<Tally>,
+}
+
+/// What was seen of contended locks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) sections: u64,
+    /// How many of them ended with the lock lost.
+    pub(crate) lost: u64,
+    /// How often somebody entered while another believed in his lease.
+    pub(crate) beside: u64,
+    /// How often somebody entered with a token that was not above the last.
+    pub(crate) behind: u64,
+    last_token: u64,
+}
+
+/// A lock that was held when a primary was lost.
+pub(crate) struct Witness {
+    fence: Fence,
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// On the primary that was lost, with what its lease had left.
+    There(Duration),
+    Elsewhere,
+}
+
+/// What became of locks that were held when a primary was lost: how many, and how many of them were lost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fate {
+    pub(crate) there: (usize, usize),
+    /// Handed over so recently that the holder had not made the short lease of a grant longer yet.
+    pub(crate) just_granted: (usize, usize),
+    pub(crate) elsewhere: (usize, usize),
+}
+
+impl Load {
+    pub(crate) async fn start(group: &Group) -> Self {
+        let mut processes = Vec::new();
+        for _ in 0..PROCESSES {
+            let redis = Redis::connect(group.url()).await.unwrap();
+            processes.push(Locks::builder().lease(LEASE).redis(&redis));
+        }
+        for process in &processes {
+            until("a connection", async || process.list(1).await.is_ok()).await;
+        }
+        let held = take_all(&processes, (0..PROCESSES * HELD).map(held_name)).await;
+        let contended = (0..CONTENDED).map(|number| (Wanted::new(format!("contended-{number}")), &processes[..]));
+        let own = processes.iter().enumerate().flat_map(|(process, locks)| {
+            (0..OWN).map(move |number| (Wanted::new(format!("own-{process}-{number}")), std::slice::from_ref(locks)))
+        });
+        let wanted: Vec<_> = contended.chain(own).collect();
+        let others = wanted.iter().map(|(lock, _)| lock.name.clone()).chain((0..PROBES).map(probe_name));
+        let others = take_all(&processes, others).await;
+        let shares = group.shares_of_locks().await;
+        drop(others);
+        let (trouble, troubled) = watch::channel(false);
+        let mut workers = JoinSet::new();
+        for (lock, wanting) in &wanted {
+            for locks in *wanting {
+                workers.spawn(Arc::clone(lock).work(locks.clone(), troubled.clone()));
+            }
+        }
+        let wanted = wanted.into_iter().map(|(lock, _)| lock).collect();
+        let held = held.into_iter().enumerate().collect();
+        let load = Self { processes, held, wanted, shares, trouble, workers };
+        load.until_all_go_on().await;
+        load
+    }
+
+    /// What is held now, to be asked about later; from here on nobody gives anything back.
+    pub(crate) fn at_the_loss(&self, share: usize) -> Vec<Witness> {
+        self.trouble.send_replace(true);
+        let held = self.held.iter().map(|(number, guard)| (held_name(*number), guard.fence()));
+        let inside = self.wanted.iter().flat_map(|lock| lock.believers().map(|fence| (lock.name.clone(), fence)));
+        let witness = |(name, fence): (String, Fence)| {
+            let there = self.shares[&name] == share;
+            Witness { place: if there { Place::There(fence.remaining()) } else { Place::Elsewhere }, fence }
+        };
+        held.chain(inside).map(witness).collect()
+    }
+
+    /// Waits until somebody gets a free lock of the share.
+    pub(crate) async fn until_served(&self, share: usize) {
+        let names = (0..PROBES).map(probe_name).filter(|name| self.shares[name] == share);
+        let limit = Instant::now() + LIMIT;
+        for name in names.collect::<Vec<_>>().iter().cycle() {
+            match self.processes[0].write(&Item(name.clone())).wait(Duration::ZERO).acquire().await {
+                Ok(guard) => return guard.release_detached(),
+                Err(error) => assert!(Instant::now() < limit, "never served again: {error}"),
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Waits until each of those that were held is confirmed by the new primary or known to be lost.
+    pub(crate) async fn fate(&self, held: &[Witness], since: Instant) -> Fate {
+        until("every holder knows", async || {
+            let knows = |fence: &Fence| fence.loss().is_some() || fence.remaining() + since.elapsed() > LEASE;
+            held.iter().all(|witness| knows(&witness.fence))
+        })
+        .await;
+        self.trouble.send_replace(false);
+        let mut fate = Fate::default();
+        for Witness { fence, place } in held {
+            let (held, lost) = match place {
+                Place::There(left) if *left <= GRANT => &mut fate.just_granted,
+                Place::There(_) => &mut fate.there,
+                Place::Elsewhere => &mut fate.elsewhere,
+            };
+            *held += 1;
+            *lost += usize::from(fence.loss().is_some());
+        }
+        fate
+    }
+
+    /// How many of the locks that are held all the time are lost.
+    pub(crate) fn lost(&self) -> usize {
+        self.held.iter().filter(|(_, guard)| guard.loss().is_some()).count()
+    }
+
+    /// Takes what was lost again, and looks on the servers whether each lock has the one holder that believes in it. Returns
+    /// how many were lost.
+    pub(crate) async fn check_holders(&mut self) -> usize {
+        let mut lost = 0;
+        for (number, guard) in &mut self.held {
+            if guard.loss().is_some() {
+                lost += 1;
+                let (locks, item) = (&self.processes[*number % PROCESSES], Item(held_name(*number)));
+                *guard = retried(async || locks.write(&item).acquire().await).await;
+            }
+        }
+        let locks = &self.processes[0];
+        for (number, guard) in &self.held {
+            let seen = retried(async || locks.inspect(&Item(held_name(*number))).await).await;
+            let tokens: Vec<_> = seen.holders.iter().map(|party| party.token).collect();
+            assert_eq!(tokens, [Some(guard.token())], "holders of {}", held_name(*number));
+            assert!(guard.is_held());
+        }
+        lost
+    }
+
+    /// Waits until everybody who wants a lock had it again.
+    pub(crate) async fn until_all_go_on(&self) {
+        let before: Vec<_> = self.wanted.iter().map(|lock| lock.sections()).collect();
+        let turns = 2 * PROCESSES as u64;
+        until("all are served", async || {
+            self.wanted.iter().zip(&before).all(|(lock, before)| lock.sections() >= before + turns)
+        })
+        .await;
+    }
+
+    /// Gives everything back, and tells of the contended locks.
+    pub(crate) async fn end(mut self) -> Tally {
+        self.workers.shutdown().await;
+        drop(self.held);
+        join_all(self.processes.iter().map(|process| process.shutdown(LIMIT))).await;
+        let mut sum = Tally::default();
+        for lock in &self.wanted {
+            let tally = lock.tally.lock().unwrap();
+            sum.sections += tally.sections;
+            sum.lost += tally.lost;
+            sum.beside += tally.beside;
+            sum.behind += tally.behind;
+        }
+        sum
+    }
+}
+
+impl Wanted {
+    fn new(name: String) -> Arc<Self> {
+        Arc::new(Self { name, inside: Mutex::default(), tally: Mutex::default() })
+    }
+
+    fn sections(&self) -> u64 {
+        self.tally.lock().unwrap().sections
+    }
+
+    fn believers(&self) -> impl Iterator<Item = Fence> + use<> {
+        let inside = self.inside.lock().unwrap();
+        let believers: Vec<_> = inside.iter().map(|(_, fence)| fence.clone()).collect();
+        believers.into_iter().filter(|fence| fence.loss().is_none())
+    }
+
+    /// One section after the other.
+    async fn work(self: Arc<Self>, locks: Locks, mut troubled: watch::Receiver<bool>) {
+        loop {
+            let Ok(guard) = locks.write(&Item(self.name.clone())).wait(LIMIT).acquire().await else {
+                // A refusal comes at once.
+                sleep(Duration::from_millis(20)).await;
+                continue;
+            };
+            let number = self.enter(guard.fence());
+            tokio::select! {
+                _ = guard.lost() => {}
+                () = sleep(SECTION) => {
+                    tokio::select! {
+                        _ = guard.lost() => {}
+                        _ = troubled.wait_for(|troubled| !troubled) => {}
+                    }
+                }
+            }
+            let lost = guard.loss().is_some();
+            self.inside.lock().unwrap().retain(|(other, _)| *other != number);
+            let released = guard.release().await;
+            if lost || matches!(released, Ok(Released::Lost)) {
+                self.tally.lock().unwrap().lost += 1;
+            }
+        }
+    }
+
+    fn enter(&self, fence: Fence) -> u64 {
+        let mut tally = self.tally.lock().unwrap();
+        let mut inside = self.inside.lock().unwrap();
+        let token = fence.token().get();
+        tally.sections += 1;
+        tally.beside += u64::from(inside.iter().any(|(_, other)| other.loss().is_none()));
+        tally.behind += u64::from(token <= tally.last_token);
+        tally.last_token = token;
+        inside.push((tally.sections, fence));
+        tally.sections
+    }
+}
