@@ -29,7 +29,7 @@ impl fmt::Display for Lag {
 }
 
 /// Looks again and again at locks that are held and must not be lost, and measures for this long how late renewals are.
-/// For a runtime of one thread, to which the recorder belongs.
+#[expect(clippy::future_not_send, reason = "the recorder belongs to the thread of a runtime that has one only")]
 pub(crate) async fn watched(guards: &[Guard], for_so_long: Duration) -> Lag {
     let recorder = PrometheusBuilder::new().set_quantiles(&[0.5, 0.99, 1.0]).unwrap().build_recorder();
     let handle = recorder.handle();
