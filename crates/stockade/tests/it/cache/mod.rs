@@ -3,6 +3,7 @@
 mod batch;
 mod bloom;
 mod filter_runs;
+mod breakers;
 mod hold_off;
 mod http;
 mod keys;

@@ -1,0 +1,122 @@
+//! A side that does not answer is left alone, and asked again by one.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use stockade::{Cache, Redis, cache::CacheError};
+use stockade_testbed::RedisServer;
+use tokio::{task::JoinSet, time::Instant};
+
+use super::support::{Database, Loading, Sku, Stocks, eventually, get, process, reading, sku};
+
+/// How many of so many reads at once took that long.
+async fn slow_reads(stocks: &Stocks, count: usize, slow: Duration) -> usize {
+    let mut reads = JoinSet::new();
+    for _ in 0..count {
+        let stocks = stocks.clone();
+        reads.spawn(async move {
+            let began = Instant::now();
+            assert!(get(&stocks, "a").await.info.degraded);
+            began.elapsed() >= slow
+        });
+    }
+    reads.join_all().await.into_iter().filter(|slow| *slow).count()
+}
+
+#[tokio::test]
+async fn a_redis_that_accepts_and_never_answers_is_left_alone_and_asked_again_by_one() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    // So long that no read takes it for any other reason.
+    let (patience, slow) = (Duration::from_secs(2), Duration::from_millis(1800));
+    let redis = Redis::builder(server.url()).command_timeout(patience).connect().await.unwrap().namespace("shop");
+    let stocks = Cache::builder(&redis).grace(Duration::from_secs(60)).on(&database).await;
+    get(&stocks, "a").await;
+    server.pause().unwrap();
+    assert_eq!(slow_reads(&stocks, 10, slow).await, 10, "it answered");
+    // The breaker is open, and once its time is over one of all who come finds out.
+    let began = Instant::now();
+    let mut asked = 0;
+    while began.elapsed() < Duration::from_secs(5) {
+        asked += slow_reads(&stocks, 100, slow).await;
+    }
+    assert!(asked <= 3, "{asked} reads waited for a server that never answers");
+    server.resume().unwrap();
+    eventually("it is used again", || async { !get(&stocks, "a").await.info.degraded }).await;
+}
+
+#[tokio::test]
+async fn loads_that_never_end_open_the_breaker_and_one_finds_out_when_they_do() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let limit = Duration::from_millis(100);
+    let stocks = process(&server).await.load_timeout(limit).on(&database).await;
+    let gate = database.shut();
+    for number in 0..5 {
+        let found = stocks.get(&sku(&number.to_string())).await;
+        assert!(matches!(found, Err(CacheError::Timeout(_))), "{found:?}");
+    }
+    let Err(CacheError::Shed { retry_after }) = stocks.get(&sku("a")).await else { panic!("it is still tried") };
+    assert_eq!(database.loads(), 5);
+    tokio::time::sleep(retry_after).await;
+    // All of these come when one may try, and that one is held.
+    let mut reads = JoinSet::new();
+    for number in 0..50 {
+        reading(&mut reads, &stocks, &format!("late{number}"));
+    }
+    let mut failed = [0, 0];
+    while let Some(found) = reads.join_next().await {
+        match found.unwrap() {
+            Err(CacheError::Timeout(_)) => failed[0] += 1,
+            Err(CacheError::Shed { .. }) => failed[1] += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((failed, database.loads()), ([1, 49], 6));
+    database.open();
+    gate.close();
+    eventually("it closes", || async { stocks.get(&sku("a")).await.is_ok() }).await;
+}
+
+#[tokio::test]
+async fn batches_are_held_by_the_same_limits() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let batch = Arc::clone(&database);
+    let builder = process(&server).await.max_loads(3).load_timeout(Duration::from_secs(10));
+    let builder = builder.batch_loader(move |keys: Vec<Sku>| {
+        let database = Arc::clone(&batch);
+        async move {
+            let rows = database.query_many(&keys).await?;
+            Ok::<_, std::io::Error>(rows.into_iter().map(|(key, row)| (key, Some(row))).collect())
+        }
+    });
+    let stocks = builder.on(&database).await;
+    let gate = database.shut();
+    let mut reads = JoinSet::new();
+    // Some by batches, some alone, and each batch is one load.
+    for number in 0..10 {
+        reading(&mut reads, &stocks, &format!("alone{number}"));
+        let (stocks, keys) = (stocks.clone(), ["x", "y"].map(|id| sku(&format!("{id}{number}"))));
+        reads.spawn(async move { stocks.get_many(&keys).await.pop().unwrap() });
+    }
+    eventually("the places are taken", || async { database.running.load(Ordering::SeqCst) == 3 }).await;
+    eventually("the others wait", || async { stocks.stats().fetching == 30 }).await;
+    database.open();
+    gate.add_permits(20);
+    while let Some(found) = reads.join_next().await {
+        found.unwrap().unwrap();
+    }
+    assert_eq!((database.loads(), database.most_running.load(Ordering::SeqCst)), (20, 3));
+    // And by the same breaker.
+    database.down(true);
+    for number in 0..5 {
+        let keys = ["p", "q"].map(|id| sku(&format!("{id}{number}")));
+        assert!(stocks.get_many(&keys).await.iter().all(|found| matches!(found, Err(CacheError::Load(_)))));
+    }
+    let refused = stocks.get_many(&[sku("p"), sku("q")]).await;
+    assert!(refused.iter().all(|found| matches!(found, Err(CacheError::Shed { .. }))), "{refused:?}");
+    assert_eq!(database.loads(), 25);
+}
