@@ -9,7 +9,10 @@ use std::{
 };
 
 use sqlx::PgPool;
-use stockade::{Locks, cache::Cache};
+use stockade::{
+    Locks,
+    cache::{Cache, WarmProgress},
+};
 
 use crate::domain::{Sku, Stock};
 
@@ -24,6 +27,8 @@ pub struct App {
     pub stocks: Cache<Sku, Stock>,
     /// The limits of requests.
     pub limits: Limits,
+    /// How far the cache is loaded. The instance is not ready before that has ended.
+    pub warm_up: WarmProgress,
     /// Set when the instance is going away.
     pub draining: Draining,
 }

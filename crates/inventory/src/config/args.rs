@@ -83,6 +83,14 @@ pub struct Args {
     #[arg(long, env = "NULL_TTL", value_name = "DURATION", default_value = "60s")]
     pub(super) null_ttl: String,
 
+    /// How many of the rows that changed last are loaded into the cache before the instance is ready. 0: none.
+    #[arg(long, env = "CACHE_WARM_KEYS", value_name = "N", default_value = "1000")]
+    pub(super) cache_warm_keys: String,
+
+    /// How long that may take; the instance is ready then at the latest.
+    #[arg(long, env = "CACHE_WARM_LIMIT", value_name = "DURATION", default_value = "10s")]
+    pub(super) cache_warm_limit: String,
+
     /// How many loads from the database run at once.
     #[arg(long, env = "DB_MAX_LOADS", value_name = "N", default_value = "8")]
     pub(super) db_max_loads: String,

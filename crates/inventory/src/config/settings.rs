@@ -96,6 +96,10 @@ pub struct CacheSettings {
     pub ttl: RangeInclusive<Duration>,
     /// How long an absence lives.
     pub null_ttl: Duration,
+    /// How many rows are loaded before the instance is ready.
+    pub warm_keys: u32,
+    /// How long that may take.
+    pub warm_limit: Duration,
     /// How many loads run at once.
     pub max_loads: usize,
     /// How long a load may take, the wait for its connection included.
@@ -150,6 +154,8 @@ impl Config {
                 redis: cache_redis,
                 ttl: durations("CACHE_TTL", &args.cache_ttl, SECOND..=7 * DAY)?,
                 null_ttl: duration("NULL_TTL", &args.null_ttl, SECOND..=7 * DAY)?,
+                warm_keys: number("CACHE_WARM_KEYS", &args.cache_warm_keys, 0..=1_000_000)?,
+                warm_limit: duration("CACHE_WARM_LIMIT", &args.cache_warm_limit, MILLISECOND..=60 * MINUTE)?,
                 max_loads: number("DB_MAX_LOADS", &args.db_max_loads, 1..=10_000)?.try_into().unwrap_or(usize::MAX),
                 load_timeout: budget.acquire + budget.statement,
             },

@@ -40,6 +40,34 @@ pub async fn find(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<Option<Sto
         .transpose()
 }
 
+/// The rows of these, in any order. Who has none is left out.
+///
+/// # Errors
+///
+/// Whatever the database answers.
+pub async fn find_all(executor: impl PgExecutor<'_>, skus: &[Sku]) -> Result<Vec<Stock>, sqlx::Error> {
+    let skus: Vec<_> = skus.iter().map(|sku| sku.as_str().to_owned()).collect();
+    // language=PostgreSQL
+    sqlx::query_as!(Row, "select sku, quantity, version, updated_at from stock where sku = any($1)", &skus)
+        .fetch_all(executor)
+        .await?
+        .into_iter()
+        .map(Stock::try_from)
+        .collect()
+}
+
+/// The SKUs of at most `limit` rows, those that changed last first.
+///
+/// # Errors
+///
+/// Whatever the database answers.
+pub async fn latest(executor: impl PgExecutor<'_>, limit: i64) -> Result<Vec<Sku>, sqlx::Error> {
+    // language=PostgreSQL
+    let skus = sqlx::query_scalar!("select sku from stock order by version desc limit $1", limit);
+    let skus = skus.fetch_all(executor).await?;
+    skus.iter().map(|sku| Sku::new(sku).map_err(undecodable)).collect()
+}
+
 /// Creates `sku`, which must not exist.
 ///
 /// # Errors

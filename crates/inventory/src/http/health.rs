@@ -38,7 +38,7 @@ struct Checks {
 
 /// `GET /readyz`: whether requests should come here.
 ///
-/// Without its database the instance is not ready. Without Redis it is: reads go on, and taking every instance out of the
+/// Without its database the instance is not ready, nor before the warm-up of its cache has ended. Without Redis it is: reads go on, and taking every instance out of the
 /// balancer would turn a degraded service into none.
 pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Ready>, Problem> {
     if app.draining.is_on() {
@@ -47,6 +47,9 @@ pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Ready>, Problem
     if !schema(&app).await? {
         tracing::error!("the schema is missing or old: run `inventory migrate`");
         return Err(Problem::DatabaseUnavailable("its schema is missing or old: run `inventory migrate`"));
+    }
+    if app.warm_up.is_running() {
+        return Err(Problem::WarmingUp);
     }
     let (locks, cache) = (!app.locks.is_degraded(), !app.stocks.is_degraded());
     let word = |up| if up { "ok" } else { "down" };

@@ -60,6 +60,8 @@ pub enum Problem {
     LoadShed(Retry),
     /// No connection in time, or none at all.
     DatabaseUnavailable(&'static str),
+    /// The instance loads its cache and is not ready yet.
+    WarmingUp,
     /// The instance is going away.
     ShuttingDown,
 }
@@ -168,6 +170,7 @@ impl Problem {
             Self::DatabaseUnavailable(_) => {
                 (StatusCode::SERVICE_UNAVAILABLE, "database-unavailable", "The database does not answer")
             }
+            Self::WarmingUp => (StatusCode::SERVICE_UNAVAILABLE, "warming-up", "The instance is warming its cache"),
             Self::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, "shutting-down", "The instance is going away"),
         };
         Description { status, name, title }
@@ -182,6 +185,7 @@ impl Problem {
             }
             Self::IdempotencyMismatch => "use a new Idempotency-Key for a new request",
             Self::UnsupportedMediaType => "send application/json, not encoded",
+            Self::WarmingUp => "it serves already, and is ready once its warm-up has ended",
             Self::OutcomeUnknown => "read it back before trying again, or repeat it with the same Idempotency-Key",
             Self::LockTimeout(_)
             | Self::QueueFull(_)
@@ -210,6 +214,7 @@ impl Problem {
             | Self::FenceBusy
             | Self::LeaseLost
             | Self::DatabaseUnavailable(_)
+            | Self::WarmingUp
             | Self::ShuttingDown => (Some(false), Some(Retry::default().0)),
             Self::OutcomeUnknown => (None, None),
             Self::BadRequest(_)

@@ -2,6 +2,7 @@
 
 use axum::{Json, extract::State};
 use serde::Serialize;
+use stockade::cache::{WarmReport, WarmState};
 
 use crate::app::App;
 
@@ -21,6 +22,32 @@ pub(super) struct View {
     fetching: usize,
     local_entries: usize,
     local_weight: u64,
+    warm_up: WarmUp,
+}
+
+/// How the warm-up of this instance goes, or went.
+#[derive(Debug, Serialize)]
+struct WarmUp {
+    state: &'static str,
+    keys: u64,
+    loaded: u64,
+    absent: u64,
+    present: u64,
+    failed: u64,
+    skipped: u64,
+}
+
+impl From<WarmReport> for WarmUp {
+    fn from(report: WarmReport) -> Self {
+        let state = match report.state {
+            WarmState::Running => "running",
+            WarmState::Complete => "complete",
+            WarmState::TimeUp => "time_up",
+            _ => "ended",
+        };
+        let (skipped, WarmReport { keys, loaded, absent, present, failed, .. }) = (report.skipped(), report);
+        Self { state, keys, loaded, absent, present, failed, skipped }
+    }
 }
 
 /// `GET /admin/cache`: what the cache of this instance did since its start.
@@ -41,5 +68,6 @@ pub(super) async fn show(State(app): State<App>) -> Json<View> {
         fetching: stats.fetching,
         local_entries: stats.local_entries,
         local_weight: stats.local_weight,
+        warm_up: app.warm_up.report().into(),
     })
 }

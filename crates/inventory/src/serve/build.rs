@@ -3,7 +3,10 @@ use std::time::Duration;
 use sqlx::{PgPool, postgres::PgPoolOptions};
 use stockade::{Locks, Redis, cache::Cache, postgres::Relay};
 
-use super::StartError;
+use super::{
+    StartError,
+    warm::{self, Warmup},
+};
 use crate::{
     app::{App, Draining, Limits},
     config::{CacheSettings, Config, Database, LockSettings, Secret, shown_url},
@@ -20,6 +23,7 @@ const CONNECTED: Duration = Duration::from_secs(1);
 pub(super) struct Service {
     pub(super) app: App,
     pub(super) relay: Relay,
+    pub(super) warmup: Warmup,
 }
 
 impl Service {
@@ -39,8 +43,16 @@ impl Service {
             request: config.request_timeout,
             idempotency_ttl: config.idempotency_ttl,
         };
-        let app = App { pg, locks: locks(&lock_redis, &config.locks), stocks, limits, draining: Draining::default() };
-        Ok(Self { app, relay })
+        let warmup = warm::prepare(&stocks, &pg, &config.cache);
+        let app = App {
+            pg,
+            locks: locks(&lock_redis, &config.locks),
+            stocks,
+            limits,
+            warm_up: warmup.progress(),
+            draining: Draining::default(),
+        };
+        Ok(Self { app, relay, warmup })
     }
 
     /// Waits until locks and cache are connected, for a while.
@@ -74,6 +86,7 @@ fn locks(redis: &Redis, settings: &LockSettings) -> Locks {
 }
 
 fn cache(redis: &Redis, settings: &CacheSettings, pg: PgPool) -> Result<Cache<Sku, Stock>, StartError> {
+    let of_several = pg.clone();
     let cache = Cache::builder(redis)
         .ttl(settings.ttl.clone())
         .null_ttl(settings.null_ttl)
@@ -82,6 +95,13 @@ fn cache(redis: &Redis, settings: &CacheSettings, pg: PgPool) -> Result<Cache<Sk
         .loader(move |sku: Sku| {
             let pg = pg.clone();
             async move { db::stock::find(&pg, &sku).await }
+        })
+        .batch_loader(move |skus: Vec<Sku>| {
+            let pg = of_several.clone();
+            async move {
+                let stocks = db::stock::find_all(&pg, &skus).await?;
+                Ok::<_, sqlx::Error>(stocks.into_iter().map(|stock| (stock.sku.clone(), Some(stock))).collect())
+            }
         })
         .try_build()?;
     Ok(cache)

@@ -7,6 +7,7 @@ mod migrate;
 mod run;
 mod signals;
 mod sweep;
+mod warm;
 
 pub use crate::config::{Args, DatabaseArgs};
 pub use error::StartError;

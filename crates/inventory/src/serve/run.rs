@@ -2,11 +2,13 @@ use std::{io, net::SocketAddr, process::ExitCode, time::Duration};
 
 use axum::{Router, serve::ListenerExt};
 use metrics_exporter_prometheus::PrometheusHandle;
+use stockade::postgres::Relay;
 use tokio::{net::TcpListener, task::JoinSet, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{StartError, build::Service, log, signals::Signals, sweep::sweep};
+use super::{StartError, build::Service, log, signals::Signals, sweep::sweep, warm::warm};
 use crate::{
+    app::App,
     config::{Args, Config},
     console, http, metrics,
     ops::{self, Ops},
@@ -39,6 +41,7 @@ async fn serve(args: &Args) -> Result<ExitCode, StartError> {
     let metrics = metrics::install()?;
     let service = Service::build(&config).await?;
     service.settle().await;
+    let Service { app, relay, warmup } = service;
     let public = bind("LISTEN_ADDR", config.listen).await?;
     let operators = bind("OPS_ADDR", config.ops).await?;
     // Whoever started this with port 0 reads the ports here.
@@ -48,16 +51,16 @@ async fn serve(args: &Args) -> Result<ExitCode, StartError> {
     let stop = CancellationToken::new();
     let background = TaskTracker::new();
     background.spawn(stop.clone().run_until_cancelled_owned(upkeep(metrics.clone())));
-    background.spawn(sweep(service.app.pg.clone(), stop.clone()));
+    background.spawn(sweep(app.pg.clone(), stop.clone()));
+    background.spawn(stop.clone().run_until_cancelled_owned(warm(warmup)));
     background.close();
     let ops = Ops { metrics, admin_token: config.admin_token };
-    let mut servers =
-        Servers::start((public, http::app(service.app.clone())), (operators, ops::app(service.app.clone(), ops)));
+    let mut servers = Servers::start((public, http::app(app.clone())), (operators, ops::app(app.clone(), ops)));
 
     signals.next().await;
     tracing::info!("ending: not ready any more, requests that have begun go on");
     let end = async {
-        end(service, &mut servers, Instant::now() + config.shutdown_grace).await;
+        end(app, relay, &mut servers, Instant::now() + config.shutdown_grace).await;
         stop.cancel();
         background.wait().await;
     };
@@ -74,8 +77,7 @@ async fn serve(args: &Args) -> Result<ExitCode, StartError> {
 }
 
 /// Lets requests end, then gives back what they and others left.
-async fn end(service: Service, servers: &mut Servers, deadline: Instant) {
-    let Service { app, relay } = service;
+async fn end(app: App, relay: Relay, servers: &mut Servers, deadline: Instant) {
     app.draining.start();
     if tokio::time::timeout_at(deadline, servers.drain()).await.is_err() {
         tracing::warn!("the time is up: requests that have not ended are cut off");

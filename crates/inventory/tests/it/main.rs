@@ -38,4 +38,6 @@ mod stock_db;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
+mod warm_up;
+#[cfg(test)]
 mod wire;

@@ -1,0 +1,58 @@
+//! The cache is loaded before an instance is ready.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::stage::{Answer, Instance, Stage, until};
+
+/// With rows `n0` to `n59`, of which the last changed last.
+async fn stocked() -> Stage {
+    let stage = Stage::start().await;
+    let insert = "insert into stock (sku, quantity) select 'n' || number, 7 from generate_series(0, 59) number";
+    sqlx::query(insert).execute(&stage.pool).await.unwrap();
+    stage
+}
+
+async fn warm_up(instance: &Instance) -> Value {
+    Answer::to(instance.admin(Method::GET, "/admin/cache")).await.json()["warm_up"].clone()
+}
+
+#[tokio::test]
+async fn an_instance_is_ready_when_its_cache_is_warm() {
+    let stage = stocked().await;
+    // Nobody can read the table until this ends.
+    let mut locked = stage.pool.begin().await.unwrap();
+    sqlx::query("lock table stock in access exclusive mode").execute(&mut *locked).await.unwrap();
+    let settings = [("CACHE_WARM_KEYS", "50"), ("CACHE_WARM_LIMIT", "5min"), ("STATEMENT_TIMEOUT", "6s")];
+    let instance = stage.serve(&settings).await;
+    let early = instance.get("/readyz").await;
+    assert_eq!((early.status.as_u16(), early.problem().as_str()), (503, "warming-up"), "{early:?}");
+    assert_eq!(instance.get("/healthz").await.status, 200);
+    locked.rollback().await.unwrap();
+    until("it is ready", async || instance.get("/readyz").await.status == 200).await;
+    let report = warm_up(&instance).await;
+    assert_eq!((&report["state"], &report["loaded"], &report["skipped"]), (&json!("complete"), &json!(50), &json!(0)));
+    let warm = instance.get("/stock/n59").await;
+    assert!(warm.header("cache-status").contains("; hit"), "{warm:?}");
+    let cold = instance.get("/stock/n9").await;
+    assert!(cold.header("cache-status").contains("fwd=uri-miss"), "{cold:?}");
+    // The next instance finds everything there.
+    let other = stage.serve(&[]).await;
+    until("it is ready", async || other.get("/readyz").await.status == 200).await;
+    let report = warm_up(&other).await;
+    assert_eq!((&report["loaded"], &report["present"]), (&json!(9), &json!(51)));
+}
+
+#[tokio::test]
+async fn a_warm_up_that_takes_too_long_keeps_nobody_from_being_ready() {
+    let stage = stocked().await;
+    let mut locked = stage.pool.begin().await.unwrap();
+    sqlx::query("lock table stock in access exclusive mode").execute(&mut *locked).await.unwrap();
+    let instance = stage.serve(&[("CACHE_WARM_LIMIT", "300ms"), ("STATEMENT_TIMEOUT", "6s")]).await;
+    until("its time is over", async || instance.get("/readyz").await.status == 200).await;
+    assert_eq!(warm_up(&instance).await["state"], "time_up");
+    locked.rollback().await.unwrap();
+    let off = stage.serve(&[("CACHE_WARM_KEYS", "0")]).await;
+    until("it is ready", async || off.get("/readyz").await.status == 200).await;
+    assert_eq!(warm_up(&off).await["keys"], 0);
+}
