@@ -2,8 +2,8 @@
 
 mod batch;
 mod bloom;
-mod filter_runs;
 mod breakers;
+mod filter_runs;
 mod hold_off;
 mod http;
 mod keys;
