@@ -43,9 +43,9 @@ where
     cache
 }
 
-/// Keys of caches that may stay: sequences, markers and filters for ever, entries until they expire.
+/// Keys of caches that may stay: sequences, markers, tables of tags and filters for ever, entries until they expire.
 fn stays(name: &str) -> bool {
-    ["}s:", "}j:", "}b:", "}b0:", "}b1:", "}e:"].iter().any(|part| name.contains(part))
+    ["}s:", "}j:", "}t:", "}b:", "}b0:", "}b1:", "}e:"].iter().any(|part| name.contains(part))
 }
 
 /// Every test of locks on Redis ends with [`World::end`], and so do those of caches that begin with one.
