@@ -23,7 +23,12 @@ async fn admin_routes_want_the_token_and_without_one_there_are_none() {
     let twice = guarded.admin(Method::GET, "/admin/locks").header("authorization", "Bearer wrong");
     assert_eq!(Answer::to(twice).await.status, 401);
     assert_eq!(Answer::to(guarded.admin(Method::GET, "/admin/locks")).await.status, 200);
-    assert_eq!(Answer::to(guarded.admin(Method::GET, "/admin/cache")).await.json()["name"], "stock");
+    guarded.get("/stock/none").await;
+    let cache = Answer::to(guarded.admin(Method::GET, "/admin/cache")).await.json();
+    assert_eq!(
+        (&cache["name"], &cache["loads_absent"], &cache["loads_in_flight"]),
+        (&json!("stock"), &json!(1), &json!(0))
+    );
     assert_eq!(Answer::to(guarded.admin(Method::GET, "/admin/nothing")).await.problem(), "not-found");
     assert_eq!(Answer::to(guarded.admin(Method::POST, "/admin/locks")).await.problem(), "method-not-allowed");
     assert_eq!(Answer::to(guarded.admin(Method::GET, "/admin/locks/x")).await.problem(), "bad-request");

@@ -96,6 +96,8 @@ pub trait FromCache<S>: Sized {
 /// `Cache-Status`, `Age`, `Cache-Control: no-cache` and `ETag`. An answer given outside the normal rules, because a store
 /// was unreachable or the value has expired, has no `ETag` and is never 304.
 ///
+/// `Cache-Control: no-cache` of a GET or HEAD has the value loaded anew where [`FromCache::honours_no_cache`] lets it.
+///
 /// Rejected with 404 when there is no such row, see [`CachedRejection`]; `Option<Cached<T>>` is `None` then.
 pub struct Cached<T> {
     value: Arc<T>,

@@ -245,10 +245,13 @@ async fn an_absent_row_is_404_and_says_whether_that_was_known() {
         assert_eq!(header(&headers, "content-type"), Some("application/problem+json"));
         assert_eq!(header(&headers, "etag"), None);
         assert!(body.contains(r#""type":"/problems/not-found""#) && body.contains(r#""status":404"#), "{body}");
+        assert!(body.contains("create the resource first"), "{body}");
     }
     assert_eq!(service.get("/stock/refused").await.0, StatusCode::IM_A_TEAPOT);
     let long = "x".repeat(600);
-    assert_eq!(service.get(&format!("/stock/{long}")).await.0, StatusCode::BAD_REQUEST);
+    let (status, _, body) = service.get(&format!("/stock/{long}")).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert!(body.contains("use a shorter one") && !body.contains(&long), "{body}");
 }
 
 #[tokio::test]
@@ -258,6 +261,7 @@ async fn a_read_that_can_not_be_answered_is_503_and_tells_nothing_of_why() {
     let (status, headers, body) = service.get("/stock/a").await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(body.contains("/problems/database-unavailable") && !body.contains("hunter2"), "{body}");
+    assert!(body.contains("send the request again after the time in Retry-After"), "{body}");
     assert!(header(&headers, "retry-after").unwrap().parse::<u64>().unwrap() >= 1);
     eventually("loads are shed", || async {
         let (status, headers, body) = service.get("/stock/a").await;
