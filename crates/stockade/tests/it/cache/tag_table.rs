@@ -9,18 +9,13 @@ use std::{
     time::Duration,
 };
 
-use stockade::{
-    Cache, Redis,
-    cache::{Loaded, Source},
-};
+use stockade::cache::{Loaded, Source};
 use stockade_testbed::RedisServer;
 use tokio::task::JoinSet;
 
 use super::{
-    support::{
-        Database, Loading, Sku, Stock, Stocks, entry_key, eventually, get, process, quantity, reading, sku, stored,
-    },
-    tags::{source, tagged},
+    support::{Database, Loading, Sku, Stock, Stocks, entry_key, eventually, get, quantity, reading, sku, stored},
+    tags::{patient, source, tagged},
 };
 use crate::redis_traffic::calls;
 
@@ -47,8 +42,8 @@ async fn counted(server: &RedisServer, of: impl AsyncFnOnce()) -> BTreeMap<Strin
 async fn only_values_with_tags_cost_a_second_command() {
     let server = RedisServer::start().await.unwrap();
     let database = Database::with(&[("a", 7)]);
-    let plain = process(&server).await.on(&database).await;
-    let with_tags = tagged(process(&server).await.name("tagged"), &database).await;
+    let plain = patient(&server).await.on(&database).await;
+    let with_tags = tagged(patient(&server).await.name("tagged"), &database).await;
     for (stocks, asked) in [(&plain, None), (&with_tags, Some(&100))] {
         get(stocks, "a").await;
         let hits = counted(&server, async || {
@@ -79,12 +74,9 @@ async fn only_values_with_tags_cost_a_second_command() {
 async fn a_hundred_thousand_values_are_invalidated_by_one_script() {
     const MANY: usize = 100_000;
     let server = RedisServer::start().await.unwrap();
-    // Thousands of commands at a time, next to other tests.
-    let patient = Redis::builder(server.url()).command_timeout(Duration::from_secs(10));
-    let patient = patient.connect().await.unwrap().namespace("shop");
     let written = Arc::new(AtomicU64::new(0));
     let row = Arc::clone(&written);
-    let builder = Cache::<Sku, Stock>::builder(&patient).early_refresh(0.0).batch_loader(move |keys: Vec<Sku>| {
+    let builder = patient(&server).await.early_refresh(0.0).batch_loader(move |keys: Vec<Sku>| {
         let quantity = row.load(Ordering::SeqCst);
         let row = move |key| (key, Loaded::new(Some(Stock { quantity })).tags(["all", "other"]));
         async move { Ok::<_, std::io::Error>(keys.into_iter().map(row).collect()) }
@@ -115,8 +107,8 @@ async fn a_hundred_thousand_values_are_invalidated_by_one_script() {
 async fn a_table_that_is_lost_outdates_every_value_with_tags_and_no_other() {
     let server = RedisServer::start().await.unwrap();
     let database = Database::with(&[("a", 0), ("b", 0), ("c", 0)]);
-    let stocks = tagged(process(&server).await, &database).await;
-    let plain = process(&server).await.name("plain").on(&database).await;
+    let stocks = tagged(patient(&server).await, &database).await;
+    let plain = patient(&server).await.name("plain").on(&database).await;
     for id in ["a", "b"] {
         get(&stocks, id).await;
         assert_eq!(source(&stocks, id).await, Source::Redis);
@@ -141,7 +133,7 @@ async fn a_table_that_is_lost_outdates_every_value_with_tags_and_no_other() {
 async fn a_table_that_is_lost_during_a_load_keeps_its_value_from_being_stored() {
     let server = RedisServer::start().await.unwrap();
     let database = Database::with(&[("a", 0), ("b", 0)]);
-    let stocks = tagged(process(&server).await, &database).await;
+    let stocks = tagged(patient(&server).await, &database).await;
     for begun_anew in [false, true] {
         database.write("a", Some(0));
         stocks.invalidate(&sku("a")).await.unwrap();
@@ -167,7 +159,7 @@ async fn a_table_that_is_lost_during_a_load_keeps_its_value_from_being_stored() 
 async fn a_run_of_the_server_that_lost_the_news_of_a_tag_serves_no_value_that_has_it() {
     let server = RedisServer::start().await.unwrap();
     let database = Database::with(&[("a", 0), ("b", 0)]);
-    let stocks = tagged(process(&server).await, &database).await;
+    let stocks = tagged(patient(&server).await, &database).await;
     get(&stocks, "a").await;
     get(&stocks, "b").await;
     server.command(&["SAVE"]).await.unwrap();
@@ -187,7 +179,7 @@ async fn stamps_are_forgotten_once_no_value_can_be_older() {
     let server = RedisServer::start().await.unwrap();
     let database = Database::with(&[("a", 0)]);
     let ttl = Duration::from_millis(300);
-    let builder = process(&server).await.load_timeout(Duration::from_millis(100)).ttl(ttl..=ttl).null_ttl(ttl);
+    let builder = patient(&server).await.load_timeout(Duration::from_millis(100)).ttl(ttl..=ttl).null_ttl(ttl);
     let stocks = tagged(builder.grace(Duration::from_millis(100)), &database).await;
     for number in 0..50 {
         stocks.invalidate_tag(&number.to_string()).await.unwrap();
@@ -211,7 +203,7 @@ async fn stamps_are_forgotten_once_no_value_can_be_older() {
 async fn a_value_that_outlives_what_the_cache_was_built_with_has_its_stamps_kept() {
     let server = RedisServer::start().await.unwrap();
     let ttl = Duration::from_millis(20);
-    let builder = process(&server).await.load_timeout(Duration::from_millis(20)).ttl(ttl..=ttl).null_ttl(ttl);
+    let builder = patient(&server).await.load_timeout(Duration::from_millis(20)).ttl(ttl..=ttl).null_ttl(ttl);
     let stocks = builder.grace(Duration::ZERO).loader(|_| async {
         let hour = Loaded::new(Some(Stock { quantity: 7 })).ttl(Duration::from_secs(3600));
         Ok::<_, std::convert::Infallible>(hour.tags(["a"]))
@@ -231,7 +223,7 @@ async fn a_value_that_outlives_what_the_cache_was_built_with_has_its_stamps_kept
 async fn a_stamp_that_is_forgotten_too_early_costs_loads_and_no_stale_answer() {
     let server = RedisServer::start().await.unwrap();
     let database = Database::with(&[("a", 0), ("b", 0)]);
-    let stocks = tagged(process(&server).await, &database).await;
+    let stocks = tagged(patient(&server).await, &database).await;
     get(&stocks, "a").await;
     get(&stocks, "b").await;
     let gate = database.shut();
@@ -263,7 +255,7 @@ async fn a_clock_that_is_set_back_or_forwards_brings_nothing_back() {
     let server = RedisServer::builder().own_clock().start().await.unwrap();
     let database = Database::with(&[("a", 0)]);
     let ttl = Duration::from_secs(36_000);
-    let stocks = tagged(process(&server).await.ttl(ttl..=ttl).early_refresh(0.0), &database).await;
+    let stocks = tagged(patient(&server).await.ttl(ttl..=ttl).early_refresh(0.0), &database).await;
     stocks.invalidate_tag("a").await.unwrap();
     for version in 1..=6 {
         get(&stocks, "a").await;

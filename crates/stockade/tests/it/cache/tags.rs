@@ -9,15 +9,13 @@ use std::{
 };
 
 use stockade::{
-    Cache,
+    Cache, Redis,
     cache::{CacheBuilder, CacheError, Loaded, Source, TagError},
 };
 use stockade_testbed::RedisServer;
 use tokio::{task::JoinSet, time::Instant};
 
-use super::support::{
-    Database, Sku, Stock, Stocks, entry_key, eventually, get, process, quantity, reading, sku, stored, warm,
-};
+use super::support::{Database, Sku, Stock, Stocks, entry_key, eventually, get, quantity, reading, sku, stored, warm};
 
 const TTL: Duration = Duration::from_secs(100);
 
@@ -34,6 +32,12 @@ pub(super) fn tagging(builder: CacheBuilder<Sku, Stock>, database: &Arc<Database
     })
 }
 
+/// A cache of its own, as another process would have it, whose commands a busy machine may take its time for.
+pub(super) async fn patient(server: &RedisServer) -> CacheBuilder<Sku, Stock> {
+    let redis = Redis::builder(server.url()).command_timeout(Duration::from_secs(10));
+    Cache::builder(&redis.connect().await.unwrap().namespace("shop"))
+}
+
 pub(super) async fn tagged(builder: CacheBuilder<Sku, Stock>, database: &Arc<Database>) -> Stocks {
     let stocks = tagging(builder, database).build();
     eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
@@ -48,8 +52,8 @@ pub(super) async fn source(stocks: &Stocks, id: &str) -> Source {
 async fn a_tag_drops_every_value_that_has_it_and_no_other() {
     let server = RedisServer::start().await.unwrap();
     let database = Database::with(&[("ab", 0), ("bc", 0), ("c", 0)]);
-    let stocks = tagged(process(&server).await, &database).await;
-    let writer = tagged(process(&server).await, &database).await;
+    let stocks = tagged(patient(&server).await, &database).await;
+    let writer = tagged(patient(&server).await, &database).await;
     for id in ["ab", "bc", "c", "none"] {
         get(&stocks, id).await;
         assert_eq!(source(&stocks, id).await, Source::Redis, "{id}");
@@ -74,8 +78,8 @@ async fn a_tag_drops_every_value_that_has_it_and_no_other() {
 async fn a_value_loaded_before_its_tag_was_invalidated_is_not_stored_after_it() {
     let server = RedisServer::start().await.unwrap();
     let database = Database::with(&[("a", 0)]);
-    let reader = tagged(process(&server).await, &database).await;
-    let writer = tagged(process(&server).await, &database).await;
+    let reader = tagged(patient(&server).await, &database).await;
+    let writer = tagged(patient(&server).await, &database).await;
     let gate = database.shut();
     let mut slow = JoinSet::new();
     reading(&mut slow, &reader, "a");
@@ -98,8 +102,8 @@ async fn an_early_load_under_way_does_not_bring_back_what_a_tag_has_dropped() {
     let database = Database::with(&[("a", 0)]);
     let ttl = Duration::from_secs(3);
     // So eager that it is due as soon as half its life is over.
-    let eager = tagged(process(&server).await.ttl(ttl..=ttl).early_refresh(1e9), &database).await;
-    let writer = tagged(process(&server).await, &database).await;
+    let eager = tagged(patient(&server).await.ttl(ttl..=ttl).early_refresh(1e9), &database).await;
+    let writer = tagged(patient(&server).await, &database).await;
     get(&eager, "a").await;
     let gate = database.shut();
     // Another tag, so that the lease of the early load has another stamp than the value.
@@ -129,7 +133,7 @@ async fn an_early_load_under_way_does_not_bring_back_what_a_tag_has_dropped() {
 async fn the_lease_of_an_early_load_does_not_make_an_outdated_value_young() {
     let server = RedisServer::start().await.unwrap();
     let database = Database::with(&[("a", 0)]);
-    let stocks = tagged(process(&server).await, &database).await;
+    let stocks = tagged(patient(&server).await, &database).await;
     get(&stocks, "a").await;
     database.write("a", Some(1));
     stocks.invalidate_tag("a").await.unwrap();
@@ -139,7 +143,7 @@ async fn the_lease_of_an_early_load_does_not_make_an_outdated_value_young() {
     reading(&mut first, &stocks, "a");
     database.queried().await;
     assert!(stored(&server, "a").await);
-    let other = tagged(process(&server).await, &database).await;
+    let other = tagged(patient(&server).await, &database).await;
     let mut second = JoinSet::new();
     reading(&mut second, &other, "a");
     eventually("it waits", || async {
@@ -157,9 +161,9 @@ async fn an_expired_value_is_not_served_once_its_tag_was_invalidated() {
     let server = RedisServer::start().await.unwrap();
     let database = Database::with(&[("a", 0)]);
     let ttl = Duration::from_millis(20);
-    let builder = process(&server).await.ttl(ttl..=ttl).stale_while_revalidate(Duration::from_secs(60));
+    let builder = patient(&server).await.ttl(ttl..=ttl).stale_while_revalidate(Duration::from_secs(60));
     let stocks = tagged(builder, &database).await;
-    let writer = tagged(process(&server).await, &database).await;
+    let writer = tagged(patient(&server).await, &database).await;
     get(&stocks, "a").await;
     let gate = database.shut();
     eventually("it expires", || async { get(&stocks, "a").await.info.stale.is_some() }).await;
@@ -181,8 +185,8 @@ async fn an_expired_value_is_not_served_once_its_tag_was_invalidated() {
 async fn a_reader_that_came_after_a_tag_was_invalidated_does_not_take_the_load_from_before_it() {
     let server = RedisServer::start().await.unwrap();
     let database = Database::with(&[("a", 0)]);
-    let stocks = tagged(process(&server).await, &database).await;
-    let other = tagged(process(&server).await, &database).await;
+    let stocks = tagged(patient(&server).await, &database).await;
+    let other = tagged(patient(&server).await, &database).await;
     for writer in [&stocks, &other] {
         database.write("a", Some(0));
         stocks.invalidate(&sku("a")).await.unwrap();
@@ -213,8 +217,8 @@ async fn a_reader_that_came_after_a_tag_was_invalidated_does_not_take_the_load_f
 async fn who_waits_for_a_load_that_a_tag_has_voided_is_told() {
     let server = RedisServer::start().await.unwrap();
     let database = Database::with(&[("a", 0)]);
-    let leader = tagged(process(&server).await.load_timeout(Duration::from_secs(10)), &database).await;
-    let waiter = tagged(process(&server).await.load_timeout(Duration::from_secs(10)), &database).await;
+    let leader = tagged(patient(&server).await.load_timeout(Duration::from_secs(10)), &database).await;
+    let waiter = tagged(patient(&server).await.load_timeout(Duration::from_secs(10)), &database).await;
     let gate = database.shut();
     let mut tasks = JoinSet::new();
     reading(&mut tasks, &leader, "a");
@@ -238,7 +242,7 @@ async fn several_keys_at_once_honour_tags() {
     let server = RedisServer::start().await.unwrap();
     let database = Database::with(&[("ax", 0), ("bx", 0), ("c", 0)]);
     let rows = Arc::clone(&database);
-    let builder = process(&server).await.batch_loader(move |keys: Vec<Sku>| {
+    let builder = patient(&server).await.batch_loader(move |keys: Vec<Sku>| {
         let rows = Arc::clone(&rows);
         async move {
             let found = rows.query_many(&keys).await?;
@@ -289,7 +293,7 @@ async fn a_tag_that_is_refused_fails_the_load_and_gives_the_lease_back() {
     let server = RedisServer::start().await.unwrap();
     let bad = Arc::new(AtomicBool::new(true));
     let told = Arc::clone(&bad);
-    let builder = process(&server).await.loader(move |_| {
+    let builder = patient(&server).await.loader(move |_| {
         let tags = if told.load(Ordering::SeqCst) { vec!["x".repeat(129)] } else { vec!["x".repeat(128)] };
         async move { Ok::<_, std::convert::Infallible>(Loaded::new(Some(Stock { quantity: 7 })).tags(tags)) }
     });
@@ -310,8 +314,8 @@ async fn a_tag_that_is_refused_fails_the_load_and_gives_the_lease_back() {
 async fn a_tag_outdates_what_other_processes_hold_in_memory() {
     let server = RedisServer::start().await.unwrap();
     let database = Database::with(&[("a", 0), ("b", 0)]);
-    let writer = tagged(process(&server).await.local(1 << 20), &database).await;
-    let reader = tagged(process(&server).await.local(1 << 20), &database).await;
+    let writer = tagged(patient(&server).await.local(1 << 20), &database).await;
+    let reader = tagged(patient(&server).await.local(1 << 20), &database).await;
     for stocks in [&writer, &reader] {
         warm(stocks, "a").await;
         warm(stocks, "b").await;
@@ -328,8 +332,8 @@ async fn a_tag_outdates_what_other_processes_hold_in_memory() {
 async fn a_read_that_races_a_tag_leaves_nothing_stale_behind() {
     let server = RedisServer::start().await.unwrap();
     let database = Database::with(&[("a", 0)]);
-    let writer = tagged(process(&server).await, &database).await;
-    let reader = tagged(process(&server).await.local(1 << 20), &database).await;
+    let writer = tagged(patient(&server).await, &database).await;
+    let reader = tagged(patient(&server).await.local(1 << 20), &database).await;
     let stop = Arc::new(AtomicBool::new(false));
     let mut readers = JoinSet::new();
     for _ in 0..8 {
@@ -360,7 +364,7 @@ async fn a_read_that_races_a_tag_leaves_nothing_stale_behind() {
 async fn without_redis_a_tag_drops_the_last_copies_of_this_process() {
     let server = RedisServer::start().await.unwrap();
     let database = Database::with(&[("a", 0), ("b", 0)]);
-    let stocks = tagged(process(&server).await, &database).await;
+    let stocks = tagged(patient(&server).await, &database).await;
     get(&stocks, "a").await;
     get(&stocks, "b").await;
     server.kill().await.unwrap();

@@ -14,7 +14,8 @@ use super::{Sku, database, quantity, until};
 
 /// Values with the tag `all`.
 async fn cache(url: &str, pool: &PgPool) -> Cache<Sku, i32> {
-    let redis = Redis::connect(url).await.unwrap();
+    // A busy machine may take its time.
+    let redis = Redis::builder(url).command_timeout(Duration::from_secs(10)).connect().await.unwrap();
     let cache = Cache::builder(&redis).loader(loader(pool)).build();
     until(async || !cache.is_degraded()).await;
     cache
