@@ -51,6 +51,7 @@ impl From<WarmReport> for WarmUp {
             WarmState::Running => "running",
             WarmState::Complete => "complete",
             WarmState::TimeUp => "time_up",
+            WarmState::Unavailable => "unavailable",
             _ => "ended",
         };
         let (skipped, WarmReport { keys, loaded, absent, present, failed, .. }) = (report.skipped(), report);

@@ -1,10 +1,11 @@
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use serde::{Serialize, de::DeserializeOwned};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::{WarmProgress, WarmReport};
+use super::{WarmProgress, WarmReport, WarmState};
 use crate::{
     cache::{
         CacheError, Source,
@@ -17,6 +18,11 @@ use crate::{
     clock::Instant,
     resource::{Key, Resource},
 };
+
+/// How long the store may leave questions unanswered before the warm-up gives up: longer than a breaker stays open after
+/// a few that came late.
+const PATIENCE: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Some keys of a warm-up.
 pub(super) struct Chunk<K, V> {
@@ -55,7 +61,8 @@ where
         join_all(loads).await;
     }
 
-    /// Those of the keys that neither this process nor the store has. It asks the store for all at once.
+    /// Those of the keys that neither this process nor the store has. It asks the store for all at once, and again for
+    /// those that it did not answer.
     async fn missing(&self, keys: Vec<K>) -> Vec<Missing<K>> {
         let core = &self.core;
         let (mut seen, mut asked) = (HashSet::new(), Vec::with_capacity(keys.len()));
@@ -71,24 +78,38 @@ where
             }
         }
         self.progress.count(|report| report.keys += u64::try_from(asked.len()).unwrap_or(u64::MAX));
-        let assurance = core.assurance();
-        let reads = join_all(asked.iter().map(|(_, name, _)| core.store.read(name))).await;
         let mut missing = Vec::new();
-        for ((reservation, name, key), read) in asked.into_iter().zip(reads) {
-            let want = match read {
-                Read::Hit(entry) if core.stands(assurance) => {
-                    core.local.put(reservation, &name, entry);
-                    self.end(|report| &mut report.present);
-                    continue;
-                }
-                Read::Down => {
-                    self.end(|report| &mut report.failed);
-                    continue;
-                }
-                Read::Stale(_) | Read::Miss => Want::Value,
-                Read::Hit(_) | Read::Unreadable => Want::Load,
-            };
-            missing.push(Missing { key, name, start: Start::Lease(want) });
+        let patience = Instant::now() + PATIENCE;
+        loop {
+            let assurance = core.assurance();
+            let reads = join_all(asked.iter().map(|(_, name, _)| core.store.read(name))).await;
+            let mut unanswered = Vec::new();
+            for ((reservation, name, key), read) in asked.into_iter().zip(reads) {
+                let want = match read {
+                    Read::Hit(entry) if core.stands(assurance) => {
+                        core.local.put(reservation, &name, entry);
+                        self.end(|report| &mut report.present);
+                        continue;
+                    }
+                    Read::Down => {
+                        unanswered.push((core.local.reserve(&name), name, key));
+                        continue;
+                    }
+                    Read::Stale(_) | Read::Miss => Want::Value,
+                    Read::Hit(_) | Read::Unreadable => Want::Load,
+                };
+                missing.push(Missing { key, name, start: Start::Lease(want) });
+            }
+            if unanswered.is_empty() {
+                break;
+            }
+            if Instant::now() >= patience {
+                self.progress.end(WarmState::Unavailable);
+                self.stop.cancel();
+                break;
+            }
+            asked = unanswered;
+            sleep(PAUSE).await;
         }
         missing
     }

@@ -18,7 +18,7 @@ pub struct WarmReport {
     pub absent: u64,
     /// Keys that were there, or were brought by somebody else's load.
     pub present: u64,
-    /// Keys that are none, whose load failed, or for which Redis did not answer.
+    /// Keys that are none, or whose load failed.
     pub failed: u64,
 }
 
@@ -33,6 +33,8 @@ pub enum WarmState {
     Complete,
     /// Its time was over.
     TimeUp,
+    /// Redis did not answer for a few seconds: nothing would be stored.
+    Unavailable,
     /// The cache is shutting down.
     ShuttingDown,
     /// Its future was dropped.

@@ -93,7 +93,8 @@ where
     S: Stream<Item = K> + Send,
 {
     /// Loads what is not there, until the stream ends, the time is over or the cache shuts down. An error of the loader
-    /// ends nothing: it is counted, and while the breaker of the database is open the warm-up waits.
+    /// ends nothing: it is counted, and while the breaker of the database is open the warm-up waits. When Redis answers
+    /// nothing for three seconds it ends.
     ///
     /// Cancel safe: dropped, it begins no more loads; one that runs goes on, and its value is stored.
     pub async fn run(self) -> WarmReport {
@@ -108,6 +109,7 @@ where
         let state = tokio::select! {
             biased;
             () = core.loader.closing.cancelled() => WarmState::ShuttingDown,
+            () = stop.cancelled() => WarmState::Unavailable,
             ended = timeout(limit, chunks.buffer_unordered(CHUNKS).for_each(ready)) => match ended {
                 Ok(()) => WarmState::Complete,
                 Err(_) => WarmState::TimeUp,

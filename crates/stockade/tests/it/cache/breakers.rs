@@ -120,3 +120,28 @@ async fn batches_are_held_by_the_same_limits() {
     assert!(refused.iter().all(|found| matches!(found, Err(CacheError::Shed { .. }))), "{refused:?}");
     assert_eq!(database.loads(), 25);
 }
+
+#[tokio::test]
+async fn so_many_wait_for_the_database_and_the_rest_is_told_at_once() {
+    let database = Database::with(&[]);
+    let stocks = Cache::memory().max_loads(2).load_timeout(Duration::from_secs(120)).loading(&database).build();
+    let gate = database.shut();
+    let mut reads = JoinSet::new();
+    for number in 0..200 {
+        reading(&mut reads, &stocks, &number.to_string());
+    }
+    // Two run and 64 times as many wait.
+    let began = Instant::now();
+    for _ in 0..200 - 2 - 2 * 64 {
+        let found = reads.join_next().await.unwrap().unwrap();
+        assert!(matches!(found, Err(CacheError::Shed { retry_after }) if !retry_after.is_zero()), "{found:?}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    assert_eq!((database.loads(), stocks.stats().fetching), (2, 130));
+    database.open();
+    gate.add_permits(2);
+    while let Some(found) = reads.join_next().await {
+        found.unwrap().unwrap();
+    }
+    assert_eq!((database.loads(), stocks.stats().fetching), (130, 0));
+}

@@ -1,5 +1,6 @@
 //! The cache on a real Redis.
 
+mod avalanche;
 mod batch;
 mod bloom;
 mod breakers;

@@ -291,16 +291,30 @@ async fn while_the_database_fails_it_waits_and_then_goes_on() {
 }
 
 #[tokio::test]
-async fn without_redis_it_ends_at_once_and_loads_nothing() {
-    let server = World::start().await;
+async fn without_redis_it_ends_soon_and_loads_nothing() {
+    let server = RedisServer::start().await.unwrap();
+    let rows = ids("n", 1000);
+    let database = holding(&rows);
+    let stocks = process(&server).await.on(&database).await;
+    server.kill().await.unwrap();
+    let began = Instant::now();
+    let report = stocks.warm(stream::iter(skus(&rows))).run().await;
+    assert_eq!((report.state, report.loaded, database.loads()), (WarmState::Unavailable, 0, 0), "{report:?}");
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_redis_that_is_away_for_a_moment_costs_it_nothing() {
+    let server = RedisServer::start().await.unwrap();
     let rows = ids("n", 300);
     let database = holding(&rows);
     let stocks = process(&server).await.on(&database).await;
     server.kill().await.unwrap();
     eventually("the loss is noticed", || async { stocks.is_degraded() }).await;
-    let report = stocks.warm(stream::iter(skus(&rows))).run().await;
-    assert_eq!((report.state, report.failed, database.loads()), (WarmState::Complete, 300, 0));
-    server.end().await;
+    let warmup = warming(&stocks, &rows);
+    server.restart().await.unwrap();
+    let report = ended(warmup).await;
+    assert_eq!((report.state, report.loaded, report.failed), (WarmState::Complete, 300, 0), "{report:?}");
 }
 
 #[tokio::test]

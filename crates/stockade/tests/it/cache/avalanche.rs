@@ -1,0 +1,181 @@
+//! Everything is missing at once: what is lost is loaded again within the limits.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use futures_util::stream;
+use stockade::{
+    Cache, Redis,
+    cache::{CacheBuilder, CacheError, Source},
+};
+use stockade_testbed::{RedisServer, SentinelGroup};
+use tokio::{task::JoinSet, time::Instant};
+
+use super::support::{Database, Loading, Sku, Stock, Stocks, eventually, quantity, reading, sku};
+
+const CALLERS: usize = 2000;
+const KEYS: usize = 1000;
+/// Of one cache.
+const MAX_LOADS: usize = 4;
+const QUICK: Duration = Duration::from_millis(5);
+
+#[derive(Debug, Default)]
+struct Storm {
+    hits: usize,
+    loaded: usize,
+    degraded: usize,
+    shed: usize,
+}
+
+/// A read by each caller, all at once: of every key by both caches.
+async fn storm(fleet: &[&Stocks; 2]) -> Storm {
+    let mut reads = JoinSet::new();
+    for caller in 0..CALLERS {
+        reading(&mut reads, fleet[caller / KEYS], &(caller % KEYS).to_string());
+    }
+    let mut storm = Storm::default();
+    while let Some(found) = reads.join_next().await {
+        match found.unwrap() {
+            Ok(found) => {
+                assert_eq!(quantity(&found), Some(7));
+                storm.degraded += usize::from(found.info.degraded);
+                storm.hits += usize::from(found.info.source == Source::Redis);
+                storm.loaded += usize::from(found.info.source == Source::Load);
+            }
+            Err(CacheError::Shed { retry_after }) => {
+                assert!(!retry_after.is_zero());
+                storm.shed += 1;
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    storm
+}
+
+async fn database() -> Arc<Database> {
+    let database = Database::default();
+    for number in 0..KEYS {
+        database.write(&number.to_string(), Some(7));
+    }
+    database.slow(QUICK);
+    Arc::new(database)
+}
+
+/// A cache of its own. Its patience with Redis is that of a machine with other things to do.
+async fn patient(url: &str) -> CacheBuilder<Sku, Stock> {
+    let redis = Redis::builder(url).command_timeout(Duration::from_secs(2)).connect().await.unwrap();
+    Cache::builder(&redis.namespace("shop"))
+}
+
+/// The database saw no more loads at a time than both caches may run, and nothing of the storm is left in memory.
+async fn is_over(fleet: &[&Stocks; 2], database: &Database) {
+    let most = database.most_running.load(Ordering::SeqCst);
+    assert!(most <= 2 * MAX_LOADS, "{most} loads at a time");
+    eventually("no flight is left", || async {
+        fleet.iter().all(|stocks| stocks.stats().fetching == 0) && database.running.load(Ordering::SeqCst) == 0
+    })
+    .await;
+}
+
+/// Storms until every read is a hit in Redis.
+async fn recovers(fleet: &[&Stocks; 2], database: &Database) {
+    eventually("it is on line again", || async { fleet.iter().all(|stocks| !stocks.is_degraded()) }).await;
+    let limit = Instant::now() + Duration::from_secs(60);
+    while storm(fleet).await.hits < CALLERS {
+        assert!(Instant::now() < limit, "not every read is a hit again");
+        is_over(fleet, database).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_frozen_and_flushed_redis_never_costs_more_loads_than_allowed() {
+    let server = RedisServer::start().await.unwrap();
+    let database = database().await;
+    let build = async || patient(&server.url()).await.max_loads(MAX_LOADS).on(&database).await;
+    let fleet = &[&build().await, &build().await];
+    let known = stream::iter((0..KEYS / 2).map(|number| sku(&number.to_string())));
+    assert_eq!(fleet[0].warm(known).run().await.loaded, 500);
+
+    server.kill().await.unwrap();
+    database.slow(Duration::from_millis(50));
+    let gone = storm(fleet).await;
+    // What one process had loaded it still serves; of what it never had, a part is loaded, and the rest is told to wait.
+    assert!(gone.degraded >= 500 && gone.loaded > 0 && gone.shed > 0, "{gone:?}");
+    is_over(fleet, &database).await;
+    database.slow(QUICK);
+    server.restart().await.unwrap();
+    recovers(fleet, &database).await;
+
+    server.pause().unwrap();
+    let frozen = storm(fleet).await;
+    // Every read that was a hit left its value here.
+    assert_eq!((frozen.degraded, frozen.loaded, frozen.shed), (CALLERS, 0, 0), "{frozen:?}");
+    is_over(fleet, &database).await;
+    server.resume().unwrap();
+    recovers(fleet, &database).await;
+
+    server.command(&["FLUSHALL"]).await.unwrap();
+    storm(fleet).await;
+    is_over(fleet, &database).await;
+    recovers(fleet, &database).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failover_never_costs_more_loads_than_allowed() {
+    let group = SentinelGroup::start().await.unwrap();
+    let database = database().await;
+    let build = async || patient(&group.url()).await.max_loads(MAX_LOADS).on(&database).await;
+    let fleet = &[&build().await, &build().await];
+    recovers(fleet, &database).await;
+    let old = group.primary().await.unwrap();
+    old.kill().await.unwrap();
+    storm(fleet).await;
+    is_over(fleet, &database).await;
+    group.until_promoted_after(old).await.unwrap();
+    recovers(fleet, &database).await;
+}
+
+#[tokio::test]
+async fn what_is_loaded_together_does_not_expire_together() {
+    const VALUES: usize = 10_000;
+    let server = RedisServer::start().await.unwrap();
+    let database = Arc::new(Database::default());
+    for number in 0..VALUES {
+        database.write(&number.to_string(), Some(7));
+    }
+    let batch = Arc::clone(&database);
+    let range = Duration::from_secs(300)..=Duration::from_secs(600);
+    let builder = patient(&server.url()).await.ttl(range).grace(Duration::ZERO).batch_loader(move |keys| {
+        let database = Arc::clone(&batch);
+        async move {
+            let rows = database.query_many(&keys).await?;
+            Ok::<_, std::io::Error>(rows.into_iter().map(|(key, row)| (key, Some(row))).collect())
+        }
+    });
+    let stocks = builder.on(&database).await;
+    let began = Instant::now();
+    let keys = stream::iter((0..VALUES).map(|number| sku(&number.to_string())));
+    let report = stocks.warm(keys).run().await;
+    assert_eq!(report.loaded, 10_000, "{report:?}");
+
+    let client = redis::Client::open(server.url()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let keys: Vec<String> = redis::cmd("KEYS").arg("shop:v1:{*}e:*").query_async(&mut connection).await.unwrap();
+    let mut pipe = redis::pipe();
+    for key in &keys {
+        pipe.cmd("PTTL").arg(key);
+    }
+    let left: Vec<u64> = pipe.query_async(&mut connection).await.unwrap();
+    let shortest = 300_000 - u64::try_from(began.elapsed().as_millis()).unwrap();
+    let mut seconds: HashMap<u64, usize> = HashMap::new();
+    for left in left {
+        assert!((shortest..=600_000).contains(&left), "{left} ms");
+        *seconds.entry(left / 1000).or_default() += 1;
+    }
+    assert_eq!(seconds.values().sum::<usize>(), VALUES);
+    let fullest = seconds.values().max().unwrap();
+    assert!(*fullest < 3 * VALUES / 300, "{fullest} values expire within one second");
+}
