@@ -83,8 +83,9 @@ async fn measure(group: Group, loss: Loss, name: &str) {
         outages[outages.len() / 2],
     ));
     assert_eq!(elsewhere_lost, 0, "{fates:?}");
-    // Replication is asynchronous: what nobody has got yet may be lost, and then somebody is told.
-    assert!(beside.max(behind) <= lost, "{beside} beside another, {behind} behind, {lost} lost");
+    // Replication is asynchronous: a grant that nobody has got yet may be made again beside its holder, until he is told. The
+    // others that are lost have run out by the time that somebody else is served.
+    assert!(beside.max(behind) * 2 <= lost, "{beside} beside another, {behind} behind, {lost} lost");
     assert!(outages.iter().all(|outage| *outage < Duration::from_secs(20)), "{outages:?}");
 }
 
