@@ -8,7 +8,7 @@ export SQLX_OFFLINE := true
 DEMO = $(CARGO) run --locked --release -p stockade-inventory --features demo -- demo
 
 .DEFAULT_GOAL := help
-.PHONY: setup demo demo-once test interop mutants bench check fmt help
+.PHONY: setup demo demo-once test interop failovers mutants bench check fmt help
 
 setup: ## Install redis-server and PostgreSQL if they are missing (apt, dnf, apk or brew); starts no service
 	@./scripts/setup.sh
@@ -24,6 +24,9 @@ test: setup ## Run every test, doc tests included, each against servers of its o
 
 interop: setup ## Share locks by quorum with redis-py, pottery and redlock; needs python3 and node, keeps the rest in target/
 	@./scripts/interop.sh
+
+failovers: setup ## Lose primaries under load, ten times in each way, and print what that costs (takes a quarter of an hour)
+	STOCKADE_FAILOVERS=10 $(CARGO) test --locked -p stockade --all-features --test scale -- failover:: shards:: --nocapture
 
 mutants: setup ## Switch the defences of locks and fence off one by one; the test named for each must fail (takes long)
 	@./scripts/mutants.sh
