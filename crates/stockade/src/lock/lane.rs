@@ -39,6 +39,8 @@ struct Table {
     /// What the task sleeps for; `None` without a task.
     alarm: Option<Instant>,
     closed: bool,
+    /// Another will be made for its shard.
+    retired: bool,
 }
 
 #[derive(Debug)]
@@ -70,6 +72,7 @@ pub(super) enum Added {
         idle: bool,
     },
     Closed,
+    Retired,
 }
 
 /// One that is to be renewed now.
@@ -119,6 +122,9 @@ impl Lane {
         if table.closed {
             return Added::Closed;
         }
+        if table.retired {
+            return Added::Retired;
+        }
         let id = table.next_id;
         table.next_id += 1;
         let entry = Entry { ownership: Arc::clone(ownership), at: now, renew_at: Some(renew_at), ends_at };
@@ -154,6 +160,13 @@ impl Lane {
         if let Some(entry) = table.entries.remove(&id) {
             table.agenda.remove(&(entry.at, id));
         }
+    }
+
+    /// Accepts no more if it has neither entries nor a task; whether that is so.
+    pub(super) fn retire(&self) -> bool {
+        let mut table = self.table();
+        table.retired |= table.entries.is_empty() && table.alarm.is_none();
+        table.retired
     }
 
     /// Takes all entries and accepts no more.

@@ -71,33 +71,40 @@ impl Renewals {
     fn lane(&self, ownership: &Ownership) -> Arc<Lane> {
         let shard = self.store.shard(&ownership.key);
         let mut lanes = self.lanes();
-        let closed = lanes.closed;
-        let lane = lanes.by_shard.entry(shard).or_insert_with(|| {
-            let lane = Lane::new(Arc::clone(&self.store), Arc::clone(&self.cadence));
-            if closed {
-                lane.close();
-            }
-            Arc::new(lane)
-        });
-        Arc::clone(lane)
+        if let Some(lane) = lanes.by_shard.get(&shard) {
+            return Arc::clone(lane);
+        }
+        // A node of a cluster that comes is another shard, also one that was there before: for each that comes, those go that
+        // have nothing.
+        lanes.by_shard.retain(|_, lane| !lane.retire());
+        let lane = Arc::new(Lane::new(Arc::clone(&self.store), Arc::clone(&self.cadence)));
+        if lanes.closed {
+            lane.close();
+        }
+        lanes.by_shard.insert(shard, Arc::clone(&lane));
+        lane
     }
 
     /// Renews an ownership from now on until that is ended, lost or as old as allowed.
     pub(super) fn add(&self, ownership: &Arc<Ownership>, ends_at: Option<Instant>) -> Renewal {
-        let lane = self.lane(ownership);
-        let id = match lane.add(ownership, ends_at) {
-            Added::Renewed { id, idle } => {
-                if idle {
-                    self.start(&lane);
+        loop {
+            let lane = self.lane(ownership);
+            let id = match lane.add(ownership, ends_at) {
+                Added::Renewed { id, idle } => {
+                    if idle {
+                        self.start(&lane);
+                    }
+                    id
                 }
-                id
-            }
-            Added::Closed => {
-                ownership.lose(LossReason::Forced);
-                u64::MAX
-            }
-        };
-        Renewal { lane, id }
+                Added::Closed => {
+                    ownership.lose(LossReason::Forced);
+                    u64::MAX
+                }
+                // It was found, and went before it was used.
+                Added::Retired => continue,
+            };
+            return Renewal { lane, id };
+        }
     }
 
     fn start(&self, lane: &Arc<Lane>) {
@@ -115,6 +122,16 @@ impl Renewals {
             lanes.by_shard.values().cloned().collect()
         };
         lanes.iter().flat_map(|lane| lane.close()).collect()
+    }
+
+    #[cfg(test)]
+    pub(super) fn shards(&self) -> usize {
+        self.lanes().by_shard.len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn tasks(&self) -> usize {
+        self.tasks.len()
     }
 
     /// Resolves when no task is left.

@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{held::Held, outcome::Outcome, run_error::RunError, shared::Shared, terms::Terms};
 use crate::{
-    lock::{Fence, Guard, LockError, Mode, Released},
+    lock::{Fence, Guard, LockError, LossReason, Mode, Released},
     resource::{Key, KeyError, Label},
 };
 
@@ -99,11 +99,7 @@ impl LockRequest {
     ///
     /// As [`LockRequest::acquire`], but never `Busy`, `Timeout` or `QueueFull`.
     pub async fn try_acquire(self) -> Result<Option<Guard>, LockError> {
-        match self.wait(Duration::ZERO).acquire().await {
-            Ok(guard) => Ok(Some(guard)),
-            Err(LockError::Busy { .. } | LockError::Timeout { .. } | LockError::QueueFull { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        tried(self.wait(Duration::ZERO).acquire().await)
     }
 
     /// Runs `work` under the lock and releases it.
@@ -143,21 +139,36 @@ impl LockRequest {
     {
         let guard = self.acquire().await?;
         let fence = guard.fence();
-        let worked = tokio::select! {
-            biased;
-            worked = work(guard.fence()) => worked,
-            reason = fence.lost() => return Err(RunError::Lost(reason)),
-        };
-        released_after_work(fence.key().label(), guard.release().await);
-        worked.map_err(RunError::Work)
+        run_under(fence.key().label(), work(guard.fence()), fence.lost(), guard.release()).await
     }
 }
 
-/// Logs a release that went wrong after work whose result stands.
-pub(super) fn released_after_work(lock: &Label, released: Result<Released, LockError>) {
-    match released {
+/// What became of an attempt that was made once.
+pub(super) fn tried<G>(acquired: Result<G, LockError>) -> Result<Option<G>, LockError> {
+    match acquired {
+        Ok(guard) => Ok(Some(guard)),
+        Err(LockError::Busy { .. } | LockError::Timeout { .. } | LockError::QueueFull { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Drops the work when the lock is lost before its end, and the release with it, which owns the guard. A release that goes
+/// wrong after the work is logged: the result stands.
+pub(super) async fn run_under<T, E>(
+    lock: &Label,
+    work: impl Future<Output = Result<T, E>>,
+    lost: impl Future<Output = LossReason>,
+    release: impl Future<Output = Result<Released, LockError>>,
+) -> Result<T, RunError<E>> {
+    let worked = tokio::select! {
+        biased;
+        worked = work => worked,
+        reason = lost => return Err(RunError::Lost(reason)),
+    };
+    match release.await {
         Ok(Released::Released | Released::Unknown | Released::StillHeld) => {}
         Ok(Released::Lost) => tracing::warn!(%lock, "the lock was lost before the work ended"),
         Err(error) => tracing::warn!(%lock, %error, "release after work failed"),
     }
+    worked.map_err(RunError::Work)
 }

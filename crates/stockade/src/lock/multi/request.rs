@@ -2,7 +2,12 @@ use std::{sync::Arc, time::Duration};
 
 use super::{MultiFence, MultiGuard, acquire};
 use crate::{
-    lock::{LockError, Mode, RunError, request::released_after_work, shared::Shared, terms::Terms},
+    lock::{
+        LockError, Mode, RunError,
+        request::{run_under, tried},
+        shared::Shared,
+        terms::Terms,
+    },
     resource::{Key, KeyError},
     store::Attempt,
 };
@@ -80,11 +85,7 @@ impl MultiRequest {
     ///
     /// As [`MultiRequest::acquire`], but never `Busy`, `Timeout` or `QueueFull`.
     pub async fn try_acquire(self) -> Result<Option<MultiGuard>, LockError> {
-        match self.wait(Duration::ZERO).acquire().await {
-            Ok(guard) => Ok(Some(guard)),
-            Err(LockError::Busy { .. } | LockError::Timeout { .. } | LockError::QueueFull { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        tried(self.wait(Duration::ZERO).acquire().await)
     }
 
     /// Runs `work` under the locks and releases them, as [`LockRequest::run`](crate::lock::LockRequest::run) does for
@@ -120,13 +121,7 @@ impl MultiRequest {
     {
         let guard = self.acquire().await?;
         let fences = guard.fences();
-        let worked = tokio::select! {
-            biased;
-            worked = work(guard.fences()) => worked,
-            reason = fences.lost() => return Err(RunError::Lost(reason)),
-        };
-        released_after_work(&fences.label(), guard.release().await);
-        worked.map_err(RunError::Work)
+        run_under(&fences.label(), work(guard.fences()), fences.lost(), guard.release()).await
     }
 
     /// One attempt for each resource in the order in which they are asked for, and for each mention, in the caller's

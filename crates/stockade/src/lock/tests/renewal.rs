@@ -1,11 +1,12 @@
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::runtime::Handle;
 
 use super::support::{Faulty, LIMIT, SHORT, Sku, until};
 use crate::{
-    lock::{Locks, LossReason, Released},
+    lock::{Locks, LossReason, Released, renewal::Renewals},
     resource::Key,
+    store::LockStore,
 };
 
 #[tokio::test]
@@ -79,7 +80,7 @@ async fn a_shard_that_does_not_answer_keeps_no_other_from_being_renewed() {
     let (locks, store) = Faulty::locks();
     let (stuck, other) = due_together();
     let name = |sku: &Sku| format!("stock:{}", sku.0);
-    store.put_on_second_shard(&name(&stuck));
+    store.put_on_shard(&name(&stuck), 1);
     store.hang_renewals_of(&name(&stuck));
     let lease = SHORT * 4;
     let hanging = locks.write(&stuck).lease(lease).acquire().await.unwrap();
@@ -88,6 +89,28 @@ async fn a_shard_that_does_not_answer_keeps_no_other_from_being_renewed() {
     until("renewed for longer", async || store.renewals(&name(&other)) >= 10).await;
     assert!(kept.is_held());
     assert!(store.renewals(&name(&stuck)) >= 2, "tried again before it was lost");
+}
+
+/// As when the nodes of a cluster are replaced, one after the other.
+#[tokio::test]
+async fn shards_that_came_and_went_leave_nothing() {
+    let (locks, store) = Faulty::locks();
+    let shared: Arc<dyn LockStore> = Arc::<Faulty>::clone(&store);
+    let renewals = Renewals::new(shared, None);
+    let kept = locks.write(&Sku("kept")).acquire().await.unwrap();
+    renewals.add(&kept.fence().ownership, None);
+    for shard in 1..10 {
+        store.put_on_shard("stock:moves", shard);
+        let guard = locks.write(&Sku("moves")).lease(SHORT).acquire().await.unwrap();
+        let renewal = renewals.add(&guard.fence().ownership, None);
+        let before = store.renewals("stock:moves");
+        until("renewed there", async || store.renewals("stock:moves") > before).await;
+        renewal.end();
+        guard.release().await.unwrap();
+        until("its task has ended", async || renewals.tasks() == 1).await;
+        assert!(renewals.shards() <= 2, "{} shards", renewals.shards());
+    }
+    assert_eq!(renewals.close().len(), 1, "one that is in use was taken out");
 }
 
 #[tokio::test]

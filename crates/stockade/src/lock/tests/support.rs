@@ -53,7 +53,7 @@ pub(super) struct Faulty {
     failures: AtomicUsize,
     hanging_renewal: Mutex<Option<String>>,
     hanging_releases: AtomicBool,
-    second_shard: Mutex<Option<String>>,
+    elsewhere: Mutex<Option<(String, u32)>>,
     downgrades: Mutex<Downgrades>,
 }
 
@@ -77,7 +77,7 @@ impl Faulty {
             failures: AtomicUsize::new(0),
             hanging_renewal: Mutex::default(),
             hanging_releases: AtomicBool::new(false),
-            second_shard: Mutex::default(),
+            elsewhere: Mutex::default(),
             downgrades: Mutex::default(),
         });
         let store: Arc<dyn LockStore> = Arc::<Self>::clone(&faulty);
@@ -102,9 +102,9 @@ impl Faulty {
         *self.hanging_renewal.lock().unwrap() = Some(key.to_owned());
     }
 
-    /// This key lies on another shard than all others.
-    pub(super) fn put_on_second_shard(&self, key: &str) {
-        *self.second_shard.lock().unwrap() = Some(key.to_owned());
+    /// This key lies on a shard of its own; all others are on the one of number 0.
+    pub(super) fn put_on_shard(&self, key: &str, shard: u32) {
+        *self.elsewhere.lock().unwrap() = Some((key.to_owned(), shard));
     }
 
     pub(super) fn set_downgrades(&self, downgrades: Downgrades) {
@@ -146,7 +146,8 @@ impl LockStore for Faulty {
     }
 
     fn shard(&self, key: &Key) -> u32 {
-        u32::from(self.second_shard.lock().unwrap().as_deref() == Some(key.as_str()))
+        let elsewhere = self.elsewhere.lock().unwrap();
+        elsewhere.as_ref().filter(|(name, _)| name == key.as_str()).map_or(0, |(_, shard)| *shard)
     }
 
     fn downgrade<'a>(&'a self, ownership: &'a Arc<Ownership>) -> BoxFuture<'a, Result<(), LockError>> {
