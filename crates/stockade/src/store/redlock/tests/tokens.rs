@@ -1,6 +1,6 @@
 use std::{slice, time::Duration};
 
-use super::{LIMIT, RedlockStore, World, key, once, reconnected, write};
+use super::{LIMIT, RedlockStore, World, granted, key, once, reconnected, write};
 use crate::{
     resource::Key,
     store::{
@@ -105,8 +105,8 @@ async fn an_owner_that_slept_past_its_lease_can_take_no_token() {
     let store = world.store().await;
     let key = key("slept");
     let lease = Duration::from_millis(200);
-    let first = store.acquire(Attempt { lease, ..write(&key) }).await.unwrap();
-    let second = store.acquire(write(&key)).await.unwrap();
+    let first = granted(&store, Attempt { lease, ..write(&key) }).await;
+    let second = granted(&store, write(&key)).await;
     // A server on which the first lease ended a moment later has the second owner's by an extension only.
     let name = store.inner.keys.of(&key).lock;
     for server in 0..3 {
@@ -122,7 +122,7 @@ async fn an_owner_that_slept_past_its_lease_can_take_no_token() {
         assert!(answers.iter().all(|taken| matches!(taken, Taken::Gone { .. })), "{token} was taken: {answers:?}");
     }
     store.release(&second).await.unwrap();
-    let third = store.acquire(write(&key)).await.unwrap();
+    let third = granted(&store, write(&key)).await;
     assert!(third.token > second.token);
     store.release(&third).await.unwrap();
     world.end().await;
