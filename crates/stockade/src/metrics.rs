@@ -64,6 +64,8 @@ names! {
     CACHE_LOADS_IN_FLIGHT = "stockade_cache_loads_in_flight";
     /// Fills refused because a write came between.
     CACHE_FILL_REJECTED = "stockade_cache_fill_rejected_total";
+    /// Payloads that could not be read, and values not stored for their size or encoding, by reason.
+    CACHE_PAYLOADS_REFUSED = "stockade_cache_payloads_refused_total";
     /// Intents that were gone when their transaction ended them: the store lost data in between.
     CACHE_INTENT_LOST = "stockade_cache_intent_lost_total";
     /// Age of the oldest invalidation not applied yet, seconds.

@@ -152,6 +152,7 @@ async fn counters_are_zero_before_their_first_event() {
         r#"stockade_cache_loads_total{cache="stock",outcome="ok"}"#,
         r#"stockade_cache_loads_total{cache="stock",outcome="cancelled"}"#,
         r#"stockade_cache_fill_rejected_total{cache="stock"}"#,
+        r#"stockade_cache_payloads_refused_total{cache="stock",reason="unreadable"}"#,
         "inventory_fence_rejected_total",
     ] {
         assert!(metrics.lines().any(|line| line == format!("{series} 0")), "{series}: {metrics}");

@@ -177,6 +177,7 @@ where
                     continue;
                 }
                 Lease::Unreadable => {
+                    self.unreadable(&flyer.name);
                     flyer.start = Start::Lease(Want::Load);
                     alone.push(flyer);
                     continue;

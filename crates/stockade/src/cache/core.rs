@@ -108,12 +108,20 @@ where
                 Ok(lookup(kept(entry, Source::Redis, false), false))
             }
             Read::Stale(_) | Read::Miss => Err(Start::Lease(Want::Value)),
-            Read::Unreadable => Err(Start::Lease(Want::Load)),
+            Read::Unreadable => {
+                self.unreadable(name);
+                Err(Start::Lease(Want::Load))
+            }
             Read::Down => match self.within_grace(name) {
                 Some(entry) => Ok(lookup(kept(entry, Source::Local, true), false)),
                 None => Err(Start::Degraded),
             },
         }
+    }
+
+    pub(super) fn unreadable(&self, name: &Key) {
+        tracing::debug!(cache = self.settings.name, %name, "loading over a payload that can't be read");
+        self.counters.refused(self.settings.name, "unreadable");
     }
 
     /// The answer that a flight brought.

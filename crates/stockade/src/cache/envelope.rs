@@ -1,17 +1,67 @@
-use std::any::type_name;
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+};
 
+use crc::{CRC_32_ISO_HDLC, Crc, Table};
 use serde::{Serialize, de::DeserializeOwned};
 
-/// The first byte of every stored value: the layout of what follows.
-const LAYOUT: u8 = 1;
-const HEADER: usize = 1 + size_of::<u64>();
+use super::{
+    Codec,
+    codec::EncodeError,
+    compression::{self, Compression},
+    shape,
+};
 
-/// How values of one type are written: a layout byte, a fingerprint of the type, JSON.
+/// The first byte of every stored value: the layout of what follows.
+const LAYOUT: u8 = 2;
+/// Layout, codec, form of the payload, fingerprint.
+const HEAD: usize = 3 + size_of::<u64>();
+/// With the checksum of head and payload.
+const HEADER: usize = HEAD + size_of::<u32>();
+
+const CRC32: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISO_HDLC);
+
+/// How values of one type are written: a layout byte, the codec, the form of the payload, a fingerprint of the type, a
+/// checksum, the payload.
 ///
-/// A process that was deployed with another shape of the type reads a miss, never an error or a half-understood value.
-#[derive(Clone, Copy, Debug)]
+/// What another version of the program wrote, and what was damaged, is a miss, never an error, another value or a
+/// half-understood one. The checksum is needed for that: a number that lost its last digit is a number.
+#[derive(Clone, Debug)]
 pub(crate) struct Envelope {
+    codec: Codec,
+    compression: Option<Compression>,
+    /// The largest payload before compression, in bytes.
+    max: usize,
     fingerprint: u64,
+    shape: String,
+}
+
+/// A value as it is stored.
+#[derive(Debug)]
+pub(crate) struct Encoded {
+    pub(crate) bytes: Vec<u8>,
+    /// What it weighs in memory: its size before compression.
+    pub(crate) weight: u64,
+}
+
+/// Why a value is not stored.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unstorable {
+    #[error("its encoding is over the limit of {0} bytes: raise `max_value` if it should be kept")]
+    TooLarge(usize),
+    #[error("it has no encoding: {0}")]
+    NoEncoding(EncodeError),
+}
+
+impl Unstorable {
+    /// A label of `stockade_cache_payloads_refused_total`.
+    pub(crate) fn label(&self) -> &'static str {
+        match self {
+            Self::TooLarge(_) => "too_large",
+            Self::NoEncoding(_) => "no_encoding",
+        }
+    }
 }
 
 /// Written by another layout or another shape of the type, or damaged.
@@ -19,76 +69,108 @@ pub(crate) struct Envelope {
 pub(crate) struct Unreadable;
 
 impl Envelope {
-    /// `schema` is raised by the application when the meaning of the type changes and its name does not.
-    pub(crate) fn of<V>(schema: u32) -> Self {
-        let name = type_name::<V>().bytes();
-        Self { fingerprint: name.chain(schema.to_be_bytes()).fold(FNV_OFFSET, fnv) }
+    /// `schema` is raised by the application when the meaning of the type changes and neither its name nor its fields do.
+    pub(crate) fn of<V: DeserializeOwned>(
+        schema: u32,
+        codec: Codec,
+        compression: Option<Compression>,
+        max: usize,
+    ) -> Self {
+        let mut hash = shape::of::<V>();
+        hash.bytes(&schema.to_be_bytes());
+        hash.bytes(&[LAYOUT, codec.id(), u8::from(compression.is_some())]);
+        let fingerprint = hash.value();
+        let mut shape = String::with_capacity(8);
+        // Writing to a String can't fail.
+        let _ = write!(shape, "{:08x}", (fingerprint >> 32) ^ (fingerprint & 0xffff_ffff));
+        Self { codec, compression, max, fingerprint, shape }
     }
 
-    fn header(self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(256);
-        bytes.push(LAYOUT);
-        bytes.extend(self.fingerprint.to_be_bytes());
-        bytes
+    /// What sets the fields of these values apart from those of other versions of the program.
+    pub(crate) fn shape(&self) -> &str {
+        &self.shape
     }
 
-    pub(crate) fn encode<V: Serialize>(self, value: Option<&V>) -> Result<Vec<u8>, serde_json::Error> {
-        let mut bytes = self.header();
+    fn head(&self, form: u8) -> [u8; HEAD] {
+        let mut head = [0; HEAD];
+        head[..3].copy_from_slice(&[LAYOUT, self.codec.id(), form]);
+        head[3..].copy_from_slice(&self.fingerprint.to_be_bytes());
+        head
+    }
+
+    pub(crate) fn encode<V: Serialize>(&self, value: Option<&V>) -> Result<Encoded, Unstorable> {
+        // With room for the header in front, since most payloads are stored as they are.
+        let mut limited = Limited { bytes: vec![0; HEADER], end: HEADER.saturating_add(self.max), full: false };
         if let Some(value) = value {
-            serde_json::to_writer(&mut bytes, value)?;
+            let written = self.codec.write(value, &mut limited);
+            if limited.full {
+                return Err(Unstorable::TooLarge(self.max));
+            }
+            written.map_err(Unstorable::NoEncoding)?;
         }
-        Ok(bytes)
+        let mut bytes = limited.bytes;
+        let weight = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        let mut form = compression::NONE;
+        if let Some(compression) = self.compression
+            && let (smaller, std::borrow::Cow::Owned(payload)) = compression.apply(&bytes[HEADER..])
+        {
+            form = smaller;
+            bytes.truncate(HEADER);
+            bytes.extend(payload);
+        }
+        let head = self.head(form);
+        let sum = checksum(&head, &bytes[HEADER..]);
+        bytes[..HEAD].copy_from_slice(&head);
+        bytes[HEAD..HEADER].copy_from_slice(&sum);
+        Ok(Encoded { bytes, weight })
     }
 
-    /// `null` says whether the entry was stored as the absence of a row; absence and a value that is written as JSON
-    /// `null` are different things.
-    pub(crate) fn decode<V: DeserializeOwned>(self, bytes: &[u8], null: bool) -> Result<Option<V>, Unreadable> {
-        let (header, json) = bytes.split_at_checked(HEADER).ok_or(Unreadable)?;
-        if header != self.header() {
+    /// The value, and its weight in memory. `null` says whether the entry was stored as the absence of a row; absence and a
+    /// value that is written as JSON `null` are different things.
+    pub(crate) fn decode<V: DeserializeOwned>(&self, bytes: &[u8], null: bool) -> Result<(Option<V>, u64), Unreadable> {
+        let (header, payload) = bytes.split_at_checked(HEADER).ok_or(Unreadable)?;
+        let (head, sum) = header.split_at(HEAD);
+        if head != self.head(head[2]) || sum != checksum(head, payload) {
             return Err(Unreadable);
         }
+        let payload = compression::undo(head[2], payload, self.max).ok_or(Unreadable)?;
+        let weight = u64::try_from(HEADER + payload.len()).unwrap_or(u64::MAX);
         if null {
-            return if json.is_empty() { Ok(None) } else { Err(Unreadable) };
+            return if payload.is_empty() { Ok((None, weight)) } else { Err(Unreadable) };
         }
-        serde_json::from_slice(json).map(Some).map_err(|_| Unreadable)
+        let value = self.codec.read(&payload).ok_or(Unreadable)?;
+        Ok((Some(value), weight))
     }
 }
 
-const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+fn checksum(head: &[u8], payload: &[u8]) -> [u8; 4] {
+    let mut digest = CRC32.digest();
+    digest.update(head);
+    digest.update(payload);
+    digest.finalize().to_be_bytes()
+}
 
-fn fnv(hash: u64, byte: u8) -> u64 {
-    (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+/// Takes no more than it may, so that a value far over the limit costs no memory.
+struct Limited {
+    bytes: Vec<u8>,
+    end: usize,
+    full: bool,
+}
+
+impl Write for Limited {
+    fn write(&mut self, more: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + more.len() > self.end {
+            self.full = true;
+            return Err(io::Error::other("over the limit"));
+        }
+        self.bytes.extend_from_slice(more);
+        Ok(more.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn absence_an_empty_text_and_json_null_stay_apart() {
-        let texts = Envelope::of::<String>(0);
-        let absent = texts.encode::<String>(None).unwrap();
-        let empty = texts.encode(Some(&String::new())).unwrap();
-        assert_eq!(texts.decode::<String>(&absent, true), Ok(None));
-        assert_eq!(texts.decode::<String>(&empty, false), Ok(Some(String::new())));
-        let options = Envelope::of::<Option<u8>>(0);
-        let null = options.encode(Some(&None::<u8>)).unwrap();
-        assert_eq!(options.decode::<Option<u8>>(&null, false), Ok(Some(None)));
-    }
-
-    #[test]
-    fn damaged_and_foreign_bytes_are_unreadable() {
-        let envelope = Envelope::of::<u64>(0);
-        let bytes = envelope.encode(Some(&7_u64)).unwrap();
-        assert_eq!(envelope.decode::<u64>(&bytes, false), Ok(Some(7)));
-        assert_eq!(envelope.decode::<u64>(&bytes, true), Err(Unreadable));
-        assert_eq!(envelope.decode::<u64>(b"", false), Err(Unreadable));
-        assert_eq!(envelope.decode::<u64>(&bytes[..9], false), Err(Unreadable));
-        assert_eq!(envelope.decode::<u64>(b"garbage of some length", false), Err(Unreadable));
-        assert_eq!(Envelope::of::<u64>(1).decode::<u64>(&bytes, false), Err(Unreadable));
-        assert_eq!(Envelope::of::<u32>(0).decode::<u64>(&bytes, false), Err(Unreadable));
-        let mut newer = bytes;
-        newer[0] = LAYOUT + 1;
-        assert_eq!(envelope.decode::<u64>(&newer, false), Err(Unreadable));
-    }
-}
+mod tests;

@@ -82,7 +82,10 @@ where
                     let answer = Answer { waited, ..kept(entry, Source::Redis, false) };
                     return Outcome::Answer(answer, Some(mark));
                 }
-                Lease::Unreadable => want = Want::Load,
+                Lease::Unreadable => {
+                    self.unreadable(name);
+                    want = Want::Load;
+                }
                 Lease::Held(stale) => match self.expired(name, stale) {
                     Some(answer) => return Outcome::Answer(answer, Some(mark)),
                     None => want = Want::Load,
@@ -144,17 +147,14 @@ where
     ) -> Outcome<V> {
         let Leased { token, reservation, assurance, .. } = leased;
         let Load { loaded, took, mark } = load;
-        let bytes = self.settings.envelope.encode(loaded.value.as_ref());
-        let bytes = bytes.map_err(|error| error.to_string()).and_then(|bytes| {
-            let fits = bytes.len() <= self.settings.max_value;
-            if fits { Ok(bytes) } else { Err(format!("{} bytes is over the limit", bytes.len())) }
-        });
+        let encoded = self.settings.envelope.encode(loaded.value.as_ref());
         let ttl = loaded.ttl.unwrap_or_else(|| self.settings.draw_ttl(loaded.value.is_none()));
-        let mut answer = unstored(loaded, bytes.as_ref().map_or(0, Vec::len), false);
-        let bytes = match bytes {
-            Ok(bytes) => bytes,
+        let mut answer = unstored(loaded, encoded.as_ref().map_or(0, |encoded| encoded.weight), false);
+        let bytes = match encoded {
+            Ok(encoded) => encoded.bytes,
             Err(reason) => {
-                tracing::warn!(cache = self.settings.name, %name, reason, "value not stored");
+                self.counters.refused(self.settings.name, reason.label());
+                tracing::warn!(cache = self.settings.name, %name, %reason, "value not stored");
                 self.store.abort(name, token, Duration::ZERO).await;
                 return Outcome::Answer(answer, Some(mark));
             }
@@ -267,9 +267,8 @@ pub(super) fn ruled_out<V>() -> Answer<V> {
 }
 
 /// The answer that a load is, before it is stored.
-pub(super) fn unstored<V>(loaded: Loaded<V>, weight: usize, degraded: bool) -> Answer<V> {
+pub(super) fn unstored<V>(loaded: Loaded<V>, weight: u64, degraded: bool) -> Answer<V> {
     let now = Instant::now();
-    let weight = u64::try_from(weight).unwrap_or(u64::MAX);
     let tags = loaded.known_tags();
     let (value, version) = (loaded.value.map(Arc::new), loaded.version);
     let entry = Entry { value, loaded: now, expires: now, took: Duration::ZERO, version, tags, weight };

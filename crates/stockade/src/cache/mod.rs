@@ -35,6 +35,10 @@
 //! a *flight*; a caller that boarded after the question was asked takes the answer only if its fill was accepted, and
 //! otherwise flies again.
 //!
+//! Several versions of a program may run at once: each keeps values of its own under one key, so that none reads what
+//! another understands differently and none overwrites it. During a deployment each version loads a key once; an
+//! invalidation by either drops the values and voids the loads of both.
+//!
 //! A value that is about to expire is loaded again in the background, earlier the longer its load takes
 //! ([`CacheBuilder::early_refresh`]); with [`CacheBuilder::stale_while_revalidate`] an expired one is served meanwhile. Both
 //! take the lease or leave it to whoever has it.
@@ -71,6 +75,8 @@ mod batch;
 #[cfg(feature = "redis")]
 pub mod bloom;
 mod builder;
+mod codec;
+mod compression;
 mod core;
 mod entry;
 mod envelope;
@@ -92,6 +98,7 @@ mod redis;
 mod refresh;
 mod reload;
 mod settings;
+mod shape;
 mod stats;
 mod store;
 mod tag;
@@ -102,6 +109,8 @@ mod warm;
 #[cfg(feature = "redis")]
 pub use bloom::Bloom;
 pub use builder::CacheBuilder;
+pub use codec::Codec;
+pub use compression::Compression;
 pub use error::{BuildError, CacheError, LoadError};
 pub use handle::Cache;
 pub use info::{CacheInfo, Lookup, Source};

@@ -23,7 +23,6 @@ pub(crate) struct Settings {
     pub(crate) serve_local: bool,
     /// With it no value survives the commit of a write that was announced, and none is served from memory.
     pub(crate) strict: Option<Strict>,
-    pub(crate) max_value: usize,
     pub(crate) envelope: Envelope,
 }
 

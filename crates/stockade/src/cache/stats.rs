@@ -111,6 +111,8 @@ pub struct CacheStats {
     pub fill_rejected: u64,
     /// Reads inside a transaction, which the cache has no part in.
     pub reads_in_tx: u64,
+    /// Payloads in Redis that could not be read, and values that were not stored for their size or encoding.
+    pub payloads_refused: u64,
     /// Keys being fetched now.
     pub fetching: usize,
     /// Entries in the memory of this process.
@@ -150,6 +152,7 @@ pub(crate) struct Counters {
     requests: [AtomicU64; Request::ALL.len()],
     fill_rejected: AtomicU64,
     reads_in_tx: AtomicU64,
+    payloads_refused: AtomicU64,
 }
 
 /// Of the runs of a loader.
@@ -201,6 +204,9 @@ impl Counters {
             metrics::announce(CACHE_REQUESTS, &[tag("cache", cache), tag("outcome", outcome)]);
         }
         metrics::announce(metrics::CACHE_FILL_REJECTED, &[tag("cache", cache)]);
+        for reason in ["unreadable", "too_large", "no_encoding"] {
+            metrics::announce(metrics::CACHE_PAYLOADS_REFUSED, &[tag("cache", cache), tag("reason", reason)]);
+        }
         metrics::announce(metrics::CACHE_INTENT_LOST, &[tag("cache", cache)]);
         #[cfg(feature = "postgres")]
         for outcome in TxRead::ALL {
@@ -225,6 +231,11 @@ impl Counters {
     pub(super) fn read_in_tx(&self, cache: &'static str, ended: TxRead) {
         self.reads_in_tx.fetch_add(1, Ordering::Relaxed);
         metrics::count(CACHE_TX_READS, &[tag("cache", cache), tag("outcome", TxRead::ALL[ended as usize])]);
+    }
+
+    pub(crate) fn refused(&self, cache: &'static str, reason: &'static str) {
+        self.payloads_refused.fetch_add(1, Ordering::Relaxed);
+        metrics::count(metrics::CACHE_PAYLOADS_REFUSED, &[tag("cache", cache), tag("reason", reason)]);
     }
 
     pub(crate) fn read(&self, loads: &LoadCounters) -> CacheStats {
@@ -253,6 +264,7 @@ impl Counters {
             loads_in_flight,
             fill_rejected,
             reads_in_tx,
+            payloads_refused: self.payloads_refused.load(Ordering::Relaxed),
             ..CacheStats::default()
         }
     }

@@ -24,6 +24,7 @@ pub(super) const METRICS: &[(&str, &[&str])] = &[
     ("stockade_cache_loads_in_flight", &["cache"]),
     ("stockade_cache_fill_rejected_total", &["cache"]),
     ("stockade_cache_intent_lost_total", &["cache"]),
+    ("stockade_cache_payloads_refused_total", &["cache", "reason"]),
     ("stockade_outbox_lag_seconds", &[]),
     ("stockade_build_info", &["version"]),
     ("inventory_movements_total", &["kind", "outcome"]),
@@ -60,7 +61,7 @@ pub(super) fn labels_of(series: &str) -> Option<BTreeSet<&'static str>> {
 pub(super) fn values_of(label: &str) -> Option<&'static [&'static str]> {
     Some(match label {
         "mode" => &["read", "write"],
-        "reason" => &["expired", "stolen", "forced", "store_lost_data"],
+        "reason" => &["expired", "stolen", "forced", "store_lost_data", "unreadable", "too_large", "no_encoding"],
         "kind" => &["timeout", "io", "noscript", "loading", "readonly", "other", "set", "adjustment", "delete"],
         "breaker" => &["redis_lock", "redis_cache", "database"],
         "state" => &["closed", "open", "half_open"],

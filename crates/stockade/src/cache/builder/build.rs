@@ -65,8 +65,13 @@ where
             load_timeout: self.load_timeout,
             serve_local: memory_only || self.local.is_some(),
             strict: self.strict,
-            max_value: self.max_value,
-            envelope: Envelope::of::<V>(self.schema),
+            // What stays in the process is never inflated.
+            envelope: Envelope::of::<V>(
+                self.schema,
+                self.codec,
+                self.compression.filter(|_| !memory_only),
+                self.max_value,
+            ),
         });
         let local = Arc::new(Local::new(self.local.unwrap_or(WEIGHT)));
         let store = match self.home {

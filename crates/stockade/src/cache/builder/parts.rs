@@ -7,7 +7,7 @@ use crate::cache::Bloom;
 #[cfg(feature = "postgres")]
 use crate::cache::load_in::LoadInFn;
 use crate::cache::{
-    Limits,
+    Codec, Compression, Limits,
     intent::Strict,
     load::{LoadBatchFn, LoadFn},
 };
@@ -32,6 +32,8 @@ pub struct CacheBuilder<K, V> {
     pub(super) load_rate: Option<NonZeroU32>,
     pub(super) limits: Option<Limits>,
     pub(super) schema: u32,
+    pub(super) codec: Codec,
+    pub(super) compression: Option<Compression>,
     pub(super) strict: Option<Strict>,
     #[cfg(feature = "redis")]
     pub(super) bloom: Option<Bloom>,
@@ -66,6 +68,8 @@ impl<K: Resource, V> CacheBuilder<K, V> {
             load_rate: None,
             limits: None,
             schema: 0,
+            codec: Codec::Json,
+            compression: None,
             strict: None,
             #[cfg(feature = "redis")]
             bloom: None,

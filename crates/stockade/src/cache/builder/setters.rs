@@ -5,12 +5,12 @@ use super::CacheBuilder;
 use crate::cache::Bloom;
 #[cfg(feature = "postgres")]
 use crate::cache::load_in::LoadInFn;
-#[cfg(feature = "postgres")]
-use crate::cache::{Fates, intent::Strict};
 use crate::cache::{
-    Limits, Loaded,
+    Codec, Compression, Limits, Loaded,
     load::{LoadBatchFn, LoadFn, share},
 };
+#[cfg(feature = "postgres")]
+use crate::cache::{Fates, intent::Strict};
 use crate::resource::Resource;
 
 impl<K: Resource, V> CacheBuilder<K, V> {
@@ -68,6 +68,20 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { max_value: bytes, ..self }
     }
 
+    /// How values are written in Redis. Versions of a program that differ in it keep values of their own. Default
+    /// [`Codec::Json`].
+    pub fn codec(self, codec: Codec) -> Self {
+        Self { codec, ..self }
+    }
+
+    /// Compresses values in Redis. [`CacheBuilder::max_value`] and [`CacheBuilder::local`] count their size before that,
+    /// so that nothing larger is ever inflated. Versions of a program that compress and those that don't keep values of
+    /// their own. Default: no compression.
+    #[cfg(feature = "lz4")]
+    pub fn compress(self, compression: Compression) -> Self {
+        Self { compression: Some(compression), ..self }
+    }
+
     /// How many loads run at a time in this process; up to 64 times as many wait for their turn, the rest is shed at
     /// once. Default 8.
     pub fn max_loads(self, max: usize) -> Self {
@@ -96,8 +110,9 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { lease: Some(lease), ..self }
     }
 
-    /// To be raised when the meaning of `V` changes and its name does not: values stored under another number are
-    /// loaded anew. Default 0.
+    /// To be raised when the meaning of `V` changes and neither its name nor those of its fields and variants do: versions
+    /// of a program that differ in any of them keep values of their own, each loads what it needs, and a write drops all.
+    /// Variants other than the first, and what they hold, are not looked into. Default 0.
     pub fn schema(self, version: u32) -> Self {
         Self { schema: version, ..self }
     }

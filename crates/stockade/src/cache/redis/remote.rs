@@ -39,6 +39,7 @@ pub(crate) struct Remote<V> {
     subscription: Arc<Subscription<V>>,
     settings: Arc<Settings>,
     envelope: Envelope,
+    fields: [String; 8],
     tasks: TaskTracker,
     beats: CancellationToken,
     _beats: DropGuard,
@@ -60,14 +61,15 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
         tasks.spawn(beat::keep(link.clone(), Arc::clone(&subscription), stop.clone()));
-        let envelope = settings.envelope;
+        let envelope = settings.envelope.clone();
+        let fields = Stored::fields(envelope.shape());
         let beats = stop.clone();
-        Self { link, subscription, settings, envelope, tasks, beats, _beats: stop.drop_guard(), _claim: claim }
+        Self { link, subscription, settings, envelope, fields, tasks, beats, _beats: stop.drop_guard(), _claim: claim }
     }
 
     pub(crate) async fn read(&self, key: &Key) -> Read<V> {
         let mut command = redis::cmd("HMGET");
-        command.arg(self.subscription.keys.entry(key)).arg(&Stored::FIELDS);
+        command.arg(self.subscription.keys.entry(key)).arg(&self.fields);
         match self.link.command("cache_read", command).await {
             Ok(Value::Array(values)) => self.found(key, values).await,
             Ok(_) => Read::Unreadable,
@@ -128,6 +130,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             u8::from(content).to_string().into_bytes(),
             millis(self.settings.hold_off),
             self.run(),
+            self.shape(),
         ];
         let replied = self
             .call_on(&LEASE, self.subscription.keys.with_tags(key), args)
@@ -177,6 +180,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             self.run(),
             filling.entry.tags.as_packed().as_bytes().to_vec(),
             millis(self.settings.lease),
+            self.shape(),
         ];
         match self.call_on(&FILL, self.subscription.keys.with_tags(key), args).await {
             Ok(reply) if reply.word() == "ACCEPTED" => {
@@ -202,12 +206,17 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         drop(self.link.call_regardless(&ABORT, self.subscription.keys.of(key), undo));
     }
 
+    fn shape(&self) -> Vec<u8> {
+        self.envelope.shape().as_bytes().to_vec()
+    }
+
     fn aborting(&self, key: &Key, token: &Token, hold: Duration) -> Vec<Vec<u8>> {
         vec![
             token.as_bytes().to_vec(),
             key.as_str().as_bytes().to_vec(),
             self.subscription.keys.inbox_prefix().into_bytes(),
             millis(hold),
+            self.shape(),
         ]
     }
 
@@ -309,15 +318,14 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 
     fn entry(&self, stored: &Stored) -> Result<Entry<V>, Unreadable> {
-        let value = self.envelope.decode(&stored.bytes, stored.null)?.map(Arc::new);
+        let (value, weight) = self.envelope.decode(&stored.bytes, stored.null)?;
         let clock = &self.subscription.clock;
         let (Some(loaded), Some(expires)) = (clock.local(stored.loaded), clock.local(stored.expires)) else {
             return Err(Unreadable);
         };
-        let weight = u64::try_from(stored.bytes.len()).unwrap_or(u64::MAX);
         let took = Duration::from_micros(stored.took);
         let (version, tags) = (stored.version, stored.tags.clone());
-        Ok(Entry { value, loaded, expires, took, version, tags, weight })
+        Ok(Entry { value: value.map(Arc::new), loaded, expires, took, version, tags, weight })
     }
 
     /// What stands for the server having lost no invalidation.

@@ -74,7 +74,12 @@ pub(super) struct Stored {
 
 impl Stored {
     /// The order in which every reply and HMGET gives them.
-    pub(super) const FIELDS: [&'static str; 8] = ["v", "kind", "exp", "at", "ver", "d", "tags", "ts"];
+    const FIELDS: [&'static str; 8] = ["v", "kind", "exp", "at", "ver", "d", "tags", "ts"];
+
+    /// Their names within an entry that other versions of the program may use too.
+    pub(super) fn fields(shape: &str) -> [String; 8] {
+        Self::FIELDS.map(|field| format!("{field}:{shape}"))
+    }
 
     pub(super) fn read(values: &mut impl Iterator<Item = Value>) -> Option<Self> {
         let mut next = || values.next();

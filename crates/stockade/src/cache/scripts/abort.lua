@@ -3,32 +3,33 @@
 -- After a load that failed, a hold keeps off for a while those who have a value to serve. It ends with the value that is
 -- here at the latest.
 --
--- KEYS: E entry (hash), I intents (hash), S sequence
--- ARGV: token, resource, inbox prefix, ms to hold others off (0: not at all)
+-- KEYS: E entry (hash; the fields of each shape of the value are its own), I intents (hash), S sequence
+-- ARGV: token, resource, inbox prefix, ms to hold others off (0: not at all), shape
 -- Reply: {ABORTED, now}, or {REFUSED, now} when the token was no longer current
 -- Messages: `C <resource>` to the inbox of each waiting process
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_text = string.format('%.0f', now)
 
-if redis.call('HGET', KEYS[1], 'tok') ~= ARGV[1] then
+local s = ':' .. ARGV[5]
+if redis.call('HGET', KEYS[1], 'tok' .. s) ~= ARGV[1] then
   return {'REFUSED', now_text}
 end
 
-local waiting = {}
+local waiting, sign = {}, 'w' .. s .. ':'
 for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
-  if string.sub(field, 1, 2) == 'w:' then
-    waiting[#waiting + 1] = string.sub(field, 3)
+  if string.sub(field, 1, #sign) == sign then
+    waiting[#waiting + 1] = string.sub(field, #sign + 1)
     redis.call('HDEL', KEYS[1], field)
   end
 end
 if tonumber(ARGV[4]) > 0 then
-  redis.call('HSET', KEYS[1], 'hold', string.format('%.0f', now + ARGV[4] * 1000))
-  if redis.call('HEXISTS', KEYS[1], 'v') == 0 and redis.call('PTTL', KEYS[1]) < tonumber(ARGV[4]) then
+  redis.call('HSET', KEYS[1], 'hold' .. s, string.format('%.0f', now + ARGV[4] * 1000))
+  if redis.call('HEXISTS', KEYS[1], 'v' .. s) == 0 and redis.call('PTTL', KEYS[1]) < tonumber(ARGV[4]) then
     redis.call('PEXPIRE', KEYS[1], ARGV[4])
   end
 end
-redis.call('HDEL', KEYS[1], 'tok', 'tokx', 'tokt')
+redis.call('HDEL', KEYS[1], 'tok' .. s, 'tokx' .. s, 'tokt' .. s)
 for _, process in ipairs(waiting) do
   redis.pcall('PUBLISH', ARGV[3] .. process, 'C ' .. ARGV[2])
 end

@@ -1,11 +1,9 @@
 -- Second part of invalidate.lua, begin.lua and end.lua, which set before it: reply (its first words), resource, bucket,
--- channel, inbox (the prefix of inbox channels). Drops the value, voids the token of a load that may have read the old
--- row, and tells every process.
+-- channel, inbox (the prefix of inbox channels). Drops the value in every shape, voids the token of each load that may
+-- have read the old row, and tells every process.
 local waiting = {}
 for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
-  if string.sub(field, 1, 2) == 'w:' then
-    waiting[#waiting + 1] = string.sub(field, 3)
-  end
+  waiting[#waiting + 1] = string.match(field, '^w:%x+:(.+)$')
 end
 redis.call('DEL', KEYS[1])
 local seq = string.format('%.0f', redis.call('INCR', KEYS[3]))

@@ -1,40 +1,71 @@
 -- Stores a value under the token it was loaded under, unless that token is no longer current, a writer is committing, or
 -- a tag of the value was invalidated since the token was given.
 --
--- KEYS: E entry (hash), I intents (hash), S sequence, T tags (sorted set, see tags.lua)
+-- KEYS: E entry (hash; the fields of each shape of the value are its own), I intents (hash), S sequence, T tags (sorted set, see
+--   tags.lua)
 -- ARGV: token, v, kind: `value` or `null`, ver, ttl ms, grace ms, load us, resource, inbox prefix, run id,
---   tags, one to a line; lease ms
+--   tags, one to a line; lease ms, shape
 -- Reply: {ACCEPTED, now}, {REFUSED, now}, or {OUTDATED, now} for a tag: the token is still current and has to be given back
 -- Messages: `C <resource>` to the inbox of each waiting process
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_text = string.format('%.0f', now)
+local s = ':' .. ARGV[13]
 
-if redis.call('EXISTS', KEYS[2]) == 1 or redis.call('HGET', KEYS[1], 'tok') ~= ARGV[1] then
+if redis.call('EXISTS', KEYS[2]) == 1 or redis.call('HGET', KEYS[1], 'tok' .. s) ~= ARGV[1] then
   return {'REFUSED', now_text}
 end
 
 local tags, stamp = ARGV[11], nil
 if tags ~= '' then
-  stamp = redis.call('HGET', KEYS[1], 'tokt')
+  stamp = redis.call('HGET', KEYS[1], 'tokt' .. s)
   if not tags_hold(KEYS[4], ARGV[10], stamp, tags) then
     return {'OUTDATED', now_text}
   end
 end
 
-local waiting = {}
+local waiting, own, others = {}, {}, {}
 for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
-  if string.sub(field, 1, 2) == 'w:' then
-    waiting[#waiting + 1] = string.sub(field, 3)
+  local name, shape, process = string.match(field, '^(%a+)(:%x+):?(.*)$')
+  if shape == s then
+    own[#own + 1] = field
+    if name == 'w' then
+      waiting[#waiting + 1] = process
+    end
+  elseif shape then
+    others[shape] = others[shape] or {}
+    table.insert(others[shape], field)
   end
 end
-redis.call('DEL', KEYS[1])
-redis.call('HSET', KEYS[1], 'v', ARGV[2], 'kind', ARGV[3], 'ver', ARGV[4], 'd', ARGV[7], 'at', now_text,
-  'exp', string.format('%.0f', now + ARGV[5] * 1000))
-redis.call('PEXPIRE', KEYS[1], ARGV[5] + ARGV[6])
+
+-- What another version of the program holds under this key stays, as long as it may be of use to it.
+local keep = ARGV[5] + ARGV[6]
+local alone = true
+for shape, fields in pairs(others) do
+  local ends = redis.call('HMGET', KEYS[1], 'exp' .. shape, 'tokx' .. shape)
+  if math.max((tonumber(ends[1]) or 0) + ARGV[6] * 1000, tonumber(ends[2]) or 0) > now then
+    alone = false
+  else
+    for _, field in ipairs(fields) do
+      redis.call('HDEL', KEYS[1], field)
+    end
+  end
+end
+if alone then
+  redis.call('DEL', KEYS[1])
+else
+  for _, field in ipairs(own) do
+    redis.call('HDEL', KEYS[1], field)
+  end
+  keep = math.max(keep, redis.call('PTTL', KEYS[1]))
+end
+redis.call('HSET', KEYS[1], 'v' .. s, ARGV[2], 'kind' .. s, ARGV[3], 'ver' .. s, ARGV[4], 'd' .. s, ARGV[7],
+  'at' .. s, now_text, 'exp' .. s, string.format('%.0f', now + ARGV[5] * 1000))
+redis.call('PEXPIRE', KEYS[1], string.format('%.0f', keep))
 if tags ~= '' then
-  redis.call('HSET', KEYS[1], 'tags', tags, 'ts', stamp)
-  -- A stamp that outdates it must not be forgotten before it ends.
+  redis.call('HSET', KEYS[1], 'tags' .. s, tags, 'ts' .. s, stamp)
+  -- A stamp that outdates it must not be forgotten before it ends. It may stay for longer beside another version's, and is
+  -- not served then.
   redis.call('ZADD', KEYS[4], 'LT', string.format('%.0f', -1000 * (ARGV[5] + ARGV[6] + ARGV[12])), 'h')
 end
 for _, process in ipairs(waiting) do

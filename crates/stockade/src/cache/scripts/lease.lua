@@ -1,8 +1,9 @@
 -- Gives the value, the right to load it, or the news that somebody else is loading it.
 --
--- KEYS: E entry (hash), I intents (hash), S sequence, T tags (sorted set, see tags.lua)
+-- KEYS: E entry (hash; the fields of each shape of the value are its own), I intents (hash), S sequence, T tags (sorted set, see
+--   tags.lua)
 -- ARGV: token, lease ms, process, kind: `miss`, or `early` for a load although the value is fresh, whether the caller can do
---   without a load (`1` or `0`), ms that a hold lasts at most, run id
+--   without a load (`1` or `0`), ms that a hold lasts at most, run id, shape
 -- Reply: {HIT, now, v, kind, exp, at, ver, d, tags, ts}  fresh value (kind miss only)
 --        {HELD, now, v, ... as above}          a load failed lately; v is an expired value, or nil if the caller has one
 --        {WAIT, now, remaining us}             told by `C <resource>` on the process's inbox
@@ -25,7 +26,9 @@ if #intents > 0 then
   return reply
 end
 
-local e = redis.call('HMGET', KEYS[1], 'v', 'kind', 'exp', 'at', 'ver', 'd', 'tags', 'ts', 'tok', 'tokx', 'hold')
+local s = ':' .. ARGV[8]
+local e = redis.call('HMGET', KEYS[1], 'v' .. s, 'kind' .. s, 'exp' .. s, 'at' .. s, 'ver' .. s, 'd' .. s, 'tags' .. s,
+  'ts' .. s, 'tok' .. s, 'tokx' .. s, 'hold' .. s)
 if e[1] and e[7] and not tags_hold(KEYS[4], ARGV[7], e[8], e[7]) then
   -- As if it had been dropped, and what else is known of it.
   e[1], e[11] = false, false
@@ -45,14 +48,14 @@ local lease = tonumber(ARGV[2])
 local left = e[9] and (tonumber(e[10]) or 0) - now or 0
 -- More than a lease is left only after the server's clock was set back: such a token is not waited for.
 if left > 0 and left <= lease * 1000 + 1000000 then
-  redis.call('HSET', KEYS[1], 'w:' .. ARGV[3], '1')
+  redis.call('HSET', KEYS[1], 'w' .. s .. ':' .. ARGV[3], '1')
   return {'WAIT', now_text, string.format('%.0f', left)}
 end
 
 -- Not in `ts`: that is the present value's, which may be served until this load has ended.
 local epoch, newest = tags_now(KEYS[4], ARGV[7], ARGV[1])
-redis.call('HSET', KEYS[1], 'tok', ARGV[1], 'tokx', string.format('%.0f', now + lease * 1000),
-  'tokt', string.format('%.0f %.0f', epoch, newest))
+redis.call('HSET', KEYS[1], 'tok' .. s, ARGV[1], 'tokx' .. s, string.format('%.0f', now + lease * 1000),
+  'tokt' .. s, string.format('%.0f %.0f', epoch, newest))
 if redis.call('PTTL', KEYS[1]) < lease + 1000 then
   redis.call('PEXPIRE', KEYS[1], lease + 1000)
 end

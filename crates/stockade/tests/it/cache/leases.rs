@@ -9,7 +9,7 @@ use stockade::cache::{Loaded, Source};
 use stockade_testbed::RedisServer;
 use tokio::task::JoinSet;
 
-use super::support::{Database, Loading, Sku, Stock, entry_key, eventually, get, process, reading, sku, stored};
+use super::support::{Database, Loading, Sku, Stock, entry_key, eventually, field, get, process, reading, sku, stored};
 
 /// Milliseconds that the key of an entry has left; -1 when it has no end.
 async fn left(server: &RedisServer, id: &str) -> i64 {
@@ -25,7 +25,9 @@ async fn loaders_begin_when_the_leases_are_held() {
         move |id: String| {
             let (server, seen) = (Arc::clone(&server), Arc::clone(&seen));
             async move {
-                let token = server.command(&["HGET", &entry_key(&server, &id).await, "tok"]).await.unwrap();
+                let key = entry_key(&server, &id).await;
+                let token = field(&server, &key, "tok").await.unwrap_or_default();
+                let token = server.command(&["HGET", &key, &token]).await.unwrap();
                 seen.lock().unwrap().push((id, token.len()));
             }
         }

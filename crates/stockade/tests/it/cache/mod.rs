@@ -12,6 +12,7 @@ mod late;
 mod leases;
 mod local;
 mod outage;
+mod payloads;
 mod protocol;
 mod refresh;
 mod refused;

@@ -231,5 +231,14 @@ pub(super) async fn entry_key(server: &RedisServer, id: &str) -> String {
 /// Whether Redis holds a value for it.
 pub(super) async fn stored(server: &RedisServer, id: &str) -> bool {
     let key = entry_key(server, id).await;
-    !key.is_empty() && server.command(&["HEXISTS", &key, "v"]).await.unwrap() == "1"
+    !key.is_empty() && field(server, &key, "v").await.is_some()
+}
+
+/// The name that a field of an entry has there, when one version of the program has it.
+pub(super) async fn field(server: &RedisServer, key: &str, name: &str) -> Option<String> {
+    let fields = server.command(&["HKEYS", key]).await.unwrap();
+    let mut named = fields.lines().filter(|field| field.split(':').next() == Some(name));
+    let found = named.next().map(ToOwned::to_owned);
+    assert_eq!(named.next(), None, "two versions have `{name}`");
+    found
 }

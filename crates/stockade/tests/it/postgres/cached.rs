@@ -145,6 +145,12 @@ impl World {
     }
 }
 
+/// Whether the entry has such a field, which is named for the shape of its value.
+pub(super) async fn has(server: &RedisServer, key: &str, name: &str) -> bool {
+    let fields = server.command(&["HKEYS", key]).await.unwrap();
+    fields.lines().any(|field| field.split(':').next() == Some(name))
+}
+
 pub(super) async fn release(mut holder: PgConnection) {
     sqlx::query("select pg_advisory_unlock(7)").execute(&mut holder).await.unwrap();
 }

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use super::{
     Sku,
-    cached::{World, online, read, release},
+    cached::{World, has, online, read, release},
     looked_twice, until,
 };
 
@@ -25,7 +25,7 @@ async fn a_write_that_a_failover_lost_is_not_read_from_before_it() {
     assert_eq!(read(&cache).await, 10);
     let key = group.primary().await.unwrap().command(&["KEYS", "*}e:stock:stock:a"]).await.unwrap();
     for server in group.servers() {
-        until(async || server.command(&["HEXISTS", &key, "v"]).await.unwrap() == "1").await;
+        until(async || has(server, &key, "v").await).await;
     }
     let relay = world.relay.lock().unwrap().take().unwrap();
     relay.shutdown(Duration::from_secs(1)).await;
@@ -35,7 +35,7 @@ async fn a_write_that_a_failover_lost_is_not_read_from_before_it() {
     world.write(&cache, 9).await.commit().await.unwrap();
     let primary = group.failover().await.unwrap();
     until(async || !cache.is_degraded()).await;
-    assert_eq!(primary.command(&["HEXISTS", &key, "v"]).await.unwrap(), "1", "the old value did not survive");
+    assert!(has(primary, &key, "v").await, "the old value did not survive");
     for _ in 0..3 {
         let lookup = cache.get(&Sku("a")).await.unwrap();
         assert_eq!((lookup.value.as_deref(), lookup.info.source), (Some(&9), Source::Load));

@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::seen::{Seen, text};
+use super::seen::{SHAPE, Seen, text};
 use crate::{
     cache::{
         intent::OVERDUE,
@@ -167,22 +167,22 @@ impl Game {
         let keys = place.keys.clone();
         let resource = place.key.as_str().to_owned();
         let (channel, inbox) = (self.names.channel(), self.names.inbox_prefix());
-        let bucket = place.key.bucket().index().to_string();
+        let (bucket, shape) = (place.key.bucket().index().to_string(), SHAPE.to_owned());
         let dropping = [resource.clone(), bucket.clone(), channel.clone(), inbox.clone()];
         let (script, args) = match step.clone() {
             Move::Lease { token, lease, process, early, content, longest } => {
                 let kind = if early { "early" } else { "miss" };
                 let content = u8::from(content).to_string();
                 let (lease, process, kind) = (lease.to_string(), process.to_owned(), kind.to_owned());
-                (&LEASE, vec![token, lease, process, kind, content, longest.to_string(), RUN.to_owned()])
+                (&LEASE, vec![token, lease, process, kind, content, longest.to_string(), RUN.to_owned(), shape])
             }
             Move::Fill { token, value, ttl, grace } => {
                 let (kind, version, took) = ("value".to_owned(), String::new(), "7".to_owned());
                 let (ttl, grace, run, tags, lease) =
                     (ttl.to_string(), grace.to_string(), RUN.to_owned(), String::new(), "300".to_owned());
-                (&FILL, vec![token, value, kind, version, ttl, grace, took, resource, inbox, run, tags, lease])
+                (&FILL, vec![token, value, kind, version, ttl, grace, took, resource, inbox, run, tags, lease, shape])
             }
-            Move::Abort { token, hold } => (&ABORT, vec![token, resource, inbox, hold.to_string()]),
+            Move::Abort { token, hold } => (&ABORT, vec![token, resource, inbox, hold.to_string(), shape]),
             Move::Invalidate => (&INVALIDATE, dropping.into()),
             Move::Begin { intent, transaction } => {
                 (&BEGIN, [&dropping[..], &[intent, transaction.to_string()]].concat())

@@ -2,6 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use redis::Value;
 
+/// The shape of the values that are played with.
+pub(super) const SHAPE: &str = "5a";
+
 /// What lies in the store for one key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
@@ -27,7 +30,8 @@ impl Seen {
         let [entry, intents, sequence, marker, kept] = replies else { panic!("{replies:?}") };
         let mut seen = Self { sequence: text(sequence).parse().unwrap_or_default(), ..Self::default() };
         for (field, content) in fields(entry) {
-            match (field.as_str(), field.strip_prefix("w:")) {
+            let field = field.strip_suffix(&format!(":{SHAPE}")).unwrap_or(&field);
+            match (field, field.strip_prefix(&format!("w:{SHAPE}:"))) {
                 ("v", _) => seen.value = Some(content),
                 ("exp", _) => seen.fresh_until = content.parse().unwrap(),
                 ("tok", _) => seen.token = Some(content),

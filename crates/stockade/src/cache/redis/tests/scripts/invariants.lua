@@ -18,15 +18,9 @@ local function is_time(text)
   return text and string.match(text, '^%d+$') and tonumber(text) <= now + 3600000000
 end
 
-local function entry(key, announced)
-  local fields, waiting = {}, 0
-  local all = redis.call('HGETALL', key)
-  for i = 1, #all, 2 do
-    fields[all[i]] = all[i + 1]
-    if string.sub(all[i], 1, 2) == 'w:' then waiting = waiting + 1 end
-  end
+-- What one version of the program has there.
+local function part(key, announced, fields, waiting)
   local ends = now + redis.call('PTTL', key) * 1000 + COARSE
-  if redis.call('PTTL', key) < 0 then wrong(key, 'no expiry') end
   if fields.v then
     values = values + 1
     if announced then wrong(key, 'a value while a write of it is announced') end
@@ -51,6 +45,28 @@ local function entry(key, announced)
     elseif tonumber(fields.tokx) > now then loads = loads + 1 end
   elseif fields.tokx or waiting > 0 then
     wrong(key, waiting .. ' wait for no load')
+  end
+end
+
+local function entry(key, announced)
+  local parts, waiting = {}, {}
+  local all = redis.call('HGETALL', key)
+  for i = 1, #all, 2 do
+    local name, shape, process = string.match(all[i], '^(%a+):(%x+):?(.*)$')
+    if not name then
+      wrong(key, 'field ' .. all[i])
+    else
+      parts[shape] = parts[shape] or {}
+      if name == 'w' and process ~= '' then
+        waiting[shape] = (waiting[shape] or 0) + 1
+      else
+        parts[shape][name] = all[i + 1]
+      end
+    end
+  end
+  if redis.call('PTTL', key) < 0 then wrong(key, 'no expiry') end
+  for shape, fields in pairs(parts) do
+    part(key, announced, fields, waiting[shape] or 0)
   end
 end
 

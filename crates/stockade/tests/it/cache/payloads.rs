@@ -1,0 +1,207 @@
+//! What is written in Redis: other versions of the program, damage, codecs, compression, sizes.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use stockade::{
+    Cache, Redis,
+    cache::{CacheBuilder, Codec, Compression, Source},
+};
+use stockade_testbed::RedisServer;
+use tokio::task::JoinSet;
+
+use super::support::{
+    Database, Loading, Sku, Stock, Stocks, entry_key, eventually, field, get, process, quantity, reading, sku, stored,
+};
+
+#[tokio::test]
+async fn what_is_damaged_is_loaded_anew_and_overwritten() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let stocks = process(&server).await.on(&database).await;
+    get(&stocks, "a").await;
+    let key = entry_key(&server, "a").await;
+    let [v, expires] = [field(&server, &key, "v").await.unwrap(), field(&server, &key, "exp").await.unwrap()];
+    for (refused, damaged) in
+        ["", "garbage", "\u{2}\u{1}\0garbage that is longer than any header"].into_iter().enumerate()
+    {
+        server.command(&["HSET", &key, &v, damaged]).await.unwrap();
+        let found = get(&stocks, "a").await;
+        assert_eq!((quantity(&found), found.info.source), (Some(7), Source::Load), "{damaged:?}");
+        assert_eq!(get(&stocks, "a").await.info.source, Source::Redis);
+        let stats = stocks.stats();
+        assert_eq!((stats.payloads_refused, stats.load, stats.error), (refused as u64 + 1, refused as u64 + 2, 0));
+    }
+    server.command(&["HSET", &key, &expires, "soon"]).await.unwrap();
+    assert_eq!(quantity(&get(&stocks, "a").await), Some(7));
+    // Cut off behind the header and within it.
+    for length in [0, 5, 15, 20] {
+        stocks.invalidate(&sku("a")).await.unwrap();
+        get(&stocks, "a").await;
+        let cut = format!(
+            "local v = redis.call('HGET', KEYS[1], ARGV[1]) redis.call('HSET', KEYS[1], ARGV[1], v:sub(1, {length}))"
+        );
+        server.command(&["EVAL", &cut, "1", &key, &v]).await.unwrap();
+        assert_eq!(get(&stocks, "a").await.info.source, Source::Load, "{length} bytes left");
+        assert_eq!(get(&stocks, "a").await.info.source, Source::Redis, "{length} bytes left");
+    }
+}
+
+/// Two versions of a program during a deployment.
+async fn versions(
+    server: &RedisServer,
+    database: &Arc<Database>,
+    newer: impl FnOnce(CacheBuilder<Sku, Stock>) -> CacheBuilder<Sku, Stock>,
+) -> [Stocks; 2] {
+    [process(server).await.on(database).await, newer(process(server).await).on(database).await]
+}
+
+#[tokio::test]
+async fn versions_side_by_side_keep_values_of_their_own_and_a_write_drops_both() {
+    let server = RedisServer::start().await.unwrap();
+    let changes: [fn(CacheBuilder<_, _>) -> CacheBuilder<_, _>; 3] =
+        [|new| new.schema(1), |new| new.codec(Codec::MessagePack), |new| new.compress(Compression::lz4())];
+    for (id, change) in ["a", "b", "c"].into_iter().zip(changes) {
+        let database = Database::with(&[(id, 1)]);
+        let both = versions(&server, &database, change).await;
+        for _ in 0..10 {
+            for version in &both {
+                assert_eq!(quantity(&get(version, id).await), Some(1));
+            }
+        }
+        assert_eq!(database.loads(), 2, "each version loads once");
+        for (quantity_now, writer) in [(2, &both[0]), (3, &both[1])] {
+            database.write(id, Some(quantity_now));
+            writer.invalidate(&sku(id)).await.unwrap();
+            for version in &both {
+                assert_eq!(quantity(&get(version, id).await), Some(quantity_now));
+                assert_eq!(get(version, id).await.info.source, Source::Redis);
+            }
+        }
+        assert_eq!(both.each_ref().map(|version| version.stats().payloads_refused), [0, 0]);
+    }
+}
+
+#[tokio::test]
+async fn a_write_by_one_version_voids_the_load_of_the_other() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 1)]);
+    let [old, new] = versions(&server, &database, |new| new.schema(1)).await;
+    let gate = database.shut();
+    let mut loading = JoinSet::new();
+    reading(&mut loading, &new, "a");
+    database.queried().await;
+    database.open();
+    database.write("a", Some(2));
+    old.invalidate(&sku("a")).await.unwrap();
+    assert_eq!(quantity(&get(&old, "a").await), Some(2));
+    gate.add_permits(1);
+    loading.join_next().await.unwrap().unwrap().unwrap();
+    assert_eq!(new.stats().fill_rejected, 1);
+    assert_eq!(quantity(&get(&new, "a").await), Some(2));
+    assert_eq!(get(&old, "a").await.info.source, Source::Redis, "the load of the one took nothing from the other");
+}
+
+#[tokio::test]
+async fn readers_of_two_versions_are_woken_each_by_its_own_load() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 1)]);
+    let [old, new] = versions(&server, &database, |new| new.schema(1)).await;
+    let others = versions(&server, &database, |new| new.schema(1)).await;
+    let gate = database.shut();
+    let mut readers = JoinSet::new();
+    for version in [&old, &new] {
+        reading(&mut readers, version, "a");
+        database.queried().await;
+    }
+    for version in &others {
+        reading(&mut readers, version, "a");
+    }
+    let key = entry_key(&server, "a").await;
+    eventually("both wait for another process", || async {
+        let fields = server.command(&["HKEYS", &key]).await.unwrap();
+        fields.lines().filter(|field| field.starts_with("w:")).count() == 2
+    })
+    .await;
+    gate.add_permits(2);
+    while let Some(found) = readers.join_next().await {
+        assert_eq!(quantity(&found.unwrap().unwrap()), Some(1));
+    }
+    assert_eq!(database.loads(), 2);
+}
+
+#[tokio::test]
+async fn what_a_version_that_is_gone_left_behind_is_cleared_away() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 1)]);
+    let short = Duration::from_millis(50);
+    let [new, gone] =
+        versions(&server, &database, |gone| gone.schema(1).ttl(short..=short).grace(Duration::ZERO)).await;
+    get(&new, "a").await;
+    let key = entry_key(&server, "a").await;
+    let own = server.command(&["HKEYS", &key]).await.unwrap();
+    let v = field(&server, &key, "v").await.unwrap();
+    let lives = |text: String| text.parse::<u64>().unwrap();
+    let before = lives(server.command(&["PTTL", &key]).await.unwrap());
+    get(&gone, "a").await;
+    assert_eq!(server.command(&["HLEN", &key]).await.unwrap(), "12", "both are there");
+    assert!(lives(server.command(&["PTTL", &key]).await.unwrap()) + 5_000 > before, "the longer lifetime counts");
+    // Sixty seconds of grace, as the one that clears away reckons it, are over.
+    let fields = server.command(&["HKEYS", &key]).await.unwrap();
+    let expires = fields.lines().find(|field| field.starts_with("exp:") && !own.contains(*field)).unwrap();
+    server.command(&["HSET", &key, expires, "1"]).await.unwrap();
+    server.command(&["HSET", &key, &v, "damaged"]).await.unwrap();
+    get(&new, "a").await;
+    let left = server.command(&["HKEYS", &key]).await.unwrap();
+    assert_eq!(left.lines().count(), 6, "{left}");
+    assert!(left.lines().all(|field| own.contains(field)), "{left}");
+}
+
+/// A cache of texts; each is the letter of its id, as often as its number says.
+async fn texts(server: &RedisServer) -> CacheBuilder<Sku, String> {
+    let redis = Redis::connect(server.url()).await.unwrap().namespace("shop");
+    Cache::builder(&redis).loader(|sku: Sku| async move {
+        let (letter, times) = sku.0.split_at(1);
+        Ok::<_, Infallible>(Some(letter.repeat(times.parse().unwrap())))
+    })
+}
+
+#[tokio::test]
+async fn values_above_the_threshold_are_compressed_and_weigh_what_they_are() {
+    let server = RedisServer::start().await.unwrap();
+    let build =
+        |builder: CacheBuilder<Sku, String>| builder.compress(Compression::lz4().above(1000)).local(1 << 20).build();
+    let [writer, reader] = [build(texts(&server).await), build(texts(&server).await)];
+    for cache in [&writer, &reader] {
+        eventually("the cache is on line", || async { !cache.is_degraded() }).await;
+    }
+    for (id, compressed) in [("x900", false), ("y50000", true)] {
+        let written = writer.get(&sku(id)).await.unwrap();
+        assert!(written.info.stored);
+        let read = reader.get(&sku(id)).await.unwrap();
+        assert_eq!((read.info.source, &read.value), (Source::Redis, &written.value));
+        let key = entry_key(&server, id).await;
+        let v = field(&server, &key, "v").await.unwrap();
+        let length: usize = server.command(&["HSTRLEN", &key, &v]).await.unwrap().parse().unwrap();
+        assert_eq!(length < 900, compressed, "{id}: {length} bytes");
+    }
+    let weights = [&writer, &reader].map(|cache| cache.stats().local_weight);
+    assert!(weights[0] > 50_000, "{weights:?}");
+    assert_eq!(weights[0], weights[1], "loaded or read, it weighs the same");
+}
+
+#[tokio::test]
+async fn a_value_over_the_limit_is_returned_and_not_stored() {
+    let server = RedisServer::start().await.unwrap();
+    let database = Database::with(&[("a", 7)]);
+    let stocks = process(&server).await.max_value(10).local(1 << 20).on(&database).await;
+    for loads in 1..=2 {
+        let found = get(&stocks, "a").await;
+        assert_eq!((quantity(&found), found.info.stored, database.loads()), (Some(7), false, loads));
+    }
+    assert!(!stored(&server, "a").await);
+    assert_eq!((stocks.stats().payloads_refused, stocks.stats().local_entries), (2, 0));
+    // Compression does not make it fit: what is inflated is held to the limit.
+    let long = texts(&server).await.name("texts").max_value(1000).compress(Compression::lz4().above(10)).build();
+    eventually("the cache is on line", || async { !long.is_degraded() }).await;
+    assert!(!long.get(&sku("x5000")).await.unwrap().info.stored);
+}
