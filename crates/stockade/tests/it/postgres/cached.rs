@@ -146,7 +146,7 @@ impl World {
 }
 
 /// Whether the entry has such a field, which is named for the shape of its value.
-pub(super) async fn has(server: &RedisServer, key: &str, name: &str) -> bool {
+pub(super) async fn has(server: &stockade_testbed::RedisServer, key: &str, name: &str) -> bool {
     let fields = server.command(&["HKEYS", key]).await.unwrap();
     fields.lines().any(|field| field.split(':').next() == Some(name))
 }
