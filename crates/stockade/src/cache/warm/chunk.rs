@@ -21,7 +21,7 @@ use crate::{
 
 /// How long the store may leave questions unanswered before the warm-up gives up: longer than a breaker stays open after
 /// a few that came late.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Some keys of a warm-up.

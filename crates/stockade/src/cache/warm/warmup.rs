@@ -94,7 +94,7 @@ where
 {
     /// Loads what is not there, until the stream ends, the time is over or the cache shuts down. An error of the loader
     /// ends nothing: it is counted, and while the breaker of the database is open the warm-up waits. When Redis answers
-    /// nothing for three seconds it ends.
+    /// nothing for five seconds it ends.
     ///
     /// Cancel safe: dropped, it begins no more loads; one that runs goes on, and its value is stored.
     pub async fn run(self) -> WarmReport {

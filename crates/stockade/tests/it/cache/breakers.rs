@@ -9,7 +9,7 @@ use stockade::{Cache, Redis, cache::CacheError};
 use stockade_testbed::RedisServer;
 use tokio::{task::JoinSet, time::Instant};
 
-use super::support::{Database, Loading, Sku, Stocks, eventually, get, process, reading, sku};
+use super::support::{Database, Loading, Sku, Stocks, eventually, get, patient, process, reading, sku};
 
 /// How many of so many reads at once took that long.
 async fn slow_reads(stocks: &Stocks, count: usize, slow: Duration) -> usize {
@@ -58,8 +58,16 @@ async fn loads_that_never_end_open_the_breaker_and_one_finds_out_when_they_do() 
         let found = stocks.get(&sku(&number.to_string())).await;
         assert!(matches!(found, Err(CacheError::Timeout(_))), "{found:?}");
     }
-    let Err(CacheError::Shed { retry_after }) = stocks.get(&sku("a")).await else { panic!("it is still tried") };
-    assert_eq!(database.loads(), 5);
+    let mut loads = 5;
+    // A machine with other things to do may be late for the time in which it is open: one tries then, and it is longer.
+    let retry_after = loop {
+        match stocks.get(&sku("a")).await {
+            Err(CacheError::Shed { retry_after }) => break retry_after,
+            found => assert!(matches!(found, Err(CacheError::Timeout(_))) && loads < 8, "it is still tried: {found:?}"),
+        }
+        loads += 1;
+    };
+    assert_eq!(database.loads(), loads);
     tokio::time::sleep(retry_after).await;
     // All of these come when one may try, and that one is held.
     let mut reads = JoinSet::new();
@@ -74,7 +82,7 @@ async fn loads_that_never_end_open_the_breaker_and_one_finds_out_when_they_do() 
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!((failed, database.loads()), ([1, 49], 6));
+    assert_eq!((failed, database.loads()), ([1, 49], loads + 1));
     database.open();
     gate.close();
     eventually("it closes", || async { stocks.get(&sku("a")).await.is_ok() }).await;
@@ -85,7 +93,7 @@ async fn batches_are_held_by_the_same_limits() {
     let server = RedisServer::start().await.unwrap();
     let database = Database::with(&[("a", 7)]);
     let batch = Arc::clone(&database);
-    let builder = process(&server).await.max_loads(3).load_timeout(Duration::from_secs(10));
+    let builder = patient(&server.url()).await.max_loads(3);
     let builder = builder.batch_loader(move |keys: Vec<Sku>| {
         let database = Arc::clone(&batch);
         async move {

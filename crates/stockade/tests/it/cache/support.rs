@@ -160,6 +160,12 @@ pub(super) async fn process(server: &RedisServer) -> CacheBuilder<Sku, Stock> {
     process_at(&server.url()).await
 }
 
+/// One whose commands and loads may take as long as they need on a machine with other things to do.
+pub(super) async fn patient(url: &str) -> CacheBuilder<Sku, Stock> {
+    let redis = Redis::builder(url).command_timeout(Duration::from_secs(10)).connect().await.unwrap();
+    Cache::builder(&redis.namespace("shop")).load_timeout(Duration::from_secs(60))
+}
+
 pub(super) async fn process_at(url: &str) -> CacheBuilder<Sku, Stock> {
     let redis = Redis::connect(url).await.unwrap().namespace("shop");
     Cache::builder(&redis)
