@@ -27,12 +27,32 @@ fn sources(folder: &Path) -> String {
 }
 
 #[test]
-fn every_test_that_the_table_of_races_names_exists() {
+fn every_test_that_the_tables_of_races_name_exists() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let page = fs::read_to_string(crates.join("../docs/locks/races.md")).unwrap();
     let sources = sources(&crates.join("stockade"));
-    let named: Vec<_> = page.split('`').skip(1).step_by(2).filter(|word| word.matches('_').count() > 2).collect();
-    assert!(named.len() > 50, "{named:?}");
-    let missing: Vec<_> = named.iter().filter(|name| !sources.contains(&format!("fn {name}("))).collect();
-    assert!(missing.is_empty(), "{missing:?}");
+    for page in ["locks", "cache"] {
+        let page = fs::read_to_string(crates.join(format!("../docs/{page}/races.md"))).unwrap();
+        let named: Vec<_> = page.split('`').skip(1).step_by(2).filter(|word| word.matches('_').count() > 2).collect();
+        assert!(named.len() > 50, "{named:?}");
+        let missing: Vec<_> = named.iter().filter(|name| !sources.contains(&format!("fn {name}("))).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+}
+
+#[test]
+fn every_patch_that_the_table_of_races_names_breaks_a_test_of_its_row() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("docs/cache/races.md")).unwrap();
+    let mut patches = 0;
+    for row in page.lines() {
+        for linked in row.split("(../../mutants/").skip(1) {
+            let name = linked.split(')').next().unwrap();
+            let patch = fs::read_to_string(root.join("mutants").join(name)).unwrap_or_else(|_| panic!("no {name}"));
+            let test = patch.lines().find_map(|line| line.strip_prefix("test: ")).unwrap();
+            let test = test.rsplit("::").next().unwrap();
+            assert!(row.contains(&format!("`{test}`")), "{name} breaks {test}, which its row does not name");
+            patches += 1;
+        }
+    }
+    assert!(patches > 40, "{patches} patches: is the table read?");
 }
