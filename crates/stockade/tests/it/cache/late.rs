@@ -1,15 +1,15 @@
 //! Callers that come while a load runs, and know of a write that it does not hold.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, atomic::Ordering, mpsc},
     time::Duration,
 };
 
 use stockade::{Cache, Redis};
 use stockade_testbed::{Fault, Proxy};
-use tokio::task::JoinSet;
+use tokio::{runtime, task::JoinSet, time::sleep};
 
-use super::support::{Database, Loading, caught_up, eventually, get, process, quantity, reading, sku, stored};
+use super::support::{Database, Loading, caught_up, eventually, process, quantity, reading, sku, stored};
 use crate::world::World;
 
 #[tokio::test]
@@ -41,12 +41,15 @@ async fn a_reader_that_came_after_a_write_does_not_take_the_load_that_began_befo
     server.end().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_reader_that_came_after_a_write_does_not_join_a_fill_under_way() {
-    let server = World::start().await;
-    let proxy = Proxy::start(server.addr()).await.unwrap();
+    const WAY: Duration = Duration::from_secs(1);
+    let server = Arc::new(World::start().await);
+    // It goes on while the only thread of this runtime is kept busy.
+    let outside = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let proxy = outside.spawn(Proxy::start(server.addr())).await.unwrap().unwrap();
     let database = Database::with(&[("a", 0)]);
-    let far = Redis::builder(proxy.url_for(&server.url())).command_timeout(Duration::from_secs(5));
+    let far = Redis::builder(proxy.url_for(&server.url())).command_timeout(Duration::from_secs(20));
     let far = Cache::builder(&far.connect().await.unwrap().namespace("shop")).on(&database).await;
     let writer = process(&server).await.on(&database).await;
 
@@ -55,16 +58,36 @@ async fn a_reader_that_came_after_a_write_does_not_join_a_fill_under_way() {
     reading(&mut early, &far, "a");
     database.queried().await;
     database.open();
-    proxy.set(Fault::Delay(Duration::from_millis(400)));
+    proxy.set(Fault::Delay(WAY));
     gate.add_permits(1);
     eventually("the fill has arrived", || async { stored(&server, "a").await }).await;
     // Its reply is still on the way.
     database.write("a", Some(1));
     writer.invalidate(&sku("a")).await.unwrap();
-    assert!(!early.is_empty());
-    assert_eq!(quantity(&get(&far, "a").await), Some(1));
+    let mut late = JoinSet::new();
+    reading(&mut late, &far, "a");
+    // Both replies are there before either is looked at: which of the two callers goes on first is up to the runtime.
+    let (go_on, wait) = mpsc::channel::<()>();
+    let mut busy = JoinSet::new();
+    busy.spawn(async move {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        let _ = wait.recv();
+    });
+    let asked = Arc::clone(&server);
+    let both_there = async move {
+        while !asked.command(&["INFO", "commandstats"]).await.unwrap().contains("cmdstat_hmget:calls=2,") {
+            sleep(Duration::from_millis(5)).await;
+        }
+        sleep(WAY + WAY / 5).await;
+    };
+    outside.spawn(both_there).await.unwrap();
+    drop(go_on);
+    assert_eq!(quantity(&late.join_next().await.unwrap().unwrap().unwrap()), Some(1));
     early.join_next().await.unwrap().unwrap().unwrap();
-    server.end_behind(proxy).await;
+    Arc::into_inner(server).unwrap().end_behind(proxy).await;
+    outside.shutdown_background();
 }
 
 #[tokio::test]

@@ -27,6 +27,8 @@ pub(super) struct World {
     pub(super) pool: PgPool,
     pub(super) redis: world::World,
     pub(super) relay: Mutex<Option<Relay>>,
+    /// Whether its caches wait for Redis as long as a busy machine takes.
+    is_patient: bool,
     reads: Arc<Reads>,
 }
 
@@ -43,7 +45,12 @@ impl World {
     pub(super) async fn start() -> Self {
         let (postgres, pool) = database().await;
         let redis = world::World::start().await;
-        Self { postgres, pool, redis, relay: Mutex::default(), reads: Arc::default() }
+        Self { postgres, pool, redis, relay: Mutex::default(), is_patient: false, reads: Arc::default() }
+    }
+
+    /// For what does not show what happens when Redis does not answer in time.
+    pub(super) async fn patient() -> Self {
+        Self { is_patient: true, ..Self::start().await }
     }
 
     /// Looks for what is left of the caches, and of what was announced to them.
@@ -62,7 +69,8 @@ impl World {
 
     /// Settings of a cache of the stock, as another process would have it, on the Redis at this address.
     pub(super) async fn at(&self, url: &str) -> CacheBuilder<Sku, i32> {
-        stock_at(url, &self.pool, &self.reads).await
+        let redis = if self.is_patient { patient(url).await } else { Redis::connect(url).await.unwrap() };
+        stock_at(&redis, &self.pool, &self.reads)
     }
 
     /// A strict cache on a store that a relay has vouched for.
@@ -159,8 +167,13 @@ pub(super) async fn read(cache: &Cache<Sku, i32>) -> i32 {
     *cache.get(&Sku("a")).await.unwrap().value.unwrap()
 }
 
+/// A Redis whose answers may take as long as a busy machine needs.
+pub(super) async fn patient(url: &str) -> Redis {
+    Redis::builder(url).command_timeout(Duration::from_secs(10)).connect().await.unwrap()
+}
+
 /// Settings of a cache of the stock.
-pub(super) async fn stock_at(url: &str, pool: &PgPool, reads: &Arc<Reads>) -> CacheBuilder<Sku, i32> {
+pub(super) fn stock_at(redis: &Redis, pool: &PgPool, reads: &Arc<Reads>) -> CacheBuilder<Sku, i32> {
     let (pool, reads) = (pool.clone(), Arc::clone(reads));
     let load = move |sku: Sku| {
         let (pool, reads) = (pool.clone(), Arc::clone(&reads));
@@ -177,7 +190,7 @@ pub(super) async fn stock_at(url: &str, pool: &PgPool, reads: &Arc<Reads>) -> Ca
         }
     };
     // No machine is so busy that it takes this long.
-    Cache::builder(&Redis::connect(url).await.unwrap()).load_timeout(Duration::from_secs(10)).loader(load)
+    Cache::builder(redis).load_timeout(Duration::from_secs(10)).loader(load)
 }
 
 /// A transaction that sets the quantity, up to its commit.

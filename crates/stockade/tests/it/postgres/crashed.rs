@@ -8,7 +8,7 @@ use stockade_testbed::{Fault, Proxy};
 
 use super::{
     Sku,
-    cached::{World, online, read, release, stock_at, write},
+    cached::{World, online, patient, read, release, stock_at, write},
     pool, quantity, until,
 };
 use crate::child::{Child, say, wait_for_parent};
@@ -23,7 +23,7 @@ const POSTGRES: &str = "CRASHED_POSTGRES";
 async fn a_writer() {
     let Ok(kind) = std::env::var(KIND) else { return };
     let pool = pool(&std::env::var(POSTGRES).unwrap()).await;
-    let builder = stock_at(&std::env::var(REDIS).unwrap(), &pool, &Arc::default()).await;
+    let builder = stock_at(&patient(&std::env::var(REDIS).unwrap()).await, &pool, &Arc::default());
     let cache = online(if kind == "strict" { builder.strict(&pool) } else { builder }).await;
     let tx = write(&pool, &cache, 9).await;
     say("written");
@@ -50,7 +50,7 @@ async fn crash(world: &World, kind: &str) {
 
 #[tokio::test]
 async fn the_relay_of_another_process_makes_the_invalidation_of_one_that_was_killed() {
-    let world = World::start().await;
+    let world = World::patient().await;
     let reader = online(world.at(&world.redis.url()).await).await;
     assert_eq!(read(&reader).await, 10);
     crash(&world, "eventual").await;
@@ -62,7 +62,7 @@ async fn the_relay_of_another_process_makes_the_invalidation_of_one_that_was_kil
 
 #[tokio::test]
 async fn a_strict_writer_that_was_killed_after_its_commit_leaves_nothing_to_be_read() {
-    let world = World::start().await;
+    let world = World::patient().await;
     let reader = world.cache().await;
     assert_eq!(read(&reader).await, 10);
     crash(&world, "strict").await;

@@ -12,7 +12,7 @@ use super::{
 
 #[tokio::test]
 async fn what_is_stored_while_a_write_commits_is_dropped_by_it() {
-    let world = World::start().await;
+    let world = World::patient().await;
     let (writer, reader) =
         (online(world.at(&world.redis.url()).await).await, online(world.at(&world.redis.url()).await).await);
     let holder = world.hold_commits().await;
@@ -31,7 +31,7 @@ async fn what_is_stored_while_a_write_commits_is_dropped_by_it() {
 
 #[tokio::test]
 async fn a_load_beside_a_commit_is_not_shared_with_callers_that_came_after_it() {
-    let world = World::start().await;
+    let world = World::patient().await;
     let (writer, reader) = (world.cache().await, world.cache().await);
     let holder = world.hold_commits().await;
     let tx = world.write(&writer, 9).await;
@@ -48,15 +48,19 @@ async fn a_load_beside_a_commit_is_not_shared_with_callers_that_came_after_it() 
     world.open();
     release(holder).await;
     commits.join_next().await.unwrap().unwrap();
-    assert_eq!(read(&reader).await, 9, "an answer from before an acknowledged write");
+    let mut late = JoinSet::new();
+    let cache = reader.clone();
+    late.spawn(async move { read(&cache).await });
+    caught_up(&reader).await;
     gate.close();
+    assert_eq!(late.join_next().await.unwrap().unwrap(), 9, "an answer from before an acknowledged write");
     assert_eq!(early.join_next().await.unwrap().unwrap(), 10);
     world.end().await;
 }
 
 #[tokio::test]
 async fn a_fill_that_a_new_run_accepts_is_no_answer_for_callers_that_came_after_a_write() {
-    let world = World::start().await;
+    let world = World::patient().await;
     let writer = world.cache().await;
     let strict = world.at(&world.redis.url()).await.strict(&world.pool);
     // Long enough for a load to outlast the restart.

@@ -18,7 +18,7 @@ async fn source(cache: &Cache<Sku, i32>) -> Source {
 
 #[tokio::test]
 async fn a_write_that_a_failover_lost_is_not_read_from_before_it() {
-    let world = World::start().await;
+    let world = World::patient().await;
     let group = SentinelGroup::start().await.unwrap();
     let cache = online(world.at(&group.url()).await.strict(&world.pool)).await;
     world.vouched(&cache).await;
@@ -51,7 +51,7 @@ async fn a_write_that_a_failover_lost_is_not_read_from_before_it() {
 
 #[tokio::test]
 async fn a_run_that_lost_an_announcement_is_not_believed_before_its_transaction_is_over() {
-    let world = World::start().await;
+    let world = World::patient().await;
     let reader = world.cache().await;
     let proxy = Proxy::start(world.redis.addr()).await.unwrap();
     let writer = online(world.at(&proxy.url_for(&world.redis.url())).await.strict(&world.pool)).await;
@@ -79,7 +79,7 @@ async fn a_run_that_lost_an_announcement_is_not_believed_before_its_transaction_
 
 #[tokio::test]
 async fn a_value_that_a_restart_brought_back_is_dropped_by_the_relay() {
-    let world = World::start().await;
+    let world = World::patient().await;
     let cache = online(world.at(&world.redis.url()).await).await;
     let relay = Relay::spawn(world.pool.clone(), [cache.invalidator()]);
     assert_eq!(read(&cache).await, 10);
