@@ -50,12 +50,10 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     pub(crate) fn open(redis: &Redis, claim: Claim, settings: Arc<Settings>, local: Arc<Local<V>>) -> Self {
         let keys = Keys::new(redis.key_prefix(), settings.name);
         let channels = vec![keys.channel(), keys.inbox()];
-        let subscription = Arc::new(Subscription::new(
-            keys,
-            local,
-            settings.ttl.end().saturating_add(settings.grace),
-            settings.strict.is_some(),
-        ));
+        let strict = settings.strict.is_some();
+        // A loader may give its values any lifetime, so that age alone vouches for no run where that matters.
+        let longest = if strict { Duration::MAX } else { settings.ttl.end().saturating_add(settings.grace) };
+        let subscription = Arc::new(Subscription::new(keys, local, longest, strict));
         let events = Arc::clone(&subscription) as Arc<dyn LinkEvents>;
         let link = Link::open(redis, "cache", channels, ALL, events);
         let stop = CancellationToken::new();
@@ -234,8 +232,9 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
 
     pub(crate) async fn invalidate_tags(&self, tags: &[Tag]) -> Result<(), CacheError> {
         let keys = || vec![self.subscription.keys.tags(), self.subscription.keys.sequence(Bucket::FIRST)];
-        let longest = self.settings.lease + *self.settings.ttl.end().max(&self.settings.null_ttl) + self.settings.grace;
-        let longest = longest.as_micros().to_string();
+        let Settings { lease, ttl, null_ttl, grace, .. } = &*self.settings;
+        let longest = lease.saturating_add(*ttl.end().max(null_ttl)).saturating_add(*grace);
+        let longest = longest.min(LONGEST).as_micros().to_string();
         let calls: Vec<_> = tags
             .iter()
             .map(|tag| {
@@ -371,9 +370,10 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 }
 
-/// In milliseconds, a hundred years at most: an expiry that Redis does not take would fail a script half-way, and leave a value
+/// The longest that Redis is given for anything: an expiry that it does not take would fail a script half-way, and leave a value
 /// without an end.
+const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
+
 fn millis(duration: Duration) -> Vec<u8> {
-    const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
     duration.min(LONGEST).as_millis().to_string().into_bytes()
 }

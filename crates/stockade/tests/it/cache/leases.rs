@@ -102,5 +102,6 @@ async fn lifetimes_of_any_length_are_kept_and_end() {
         } else {
             assert!(left < 61_000 && left != -1, "{id}: {left}");
         }
+        stocks.invalidate_tag("of all").await.unwrap();
     }
 }

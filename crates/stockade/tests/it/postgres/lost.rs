@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
-use stockade::{Cache, cache::Source, postgres::Relay};
+use stockade::{
+    Cache,
+    cache::{Loaded, Source},
+    postgres::Relay,
+};
 use stockade_testbed::{Fault, Proxy, SentinelGroup};
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::Instant};
 
 use super::{
     Sku,
@@ -75,6 +79,42 @@ async fn a_run_that_lost_an_announcement_is_not_believed_before_its_transaction_
     })
     .await;
     world.end_behind(proxy).await;
+}
+
+#[tokio::test]
+async fn a_run_is_not_believed_because_it_has_served_for_long() {
+    let world = World::patient().await;
+    let pool = world.pool.clone();
+    // It outlives by far what the cache would have given it.
+    let load = move |sku: Sku| {
+        let pool = pool.clone();
+        async move {
+            let select = sqlx::query_scalar("select quantity from stock where sku = $1");
+            let row: Option<i32> = select.bind(sku.0).fetch_optional(&pool).await?;
+            Ok::<_, sqlx::Error>(Loaded::new(row).ttl(Duration::from_secs(600)))
+        }
+    };
+    let brief = Duration::from_millis(1)..=Duration::from_millis(1);
+    let builder = world.at(&world.redis.url()).await.ttl(brief).grace(Duration::ZERO).loader(load);
+    let cache = online(builder.strict(&world.pool)).await;
+    world.vouched(&cache).await;
+    assert_eq!(read(&cache).await, 10);
+    let relay = world.relay.lock().unwrap().take().unwrap();
+    relay.shutdown(Duration::from_secs(1)).await;
+    world.redis.command(&["SAVE"]).await.unwrap();
+    world.write(&cache, 9).await.commit().await.unwrap();
+    world.redis.restart().await.unwrap();
+    until(async || !cache.is_degraded()).await;
+    assert!(world.is_stored().await, "the snapshot was not read");
+    // Asked again and again, nobody says so. What is read meanwhile is something else: a read stores what it loads.
+    let since = Instant::now();
+    until(async || {
+        let other = cache.get(&Sku("b")).await.unwrap().info.source;
+        other == Source::Redis || since.elapsed() > Duration::from_secs(1)
+    })
+    .await;
+    assert_eq!(read(&cache).await, 9, "an answer from before an acknowledged write");
+    world.end().await;
 }
 
 #[tokio::test]
