@@ -71,7 +71,8 @@ impl fmt::Display for Token {
 pub enum LossReason {
     /// The lease ran out.
     Expired,
-    /// Somebody else owns it although our lease had time left.
+    /// It is not ours any more although our lease had time left: somebody else owns it, or the store can't say why. On a
+    /// cluster that may be a force right after the first lock of a process in a bucket, while it only begins to listen.
     Stolen,
     /// An administrator forced it.
     Forced,

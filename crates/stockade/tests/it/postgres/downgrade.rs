@@ -1,9 +1,7 @@
 //! A commit in one task, and a downgrade of its lock in another: nobody may read in between.
 
-use std::time::Duration;
-
 use stockade::{
-    Guard, Locks, Redis,
+    Guard,
     lock::{LockError, Mode, Released},
     postgres::{CommitError, Tx},
 };
@@ -14,12 +12,6 @@ use super::{
     cached::{World, online, release},
     quantity, until,
 };
-
-async fn locks(world: &World) -> Locks {
-    let locks = Locks::builder().redis(&Redis::connect(world.redis.url()).await.unwrap());
-    until(async || locks.list(1).await.is_ok()).await;
-    locks
-}
 
 /// A transaction that sets the quantity to 4, up to its commit. It may wait for longer than others.
 async fn write(world: &World, writer: &Guard) -> Tx {
@@ -42,18 +34,10 @@ async fn refused(writer: Guard) -> Guard {
     refused.guard
 }
 
-async fn end(world: World, all: impl IntoIterator<Item = Locks>) {
-    for locks in all {
-        locks.shutdown(Duration::ZERO).await;
-    }
-    // What caches keep is theirs.
-    world.redis.until_nothing_is_left_but(|name| name.ends_with("}j:stock")).await.unwrap();
-}
-
 #[tokio::test]
 async fn nobody_reads_before_a_commit_under_the_lock_is_answered() {
     let world = World::start().await;
-    let (here, there) = (locks(&world).await, locks(&world).await);
+    let (here, there) = (world.redis.locks().await, world.redis.locks().await);
     let holder = world.hold_commits().await;
     let writer = here.write(&Sku("a")).acquire().await.unwrap();
     let mut commits = commit(write(&world, &writer).await);
@@ -69,13 +53,13 @@ async fn nobody_reads_before_a_commit_under_the_lock_is_answered() {
     assert_eq!(quantity(&mut tx).await, 4);
     tx.rollback().await.unwrap();
     drop((reader, beside));
-    end(world, [here, there]).await;
+    world.end().await;
 }
 
 #[tokio::test]
 async fn a_lock_under_which_a_commit_was_never_answered_is_not_shared() {
     let world = World::start().await;
-    let here = locks(&world).await;
+    let here = world.redis.locks().await;
     let holder = world.hold_commits().await;
 
     let writer = here.write(&Sku("a")).acquire().await.unwrap();
@@ -98,13 +82,13 @@ async fn a_lock_under_which_a_commit_was_never_answered_is_not_shared() {
     release(holder).await;
     until(async || quantity(&mut world.pool.acquire().await.unwrap()).await == 4).await;
     assert_eq!(refused(writer).await.release().await.unwrap(), Released::Released);
-    end(world, [here]).await;
+    world.end().await;
 }
 
 #[tokio::test]
 async fn a_downgrade_on_the_way_to_a_commit_refuses_it() {
     let world = World::start().await;
-    let here = locks(&world).await;
+    let here = world.redis.locks().await;
     let cache = online(world.at(&world.redis.url()).await).await;
     let writer = here.write(&Sku("a")).acquire().await.unwrap();
     let mut tx = write(&world, &writer).await;
@@ -121,5 +105,5 @@ async fn a_downgrade_on_the_way_to_a_commit_refuses_it() {
     assert_eq!(quantity(&mut world.pool.acquire().await.unwrap()).await, 10);
     assert_eq!(reader.release().await.unwrap(), Released::Released);
     drop(cache);
-    end(world, [here]).await;
+    world.end().await;
 }

@@ -31,7 +31,7 @@ async fn store_at(cluster: &Cluster, key: &Key, command_timeout: Duration) -> Ar
 }
 
 /// Waits until this holds of the keys that locks have.
-async fn until_keys(what: &str, cluster: &Cluster, wanted: impl Fn(&[String]) -> bool) {
+async fn until_keys(what: &str, cluster: &Cluster, wanted: impl Fn(&[String]) -> bool + Send + Sync) {
     let there = async {
         while !wanted(&cluster.nodes.leftovers().await.unwrap().keys) {
             sleep(Duration::from_millis(1)).await;
