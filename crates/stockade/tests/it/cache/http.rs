@@ -120,9 +120,11 @@ impl Service {
         let rows = Arc::new(Mutex::new(HashMap::from([("a".to_owned(), Stock { quantity: 5, version: 41 })])));
         let down = Arc::new(AtomicBool::new(false));
         let (gate, loads) = (Arc::new(RwLock::new(())), Arc::new(AtomicUsize::new(0)));
-        let (table, off, entry, count) = (rows.clone(), down.clone(), gate.clone(), loads.clone());
+        let (table, off) = (Arc::clone(&rows), Arc::clone(&down));
+        let (entry, count) = (Arc::clone(&gate), Arc::clone(&loads));
         let builder = Cache::builder(&redis).load_timeout(Duration::from_secs(5)).loader(move |sku: Sku| {
-            let (table, off, entry) = (table.clone(), off.load(Ordering::SeqCst), entry.clone());
+            let (table, entry) = (Arc::clone(&table), Arc::clone(&entry));
+            let off = off.load(Ordering::SeqCst);
             count.fetch_add(1, Ordering::SeqCst);
             async move {
                 let _open = entry.read().await;

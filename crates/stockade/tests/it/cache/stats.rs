@@ -55,7 +55,7 @@ async fn step(stocks: Stocks, database: Arc<Database>, dice: u32, id: u32) -> Ve
 fn metric(handle: &PrometheusHandle, name: &str) -> HashMap<String, u64> {
     let text = handle.render();
     let lines = text.lines().filter_map(|line| line.strip_prefix(name)?.rsplit_once(' '));
-    lines.map(|(labels, value)| (labels.to_owned(), value.parse::<f64>().unwrap() as u64)).collect()
+    lines.map(|(labels, value)| (labels.to_owned(), value.parse().unwrap())).collect()
 }
 
 fn requests(stats: &CacheStats) -> [(&'static str, u64); 9] {
@@ -108,7 +108,7 @@ async fn every_read_and_every_load_is_counted_once() {
         for _ in 0..if bad { 3 } else { random.random_range(1..40) } {
             // A load for certain.
             let dice = if bad { 60 } else { random.random_range(0..100) };
-            tasks.spawn(step(stocks.clone(), database.clone(), dice, random.random_range(0..8)));
+            tasks.spawn(step(stocks.clone(), Arc::clone(&database), dice, random.random_range(0..8)));
         }
         while let Some(found) = tasks.join_next().await {
             found.unwrap().iter().for_each(|found| seen.add(found));
