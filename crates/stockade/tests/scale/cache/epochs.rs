@@ -22,7 +22,7 @@ use super::{
 use crate::{
     child::{say, wait_for_parent},
     looks::look,
-    support::{Item, LIMIT, report, turn},
+    support::{Item, LIMIT, report, turn, until},
 };
 
 const CALLERS: usize = 250;
@@ -32,7 +32,7 @@ fn item() -> Item {
     Item("hot".to_owned())
 }
 
-fn cache(seat: &Seat, loads: &Arc<AtomicU64>) -> Cache<Item, i64> {
+async fn cache(seat: &Seat, loads: &Arc<AtomicU64>) -> Cache<Item, i64> {
     let (pool, loads) = (seat.pool.clone(), Arc::clone(loads));
     let load = move |_| {
         let (pool, loads) = (pool.clone(), Arc::clone(&loads));
@@ -42,13 +42,15 @@ fn cache(seat: &Seat, loads: &Arc<AtomicU64>) -> Cache<Item, i64> {
             sqlx::query_scalar::<_, i64>("select epoch from item, pg_sleep(0.02)").fetch_optional(&pool).await
         }
     };
-    Cache::builder(&seat.redis).load_timeout(LONG).loader(load).build()
+    let cache = Cache::builder(&seat.redis).load_timeout(LONG).loader(load).build();
+    until("a connection", async || !cache.is_degraded()).await;
+    cache
 }
 
 /// A process: each time it is told to, all its callers ask.
 pub(super) async fn call(role: &str, seat: Seat) {
     let loads = Arc::new(AtomicU64::new(0));
-    let cache = cache(&seat, &loads);
+    let cache = cache(&seat, &loads).await;
     cache.get(&item()).await.unwrap();
     say("ready");
     for _ in 0..role.parse().unwrap() {
@@ -77,7 +79,7 @@ async fn each_epoch_of_a_hot_key_is_one_load_of_the_fleet() {
     for _ in 0..PROCESSES {
         processes.push(site.process(&format!("epochs {epochs}")).await);
     }
-    let writer = cache(&site.seat().await, &Arc::default());
+    let writer = cache(&site.seat().await, &Arc::default()).await;
     let began = Instant::now();
     for epoch in 1..=epochs {
         sqlx::query("update item set epoch = $1").bind(epoch).execute(&site.pool).await.unwrap();
