@@ -82,7 +82,7 @@ impl Actor {
             let key = random.random_range(0..KEYS);
             // What is refused has not happened; what fails in between is known by the database.
             let _ = if fenced { self.write_fenced(key).await } else { self.write_unfenced(key).await };
-            sleep(Duration::from_millis(random.random_range(10..160))).await;
+            sleep(Duration::from_millis(random.random_range(40..400))).await;
         }
     }
 

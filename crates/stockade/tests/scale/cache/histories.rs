@@ -262,7 +262,7 @@ async fn no_read_of_any_process_is_older_than_a_write_or_read_before_it() {
         run.broken.len(),
     );
     let (hits, loads) = (run.count(What::Hit), run.count(What::Load));
-    assert!(hits * 5 > hits + loads, "too few hits to show anything: {hits} beside {loads} loads");
+    assert!(hits > 500 && hits * 10 > hits + loads, "too few hits to show anything: {hits} beside {loads} loads");
     assert!(run.looked_at > 0, "no commit was looked at");
     for key in 0..KEYS {
         let read = |record: &&Record| record.key == key && record.what == What::Hit;
