@@ -127,7 +127,7 @@ pub(super) async fn call(seat: Seat) {
         }
     };
     // Values end soon, also those that are kept for bad times, so that there is always something to load.
-    let lives = Duration::from_millis(500)..=Duration::from_secs(2);
+    let lives = Duration::from_secs(2)..=Duration::from_secs(4);
     let builder = Cache::builder(&seat.redis).ttl(lives).grace(Duration::from_secs(1)).loader(load);
     let cache = builder.max_loads(LIMIT_OF_LOADS).load_timeout(LOAD_TIMEOUT).build();
     let mut callers = JoinSet::new();
