@@ -56,9 +56,9 @@ impl Service {
     }
 
     /// Waits until locks and cache are connected, for a while.
-    pub(super) async fn settle(&self) {
+    pub(super) async fn settle(app: &App) {
         let connected = async {
-            while self.app.locks.is_degraded() || self.app.stocks.is_degraded() {
+            while app.locks.is_degraded() || app.stocks.is_degraded() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };

@@ -39,9 +39,8 @@ async fn serve(args: &Args) -> Result<ExitCode, StartError> {
     log::install(config.log_format, config.log_filter.clone());
     let mut signals = Signals::listen()?;
     let metrics = metrics::install()?;
-    let service = Service::build(&config).await?;
-    service.settle().await;
-    let Service { app, relay, warmup } = service;
+    let Service { app, relay, warmup } = Service::build(&config).await?;
+    Service::settle(&app).await;
     let public = bind("LISTEN_ADDR", config.listen).await?;
     let operators = bind("OPS_ADDR", config.ops).await?;
     // Whoever started this with port 0 reads the ports here.
