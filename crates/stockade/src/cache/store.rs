@@ -105,7 +105,7 @@ pub(crate) enum Store<V> {
     /// Nowhere: the in-process tier is all, and its reservations are the leases.
     Memory(Arc<Local<V>>, Intents),
     #[cfg(feature = "redis")]
-    Redis(Remote<V>),
+    Redis(Box<Remote<V>>),
 }
 
 impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {

@@ -83,7 +83,7 @@ where
             Home::Redis(redis) => {
                 let claim = redis.claims().claim(format!("{}{}", redis.key_prefix(), settings.name));
                 let claim = claim.ok_or(BuildError::NameTaken(settings.name))?;
-                Store::Redis(Remote::open(&redis, claim, Arc::clone(&settings), Arc::clone(&local)))
+                Store::Redis(Box::new(Remote::open(&redis, claim, Arc::clone(&settings), Arc::clone(&local))))
             }
         };
         let loader = Loader {

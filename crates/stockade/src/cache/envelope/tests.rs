@@ -51,9 +51,9 @@ struct Leaf {
 enum Tree {
     Nothing,
     Leaf(Leaf),
-    Named { by: BTreeMap<String, Tree> },
-    Row(Vec<Tree>),
-    Pair(Box<(Tree, Option<Tree>)>),
+    Named { by: BTreeMap<String, Self> },
+    Row(Vec<Self>),
+    Pair(Box<(Self, Option<Self>)>),
 }
 
 fn leaf() -> impl Strategy<Value = Leaf> {

@@ -160,10 +160,10 @@ impl<'de> Deserialize<'de> for Strict {
 #[derive(Deserialize)]
 #[allow(dead_code, reason = "only what reading it asks for counts")]
 struct Wide {
-    parent: Option<Box<Wide>>,
-    children: Vec<Wide>,
-    named: BTreeMap<String, Wide>,
-    other: Option<Box<Wide>>,
+    parent: Option<Box<Self>>,
+    children: Vec<Self>,
+    named: BTreeMap<String, Self>,
+    other: Option<Box<Self>>,
 }
 
 #[test]
