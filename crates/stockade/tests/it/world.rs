@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, ops::Deref, sync::Mutex, time::Duration};
 
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::BoxFuture;
 use serde::{Serialize, de::DeserializeOwned};
 use stockade::{Cache, Locks, Redis, Resource, lock::LocksBuilder};
 use stockade_testbed::{Leftovers, RedisServer};
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(6);
 
 thread_local! {
     /// What is done at the end of the test that runs on this thread.
-    static ENDINGS: RefCell<Vec<LocalBoxFuture<'static, ()>>> = const { RefCell::new(Vec::new()) };
+    static ENDINGS: RefCell<Vec<BoxFuture<'static, ()>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A cache that is shut down at the end of the test that runs on this thread, when it has nothing under way any more.

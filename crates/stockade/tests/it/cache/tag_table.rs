@@ -11,7 +11,7 @@ use std::{
 
 use stockade::cache::{Loaded, Source};
 use stockade_testbed::RedisServer;
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::Instant};
 
 use super::{
     support::{Database, Loading, Sku, Stock, Stocks, entry_key, eventually, get, quantity, reading, sku, stored},
@@ -192,7 +192,7 @@ async fn stamps_are_forgotten_once_no_value_can_be_older() {
     })
     .await;
     get(&stocks, "a").await;
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     while began.elapsed() < ttl / 2 {
         stocks.invalidate_tag("again").await.unwrap();
         assert!(matches!(source(&stocks, "a").await, Source::Redis), "what was forgotten cost a value that is younger");

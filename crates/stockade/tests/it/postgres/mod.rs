@@ -108,6 +108,7 @@ async fn blocked(pool: &PgPool, count: i64) {
 /// Waits until somebody looks for the second time whether the transactions that were running have ended, or until it is
 /// `over` because nobody does.
 #[cfg(feature = "redis")]
+#[expect(clippy::future_not_send, reason = "the condition stays with the test that waits for it")]
 async fn looked_twice(pool: &PgPool, over: impl AsyncFn() -> bool) {
     const LOOKS: &str = "select query_start::text from pg_stat_activity
         where query like '%snapshot_xmin%' and query_start > $1::timestamptz and pid <> pg_backend_pid()";
