@@ -39,7 +39,7 @@ check: ## What can be said without running anything: format, lints, documentatio
 	$(CARGO) clippy --locked --workspace --all-features --all-targets -- -D warnings
 	$(CARGO) clippy --locked --workspace --all-features --test interop -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --all-features --no-deps
-	for features in "" axum metrics postgres redis axum,redis sentinel cluster tls redlock legacy-setnx; do \
+	for features in "" axum metrics postgres redis axum,redis sentinel cluster tls redlock legacy-setnx msgpack lz4; do \
 		$(CARGO) clippy --locked --quiet -p stockade --no-default-features --features "$$features" -- -D warnings || exit 1; \
 	done
 

@@ -14,7 +14,7 @@ const LZ4: u8 = 1;
 const SIZE: usize = size_of::<u32>();
 
 impl Compression {
-    /// LZ4 for values of 1 KiB and more. Below that it saves Redis little, and costs a read as much as it saves the wire.
+    /// LZ4 for values of 1 KiB and more: below that there is little to save.
     #[cfg(feature = "lz4")]
     pub fn lz4() -> Self {
         Self { above: 1024 }
@@ -26,6 +26,7 @@ impl Compression {
     }
 
     /// The payload to store and what stands for its form. It stays as it is when that is no larger.
+    #[cfg_attr(not(feature = "lz4"), expect(clippy::unused_self, reason = "nobody can make one without the feature"))]
     pub(super) fn apply(self, payload: &[u8]) -> (u8, Cow<'_, [u8]>) {
         #[cfg(feature = "lz4")]
         if payload.len() >= self.above {

@@ -3,10 +3,12 @@ use std::{num::NonZeroU32, ops::RangeInclusive, time::Duration};
 use super::CacheBuilder;
 #[cfg(feature = "redis")]
 use crate::cache::Bloom;
+#[cfg(feature = "lz4")]
+use crate::cache::Compression;
 #[cfg(feature = "postgres")]
 use crate::cache::load_in::LoadInFn;
 use crate::cache::{
-    Codec, Compression, Limits, Loaded,
+    Codec, Limits, Loaded,
     load::{LoadBatchFn, LoadFn, share},
 };
 #[cfg(feature = "postgres")]
@@ -160,7 +162,7 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { loader: Some(loader), load_in: Some(load_in), ..self }
     }
 
-    /// How several values are loaded at once, for [`Cache::get_many`]: with the key of each; a key that is left out has no
+    /// How several values are loaded at once, for [`Cache::get_many`](crate::Cache::get_many): with the key of each; a key that is left out has no
     /// row. The rest is as for [`CacheBuilder::loader`], which is needed too. Default: one load for each key.
     pub fn batch_loader<F, Fut, L, E>(self, load: F) -> Self
     where
