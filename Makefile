@@ -28,10 +28,10 @@ interop: setup ## Share locks by quorum with redis-py, pottery and redlock; need
 failovers: setup ## Lose primaries under load, ten times in each way, and print what that costs (takes a quarter of an hour)
 	STOCKADE_FAILOVERS=10 $(CARGO) test --locked -p stockade --all-features --test scale -- failover:: shards:: --nocapture
 
-mutants: setup ## Switch the defences of locks and fence off one by one; the test named for each must fail (takes long)
+mutants: setup ## Switch the defences of locks, fence and cache off one by one; the test named for each must fail (takes long)
 	@./scripts/mutants.sh
 
-bench: setup ## Measure locks and cache beside the least that Redis can be asked for
+bench: setup ## Measure locks, cache and writes beside other libraries and the least that the servers can be asked for
 	@$(CARGO) run --locked --release -p stockade-bench
 
 check: ## What can be said without running anything: format, lints, documentation, feature sets
