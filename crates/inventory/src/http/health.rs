@@ -38,8 +38,8 @@ struct Checks {
 
 /// `GET /readyz`: whether requests should come here.
 ///
-/// Without its database the instance is not ready, nor before the warm-up of its cache has ended. Without Redis it is: reads go on, and taking every instance out of the
-/// balancer would turn a degraded service into none.
+/// Without its database the instance is not ready, nor before the warm-up of its cache has ended. Without Redis it is:
+/// reads go on, and taking every instance out of the balancer would turn a degraded service into none.
 pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Ready>, Problem> {
     if app.draining.is_on() {
         return Err(Problem::ShuttingDown);

@@ -34,5 +34,5 @@ pub(super) async fn warm(warmup: Warmup) {
     let report = warmup.run().await;
     let (state, skipped) = (report.state, report.skipped());
     let cache::WarmReport { loaded, absent, present, failed, .. } = report;
-    tracing::info!(?state, loaded, absent, present, failed, skipped, "the cache is warm");
+    tracing::info!(?state, loaded, absent, present, failed, skipped, "the warm-up has ended");
 }

@@ -28,8 +28,9 @@ create table if not exists stockade.fence_floor (
 
 insert into stockade.fence_floor (token, settled_at) values (0, clock_timestamp()) on conflict do nothing;
 
--- Invalidations, written in the transaction that makes them necessary: of one key, or with `#` before it of a tag. The relay applies what the committer could not,
--- and keeps applied rows for a while: a cache that lost its newest writes is brought up to date from them.
+-- Invalidations, written in the transaction that makes them necessary: of one key, or with `#` before it of a tag. The
+-- relay applies what the committer could not, and keeps applied rows for a while: a cache that lost its newest writes is
+-- brought up to date from them.
 create table if not exists stockade.outbox (
     id         bigint generated always as identity primary key,
     cache      text not null,
