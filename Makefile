@@ -34,7 +34,8 @@ mutants: setup ## Switch the defences of locks, fence and cache off one by one; 
 bench: setup ## Measure locks, cache and writes beside other libraries and the least that the servers can be asked for
 	@$(CARGO) run --locked --release -p stockade-bench
 
-check: ## What can be said without running anything: format, lints, documentation, feature sets
+check: ## What can be said without running anything: format, mutants that apply, lints, documentation, feature sets
+	@./scripts/mutants.sh --check
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-features --all-targets -- -D warnings
 	$(CARGO) clippy --locked --workspace --all-features --test interop -- -D warnings

@@ -4,6 +4,7 @@
 #   scripts/mutants.sh            every patch in mutants/
 #   scripts/mutants.sh NAME…      these, named by their file without .patch
 #   scripts/mutants.sh --list     says what each breaks, and the test that notices
+#   scripts/mutants.sh --check    only says which do not apply to the files as they are here; applies and builds nothing
 #
 # A patch is a diff below a header of `what:`, `package:`, `target:` (arguments that choose the test binary, such as
 # `--lib`) and `test:` (its full name). It is applied to a work tree of the last commit, so uncommitted changes do not
@@ -20,8 +21,11 @@ limit=${MUTANT_SECONDS:-180}
 
 field() { sed -n "s/^$2: *//p;/^diff /q" "$1" | head -1; }
 
-list=false
-[ "${1:-}" = --list ] && { list=true; shift; }
+list=false check=false
+case ${1:-} in
+  --list) list=true; shift ;;
+  --check) check=true; shift ;;
+esac
 patches=()
 if [ $# -eq 0 ]; then patches=(mutants/*.patch); else for name in "$@"; do patches+=("mutants/$name.patch"); done; fi
 for patch in "${patches[@]}"; do
@@ -31,6 +35,13 @@ for patch in "${patches[@]}"; do
   $list && printf '%-34s %s\n%-34s %s\n' "$(basename "$patch" .patch)" "$(field "$patch" what)" '' "$(field "$patch" test)"
 done
 $list && exit 0
+if $check; then
+  failed=0
+  for patch in "${patches[@]}"; do
+    git apply --check --recount "$patch" || { echo "$patch does not apply: make it again" >&2; failed=1; }
+  done
+  exit $failed
+fi
 
 tree=$(mktemp -d "${TMPDIR:-/tmp}/stockade-mutants.XXXXXX")
 log=$tree.log
