@@ -64,6 +64,8 @@ names! {
     CACHE_LOADS_IN_FLIGHT = "stockade_cache_loads_in_flight";
     /// Fills refused because a write came between.
     CACHE_FILL_REJECTED = "stockade_cache_fill_rejected_total";
+    /// How old a write may be that a fresh value from the memory of this process lacks, seconds; 0 while none is served.
+    CACHE_LOCAL_STALENESS_BOUND = "stockade_cache_local_staleness_bound_seconds";
     /// Payloads that could not be read, and values not stored for their size or encoding, by reason.
     CACHE_PAYLOADS_REFUSED = "stockade_cache_payloads_refused_total";
     /// Intents that were gone when their transaction ended them: the store lost data in between.
@@ -84,7 +86,7 @@ fn describe_one(name: &'static str, text: &'static str) {
     use ::metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
     if name.ends_with("_total") {
         describe_counter!(name, text);
-    } else if name.ends_with("_seconds") && name != OUTBOX_LAG {
+    } else if name.ends_with("_seconds") && ![OUTBOX_LAG, CACHE_LOCAL_STALENESS_BOUND].contains(&name) {
         describe_histogram!(name, Unit::Seconds, text);
     } else {
         describe_gauge!(name, text);

@@ -68,6 +68,10 @@
 //! [`CacheError::Shed`]. What was answered without Redis is marked [`CacheInfo::degraded`], and nothing of it is stored.
 //! While an expired value is served because its load failed, the load is tried once per [`CacheBuilder::hold_off`].
 //! After a reconnection the in-process tier begins empty.
+//!
+//! A fresh answer of the in-process tier lacks no write that is older than three seconds. How old one may be that it lacks
+//! is shown by the gauge `stockade_cache_local_staleness_bound_seconds`, usually below 1.3; 0 means that the tier answers
+//! nothing as fresh. Each process that asks nothing else sends one small command a second for that.
 
 #![cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only transactions announce writes"))]
 

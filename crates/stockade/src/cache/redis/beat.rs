@@ -10,6 +10,7 @@ use super::{
     subscription::Subscription,
 };
 use crate::{
+    clock::Instant,
     metrics::{self, SUBSCRIPTION_UP},
     redis::Link,
     resource::Bucket,
@@ -20,7 +21,8 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Sends a beat when none was heard for a second, until told to stop.
 ///
-/// Who hears a beat needs to send none, so that a fleet of any size makes about one per second.
+/// Who hears a beat needs to send none, so that a fleet of any size makes about one per second. Who has no answer to
+/// anything else for a second asks a question, too: the beats of others don't tell how late they come.
 pub(super) async fn keep<V: Send + Sync + 'static>(
     link: Link,
     subscription: Arc<Subscription<V>>,
@@ -34,7 +36,7 @@ pub(super) async fn keep<V: Send + Sync + 'static>(
             () = stop.cancelled() => return,
             () = sleep(TICK + jitter) => {}
         }
-        let live = subscription.is_live();
+        let live = subscription.is_live(Instant::now());
         if live != was_live {
             was_live = live;
             metrics::gauge(SUBSCRIPTION_UP, &[], if live { 1.0 } else { 0.0 });
@@ -48,7 +50,15 @@ pub(super) async fn keep<V: Send + Sync + 'static>(
                 subscription.joined(&run, &reply);
             }
         }
+        let sent = Instant::now();
         if subscription.since_beat() < EVERY {
+            if subscription.since_proof(sent) >= EVERY {
+                let mut question = redis::cmd("GET");
+                question.arg(subscription.keys.marker());
+                if link.command("cache_proof", question).await.is_ok() {
+                    subscription.answered(sent);
+                }
+            }
             continue;
         }
         // One bucket in turn beside those that changed, so that each is confirmed sooner or later.
@@ -62,6 +72,7 @@ pub(super) async fn keep<V: Send + Sync + 'static>(
         args.extend(numbers.iter().map(|number| number.to_string().into_bytes()));
         if let Ok(reply) = link.call(&BEAT, keys, args).await.and_then(|reply| Reply::read(BEAT.name, reply)) {
             subscription.clock.saw(reply.now);
+            subscription.answered(sent);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The lease protocol on Redis: keys, scripts, the invalidation subscription.
 
 mod beat;
+mod bound;
 mod keys;
 mod remote;
 mod reply;

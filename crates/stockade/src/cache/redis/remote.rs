@@ -8,7 +8,7 @@ use tokio_util::{
 };
 
 use super::{
-    beat,
+    beat, bound,
     keys::Keys,
     reply::{Reply, Stored},
     scripts::{ABORT, ALL, BEGIN, END, FILL, INVALIDATE, INVALIDATE_TAG, LEASE, TRUST},
@@ -59,6 +59,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
         tasks.spawn(beat::keep(link.clone(), Arc::clone(&subscription), stop.clone()));
+        let shown = bound::show(Arc::clone(&subscription), settings.name, settings.serve_local, stop.clone());
+        tasks.spawn(shown);
         let envelope = settings.envelope.clone();
         let fields = Stored::fields(envelope.shape());
         let beats = stop.clone();
@@ -68,8 +70,12 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     pub(crate) async fn read(&self, key: &Key) -> Read<V> {
         let mut command = redis::cmd("HMGET");
         command.arg(self.subscription.keys.entry(key)).arg(&self.fields);
+        let sent = Instant::now();
         match self.link.command("cache_read", command).await {
-            Ok(Value::Array(values)) => self.found(key, values).await,
+            Ok(Value::Array(values)) => {
+                self.subscription.answered(sent);
+                self.found(key, values).await
+            }
             Ok(_) => Read::Unreadable,
             Err(error) => {
                 tracing::debug!(%key, %error, "cache read failed");
@@ -351,7 +357,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 
     pub(crate) fn is_verified(&self) -> bool {
-        self.subscription.is_live()
+        self.subscription.is_live(Instant::now())
     }
 
     pub(crate) fn is_up(&self) -> bool {

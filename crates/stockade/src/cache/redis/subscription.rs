@@ -21,7 +21,8 @@ use crate::{
     resource::{Key, Label},
 };
 
-/// How long the channel may be silent before the in-process tier is no longer believed. Beats come each second.
+/// How long the channel may be silent, and no question be answered, before the in-process tier is no longer believed. Beats
+/// come each second.
 pub(super) const SILENCE: Duration = Duration::from_secs(3);
 
 const BUCKETS: usize = 256;
@@ -51,6 +52,9 @@ pub(super) struct Subscription<V> {
     open: AtomicBool,
     /// Nanoseconds of [`Instant`] at which the last message came.
     heard: AtomicU64,
+    /// Nanoseconds of [`Instant`] at which the latest question was sent that has its answer. The answer came behind every
+    /// message that was published before the question arrived: what else was published is younger than this.
+    proven: AtomicU64,
     buckets: Mutex<Buckets>,
 }
 
@@ -80,6 +84,7 @@ impl<V> Subscription<V> {
             connection: AtomicU64::new(0),
             open: AtomicBool::new(false),
             heard: AtomicU64::new(0),
+            proven: AtomicU64::new(0),
             buckets: Mutex::new(buckets),
         }
     }
@@ -120,14 +125,27 @@ impl<V> Subscription<V> {
         }
     }
 
-    /// Whether every invalidation up to now, but for those on the wire, has been heard.
-    pub(super) fn is_live(&self) -> bool {
-        self.open.load(Ordering::Acquire) && self.heard().elapsed() < SILENCE
+    /// Whether the channel is heard, and every invalidation that is older than [`SILENCE`] has been.
+    ///
+    /// Messages alone do not show the second: on a connection that lags they keep coming, each too late.
+    pub(super) fn is_live(&self, now: Instant) -> bool {
+        self.open.load(Ordering::Acquire) && now.since(self.heard()) < SILENCE && now.since(self.proven()) < SILENCE
     }
 
-    /// The last instant at which it was live.
+    /// Up to when every invalidation has been heard; now, while it is live.
     pub(super) fn live_until(&self) -> Instant {
-        if self.is_live() { Instant::now() } else { self.heard() }
+        let now = Instant::now();
+        if self.is_live(now) { now } else { self.heard().min(self.proven()) }
+    }
+
+    /// A question that was sent at this instant has its answer, on the connection that carries the messages.
+    pub(super) fn answered(&self, sent: Instant) {
+        self.proven.fetch_max(sent.as_nanos(), Ordering::AcqRel);
+    }
+
+    /// The time since the question was sent that was answered last.
+    pub(super) fn since_proof(&self, now: Instant) -> Duration {
+        now.since(self.proven())
     }
 
     /// The time since anybody's beat was heard.
@@ -138,6 +156,10 @@ impl<V> Subscription<V> {
     /// The buckets that a beat should repeat: those that changed since the last one.
     pub(super) fn unconfirmed(&self) -> Vec<u8> {
         self.lock().unconfirmed.clone()
+    }
+
+    fn proven(&self) -> Instant {
+        Instant::from_nanos(self.proven.load(Ordering::Acquire))
     }
 
     fn heard(&self) -> Instant {
@@ -222,6 +244,8 @@ impl<V: Send + Sync + 'static> LinkEvents for Subscription<V> {
             buckets.heard_beat = now;
         }
         self.heard.store(now.as_nanos(), Ordering::Release);
+        // Nothing is held that is older than this.
+        self.answered(now);
         self.open.store(true, Ordering::Release);
         metrics::gauge(SUBSCRIPTION_UP, &[], 1.0);
         self.wakes.wake_all();

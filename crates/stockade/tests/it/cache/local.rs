@@ -8,11 +8,14 @@ use std::{
     time::Duration,
 };
 
+use metrics_exporter_prometheus::PrometheusBuilder;
 use stockade::cache::Source;
 use stockade_testbed::{Fault, Proxy};
 use tokio::{task::JoinSet, time::Instant};
 
-use super::support::{Database, Loading, eventually, get, process, process_at, quantity, sku, stored, warm};
+use super::support::{
+    Database, Loading, entry_key, eventually, get, patient, process, process_at, quantity, sku, stored, warm,
+};
 use crate::world::World;
 
 const WEIGHT: u64 = 1 << 20;
@@ -177,4 +180,116 @@ async fn a_flushed_server_costs_loads_and_no_wrong_answer() {
         assert!(stored(&server, "a").await);
     }
     server.end().await;
+}
+
+/// What `/metrics` says of the bound; nothing when it is not there.
+fn bound(metrics: &str) -> Option<f64> {
+    let series = r#"stockade_cache_local_staleness_bound_seconds{cache="stock"} "#;
+    metrics.lines().find_map(|line| line.strip_prefix(series))?.parse().ok()
+}
+
+#[tokio::test]
+async fn how_old_an_answer_may_be_is_shown_and_holds() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let metrics = recorder.handle();
+    let _recorder = metrics::set_default_local_recorder(&recorder);
+    let server = World::start().await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let database = Database::with(&[("a", 0)]);
+    let writer = process(&server).await.on(&database).await;
+    eventually("it is shown", || async { bound(&metrics.render()) == Some(0.0) }).await;
+    let reader = process_at(&proxy.url_for(&server.url())).await.local(WEIGHT).on(&database).await;
+    let recent_proof = |bound: f64| bound > 0.0 && bound < 1.8;
+    eventually("it is above zero", || async { bound(&metrics.render()).is_some_and(recent_proof) }).await;
+    warm(&reader, "a").await;
+    // Nothing but hits of the memory, and beats of others, which say nothing of the way here: it keeps the proof up by itself.
+    let (mut looks, mut recent) = (0, 0);
+    let until = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < until {
+        server.command(&["PUBLISH", "shop:v1:x:stock", "255 0 -"]).await.unwrap();
+        get(&reader, "a").await;
+        looks += 1;
+        recent += usize::from(bound(&metrics.render()).is_some_and(recent_proof));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(recent * 10 > looks * 8, "{recent} of {looks}");
+
+    // Cut off without a word, it grows to its limit, and is zero once nothing is served.
+    proxy.set(Fault::Hole);
+    let cut = Instant::now();
+    database.write("a", Some(1));
+    writer.invalidate(&sku("a")).await.unwrap();
+    let mut highest = 0.0_f64;
+    loop {
+        let (shown, asked) = (bound(&metrics.render()).unwrap(), cut.elapsed());
+        highest = highest.max(shown);
+        let found = get(&reader, "a").await;
+        let missed = quantity(&found) == Some(0) && !found.info.degraded;
+        assert!(!missed || asked < Duration::from_millis(3100), "missed for {asked:?}");
+        if shown == 0.0 {
+            assert!(!missed);
+            break;
+        }
+        assert!(asked < Duration::from_secs(8), "{shown} s shown");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(highest > 2.0 && highest <= 3.0, "{highest}");
+    proxy.set(Fault::None);
+    eventually("it is shown again", || async { bound(&metrics.render()).is_some_and(recent_proof) }).await;
+
+    // Cut off by the server, nothing that it held before is served after. No message tells of the change.
+    eventually("it is on line again", || async { !reader.is_degraded() }).await;
+    warm(&reader, "a").await;
+    server.command(&["DEL", &entry_key(&server, "a").await]).await.unwrap();
+    database.write("a", Some(2));
+    for kind in ["pubsub", "normal"] {
+        server.command(&["CLIENT", "KILL", "TYPE", kind]).await.unwrap();
+    }
+    eventually("the cut is noticed", || async {
+        let found = get(&reader, "a").await;
+        found.info.degraded || quantity(&found) == Some(2)
+    })
+    .await;
+    eventually("it is on line again", || async { !reader.is_degraded() }).await;
+    let found = get(&reader, "a").await;
+    assert_eq!((quantity(&found), found.info.degraded), (Some(2), false));
+    reader.shutdown(Duration::ZERO).await;
+    assert_eq!(bound(&metrics.render()), Some(0.0), "a cache that is gone serves nothing");
+    server.end_behind(proxy).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_lags_is_not_believed_although_messages_come() {
+    let server = World::start().await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let database = Database::with(&[("a", 0)]);
+    let writer = process(&server).await.on(&database).await;
+    // Of so much patience that the connection is not given up for its overdue replies.
+    let reader = patient(&proxy.url_for(&server.url())).await.local(WEIGHT).on(&database).await;
+    warm(&reader, "a").await;
+    // Later and later, so that there is never a silence.
+    for lag in 1..=5 {
+        proxy.set(Fault::Delay(Duration::from_secs(lag)));
+        let next = Instant::now() + Duration::from_millis(500);
+        while Instant::now() < next {
+            server.command(&["PUBLISH", "shop:v1:x:stock", "255 0 -"]).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    database.write("a", Some(1));
+    writer.invalidate(&sku("a")).await.unwrap();
+    let written = Instant::now();
+    while written.elapsed() < Duration::from_secs(6) {
+        let asked = written.elapsed();
+        // A read that has to ask Redis takes its time now.
+        if let Ok(found) = tokio::time::timeout(Duration::from_millis(50), get(&reader, "a")).await {
+            let missed = quantity(&found) == Some(0) && !found.info.degraded;
+            assert!(!missed || asked < Duration::from_millis(3100), "missed for {asked:?}");
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    proxy.set(Fault::None);
+    eventually("it is on line again", || async { !reader.is_degraded() }).await;
+    eventually("the write is seen", || async { quantity(&get(&reader, "a").await) == Some(1) }).await;
+    server.end_behind(proxy).await;
 }
