@@ -148,7 +148,7 @@ where
         let Leased { token, reservation, assurance, .. } = leased;
         let Load { loaded, took, mark } = load;
         let encoded = self.settings.envelope.encode(loaded.value.as_ref());
-        let ttl = loaded.ttl.unwrap_or_else(|| self.settings.draw_ttl(loaded.value.is_none()));
+        let ttl = self.settings.lifetime(&loaded);
         let mut answer = unstored(loaded, encoded.as_ref().map_or(0, |encoded| encoded.weight), false);
         let bytes = match encoded {
             Ok(encoded) => encoded.bytes,

@@ -42,12 +42,19 @@ pub(crate) type Fates = Arc<dyn Fn(Vec<Arc<str>>) -> BoxFuture<'static, Result<V
 #[derive(Clone)]
 pub(crate) struct Strict {
     fates: Fates,
+    /// The longest lifetime of a value: what a run of the store can have lost is made again for so long, and no value may
+    /// outlive that.
+    longest: Duration,
     asked: Arc<Mutex<HashMap<Arc<str>, Instant>>>,
 }
 
 impl Strict {
-    pub(crate) fn new(fates: Fates) -> Self {
-        Self { fates, asked: Arc::default() }
+    pub(crate) fn new(fates: Fates, longest: Duration) -> Self {
+        Self { fates, longest, asked: Arc::default() }
+    }
+
+    pub(crate) fn longest(&self) -> Duration {
+        self.longest
     }
 
     /// Those of `intents` that this process did not ask about within the last second.

@@ -32,7 +32,8 @@ impl<V> Loaded<V> {
         Self { version: Some(version), ..self }
     }
 
-    /// How long this is fresh, in place of what the cache was built with; at least 1 ms.
+    /// How long this is fresh, in place of what the cache was built with; at least 1 ms. A strict cache keeps it for 10 minutes
+    /// at most, see [`CacheBuilder::ttl`](super::CacheBuilder::ttl).
     #[must_use]
     pub fn ttl(self, ttl: Duration) -> Self {
         Self { ttl: Some(ttl.max(Duration::from_millis(1))), ..self }

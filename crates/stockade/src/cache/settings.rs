@@ -2,7 +2,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use rand::Rng;
 
-use super::{envelope::Envelope, intent::Strict};
+use super::{Loaded, envelope::Envelope, intent::Strict};
 
 /// What a cache was built with.
 #[derive(Debug)]
@@ -27,8 +27,14 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Drawn anew for each fill, so that what was stored together does not expire together.
-    pub(crate) fn draw_ttl(&self, absent: bool) -> Duration {
-        if absent { self.null_ttl } else { rand::rng().random_range(self.ttl.clone()) }
+    /// How long what was loaded is fresh: as the loader says, or else drawn anew for each fill, so that what was stored
+    /// together does not expire together.
+    pub(crate) fn lifetime<V>(&self, loaded: &Loaded<V>) -> Duration {
+        let lifetime = match loaded.ttl {
+            Some(ttl) => ttl,
+            None if loaded.value.is_none() => self.null_ttl,
+            None => rand::rng().random_range(self.ttl.clone()),
+        };
+        self.strict.as_ref().map_or(lifetime, |strict| lifetime.min(strict.longest()))
     }
 }

@@ -4,7 +4,8 @@ use std::{borrow::Cow, time::Duration};
 
 use sqlx::{FromRow, PgConnection, PgExecutor, Row as _, postgres::PgRow};
 
-/// How long an applied row is kept: what a cache can have lost by then is stale for no longer than this.
+/// How long an applied row is kept: what a cache can have lost by then is stale for no longer than this. No value of a strict
+/// cache lives longer. The builder's error and the documentation name it as 10 minutes.
 pub(super) const KEEP: Duration = Duration::from_secs(600);
 
 /// One invalidation.

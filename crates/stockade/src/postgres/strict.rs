@@ -3,7 +3,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use sqlx::PgPool;
 
-use super::error::sqlstate;
+use super::{error::sqlstate, outbox};
 use crate::{
     Resource,
     cache::{CacheBuilder, Fates, LoadError},
@@ -26,10 +26,12 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     /// one included. Until then every read is a load.
     ///
     /// It holds on one Redis that keeps its acknowledged writes. After a restart or a failover that loses some of them no value
-    /// is believed until the relay has made the invalidations of the last ten minutes again. While an old primary that was cut
+    /// is believed until the relay has made the invalidations of the last ten minutes again. No value is older than those: a
+    /// [`CacheBuilder::ttl`] or [`CacheBuilder::null_ttl`] of more than 10 minutes is refused, and a longer
+    /// [`Loaded::ttl`](crate::cache::Loaded::ttl) is cut to that. While an old primary that was cut
     /// off goes on answering, those who still ask it can read what was overwritten since.
     pub fn strict(self, pool: &PgPool) -> Self {
-        self.announced(fates(pool.clone()))
+        self.announced(fates(pool.clone()), outbox::KEEP)
     }
 }
 

@@ -41,6 +41,17 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         if self.strict.is_some() && !self.revalidate.is_zero() {
             return wrong("stale_while_revalidate", "must be zero with `strict`, which serves nothing that expired");
         }
+        if let Some(strict) = &self.strict {
+            // The text names `postgres::outbox::KEEP`.
+            let remedy = "must end at 10 minutes or less with `strict`: for so long the outbox can drop a value again that a \
+                          restarted Redis brought back";
+            if *self.ttl.end() > strict.longest() {
+                return wrong("ttl", remedy);
+            }
+            if self.null_ttl > strict.longest() {
+                return wrong("null_ttl", remedy);
+            }
+        }
         #[cfg(feature = "redis")]
         if self.strict.is_some() && matches!(&self.home, Home::Redis(redis) if redis.may_evict()) {
             return wrong(

@@ -22,12 +22,13 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     }
 
     /// How long a value is fresh: drawn from this range for each fill, so that what was loaded together does not expire
-    /// together. Default 5 to 10 minutes.
+    /// together. Default 5 to 10 minutes, which is as long as a strict cache takes: longer than that, nobody could drop a
+    /// value again that a restarted Redis brought back.
     pub fn ttl(self, range: RangeInclusive<Duration>) -> Self {
         Self { ttl: range, ..self }
     }
 
-    /// How long the absence of a row is believed. Default 60 s.
+    /// How long the absence of a row is believed; in a strict cache at most 10 minutes. Default 60 s.
     pub fn null_ttl(self, ttl: Duration) -> Self {
         Self { null_ttl: ttl, ..self }
     }
@@ -119,10 +120,11 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { schema: version, ..self }
     }
 
-    /// Makes reads linearizable with writes that are announced; `fates` tells what became of a transaction.
+    /// Makes reads linearizable with writes that are announced; `fates` tells what became of a transaction. For `kept` after
+    /// it was made, an invalidation is made again on a store that may have lost it.
     #[cfg(feature = "postgres")]
-    pub(crate) fn announced(self, fates: Fates) -> Self {
-        Self { strict: Some(Strict::new(fates)), ..self }
+    pub(crate) fn announced(self, fates: Fates, kept: Duration) -> Self {
+        Self { strict: Some(Strict::new(fates, kept)), ..self }
     }
 
     /// Asks this filter before a load, and answers that there is no such row where it says so. It must hold the same keys

@@ -10,7 +10,7 @@ use std::{
 
 use stockade::{
     Cache, Redis,
-    cache::{BuildError, Source},
+    cache::{BuildError, Loaded, Source},
     postgres::{CommitError, Relay},
 };
 use stockade_testbed::RedisServer;
@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use super::{
     Sku,
-    cached::{World, read, release},
+    cached::{World, online, read, release},
     database, quantity, until,
 };
 
@@ -130,6 +130,41 @@ async fn a_strict_cache_where_announcements_may_be_evicted_is_refused() {
     let server = RedisServer::builder().args(["--maxmemory-policy", "allkeys-lru"]).start().await.unwrap();
     let redis = Redis::builder(server.url()).command_timeout(Duration::from_secs(10)).connect().await;
     assert!(redis.is_err(), "{redis:?}");
+}
+
+#[tokio::test]
+async fn no_value_of_a_strict_cache_outlives_the_outbox() {
+    const KEPT: Duration = Duration::from_secs(600);
+    let world = World::start().await;
+    let url = world.redis.url();
+    let long = KEPT + Duration::from_millis(1);
+    for (setting, builder) in [
+        ("ttl", world.at(&url).await.ttl(KEPT..=long)),
+        ("null_ttl", world.at(&url).await.null_ttl(long)),
+    ] {
+        let refused = builder.strict(&world.pool).try_build().map(drop).unwrap_err();
+        let text = refused.to_string();
+        assert!(text.contains(&format!("`{setting}`")) && text.contains("10 minutes"), "{text}");
+    }
+    let builder = world.at(&url).await.name("eventual").ttl(KEPT..=long).null_ttl(long);
+    builder.try_build().map(drop).unwrap();
+
+    // What a loader says is cut, for a row as for an absence.
+    let load = |sku: Sku| async move {
+        let row = (sku.0 == "a").then_some(10);
+        Ok::<_, sqlx::Error>(Loaded::new(row).ttl(KEPT * 6))
+    };
+    let builder = world.at(&url).await.ttl(KEPT..=KEPT).null_ttl(KEPT).grace(Duration::ZERO).loader(load);
+    let cache = online(builder.strict(&world.pool)).await;
+    for id in ["a", "b"] {
+        let info = cache.get(&Sku(id)).await.unwrap().info;
+        assert!(info.stored && info.ttl <= KEPT && info.ttl > KEPT / 2, "{id}: {info:?}");
+    }
+    for key in world.keys('e').await.lines() {
+        let left: u64 = world.redis.command(&["PTTL", key]).await.unwrap().parse().unwrap();
+        assert!(u128::from(left) <= KEPT.as_millis(), "{key} is kept for {left} ms");
+    }
+    world.end().await;
 }
 
 #[tokio::test]
