@@ -138,10 +138,9 @@ async fn no_value_of_a_strict_cache_outlives_the_outbox() {
     let world = World::start().await;
     let url = world.redis.url();
     let long = KEPT + Duration::from_millis(1);
-    for (setting, builder) in [
-        ("ttl", world.at(&url).await.ttl(KEPT..=long)),
-        ("null_ttl", world.at(&url).await.null_ttl(long)),
-    ] {
+    for (setting, builder) in
+        [("ttl", world.at(&url).await.ttl(KEPT..=long)), ("null_ttl", world.at(&url).await.null_ttl(long))]
+    {
         let refused = builder.strict(&world.pool).try_build().map(drop).unwrap_err();
         let text = refused.to_string();
         assert!(text.contains(&format!("`{setting}`")) && text.contains("10 minutes"), "{text}");
