@@ -1,6 +1,11 @@
 //! A Redis, the processes that a test plays there, and a look at what they leave.
 
-use std::{cell::RefCell, ops::Deref, sync::Mutex, time::Duration};
+use std::{
+    cell::RefCell,
+    ops::Deref,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use futures_util::future::BoxFuture;
 use serde::{Serialize, de::DeserializeOwned};
@@ -43,6 +48,22 @@ where
     cache
 }
 
+/// A Redis whose answers may take as long as a busy machine needs.
+pub(crate) async fn patient(url: &str) -> Redis {
+    Redis::builder(url).command_timeout(Duration::from_secs(10)).connect().await.unwrap()
+}
+
+/// Waits until every read that was begun before has heard from the store what there is, and has joined a load when there is
+/// one to join: a read of something else that is not stored goes out behind them on the same connection, asks twice, and is
+/// loaded on a task.
+pub(crate) async fn caught_up<K, V>(cache: &Cache<K, V>, something_else: &K)
+where
+    K: Resource + Clone + Send + Sync + 'static,
+    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    cache.get(something_else).await.unwrap();
+}
+
 /// Keys of caches that may stay: sequences, markers, tables of tags and filters for ever, entries until they expire.
 fn stays(name: &str) -> bool {
     ["}s:", "}j:", "}t:", "}b:", "}b0:", "}b1:", "}e:"].iter().any(|part| name.contains(part))
@@ -50,7 +71,7 @@ fn stays(name: &str) -> bool {
 
 /// Every test of locks on Redis ends with [`World::end`], and so do those of caches that begin with one.
 pub(crate) struct World {
-    server: RedisServer,
+    server: Arc<RedisServer>,
     locks: Mutex<Vec<Locks>>,
     tasks: usize,
     ended: bool,
@@ -59,7 +80,15 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn start() -> Self {
         let tasks = Handle::current().metrics().num_alive_tasks();
-        Self { server: RedisServer::start().await.unwrap(), locks: Mutex::default(), tasks, ended: false }
+        // An earlier test on this thread may have had no world to end in.
+        drop(ENDINGS.take());
+        let server = Arc::new(RedisServer::start().await.unwrap());
+        Self { server, locks: Mutex::default(), tasks, ended: false }
+    }
+
+    /// The server, for what outlives the test's hold on its world, such as a loader.
+    pub(crate) fn shared(&self) -> Arc<RedisServer> {
+        Arc::clone(&self.server)
     }
 
     /// Locks of one more process, connected.

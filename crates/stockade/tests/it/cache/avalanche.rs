@@ -15,6 +15,7 @@ use stockade_testbed::{RedisServer, SentinelGroup};
 use tokio::{task::JoinSet, time::Instant};
 
 use super::support::{Database, Loading, Sku, Stock, Stocks, eventually, patient, quantity, reading, sku};
+use crate::world::World;
 
 const CALLERS: usize = 2000;
 const KEYS: usize = 1000;
@@ -94,7 +95,7 @@ async fn recovers(fleet: &[&Stocks; 2], database: &Database) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_frozen_and_flushed_redis_never_costs_more_loads_than_allowed() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = database().await;
     let build = async || quick(&server.url()).await.on(&database).await;
     let fleet = &[&build().await, &build().await];
@@ -124,6 +125,7 @@ async fn killed_frozen_and_flushed_redis_never_costs_more_loads_than_allowed() {
     storm(fleet).await;
     is_over(fleet, &database).await;
     recovers(fleet, &database).await;
+    server.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -141,6 +143,8 @@ async fn a_failover_never_costs_more_loads_than_allowed() {
     recovers(fleet, &database).await;
 }
 
+/// Ends without a look for what is left: of so many values without grace, some are stored so slowly that their key ends
+/// before they do by more than a look allows.
 #[tokio::test]
 async fn what_is_loaded_together_does_not_expire_together() {
     const VALUES: usize = 10_000;
@@ -149,15 +153,8 @@ async fn what_is_loaded_together_does_not_expire_together() {
     for number in 0..VALUES {
         database.write(&number.to_string(), Some(7));
     }
-    let batch = Arc::clone(&database);
     let range = Duration::from_secs(300)..=Duration::from_secs(600);
-    let builder = patient(&server.url()).await.ttl(range).grace(Duration::ZERO).batch_loader(move |keys| {
-        let database = Arc::clone(&batch);
-        async move {
-            let rows = database.query_many(&keys).await?;
-            Ok::<_, std::io::Error>(rows.into_iter().map(|(key, row)| (key, Some(row))).collect())
-        }
-    });
+    let builder = patient(&server.url()).await.ttl(range).grace(Duration::ZERO).batching(&database);
     let stocks = builder.on(&database).await;
     let began = Instant::now();
     let keys = stream::iter((0..VALUES).map(|number| sku(&number.to_string())));

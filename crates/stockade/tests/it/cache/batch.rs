@@ -21,10 +21,7 @@ fn batching(builder: CacheBuilder<Sku, Stock>, database: &Arc<Database>) -> (Cac
         let mut ids: Vec<_> = keys.iter().map(|key| key.0.clone()).collect();
         ids.sort();
         noted.lock().unwrap().push(ids);
-        async move {
-            let rows = database.query_many(&keys).await?;
-            Ok::<_, std::io::Error>(rows.into_iter().map(|(key, row)| (key, Some(row))).collect())
-        }
+        async move { database.query_many(&keys).await }
     });
     (builder, batches)
 }

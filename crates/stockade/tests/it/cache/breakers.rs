@@ -1,15 +1,12 @@
 //! A side that does not answer is left alone, and asked again by one.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::atomic::Ordering, time::Duration};
 
 use stockade::{Cache, Redis, cache::CacheError};
-use stockade_testbed::RedisServer;
 use tokio::{task::JoinSet, time::Instant};
 
-use super::support::{Database, Loading, Sku, Stocks, eventually, get, patient, process, reading, sku};
+use super::support::{Database, Loading, Stocks, eventually, get, patient, process, reading, sku};
+use crate::world::World;
 
 /// How many of so many reads at once took that long.
 async fn slow_reads(stocks: &Stocks, count: usize, slow: Duration) -> usize {
@@ -27,7 +24,7 @@ async fn slow_reads(stocks: &Stocks, count: usize, slow: Duration) -> usize {
 
 #[tokio::test]
 async fn a_redis_that_accepts_and_never_answers_is_left_alone_and_asked_again_by_one() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     // So long that no read takes it for any other reason.
     let (patience, slow) = (Duration::from_secs(2), Duration::from_millis(1800));
@@ -45,11 +42,12 @@ async fn a_redis_that_accepts_and_never_answers_is_left_alone_and_asked_again_by
     assert!(asked <= 3, "{asked} reads waited for a server that never answers");
     server.resume().unwrap();
     eventually("it is used again", || async { !get(&stocks, "a").await.info.degraded }).await;
+    server.end().await;
 }
 
 #[tokio::test]
 async fn loads_that_never_end_open_the_breaker_and_one_finds_out_when_they_do() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let limit = Duration::from_millis(100);
     let stocks = process(&server).await.load_timeout(limit).on(&database).await;
@@ -86,21 +84,14 @@ async fn loads_that_never_end_open_the_breaker_and_one_finds_out_when_they_do() 
     database.open();
     gate.close();
     eventually("it closes", || async { stocks.get(&sku("a")).await.is_ok() }).await;
+    server.end().await;
 }
 
 #[tokio::test]
 async fn batches_are_held_by_the_same_limits() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
-    let batch = Arc::clone(&database);
-    let builder = patient(&server.url()).await.max_loads(3);
-    let builder = builder.batch_loader(move |keys: Vec<Sku>| {
-        let database = Arc::clone(&batch);
-        async move {
-            let rows = database.query_many(&keys).await?;
-            Ok::<_, std::io::Error>(rows.into_iter().map(|(key, row)| (key, Some(row))).collect())
-        }
-    });
+    let builder = patient(&server.url()).await.max_loads(3).batching(&database);
     let stocks = builder.on(&database).await;
     let gate = database.shut();
     let mut reads = JoinSet::new();
@@ -127,6 +118,7 @@ async fn batches_are_held_by_the_same_limits() {
     let refused = stocks.get_many(&[sku("p"), sku("q")]).await;
     assert!(refused.iter().all(|found| matches!(found, Err(CacheError::Shed { .. }))), "{refused:?}");
     assert_eq!(database.loads(), 25);
+    server.end().await;
 }
 
 #[tokio::test]

@@ -1,15 +1,16 @@
 //! After a failed load an expired value is served, and the loader is left alone for a while.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use stockade::{
     Cache,
     cache::{CacheBuilder, CacheError, Source},
 };
-use stockade_testbed::RedisServer;
 use tokio::{task::JoinSet, time::Instant};
 
-use super::support::{Database, Loading, Sku, Stock, Stocks, eventually, get, patient, quantity, reading, sku, stored};
+use super::support::{
+    Database, Loading, Sku, Stock, Stocks, caught_up, eventually, get, patient, quantity, reading, sku, stored,
+};
 use crate::world::World;
 
 const TTL: Duration = Duration::from_millis(50);
@@ -120,14 +121,7 @@ async fn it_recovers_with_the_first_read_after_the_window_and_each_key_has_its_o
 async fn several_keys_at_once_are_held_off_each() {
     let server = World::start().await;
     let database = Database::with(&[("a", 7), ("b", 7)]);
-    let batch = Arc::clone(&database);
-    let builder = expiring(patient(&server.url()).await).hold_off(LONG).batch_loader(move |keys: Vec<Sku>| {
-        let database = Arc::clone(&batch);
-        async move {
-            let rows = database.query_many(&keys).await?;
-            Ok::<_, std::io::Error>(rows.into_iter().map(|(key, row)| (key, Some(row))).collect())
-        }
-    });
+    let builder = expiring(patient(&server.url()).await).hold_off(LONG).batching(&database);
     let stocks = builder.on(&database).await;
     expire(&stocks, &["a", "b"]).await;
     database.down(true);
@@ -202,15 +196,13 @@ async fn who_came_after_a_write_is_not_given_the_value_that_a_failing_load_began
     database.write("a", Some(8));
     writer.invalidate(&sku("a")).await.unwrap();
     // These know of the write, and board the load that is held in its query.
-    let asked = hmgets(&server).await;
     let mut late = JoinSet::new();
     for _ in 0..20 {
         reading(&mut late, &reader, "a");
     }
-    eventually("they have asked Redis", || async { hmgets(&server).await >= asked + 20 }).await;
-    tokio::task::yield_now().await;
-    database.down(true);
     database.open();
+    caught_up(&reader).await;
+    database.down(true);
     gate.add_permits(1);
     assert_eq!(quantity(&early.join_next().await.unwrap().unwrap().unwrap()), Some(7));
     while let Some(found) = late.join_next().await {
@@ -218,10 +210,4 @@ async fn who_came_after_a_write_is_not_given_the_value_that_a_failing_load_began
         assert!(found.is_err(), "older than the write: {found:?}");
     }
     server.end().await;
-}
-
-async fn hmgets(server: &RedisServer) -> u64 {
-    let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
-    let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_hmget:calls="));
-    calls.and_then(|calls| calls.split(',').next()?.parse().ok()).unwrap_or(0)
 }

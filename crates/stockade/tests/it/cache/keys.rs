@@ -4,9 +4,9 @@ use stockade::{
     cache::{CacheError, Source},
     resource::{Key, KeyError},
 };
-use stockade_testbed::RedisServer;
 
 use super::support::{Database, Loading, get, process, quantity, sku};
+use crate::world::World;
 
 /// Each of them tries to be another, to be a key of another kind, or to lie in another slot.
 const HOSTILE: [&str; 24] = [
@@ -38,7 +38,7 @@ const HOSTILE: [&str; 24] = [
 
 #[tokio::test]
 async fn no_id_reaches_the_value_of_another_or_leaves_its_slot() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let rows: Vec<_> = HOSTILE.into_iter().zip(1..).collect();
     let database = Database::with(&rows);
     let stocks = process(&server).await.on(&database).await;
@@ -70,11 +70,12 @@ async fn no_id_reaches_the_value_of_another_or_leaves_its_slot() {
         assert_eq!(get(&stocks, next).await.info.source, Source::Redis, "{id:?} is not {next:?}");
         assert_eq!(quantity(&get(&stocks, id).await), Some(row + 1000), "{id:?}");
     }
+    server.end().await;
 }
 
 #[tokio::test]
 async fn an_id_without_end_is_refused_before_anything_is_sent() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let stocks = process(&server).await.on(&database).await;
     get(&stocks, "a").await;
@@ -103,4 +104,5 @@ async fn an_id_without_end_is_refused_before_anything_is_sent() {
     assert_eq!((server.command(&["DBSIZE"]).await.unwrap(), database.loads()), (keys, 1));
     let stats = stocks.stats();
     assert_eq!((stats.error, stats.fetching), (9, 0), "{stats:?}");
+    server.end().await;
 }

@@ -10,6 +10,7 @@ use stockade_testbed::RedisServer;
 use tokio::task::JoinSet;
 
 use super::support::{Database, Loading, Sku, Stock, entry_key, eventually, field, get, process, reading, sku, stored};
+use crate::world::{World, cached};
 
 /// Milliseconds that the key of an entry has left; -1 when it has no end.
 async fn left(server: &RedisServer, id: &str) -> i64 {
@@ -18,10 +19,10 @@ async fn left(server: &RedisServer, id: &str) -> i64 {
 
 #[tokio::test]
 async fn loaders_begin_when_the_leases_are_held() {
-    let server = Arc::new(RedisServer::start().await.unwrap());
+    let server = World::start().await;
     let seen = Arc::new(Mutex::new(Vec::new()));
     let leased = {
-        let (server, seen) = (Arc::clone(&server), Arc::clone(&seen));
+        let (server, seen) = (server.shared(), Arc::clone(&seen));
         move |id: String| {
             let (server, seen) = (Arc::clone(&server), Arc::clone(&seen));
             async move {
@@ -47,7 +48,7 @@ async fn loaders_begin_when_the_leases_are_held() {
             Ok::<_, std::convert::Infallible>(Vec::<(Sku, Option<Stock>)>::new())
         }
     };
-    let stocks = process(&server).await.loader(loader).batch_loader(batch_loader).build();
+    let stocks = cached(process(&server).await.loader(loader).batch_loader(batch_loader).build());
     eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
     get(&stocks, "a").await;
     for found in stocks.get_many(&[sku("b"), sku("c")]).await {
@@ -56,11 +57,12 @@ async fn loaders_begin_when_the_leases_are_held() {
     let mut seen = seen.lock().unwrap().clone();
     seen.sort();
     assert_eq!(seen, [("a".to_owned(), 32), ("b".to_owned(), 32), ("c".to_owned(), 32)], "loaded without a token");
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_lease_leaves_no_key_that_never_ends() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let stocks = process(&server).await.lease(Duration::from_secs(9)).on(&database).await;
     let gate = database.shut();
@@ -71,11 +73,12 @@ async fn a_lease_leaves_no_key_that_never_ends() {
     assert!((5_000..=10_000).contains(&left), "a process that dies now leaves its lease for {left} ms");
     gate.add_permits(1);
     reads.join_next().await.unwrap().unwrap().unwrap();
+    server.end().await;
 }
 
 #[tokio::test]
 async fn lifetimes_of_any_length_are_kept_and_end() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let year = 365 * 86_400_000;
     for (id, ttl, grace) in [
         ("none", Duration::ZERO, Duration::ZERO),
@@ -88,7 +91,7 @@ async fn lifetimes_of_any_length_are_kept_and_end() {
         let loader = move |_| async move {
             Ok::<_, std::convert::Infallible>(Loaded::new(Some(Stock { quantity: 7 })).ttl(ttl))
         };
-        let stocks = process(&server).await.grace(grace).loader(loader).build();
+        let stocks = cached(process(&server).await.grace(grace).loader(loader).build());
         eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
         for _ in 0..2 {
             let lookup = get(&stocks, id).await;
@@ -103,5 +106,8 @@ async fn lifetimes_of_any_length_are_kept_and_end() {
             assert!(left < 61_000 && left != -1, "{id}: {left}");
         }
         stocks.invalidate_tag("of all").await.unwrap();
+        // What is kept for decades would be found at the end.
+        stocks.invalidate(&sku(id)).await.unwrap();
     }
+    server.end().await;
 }

@@ -12,10 +12,11 @@ use tokio::task::JoinSet;
 use super::support::{
     Database, Loading, Sku, Stock, Stocks, entry_key, eventually, field, get, process, quantity, reading, sku, stored,
 };
+use crate::world::{World, cached};
 
 #[tokio::test]
 async fn what_is_damaged_is_loaded_anew_and_overwritten() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let stocks = process(&server).await.on(&database).await;
     get(&stocks, "a").await;
@@ -44,6 +45,7 @@ async fn what_is_damaged_is_loaded_anew_and_overwritten() {
         assert_eq!(get(&stocks, "a").await.info.source, Source::Load, "{length} bytes left");
         assert_eq!(get(&stocks, "a").await.info.source, Source::Redis, "{length} bytes left");
     }
+    server.end().await;
 }
 
 /// Two versions of a program during a deployment.
@@ -57,7 +59,7 @@ async fn versions(
 
 #[tokio::test]
 async fn versions_side_by_side_keep_values_of_their_own_and_a_write_drops_both() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let changes: [fn(CacheBuilder<_, _>) -> CacheBuilder<_, _>; 3] =
         [|new| new.schema(1), |new| new.codec(Codec::MessagePack), |new| new.compress(Compression::lz4())];
     for (id, change) in ["a", "b", "c"].into_iter().zip(changes) {
@@ -79,11 +81,12 @@ async fn versions_side_by_side_keep_values_of_their_own_and_a_write_drops_both()
         }
         assert_eq!(both.each_ref().map(|version| version.stats().payloads_refused), [0, 0]);
     }
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_write_by_one_version_voids_the_load_of_the_other() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 1)]);
     let [old, new] = versions(&server, &database, |new| new.schema(1)).await;
     let gate = database.shut();
@@ -99,11 +102,12 @@ async fn a_write_by_one_version_voids_the_load_of_the_other() {
     assert_eq!(new.stats().fill_rejected, 1);
     assert_eq!(quantity(&get(&new, "a").await), Some(2));
     assert_eq!(get(&old, "a").await.info.source, Source::Redis, "the load of the one took nothing from the other");
+    server.end().await;
 }
 
 #[tokio::test]
 async fn readers_of_two_versions_are_woken_each_by_its_own_load() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 1)]);
     let [old, new] = versions(&server, &database, |new| new.schema(1)).await;
     let others = versions(&server, &database, |new| new.schema(1)).await;
@@ -127,11 +131,12 @@ async fn readers_of_two_versions_are_woken_each_by_its_own_load() {
         assert_eq!(quantity(&found.unwrap().unwrap()), Some(1));
     }
     assert_eq!(database.loads(), 2);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn what_a_version_that_is_gone_left_behind_is_cleared_away() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 1)]);
     let short = Duration::from_millis(50);
     let [new, gone] =
@@ -154,6 +159,7 @@ async fn what_a_version_that_is_gone_left_behind_is_cleared_away() {
     let left = server.command(&["HKEYS", &key]).await.unwrap();
     assert_eq!(left.lines().count(), 6, "{left}");
     assert!(left.lines().all(|field| own.contains(field)), "{left}");
+    server.end().await;
 }
 
 /// A cache of texts; each is the letter of its id, as often as its number says.
@@ -167,10 +173,10 @@ async fn texts(server: &RedisServer) -> CacheBuilder<Sku, String> {
 
 #[tokio::test]
 async fn values_above_the_threshold_are_compressed_and_weigh_what_they_are() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let build =
         |builder: CacheBuilder<Sku, String>| builder.compress(Compression::lz4().above(1000)).local(1 << 20).build();
-    let [writer, reader] = [build(texts(&server).await), build(texts(&server).await)];
+    let [writer, reader] = [build(texts(&server).await), build(texts(&server).await)].map(cached);
     for cache in [&writer, &reader] {
         eventually("the cache is on line", || async { !cache.is_degraded() }).await;
     }
@@ -187,11 +193,12 @@ async fn values_above_the_threshold_are_compressed_and_weigh_what_they_are() {
     let weights = [&writer, &reader].map(|cache| cache.stats().local_weight);
     assert!(weights[0] > 50_000, "{weights:?}");
     assert_eq!(weights[0], weights[1], "loaded or read, it weighs the same");
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_value_over_the_limit_is_returned_and_not_stored() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let stocks = process(&server).await.max_value(10).local(1 << 20).on(&database).await;
     for loads in 1..=2 {
@@ -201,7 +208,9 @@ async fn a_value_over_the_limit_is_returned_and_not_stored() {
     assert!(!stored(&server, "a").await);
     assert_eq!((stocks.stats().payloads_refused, stocks.stats().local_entries), (2, 0));
     // Compression does not make it fit: what is inflated is held to the limit.
-    let long = texts(&server).await.name("texts").max_value(1000).compress(Compression::lz4().above(10)).build();
+    let long = texts(&server).await.name("texts").max_value(1000).compress(Compression::lz4().above(10));
+    let long = cached(long.build());
     eventually("the cache is on line", || async { !long.is_degraded() }).await;
     assert!(!long.get(&sku("x5000")).await.unwrap().info.stored);
+    server.end().await;
 }

@@ -6,7 +6,6 @@ use stockade::{
     Cache, Redis,
     cache::{BuildError, CacheError, Source},
 };
-use stockade_testbed::RedisServer;
 use tokio::{
     task::JoinSet,
     time::{Instant, timeout},
@@ -235,7 +234,7 @@ async fn a_caller_that_goes_away_does_not_cancel_the_load() {
 fn a_process_that_dies_while_it_loads_hands_over_at_the_end_of_its_lease() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let server = RedisServer::start().await.unwrap();
+        let server = World::start().await;
         let database = Database::with(&[("a", 7)]);
         let dying = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let _gate = database.shut();
@@ -252,6 +251,7 @@ fn a_process_that_dies_while_it_loads_hands_over_at_the_end_of_its_lease() {
         assert_eq!(quantity(&get(&heir, "a").await), Some(7));
         assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
         assert_eq!(database.loads(), 2);
+        server.end().await;
     });
 }
 

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use stockade::cache::{CacheError, Source};
-use stockade_testbed::RedisServer;
 use tokio::time::Instant;
 
 use super::support::{Database, Loading, eventually, get, process, quantity, sku, stored, warm};
+use crate::world::World;
 
 #[tokio::test]
 async fn an_invalidation_that_redis_refuses_is_an_error_and_can_be_repeated() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0)]);
     let writer = process(&server).await.on(&database).await;
     let reader = process(&server).await.local(1 << 20).on(&database).await;
@@ -22,11 +22,12 @@ async fn an_invalidation_that_redis_refuses_is_an_error_and_can_be_repeated() {
     server.command(&["ACL", "SETUSER", "default", "+incr"]).await.unwrap();
     writer.invalidate(&sku("a")).await.unwrap();
     eventually("the reader hears of it", || async { quantity(&get(&reader, "a").await) == Some(1) }).await;
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_server_out_of_memory_takes_invalidations_and_no_values() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0), ("b", 7)]);
     let writer = process(&server).await.on(&database).await;
     let reader = process(&server).await.local(1 << 20).on(&database).await;
@@ -44,11 +45,12 @@ async fn a_server_out_of_memory_takes_invalidations_and_no_values() {
         stored(&server, "b").await
     })
     .await;
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_redis_that_never_answers_costs_a_few_reads_their_time_and_no_more() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let stocks = process(&server).await.on(&database).await;
     server.pause().unwrap();
@@ -63,4 +65,5 @@ async fn a_redis_that_never_answers_costs_a_few_reads_their_time_and_no_more() {
     // One of them may have been let through to look.
     assert!(began.elapsed() < Duration::from_secs(2), "40 reads took {:?}", began.elapsed());
     server.resume().unwrap();
+    server.end().await;
 }

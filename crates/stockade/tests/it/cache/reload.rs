@@ -7,12 +7,12 @@ use stockade::{
     Cache,
     cache::{CacheError, Lookup, Source},
 };
-use stockade_testbed::RedisServer;
 use tokio::task::JoinSet;
 
 use super::support::{
     Database, Loading, Stock, Stocks, entry_key, eventually, get, process, quantity, reading, sku, stored,
 };
+use crate::world::World;
 
 fn reloading(tasks: &mut JoinSet<Result<Lookup<Stock>, CacheError>>, stocks: &Stocks) {
     let stocks = stocks.clone();
@@ -25,7 +25,7 @@ async fn ended(tasks: &mut JoinSet<Result<Lookup<Stock>, CacheError>>) -> Lookup
 
 #[tokio::test]
 async fn the_old_value_is_served_until_the_new_one_takes_its_place() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let (stocks, other) = (process(&server).await.on(&database).await, process(&server).await.on(&database).await);
     get(&stocks, "a").await;
@@ -48,11 +48,12 @@ async fn the_old_value_is_served_until_the_new_one_takes_its_place() {
         assert_eq!((quantity(&found), found.info.source, found.info.forced), (Some(8), Source::Redis, false));
     }
     assert_eq!((database.loads(), stocks.stats().load), (2, 2));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn calls_that_come_while_a_load_runs_share_the_next_one() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     for stocks in [process(&server).await, Cache::memory()] {
         let database = Database::with(&[("a", 7)]);
         let stocks = stocks.on(&database).await;
@@ -74,11 +75,12 @@ async fn calls_that_come_while_a_load_runs_share_the_next_one() {
         assert_eq!((shared, database.loads(), database.most_running.load(Ordering::SeqCst)), (19, 3, 1));
         assert_eq!(quantity(&get(&stocks, "a").await), Some(8));
     }
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_load_of_another_process_is_waited_for_and_not_taken() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let (stocks, other) = (process(&server).await.on(&database).await, process(&server).await.on(&database).await);
     let gate = database.shut();
@@ -99,11 +101,12 @@ async fn a_load_of_another_process_is_waited_for_and_not_taken() {
     let found = ended(&mut reloads).await;
     assert_eq!((quantity(&found), found.info.source, found.info.stored), (Some(8), Source::Load, true));
     assert_eq!((quantity(&get(&other, "a").await), database.loads()), (Some(8), 2));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_load_that_a_write_overtakes_is_not_stored() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let stocks = process(&server).await.on(&database).await;
     get(&stocks, "a").await;
@@ -125,11 +128,13 @@ async fn a_load_that_a_write_overtakes_is_not_stored() {
     server.command(&["HSET", &intents, "writer", "777 1700000000000000"]).await.unwrap();
     let found = stocks.reload(&sku("a")).await.unwrap();
     assert_eq!((quantity(&found), found.info.stored, found.info.degraded), (Some(8), false, false));
+    server.command(&["DEL", &intents]).await.unwrap();
+    server.end().await;
 }
 
 #[tokio::test]
 async fn it_stays_within_the_limits_and_its_failure_leaves_the_old_value() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let stocks = process(&server).await.on(&database).await;
     get(&stocks, "a").await;
@@ -154,4 +159,5 @@ async fn it_stays_within_the_limits_and_its_failure_leaves_the_old_value() {
     assert!(matches!(stocks.reload(&sku("a")).await, Err(CacheError::ShuttingDown)));
     let long = stocks.reload(&sku(&"x".repeat(600))).await;
     assert!(matches!(long, Err(CacheError::Key(_))), "{long:?}");
+    server.end().await;
 }

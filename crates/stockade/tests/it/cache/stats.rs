@@ -5,10 +5,10 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use stockade::cache::{CacheError, CacheStats, Lookup, Source};
-use stockade_testbed::RedisServer;
 use tokio::{task::JoinSet, time::timeout};
 
 use super::support::{Database, Loading, Stock, Stocks, process, reading, sku};
+use crate::world::World;
 
 type Found = Result<Lookup<Stock>, CacheError>;
 
@@ -88,7 +88,7 @@ async fn every_read_and_every_load_is_counted_once() {
     let recorder = PrometheusBuilder::new().build_recorder();
     let handle = recorder.handle();
     let _recorder = metrics::set_default_local_recorder(&recorder);
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("0", 0), ("1", 1), ("2", 2), ("3", 3)]);
     let short = Duration::from_millis(20)..=Duration::from_millis(60);
     let builder = process(&server).await.local(1 << 20).ttl(short.clone()).null_ttl(*short.end()).max_loads(1);
@@ -146,4 +146,5 @@ async fn every_read_and_every_load_is_counted_once() {
     assert_eq!(of_cache("stockade_cache_load_seconds_count"), stats.loads());
     assert_eq!(of_cache("stockade_cache_loads_in_flight"), 0);
     assert_eq!(of_cache("stockade_cache_fill_rejected_total"), stats.fill_rejected);
+    server.end().await;
 }

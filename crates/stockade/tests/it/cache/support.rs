@@ -20,7 +20,7 @@ use tokio::{
     time::Instant,
 };
 
-use crate::world::cached;
+use crate::world::{self, cached};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Sku(pub(super) String);
@@ -112,11 +112,11 @@ impl Database {
     }
 
     /// One query for several rows.
-    pub(super) async fn query_many(&self, keys: &[Sku]) -> Result<Vec<(Sku, Stock)>, std::io::Error> {
+    pub(super) async fn query_many(&self, keys: &[Sku]) -> Result<Vec<(Sku, Option<Stock>)>, std::io::Error> {
         let first = keys.first().map(|key| key.0.clone()).unwrap_or_default();
         let row = |key: &Sku| {
             let quantity = *self.rows.lock().unwrap().get(&key.0)?;
-            Some((key.clone(), Stock { quantity }))
+            Some((key.clone(), Some(Stock { quantity })))
         };
         let rows = keys.iter().filter_map(row).collect();
         self.query(&first).await?;
@@ -162,8 +162,7 @@ pub(super) async fn process(server: &RedisServer) -> CacheBuilder<Sku, Stock> {
 
 /// One whose commands and loads may take as long as they need on a machine with other things to do.
 pub(super) async fn patient(url: &str) -> CacheBuilder<Sku, Stock> {
-    let redis = Redis::builder(url).command_timeout(Duration::from_secs(10)).connect().await.unwrap();
-    Cache::builder(&redis.namespace("shop")).load_timeout(Duration::from_secs(60))
+    Cache::builder(&world::patient(url).await.namespace("shop")).load_timeout(Duration::from_secs(60))
 }
 
 pub(super) async fn process_at(url: &str) -> CacheBuilder<Sku, Stock> {
@@ -176,6 +175,9 @@ pub(super) trait Loading {
     async fn on(self, database: &Arc<Database>) -> Stocks;
 
     fn loading(self, database: &Arc<Database>) -> Self;
+
+    /// Loads several at once, too.
+    fn batching(self, database: &Arc<Database>) -> Self;
 }
 
 impl Loading for CacheBuilder<Sku, Stock> {
@@ -190,6 +192,14 @@ impl Loading for CacheBuilder<Sku, Stock> {
         self.loader(move |sku: Sku| {
             let database = Arc::clone(&database);
             async move { database.query(&sku.0).await }
+        })
+    }
+
+    fn batching(self, database: &Arc<Database>) -> Self {
+        let database = Arc::clone(database);
+        self.batch_loader(move |keys: Vec<Sku>| {
+            let database = Arc::clone(&database);
+            async move { database.query_many(&keys).await }
         })
     }
 }
@@ -209,10 +219,11 @@ pub(super) fn reading(tasks: &mut tokio::task::JoinSet<Result<Lookup<Stock>, Cac
     tasks.spawn(async move { stocks.get(&id).await });
 }
 
-/// Waits until every read that was begun before has heard from Redis what there is: a read of something else goes out behind
-/// them on the same connection, and asks twice.
+/// [`world::caught_up`] with something that no cache has seen: it costs one load.
 pub(super) async fn caught_up(stocks: &Stocks) {
-    get(stocks, "something else").await;
+    static SEEN: AtomicUsize = AtomicUsize::new(0);
+    let unseen = format!("something else {}", SEEN.fetch_add(1, Ordering::SeqCst));
+    world::caught_up(stocks, &sku(&unseen)).await;
 }
 
 /// A read from the memory of this process, read twice so that the first may fill it.

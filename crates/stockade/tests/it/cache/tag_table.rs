@@ -14,10 +14,13 @@ use stockade_testbed::RedisServer;
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{
-    support::{Database, Loading, Sku, Stock, Stocks, entry_key, eventually, get, quantity, reading, sku, stored},
-    tags::{patient, source, tagged},
+    support::{
+        Database, Loading, Sku, Stock, Stocks, entry_key, eventually, get, patient, quantity, reading, sku, stored,
+    },
+    tags::{source, tagged},
 };
 use crate::redis_traffic::calls;
+use crate::world::{World, cached};
 
 /// The table has four members that are no tags.
 const OTHERS: usize = 4;
@@ -40,10 +43,10 @@ async fn counted(server: &RedisServer, of: impl AsyncFnOnce()) -> BTreeMap<Strin
 
 #[tokio::test]
 async fn only_values_with_tags_cost_a_second_command() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
-    let plain = patient(&server).await.on(&database).await;
-    let with_tags = tagged(patient(&server).await.name("tagged"), &database).await;
+    let plain = patient(&server.url()).await.on(&database).await;
+    let with_tags = tagged(patient(&server.url()).await.name("tagged"), &database).await;
     for (stocks, asked) in [(&plain, None), (&with_tags, Some(&100))] {
         get(stocks, "a").await;
         let hits = counted(&server, async || {
@@ -68,15 +71,16 @@ async fn only_values_with_tags_cost_a_second_command() {
         .await;
         assert!((60..70).contains(&loads["evalsha"]), "{loads:?}");
     }
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_hundred_thousand_values_are_invalidated_by_one_script() {
     const MANY: usize = 100_000;
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let written = Arc::new(AtomicU64::new(0));
     let row = Arc::clone(&written);
-    let builder = patient(&server).await.early_refresh(0.0).batch_loader(move |keys: Vec<Sku>| {
+    let builder = patient(&server.url()).await.early_refresh(0.0).batch_loader(move |keys: Vec<Sku>| {
         let quantity = row.load(Ordering::SeqCst);
         let row = move |key| (key, Loaded::new(Some(Stock { quantity })).tags(["all", "other"]));
         async move { Ok::<_, std::io::Error>(keys.into_iter().map(row).collect()) }
@@ -101,14 +105,15 @@ async fn a_hundred_thousand_values_are_invalidated_by_one_script() {
     assert!(asked.values().sum::<u64>() <= 9 + 4, "{asked:?}");
     assert_eq!(found(&ids, 1, Source::Load).await, MANY, "some are no misses");
     assert_eq!(found(&ids[..1000], 1, Source::Redis).await, 1000);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_table_that_is_lost_outdates_every_value_with_tags_and_no_other() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0), ("b", 0), ("c", 0)]);
-    let stocks = tagged(patient(&server).await, &database).await;
-    let plain = patient(&server).await.name("plain").on(&database).await;
+    let stocks = tagged(patient(&server.url()).await, &database).await;
+    let plain = patient(&server.url()).await.name("plain").on(&database).await;
     for id in ["a", "b"] {
         get(&stocks, id).await;
         assert_eq!(source(&stocks, id).await, Source::Redis);
@@ -127,13 +132,14 @@ async fn a_table_that_is_lost_outdates_every_value_with_tags_and_no_other() {
     assert_ne!(table(&server).await, "");
     assert_eq!(quantity(&get(&stocks, "a").await), Some(1));
     assert_eq!((source(&stocks, "a").await, source(&stocks, "b").await), (Source::Redis, Source::Redis));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_table_that_is_lost_during_a_load_keeps_its_value_from_being_stored() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0), ("b", 0)]);
-    let stocks = tagged(patient(&server).await, &database).await;
+    let stocks = tagged(patient(&server.url()).await, &database).await;
     for begun_anew in [false, true] {
         database.write("a", Some(0));
         stocks.invalidate(&sku("a")).await.unwrap();
@@ -153,13 +159,14 @@ async fn a_table_that_is_lost_during_a_load_keeps_its_value_from_being_stored() 
         assert!(!stored(&server, "a").await, "stored without knowing of its tags");
         assert_eq!(quantity(&get(&stocks, "a").await), Some(1));
     }
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_run_of_the_server_that_lost_the_news_of_a_tag_serves_no_value_that_has_it() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0), ("b", 0)]);
-    let stocks = tagged(patient(&server).await, &database).await;
+    let stocks = tagged(patient(&server.url()).await, &database).await;
     get(&stocks, "a").await;
     get(&stocks, "b").await;
     server.command(&["SAVE"]).await.unwrap();
@@ -172,14 +179,15 @@ async fn a_run_of_the_server_that_lost_the_news_of_a_tag_serves_no_value_that_ha
     assert_eq!(quantity(&get(&stocks, "a").await), Some(1));
     assert_eq!(source(&stocks, "b").await, Source::Load);
     assert_eq!((source(&stocks, "a").await, source(&stocks, "b").await), (Source::Redis, Source::Redis));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn stamps_are_forgotten_once_no_value_can_be_older() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0)]);
     let ttl = Duration::from_millis(300);
-    let builder = patient(&server).await.load_timeout(Duration::from_millis(100)).ttl(ttl..=ttl).null_ttl(ttl);
+    let builder = patient(&server.url()).await.load_timeout(Duration::from_millis(100)).ttl(ttl..=ttl).null_ttl(ttl);
     let stocks = tagged(builder.grace(Duration::from_millis(100)), &database).await;
     for number in 0..50 {
         stocks.invalidate_tag(&number.to_string()).await.unwrap();
@@ -197,18 +205,19 @@ async fn stamps_are_forgotten_once_no_value_can_be_older() {
         stocks.invalidate_tag("again").await.unwrap();
         assert!(matches!(source(&stocks, "a").await, Source::Redis), "what was forgotten cost a value that is younger");
     }
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_value_that_outlives_what_the_cache_was_built_with_has_its_stamps_kept() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let ttl = Duration::from_millis(20);
-    let builder = patient(&server).await.load_timeout(Duration::from_millis(20)).ttl(ttl..=ttl).null_ttl(ttl);
+    let builder = patient(&server.url()).await.load_timeout(Duration::from_millis(20)).ttl(ttl..=ttl).null_ttl(ttl);
     let stocks = builder.grace(Duration::ZERO).loader(|_| async {
         let hour = Loaded::new(Some(Stock { quantity: 7 })).ttl(Duration::from_secs(3600));
         Ok::<_, std::convert::Infallible>(hour.tags(["a"]))
     });
-    let stocks: Stocks = stocks.build();
+    let stocks: Stocks = cached(stocks.build());
     eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
     get(&stocks, "a").await;
     for number in 0..10 {
@@ -217,13 +226,14 @@ async fn a_value_that_outlives_what_the_cache_was_built_with_has_its_stamps_kept
     }
     assert_eq!(tags_known(&server).await, 10);
     assert_eq!(source(&stocks, "a").await, Source::Redis, "a stamp was forgotten that it is judged by");
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_stamp_that_is_forgotten_too_early_costs_loads_and_no_stale_answer() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0), ("b", 0)]);
-    let stocks = tagged(patient(&server).await, &database).await;
+    let stocks = tagged(patient(&server.url()).await, &database).await;
     get(&stocks, "a").await;
     get(&stocks, "b").await;
     let gate = database.shut();
@@ -247,15 +257,17 @@ async fn a_stamp_that_is_forgotten_too_early_costs_loads_and_no_stale_answer() {
     assert_eq!(quantity(&get(&stocks, "a").await), Some(1));
     assert_eq!(source(&stocks, "b").await, Source::Load, "too old to be judged");
     assert_eq!((source(&stocks, "a").await, source(&stocks, "b").await), (Source::Redis, Source::Redis));
+    server.end().await;
 }
 
+/// Ends without a look for what is left: times from before a step of the clock are broken to it.
 #[tokio::test]
 async fn a_clock_that_is_set_back_or_forwards_brings_nothing_back() {
     const HOUR: Duration = Duration::from_secs(3600);
     let server = RedisServer::builder().own_clock().start().await.unwrap();
     let database = Database::with(&[("a", 0)]);
     let ttl = Duration::from_secs(36_000);
-    let stocks = tagged(patient(&server).await.ttl(ttl..=ttl).early_refresh(0.0), &database).await;
+    let stocks = tagged(patient(&server.url()).await.ttl(ttl..=ttl).early_refresh(0.0), &database).await;
     stocks.invalidate_tag("a").await.unwrap();
     for version in 1..=6 {
         get(&stocks, "a").await;

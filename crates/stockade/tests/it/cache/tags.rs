@@ -9,13 +9,15 @@ use std::{
 };
 
 use stockade::{
-    Cache, Redis,
+    Cache,
     cache::{CacheBuilder, CacheError, Loaded, Source, TagError},
 };
-use stockade_testbed::RedisServer;
 use tokio::{task::JoinSet, time::Instant};
 
-use super::support::{Database, Sku, Stock, Stocks, entry_key, eventually, get, quantity, reading, sku, stored, warm};
+use super::support::{
+    Database, Sku, Stock, Stocks, caught_up, entry_key, eventually, get, patient, quantity, reading, sku, stored, warm,
+};
+use crate::world::{World, cached};
 
 const TTL: Duration = Duration::from_secs(100);
 
@@ -32,14 +34,8 @@ pub(super) fn tagging(builder: CacheBuilder<Sku, Stock>, database: &Arc<Database
     })
 }
 
-/// A cache of its own, as another process would have it, whose commands a busy machine may take its time for.
-pub(super) async fn patient(server: &RedisServer) -> CacheBuilder<Sku, Stock> {
-    let redis = Redis::builder(server.url()).command_timeout(Duration::from_secs(10));
-    Cache::builder(&redis.connect().await.unwrap().namespace("shop"))
-}
-
 pub(super) async fn tagged(builder: CacheBuilder<Sku, Stock>, database: &Arc<Database>) -> Stocks {
-    let stocks = tagging(builder, database).build();
+    let stocks = cached(tagging(builder, database).build());
     eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
     stocks
 }
@@ -50,10 +46,10 @@ pub(super) async fn source(stocks: &Stocks, id: &str) -> Source {
 
 #[tokio::test]
 async fn a_tag_drops_every_value_that_has_it_and_no_other() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("ab", 0), ("bc", 0), ("c", 0)]);
-    let stocks = tagged(patient(&server).await, &database).await;
-    let writer = tagged(patient(&server).await, &database).await;
+    let stocks = tagged(patient(&server.url()).await, &database).await;
+    let writer = tagged(patient(&server.url()).await, &database).await;
     for id in ["ab", "bc", "c", "none"] {
         get(&stocks, id).await;
         assert_eq!(source(&stocks, id).await, Source::Redis, "{id}");
@@ -72,14 +68,15 @@ async fn a_tag_drops_every_value_that_has_it_and_no_other() {
         assert_eq!(source(&stocks, id).await, Source::Redis, "{id}");
     }
     assert_eq!(database.loads(), loads);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_value_loaded_before_its_tag_was_invalidated_is_not_stored_after_it() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0)]);
-    let reader = tagged(patient(&server).await, &database).await;
-    let writer = tagged(patient(&server).await, &database).await;
+    let reader = tagged(patient(&server.url()).await, &database).await;
+    let writer = tagged(patient(&server.url()).await, &database).await;
     let gate = database.shut();
     let mut slow = JoinSet::new();
     reading(&mut slow, &reader, "a");
@@ -94,16 +91,17 @@ async fn a_value_loaded_before_its_tag_was_invalidated_is_not_stored_after_it() 
     assert!(!stored(&server, "a").await, "the old value was stored");
     assert_eq!(quantity(&get(&writer, "a").await), Some(1));
     assert_eq!(quantity(&get(&reader, "a").await), Some(1));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn an_early_load_under_way_does_not_bring_back_what_a_tag_has_dropped() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0)]);
     let ttl = Duration::from_secs(3);
     // So eager that it is due as soon as half its life is over.
-    let eager = tagged(patient(&server).await.ttl(ttl..=ttl).early_refresh(1e9), &database).await;
-    let writer = tagged(patient(&server).await, &database).await;
+    let eager = tagged(patient(&server.url()).await.ttl(ttl..=ttl).early_refresh(1e9), &database).await;
+    let writer = tagged(patient(&server.url()).await, &database).await;
     get(&eager, "a").await;
     let gate = database.shut();
     // Another tag, so that the lease of the early load has another stamp than the value.
@@ -127,13 +125,14 @@ async fn an_early_load_under_way_does_not_bring_back_what_a_tag_has_dropped() {
     assert_eq!(quantity(&late.join_next().await.unwrap().unwrap().unwrap()), Some(1));
     assert_eq!(eager.stats().fill_rejected, 1);
     assert_eq!(quantity(&get(&eager, "a").await), Some(1));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn the_lease_of_an_early_load_does_not_make_an_outdated_value_young() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0)]);
-    let stocks = tagged(patient(&server).await, &database).await;
+    let stocks = tagged(patient(&server.url()).await, &database).await;
     get(&stocks, "a").await;
     database.write("a", Some(1));
     stocks.invalidate_tag("a").await.unwrap();
@@ -143,7 +142,7 @@ async fn the_lease_of_an_early_load_does_not_make_an_outdated_value_young() {
     reading(&mut first, &stocks, "a");
     database.queried().await;
     assert!(stored(&server, "a").await);
-    let other = tagged(patient(&server).await, &database).await;
+    let other = tagged(patient(&server.url()).await, &database).await;
     let mut second = JoinSet::new();
     reading(&mut second, &other, "a");
     eventually("it waits", || async {
@@ -154,16 +153,17 @@ async fn the_lease_of_an_early_load_does_not_make_an_outdated_value_young() {
     gate.add_permits(1);
     assert_eq!(quantity(&first.join_next().await.unwrap().unwrap().unwrap()), Some(1));
     assert_eq!(quantity(&second.join_next().await.unwrap().unwrap().unwrap()), Some(1));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn an_expired_value_is_not_served_once_its_tag_was_invalidated() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0)]);
     let ttl = Duration::from_millis(20);
-    let builder = patient(&server).await.ttl(ttl..=ttl).stale_while_revalidate(Duration::from_secs(60));
+    let builder = patient(&server.url()).await.ttl(ttl..=ttl).stale_while_revalidate(Duration::from_secs(60));
     let stocks = tagged(builder, &database).await;
-    let writer = tagged(patient(&server).await, &database).await;
+    let writer = tagged(patient(&server.url()).await, &database).await;
     get(&stocks, "a").await;
     let gate = database.shut();
     eventually("it expires", || async { get(&stocks, "a").await.info.stale.is_some() }).await;
@@ -179,14 +179,15 @@ async fn an_expired_value_is_not_served_once_its_tag_was_invalidated() {
     stocks.invalidate_tag("a").await.unwrap();
     database.down(true);
     assert!(matches!(stocks.get(&sku("a")).await, Err(CacheError::Load(_))));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_reader_that_came_after_a_tag_was_invalidated_does_not_take_the_load_from_before_it() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0)]);
-    let stocks = tagged(patient(&server).await, &database).await;
-    let other = tagged(patient(&server).await, &database).await;
+    let stocks = tagged(patient(&server.url()).await, &database).await;
+    let other = tagged(patient(&server.url()).await, &database).await;
     for writer in [&stocks, &other] {
         database.write("a", Some(0));
         stocks.invalidate(&sku("a")).await.unwrap();
@@ -202,23 +203,27 @@ async fn a_reader_that_came_after_a_tag_was_invalidated_does_not_take_the_load_f
             reading(&mut late, &stocks, "a");
         }
         database.open();
-        // They have boarded once their reads of Redis are over.
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        caught_up(&stocks).await;
         gate.add_permits(1);
         early.join_next().await.unwrap().unwrap().unwrap();
         while let Some(found) = late.join_next().await {
             assert_eq!(quantity(&found.unwrap().unwrap()), Some(1));
         }
-        assert_eq!(database.loads() - loads, 2);
+        assert_eq!(
+            database.loads() - loads,
+            3,
+            "one of theirs beside the first, and that of what was read to catch up"
+        );
     }
+    server.end().await;
 }
 
 #[tokio::test]
 async fn who_waits_for_a_load_that_a_tag_has_voided_is_told() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0)]);
-    let leader = tagged(patient(&server).await.load_timeout(Duration::from_secs(10)), &database).await;
-    let waiter = tagged(patient(&server).await.load_timeout(Duration::from_secs(10)), &database).await;
+    let leader = tagged(patient(&server.url()).await.load_timeout(Duration::from_secs(10)), &database).await;
+    let waiter = tagged(patient(&server.url()).await.load_timeout(Duration::from_secs(10)), &database).await;
     let gate = database.shut();
     let mut tasks = JoinSet::new();
     reading(&mut tasks, &leader, "a");
@@ -235,21 +240,22 @@ async fn who_waits_for_a_load_that_a_tag_has_voided_is_told() {
     assert_eq!(quantity(&late.join_next().await.unwrap().unwrap().unwrap()), Some(1));
     assert!(began.elapsed() < Duration::from_secs(5), "waited for the end of the lease: {:?}", began.elapsed());
     tasks.join_next().await.unwrap().unwrap().unwrap();
+    server.end().await;
 }
 
 #[tokio::test]
 async fn several_keys_at_once_honour_tags() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("ax", 0), ("bx", 0), ("c", 0)]);
     let rows = Arc::clone(&database);
-    let builder = patient(&server).await.batch_loader(move |keys: Vec<Sku>| {
+    let builder = patient(&server.url()).await.batch_loader(move |keys: Vec<Sku>| {
         let rows = Arc::clone(&rows);
         async move {
             let found = rows.query_many(&keys).await?;
-            let loaded = |(key, row): (Sku, Stock)| {
+            let loaded = |(key, row): (Sku, Option<Stock>)| {
                 let bad = key.0 == "bad";
                 let tags: Vec<_> = key.0.chars().map(|letter| if bad { '\n' } else { letter }.to_string()).collect();
-                (key, Loaded::new(Some(row)).tags(tags))
+                (key, Loaded::new(row).tags(tags))
             };
             Ok::<_, std::io::Error>(found.into_iter().map(loaded).collect())
         }
@@ -286,18 +292,19 @@ async fn several_keys_at_once_honour_tags() {
     let many = stocks.get_many(&[sku("bad"), sku("ax")]).await;
     assert!(matches!(many[0], Err(CacheError::Tag(TagError::Control))), "{:?}", many[0]);
     assert_eq!(many[1].as_ref().map(quantity).unwrap(), Some(1));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_tag_that_is_refused_fails_the_load_and_gives_the_lease_back() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let bad = Arc::new(AtomicBool::new(true));
     let told = Arc::clone(&bad);
-    let builder = patient(&server).await.loader(move |_| {
+    let builder = patient(&server.url()).await.loader(move |_| {
         let tags = if told.load(Ordering::SeqCst) { vec!["x".repeat(129)] } else { vec!["x".repeat(128)] };
         async move { Ok::<_, std::convert::Infallible>(Loaded::new(Some(Stock { quantity: 7 })).tags(tags)) }
     });
-    let stocks = builder.build();
+    let stocks = cached(builder.build());
     eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
     let refused = stocks.get(&sku("a")).await.unwrap_err();
     assert!(matches!(refused, CacheError::Tag(TagError::TooLong { len: 129 })), "{refused:?}");
@@ -308,14 +315,15 @@ async fn a_tag_that_is_refused_fails_the_load_and_gives_the_lease_back() {
     let refused = stocks.invalidate_tag("").await.unwrap_err();
     assert!(matches!(refused, CacheError::Tag(TagError::Empty)), "{refused:?}");
     assert!(matches!(stocks.invalidate_tag("a\tb").await, Err(CacheError::Tag(TagError::Control))));
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_tag_outdates_what_other_processes_hold_in_memory() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0), ("b", 0)]);
-    let writer = tagged(patient(&server).await.local(1 << 20), &database).await;
-    let reader = tagged(patient(&server).await.local(1 << 20), &database).await;
+    let writer = tagged(patient(&server.url()).await.local(1 << 20), &database).await;
+    let reader = tagged(patient(&server.url()).await.local(1 << 20), &database).await;
     for stocks in [&writer, &reader] {
         warm(stocks, "a").await;
         warm(stocks, "b").await;
@@ -326,14 +334,15 @@ async fn a_tag_outdates_what_other_processes_hold_in_memory() {
     eventually("the reader sees it", || async { quantity(&get(&reader, "a").await) == Some(1) }).await;
     assert_eq!(source(&reader, "b").await, Source::Local, "another value was dropped");
     warm(&reader, "a").await;
+    server.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_that_races_a_tag_leaves_nothing_stale_behind() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0)]);
-    let writer = tagged(patient(&server).await, &database).await;
-    let reader = tagged(patient(&server).await.local(1 << 20), &database).await;
+    let writer = tagged(patient(&server.url()).await, &database).await;
+    let reader = tagged(patient(&server.url()).await.local(1 << 20), &database).await;
     let stop = Arc::new(AtomicBool::new(false));
     let mut readers = JoinSet::new();
     for _ in 0..8 {
@@ -358,13 +367,14 @@ async fn a_read_that_races_a_tag_leaves_nothing_stale_behind() {
         ended.unwrap();
     }
     assert!(reader.stats().hits_local > 100, "{:?}", reader.stats());
+    server.end().await;
 }
 
 #[tokio::test]
 async fn without_redis_a_tag_drops_the_last_copies_of_this_process() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("a", 0), ("b", 0)]);
-    let stocks = tagged(patient(&server).await, &database).await;
+    let stocks = tagged(patient(&server.url()).await, &database).await;
     get(&stocks, "a").await;
     get(&stocks, "b").await;
     server.kill().await.unwrap();
@@ -385,9 +395,10 @@ async fn without_redis_a_tag_drops_the_last_copies_of_this_process() {
     database.open();
     let mut late = JoinSet::new();
     reading(&mut late, &stocks, "a");
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    caught_up(&stocks).await;
     gate.add_permits(1);
     assert_eq!(quantity(&late.join_next().await.unwrap().unwrap().unwrap()), Some(2));
+    server.end().await;
 }
 
 #[tokio::test]
@@ -410,7 +421,7 @@ async fn in_memory_tags_follow_the_same_rules() {
     stocks.invalidate_tag("all").await.unwrap();
     database.open();
     reading(&mut tasks, &stocks, "a");
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    caught_up(&stocks).await;
     gate.add_permits(1);
     let mut found = tasks.join_all().await.into_iter().map(|found| quantity(&found.unwrap())).collect::<Vec<_>>();
     found.sort();

@@ -69,7 +69,7 @@ impl World {
 
     /// Settings of a cache of the stock, as another process would have it, on the Redis at this address.
     pub(super) async fn at(&self, url: &str) -> CacheBuilder<Sku, i32> {
-        let redis = if self.is_patient { patient(url).await } else { Redis::connect(url).await.unwrap() };
+        let redis = if self.is_patient { world::patient(url).await } else { Redis::connect(url).await.unwrap() };
         stock_at(&redis, &self.pool, &self.reads)
     }
 
@@ -167,11 +167,6 @@ pub(super) async fn read(cache: &Cache<Sku, i32>) -> i32 {
     *cache.get(&Sku("a")).await.unwrap().value.unwrap()
 }
 
-/// A Redis whose answers may take as long as a busy machine needs.
-pub(super) async fn patient(url: &str) -> Redis {
-    Redis::builder(url).command_timeout(Duration::from_secs(10)).connect().await.unwrap()
-}
-
 /// Settings of a cache of the stock.
 pub(super) fn stock_at(redis: &Redis, pool: &PgPool, reads: &Arc<Reads>) -> CacheBuilder<Sku, i32> {
     let (pool, reads) = (pool.clone(), Arc::clone(reads));
@@ -207,10 +202,4 @@ pub(super) async fn online(builder: CacheBuilder<Sku, i32>) -> Cache<Sku, i32> {
     let cache = world::cached(builder.build());
     until(async || !cache.is_degraded()).await;
     cache
-}
-
-/// Waits until every read that was begun before has heard from Redis what there is: a read of something else goes out behind
-/// them on the same connection, and asks twice.
-pub(super) async fn caught_up(cache: &Cache<Sku, i32>) {
-    cache.get(&Sku("b")).await.unwrap();
 }

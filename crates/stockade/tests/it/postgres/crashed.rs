@@ -8,10 +8,13 @@ use stockade_testbed::{Fault, Proxy};
 
 use super::{
     Sku,
-    cached::{World, online, patient, read, release, stock_at, write},
+    cached::{World, online, read, release, stock_at, write},
     pool, quantity, until,
 };
-use crate::child::{Child, say, wait_for_parent};
+use crate::{
+    child::{Child, say, wait_for_parent},
+    world,
+};
 
 /// The kind of cache that the child writes to, and where its servers are; unset in an ordinary test run.
 const KIND: &str = "CRASHED";
@@ -23,7 +26,7 @@ const POSTGRES: &str = "CRASHED_POSTGRES";
 async fn a_writer() {
     let Ok(kind) = std::env::var(KIND) else { return };
     let pool = pool(&std::env::var(POSTGRES).unwrap()).await;
-    let builder = stock_at(&patient(&std::env::var(REDIS).unwrap()).await, &pool, &Arc::default());
+    let builder = stock_at(&world::patient(&std::env::var(REDIS).unwrap()).await, &pool, &Arc::default());
     let cache = online(if kind == "strict" { builder.strict(&pool) } else { builder }).await;
     let tx = write(&pool, &cache, 9).await;
     say("written");

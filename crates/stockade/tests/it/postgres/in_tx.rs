@@ -8,17 +8,19 @@ use stockade::{
     cache::{CacheError, CacheStats, Source},
     postgres::Tx,
 };
-use stockade_testbed::{PostgresServer, RedisServer};
+use stockade_testbed::PostgresServer;
 use tokio::task::JoinSet;
 
 use super::{Sku, database, until};
+use crate::world;
 
 type Stocks = Cache<Sku, i32>;
 
+/// Every test ends with [`World::end`].
 struct World {
     _postgres: PostgresServer,
     pool: PgPool,
-    redis: RedisServer,
+    redis: world::World,
 }
 
 /// Shuts the gate until the transaction is over, to all but itself.
@@ -41,13 +43,17 @@ impl World {
         let (postgres, _) = database().await;
         // Without time-outs, for the gate.
         let pool = PgPool::connect(&postgres.url()).await.unwrap();
-        Self { _postgres: postgres, pool, redis: RedisServer::start().await.unwrap() }
+        Self { _postgres: postgres, pool, redis: world::World::start().await }
+    }
+
+    async fn end(self) {
+        self.redis.end().await;
     }
 
     /// A cache as another process would have it.
     async fn process(&self) -> Stocks {
         let redis = Redis::connect(self.redis.url()).await.unwrap();
-        let stocks = Cache::builder(&redis).loader_in(&self.pool, load).build();
+        let stocks = world::cached(Cache::builder(&redis).loader_in(&self.pool, load).build());
         until(async || !stocks.is_degraded()).await;
         stocks
     }
@@ -113,6 +119,7 @@ async fn a_transaction_reads_what_it_wrote_and_nobody_else_does_before_its_commi
     for (stocks, source) in [(&elsewhere, Source::Load), (&here, Source::Redis)] {
         assert_eq!(seen(stocks).await, (Some(4), source));
     }
+    world.end().await;
 }
 
 #[tokio::test]
@@ -128,6 +135,7 @@ async fn a_rollback_leaves_the_cached_value_where_it_was() {
         assert_eq!(seen(stocks).await, (Some(10), Source::Redis));
     }
     assert_eq!((world.stored().await, loads(&here.stats()), loads(&elsewhere.stats())), (before, 0, 1));
+    world.end().await;
 }
 
 #[tokio::test]
@@ -143,6 +151,7 @@ async fn an_old_snapshot_gives_its_transaction_the_old_row_and_the_cache_nothing
     assert_eq!(seen(&stocks).await, (Some(4), Source::Load));
     assert_eq!(stocks.get_in(&mut old, &Sku("a")).await.unwrap(), Some(10));
     assert_eq!(seen(&world.process().await).await, (Some(4), Source::Redis));
+    world.end().await;
 }
 
 #[tokio::test]
@@ -173,6 +182,7 @@ async fn it_joins_no_load_and_no_read_joins_it() {
         tasks.join_next().await.unwrap().unwrap()
     };
     assert_eq!(tokio::join!(inside, outside), (Some(4), (Some(10), Source::Load)));
+    world.end().await;
 }
 
 #[tokio::test]
@@ -202,4 +212,5 @@ async fn what_goes_wrong_is_told_and_the_limits_of_loads_do_not_count() {
     assert!(source.downcast_ref::<sqlx::Error>().is_some(), "{source:?}");
     assert!(stocks.get_in(&mut tx, &Sku("a")).await.is_err(), "Postgres takes no more statements");
     assert_eq!((stocks.stats().reads_in_tx, quick.stats().reads_in_tx), (2, 2));
+    world.end().await;
 }

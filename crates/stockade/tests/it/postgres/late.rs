@@ -6,9 +6,10 @@ use tokio::task::JoinSet;
 
 use super::{
     Sku,
-    cached::{World, caught_up, has, online, read, release},
+    cached::{World, has, online, read, release},
     until,
 };
+use crate::world::caught_up;
 
 #[tokio::test]
 async fn what_is_stored_while_a_write_commits_is_dropped_by_it() {
@@ -51,7 +52,7 @@ async fn a_load_beside_a_commit_is_not_shared_with_callers_that_came_after_it() 
     let mut late = JoinSet::new();
     let cache = reader.clone();
     late.spawn(async move { read(&cache).await });
-    caught_up(&reader).await;
+    caught_up(&reader, &Sku("b")).await;
     gate.close();
     assert_eq!(late.join_next().await.unwrap().unwrap(), 9, "an answer from before an acknowledged write");
     assert_eq!(early.join_next().await.unwrap().unwrap(), 10);
@@ -87,7 +88,7 @@ async fn a_fill_that_a_new_run_accepts_is_no_answer_for_callers_that_came_after_
     let cache = reader.clone();
     let mut late = JoinSet::new();
     late.spawn(async move { read(&cache).await });
-    caught_up(&reader).await;
+    caught_up(&reader, &Sku("b")).await;
     gate.close();
     assert_eq!(late.join_next().await.unwrap().unwrap(), 9, "an answer from before an acknowledged write");
     assert_eq!(reads.join_next().await.unwrap().unwrap(), 10);

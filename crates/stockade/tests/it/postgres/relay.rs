@@ -8,10 +8,11 @@ use stockade::{
     cache::Source,
     postgres::{Relay, Tx},
 };
-use stockade_testbed::{Fault, Proxy, RedisServer};
+use stockade_testbed::{Fault, Proxy};
 use tokio::time::Instant;
 
 use super::{Sku, database, until};
+use crate::world::{World, cached};
 
 fn cache(redis: &Redis, pool: &PgPool) -> Cache<Sku, i32> {
     let pool = pool.clone();
@@ -21,13 +22,13 @@ fn cache(redis: &Redis, pool: &PgPool) -> Cache<Sku, i32> {
             sqlx::query_scalar("select quantity from stock where sku = $1").bind(sku.0).fetch_optional(&pool).await
         }
     };
-    Cache::builder(redis).loader(load).build()
+    cached(Cache::builder(redis).loader(load).build())
 }
 
 #[tokio::test]
 async fn a_value_whose_invalidation_could_not_be_sent_is_dropped_by_the_relay() {
     let (_server, pool) = database().await;
-    let redis = RedisServer::start().await.unwrap();
+    let redis = World::start().await;
     let proxy = Proxy::start(redis.addr()).await.unwrap();
     let writer = Redis::connect(proxy.url_for(&redis.url()).as_str()).await.unwrap();
     let reader = Redis::connect(redis.url().as_str()).await.unwrap();
@@ -53,14 +54,14 @@ async fn a_value_whose_invalidation_could_not_be_sent_is_dropped_by_the_relay() 
     let relay = Relay::spawn(pool.clone(), [writers.invalidator()]);
     until(async || read().await == Some(9)).await;
     relay.shutdown(Duration::from_secs(1)).await;
+    redis.end_behind(proxy).await;
 }
 
 #[tokio::test]
 async fn a_commit_drops_the_value_before_it_returns() {
     let (_server, pool) = database().await;
-    let redis = RedisServer::start().await.unwrap();
-    let redis = Redis::connect(redis.url().as_str()).await.unwrap();
-    let cache = cache(&redis, &pool);
+    let redis = World::start().await;
+    let cache = cache(&Redis::connect(redis.url().as_str()).await.unwrap(), &pool);
     for left in (0..10).rev() {
         let mut tx = Tx::unfenced(&pool).await.unwrap();
         sqlx::query("update stock set quantity = $1").bind(left).execute(&mut *tx).await.unwrap();
@@ -68,4 +69,5 @@ async fn a_commit_drops_the_value_before_it_returns() {
         tx.commit().await.unwrap();
         assert_eq!(cache.get(&Sku("a")).await.unwrap().value.as_deref().copied(), Some(left));
     }
+    redis.end().await;
 }

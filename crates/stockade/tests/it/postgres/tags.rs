@@ -8,15 +8,14 @@ use stockade::{
     cache::{CacheError, Loaded, Source, TagError},
     postgres::{CommitError, Relay, Tx},
 };
-use stockade_testbed::{Fault, Proxy, RedisServer};
+use stockade_testbed::{Fault, Proxy};
 
 use super::{Sku, database, quantity, until};
+use crate::world::{World, cached, patient};
 
 /// Values with the tag `all`.
 async fn cache(url: &str, pool: &PgPool) -> Cache<Sku, i32> {
-    // A busy machine may take its time.
-    let redis = Redis::builder(url).command_timeout(Duration::from_secs(10)).connect().await.unwrap();
-    let cache = Cache::builder(&redis).loader(loader(pool)).build();
+    let cache = cached(Cache::builder(&patient(url).await).loader(loader(pool)).build());
     until(async || !cache.is_degraded()).await;
     cache
 }
@@ -54,7 +53,7 @@ async fn read(cache: &Cache<Sku, i32>) -> (Option<i32>, Source) {
 #[tokio::test]
 async fn a_tag_is_invalidated_with_the_commit_and_only_with_it() {
     let (_server, pool) = database().await;
-    let redis = RedisServer::start().await.unwrap();
+    let redis = World::start().await;
     let cache = cache(&redis.url(), &pool).await;
     assert_eq!(read(&cache).await, (Some(10), Source::Load));
     write(&pool, &cache, 9).await.rollback().await.unwrap();
@@ -71,12 +70,13 @@ async fn a_tag_is_invalidated_with_the_commit_and_only_with_it() {
         assert_eq!(read(&cache).await, (Some(left), Source::Redis));
     }
     assert_eq!(outbox(&pool).await, ["stock:b", "#all", "stock:b", "#all"]);
+    redis.end().await;
 }
 
 #[tokio::test]
 async fn a_tag_that_could_not_be_told_is_invalidated_by_the_relay() {
     let (_server, pool) = database().await;
-    let redis = RedisServer::start().await.unwrap();
+    let redis = World::start().await;
     let proxy = Proxy::start(redis.addr()).await.unwrap();
     let writers = cache(&proxy.url_for(&redis.url()), &pool).await;
     let readers = cache(&redis.url(), &pool).await;
@@ -99,12 +99,13 @@ async fn a_tag_that_could_not_be_told_is_invalidated_by_the_relay() {
     assert_eq!(read(&readers).await, (Some(9), Source::Load));
     assert_eq!(read(&readers).await, (Some(9), Source::Redis));
     relay.shutdown(Duration::from_secs(1)).await;
+    redis.end_behind(proxy).await;
 }
 
 #[tokio::test]
 async fn a_tag_that_is_refused_keeps_the_transaction_from_being_applied() {
     let (_server, pool) = database().await;
-    let redis = RedisServer::start().await.unwrap();
+    let redis = World::start().await;
     let cache = cache(&redis.url(), &pool).await;
     let mut tx = write(&pool, &cache, 9).await;
     tx.invalidate_tag(&cache, "");
@@ -113,14 +114,15 @@ async fn a_tag_that_is_refused_keeps_the_transaction_from_being_applied() {
     assert!(matches!(refused, CommitError::Tag(TagError::Empty)), "{refused:?}");
     assert_eq!(refused.applied(), Some(false));
     assert_eq!(quantity(&mut pool.acquire().await.unwrap()).await, 10);
+    redis.end().await;
 }
 
 #[tokio::test]
 async fn a_strict_cache_refuses_tags_and_says_why() {
     let (_server, pool) = database().await;
-    let redis = RedisServer::start().await.unwrap();
-    let redis = Redis::connect(redis.url()).await.unwrap();
-    let strict = Cache::builder(&redis).loader(loader(&pool)).strict(&pool).build();
+    let redis = World::start().await;
+    let connected = Redis::connect(redis.url()).await.unwrap();
+    let strict = cached(Cache::builder(&connected).loader(loader(&pool)).strict(&pool).build());
     until(async || !strict.is_degraded()).await;
     let refused = strict.get(&Sku("a")).await.unwrap_err();
     assert!(matches!(refused, CacheError::Tag(TagError::Strict("stock"))), "{refused:?}");
@@ -129,4 +131,5 @@ async fn a_strict_cache_refuses_tags_and_says_why() {
     let refused = write(&pool, &strict, 9).await.commit().await.unwrap_err();
     assert!(matches!(refused, CommitError::Tag(TagError::Strict(_))), "{refused:?}");
     assert_eq!(quantity(&mut pool.acquire().await.unwrap()).await, 10);
+    redis.end().await;
 }

@@ -5,7 +5,10 @@ use stockade::{Cache, Redis, postgres::Tx};
 use stockade_testbed::RedisServer;
 
 use super::{Sku, database, until};
-use crate::redis_traffic::calls;
+use crate::{
+    redis_traffic::calls,
+    world::{World, cached},
+};
 
 const WRITES: u64 = 50;
 
@@ -26,11 +29,12 @@ async fn scripts(server: &RedisServer, pool: &PgPool, cache: &Cache<Sku, i32>) -
 #[tokio::test]
 async fn a_write_is_one_script_and_a_strict_one_is_two() {
     let (_postgres, pool) = database().await;
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let redis = Redis::connect(server.url()).await.unwrap();
     let builder = |name| Cache::builder(&redis).name(name).loader(|_: Sku| async { Ok::<_, sqlx::Error>(None::<i32>) });
-    let eventual = scripts(&server, &pool, &builder("eventual").build()).await;
+    let eventual = scripts(&server, &pool, &cached(builder("eventual").build())).await;
     assert!((WRITES..WRITES * 3 / 2).contains(&eventual), "{eventual}");
-    let strict = scripts(&server, &pool, &builder("strict").strict(&pool).build()).await;
+    let strict = scripts(&server, &pool, &cached(builder("strict").strict(&pool).build())).await;
     assert!((2 * WRITES..WRITES * 5 / 2).contains(&strict), "{strict}");
+    server.end().await;
 }

@@ -20,7 +20,9 @@ end
 
 -- What one version of the program has there.
 local function part(key, announced, fields, waiting)
-  local ends = now + redis.call('PTTL', key) * 1000 + COARSE
+  -- Of many keys the last is looked at some time after the first.
+  local read = redis.call('TIME')
+  local ends = read[1] * 1000000 + read[2] + redis.call('PTTL', key) * 1000 + COARSE
   if fields.v then
     values = values + 1
     if announced then wrong(key, 'a value while a write of it is announced') end
