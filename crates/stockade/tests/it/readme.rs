@@ -32,7 +32,9 @@ fn every_test_that_the_tables_of_races_name_exists() {
     let sources = sources(&crates.join("stockade"));
     for page in ["locks", "cache"] {
         let page = fs::read_to_string(crates.join(format!("../docs/{page}/races.md"))).unwrap();
-        let named: Vec<_> = page.split('`').skip(1).step_by(2).filter(|word| word.matches('_').count() > 2).collect();
+        // Metrics have long names, too.
+        let is_test = |word: &&str| word.matches('_').count() > 2 && !word.starts_with("stockade_");
+        let named: Vec<_> = page.split('`').skip(1).step_by(2).filter(is_test).collect();
         assert!(named.len() > 50, "{named:?}");
         let missing: Vec<_> = named.iter().filter(|name| !sources.contains(&format!("fn {name}("))).collect();
         assert!(missing.is_empty(), "{missing:?}");
