@@ -59,6 +59,8 @@ impl Fence {
     /// Says that a commit under this ownership is about to be sent; `Tx::commit` does so by itself. `false` means that
     /// the request was ended and answered as not applied, so the transaction must be rolled back.
     ///
+    /// It keeps no downgrade or handover from overtaking the commit: that is known of the commits of `Tx` only.
+    ///
     /// For writes that reach a store on other ways: a `RouteLock` that ends a handler for
     /// holding too long answers "not applied", unless it was told that a commit may be on its way.
     #[must_use = "on `false` roll back"]

@@ -79,6 +79,11 @@ impl Guard {
     /// before. The fence can't claim any more, also where it was cloned before; a transaction that was begun under it and
     /// has not committed is refused its commit, so commit first. A guard that reads already is renewed, no more.
     ///
+    /// While a commit of `postgres::Tx` under it is unanswered, and for good after one that never was, it is
+    /// refused: readers would enter who may see what is from before that commit. A release does not wait for it, and lets
+    /// them in all the same. Where that matters, begin another transaction under this guard before the release: its claim
+    /// waits until the other one is over, or says that it is busy. Commits on other ways than `Tx` are not known here.
+    ///
     /// Dropping the future releases the lock, whether or not it was downgraded by then.
     ///
     /// ```
@@ -104,8 +109,9 @@ impl Guard {
     /// # Errors
     ///
     /// [`GuardError`], which has the guard: with [`LockError::Lost`] when the lock is lost; [`LockError::Unavailable`] when
-    /// the store did not answer, after which the guard counts as a reader, since others may read by then, and may be
-    /// downgraded again; [`LockError::Committing`] while a transaction of another task commits under it, or after one whose
+    /// the store did not answer, after which the guard may be downgraded again, and counts as a reader, since others may
+    /// read by then, unless the command was surely not executed: then it is the writer that it was
+    /// ([`Guard::mode`] tells); [`LockError::Committing`] while a transaction of another task commits under it, or after one whose
     /// commit was never answered; [`LockError::Unsupported`] while another guard of this ownership lives, for a permit, and
     /// where the store has no shared mode. After the last two the guard is as it was.
     pub async fn downgrade(self) -> Result<Self, GuardError> {
@@ -143,7 +149,7 @@ impl Guard {
     /// The lock is held all the while, and ends with its lease unless [`Locks::adopt`](super::Locks::adopt) goes on with
     /// it. The token and the identity at the fence go along, so what was claimed here can be claimed there again; a
     /// transaction that was begun here and still runs keeps the fence row locked, and the other process waits for its
-    /// end. What is left of [`max_hold`](super::LockRequest::max_hold) goes along, too.
+    /// end. That transaction is refused its commit, as after a downgrade: commit first. What is left of [`max_hold`](super::LockRequest::max_hold) goes along, too.
     ///
     /// ```
     /// # use stockade::{Locks, Resource, lock::Handover};
@@ -172,7 +178,9 @@ impl Guard {
     /// [`GuardError`], which has the guard as it was: with [`LockError::Lost`] when the lock is lost;
     /// [`LockError::Unsupported`] while another guard of this ownership lives, and where the store can't hand over;
     /// [`LockError::Unavailable`] for a moment after a connection was lost, while a stray command may still arrive, and
-    /// after a downgrade without an answer, until one has succeeded.
+    /// after a downgrade without an answer, until one has succeeded; [`LockError::Committing`] for an exclusive lock
+    /// while a commit of `postgres::Tx` under it is unanswered, or after one that never was: who adopts it
+    /// could [downgrade](Guard::downgrade) it meanwhile.
     pub fn hand_over(self) -> Result<Handover, GuardError> {
         let mut held = match Arc::try_unwrap(self.held) {
             Ok(held) => held,

@@ -112,12 +112,23 @@ impl Held {
     }
 
     /// Ends it here without giving the lock back. On an error nothing has changed.
+    ///
+    /// Who adopts it may share it at once, and knows nothing of the commits here: as for a downgrade, none may be on its
+    /// way, and none follows.
     pub(super) fn hand_over(&mut self) -> Result<Handover, LockError> {
         let ownership = &self.fence.ownership;
         if ownership.loss().is_some() {
             return Err(ownership.lost_error());
         }
-        let handed = self.shared.store.hand_over(ownership)?;
+        let exclusive = ownership.mode() == Mode::Write;
+        if exclusive && !ownership.share() {
+            return Err(LockError::Committing { key: ownership.key.clone() });
+        }
+        let handed = self.shared.store.hand_over(ownership).inspect_err(|_| {
+            if exclusive {
+                ownership.share_no_more();
+            }
+        })?;
         let hold_left = self.ends_at.map(|end| end.remaining());
         self.stop();
         self.state = State::Released;

@@ -42,6 +42,10 @@ impl Fence {
     /// For other drivers than sqlx; [`Fence::begin`] runs it. It is the first statement of a READ COMMITTED transaction,
     /// alone: every protected read is a later statement, because a statement that waits for the row lock *and* reads
     /// returns what was true before the wait. An ownership may claim as often as it likes.
+    ///
+    /// The commit of such a transaction is not known to the lock: have its answer before
+    /// [`Guard::downgrade`](crate::Guard::downgrade) or [`Guard::hand_over`](crate::Guard::hand_over), which wait for
+    /// nobody and refuse only beside a commit of [`Tx`].
     pub const CLAIM_SQL: &'static str = "insert into stockade.fence as f (resource, token, owner)
 select $1, $2::bigint, $3 where $2::bigint > (select token from stockade.fence_floor)
 on conflict (resource) do update set token = excluded.token, owner = excluded.owner

@@ -63,8 +63,8 @@ pub enum CommitError {
     /// The request that holds the lock was ended and answered as not applied before this commit. Rolled back.
     #[error("the holder of the lock was ended before the commit: nothing was applied")]
     Closed,
-    /// The lock was downgraded after the transaction began: others may have read since. Rolled back.
-    #[error("the lock was downgraded to shared before the commit: nothing was applied")]
+    /// The lock was downgraded or handed over after the transaction began: others may have read since. Rolled back.
+    #[error("the lock was downgraded to shared, or handed over, before the commit: nothing was applied")]
     Downgraded,
     /// The store of a strict cache, or a filter of existing ids, did not confirm that it was told of the write. Rolled
     /// back: nothing was applied.

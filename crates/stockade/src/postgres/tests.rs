@@ -249,6 +249,25 @@ async fn the_relay_outlives_an_outage_of_postgres() {
 }
 
 #[tokio::test]
+async fn a_commit_that_is_refused_counts_as_none() {
+    let (_server, pool) = database().await;
+    let locks = Locks::memory();
+    // Nothing was sent, and the request may still say so.
+    let writer = locks.write(&Sku("a")).acquire().await.unwrap();
+    let (fence, tx) = (writer.fence(), writer.begin(&pool).await.unwrap());
+    let adopted = locks.adopt(writer.hand_over().unwrap()).await.unwrap();
+    assert!(matches!(tx.commit().await, Err(CommitError::Downgraded)));
+    assert!(fence.ownership.close_commits());
+    adopted.release().await.unwrap();
+    // Nor is there anything to wait for before others read.
+    let writer = locks.write(&Sku("a")).acquire().await.unwrap();
+    let tx = writer.begin(&pool).await.unwrap();
+    assert!(writer.fence().ownership.close_commits());
+    assert!(matches!(tx.commit().await, Err(CommitError::Closed)));
+    writer.downgrade().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
 async fn under_several_locks_a_commit_is_refused_whichever_of_them_was_answered_as_not_applied() {
     let (_server, pool) = database().await;
     let locks = Locks::memory();

@@ -194,16 +194,10 @@ impl Tx {
         }
         // What only reads applies nothing, and is no reason to answer that it may have.
         let writes = self.fence.as_ref().filter(|_| self.exclusive);
-        if writes.is_some_and(|fence| !fence.commit_started()) {
+        if let Some(Err(refused)) = writes.map(may_send) {
             let _ = self.inner.rollback().await;
             retract(&self.pending, intent.as_ref()).await;
-            return Err(CommitError::Closed);
-        }
-        // From here to the answer the lock is not downgraded; it may have been before.
-        if writes.is_some_and(|fence| !fence.ownership.commit_sent()) {
-            let _ = self.inner.rollback().await;
-            retract(&self.pending, intent.as_ref()).await;
-            return Err(CommitError::Downgraded);
+            return Err(refused);
         }
         let committed = self.inner.commit().await.map_err(commit_statement);
         if let Some(fence) = writes
@@ -261,6 +255,19 @@ impl Tx {
     pub(super) async fn end(self) -> Result<(), sqlx::Error> {
         self.inner.commit().await
     }
+}
+
+/// Whether COMMIT may be sent. From here to its answer the lock is neither downgraded nor handed over; it may have been
+/// before. That is asked first: once the request was told of a commit, nobody can say that nothing was applied.
+fn may_send(fence: &Fence) -> Result<(), CommitError> {
+    if !fence.ownership.commit_sent() {
+        return Err(CommitError::Downgraded);
+    }
+    if !fence.commit_started() {
+        fence.ownership.commit_answered();
+        return Err(CommitError::Closed);
+    }
+    Ok(())
 }
 
 #[cfg(feature = "redis")]

@@ -16,6 +16,15 @@ pub(super) enum Channel<'a> {
     Sharded(&'a str),
 }
 
+impl Channel<'_> {
+    fn name(&self) -> &str {
+        match self {
+            Self::None => "",
+            Self::Ordinary(name) | Self::Sharded(name) => name,
+        }
+    }
+}
+
 /// Refuses a user that may not run some command of the scripts on the keys of the namespace: a script that finds out in
 /// its middle has written already.
 pub(super) async fn check(
@@ -25,20 +34,18 @@ pub(super) async fn check(
     channel: Channel<'_>,
 ) -> Result<(), HandshakeError> {
     let namespace = namespace.to_string();
-    let (channel, is_sharded) = match channel {
-        Channel::None => ("", false),
-        Channel::Ordinary(channel) => (channel, false),
-        Channel::Sharded(channel) => (channel, true),
-    };
     let mut probe = redis::cmd("EVAL");
-    probe.arg(PROBE.text).arg(0).arg(&namespace).arg(channel);
+    probe.arg(PROBE.text).arg(0).arg(&namespace).arg(channel.name());
     for command in commands(scripts) {
-        // The scripts choose between these two forms by the name of the channel.
-        probe.arg(match command.as_str() {
-            "PUBLISH" if is_sharded => "SPUBLISH",
-            "PUBSUB NUMSUB" if is_sharded => "PUBSUB SHARDNUMSUB",
-            command => command,
-        });
+        // The scripts choose between two forms by the name of the channel. Where they publish nowhere, a user of a cluster
+        // would be asked for the form that is not his.
+        let asked = match (command.as_str(), &channel) {
+            ("PUBLISH" | "PUBSUB NUMSUB", Channel::None) => continue,
+            ("PUBLISH", Channel::Sharded(_)) => "SPUBLISH",
+            ("PUBSUB NUMSUB", Channel::Sharded(_)) => "PUBSUB SHARDNUMSUB",
+            (command, _) => command,
+        };
+        probe.arg(asked);
     }
     let denied: Vec<String> = probe.query_async(connection).await?;
     if denied.is_empty() {

@@ -108,9 +108,11 @@ pub enum LockError {
         /// Why.
         reason: LossReason,
     },
-    /// The lock can't be shared yet: a commit under it, in another task, has not been answered, and may be applied when
-    /// others read already. Nothing has changed.
-    #[error("a commit under the lock on a `{}` was not answered: downgrade when it is, or release the lock", key.label())]
+    /// The lock can be neither shared nor handed over yet: a commit under it, in another task, has not been answered, and
+    /// may be applied when others read already. Nothing has changed. Where the answer never comes, see
+    /// [`Guard::downgrade`](crate::Guard::downgrade) for what to do.
+    #[error("a commit under the lock on a `{}` was not answered: try again when it is; if it never is, see that its \
+             transaction has ended before the lock is released, which lets readers in", key.label())]
     Committing {
         /// The resource.
         key: Key,

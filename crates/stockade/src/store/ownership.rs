@@ -146,7 +146,7 @@ pub(crate) struct Ownership {
     unanswered: AtomicU32,
 }
 
-/// It is about to be shared, or is: no write may be committed under it.
+/// It is about to be shared or handed over, or is: no write may be committed under it.
 const SHARED: u32 = 1 << 31;
 
 /// No commit was sent under an ownership yet.
@@ -296,26 +296,26 @@ impl Ownership {
         }
     }
 
-    /// It is about to be shared. `false` when it must not be: a commit that was not answered may be applied when others
+    /// It is about to be shared, or handed to who may share it. `false` when it must not be: a commit that was not answered may be applied when others
     /// read already.
     pub(crate) fn share(&self) -> bool {
         let shared = |state| (state & !SHARED == 0).then_some(SHARED);
         self.unanswered.fetch_update(Ordering::AcqRel, Ordering::Acquire, shared).is_ok()
     }
 
-    /// It was not shared after all.
+    /// It was neither shared nor handed over after all.
     pub(crate) fn share_no_more(&self) {
         self.unanswered.fetch_and(!SHARED, Ordering::AcqRel);
     }
 
-    /// The commit of a write is sent next. `false` when it must not be: others may read.
+    /// The commit of a write is sent next. `false` when it must not be: others may read, here or where it was handed to.
     #[cfg(feature = "postgres")]
     pub(crate) fn commit_sent(&self) -> bool {
         let one_more = |state| (state & SHARED == 0).then_some(state + 1);
         self.unanswered.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
     }
 
-    /// That commit was answered. Never called for one whose fate is unknown: it may be applied at any time.
+    /// That commit was answered, or not sent after all. Never called for one whose fate is unknown: it may be applied at any time.
     #[cfg(feature = "postgres")]
     pub(crate) fn commit_answered(&self) {
         self.unanswered.fetch_sub(1, Ordering::AcqRel);

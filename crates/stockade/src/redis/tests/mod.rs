@@ -209,6 +209,18 @@ async fn passwords_are_checked_and_never_shown() {
 }
 
 #[tokio::test]
+async fn a_user_who_may_not_publish_connects_where_nothing_is_heard() {
+    let server = RedisServer::start().await.unwrap();
+    let rules = "on >password resetchannels ~* -@all +info +script|load +eval +evalsha +rpush";
+    let words: Vec<_> = ["ACL", "SETUSER", "somebody", "reset"].into_iter().chain(rules.split(' ')).collect();
+    server.command(&words).await.unwrap();
+    let url = server.url().replace("redis://", "redis://somebody:password@");
+    let redis = Redis::connect(url).await.unwrap();
+    let link = Link::open(&redis, "lock", Vec::new(), SCRIPTS, Arc::new(Events(Arc::default())));
+    up(&link).await;
+}
+
+#[tokio::test]
 async fn a_database_that_the_server_lacks_is_refused() {
     let server = RedisServer::start().await.unwrap();
     let error = Redis::connect(format!("{}/16", server.url())).await.unwrap_err();

@@ -1,8 +1,9 @@
-//! A commit in one task, and a downgrade of its lock in another: nobody may read in between.
+//! A commit in one task, and a downgrade of its lock in another, or in the process that it is handed to: nobody may read
+//! in between.
 
 use stockade::{
     Guard,
-    lock::{LockError, Mode, Released},
+    lock::{GuardError, LockError, Mode, Released},
     postgres::{CommitError, Tx},
 };
 use tokio::task::JoinSet;
@@ -28,7 +29,10 @@ fn commit(tx: Tx) -> JoinSet<Result<(), CommitError>> {
 }
 
 async fn refused(writer: Guard) -> Guard {
-    let refused = writer.downgrade().await.unwrap_err();
+    still_writing(writer.downgrade().await.unwrap_err())
+}
+
+fn still_writing(refused: GuardError) -> Guard {
     assert!(matches!(refused.error, LockError::Committing { .. }), "{refused}");
     assert_eq!((refused.guard.mode(), refused.guard.fence().mode()), (Mode::Write, Mode::Write));
     refused.guard
@@ -105,5 +109,30 @@ async fn a_downgrade_on_the_way_to_a_commit_refuses_it() {
     assert_eq!(quantity(&mut world.pool.acquire().await.unwrap()).await, 10);
     assert_eq!(reader.release().await.unwrap(), Released::Released);
     drop(cache);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_lock_is_not_handed_over_beside_a_commit_and_none_follows() {
+    let world = World::start().await;
+    let (here, there) = (world.redis.locks().await, world.redis.locks().await);
+    let holder = world.hold_commits().await;
+    let writer = here.write(&Sku("a")).acquire().await.unwrap();
+    let mut commits = commit(write(&world, &writer).await);
+    world.committing().await;
+    let writer = still_writing(writer.hand_over().unwrap_err());
+    release(holder).await;
+    commits.join_next().await.unwrap().unwrap().unwrap();
+
+    // Begun before the handover, and asked to commit when others may read.
+    let mut late = write(&world, &writer).await;
+    sqlx::query("update stock set quantity = 3").execute(&mut *late).await.unwrap();
+    let adopted = there.adopt(writer.hand_over().unwrap()).await.unwrap();
+    let reader = adopted.downgrade().await.unwrap();
+    let beside = here.read(&Sku("a")).acquire().await.unwrap();
+    let refused = late.commit().await.unwrap_err();
+    assert!(matches!(refused, CommitError::Downgraded), "{refused:?}");
+    assert_eq!(quantity(&mut world.pool.acquire().await.unwrap()).await, 4);
+    drop((reader, beside));
     world.end().await;
 }
