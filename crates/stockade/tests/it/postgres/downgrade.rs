@@ -4,7 +4,7 @@
 use stockade::{
     Guard,
     lock::{GuardError, LockError, Mode, Released},
-    postgres::{CommitError, Tx},
+    postgres::{CommitError, FenceError, Tx},
 };
 use tokio::task::JoinSet;
 
@@ -82,9 +82,12 @@ async fn a_lock_under_which_a_commit_was_never_answered_is_not_shared() {
     world.committing().await;
     commits.shutdown().await;
     let writer = refused(writer).await;
+    // Another transaction under the guard comes behind it.
+    assert!(matches!(writer.begin(&world.pool).await, Err(FenceError::Busy(_))));
     // Applied, though nobody is there to hear it.
     release(holder).await;
     until(async || quantity(&mut world.pool.acquire().await.unwrap()).await == 4).await;
+    writer.begin(&world.pool).await.unwrap().rollback().await.unwrap();
     assert_eq!(refused(writer).await.release().await.unwrap(), Released::Released);
     world.end().await;
 }
