@@ -113,6 +113,28 @@ pub(crate) fn count(name: &'static str, tags: &[Tag]) {
     let _ = (name, tags);
 }
 
+/// A counter that was looked up once, for what happens too often to be looked up each time. Shown as zero before its
+/// first event.
+#[derive(Debug)]
+pub(crate) struct Counter(#[cfg(feature = "metrics")] ::metrics::Counter);
+
+impl Counter {
+    pub(crate) fn of(name: &'static str, tags: &[Tag]) -> Self {
+        announce(name, tags);
+        Self(
+            #[cfg(feature = "metrics")]
+            ::metrics::counter!(name, labels(tags)),
+        )
+    }
+
+    pub(crate) fn count(&self) {
+        #[cfg(feature = "metrics")]
+        self.0.increment(1);
+        #[cfg(not(feature = "metrics"))]
+        let _ = self;
+    }
+}
+
 /// Shows a counter as zero before its first event: `rate()` does not see the first step of a series that begins with it.
 pub(crate) fn announce(name: &'static str, tags: &[Tag]) {
     #[cfg(feature = "metrics")]

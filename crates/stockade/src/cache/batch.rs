@@ -52,7 +52,7 @@ where
                 Err(error) => Err(error.into()),
             })
             .collect();
-        results.iter().for_each(|result| self.counters.request(self.settings.name, result));
+        results.iter().for_each(|result| self.counters.request(result));
         results
     }
 

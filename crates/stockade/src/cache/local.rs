@@ -1,13 +1,18 @@
 use std::{
     hash::{BuildHasher, RandomState},
+    num::NonZeroUsize,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    thread::available_parallelism,
     time::Duration,
 };
 
-use quick_cache::{Weighter, sync::Cache};
+use quick_cache::{
+    DefaultHashBuilder, OptionsBuilder, Weighter,
+    sync::{Cache, DefaultLifecycle},
+};
 
 use super::{
     entry::Entry,
@@ -17,6 +22,12 @@ use super::{
 use crate::{clock::Instant, resource::Key};
 
 const SLOTS: usize = 1024;
+
+/// What an entry costs beside its key and value, in bytes: the table's part and the two reference counts.
+const OVERHEAD: u64 = 128;
+
+/// What sizes the table before anything is in it; a wrong guess costs memory or a rehash, nothing else.
+const TYPICAL: u64 = 512;
 
 /// The in-process tier: bounded by weight, filled only by readers whose reservation is still good.
 ///
@@ -62,20 +73,28 @@ struct Weight;
 
 impl<V> Weighter<Key, Held<V>> for Weight {
     fn weight(&self, key: &Key, held: &Held<V>) -> u64 {
-        /// The table's own cost and the two reference counts.
-        const OVERHEAD: u64 = 128;
         let text = key.as_str().len() + held.entry.tags.as_packed().len();
         OVERHEAD + u64::try_from(text).unwrap_or(u64::MAX) + held.entry.weight
     }
 }
 
 impl<V> Local<V> {
-    pub(crate) fn new(capacity: u64) -> Self {
-        /// What sizes the table before anything is in it; a wrong guess costs memory or a rehash, nothing else.
-        const TYPICAL: u64 = 512;
+    /// Weighs `capacity` bytes at most, and has room for values of `heaviest` bytes if that is less than half as much.
+    pub(crate) fn new(capacity: u64, heaviest: usize) -> Self {
         let items = usize::try_from((capacity / TYPICAL).clamp(64, 100_000)).unwrap_or(64);
+        let shards = shards(capacity, heaviest);
+        // Each shard's part is rounded up. What does not divide is given up, so that their sum is within the bound.
+        let capacity = capacity - capacity % u64::try_from(shards).unwrap_or(1);
+        let options =
+            OptionsBuilder::new().shards(shards).estimated_items_capacity(items).weight_capacity(capacity).build();
+        let entries = match options {
+            Ok(options) => {
+                Cache::with_options(options, Weight, DefaultHashBuilder::default(), DefaultLifecycle::default())
+            }
+            Err(_) => Cache::with_weighter(items, capacity, Weight),
+        };
         Self {
-            entries: Cache::with_weighter(items, capacity, Weight),
+            entries,
             generations: (0..SLOTS).map(|_| Mutex::new(0)).collect(),
             epoch: AtomicU64::new(0),
             ticks: TagTicks::new(),
@@ -114,7 +133,8 @@ impl<V> Local<V> {
         true
     }
 
-    pub(crate) fn get(&self, key: &Key) -> Option<Entry<V>> {
+    /// By the text of the key.
+    pub(crate) fn get(&self, key: &str) -> Option<Entry<V>> {
         let held = self.entries.get(key)?;
         let holds = held.epoch == self.epoch.load(Ordering::SeqCst) && self.ticks.hold(&held.entry.tags, held.since);
         holds.then_some(held.entry)
@@ -167,9 +187,19 @@ impl<V> Local<V> {
     }
 }
 
+/// A power of two. A shard takes nothing heavier than itself, so that many small ones would keep large values out.
+fn shards(capacity: u64, heaviest: usize) -> usize {
+    let heaviest = u64::try_from(heaviest + Key::MAX_LEN).unwrap_or(u64::MAX).saturating_add(OVERHEAD);
+    let roomy = usize::try_from(capacity / heaviest.saturating_mul(2)).unwrap_or(usize::MAX).max(1);
+    let wanted = 4 * available_parallelism().map_or(1, NonZeroUsize::get);
+    1 << wanted.min(roomy).ilog2()
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+
+    use rand::{Rng, SeedableRng, rngs::StdRng};
 
     use super::*;
 
@@ -185,56 +215,82 @@ mod tests {
 
     #[test]
     fn a_value_read_before_an_invalidation_is_not_put_after_it() {
-        let local = Local::new(1 << 20);
+        let local = Local::new(1 << 20, 1 << 10);
         let (a, b) = (key("a"), key("b"));
         let early = local.reserve(&a);
         local.invalidate(&a);
         assert!(!local.put(early, &a, entry(0, 8)));
-        assert!(local.get(&a).is_none());
+        assert!(local.get(a.as_str()).is_none());
         assert!(local.put(local.reserve(&a), &a, entry(1, 8)));
         assert!(local.put(local.reserve(&b), &b, entry(2, 8)));
         local.invalidate(&a);
-        assert!(local.get(&a).is_none());
-        assert_eq!(local.get(&b).unwrap().value.as_deref(), Some(&2));
+        assert!(local.get(a.as_str()).is_none());
+        assert_eq!(local.get(b.as_str()).unwrap().value.as_deref(), Some(&2));
     }
 
     #[test]
     fn a_flush_voids_what_is_held_and_what_is_being_read() {
-        let local = Local::new(1 << 20);
+        let local = Local::new(1 << 20, 1 << 10);
         let a = key("a");
         assert!(local.put(local.reserve(&a), &a, entry(0, 8)));
         let early = local.reserve(&a);
         local.flush();
-        assert!(local.get(&a).is_none());
+        assert!(local.get(a.as_str()).is_none());
         assert!(!local.put(early, &a, entry(0, 8)));
     }
 
     #[test]
     fn a_tag_outdates_what_is_held_and_what_is_being_read() {
-        let local = Local::new(1 << 20);
+        let local = Local::new(1 << 20, 1 << 10);
         let (a, b) = (key("a"), key("b"));
         let tagged = |value, tags: &[&str]| Entry { tags: Tags::new(tags).unwrap(), ..entry(value, 8) };
         assert!(local.put(local.reserve(&a), &a, tagged(0, &["red", "round"])));
         assert!(local.put(local.reserve(&b), &b, entry(1, 8)));
         let early = local.reserve(&a);
         local.invalidate_tag(&Tag::new("round").unwrap());
-        assert!(local.get(&a).is_none());
-        assert_eq!(local.get(&b).unwrap().value.as_deref(), Some(&1));
+        assert!(local.get(a.as_str()).is_none());
+        assert_eq!(local.get(b.as_str()).unwrap().value.as_deref(), Some(&1));
         let (red, round) = (Tags::new(["red"]).unwrap(), Tags::new(["round"]).unwrap());
         assert!(local.holds(early, &red) && !local.holds(early, &round));
         assert!(!local.put(early, &a, tagged(0, &["round"])));
         assert!(local.put(local.reserve(&a), &a, tagged(2, &["red", "round"])));
-        assert_eq!(local.get(&a).unwrap().value.as_deref(), Some(&2));
+        assert_eq!(local.get(a.as_str()).unwrap().value.as_deref(), Some(&2));
     }
 
     #[test]
-    fn the_weight_stays_within_its_bound() {
-        let local = Local::new(1 << 20);
-        for i in 0..1000 {
-            let key = key(&i.to_string());
-            local.put(local.reserve(&key), &key, entry(i, 10_000));
+    fn the_weight_never_exceeds_its_bound_whatever_is_put() {
+        const HEAVIEST: u64 = 40_000;
+        for capacity in [1 << 20, 1_000_003] {
+            let local = Local::new(capacity, 40_000);
+            let mut rng = StdRng::seed_from_u64(capacity);
+            for i in 0..20_000 {
+                // Some keys come again, lighter or heavier.
+                let key = key(&rng.random_range(0..2_000).to_string());
+                let weight = if rng.random_ratio(1, 10) { HEAVIEST } else { rng.random_range(0..2_000) };
+                local.put(local.reserve(&key), &key, entry(i, weight));
+                assert!(local.weight() <= capacity, "{} of {capacity}", local.weight());
+            }
+            // Shards are drawn by the hash, and the heaviest takes a third of one: each may lie that much below its part.
+            assert!(local.weight() > capacity / 2, "{} of {capacity}", local.weight());
         }
-        assert!(local.weight() <= 1 << 20);
-        assert!(local.len() > 20, "{} entries kept", local.len());
+    }
+
+    #[test]
+    fn the_heaviest_value_that_is_stored_has_room() {
+        for capacity in [1 << 18, 16 << 20, 1 << 30] {
+            let local = Local::new(capacity, 100_000);
+            for i in 0..50 {
+                let key = key(&i.to_string());
+                local.put(local.reserve(&key), &key, entry(i, 100_000));
+                assert!(local.get(key.as_str()).is_some(), "value {i} in {capacity}");
+            }
+        }
+        // One that could not fit at all is left out, and takes what it replaces with it.
+        let local = Local::new(1 << 18, 100_000);
+        let a = key("a");
+        assert!(local.put(local.reserve(&a), &a, entry(0, 8)));
+        assert!(local.put(local.reserve(&a), &a, entry(1, 1 << 20)));
+        assert!(local.get(a.as_str()).is_none());
+        assert_eq!(local.weight(), 0);
     }
 }

@@ -21,7 +21,7 @@ where
 {
     pub(crate) async fn reload(self: &Arc<Self>, key: &K) -> Result<Lookup<V>, CacheError> {
         let result = self.load_anew(key).await;
-        self.counters.request(self.settings.name, &result);
+        self.counters.request(&result);
         result
     }
 

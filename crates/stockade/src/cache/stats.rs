@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{CacheError, Lookup, Source};
 #[cfg(feature = "postgres")]
 use crate::metrics::CACHE_TX_READS;
-use crate::metrics::{self, CACHE_LOADS, CACHE_LOADS_IN_FLIGHT, CACHE_REQUESTS, tag};
+use crate::metrics::{self, CACHE_LOADS, CACHE_LOADS_IN_FLIGHT, CACHE_REQUESTS, Counter, tag};
 
 /// How one read ended: a label of `stockade_cache_requests_total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,9 +147,10 @@ impl CacheStats {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Counters {
     requests: [AtomicU64; Request::ALL.len()],
+    series: [Counter; Request::ALL.len()],
     fill_rejected: AtomicU64,
     reads_in_tx: AtomicU64,
     payloads_refused: AtomicU64,
@@ -200,9 +201,6 @@ impl Drop for Running<'_> {
 
 impl Counters {
     pub(crate) fn of(cache: &'static str) -> Self {
-        for outcome in Request::ALL {
-            metrics::announce(CACHE_REQUESTS, &[tag("cache", cache), tag("outcome", outcome)]);
-        }
         metrics::announce(metrics::CACHE_FILL_REJECTED, &[tag("cache", cache)]);
         for reason in ["unreadable", "too_large", "no_encoding"] {
             metrics::announce(metrics::CACHE_PAYLOADS_REFUSED, &[tag("cache", cache), tag("reason", reason)]);
@@ -212,14 +210,21 @@ impl Counters {
         for outcome in TxRead::ALL {
             metrics::announce(CACHE_TX_READS, &[tag("cache", cache), tag("outcome", outcome)]);
         }
-        Self::default()
+        Self {
+            requests: Default::default(),
+            series: Request::ALL
+                .map(|outcome| Counter::of(CACHE_REQUESTS, &[tag("cache", cache), tag("outcome", outcome)])),
+            fill_rejected: AtomicU64::new(0),
+            reads_in_tx: AtomicU64::new(0),
+            payloads_refused: AtomicU64::new(0),
+        }
     }
 
     /// To be called exactly once for each read that ended.
-    pub(crate) fn request<V>(&self, cache: &'static str, result: &Result<Lookup<V>, CacheError>) {
+    pub(crate) fn request<V>(&self, result: &Result<Lookup<V>, CacheError>) {
         let request = Request::of(result) as usize;
         self.requests[request].fetch_add(1, Ordering::Relaxed);
-        metrics::count(CACHE_REQUESTS, &[tag("cache", cache), tag("outcome", Request::ALL[request])]);
+        self.series[request].count();
     }
 
     pub(crate) fn fill_rejected(&self, cache: &'static str) {

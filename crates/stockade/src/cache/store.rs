@@ -111,7 +111,7 @@ pub(crate) enum Store<V> {
 impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     pub(crate) async fn read(&self, key: &Key) -> Read<V> {
         match self {
-            Self::Memory(local, _) => match local.get(key) {
+            Self::Memory(local, _) => match local.get(key.as_str()) {
                 Some(entry) if !entry.is_fresh(Instant::now()) => Read::Stale(entry),
                 _ => Read::Miss,
             },
@@ -123,7 +123,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     /// `content`: whether the caller can do without a load, if one failed lately.
     pub(crate) async fn lease(&self, key: &Key, token: &Token, want: Want, content: bool) -> Lease<V> {
         match self {
-            Self::Memory(local, intents) => match (intents.of(key), local.get(key)) {
+            Self::Memory(local, intents) => match (intents.of(key), local.get(key.as_str())) {
                 (Some(overdue), _) => Lease::Bypass(overdue),
                 (None, Some(entry)) if want == Want::Value && entry.is_fresh(Instant::now()) => Lease::Hit(entry),
                 (None, Some(stale)) if (content || want == Want::Value) && local.is_held(key) => {
@@ -213,10 +213,18 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
 
     /// Whether the in-process tier hears of invalidations now.
     pub(crate) fn is_verified(&self) -> bool {
+        self.is_verified_at(Instant::now())
+    }
+
+    /// As [`Store::is_verified`], for who has just read the clock.
+    pub(crate) fn is_verified_at(&self, now: Instant) -> bool {
         match self {
-            Self::Memory(..) => true,
+            Self::Memory(..) => {
+                let _ = now;
+                true
+            }
             #[cfg(feature = "redis")]
-            Self::Redis(remote) => remote.is_verified(),
+            Self::Redis(remote) => remote.is_verified_at(now),
         }
     }
 

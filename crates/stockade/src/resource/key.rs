@@ -1,4 +1,9 @@
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{
+    borrow::{Borrow, Cow},
+    cell::RefCell,
+    fmt,
+    sync::Arc,
+};
 
 use super::{Bucket, KeyError, Resource, escape_into};
 
@@ -41,9 +46,7 @@ impl Key {
             return Err(KeyError::Empty);
         }
         let mut text = String::with_capacity(kind.len() + 1 + id.len());
-        text.push_str(kind);
-        text.push(':');
-        escape_into(&mut text, id);
+        write_into(&mut text, kind, id);
         Self::encoded(Cow::Borrowed(kind), text)
     }
 
@@ -73,6 +76,40 @@ impl Key {
 
     pub(crate) fn bucket(&self) -> Bucket {
         self.bucket
+    }
+}
+
+fn write_into(text: &mut String, kind: &str, id: &str) {
+    text.push_str(kind);
+    text.push(':');
+    escape_into(text, id);
+}
+
+/// Looks something up by the text of a resource's key, for which no memory is taken. The kind must be known to be a name.
+///
+/// An id that has no key finds nothing, since nothing can lie under its text.
+pub(crate) fn find_by_text<R: Resource + ?Sized, T>(resource: &R, find: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+    thread_local! {
+        static TEXT: RefCell<String> = const { RefCell::new(String::new()) };
+    }
+    let id = resource.id();
+    // One that is too long to have a key must not stay here as long as the thread.
+    if id.len() > Key::MAX_LEN {
+        return None;
+    }
+    TEXT.with(|text| {
+        // Taken already only if `find` came here again.
+        let mut text = text.try_borrow_mut().ok()?;
+        text.clear();
+        write_into(&mut text, R::KIND, &id);
+        find(&text)
+    })
+}
+
+/// Looked up by its text: hash and equality are those of the text.
+impl Borrow<str> for Key {
+    fn borrow(&self) -> &str {
+        &self.text
     }
 }
 

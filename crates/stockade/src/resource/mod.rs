@@ -9,8 +9,8 @@ mod namespace;
 pub(crate) use bucket::Bucket;
 pub(crate) use encode::escape_into;
 pub use error::KeyError;
-pub(crate) use key::is_name;
 pub use key::{Key, Label};
+pub(crate) use key::{find_by_text, is_name};
 pub use namespace::Namespace;
 
 use std::borrow::Cow;

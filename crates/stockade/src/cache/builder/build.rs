@@ -73,7 +73,7 @@ where
                 self.max_value,
             ),
         });
-        let local = Arc::new(Local::new(self.local.unwrap_or(WEIGHT)));
+        let local = Arc::new(Local::new(self.local.unwrap_or(WEIGHT), self.max_value));
         let store = match self.home {
             Home::Memory => Store::Memory(Arc::clone(&local), Intents::default()),
             // Messages of one key come by one connection to one server here.

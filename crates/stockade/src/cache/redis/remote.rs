@@ -356,8 +356,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         self.subscription.live_until()
     }
 
-    pub(crate) fn is_verified(&self) -> bool {
-        self.subscription.is_live(Instant::now())
+    pub(crate) fn is_verified_at(&self, now: Instant) -> bool {
+        self.subscription.is_live(now)
     }
 
     pub(crate) fn is_up(&self) -> bool {

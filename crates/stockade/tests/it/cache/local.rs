@@ -182,6 +182,24 @@ async fn a_flushed_server_costs_loads_and_no_wrong_answer() {
     server.end().await;
 }
 
+#[tokio::test]
+async fn messages_of_a_process_take_nothing_from_it_that_it_read_after_its_write() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 0)]);
+    let stocks = process(&server).await.local(WEIGHT).on(&database).await;
+    for version in 1..=200 {
+        database.write("a", Some(version));
+        stocks.invalidate(&sku("a")).await.unwrap();
+        assert_eq!(quantity(&get(&stocks, "a").await), Some(version));
+        for _ in 0..3 {
+            assert_eq!(get(&stocks, "a").await.info.source, Source::Local, "after write {version}");
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!(database.loads(), 200);
+    server.end().await;
+}
+
 /// What `/metrics` says of the bound; nothing when it is not there.
 fn bound(metrics: &str) -> Option<f64> {
     let series = r#"stockade_cache_local_staleness_bound_seconds{cache="stock"} "#;
