@@ -262,6 +262,8 @@ mod tests {
         const HEAVIEST: u64 = 40_000;
         for capacity in [1 << 20, 1_000_003] {
             let local = Local::new(capacity, 40_000);
+            // To the byte, which no puts would find.
+            assert!(local.entries.capacity() <= capacity, "{} of {capacity}", local.entries.capacity());
             let mut rng = StdRng::seed_from_u64(capacity);
             for i in 0..20_000 {
                 // Some keys come again, lighter or heavier.
