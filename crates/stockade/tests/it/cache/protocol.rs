@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use super::support::{
-    Database, Loading, Sku, Stock, entry_key, eventually, field, get, process, quantity, reading, sku, stored,
+    Database, Loading, Sku, Stock, entry_key, eventually, field, get, patient, process, quantity, reading, sku, stored,
 };
 use crate::world::World;
 
@@ -27,7 +27,7 @@ async fn a_thousand_reads_of_a_cold_key_in_three_processes_are_one_load() {
         let before = database.loads();
         let mut processes = Vec::new();
         for _ in 0..3 {
-            processes.push(process(&server).await.on(&database).await);
+            processes.push(patient(&server.url()).await.on(&database).await);
         }
         let mut tasks = JoinSet::new();
         for stocks in &processes {
@@ -320,7 +320,7 @@ async fn lifetimes_are_drawn_from_their_range() {
 async fn absence_is_kept_for_its_own_time_and_costs_no_load() {
     let server = World::start().await;
     let database = Database::with(&[]);
-    let stocks = process(&server).await.null_ttl(Duration::from_millis(300)).grace(Duration::ZERO);
+    let stocks = patient(&server.url()).await.null_ttl(Duration::from_secs(3)).grace(Duration::ZERO);
     let stocks = stocks.on(&database).await;
     assert!(get(&stocks, "absent").await.info.stored);
     for _ in 0..20 {
