@@ -15,17 +15,23 @@ mod contender;
 mod extract;
 mod locks;
 mod measure;
+mod payload;
+mod tier;
 mod writes;
 
 use std::error::Error;
 
+use metrics_exporter_prometheus::PrometheusBuilder;
 use stockade_testbed::{PostgresServer, RedisServer};
 
 use measure::{Plan, table};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
+    PrometheusBuilder::new().install_recorder()?;
     let redis = RedisServer::start().await?;
+    println!("{}", tokio::task::block_in_place(tier::candidates)?);
+    println!("{}", tier::whole(&redis).await?);
     let postgres = PostgresServer::start().await?;
     for tasks in [1, 64] {
         let plan = Plan { tasks, rounds: 31, operations: 4096 };
@@ -37,6 +43,15 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
             table("change of a row", Plan { operations: 512, ..plan }, &writes::contenders(&redis, &postgres).await?)
                 .await?
         );
+    }
+    for tasks in [1, 64] {
+        let plan = Plan { tasks, rounds: 31, operations: 4096 };
+        println!("{}", table("hit in Redis beside its floor", plan, &payload::floor(&redis).await?).await?);
+    }
+    for rows in [2, 8, 32, 512] {
+        let (contenders, stored) = payload::contenders(&redis, rows).await?;
+        let plan = Plan { tasks: 1, rounds: 15, operations: 512 };
+        println!("{}{stored}\n", table(&format!("hit of {rows} rows in Redis"), plan, &contenders).await?);
     }
     // Those who poll take their time.
     let crowd = Plan { tasks: 16, rounds: 7, operations: 256 };

@@ -54,7 +54,7 @@ async fn round(contender: &Contender, plan: Plan) -> Result<f64, Failure> {
     Ok(started.elapsed().as_secs_f64() * 1e6 / f64::from(plan.operations))
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }

@@ -1,0 +1,117 @@
+use std::{borrow::Cow, convert::Infallible, fmt::Write, sync::Arc, time::Duration};
+
+use redis::aio::MultiplexedConnection;
+use serde::{Deserialize, Serialize};
+use stockade::{
+    Cache, Redis, Resource,
+    cache::{CacheBuilder, Codec, Compression, Source},
+};
+use stockade_testbed::RedisServer;
+use tokio::time::sleep;
+
+use crate::contender::{Contender, Failure};
+
+/// A list of so many rows.
+#[derive(Clone)]
+struct List(u32);
+
+impl Resource for List {
+    const KIND: &'static str = "list";
+
+    fn id(&self) -> Cow<'_, str> {
+        Cow::Owned(self.0.to_string())
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Row {
+    sku: String,
+    description: String,
+    quantity: u32,
+    price: f64,
+    updated_at: u64,
+}
+
+fn rows(count: u32) -> Vec<Row> {
+    const WORDS: [&str; 8] = ["WHITE", "HANGING", "HEART", "LANTERN", "SET", "OF", "RED", "RETROSPOT"];
+    let row = |i: u32| {
+        let noise = i.wrapping_mul(2_654_435_761);
+        let words = (0..4).map(|n| WORDS[(noise >> (n * 5)) as usize % 8]);
+        Row {
+            sku: format!("{}", 10_000 + noise % 90_000),
+            description: words.collect::<Vec<_>>().join(" "),
+            quantity: noise % 500,
+            price: f64::from(noise % 2000) / 100.0,
+            updated_at: 1_700_000_000_000 + u64::from(noise),
+        }
+    };
+    (0..count).map(row).collect()
+}
+
+/// Hits of lists of `count` rows in Redis, by codec and compression, and a line that says what is stored.
+pub(crate) async fn contenders(server: &RedisServer, count: u32) -> Result<(Vec<Contender>, String), Failure> {
+    type Build = fn(CacheBuilder<List, Vec<Row>>) -> CacheBuilder<List, Vec<Row>>;
+    let ways: [(&'static str, &'static str, Build); 4] = [
+        ("JSON", "json", |new| new),
+        ("JSON, LZ4", "json-lz4", |new| new.compress(Compression::lz4().above(0))),
+        ("MessagePack", "msgpack", |new| new.codec(Codec::MessagePack)),
+        ("MessagePack, LZ4", "msgpack-lz4", |new| new.codec(Codec::MessagePack).compress(Compression::lz4().above(0))),
+    ];
+    let redis = Redis::connect(server.url()).await?;
+    let (mut contenders, mut stored) = (Vec::new(), String::from("stored:"));
+    for (title, name, build) in ways {
+        let namespaced = redis.clone().namespace(&format!("rows-{count}"));
+        let builder = Cache::builder(&namespaced).name(name);
+        let load = |list: List| async move { Ok::<_, Infallible>(Some(rows(list.0))) };
+        let cache = Arc::new(build(builder).loader(load).build());
+        // A cache that is not connected yet loads past Redis.
+        while cache.get(&List(count)).await?.info.source != Source::Redis {
+            sleep(Duration::from_millis(1)).await;
+        }
+        let key = server.command(&["KEYS", &format!("rows-{count}:*e:{name}:*")]).await?;
+        let fields = server.command(&["HKEYS", &key]).await?;
+        let field = fields.lines().find(|field| field.starts_with("v:")).ok_or("the value was not stored")?;
+        write!(stored, " {title} {} bytes;", server.command(&["HSTRLEN", &key, field]).await?)?;
+        contenders.push(Contender::new(title, move |_| {
+            let cache = Arc::clone(&cache);
+            async move {
+                cache.get(&List(count)).await?;
+                Ok(())
+            }
+        }));
+    }
+    Ok((contenders, stored))
+}
+
+/// The least that a hit in Redis can be: the same fields, asked for and decoded, without anything around it.
+pub(crate) async fn floor(server: &RedisServer) -> Result<Vec<Contender>, Failure> {
+    let connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
+    for task in 0..64 {
+        let text = serde_json::to_string(&"x".repeat(256))?;
+        let mut fields = redis::cmd("HSET");
+        fields.arg(format!("bare-hash:{task}")).arg("v").arg(text).arg("kind").arg("value").arg("ver").arg("");
+        fields.arg("exp").arg("1700000000000000").arg("at").arg("1700000000000000").arg("d").arg("100");
+        fields.exec_async(&mut connection.clone()).await?;
+    }
+    let redis = Redis::connect(server.url()).await?;
+    let load = |_: List| async { Ok::<_, Infallible>(Some("x".repeat(256))) };
+    let cache = Arc::new(Cache::builder(&redis).name("beside-floor").loader(load).build());
+    Ok(vec![
+        Contender::new("HMGET of the fields, decoded", move |task| bare(connection.clone(), task)),
+        Contender::new("stockade, hit in Redis", move |task| {
+            let cache = Arc::clone(&cache);
+            async move {
+                cache.get(&List(task)).await?;
+                Ok(())
+            }
+        }),
+    ])
+}
+
+async fn bare(mut connection: MultiplexedConnection, task: u32) -> Result<(), Failure> {
+    let mut fields = redis::cmd("HMGET");
+    fields.arg(format!("bare-hash:{task}")).arg(&["v", "kind", "exp", "at", "ver", "d"]);
+    let found: Vec<Vec<u8>> = fields.query_async(&mut connection).await?;
+    let text: String = serde_json::from_slice(&found[0])?;
+    if text.len() == 256 { Ok(()) } else { Err("the bare value is missing".into()) }
+}
