@@ -118,7 +118,7 @@ where
             Read::Hit(_) if !self.stands(assurance) => Err(Start::Lease(Want::Load)),
             Read::Hit(entry) => {
                 self.refresh_if_due(key, name, &entry);
-                self.local.put(reservation, name, entry.clone());
+                self.local.put_found(reservation, name, entry.clone());
                 Ok(lookup(kept(entry, Source::Redis, false), false))
             }
             Read::Stale(entry) if self.may_revalidate(&entry) => {

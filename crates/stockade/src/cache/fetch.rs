@@ -78,7 +78,7 @@ where
             match self.store.lease(name, &token, want, content).await {
                 Lease::Hit(_) if !self.stands(assurance) => want = Want::Load,
                 Lease::Hit(entry) => {
-                    self.local.put(reservation, name, entry.clone());
+                    self.local.put_found(reservation, name, entry.clone());
                     let answer = Answer { waited, ..kept(entry, Source::Redis, false) };
                     return Outcome::Answer(answer, Some(mark));
                 }

@@ -80,6 +80,12 @@ impl Invalidator {
         self.0.invalidate_tags(tags).await
     }
 
+    /// Whether both belong to one cache. Two may have one name, in namespaces of their own or in memory.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     #[cfg(feature = "postgres")]
     pub(crate) fn unsure_run(&self) -> Option<Arc<str>> {
         self.0.unsure_run()

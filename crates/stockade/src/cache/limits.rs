@@ -54,11 +54,18 @@ pub(crate) struct Shed {
 /// Leave to load. Says at the end how the database did.
 #[derive(Debug)]
 pub(crate) struct Admission<'a> {
-    // In this order: the place is free when its end is told.
-    _running: SemaphorePermit<'a>,
-    _freed: Freed<'a>,
+    _running: Place<'a>,
     _spare: Option<SemaphorePermit<'a>>,
     permit: Permit,
+}
+
+/// A place among those that run. Whoever waits for one to be left over is told of its end, also of one that came to nothing:
+/// it may have kept somebody from it for a moment.
+#[derive(Debug)]
+struct Place<'a> {
+    // In this order: the place is free when its end is told.
+    _permit: SemaphorePermit<'a>,
+    _freed: Freed<'a>,
 }
 
 #[derive(Debug)]
@@ -71,7 +78,8 @@ impl Drop for Freed<'_> {
 }
 
 impl Limits {
-    /// At most `max_loads` at a time, and, if given, at most `per_second` begun per second.
+    /// At most `max_loads` at a time, and, if given, at most `per_second` begun per second: after a quiet time so many at once,
+    /// then evenly.
     ///
     /// # Panics
     ///
@@ -95,16 +103,17 @@ impl Limits {
         if let Some(refused) = shared.breaker.refusing() {
             return Err(Shed { retry_after: refused.retry_after });
         }
-        let running = match shared.running.try_acquire() {
-            Ok(running) => running,
+        let permit = match shared.running.try_acquire() {
+            Ok(permit) => permit,
             Err(_) => shared.queue(wait).await?,
         };
+        let running = shared.spare.place(permit);
         if let Err(retry_after) = turn(shared.rate.as_ref()) {
             return Err(Shed { retry_after });
         }
         // Last, because a half-open breaker gives out one permit, which must not be spent on waiting.
         let permit = shared.breaker.permit().map_err(|refused| Shed { retry_after: refused.retry_after })?;
-        Ok(Admission { _running: running, _freed: Freed(&shared.spare.freed), _spare: None, permit })
+        Ok(Admission { _running: running, _spare: None, permit })
     }
 
     /// Waits until reads leave a place, without a limit. Cancel safe.
@@ -121,13 +130,13 @@ impl Limits {
                 sleep(wait).await;
                 continue;
             }
-            let running = spare.leftover(&shared.running).await;
+            let running = spare.place(spare.leftover(&shared.running).await);
             let permit = match turn(shared.rate.as_ref()) {
                 Ok(()) => shared.breaker.permit().map_err(|refused| refused.retry_after),
                 Err(wait) => Err(wait),
             };
             match permit {
-                Ok(permit) => return Admission { _running: running, _freed: Freed(&spare.freed), _spare: own, permit },
+                Ok(permit) => return Admission { _running: running, _spare: own, permit },
                 Err(wait) => {
                     drop(running);
                     sleep(wait).await;
@@ -151,6 +160,10 @@ impl Spare {
         Self { places, reserve, rate: rate.map(RateLimiter::direct), freed: Notify::new() }
     }
 
+    fn place<'a>(&'a self, permit: SemaphorePermit<'a>) -> Place<'a> {
+        Place { _permit: permit, _freed: Freed(&self.freed) }
+    }
+
     /// A place, once more are free than stay so.
     async fn leftover<'a>(&self, running: &'a Semaphore) -> SemaphorePermit<'a> {
         loop {
@@ -169,8 +182,8 @@ impl Spare {
 
 impl Shared {
     async fn queue(&self, wait: Duration) -> Result<SemaphorePermit<'_>, Shed> {
-        struct Place<'a>(&'a AtomicUsize);
-        impl Drop for Place<'_> {
+        struct Waits<'a>(&'a AtomicUsize);
+        impl Drop for Waits<'_> {
             fn drop(&mut self) {
                 self.0.fetch_sub(1, Ordering::Relaxed);
             }
@@ -178,7 +191,7 @@ impl Shared {
 
         let shed = Shed { retry_after: wait };
         let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let _place = Place(&self.waiting);
+        let _waits = Waits(&self.waiting);
         if before >= self.max_waiting {
             return Err(shed);
         }
@@ -205,5 +218,29 @@ impl fmt::Debug for Limits {
             .field("free", &self.0.running.available_permits())
             .field("waiting", &self.0.waiting)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures_util::poll;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_place_that_came_to_nothing_is_told_of() {
+        let limits = Limits::new(1, NonZeroU32::new(1));
+        let first = limits.admit(Duration::ZERO).await.unwrap();
+        let mut read = pin!(limits.admit(Duration::from_secs(60)));
+        let mut spare = pin!(limits.admit_spare());
+        assert!(poll!(read.as_mut()).is_pending() && poll!(spare.as_mut()).is_pending());
+        drop(first);
+        // The place is the read's, which was there before.
+        assert!(poll!(spare.as_mut()).is_pending());
+        assert!(read.await.is_err(), "two began in one second");
+        let admitted = timeout(Duration::from_secs(20), spare).await;
+        assert!(admitted.is_ok(), "it sleeps beside a place that is free");
     }
 }

@@ -95,7 +95,8 @@ where
     /// limits of loads nor a shutdown hold it up: the connection is taken already. `connection` is a `&mut Tx` or any other
     /// transaction's. It is counted apart from other reads ([`CacheStats::reads_in_tx`](super::CacheStats::reads_in_tx)).
     ///
-    /// Dropping the future leaves the transaction usable; its next statement waits for the end of this one.
+    /// Dropping the future leaves the transaction usable; its next statement waits for the end of this one. A panic of the
+    /// loader goes through to the caller.
     ///
     /// # Errors
     ///

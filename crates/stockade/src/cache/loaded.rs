@@ -43,6 +43,9 @@ impl<V> Loaded<V> {
     /// texts of 1 to 128 bytes without control characters; others fail the load with
     /// [`CacheError::Tag`](super::CacheError::Tag). Absence can be tagged as well. Default none.
     ///
+    /// When a loader begins to give other tags, raise [`CacheBuilder::schema`](super::CacheBuilder::schema), and go on
+    /// invalidating by key as well while the old version of the program runs: what that has stored lacks the new tags.
+    ///
     /// A value with tags costs each read from Redis one round trip more, in which its tags are asked about.
     #[must_use]
     pub fn tags<T: AsRef<str>>(self, tags: impl IntoIterator<Item = T>) -> Self {

@@ -116,8 +116,28 @@ impl<V> Local<V> {
             && self.ticks.hold(tags, reservation.since)
     }
 
-    /// Stores under the reservation; false when it is void.
+    /// Stores what this process loaded under the reservation; false when it is void.
     pub(crate) fn put(&self, reservation: Reservation, key: &Key, entry: Entry<V>) -> bool {
+        self.put_unless(reservation, key, entry, |_| false)
+    }
+
+    /// As [`Local::put`], for what was found in the store: it takes the place of nothing that was loaded after it. The
+    /// store may have answered before a reload replaced its value.
+    pub(crate) fn put_found(&self, reservation: Reservation, key: &Key, entry: Entry<V>) -> bool {
+        self.put_unless(reservation, key, entry, |found| {
+            // A fresh one only, so that a clock that was set back shuts nothing out for longer than a lifetime.
+            let newer = |held: Entry<V>| held.loaded > found.loaded && held.is_fresh(Instant::now());
+            self.get(key).is_some_and(newer)
+        })
+    }
+
+    fn put_unless(
+        &self,
+        reservation: Reservation,
+        key: &Key,
+        entry: Entry<V>,
+        late: impl FnOnce(&Entry<V>) -> bool,
+    ) -> bool {
         // The insertion happens under the slot's mutex: an invalidation comes either before it and voids it, or after it
         // and removes what was inserted. A flush needs no such order, since the entry carries the epoch it was read in.
         let generation = self.generation(reservation.slot);
@@ -125,7 +145,7 @@ impl<V> Local<V> {
             return false;
         }
         // One that comes after this is seen by whoever looks at the entry.
-        if !self.ticks.hold(&entry.tags, reservation.since) {
+        if !self.ticks.hold(&entry.tags, reservation.since) || late(&entry) {
             return false;
         }
         self.entries
@@ -226,6 +246,33 @@ mod tests {
         local.invalidate(&a);
         assert!(local.get(a.as_str()).is_none());
         assert_eq!(local.get(b.as_str()).unwrap().value.as_deref(), Some(&2));
+    }
+
+    #[test]
+    fn what_was_found_in_the_store_takes_the_place_of_nothing_newer() {
+        let local = Local::new(1 << 20);
+        let a = key("a");
+        let now = Instant::now();
+        let lived = |value, ago: u64, left: u64| {
+            let (loaded, expires) = (now - Duration::from_secs(ago), now + Duration::from_secs(left));
+            Entry { loaded, expires, ..entry(value, 8) }
+        };
+        let value = || local.get(&a).and_then(|entry| entry.value.as_deref().copied());
+        // Both have asked before either stores.
+        let (found, loaded) = (local.reserve(&a), local.reserve(&a));
+        assert!(local.put(loaded, &a, lived(1, 5, 60)));
+        assert!(!local.put_found(found, &a, lived(0, 10, 60)));
+        assert_eq!(value(), Some(1));
+        assert!(local.put_found(found, &a, lived(2, 4, 60)));
+        assert_eq!(value(), Some(2));
+        // What this process loads itself goes before what it has found, whatever the clocks say.
+        assert!(local.put(local.reserve(&a), &a, lived(3, 20, 0)));
+        // That has expired.
+        assert!(local.put_found(local.reserve(&a), &a, lived(4, 30, 60)));
+        assert_eq!(value(), Some(4));
+        local.flush();
+        assert!(local.put_found(local.reserve(&a), &a, lived(5, 40, 60)));
+        assert_eq!(value(), Some(5));
     }
 
     #[test]

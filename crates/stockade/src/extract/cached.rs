@@ -157,9 +157,10 @@ where
     let degraded = parts.extensions.get::<Degraded>().is_some();
     let key = T::Key::from_request_parts(parts, state).await.map_err(CachedRejection::Key)?;
     let cache = T::cache(state);
-    let refused = |error| CachedRejection::Cache { error, degraded: degraded || cache.is_degraded() };
     let safe = matches!(parts.method, Method::GET | Method::HEAD);
     let anew = safe && directives::no_cache(&parts.headers) && T::honours_no_cache(parts, state);
+    let refused =
+        |error| CachedRejection::Cache { error, degraded: degraded || cache.is_degraded(), forced: anew };
     let found = if anew { cache.reload(&key).await } else { cache.get(&key).await };
     let mut found = found.map_err(refused)?;
     found.info.version = found.value.as_deref().and_then(T::version).or(found.info.version);

@@ -37,6 +37,8 @@ pub enum CachedRejection<R> {
         error: CacheError,
         /// Whether the request runs outside the normal rules already, because a store is unreachable.
         degraded: bool,
+        /// Whether the request asked for a load with `Cache-Control: no-cache`.
+        forced: bool,
     },
 }
 
@@ -132,11 +134,11 @@ impl<R: IntoResponse> IntoResponse for CachedRejection<R> {
                 info.write(response.headers_mut());
                 response
             }
-            Self::Cache { error, degraded } => {
+            Self::Cache { error, degraded, forced } => {
                 let mut response = Refusal::of(&error).into_response();
                 let status = match error {
-                    _ if degraded => Some(status::DEGRADED),
-                    CacheError::Shed { .. } => Some(status::SHED),
+                    _ if degraded => Some(status::degraded(forced)),
+                    CacheError::Shed { .. } => Some(status::shed(forced)),
                     _ => None,
                 };
                 response.headers_mut().extend(status.map(|text| (CACHE_STATUS, HeaderValue::from_static(text))));

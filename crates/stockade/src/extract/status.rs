@@ -6,10 +6,11 @@ use crate::cache::{CacheInfo, Source};
 pub(super) fn of(info: &CacheInfo) -> String {
     let mut status = String::from("stockade");
     let (hit, detail) = match info.source {
+        // Also of one that waited for a load that failed.
+        _ if info.stale.is_some() => (true, info.absent.then_some("negative")),
         _ if info.collapsed => (false, None),
         Source::Load => (false, None),
         _ if info.absent => (true, Some("negative")),
-        _ if info.stale.is_some() => (true, None),
         Source::Local => (true, Some("local")),
         Source::Redis => (true, Some("redis")),
         // It only tells of absences.
@@ -27,7 +28,7 @@ pub(super) fn of(info: &CacheInfo) -> String {
             None => write!(status, "; ttl={}", info.ttl.as_secs()),
         };
     }
-    if info.collapsed {
+    if info.collapsed && !hit {
         status.push_str("; collapsed");
     } else if info.stored {
         status.push_str("; stored");
@@ -40,9 +41,14 @@ pub(super) fn of(info: &CacheInfo) -> String {
 }
 
 /// The `Cache-Status` of a read that was refused to protect the database.
-pub(super) const SHED: &str = "stockade; fwd=uri-miss; detail=shed";
+pub(super) const fn shed(forced: bool) -> &'static str {
+    if forced { "stockade; fwd=request; detail=shed" } else { "stockade; fwd=uri-miss; detail=shed" }
+}
+
 /// The same while a store is down.
-pub(super) const DEGRADED: &str = "stockade; fwd=uri-miss; detail=degraded";
+pub(super) const fn degraded(forced: bool) -> &'static str {
+    if forced { "stockade; fwd=request; detail=degraded" } else { "stockade; fwd=uri-miss; detail=degraded" }
+}
 
 /// Whole seconds, at least 1: an expired value must not look like one that is fresh for 0 s.
 pub(super) fn whole_up(duration: Duration) -> u64 {
@@ -85,6 +91,8 @@ mod tests {
             (stored, "stockade; fwd=uri-miss; stored"),
             (CacheInfo { collapsed: true, ..stored }, "stockade; fwd=uri-miss; collapsed"),
             (CacheInfo { collapsed: true, ..redis }, "stockade; fwd=uri-miss; collapsed"),
+            (CacheInfo { collapsed: true, ..stale }, "stockade; hit; ttl=-2"),
+            (CacheInfo { collapsed: true, absent: true, ..stale }, "stockade; hit; detail=negative"),
             (CacheInfo { degraded: true, ..local }, "stockade; hit; ttl=42; detail=degraded"),
             (CacheInfo { degraded: true, ..redis }, "stockade; hit; ttl=42; detail=degraded"),
             (CacheInfo { degraded: true, ..stale }, "stockade; hit; ttl=-2; detail=degraded"),

@@ -19,16 +19,40 @@ const EVERY: Duration = Duration::from_millis(20);
 ///
 /// Whatever the database answers.
 pub async fn settled(pool: &PgPool) -> Result<(), sqlx::Error> {
-    // An id of its own: the end of a snapshot is where the *completed* transactions end, and says nothing about running ones.
-    let next: String = sqlx::query_scalar("select pg_current_xact_id()::text").fetch_one(pool).await?;
+    let mut writing = Writing::now(pool).await?;
     loop {
-        let over: bool = sqlx::query_scalar("select pg_snapshot_xmin(pg_current_snapshot()) > $1::text::xid8")
-            .bind(&next)
-            .fetch_one(pool)
-            .await?;
-        if over {
-            return Ok(());
+        match writing.are_over(pool).await? {
+            Some(true) => return Ok(()),
+            Some(false) => {}
+            None => writing = Writing::now(pool).await?,
         }
         tokio::time::sleep(EVERY).await;
+    }
+}
+
+/// The transactions that were writing at some moment.
+#[derive(Debug)]
+pub(super) struct Writing {
+    /// A transaction id that was given out at that moment: theirs are lower.
+    next: String,
+}
+
+impl Writing {
+    pub(super) async fn now(pool: &PgPool) -> Result<Self, sqlx::Error> {
+        // An id of its own: the end of a snapshot is where the *completed* transactions end, and says nothing about running
+        // ones.
+        Ok(Self { next: sqlx::query_scalar("select pg_current_xact_id()::text").fetch_one(pool).await? })
+    }
+
+    /// Whether all of them have ended; `None` when the server was replaced by one that has not come so far yet.
+    pub(super) async fn are_over(&self, pool: &PgPool) -> Result<Option<bool>, sqlx::Error> {
+        const SQL: &str = "select case when pg_snapshot_xmax(now) > $1::text::xid8 then pg_snapshot_xmin(now) > $1::text::xid8 end
+            from pg_current_snapshot() now";
+        sqlx::query_scalar(SQL).bind(&self.next).fetch_one(pool).await
+    }
+
+    /// The id that theirs are below.
+    pub(super) fn below(&self) -> &str {
+        &self.next
     }
 }

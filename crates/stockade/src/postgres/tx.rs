@@ -148,7 +148,7 @@ impl Tx {
     }
 
     fn pending(&mut self, cache: Invalidator) -> &mut Pending {
-        let known = self.pending.iter().position(|pending| pending.cache.name() == cache.name());
+        let known = self.pending.iter().position(|pending| pending.cache.is(&cache));
         let place = known.unwrap_or_else(|| {
             self.pending.push(Pending { cache, keys: Vec::new(), tags: Vec::new() });
             self.pending.len() - 1
@@ -213,9 +213,9 @@ impl Tx {
             return Err(error);
         }
         if !self.pending.is_empty() {
-            let applied = flush(&self.pending, intent.as_ref()).await;
+            let left = flush(&self.pending, intent.as_ref()).await;
             let ids: Vec<i64> =
-                rows.iter().filter(|row| applied.contains(&row.cache.as_str())).map(|row| row.id).collect();
+                rows.iter().filter(|row| !left.contains(&row.cache.as_str())).map(|row| row.id).collect();
             self.pool.flushed(&ids);
         }
         Ok(())
@@ -309,7 +309,8 @@ async fn retract(pending: &[Pending], intent: Option<&Intent>) {
     }
 }
 
-/// Invalidates all caches at once, and ends what was announced; the names of those that confirmed.
+/// Invalidates all caches at once, and ends what was announced; the names of those that did not confirm. Of several with one
+/// name each has to.
 async fn flush(pending: &[Pending], intent: Option<&Intent>) -> Vec<&'static str> {
     let mut flushes = Vec::new();
     for pending in pending {
@@ -318,6 +319,7 @@ async fn flush(pending: &[Pending], intent: Option<&Intent>) -> Vec<&'static str
     join_all(flushes).await.into_iter().flatten().collect()
 }
 
+/// The name of the cache unless it has confirmed.
 async fn flush_one(Pending { cache, keys, tags }: &Pending, intent: Option<&Intent>) -> Option<&'static str> {
     let name = cache.name();
     let flushed = async {
@@ -331,14 +333,14 @@ async fn flush_one(Pending { cache, keys, tags }: &Pending, intent: Option<&Inte
         Ok(())
     };
     match tokio::time::timeout(FLUSH_LIMIT, flushed).await {
-        Ok(Ok(())) => Some(name),
+        Ok(Ok(())) => None,
         Ok(Err(error)) => {
             tracing::debug!(%error, cache = name, "invalidation left to the relay");
-            None
+            Some(name)
         }
         Err(_) => {
             tracing::debug!(cache = name, "invalidation left to the relay: no answer in time");
-            None
+            Some(name)
         }
     }
 }

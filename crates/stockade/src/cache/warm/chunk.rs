@@ -87,7 +87,7 @@ where
             for ((reservation, name, key), read) in asked.into_iter().zip(reads) {
                 let want = match read {
                     Read::Hit(entry) if core.stands(assurance) => {
-                        core.local.put(reservation, &name, entry);
+                        core.local.put_found(reservation, &name, entry);
                         self.end(|report| &mut report.present);
                         continue;
                     }

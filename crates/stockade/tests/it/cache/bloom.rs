@@ -56,6 +56,16 @@ async fn filtered(url: &str, bloom: &Bloom, database: &Arc<Database>) -> Stocks 
 }
 
 #[tokio::test]
+async fn a_filter_is_opened_on_a_server_out_of_memory() {
+    let server = RedisServer::start().await.unwrap();
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]).await.unwrap();
+    let redis = Redis::builder(server.url()).command_timeout(Duration::from_secs(10)).connect().await.unwrap();
+    let bloom = Bloom::builder::<Sku>(&redis.namespace("shop")).expected(2000).source(|| ids(0..1000)).build();
+    eventually("its state is there", || async { !server.command(&["KEYS", "*"]).await.unwrap().is_empty() }).await;
+    assert!(bloom.may_hold(&sku("none")).await);
+}
+
+#[tokio::test]
 async fn an_id_that_never_existed_costs_no_load() {
     let server = RedisServer::start().await.unwrap();
     let database = Database::with(&[("n7", 7)]);

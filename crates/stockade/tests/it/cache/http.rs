@@ -274,6 +274,10 @@ async fn a_read_that_can_not_be_answered_is_503_and_tells_nothing_of_why() {
         shed
     })
     .await;
+    eventually("a load that is asked for is shed", || async {
+        service.status(&[OPERATOR, NO_CACHE]).await == "stockade; fwd=request; detail=shed"
+    })
+    .await;
 }
 
 const NO_CACHE: (&str, &str) = ("cache-control", "no-cache");

@@ -1,4 +1,10 @@
-use stockade::{Locks, postgres::CommitError};
+use std::time::Duration;
+
+use stockade::{
+    Cache, Locks,
+    cache::Source,
+    postgres::{CommitError, Tx},
+};
 
 use super::{Sku, database, quantity};
 
@@ -81,4 +87,26 @@ async fn a_transaction_that_is_dropped_rolls_back_and_frees_the_fence() {
     drop(tx);
     let mut tx = held.begin(&pool).await.unwrap();
     assert_eq!(quantity(&mut tx).await, 10);
+}
+
+#[tokio::test]
+async fn caches_of_one_name_are_told_of_their_own_keys() {
+    let (_server, pool) = database().await;
+    let build = || {
+        let lives = Duration::from_secs(60);
+        Cache::memory().ttl(lives..=lives).loader(|_: Sku| async { Ok::<_, sqlx::Error>(Some(1)) }).build()
+    };
+    let (one, other) = (build(), build());
+    let source = async |cache: &Cache<Sku, i32>, id| cache.get(&Sku(id)).await.unwrap().info.source;
+    for cache in [&one, &other] {
+        for id in ["a", "b"] {
+            assert_eq!((source(cache, id).await, source(cache, id).await), (Source::Load, Source::Local));
+        }
+    }
+    let mut tx = Tx::unfenced(&pool).await.unwrap();
+    tx.invalidate(&one, &Sku("a"));
+    tx.invalidate(&other, &Sku("b"));
+    tx.commit().await.unwrap();
+    assert_eq!((source(&one, "a").await, source(&one, "b").await), (Source::Load, Source::Local));
+    assert_eq!((source(&other, "a").await, source(&other, "b").await), (Source::Local, Source::Load));
 }

