@@ -159,8 +159,7 @@ where
     let cache = T::cache(state);
     let safe = matches!(parts.method, Method::GET | Method::HEAD);
     let anew = safe && directives::no_cache(&parts.headers) && T::honours_no_cache(parts, state);
-    let refused =
-        |error| CachedRejection::Cache { error, degraded: degraded || cache.is_degraded(), forced: anew };
+    let refused = |error| CachedRejection::Cache { error, degraded: degraded || cache.is_degraded(), forced: anew };
     let found = if anew { cache.reload(&key).await } else { cache.get(&key).await };
     let mut found = found.map_err(refused)?;
     found.info.version = found.value.as_deref().and_then(T::version).or(found.info.version);

@@ -46,7 +46,8 @@ impl Writing {
 
     /// Whether all of them have ended; `None` when the server was replaced by one that has not come so far yet.
     pub(super) async fn are_over(&self, pool: &PgPool) -> Result<Option<bool>, sqlx::Error> {
-        const SQL: &str = "select case when pg_snapshot_xmax(now) > $1::text::xid8 then pg_snapshot_xmin(now) > $1::text::xid8 end
+        const SQL: &str =
+            "select case when pg_snapshot_xmax(now) > $1::text::xid8 then pg_snapshot_xmin(now) > $1::text::xid8 end
             from pg_current_snapshot() now";
         sqlx::query_scalar(SQL).bind(&self.next).fetch_one(pool).await
     }
