@@ -127,7 +127,7 @@ impl<V> Local<V> {
         self.put_unless(reservation, key, entry, |found| {
             // A fresh one only, so that a clock that was set back shuts nothing out for longer than a lifetime.
             let newer = |held: Entry<V>| held.loaded > found.loaded && held.is_fresh(Instant::now());
-            self.get(key).is_some_and(newer)
+            self.get(key.as_str()).is_some_and(newer)
         })
     }
 
@@ -250,14 +250,14 @@ mod tests {
 
     #[test]
     fn what_was_found_in_the_store_takes_the_place_of_nothing_newer() {
-        let local = Local::new(1 << 20);
+        let local = Local::new(1 << 20, 1 << 10);
         let a = key("a");
         let now = Instant::now();
         let lived = |value, ago: u64, left: u64| {
             let (loaded, expires) = (now - Duration::from_secs(ago), now + Duration::from_secs(left));
             Entry { loaded, expires, ..entry(value, 8) }
         };
-        let value = || local.get(&a).and_then(|entry| entry.value.as_deref().copied());
+        let value = || local.get(a.as_str()).and_then(|entry| entry.value.as_deref().copied());
         // Both have asked before either stores.
         let (found, loaded) = (local.reserve(&a), local.reserve(&a));
         assert!(local.put(loaded, &a, lived(1, 5, 60)));
