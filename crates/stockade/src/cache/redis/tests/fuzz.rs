@@ -127,18 +127,18 @@ impl Game {
                 let old = tokens.len().saturating_sub(4);
                 tokens.drain(..old);
                 let process = PROCESSES.choose(&mut self.random).unwrap();
-                let (early, content) = (self.random.random_bool(0.2), self.random.random_bool(0.2));
+                let (early, content) = (self.random.random_bool(0.2), self.random.random_bool(0.5));
                 // Shorter than a hold only as after the clock was set back.
                 let longest = if self.random.random_bool(0.9) { 300 } else { self.random.random_range(0..300) };
                 Move::Lease { token, lease: self.random.random_range(2..300), process, early, content, longest }
             }
-            30..65 => {
+            30..60 => {
                 let value = format!("{token} {}", self.next_name("value"));
                 let (ttl, grace) = (self.random.random_range(1..300), self.random.random_range(0..200));
                 Move::Fill { token, value, ttl, grace }
             }
-            65..69 => {
-                let hold = if self.random.random_bool(0.5) { self.random.random_range(1..300) } else { 0 };
+            60..69 => {
+                let hold = if self.random.random_bool(0.7) { self.random.random_range(1..300) } else { 0 };
                 Move::Abort { token, hold }
             }
             69..75 => Move::Invalidate,
