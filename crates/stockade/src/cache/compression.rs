@@ -14,7 +14,7 @@ const LZ4: u8 = 1;
 const SIZE: usize = size_of::<u32>();
 
 impl Compression {
-    /// LZ4 for values of 1 KiB and more: below that there is little to save.
+    /// LZ4 for values of 1 KiB and more. That size is a guess and not measured; [`Compression::above`] sets another.
     #[cfg(feature = "lz4")]
     pub fn lz4() -> Self {
         Self { above: 1024 }
