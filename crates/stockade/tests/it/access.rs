@@ -1,11 +1,6 @@
 //! Users of a server who may do no more than the documentation says.
 
-use std::{
-    borrow::Cow,
-    convert::Infallible,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{borrow::Cow, convert::Infallible, time::Duration};
 
 use stockade::{
     Cache, Locks, Redis, Resource,
@@ -15,6 +10,8 @@ use stockade::{
 use stockade_testbed::RedisServer;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
+
+use crate::log::Log;
 
 const DOCUMENTED: &str = include_str!("../../src/redis/access.md");
 const LIMIT: Duration = Duration::from_secs(20);
@@ -180,32 +177,16 @@ async fn classic_locks_work_with_what_is_documented() {
     assert_nothing_was_refused(&server).await;
 }
 
-/// What is logged on this thread.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Log {
-    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(text);
-        Ok(text.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    async fn until(&self, words: &[&str]) {
-        let limit = Instant::now() + LIMIT;
-        loop {
-            let text = String::from_utf8_lossy(&self.0.lock().unwrap()).to_lowercase().replace('|', " ");
-            if text.lines().any(|line| words.iter().all(|word| line.contains(word))) {
-                return;
-            }
-            assert!(Instant::now() < limit, "{words:?} not in {text}");
-            sleep(Duration::from_millis(2)).await;
+/// Waits for a line with these words.
+async fn logged(log: &Log, words: &[&str]) {
+    let limit = Instant::now() + LIMIT;
+    loop {
+        let text = log.text().to_lowercase().replace('|', " ");
+        if text.lines().any(|line| words.iter().all(|word| line.contains(word))) {
+            return;
         }
+        assert!(Instant::now() < limit, "{words:?} not in {text}");
+        sleep(Duration::from_millis(2)).await;
     }
 }
 
@@ -222,10 +203,7 @@ async fn name_each_missing_right<T>(
         if name == "client|setname" {
             continue;
         }
-        let log = Log::default();
-        let writer = log.clone();
-        let logged = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-        let _logged = tracing::subscriber::set_default(logged);
+        let (log, _logging) = Log::start();
         let others: Vec<_> = rules.iter().copied().filter(|rule| rule != missing).collect();
         for server in servers {
             user(server, &others).await;
@@ -246,7 +224,7 @@ async fn name_each_missing_right<T>(
         };
         let mut words: Vec<_> = words.iter().map(String::as_str).collect();
         words.extend(["noperm", "stockade::redis"]);
-        log.until(&words).await;
+        logged(&log, &words).await;
     }
 }
 

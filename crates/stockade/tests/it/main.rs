@@ -14,6 +14,8 @@ mod crypto;
 #[cfg(test)]
 mod locks_on_redis;
 #[cfg(test)]
+mod log;
+#[cfg(test)]
 #[cfg(feature = "redis")]
 mod looks;
 #[cfg(test)]

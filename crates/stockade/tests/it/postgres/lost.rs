@@ -15,6 +15,7 @@ use super::{
     cached::{World, has, online, read, release},
     looked_twice, until,
 };
+use crate::log::Log;
 
 async fn source(cache: &Cache<Sku, i32>) -> Source {
     cache.get(&Sku("a")).await.unwrap().info.source
@@ -79,6 +80,32 @@ async fn a_run_that_lost_an_announcement_is_not_believed_before_its_transaction_
     })
     .await;
     world.end_behind(proxy).await;
+}
+
+#[tokio::test]
+async fn the_relay_tells_once_for_which_transactions_it_waits() {
+    let world = World::patient().await;
+    let (log, _logging) = Log::start();
+    let cache = online(world.at(&world.redis.url()).await.strict(&world.pool)).await;
+    let mut writing = world.pool.begin().await.unwrap();
+    sqlx::query("set local idle_in_transaction_session_timeout = 0").execute(&mut *writing).await.unwrap();
+    let xid: String = sqlx::query_scalar("select pg_current_xact_id()::text").fetch_one(&mut *writing).await.unwrap();
+    let since = Instant::now();
+    *world.relay.lock().unwrap() = Some(Relay::spawn(world.pool.clone(), [cache.invalidator()]));
+    let told = || log.text().lines().filter(|line| line.contains("pg_stat_activity")).count();
+    until(async || told() > 0).await;
+    assert!(since.elapsed() >= Duration::from_secs(10), "told after {:?}", since.elapsed());
+    // The transaction is below what it names, and it is said which cache waits.
+    let text = log.text();
+    let line = text.lines().find(|line| line.contains("pg_stat_activity")).unwrap();
+    let below = line.split("below ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+    assert!(xid.parse::<u64>().unwrap() < below.parse().unwrap(), "{xid} is not named by {line}");
+    assert!(line.contains("WARN") && line.contains(r#"cache="stock""#), "{line}");
+    looked_twice(&world.pool, async || false).await;
+    assert_eq!(told(), 1, "{}", log.text());
+    writing.rollback().await.unwrap();
+    until(async || source(&cache).await == Source::Redis).await;
+    world.end().await;
 }
 
 #[tokio::test]

@@ -1,8 +1,4 @@
-use std::{
-    io::Write,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -15,6 +11,7 @@ use stockade::{Fence, Locks, extract::Fences, resource::Key, route_lock::RouteLo
 use tokio::{sync::Barrier, time::Instant};
 
 use super::support::{LIMIT, SHORT, Sku, hold, idle, is_free, request, send, waiting};
+use crate::log::Log;
 
 async fn ok() -> &'static str {
     "ok"
@@ -111,32 +108,15 @@ async fn a_resource_locked_twice_by_one_request_is_refused_at_once() {
     idle(&locks).await;
 }
 
-/// What is logged, as text.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test]
 async fn a_resource_locked_twice_is_logged_with_both_routes_and_without_its_id() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-    let _default = tracing::subscriber::set_default(subscriber);
+    let (log, _logging) = Log::start();
     let locks = Locks::memory();
     let inner = Router::new().route("/{sku}", get(ok).route_layer(RouteLock::template(&locks, "stock:{sku}")));
     let outer = RouteLock::key(&locks, |_| Key::new("stock", "4711").ok()).read();
     let app = Router::new().nest("/stock", inner).route_layer(outer);
     send(&app, request(Method::GET, "/stock/4711")).await.refusal(500, "nested-lock");
-    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let log = log.text();
     for part in ["outer_route=\"/stock/{sku}\"", " route=\"/stock/{sku}\"", "outer_lock=stock ", "lock=stock:{sku}"] {
         assert!(log.contains(part), "no {part} in {log}");
     }
