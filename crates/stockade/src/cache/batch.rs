@@ -117,8 +117,13 @@ where
         self.fly_together(flyers, None).await;
     }
 
-    /// As [`Core::fly_all`]; with an admission the load does not ask for one.
-    pub(super) async fn fly_together(self: &Arc<Self>, flyers: Vec<Flyer<K, V>>, admission: Option<Admission<'_>>) {
+    /// As [`Core::fly_all`]. With an admission the load does not ask for one, and none begins without it: flights that can't
+    /// be part of it are left. They are returned, with how long to wait for news of them at most.
+    pub(super) async fn fly_together(
+        self: &Arc<Self>,
+        flyers: Vec<Flyer<K, V>>,
+        admission: Option<Admission<'_>>,
+    ) -> HashMap<Key, Duration> {
         let marks: Vec<_> = flyers.iter().map(|flyer| flyer.pilot.ask()).collect();
         let absent = self.surely_absent(&flyers.iter().map(|flyer| &flyer.name).collect::<Vec<_>>()).await;
         let mut possible = Vec::with_capacity(flyers.len());
@@ -165,30 +170,41 @@ where
                         flyer.pilot.land(Outcome::Answer(answer, Some(mark)));
                     } else {
                         flyer.start = Start::Lease(Want::Load);
-                        alone.push(flyer);
+                        alone.push((flyer, Duration::ZERO));
                     }
                     continue;
                 }
                 // Somebody has it or loads it, or what is there can't be read.
                 Lease::Hit(_) | Lease::Wait(_) => {
+                    let news = if let Lease::Wait(left) = lease { left } else { Duration::ZERO };
                     flyer.start = Start::Lease(Want::Value);
                     flyer.pilot.waits();
-                    alone.push(flyer);
+                    alone.push((flyer, news));
                     continue;
                 }
                 Lease::Unreadable => {
                     self.unreadable(&flyer.name);
                     flyer.start = Start::Lease(Want::Load);
-                    alone.push(flyer);
+                    alone.push((flyer, Duration::ZERO));
                     continue;
                 }
             };
             loading.push((flyer, grant));
         }
-        self.fly_each(alone);
+        let left = if admission.is_some() {
+            let leave = |(flyer, news): (Flyer<K, V>, Duration)| {
+                flyer.pilot.leave();
+                (flyer.name, news)
+            };
+            alone.into_iter().map(leave).collect()
+        } else {
+            self.fly_each(alone.into_iter().map(|(flyer, _)| flyer).collect());
+            HashMap::new()
+        };
         if !loading.is_empty() {
             self.load_all(loading, admission).await;
         }
+        left
     }
 
     fn fly_each(self: &Arc<Self>, flyers: Vec<Flyer<K, V>>) {

@@ -30,6 +30,14 @@ pub(crate) enum Outcome<V> {
     Lost,
 }
 
+/// What became of a flight.
+#[derive(Debug)]
+enum End<V> {
+    Landed(Outcome<V>),
+    /// Whoever flew it can do without an answer, and made none.
+    Left,
+}
+
 impl<V> Clone for Answer<V> {
     fn clone(&self) -> Self {
         Self { entry: self.entry.clone(), ..*self }
@@ -53,7 +61,7 @@ pub(crate) struct Flights<V>(Mutex<HashMap<Key, Arc<Flight<V>>>>);
 #[derive(Debug)]
 struct Flight<V> {
     boarding: Mutex<Boarding>,
-    outcome: watch::Sender<Option<Outcome<V>>>,
+    end: watch::Sender<Option<End<V>>>,
 }
 
 #[derive(Debug, Default)]
@@ -101,7 +109,7 @@ impl<V> Flights<V> {
             return (Passage { flight: Arc::clone(flight), number }, None);
         }
         let boarding = Mutex::new(Boarding { boarded: 1, asked: false });
-        let flight = Arc::new(Flight { boarding, outcome: watch::Sender::new(None) });
+        let flight = Arc::new(Flight { boarding, end: watch::Sender::new(None) });
         flights.insert(key.clone(), Arc::clone(&flight));
         let pilot = Pilot { flights: Arc::clone(self), key: key.clone(), flight: Arc::clone(&flight) };
         (Passage { flight, number: 0 }, Some(pilot))
@@ -138,14 +146,14 @@ impl<V> Flight<V> {
 }
 
 impl<V: Send + Sync> Passage<V> {
-    /// The outcome, or `None` when it is not valid for this passenger. Cancel safe.
+    /// The outcome, or `None` when there is none that is valid for this passenger: who needs one boards again. Cancel safe.
     pub(crate) async fn outcome(self) -> Option<Outcome<V>> {
-        let mut outcome = self.flight.outcome.subscribe();
+        let mut end = self.flight.end.subscribe();
         // The sender lives in the flight, which this passage holds, so that waiting can't fail.
-        let outcome = outcome.wait_for(Option::is_some).await.ok()?.clone()?;
-        match outcome {
-            Outcome::Answer(_, Some(before)) if self.number >= before => None,
-            outcome => Some(outcome),
+        match end.wait_for(Option::is_some).await.ok()?.as_ref()? {
+            End::Left => None,
+            End::Landed(Outcome::Answer(_, Some(before))) if self.number >= *before => None,
+            End::Landed(outcome) => Some(outcome.clone()),
         }
     }
 }
@@ -174,18 +182,28 @@ impl<V> Pilot<V> {
     }
 
     pub(crate) fn land(self, outcome: Outcome<V>) {
+        self.end(End::Landed(outcome));
+    }
+
+    /// Ends the flight without an answer. Passengers who boarded meanwhile board again, and do not wait for whoever can do
+    /// without one.
+    pub(crate) fn leave(self) {
+        self.end(End::Left);
+    }
+
+    fn end(self, end: End<V>) {
         self.close();
-        self.flight.outcome.send_replace(Some(outcome));
+        self.flight.end.send_replace(Some(end));
     }
 }
 
 impl<V> Drop for Pilot<V> {
     fn drop(&mut self) {
         self.close();
-        self.flight.outcome.send_if_modified(|outcome| {
-            let lost = outcome.is_none();
+        self.flight.end.send_if_modified(|end| {
+            let lost = end.is_none();
             if lost {
-                *outcome = Some(Outcome::Lost);
+                *end = Some(End::Landed(Outcome::Lost));
             }
             lost
         });
@@ -244,6 +262,20 @@ mod tests {
         pilot.land(answer(None));
         assert!(first.outcome().await.is_some());
         assert_eq!(flights.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn who_boarded_a_flight_that_is_left_boards_the_next() {
+        let flights = Flights::<u8>::new();
+        let key = Key::new("stock", "a").unwrap();
+        let (first, pilot) = flights.board(&key, Board::Any);
+        let (second, none) = flights.board(&key, Board::Any);
+        assert!(none.is_none());
+        pilot.unwrap().leave();
+        assert!(first.outcome().await.is_none());
+        assert!(second.outcome().await.is_none());
+        let (_, next) = flights.board(&key, Board::Any);
+        assert!(next.is_some());
     }
 
     #[tokio::test]

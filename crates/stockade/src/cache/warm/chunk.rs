@@ -1,8 +1,12 @@
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::future::join_all;
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{WarmProgress, WarmReport, WarmState};
@@ -13,7 +17,9 @@ use crate::{
         core::Core,
         fetch::Start,
         flight::{Board, Outcome},
+        limits::Admission,
         store::{Read, Want},
+        wake::Wake,
     },
     clock::Instant,
     resource::{Key, Resource},
@@ -23,6 +29,9 @@ use crate::{
 /// a few that came late.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How often a key is tried that others load, and then do not store.
+const ATTEMPTS: usize = 4;
 
 /// Some keys of a warm-up.
 pub(super) struct Chunk<K, V> {
@@ -39,6 +48,16 @@ struct Missing<K> {
     start: Start,
 }
 
+/// A key of which somebody else's load or write is in the way.
+struct Left<K> {
+    key: K,
+    name: Key,
+    /// Made before it was asked for, so that no news is missed.
+    wake: Wake,
+    /// Whoever loads it is given up then.
+    news: Duration,
+}
+
 impl<K, V> Clone for Chunk<K, V> {
     fn clone(&self) -> Self {
         Self { core: Arc::clone(&self.core), progress: self.progress.clone(), stop: self.stop.clone() }
@@ -51,33 +70,40 @@ where
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
     pub(super) async fn warm(self, keys: Vec<K>) {
-        let missing = self.missing(keys).await;
+        let missing = self.missing(self.named(keys)).await;
         let batches = self.core.loader.loads_batches();
         let loads: Vec<_> =
             if batches { vec![missing] } else { missing.into_iter().map(|missing| vec![missing]).collect() };
         // On tasks of the cache: a load that is dropped half-way would leave its lease behind.
-        let loads = loads.into_iter().filter(|load| !load.is_empty());
-        let loads: Vec<_> = loads.map(|load| self.core.tasks.spawn(self.clone().load(load))).collect();
+        let loads: Vec<_> = loads.into_iter().map(|load| self.core.tasks.spawn(self.clone().load(load))).collect();
         join_all(loads).await;
     }
 
-    /// Those of the keys that neither this process nor the store has. It asks the store for all at once, and again for
-    /// those that it did not answer.
-    async fn missing(&self, keys: Vec<K>) -> Vec<Missing<K>> {
+    /// Those that are keys, once each, and that this process does not have.
+    fn named(&self, keys: Vec<K>) -> Vec<(Key, K)> {
         let core = &self.core;
-        let (mut seen, mut asked) = (HashSet::new(), Vec::with_capacity(keys.len()));
+        let (mut seen, mut named) = (HashSet::new(), Vec::with_capacity(keys.len()));
         for key in keys {
             match Key::of(&key) {
                 Ok(name) if !seen.insert(name.clone()) => {}
                 Ok(name) if core.fresh(&name).is_some() => self.count(|report| &mut report.present),
-                Ok(name) => asked.push((core.local.reserve(&name), name, key)),
+                Ok(name) => named.push((name, key)),
                 Err(error) => {
                     tracing::warn!(cache = core.settings.name, %error, "no key to warm");
                     self.count(|report| &mut report.failed);
                 }
             }
         }
-        self.progress.count(|report| report.keys += u64::try_from(asked.len()).unwrap_or(u64::MAX));
+        self.progress.count(|report| report.keys += u64::try_from(named.len()).unwrap_or(u64::MAX));
+        named
+    }
+
+    /// Those of the keys that the store does not have. It is asked for all at once, and again for those that it did not
+    /// answer.
+    async fn missing(&self, keys: Vec<(Key, K)>) -> Vec<Missing<K>> {
+        let core = &self.core;
+        let reserve = |(name, key)| (core.local.reserve(&name), name, key);
+        let mut asked: Vec<_> = keys.into_iter().map(reserve).collect();
         let mut missing = Vec::new();
         let patience = Instant::now() + PATIENCE;
         loop {
@@ -92,7 +118,7 @@ where
                         continue;
                     }
                     Read::Down => {
-                        unanswered.push((core.local.reserve(&name), name, key));
+                        unanswered.push(reserve((name, key)));
                         continue;
                     }
                     Read::Stale(_) | Read::Miss => Want::Value,
@@ -114,37 +140,76 @@ where
         missing
     }
 
-    /// Loads them as one, in a place that reads leave. The place comes before the leases, so that no read waits for a
-    /// load that waits itself.
-    async fn load(self, keys: Vec<Missing<K>>) {
-        let core = &self.core;
-        let admission = tokio::select! {
-            biased;
-            () = self.stop.cancelled() => return,
-            () = core.loader.closing.cancelled() => return,
-            admission = core.loader.limits.admit_spare() => admission,
-        };
-        let (mut flyers, mut passages) = (Vec::with_capacity(keys.len()), Vec::with_capacity(keys.len()));
-        for Missing { key, name, start } in keys {
-            let (passage, pilot) = core.flights.board(&name, Board::Any);
-            passages.push(passage);
-            flyers.extend(pilot.map(|pilot| Flyer { key, name, pilot, start }));
-        }
-        if flyers.is_empty() {
-            drop(admission);
-        } else {
-            core.fly_together(flyers, Some(admission)).await;
-        }
-        for passage in passages {
-            self.note(passage.outcome().await);
+    /// Loads them, and what somebody else loads once that is over and it is still missing.
+    async fn load(self, mut keys: Vec<Missing<K>>) {
+        for _ in 0..ATTEMPTS {
+            if keys.is_empty() {
+                break;
+            }
+            let Some(admission) = self.unless_over(self.core.loader.limits.admit_spare()).await else { return };
+            let left = self.load_within(admission, keys).await;
+            let Some(missing) = self.unless_over(self.still_missing(left)).await else { return };
+            keys = missing;
         }
     }
 
-    fn note(&self, outcome: Option<Outcome<V>>) {
+    async fn unless_over<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => None,
+            () = self.core.loader.closing.cancelled() => None,
+            done = work => Some(done),
+        }
+    }
+
+    /// Loads them as one, in a place that reads leave. The place comes before the leases, so that no read waits for a
+    /// load that waits itself. It is not kept for those that somebody else loads, nor are their flights: a read that boarded
+    /// one would wait for a place of the warm-up.
+    async fn load_within(&self, admission: Admission<'_>, keys: Vec<Missing<K>>) -> Vec<Left<K>> {
+        let core = &self.core;
+        let (mut flyers, mut flights) = (Vec::with_capacity(keys.len()), Vec::with_capacity(keys.len()));
+        for Missing { key, name, start } in keys {
+            let wake = core.store.watch(&name);
+            let (passage, pilot) = core.flights.board(&name, Board::Any);
+            let joined = pilot.is_none();
+            flyers.extend(pilot.map(|pilot| Flyer { key: key.clone(), name: name.clone(), pilot, start }));
+            flights.push((key, name, wake, passage, joined));
+        }
+        let news = if flyers.is_empty() {
+            drop(admission);
+            HashMap::new()
+        } else {
+            core.fly_together(flyers, Some(admission)).await
+        };
+        let mut left = Vec::new();
+        for (key, name, wake, passage, joined) in flights {
+            match passage.outcome().await {
+                Some(outcome) => self.note(outcome, joined),
+                None => {
+                    let news = news.get(&name).copied().unwrap_or_default();
+                    left.push(Left { key, name, wake, news });
+                }
+            }
+        }
+        left
+    }
+
+    /// Those that are not there either when somebody else's load is over.
+    async fn still_missing(&self, left: Vec<Left<K>>) -> Vec<Missing<K>> {
+        let over = left.into_iter().map(|Left { key, name, mut wake, news }| async move {
+            // Without news it was lost, or its load ended with its process.
+            let _ = timeout(news, wake.woken()).await;
+            (name, key)
+        });
+        self.missing(join_all(over).await).await
+    }
+
+    fn note(&self, outcome: Outcome<V>, joined: bool) {
         match outcome {
-            Some(Outcome::Answer(answer, _)) => {
+            Outcome::Answer(answer, _) => {
                 let absent = answer.entry.value.is_none();
                 match answer.source {
+                    Source::Load if answer.stored && joined => self.end(|report| &mut report.present),
                     Source::Load if answer.stored && absent => self.end(|report| &mut report.absent),
                     Source::Load if answer.stored => self.end(|report| &mut report.loaded),
                     // A writer was faster, or Redis went away.
@@ -157,8 +222,8 @@ where
                     Source::Local | Source::Redis => self.end(|report| &mut report.failed),
                 }
             }
-            Some(Outcome::Failed(CacheError::ShuttingDown | CacheError::Shed { .. })) | None => {}
-            Some(Outcome::Failed(_) | Outcome::Lost) => self.end(|report| &mut report.failed),
+            Outcome::Failed(CacheError::ShuttingDown | CacheError::Shed { .. }) => {}
+            Outcome::Failed(_) | Outcome::Lost => self.end(|report| &mut report.failed),
         }
     }
 

@@ -9,13 +9,14 @@ use std::{
 use futures_util::{Stream, stream};
 use stockade::{
     Cache,
-    cache::{CacheError, Source, WarmReport, WarmState, Warmup},
+    cache::{CacheError, Lookup, Source, WarmReport, WarmState, Warmup},
 };
 use stockade_testbed::RedisServer;
-use tokio::{task::JoinSet, time::Instant};
+use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 
 use super::support::{
-    Database, Loading, Sku, Stock, Stocks, caught_up, eventually, get, patient, quantity, reading, sku, stored,
+    Database, Loading, Sku, Stock, Stocks, caught_up, entry_key, eventually, field, get, patient, quantity, reading,
+    sku, stored,
 };
 use crate::world::World;
 
@@ -46,6 +47,37 @@ fn running<S: Stream<Item = Sku> + Send + 'static>(warmup: Warmup<Sku, Stock, S>
 /// What it reports at its end.
 async fn ended(mut warmup: JoinSet<WarmReport>) -> WarmReport {
     warmup.join_next().await.unwrap().unwrap()
+}
+
+/// Another process, which has a lease for each of some keys.
+struct Other {
+    database: Arc<Database>,
+    gate: Arc<Semaphore>,
+    _reads: JoinSet<Result<Lookup<Stock>, CacheError>>,
+}
+
+impl Other {
+    async fn loads(server: &RedisServer, ids: &[String]) -> Self {
+        let database = holding(ids);
+        let stocks = patient(&server.url()).await.max_loads(ids.len()).on(&database).await;
+        let gate = database.shut();
+        let mut reads = JoinSet::new();
+        ids.iter().for_each(|id| reading(&mut reads, &stocks, id));
+        eventually("it loads", || async { database.running.load(Ordering::SeqCst) == ids.len() }).await;
+        Self { database, gate, _reads: reads }
+    }
+
+    /// None of its loads comes to anything.
+    fn gives_up(&self) {
+        self.database.down(true);
+        self.gate.close();
+    }
+}
+
+/// Waits until somebody was told that another process loads it.
+async fn told_to_wait(server: &RedisServer, id: &str) {
+    let told = || async { field(server, &entry_key(server, id).await, "w").await.is_some() };
+    eventually("somebody waits for another process", told).await;
 }
 
 #[tokio::test]
@@ -143,7 +175,8 @@ async fn a_key_that_somebody_loads_is_not_loaded_twice() {
     // The warm-up loads `b`, and reads come.
     reading(&mut reads, &stocks, "b");
     reading(&mut reads, &other, "b");
-    eventually("they wait", || async { stocks.stats().fetching == 2 && other.stats().fetching == 2 }).await;
+    told_to_wait(&server, "a").await;
+    eventually("they wait", || async { stocks.stats().fetching == 1 && other.stats().fetching == 2 }).await;
     database.open();
     gate.add_permits(2);
     while let Some(found) = reads.join_next().await {
@@ -224,6 +257,107 @@ async fn half_of_the_rate_stays_for_reads() {
 }
 
 #[tokio::test]
+async fn what_another_process_gave_up_is_loaded_in_its_half_of_the_places() {
+    let server = World::start().await;
+    let rows = ids("n", 12);
+    let database = holding(&rows);
+    let stocks = patient(&server.url()).await.max_loads(4).on(&database).await;
+    let other = Other::loads(&server, &rows).await;
+    let warmup = warming(&stocks, &rows);
+    for id in &rows {
+        told_to_wait(&server, id).await;
+    }
+    database.slow(Duration::from_millis(50));
+    other.gives_up();
+    let report = ended(warmup).await;
+    assert_eq!((report.state, report.loaded, report.failed, report.skipped()), (WarmState::Complete, 12, 0, 0));
+    assert_eq!(database.most_running.load(Ordering::SeqCst), 2);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn what_another_process_gave_up_is_loaded_at_half_of_the_rate() {
+    let server = World::start().await;
+    let rows = ids("n", 12);
+    let database = holding(&rows);
+    let stocks = patient(&server.url()).await.load_rate(NonZeroU32::new(20).unwrap()).on(&database).await;
+    let other = Other::loads(&server, &rows).await;
+    let warmup = warming(&stocks, &rows);
+    for id in &rows {
+        told_to_wait(&server, id).await;
+    }
+    let began = Instant::now();
+    other.gives_up();
+    assert_eq!(ended(warmup).await.loaded, 12);
+    // A tenth of a second lies between two.
+    assert!(began.elapsed() > Duration::from_secs(1), "12 loads in {:?}", began.elapsed());
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_read_that_came_to_a_load_of_a_warm_up_that_can_not_begin_goes_on_without_it() {
+    let server = World::start().await;
+    let rows = ["a", "first", "second"].map(str::to_owned);
+    let database = holding(&rows);
+    let stocks = patient(&server.url()).await.max_loads(2).on(&database).await;
+    let other = Other::loads(&server, &rows[..1]).await;
+    // A read has the place that the warm-up would have, once it has looked for its key.
+    let gate = database.shut();
+    let mut reads = JoinSet::new();
+    reading(&mut reads, &stocks, "first");
+    database.queried().await;
+    let warmup = stocks.warm(stream::iter([sku("a")])).within(Duration::from_secs(60));
+    let progress = warmup.progress();
+    let warmup = running(warmup);
+    eventually("it looks", || async { progress.report().keys == 1 }).await;
+    stocks.invalidate(&sku("of which the answer comes behind")).await.unwrap();
+    // A read looks for the same key, and before it knows that there is none the warm-up gets the place and asks for a lease.
+    server.pause().unwrap();
+    let mut read = JoinSet::new();
+    reading(&mut read, &stocks, "a");
+    database.open();
+    gate.add_permits(1);
+    let asked = || async { database.running.load(Ordering::SeqCst) == 0 && stocks.stats().fetching == 1 };
+    eventually("the warm-up has the place", asked).await;
+    server.resume().unwrap();
+    told_to_wait(&server, "a").await;
+    reads.join_next().await.unwrap().unwrap().unwrap();
+    // From here on there is none for it.
+    let gate = database.shut();
+    reading(&mut reads, &stocks, "second");
+    database.queried().await;
+    database.open();
+    other.gives_up();
+    let found = read.join_next().await.unwrap().unwrap();
+    assert_eq!(quantity(&found.unwrap()), Some(7));
+    assert!(progress.is_running());
+    gate.add_permits(1);
+    let report = ended(warmup).await;
+    assert_eq!((report.present, report.skipped(), database.loads()), (1, 0, 3), "{report:?}");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn one_that_waits_for_another_process_ends_when_it_is_dropped() {
+    let server = World::start().await;
+    let rows = ids("n", 3);
+    let database = holding(&rows);
+    let stocks = patient(&server.url()).await.on(&database).await;
+    let other = Other::loads(&server, &rows).await;
+    let warmup = warming(&stocks, &rows);
+    for id in &rows {
+        told_to_wait(&server, id).await;
+    }
+    drop(warmup);
+    let began = Instant::now();
+    stocks.shutdown(Duration::from_secs(60)).await;
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert_eq!(database.loads(), 0);
+    other.gives_up();
+    server.end().await;
+}
+
+#[tokio::test]
 async fn when_its_time_is_over_it_begins_no_more_and_what_runs_is_stored() {
     let server = World::start().await;
     let rows = ids("n", 30);
@@ -256,7 +390,7 @@ async fn one_that_is_dropped_begins_no_more_and_what_runs_is_stored() {
 }
 
 /// One load is held at this gate, of the first key. It must be the only one.
-async fn ends_what_it_began(server: &RedisServer, stocks: &Stocks, database: &Database, gate: &tokio::sync::Semaphore) {
+async fn ends_what_it_began(server: &RedisServer, stocks: &Stocks, database: &Database, gate: &Semaphore) {
     assert_eq!((database.loads(), stocks.stats().fetching), (1, 1));
     database.open();
     gate.add_permits(1);
