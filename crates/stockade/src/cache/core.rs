@@ -21,7 +21,7 @@ use super::{
     refresh::is_due,
     settings::Settings,
     stats::Counters,
-    store::{Assurance, Read, Store, Want},
+    store::{Assurance, Read, Store, UnsureRun, Want},
     tag::Tag,
 };
 use crate::{
@@ -298,7 +298,7 @@ where
         Box::pin(self.begin_all(keys, intent))
     }
 
-    fn unsure_run(&self) -> Option<Arc<str>> {
+    fn unsure_run(&self) -> Option<UnsureRun> {
         self.store.unsure_run()
     }
 

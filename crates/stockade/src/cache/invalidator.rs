@@ -5,6 +5,7 @@ use futures_util::future::BoxFuture;
 use super::{
     CacheError,
     intent::Intent,
+    store::UnsureRun,
     tag::{Tag, TagError},
 };
 use crate::resource::Key;
@@ -24,7 +25,7 @@ pub(crate) trait Invalidate: Send + Sync + 'static {
     fn begin<'a>(&'a self, keys: &'a [Key], intent: &'a Intent) -> BoxFuture<'a, Result<(), CacheError>>;
 
     /// The run of its store that may have lost invalidations which an earlier one had acknowledged.
-    fn unsure_run(&self) -> Option<Arc<str>>;
+    fn unsure_run(&self) -> Option<UnsureRun>;
 
     /// All of those were made again.
     fn trust<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Result<(), CacheError>>;
@@ -87,7 +88,7 @@ impl Invalidator {
     }
 
     #[cfg(feature = "postgres")]
-    pub(crate) fn unsure_run(&self) -> Option<Arc<str>> {
+    pub(crate) fn unsure_run(&self) -> Option<UnsureRun> {
         self.0.unsure_run()
     }
 

@@ -129,6 +129,8 @@ pub use load_in::LoadIn;
 pub use loaded::Loaded;
 pub use stats::CacheStats;
 #[cfg(feature = "postgres")]
+pub(crate) use store::UnsureRun;
+#[cfg(feature = "postgres")]
 pub(crate) use tag::Tag;
 pub use tag::TagError;
 pub use warm::{WarmProgress, WarmReport, WarmState, Warmup};

@@ -44,6 +44,14 @@ impl Assurance {
     }
 }
 
+/// A run of the store whose values may have missed invalidations, as far as anybody knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UnsureRun {
+    pub(crate) id: Arc<str>,
+    /// Whether another server may take writes for a while that this one never hears of.
+    pub(crate) has_rival: bool,
+}
+
 /// The reply to a read.
 #[derive(Debug)]
 pub(crate) enum Read<V> {
@@ -238,7 +246,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     }
 
     /// The run of the store whose values may have missed invalidations, as far as anybody knows.
-    pub(crate) fn unsure_run(&self) -> Option<Arc<str>> {
+    pub(crate) fn unsure_run(&self) -> Option<UnsureRun> {
         match self {
             Self::Memory(..) => None,
             #[cfg(feature = "redis")]

@@ -62,6 +62,7 @@ mod strict;
 #[cfg(test)]
 mod tests;
 mod tx;
+mod vouching;
 
 pub use claim::{ClaimArgs, claim_forced};
 pub use error::{CommitError, FenceError, RelayError};

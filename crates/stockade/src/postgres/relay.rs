@@ -1,8 +1,4 @@
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use rand::Rng;
 use sqlx::PgPool;
@@ -13,9 +9,10 @@ use super::{
     outbox::{self, Row},
     registry::PoolState,
     settled::Writing,
+    vouching::{Step, Vouching},
 };
 use crate::{
-    cache::{Invalidator, Tag},
+    cache::{Invalidator, Tag, UnsureRun},
     clock::Instant,
     metrics,
     resource::{Key, Label},
@@ -29,8 +26,6 @@ const BATCH: i64 = 256;
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 /// One round; a database that accepts and never answers does not hold the relay for ever.
 const ROUND_LIMIT: Duration = Duration::from_secs(30);
-/// From when on it says what it waits for before it vouches.
-const LONG_WAIT: Duration = Duration::from_secs(10);
 /// Old rows are deleted every so many rounds.
 const DELETE_EVERY: u32 = 40;
 
@@ -59,17 +54,8 @@ struct Worker {
     state: Arc<PoolState>,
     caches: Vec<Invalidator>,
     names: Vec<&'static str>,
-    /// For each cache the run that is to be vouched for.
-    waits: Mutex<Vec<Option<Wait>>>,
-}
-
-/// Waiting for the transactions that were writing when the relay heard of a new run of a store.
-#[derive(Debug)]
-struct Wait {
-    run: Arc<str>,
-    writing: Arc<Writing>,
-    since: Instant,
-    told: bool,
+    /// For each cache.
+    vouching: Vec<Vouching>,
 }
 
 impl Relay {
@@ -80,8 +66,8 @@ impl Relay {
         let names = caches.iter().map(Invalidator::name).collect();
         let state = PoolState::of(&pool);
         state.collect();
-        let waits = Mutex::new(caches.iter().map(|_| None).collect());
-        let worker = Arc::new(Worker { pool, state, caches, names, waits });
+        let vouching = caches.iter().map(|_| Vouching::default()).collect();
+        let worker = Arc::new(Worker { pool, state, caches, names, vouching });
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         tasks.spawn(run(Arc::clone(&worker), stop.clone()));
         tasks.close();
@@ -160,13 +146,13 @@ impl Worker {
     /// Vouches for the runs of stores that came up since, once everything they can have lost was applied again.
     async fn vouch(&self) -> Result<(), RelayError> {
         let mut failure = None;
-        for (place, cache) in self.caches.iter().enumerate() {
+        for (cache, vouching) in self.caches.iter().zip(&self.vouching) {
             let vouched = match cache.unsure_run() {
-                Some(run) => self.vouch_for(place, cache, &run).await,
+                Some(run) => self.vouch_for(cache, vouching, &run).await,
                 None => Ok(true),
             };
             match vouched {
-                Ok(true) => self.set_wait(place, None),
+                Ok(true) => vouching.is_over(),
                 Ok(false) => {}
                 Err(error) => failure = Some(error),
             }
@@ -176,64 +162,38 @@ impl Worker {
 
     /// Whether it did. It looks once and leaves the next look to the next round: rows that wait are not to wait longer because
     /// a transaction does.
-    async fn vouch_for(&self, place: usize, cache: &Invalidator, run: &Arc<str>) -> Result<bool, RelayError> {
+    async fn vouch_for(&self, cache: &Invalidator, vouching: &Vouching, run: &UnsureRun) -> Result<bool, RelayError> {
         // A transaction whose announcement went with the earlier run may be committing at this moment: its row is not
         // visible yet, and what it writes could be read from before it.
-        let known = self.waited_for(place, run);
-        let writing = match known {
-            Some(writing) => writing,
-            None => {
+        let writing = match vouching.next(run) {
+            Step::Rest => return Ok(false),
+            Step::Look(writing) => writing,
+            Step::Ask => {
+                let asked = Instant::now();
                 let writing = Arc::new(Writing::now(&self.pool).await.map_err(RelayError::Sqlx)?);
-                let (run, since) = (Arc::clone(run), Instant::now());
-                self.set_wait(place, Some(Wait { run, writing: Arc::clone(&writing), since, told: false }));
+                vouching.waits_for(run, Some((Arc::clone(&writing), asked)));
                 writing
             }
         };
         match writing.are_over(&self.pool).await.map_err(RelayError::Sqlx)? {
             Some(true) => {}
             Some(false) => {
-                self.tell_of_long_wait(place, cache.name());
+                vouching.tell_of_long_wait(cache.name());
                 return Ok(false);
             }
             None => {
-                self.set_wait(place, None);
+                vouching.waits_for(run, None);
                 return Ok(false);
             }
         }
         let rows = self.reapply(&[cache.name()]).await?;
-        let refused = |source| RelayError::Cache { cache: cache.name(), source };
-        cache.trust(run).await.map_err(refused)?;
         tracing::info!(cache = cache.name(), rows, "invalidations applied again to a new run of the store");
+        if !vouching.applied(run) {
+            return Ok(false);
+        }
+        let refused = |source| RelayError::Cache { cache: cache.name(), source };
+        cache.trust(&run.id).await.map_err(refused)?;
         Ok(true)
-    }
-
-    fn waited_for(&self, place: usize, run: &str) -> Option<Arc<Writing>> {
-        let waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
-        let wait = waits.get(place)?.as_ref().filter(|wait| *wait.run == *run)?;
-        Some(Arc::clone(&wait.writing))
-    }
-
-    fn set_wait(&self, place: usize, wait: Option<Wait>) {
-        if let Some(slot) = self.waits.lock().unwrap_or_else(PoisonError::into_inner).get_mut(place) {
-            *slot = wait;
-        }
-    }
-
-    fn tell_of_long_wait(&self, place: usize, cache: &'static str) {
-        let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Some(wait)) = waits.get_mut(place)
-            && !wait.told
-            && wait.since.elapsed() >= LONG_WAIT
-        {
-            wait.told = true;
-            let (waited, below) = (wait.since.elapsed(), wait.writing.below());
-            tracing::warn!(
-                cache,
-                ?waited,
-                "a new run of the store is not vouched for, and a strict cache loads every read, until each transaction below \
-                 {below} has ended: see backend_xid in pg_stat_activity and transaction in pg_prepared_xacts"
-            );
-        }
     }
 
     async fn reapply(&self, names: &[&'static str]) -> Result<u64, RelayError> {

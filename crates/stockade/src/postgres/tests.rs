@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::{CommitError, Relay, Timeouts, Tx, install, options};
 use crate::{
     Locks, Resource,
-    cache::{CacheError, Intent, Invalidate, Invalidator, Tag},
+    cache::{CacheError, Intent, Invalidate, Invalidator, Tag, UnsureRun},
     resource::Key,
 };
 
@@ -82,7 +82,7 @@ impl Invalidate for Recorder {
         Box::pin(async { Ok(()) })
     }
 
-    fn unsure_run(&self) -> Option<Arc<str>> {
+    fn unsure_run(&self) -> Option<UnsureRun> {
         None
     }
 

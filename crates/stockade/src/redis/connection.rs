@@ -52,7 +52,7 @@ impl Connection {
         let test = Arc::new(SelfTest::new());
         let shifted = Arc::new(AtomicBool::new(false));
         let push = on_push(Arc::clone(events), Arc::clone(&test), ended.clone(), Arc::clone(&shifted));
-        let Opened { connection: mut multiplexed, run_id, place } = dialer.open(Some(push)).await?;
+        let Opened { connection: mut multiplexed, run_id, succession, place } = dialer.open(Some(push)).await?;
         match redis::cmd("CLIENT").arg("SETNAME").arg(name).exec_async(&mut multiplexed).await {
             // A name is a help to people; users without leave to set one can still lock.
             Err(error) if error.code() != Some("NOPERM") => return Err(error.into()),
@@ -86,7 +86,7 @@ impl Connection {
         let new_run = last_run.is_some_and(|last| *last != run_id);
         Ok(Self {
             multiplexed,
-            up: Up { run_id, new_run, counts_receivers, shard_channels },
+            up: Up { run_id, new_run, succession, counts_receivers, shard_channels },
             place,
             scripts: loaded,
             in_flight: Arc::default(),

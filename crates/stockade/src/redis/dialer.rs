@@ -1,4 +1,11 @@
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 #[cfg(feature = "tls")]
 use futures_util::{StreamExt, stream::FuturesUnordered};
@@ -12,7 +19,7 @@ use tokio::time::{sleep, timeout};
 use super::sentinel::{Address, Sentinels};
 #[cfg(feature = "cluster")]
 use super::slot_map::Node;
-use super::{ConnectError, LinkError, flight::MAX_IN_FLIGHT, topology::Topology};
+use super::{ConnectError, LinkError, Succession, flight::MAX_IN_FLIGHT, topology::Topology};
 
 /// A handshake may take this long in all. Longer than a command may, so that most of the time without a server is spent
 /// in a connection that waits for it rather than between two attempts: a server that thaws is found at once.
@@ -132,6 +139,8 @@ pub(super) struct Dialer {
     sentinels: Option<Sentinels>,
     timeout: Duration,
     eviction: bool,
+    /// Whether the last primary that was seen takes writes for ever after it was replaced.
+    unbounded: AtomicBool,
 }
 
 /// Called by a connection's driver for every push.
@@ -141,6 +150,7 @@ pub(super) type PushFn = Box<dyn Fn(PushInfo) + Send + Sync>;
 pub(super) struct Opened {
     pub(super) connection: MultiplexedConnection,
     pub(super) run_id: Arc<str>,
+    pub(super) succession: Succession,
     pub(super) place: Place,
 }
 
@@ -160,12 +170,26 @@ impl Dialer {
             topology,
             timeout,
             eviction,
+            unbounded: AtomicBool::new(false),
         }
     }
 
     /// Whether a server is accepted that may evict keys.
     pub(super) fn may_evict(&self) -> bool {
         self.eviction
+    }
+
+    /// Whether the primary was seen to take writes for ever after it was replaced; false while none was seen.
+    pub(super) fn is_unbounded(&self) -> bool {
+        self.unbounded.load(Ordering::Acquire)
+    }
+
+    /// Whether others decide which server is the primary.
+    pub(super) fn has_sentinels(&self) -> bool {
+        #[cfg(feature = "sentinel")]
+        return self.sentinels.is_some();
+        #[cfg(not(feature = "sentinel"))]
+        false
     }
 
     pub(super) fn timeout(&self) -> Duration {
@@ -215,12 +239,12 @@ impl Dialer {
         place: Place,
     ) -> Result<Opened, HandshakeError> {
         let mut connection = dial(info, push).await?;
-        let run_id = self.inspect(&mut connection).await?;
-        Ok(Opened { connection, run_id, place })
+        let (run_id, succession) = self.inspect(&mut connection).await?;
+        Ok(Opened { connection, run_id, succession, place })
     }
 
-    /// The run id of a server that is fit to be used.
-    pub(super) async fn inspect(&self, connection: &mut MultiplexedConnection) -> Result<Arc<str>, HandshakeError> {
+    /// The run id of a server that is fit to be used, and what it does when it is replaced.
+    async fn inspect(&self, connection: &mut MultiplexedConnection) -> Result<(Arc<str>, Succession), HandshakeError> {
         let info: String = redis::cmd("INFO").query_async(connection).await?;
         let role = field(&info, "role")?;
         if role != "master" {
@@ -230,7 +254,9 @@ impl Dialer {
         if policy != "noeviction" && !self.eviction {
             return Err(HandshakeError::Evicts { policy: policy.to_owned() });
         }
-        Ok(field(&info, "run_id")?.into())
+        let succession = Succession::of(&info, self.has_sentinels());
+        self.unbounded.store(succession == Succession::Unbounded, Ordering::Release);
+        Ok((field(&info, "run_id")?.into(), succession))
     }
 
     /// Connects, asks and closes, within the command time-out.

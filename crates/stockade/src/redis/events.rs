@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use super::{Handshake, LinkError};
+use super::{Handshake, LinkError, Succession};
 
 /// What a connection that just came up is.
 #[derive(Clone, Debug)]
@@ -11,6 +11,8 @@ pub(crate) struct Up {
     pub(crate) run_id: Arc<str>,
     /// Whether it differs from that of the connection before: state may be gone. False for the first.
     pub(crate) new_run: bool,
+    /// What it does when another one takes its place.
+    pub(crate) succession: Succession,
     /// Whether the self-test saw a message published by a script and counted a receiver.
     pub(crate) counts_receivers: bool,
     /// The sharded channels that were subscribed, of those that were wanted.

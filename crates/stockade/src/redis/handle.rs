@@ -131,6 +131,16 @@ impl Redis {
         self.server.dialer.may_evict()
     }
 
+    /// Whether the primary was seen to take writes for ever after another one took its place.
+    pub(crate) fn is_unbounded(&self) -> bool {
+        self.server.dialer.is_unbounded()
+    }
+
+    /// Whether sentinels decide which server is the primary.
+    pub(crate) fn has_sentinels(&self) -> bool {
+        self.server.dialer.has_sentinels()
+    }
+
     /// The names taken on this handle and its clones, whatever their namespace.
     pub(crate) fn claims(&self) -> &Arc<Claims> {
         &self.server.claims

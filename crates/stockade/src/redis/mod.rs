@@ -29,6 +29,7 @@ mod sentinel;
 #[cfg(feature = "cluster")]
 mod slot_map;
 mod source;
+mod succession;
 mod supervisor;
 #[cfg(test)]
 mod tests;
@@ -51,5 +52,6 @@ pub(crate) use script::Script;
 #[cfg(feature = "cluster")]
 pub(crate) use slot_map::Node;
 pub use source::Source;
+pub(crate) use succession::Succession;
 #[cfg(feature = "tls")]
 pub use tls::TlsOptions;

@@ -59,6 +59,14 @@ impl<K: Resource, V> CacheBuilder<K, V> {
                 "needs a Redis that keeps its keys: `noeviction`, connected without `allow_eviction`",
             );
         }
+        #[cfg(feature = "redis")]
+        if self.strict.is_some() && matches!(&self.home, Home::Redis(redis) if redis.is_unbounded()) {
+            return wrong(
+                "strict",
+                "needs a primary that refuses writes once it is replaced: set `min-replicas-to-write` (half the number of \
+                 replicas or more) and `min-replicas-max-lag` (10 or less) on every Redis behind the sentinels",
+            );
+        }
         if self.strict.is_some() && self.local.is_some() {
             return wrong(
                 "local",

@@ -10,6 +10,7 @@ use super::{
     subscription::Subscription,
 };
 use crate::{
+    cache::store::UnsureRun,
     clock::Instant,
     metrics::{self, SUBSCRIPTION_UP},
     redis::Link,
@@ -44,7 +45,7 @@ pub(super) async fn keep<V: Send + Sync + 'static>(
         if !link.is_up() {
             continue;
         }
-        if let Some(run) = subscription.unsure_run() {
+        if let Some(UnsureRun { id: run, .. }) = subscription.unsure_run() {
             let (keys, args) = subscription.joining(&run);
             if let Ok(reply) = link.call(&JOIN, keys, args).await.and_then(|reply| Reply::read(JOIN.name, reply)) {
                 subscription.joined(&run, &reply);

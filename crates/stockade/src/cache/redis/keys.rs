@@ -48,6 +48,11 @@ impl Keys {
         format!("{}{{{}}}j:{}", self.prefix, Bucket::FIRST.tag(), self.name)
     }
 
+    /// A key that is never there: deleting it is a write that changes nothing.
+    pub(super) fn pulse(&self) -> String {
+        format!("{}{{{}}}p:{}", self.prefix, Bucket::FIRST.tag(), self.name)
+    }
+
     fn keyed(&self, letter: char, key: &Key) -> String {
         let Self { prefix, name, .. } = self;
         let mut text = String::with_capacity(prefix.len() + name.len() + key.as_str().len() + 12);

@@ -3,6 +3,7 @@
 mod beat;
 mod bound;
 mod keys;
+mod pulse;
 mod remote;
 mod reply;
 mod scripts;

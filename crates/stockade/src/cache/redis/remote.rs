@@ -10,6 +10,7 @@ use tokio_util::{
 use super::{
     beat, bound,
     keys::Keys,
+    pulse,
     reply::{Reply, Stored},
     scripts::{ABORT, ALL, BEGIN, END, FILL, INVALIDATE, INVALIDATE_TAG, LEASE, TRUST},
     subscription::Subscription,
@@ -23,7 +24,7 @@ use crate::{
         intent::Intent,
         local::{Local, Reservation},
         settings::Settings,
-        store::{Assurance, Filled, Filling, Lease, Read, Token, Want},
+        store::{Assurance, Filled, Filling, Lease, Read, Token, UnsureRun, Want},
         tag::Tag,
         wake::Wake,
     },
@@ -59,6 +60,10 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
         tasks.spawn(beat::keep(link.clone(), Arc::clone(&subscription), stop.clone()));
+        if strict {
+            let has_sentinels = redis.has_sentinels();
+            tasks.spawn(pulse::keep(link.clone(), Arc::clone(&subscription), has_sentinels, stop.clone()));
+        }
         let shown = bound::show(Arc::clone(&subscription), settings.name, settings.serve_local, stop.clone());
         tasks.spawn(shown);
         let envelope = settings.envelope.clone();
@@ -339,7 +344,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 
     /// The run of the server for which nobody has vouched yet.
-    pub(crate) fn unsure_run(&self) -> Option<Arc<str>> {
+    pub(crate) fn unsure_run(&self) -> Option<UnsureRun> {
         self.subscription.unsure_run()
     }
 

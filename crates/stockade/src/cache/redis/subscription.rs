@@ -10,14 +10,20 @@ use futures_util::future::BoxFuture;
 
 use super::{
     keys::Keys,
+    pulse::{self, Pulse},
     reply::{Reply, ServerClock},
     scripts::JOIN,
 };
 use crate::{
-    cache::{local::Local, store::Assurance, tag::Tag, wake::Wakes},
+    cache::{
+        local::Local,
+        store::{Assurance, UnsureRun},
+        tag::Tag,
+        wake::Wakes,
+    },
     clock::Instant,
     metrics::{self, SUBSCRIPTION_UP},
-    redis::{Handshake, LinkError, LinkEvents, Up},
+    redis::{Handshake, LinkError, LinkEvents, Succession, Up},
     resource::{Key, Label},
 };
 
@@ -37,6 +43,7 @@ pub(super) struct Subscription<V> {
     pub(super) local: Arc<Local<V>>,
     pub(super) wakes: Arc<Wakes>,
     pub(super) clock: ServerClock,
+    pub(super) pulse: Pulse,
     channel: String,
     /// Whether it is asked about every run that nobody vouched for. Otherwise only about one that this process has seen to
     /// replace another: a fleet that starts would make its first invalidations twice.
@@ -45,6 +52,8 @@ pub(super) struct Subscription<V> {
     longest: Duration,
     /// The run of the server that this process is connected to.
     run: Mutex<Option<Arc<str>>>,
+    /// The last run that has taken this process's word of itself, and so takes writes.
+    joined: Mutex<Option<UnsureRun>>,
     /// Whether that run is known to have lost no invalidation.
     trusted: AtomicBool,
     /// The number of the connection.
@@ -76,10 +85,12 @@ impl<V> Subscription<V> {
             local,
             wakes: Arc::default(),
             clock: ServerClock::default(),
+            pulse: Pulse::default(),
             channel,
             strict,
             longest,
             run: Mutex::default(),
+            joined: Mutex::default(),
             trusted: AtomicBool::new(false),
             connection: AtomicU64::new(0),
             open: AtomicBool::new(false),
@@ -98,16 +109,20 @@ impl<V> Subscription<V> {
         self.run.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What stands for the server having lost no invalidation.
+    /// What stands for the server having lost no invalidation, and not having been replaced by one that has newer ones.
     pub(super) fn assurance(&self) -> Option<Assurance> {
         // In this order: one of the last connection must not pass for one of the next.
         let connection = self.connection.load(Ordering::Acquire);
-        self.is_trusted().then(|| Assurance::of_connection(connection))
+        let stands = self.is_trusted() && self.pulse.stands(connection);
+        stands.then(|| Assurance::of_connection(connection))
     }
 
     /// The run that is connected and not vouched for yet.
-    pub(super) fn unsure_run(&self) -> Option<Arc<str>> {
-        self.run().filter(|_| !self.is_trusted())
+    ///
+    /// It has taken a write: two that may both be the primary do so at once only for a while, which is counted from here.
+    pub(super) fn unsure_run(&self) -> Option<UnsureRun> {
+        let run = self.run().filter(|_| !self.is_trusted())?;
+        self.joined.lock().unwrap_or_else(PoisonError::into_inner).clone().filter(|joined| joined.id == run)
     }
 
     /// The key and the arguments of JOIN for this run.
@@ -120,7 +135,9 @@ impl<V> Subscription<V> {
     pub(super) fn joined(&self, run: &str, reply: &Reply) {
         self.clock.saw(reply.now);
         let connected = self.run.lock().unwrap_or_else(PoisonError::into_inner);
-        if connected.as_deref() == Some(run) {
+        if let Some(id) = connected.as_ref().filter(|id| ***id == *run) {
+            let joined = UnsureRun { id: Arc::clone(id), has_rival: self.pulse.is_wanted() };
+            *self.joined.lock().unwrap_or_else(PoisonError::into_inner) = Some(joined);
             self.trusted.store(reply.word() == "TRUSTED", Ordering::Release);
         }
     }
@@ -220,7 +237,8 @@ impl<V: Send + Sync + 'static> LinkEvents for Subscription<V> {
     fn prepare<'a>(&'a self, up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
         Box::pin(async {
             self.trusted.store(false, Ordering::Release);
-            self.connection.fetch_add(1, Ordering::AcqRel);
+            let connection = self.connection.fetch_add(1, Ordering::AcqRel) + 1;
+            self.pulse.begin(connection, up.succession);
             *self.run.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&up.run_id));
             // Its reply is also the first sample of the server's clock.
             let (keys, args) = self.joining(&up.run_id);
@@ -228,6 +246,14 @@ impl<V: Send + Sync + 'static> LinkEvents for Subscription<V> {
             self.joined(&up.run_id, &Reply::read(JOIN.name, reply)?);
             if !self.strict && !up.new_run {
                 self.trusted.store(true, Ordering::Release);
+            }
+            if self.strict && up.succession == Succession::Bounded {
+                let sent = Instant::now();
+                match handshake.command(pulse::write(&self.keys)).await {
+                    Ok(_) => self.pulse.taken(connection, sent),
+                    Err(LinkError::Refused { .. }) => {}
+                    Err(error) => return Err(error),
+                }
             }
             Ok(())
         })

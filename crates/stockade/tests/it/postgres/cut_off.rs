@@ -1,0 +1,210 @@
+//! An old primary that does not know that another server took its place: those who go on asking it, and those who go on
+//! writing there.
+
+use std::time::Duration;
+
+use stockade::{
+    Cache, Redis,
+    cache::{BuildError, CacheBuilder, Source},
+    postgres::Relay,
+};
+use stockade_testbed::{Fault, Proxy, RedisServer, SentinelGroup};
+use tokio::time::{Instant, sleep};
+
+use super::{
+    Sku,
+    cached::{World, has, online, read},
+    until,
+};
+use crate::redis_traffic::calls;
+
+const OVERWRITTEN: i32 = 10;
+const WRITTEN: i32 = 9;
+
+/// What a server takes another two seconds for, counting in whole ones and once in each.
+const LAG: Duration = Duration::from_secs(3);
+
+/// An old primary, the one that takes its place, and the replica that goes with that.
+struct Pair {
+    old: RedisServer,
+    between: Proxy,
+    new: RedisServer,
+    _third: RedisServer,
+}
+
+impl Pair {
+    async fn start(lag: Duration) -> Self {
+        let lag = lag.as_secs().to_string();
+        let settings = || RedisServer::builder().args(["--min-replicas-to-write", "1", "--min-replicas-max-lag", &lag]);
+        let old = settings().start().await.unwrap();
+        let between = Proxy::start(old.addr()).await.unwrap();
+        let port = between.addr().port().to_string();
+        let new = settings().args(["--replicaof", "127.0.0.1", &port]).start().await.unwrap();
+        until(async || replication(&new).await.contains("master_link_status:up")).await;
+        let third = settings().replica_of(&new).start().await.unwrap();
+        until(async || replication(&old).await.contains("min_slaves_good_slaves:1")).await;
+        Self { old, between, new, _third: third }
+    }
+
+    /// The old primary hears nothing any more from the other two, of which one becomes the primary.
+    async fn divide(&self) {
+        self.between.set(Fault::Hole);
+        self.new.command(&["REPLICAOF", "NO", "ONE"]).await.unwrap();
+        until(async || replication(&self.new).await.contains("min_slaves_good_slaves:1")).await;
+    }
+}
+
+async fn replication(server: &RedisServer) -> String {
+    server.command(&["INFO", "replication"]).await.unwrap()
+}
+
+/// Waits until a strict cache takes hits from this server, for which a relay takes its time.
+pub(super) async fn vouched_by_hand(server: &RedisServer, cache: &Cache<Sku, i32>) {
+    let marker = server.command(&["KEYS", "*}j:stock"]).await.unwrap();
+    let unsure = server.command(&["GET", &marker]).await.unwrap();
+    server.command(&["SET", &marker, unsure.replace(" u", " t").as_str()]).await.unwrap();
+    until(async || source(cache).await == Source::Redis).await;
+}
+
+async fn source(cache: &Cache<Sku, i32>) -> Source {
+    cache.get(&Sku("a")).await.unwrap().info.source
+}
+
+#[tokio::test]
+#[expect(clippy::print_stdout, reason = "for how long it was served is a result")]
+async fn an_old_primary_serves_what_was_overwritten_for_a_bounded_time() {
+    // A write stands for two seconds; one second is for a machine with other things to do.
+    const BOUND: Duration = Duration::from_secs(3 + 2 + 2 + 1);
+    let world = World::patient().await;
+    let pair = Pair::start(LAG).await;
+    let reader = online(world.at(&pair.old.url()).await.strict(&world.pool)).await;
+    vouched_by_hand(&pair.old, &reader).await;
+
+    pair.divide().await;
+    let cut = Instant::now();
+    let writer = online(world.at(&pair.new.url()).await.strict(&world.pool)).await;
+    world.write(&writer, WRITTEN).await.commit().await.unwrap();
+    let mut served = Duration::ZERO;
+    while cut.elapsed() < BOUND {
+        let lookup = reader.get(&Sku("a")).await.unwrap();
+        if lookup.info.source == Source::Redis {
+            assert_eq!(lookup.value.as_deref(), Some(&OVERWRITTEN));
+            served = cut.elapsed();
+        } else {
+            assert_eq!(lookup.value.as_deref(), Some(&WRITTEN));
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    println!("what was overwritten was served for {served:?}");
+    for _ in 0..3 {
+        let lookup = reader.get(&Sku("a")).await.unwrap();
+        assert_eq!((lookup.value.as_deref(), lookup.info.source), (Some(&WRITTEN), Source::Load));
+    }
+    world.end_behind(pair).await;
+}
+
+#[tokio::test]
+async fn proof_that_a_primary_takes_writes_costs_two_commands_a_second() {
+    let world = World::patient().await;
+    let pair = Pair::start(LAG).await;
+    let cache = online(world.at(&pair.old.url()).await.strict(&world.pool)).await;
+    vouched_by_hand(&pair.old, &cache).await;
+    pair.old.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
+    let (since, mut reads) = (Instant::now(), 0);
+    while since.elapsed() < Duration::from_secs(4) {
+        read(&cache).await;
+        reads += 1;
+    }
+    let calls = calls(&pair.old).await;
+    assert_eq!(calls["hmget"], reads, "{calls:?}");
+    assert!((1..=2 * since.elapsed().as_secs() + 2).contains(&calls["del"]), "{calls:?}");
+    world.end_behind(pair).await;
+}
+
+#[tokio::test]
+async fn hits_come_back_when_a_primary_takes_writes_again() {
+    let world = World::patient().await;
+    let pair = Pair::start(LAG).await;
+    let cache = online(world.at(&pair.old.url()).await.strict(&world.pool)).await;
+    vouched_by_hand(&pair.old, &cache).await;
+    pair.new.pause().unwrap();
+    until(async || source(&cache).await == Source::Load).await;
+    // A server that refuses is well: more refusals than a breaker takes leave it closed.
+    for _ in 0..10 {
+        assert_eq!(read(&cache).await, OVERWRITTEN);
+    }
+    assert!(!cache.is_degraded(), "the breaker is open");
+    pair.new.resume().unwrap();
+    until(async || source(&cache).await == Source::Redis).await;
+    world.end_behind(pair).await;
+}
+
+#[tokio::test]
+async fn what_was_written_through_an_old_primary_is_seen_at_the_new_one() {
+    let world = World::patient().await;
+    let pair = Pair::start(Duration::from_secs(10)).await;
+    let writer = online(world.at(&pair.old.url()).await.strict(&world.pool)).await;
+    vouched_by_hand(&pair.old, &writer).await;
+    // A row that is applied to each new run, which shows that it was done.
+    let kept = "insert into stockade.outbox (cache, resource, applied_at) values ('stock', 'stock:a', now())";
+    sqlx::raw_sql(kept).execute(&world.pool).await.unwrap();
+
+    pair.divide().await;
+    let reader = online(world.at(&pair.new.url()).await.strict(&world.pool)).await;
+    assert_eq!(read(&reader).await, OVERWRITTEN);
+    let key = pair.new.command(&["KEYS", "*}e:stock:stock:a"]).await.unwrap();
+    assert!(has(&pair.new, &key, "v").await, "nothing is there to be dropped");
+    *world.relay.lock().unwrap() = Some(Relay::spawn(world.pool.clone(), [reader.invalidator()]));
+    until(async || !has(&pair.new, &key, "v").await).await;
+    assert_eq!(read(&reader).await, OVERWRITTEN);
+    assert!(has(&pair.new, &key, "v").await, "nothing is there to be dropped again");
+
+    // Announced, committed and ended where the reader never hears of it.
+    world.write(&writer, WRITTEN).await.commit().await.unwrap();
+    until(async || {
+        let lookup = reader.get(&Sku("a")).await.unwrap();
+        assert_eq!(lookup.value.as_deref(), Some(&WRITTEN), "older than an acknowledged write: {:?}", lookup.info);
+        lookup.info.source == Source::Redis
+    })
+    .await;
+    world.end_behind(pair).await;
+}
+
+#[tokio::test]
+async fn a_strict_cache_behind_sentinels_wants_primaries_that_stop_writing() {
+    let world = World::patient().await;
+    let group = SentinelGroup::start().await.unwrap();
+    let refused = world.at(&group.url()).await.strict(&world.pool).try_build().map(drop).unwrap_err();
+    assert!(matches!(refused, BuildError::Setting { setting: "strict", .. }), "{refused:?}");
+    let text = refused.to_string();
+    assert!(text.contains("`min-replicas-to-write`") && text.contains("`min-replicas-max-lag`"), "{text}");
+    let eventual: CacheBuilder<Sku, i32> = world.at(&group.url()).await;
+    eventual.try_build().map(drop).unwrap();
+
+    let primary = group.primary().await.unwrap();
+    let replicas = async |count: &str| {
+        primary.command(&["CONFIG", "SET", "min-replicas-to-write", count]).await.unwrap();
+    };
+    replicas("1").await;
+    let cache = online(world.at(&group.url()).await.strict(&world.pool)).await;
+    vouched_by_hand(primary, &cache).await;
+    // Somebody takes it back, and thinks better of it.
+    replicas("0").await;
+    until(async || source(&cache).await == Source::Load).await;
+    for _ in 0..3 {
+        assert_eq!(source(&cache).await, Source::Load);
+    }
+    replicas("1").await;
+    until(async || source(&cache).await == Source::Redis).await;
+    world.end_behind(group).await;
+}
+
+#[tokio::test]
+async fn a_primary_that_was_not_seen_yet_is_not_held_against_a_strict_cache() {
+    let world = World::start().await;
+    let redis = Redis::connect("redis-sentinel://127.0.0.1:1/primary").await.unwrap();
+    let builder = Cache::<Sku, i32>::builder(&redis).loader(|_| async { Ok::<_, sqlx::Error>(None) });
+    let cache = crate::world::cached(builder.strict(&world.pool).build());
+    assert_eq!(source(&cache).await, Source::Load);
+    world.end().await;
+}
