@@ -1,0 +1,163 @@
+//! What is answered, and how a client may hold it.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use axum::http::StatusCode;
+use futures_util::future::join_all;
+
+use super::service::{NO_CACHE, OPERATOR, Service, Sku, header};
+use crate::cache::support::eventually;
+
+#[tokio::test]
+async fn an_answer_carries_its_cache_headers() {
+    let service = Service::start().await;
+    let (status, headers, body) = service.get("/stock/a").await;
+    assert_eq!((status, body.as_str()), (StatusCode::OK, r#"{"quantity":5,"version":41}"#));
+    assert_eq!(header(&headers, "cache-status"), Some("stockade; fwd=uri-miss; stored"));
+    assert_eq!(header(&headers, "age"), Some("0"));
+    assert_eq!(header(&headers, "cache-control"), Some("no-cache"));
+    assert_eq!(header(&headers, "etag"), Some("\"41\""));
+    assert_eq!(header(&headers, "content-type"), Some("application/json"));
+
+    let (_, headers, _) = service.get("/stock/a").await;
+    let status = header(&headers, "cache-status").unwrap();
+    let ttl = status.strip_prefix("stockade; hit; ttl=").and_then(|rest| rest.strip_suffix("; detail=redis"));
+    assert!((299..=600).contains(&ttl.unwrap_or_else(|| panic!("{status}")).parse::<u64>().unwrap()));
+}
+
+#[tokio::test]
+async fn a_client_that_has_the_value_gets_304_without_a_body() {
+    let service = Service::start().await;
+    for tags in ["\"41\"", "W/\"41\"", "\"1\", \"41\"", "*"] {
+        for method in ["GET", "HEAD"] {
+            let (status, headers, body) = service.ask(method, "/stock/a", Some(tags)).await;
+            assert_eq!((status, body.as_str()), (StatusCode::NOT_MODIFIED, ""), "{tags}");
+            assert_eq!(header(&headers, "etag"), Some("\"41\""));
+            assert_eq!(header(&headers, "cache-control"), Some("no-cache"));
+            assert!(headers.contains_key("cache-status") && headers.contains_key("age"));
+        }
+    }
+    for tags in ["\"40\"", "41", "\"4\"", ""] {
+        assert_eq!(service.ask("GET", "/stock/a", Some(tags)).await.0, StatusCode::OK, "{tags}");
+    }
+    // The condition is one for safe methods.
+    assert_eq!(service.ask("POST", "/stock/a", Some("*")).await.0, StatusCode::OK);
+    assert_eq!(service.ask("GET", "/quantity/a", Some("\"41\"")).await.0, StatusCode::NOT_MODIFIED);
+
+    service.write(6, 42);
+    service.app.stocks.invalidate(&Sku("a".to_owned())).await.unwrap();
+    let (status, headers, _) = service.ask("GET", "/stock/a", Some("\"41\"")).await;
+    assert_eq!((status, header(&headers, "etag")), (StatusCode::OK, Some("\"42\"")));
+}
+
+#[tokio::test]
+async fn views_keep_the_headers() {
+    let service = Service::start().await;
+    for path in ["/quantity/a", "/parts/a"] {
+        let (status, headers, body) = service.get(path).await;
+        assert_eq!((status, body.as_str()), (StatusCode::OK, "5"));
+        assert_eq!(header(&headers, "etag"), Some("\"41\""));
+        assert!(headers.contains_key("cache-status"));
+    }
+    assert_eq!(service.get("/maybe/a").await.2, "5");
+    assert_eq!(service.get("/maybe/b").await.2, "none");
+}
+
+#[tokio::test]
+async fn an_absent_row_is_404_and_says_whether_that_was_known() {
+    let service = Service::start().await;
+    for form in ["stockade; fwd=uri-miss; stored", "stockade; hit; detail=negative"] {
+        let (status, headers, body) = service.ask("GET", "/stock/b", Some("*")).await;
+        assert_eq!(status, StatusCode::NOT_FOUND);
+        assert_eq!(header(&headers, "cache-status"), Some(form));
+        assert_eq!(header(&headers, "content-type"), Some("application/problem+json"));
+        assert_eq!(header(&headers, "etag"), None);
+        assert!(body.contains(r#""type":"/problems/not-found""#) && body.contains(r#""status":404"#), "{body}");
+        assert!(body.contains("create the resource first"), "{body}");
+    }
+    assert_eq!(service.get("/stock/refused").await.0, StatusCode::IM_A_TEAPOT);
+    let long = "x".repeat(600);
+    let (status, _, body) = service.get(&format!("/stock/{long}")).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert!(body.contains("use a shorter one") && !body.contains(&long), "{body}");
+}
+
+#[tokio::test]
+async fn a_read_that_can_not_be_answered_is_503_and_tells_nothing_of_why() {
+    let service = Service::start().await;
+    service.down.store(true, Ordering::SeqCst);
+    let (status, headers, body) = service.get("/stock/a").await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(body.contains("/problems/database-unavailable") && !body.contains("hunter2"), "{body}");
+    assert!(body.contains("send the request again after the time in Retry-After"), "{body}");
+    assert!(header(&headers, "retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+    eventually("loads are shed", || async {
+        let (status, headers, body) = service.get("/stock/a").await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(header(&headers, "retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+        let shed = body.contains("/problems/load-shed");
+        assert!(!shed || header(&headers, "cache-status") == Some("stockade; fwd=uri-miss; detail=shed"));
+        shed
+    })
+    .await;
+    eventually("a load that is asked for is shed", || async {
+        service.status(&[OPERATOR, NO_CACHE]).await == "stockade; fwd=request; detail=shed"
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_way_to_an_answer_is_told_on_the_wire() {
+    let short = Duration::from_millis(2500);
+    let service = Service::with(|builder| builder.local(1 << 20).early_refresh(0.0).ttl(short..=short)).await;
+    let shut = service.gate.write().await;
+    let open = async {
+        eventually("the load began", || async { service.loads() == 1 }).await;
+        drop(shut);
+    };
+    let (mut both, ()) = tokio::join!(join_all([service.status(&[]), service.status(&[])]), open);
+    both.sort();
+    assert_eq!(both, ["stockade; fwd=uri-miss; collapsed", "stockade; fwd=uri-miss; stored"]);
+    let told = service.status(&[]).await;
+    let left = told.strip_prefix("stockade; hit; ttl=").and_then(|rest| rest.strip_suffix("; detail=local"));
+    assert!(left.unwrap_or_else(|| panic!("{told}")).parse::<u64>().unwrap() <= 2);
+    eventually("it has an age", || async {
+        let (_, headers, _) = service.get("/stock/a").await;
+        assert_eq!(header(&headers, "etag"), Some("\"41\""));
+        header(&headers, "age") == Some("1")
+    })
+    .await;
+
+    service.down.store(true, Ordering::SeqCst);
+    eventually("it has expired", || async { service.status(&[]).await.contains("; ttl=-") }).await;
+    for tags in ["\"41\"", "*"] {
+        let (status, headers, body) = service.ask("GET", "/stock/a", Some(tags)).await;
+        assert_eq!((status, body.as_str()), (StatusCode::OK, r#"{"quantity":5,"version":41}"#), "{tags}");
+        let told = header(&headers, "cache-status").unwrap();
+        let ago = told.strip_prefix("stockade; hit; ttl=-").unwrap_or_else(|| panic!("{told}"));
+        assert!((1..60).contains(&ago.parse::<u64>().unwrap()), "{told}");
+        assert_eq!((header(&headers, "etag"), header(&headers, "cache-control")), (None, Some("no-cache")));
+        assert!(header(&headers, "age").unwrap().parse::<u64>().unwrap() >= 1);
+    }
+}
+
+#[tokio::test]
+async fn without_redis_answers_are_marked_and_never_304() {
+    let service = Service::start().await;
+    service.server.kill().await.unwrap();
+    eventually("the outage is noticed", || async { service.app.stocks.is_degraded() }).await;
+    for headers in [&[("if-none-match", "*")][..], &[("if-none-match", "\"41\""), OPERATOR, NO_CACHE]] {
+        let (status, headers, body) = service.send("GET", "/stock/a", headers).await;
+        assert_eq!((status, body.as_str()), (StatusCode::OK, r#"{"quantity":5,"version":41}"#));
+        assert!(header(&headers, "cache-status").unwrap().ends_with("; detail=degraded"), "{headers:?}");
+        assert_eq!(header(&headers, "etag"), None);
+    }
+    service.down.store(true, Ordering::SeqCst);
+    eventually("loads are shed", || async {
+        let (status, headers, body) = service.get("/stock/a").await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(header(&headers, "cache-status"), Some("stockade; fwd=uri-miss; detail=degraded"));
+        body.contains("/problems/load-shed") && headers.contains_key("retry-after")
+    })
+    .await;
+}

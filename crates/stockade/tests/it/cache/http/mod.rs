@@ -1,0 +1,5 @@
+//! `Cached` as extractor and as answer.
+
+mod answers;
+mod forced;
+mod service;
