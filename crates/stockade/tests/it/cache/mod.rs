@@ -19,7 +19,6 @@ mod refused;
 mod reload;
 mod stats;
 mod support;
-mod tag_table;
 mod tags;
 mod traffic;
 mod warm;

@@ -13,14 +13,14 @@ use stockade::cache::{Loaded, Source};
 use stockade_testbed::RedisServer;
 use tokio::{task::JoinSet, time::Instant};
 
-use super::{
-    support::{
+use super::support::{source, tagged};
+use crate::{
+    cache::support::{
         Database, Loading, Sku, Stock, Stocks, entry_key, eventually, get, patient, quantity, reading, sku, stored,
     },
-    tags::{source, tagged},
+    redis_traffic::calls,
+    world::{World, cached},
 };
-use crate::redis_traffic::calls;
-use crate::world::{World, cached};
 
 /// The table has four members that are no tags.
 const OTHERS: usize = 4;

@@ -1,0 +1,158 @@
+//! Loads under way while their tag is invalidated.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use stockade::cache::Source;
+use tokio::{task::JoinSet, time::Instant};
+
+use super::support::{source, tagged};
+use crate::{
+    cache::support::{Database, caught_up, entry_key, eventually, get, patient, quantity, reading, sku, stored},
+    world::World,
+};
+
+#[tokio::test]
+async fn a_value_loaded_before_its_tag_was_invalidated_is_not_stored_after_it() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 0)]);
+    let reader = tagged(patient(&server.url()).await, &database).await;
+    let writer = tagged(patient(&server.url()).await, &database).await;
+    let gate = database.shut();
+    let mut slow = JoinSet::new();
+    reading(&mut slow, &reader, "a");
+    database.queried().await;
+    database.write("a", Some(1));
+    writer.invalidate_tag("a").await.unwrap();
+    database.open();
+    gate.add_permits(1);
+    // Its call began before the write: either value is right for it.
+    slow.join_next().await.unwrap().unwrap().unwrap();
+    assert_eq!(reader.stats().fill_rejected, 1);
+    assert!(!stored(&server, "a").await, "the old value was stored");
+    assert_eq!(quantity(&get(&writer, "a").await), Some(1));
+    assert_eq!(quantity(&get(&reader, "a").await), Some(1));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn an_early_load_under_way_does_not_bring_back_what_a_tag_has_dropped() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 0)]);
+    let ttl = Duration::from_secs(3);
+    // So eager that it is due as soon as half its life is over.
+    let eager = tagged(patient(&server.url()).await.ttl(ttl..=ttl).early_refresh(1e9), &database).await;
+    let writer = tagged(patient(&server.url()).await, &database).await;
+    get(&eager, "a").await;
+    let gate = database.shut();
+    // Another tag, so that the lease of the early load has another stamp than the value.
+    writer.invalidate_tag("other").await.unwrap();
+    eventually("it is loaded early", || async {
+        assert_eq!(source(&eager, "a").await, Source::Redis);
+        database.running.load(Ordering::SeqCst) == 1
+    })
+    .await;
+    database.queried().await;
+    database.write("a", Some(1));
+    writer.invalidate_tag("a").await.unwrap();
+    database.open();
+    let mut late = JoinSet::new();
+    reading(&mut late, &writer, "a");
+    eventually("a reader waits for the early load", || async {
+        server.command(&["HKEYS", &entry_key(&server, "a").await]).await.unwrap().contains("w:")
+    })
+    .await;
+    gate.add_permits(1);
+    assert_eq!(quantity(&late.join_next().await.unwrap().unwrap().unwrap()), Some(1));
+    assert_eq!(eager.stats().fill_rejected, 1);
+    assert_eq!(quantity(&get(&eager, "a").await), Some(1));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn the_lease_of_an_early_load_does_not_make_an_outdated_value_young() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 0)]);
+    let stocks = tagged(patient(&server.url()).await, &database).await;
+    get(&stocks, "a").await;
+    database.write("a", Some(1));
+    stocks.invalidate_tag("a").await.unwrap();
+    // A load that is held: it has the lease, and the old value is still there.
+    let gate = database.shut();
+    let mut first = JoinSet::new();
+    reading(&mut first, &stocks, "a");
+    database.queried().await;
+    assert!(stored(&server, "a").await);
+    let other = tagged(patient(&server.url()).await, &database).await;
+    let mut second = JoinSet::new();
+    reading(&mut second, &other, "a");
+    eventually("it waits", || async {
+        server.command(&["HKEYS", &entry_key(&server, "a").await]).await.unwrap().contains("w:")
+    })
+    .await;
+    database.open();
+    gate.add_permits(1);
+    assert_eq!(quantity(&first.join_next().await.unwrap().unwrap().unwrap()), Some(1));
+    assert_eq!(quantity(&second.join_next().await.unwrap().unwrap().unwrap()), Some(1));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_reader_that_came_after_a_tag_was_invalidated_does_not_take_the_load_from_before_it() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 0)]);
+    let stocks = tagged(patient(&server.url()).await, &database).await;
+    let other = tagged(patient(&server.url()).await, &database).await;
+    for writer in [&stocks, &other] {
+        database.write("a", Some(0));
+        stocks.invalidate(&sku("a")).await.unwrap();
+        let loads = database.loads();
+        let gate = database.shut();
+        let mut early = JoinSet::new();
+        reading(&mut early, &stocks, "a");
+        database.queried().await;
+        database.write("a", Some(1));
+        writer.invalidate_tag("a").await.unwrap();
+        let mut late = JoinSet::new();
+        for _ in 0..50 {
+            reading(&mut late, &stocks, "a");
+        }
+        database.open();
+        caught_up(&stocks).await;
+        gate.add_permits(1);
+        early.join_next().await.unwrap().unwrap().unwrap();
+        while let Some(found) = late.join_next().await {
+            assert_eq!(quantity(&found.unwrap().unwrap()), Some(1));
+        }
+        assert_eq!(
+            database.loads() - loads,
+            3,
+            "one of theirs beside the first, and that of what was read to catch up"
+        );
+    }
+    server.end().await;
+}
+
+#[tokio::test]
+async fn who_waits_for_a_load_that_a_tag_has_voided_is_told() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 0)]);
+    let leader = tagged(patient(&server.url()).await.load_timeout(Duration::from_secs(10)), &database).await;
+    let waiter = tagged(patient(&server.url()).await.load_timeout(Duration::from_secs(10)), &database).await;
+    let gate = database.shut();
+    let mut tasks = JoinSet::new();
+    reading(&mut tasks, &leader, "a");
+    database.queried().await;
+    database.write("a", Some(1));
+    leader.invalidate_tag("a").await.unwrap();
+    database.open();
+    let mut late = JoinSet::new();
+    reading(&mut late, &waiter, "a");
+    let key = entry_key(&server, "a").await;
+    eventually("it has signed up", || async { server.command(&["HKEYS", &key]).await.unwrap().contains("w:") }).await;
+    let began = Instant::now();
+    gate.add_permits(1);
+    assert_eq!(quantity(&late.join_next().await.unwrap().unwrap().unwrap()), Some(1));
+    assert!(began.elapsed() < Duration::from_secs(5), "waited for the end of the lease: {:?}", began.elapsed());
+    tasks.join_next().await.unwrap().unwrap().unwrap();
+    server.end().await;
+}

@@ -1,0 +1,135 @@
+//! What a process holds in its memory.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use stockade::{
+    Cache,
+    cache::{CacheError, Source},
+};
+use tokio::{task::JoinSet, time::Instant};
+
+use super::support::{source, tagged, tagging};
+use crate::{
+    cache::support::{Database, caught_up, eventually, get, patient, quantity, reading, warm},
+    world::World,
+};
+
+const TTL: Duration = Duration::from_secs(100);
+
+#[tokio::test]
+async fn a_tag_outdates_what_other_processes_hold_in_memory() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 0), ("b", 0)]);
+    let writer = tagged(patient(&server.url()).await.local(1 << 20), &database).await;
+    let reader = tagged(patient(&server.url()).await.local(1 << 20), &database).await;
+    for stocks in [&writer, &reader] {
+        warm(stocks, "a").await;
+        warm(stocks, "b").await;
+    }
+    database.write("a", Some(1));
+    writer.invalidate_tag("a").await.unwrap();
+    assert_eq!(quantity(&get(&writer, "a").await), Some(1), "the writer reads what it wrote");
+    eventually("the reader sees it", || async { quantity(&get(&reader, "a").await) == Some(1) }).await;
+    assert_eq!(source(&reader, "b").await, Source::Local, "another value was dropped");
+    warm(&reader, "a").await;
+    server.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_that_races_a_tag_leaves_nothing_stale_behind() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 0)]);
+    let writer = tagged(patient(&server.url()).await, &database).await;
+    let reader = tagged(patient(&server.url()).await.local(1 << 20), &database).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut readers = JoinSet::new();
+    for _ in 0..8 {
+        let (reader, stop) = (reader.clone(), Arc::clone(&stop));
+        readers.spawn(async move {
+            while !stop.load(Ordering::Relaxed) {
+                get(&reader, "a").await;
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+    for version in 1..=300 {
+        database.write("a", Some(version));
+        writer.invalidate_tag("a").await.unwrap();
+        let limit = Instant::now() + Duration::from_secs(2);
+        while quantity(&get(&reader, "a").await) != Some(version) {
+            assert!(Instant::now() < limit, "write {version} is not seen");
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    while let Some(ended) = readers.join_next().await {
+        ended.unwrap();
+    }
+    assert!(reader.stats().hits_local > 100, "{:?}", reader.stats());
+    server.end().await;
+}
+
+#[tokio::test]
+async fn without_redis_a_tag_drops_the_last_copies_of_this_process() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 0), ("b", 0)]);
+    let stocks = tagged(patient(&server.url()).await, &database).await;
+    get(&stocks, "a").await;
+    get(&stocks, "b").await;
+    server.kill().await.unwrap();
+    eventually("the loss is noticed", || async { stocks.is_degraded() }).await;
+    database.write("a", Some(1));
+    assert!(matches!(stocks.invalidate_tag("a").await, Err(CacheError::Unavailable(_))));
+    let (dropped, kept) = (get(&stocks, "a").await, get(&stocks, "b").await);
+    assert_eq!((quantity(&dropped), dropped.info.source), (Some(1), Source::Load));
+    assert_eq!((quantity(&kept), kept.info.source, kept.info.degraded), (Some(0), Source::Local, true));
+
+    // A load under way is for those only who came before.
+    let gate = database.shut();
+    let mut early = JoinSet::new();
+    reading(&mut early, &stocks, "a");
+    database.queried().await;
+    database.write("a", Some(2));
+    assert!(stocks.invalidate_tag("a").await.is_err());
+    database.open();
+    let mut late = JoinSet::new();
+    reading(&mut late, &stocks, "a");
+    caught_up(&stocks).await;
+    gate.add_permits(1);
+    assert_eq!(quantity(&late.join_next().await.unwrap().unwrap().unwrap()), Some(2));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn in_memory_tags_follow_the_same_rules() {
+    let database = Database::with(&[("a", 0), ("b", 0)]);
+    let stocks = tagging(Cache::memory().ttl(TTL..=TTL), &database).build();
+    get(&stocks, "a").await;
+    get(&stocks, "b").await;
+    database.write("a", Some(1));
+    stocks.invalidate_tag("a").await.unwrap();
+    assert_eq!(quantity(&get(&stocks, "a").await), Some(1));
+    assert_eq!((source(&stocks, "a").await, source(&stocks, "b").await), (Source::Local, Source::Local));
+
+    let gate = database.shut();
+    stocks.invalidate_tag("a").await.unwrap();
+    let mut tasks = JoinSet::new();
+    reading(&mut tasks, &stocks, "a");
+    database.queried().await;
+    database.write("a", Some(2));
+    stocks.invalidate_tag("all").await.unwrap();
+    database.open();
+    reading(&mut tasks, &stocks, "a");
+    caught_up(&stocks).await;
+    gate.add_permits(1);
+    let mut found = tasks.join_all().await.into_iter().map(|found| quantity(&found.unwrap())).collect::<Vec<_>>();
+    found.sort();
+    assert_eq!(found, [Some(1), Some(2)], "who came after the tag took the load from before it");
+    assert_eq!(quantity(&get(&stocks, "a").await), Some(2));
+    assert_eq!(stocks.stats().fill_rejected, 1);
+}

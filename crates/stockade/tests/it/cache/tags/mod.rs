@@ -1,0 +1,9 @@
+//! Values that are invalidated together: every run in which one from before could outlive that.
+
+mod loads;
+mod local;
+mod support;
+mod table;
+mod values;
+
+pub(super) use support::tagged;
