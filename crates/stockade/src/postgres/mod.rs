@@ -52,6 +52,7 @@
 mod claim;
 mod error;
 mod install;
+mod invalidations;
 mod options;
 mod outbox;
 mod prune;

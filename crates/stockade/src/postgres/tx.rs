@@ -2,30 +2,25 @@ use std::{
     fmt,
     ops::{Deref, DerefMut},
     sync::Arc,
-    time::Duration,
 };
 
-use futures_util::future::join_all;
 use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 
 use super::{
     CommitError, FenceError,
     error::commit_statement,
-    outbox::{self, New, Row},
+    invalidations::Invalidations,
+    outbox::{self, Row},
     registry::PoolState,
 };
 #[cfg(feature = "redis")]
-use crate::cache::Bloom;
+use crate::cache::{Bloom, CacheError};
 use crate::{
     Fence, Resource,
-    cache::{Cache, CacheError, Intent, Invalidator, Tag},
+    cache::{Cache, Intent, Invalidator},
     lock::Mode,
-    metrics,
     resource::Key,
 };
-
-/// The least time that [`Tx::commit`] gives its invalidations before it leaves them to the relay.
-const FLUSH_LIMIT: Duration = Duration::from_millis(250);
 
 /// A Postgres transaction under a fence, with the invalidations that belong to it.
 ///
@@ -38,19 +33,12 @@ pub struct Tx {
     /// Whether the fence was exclusive when this began.
     exclusive: bool,
     pool: Arc<PoolState>,
-    pending: Vec<Pending>,
+    invalidations: Invalidations,
     /// What the transaction creates, for the filters of their kind.
     #[cfg(feature = "redis")]
     ids: Vec<(Bloom, Key)>,
     /// Why it can't commit: it was given a key or a tag that there can't be.
     refused: Option<CommitError>,
-}
-
-/// The invalidations of one cache.
-struct Pending {
-    cache: Invalidator,
-    keys: Vec<Key>,
-    tags: Vec<Tag>,
 }
 
 impl Tx {
@@ -82,7 +70,7 @@ impl Tx {
             fence,
             exclusive,
             pool: state,
-            pending: Vec::new(),
+            invalidations: Invalidations::default(),
             #[cfg(feature = "redis")]
             ids: Vec::new(),
             refused: None,
@@ -113,12 +101,7 @@ impl Tx {
     {
         let cache = cache.invalidator();
         match cache.tag(tag) {
-            Ok(tag) => {
-                let tags = &mut self.pending(cache).tags;
-                if !tags.contains(&tag) {
-                    tags.push(tag);
-                }
-            }
+            Ok(tag) => self.invalidations.add_tag(cache, tag),
             Err(error) => self.refuse(CommitError::Tag(error)),
         }
     }
@@ -141,19 +124,7 @@ impl Tx {
     }
 
     pub(super) fn invalidate_key(&mut self, cache: Invalidator, key: Key) {
-        let keys = &mut self.pending(cache).keys;
-        if !keys.contains(&key) {
-            keys.push(key);
-        }
-    }
-
-    fn pending(&mut self, cache: Invalidator) -> &mut Pending {
-        let known = self.pending.iter().position(|pending| pending.cache.is(&cache));
-        let place = known.unwrap_or_else(|| {
-            self.pending.push(Pending { cache, keys: Vec::new(), tags: Vec::new() });
-            self.pending.len() - 1
-        });
-        &mut self.pending[place]
+        self.invalidations.add_key(cache, key);
     }
 
     /// Writes the invalidations to the outbox, commits, and drops the cached values.
@@ -176,7 +147,7 @@ impl Tx {
             let _ = self.inner.rollback().await;
             return Err(CommitError::Downgraded);
         }
-        let intent = self.pending.iter().any(|pending| pending.cache.is_strict()).then(Intent::random_id);
+        let intent = self.invalidations.is_strict().then(Intent::random_id);
         let (rows, xid) = self.before_commit(intent.as_deref()).await.map_err(CommitError::NotApplied)?;
         #[cfg(feature = "redis")]
         if let Err(error) = add_ids(&self.ids).await {
@@ -185,18 +156,18 @@ impl Tx {
         }
         let intent = intent.map(|id| Intent { id, xid: xid.into() });
         if let Some(intent) = &intent
-            && let Err(error) = announce(&self.pending, intent).await
+            && let Err(error) = self.invalidations.announce(intent).await
         {
             let _ = self.inner.rollback().await;
             // Where this is not confirmed either, a reader finds out that the transaction is over.
-            retract(&self.pending, Some(intent)).await;
+            self.invalidations.retract(Some(intent)).await;
             return Err(CommitError::Announce(error));
         }
         // What only reads applies nothing, and is no reason to answer that it may have.
         let writes = self.fence.as_ref().filter(|_| self.exclusive);
         if let Some(Err(refused)) = writes.map(may_send) {
             let _ = self.inner.rollback().await;
-            retract(&self.pending, intent.as_ref()).await;
+            self.invalidations.retract(intent.as_ref()).await;
             return Err(refused);
         }
         let committed = self.inner.commit().await.map_err(commit_statement);
@@ -208,12 +179,12 @@ impl Tx {
         if let Err(error) = committed {
             // One whose fate is unknown keeps its intent until the database has told a reader.
             if error.applied() == Some(false) {
-                retract(&self.pending, intent.as_ref()).await;
+                self.invalidations.retract(intent.as_ref()).await;
             }
             return Err(error);
         }
-        if !self.pending.is_empty() {
-            let left = flush(&self.pending, intent.as_ref()).await;
+        if !self.invalidations.is_empty() {
+            let left = self.invalidations.flush(intent.as_ref()).await;
             let ids: Vec<i64> =
                 rows.iter().filter(|row| !left.contains(&row.cache.as_str())).map(|row| row.id).collect();
             self.pool.flushed(&ids);
@@ -224,21 +195,11 @@ impl Tx {
     /// The last statement before COMMIT. There always is one: a transaction in which a statement failed answers COMMIT
     /// with a rollback and no error, and only a statement shows it.
     async fn before_commit(&mut self, intent: Option<&str>) -> Result<(Vec<Row>, String), sqlx::Error> {
-        if self.pending.is_empty() {
+        if self.invalidations.is_empty() {
             sqlx::query("select 1").execute(&mut *self.inner).await?;
             return Ok((Vec::new(), String::new()));
         }
-        let mut rows = Vec::new();
-        for Pending { cache, keys, tags } in &self.pending {
-            let intent = intent.filter(|_| cache.is_strict());
-            for key in keys {
-                rows.push(New { cache: cache.name(), resource: key.as_str().into(), intent });
-            }
-            for tag in tags {
-                rows.push(New { cache: cache.name(), resource: tag.marked().into(), intent: None });
-            }
-        }
-        outbox::write(&mut self.inner, rows).await
+        outbox::write(&mut self.inner, self.invalidations.rows(intent)).await
     }
 
     /// Ends the transaction without applying anything, and waits for the database to say so. Dropping does the same in
@@ -285,72 +246,6 @@ async fn add_ids(ids: &[(Bloom, Key)]) -> Result<(), CacheError> {
     Ok(())
 }
 
-fn strict(pending: &[Pending]) -> impl Iterator<Item = &Pending> {
-    pending.iter().filter(|pending| pending.cache.is_strict())
-}
-
-/// Tells all strict caches at once that the transaction is about to commit.
-async fn announce(pending: &[Pending], intent: &Intent) -> Result<(), CacheError> {
-    let mut calls = Vec::new();
-    for Pending { cache, keys, .. } in strict(pending) {
-        calls.push(cache.begin(keys, intent));
-    }
-    join_all(calls).await.into_iter().collect()
-}
-
-/// Tells the strict caches that the transaction was rolled back. Those that do not hear it find out by asking.
-async fn retract(pending: &[Pending], intent: Option<&Intent>) {
-    if let Some(intent) = intent {
-        let mut calls = Vec::new();
-        for Pending { cache, keys, .. } in strict(pending) {
-            calls.push(cache.end(keys, &intent.id));
-        }
-        let _ = tokio::time::timeout(FLUSH_LIMIT, join_all(calls)).await;
-    }
-}
-
-/// Invalidates all caches at once, and ends what was announced; the names of those that did not confirm. Of several with one
-/// name each has to.
-async fn flush(pending: &[Pending], intent: Option<&Intent>) -> Vec<&'static str> {
-    let mut flushes = Vec::new();
-    for pending in pending {
-        flushes.push(flush_one(pending, intent.filter(|_| pending.cache.is_strict())));
-    }
-    join_all(flushes).await.into_iter().flatten().collect()
-}
-
-/// The name of the cache unless it has confirmed.
-async fn flush_one(Pending { cache, keys, tags }: &Pending, intent: Option<&Intent>) -> Option<&'static str> {
-    let name = cache.name();
-    let flushed = async {
-        let Some(intent) = intent else {
-            let (by_key, by_tag) = tokio::join!(cache.invalidate(keys), cache.invalidate_tags(tags));
-            return by_key.and(by_tag);
-        };
-        if !cache.end(keys, &intent.id).await? {
-            lost_intent(name);
-        }
-        Ok(())
-    };
-    match tokio::time::timeout(FLUSH_LIMIT, flushed).await {
-        Ok(Ok(())) => None,
-        Ok(Err(error)) => {
-            tracing::debug!(%error, cache = name, "invalidation left to the relay");
-            Some(name)
-        }
-        Err(_) => {
-            tracing::debug!(cache = name, "invalidation left to the relay: no answer in time");
-            Some(name)
-        }
-    }
-}
-
-/// A value from before the commit may have been stored while the announcement was gone; it was dropped with the end.
-fn lost_intent(cache: &'static str) {
-    metrics::count(metrics::CACHE_INTENT_LOST, &[metrics::tag("cache", cache)]);
-    tracing::warn!(cache, "the cache store lost the announcement of a write");
-}
-
 impl Deref for Tx {
     type Target = PgConnection;
 
@@ -367,7 +262,7 @@ impl DerefMut for Tx {
 
 impl fmt::Debug for Tx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pending: usize = self.pending.iter().map(|pending| pending.keys.len() + pending.tags.len()).sum();
-        f.debug_struct("Tx").field("fence", &self.fence).field("invalidations", &pending).finish_non_exhaustive()
+        let invalidations = self.invalidations.count();
+        f.debug_struct("Tx").field("fence", &self.fence).field("invalidations", &invalidations).finish_non_exhaustive()
     }
 }

@@ -1,0 +1,148 @@
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::outbox::New;
+use crate::{
+    cache::{CacheError, Intent, Invalidator, Tag},
+    metrics,
+    resource::Key,
+};
+
+/// How long a transaction waits for its invalidations before it leaves them to the relay.
+const FLUSH_LIMIT: Duration = Duration::from_millis(250);
+
+/// What a transaction makes stale, by cache.
+#[derive(Default)]
+pub(super) struct Invalidations {
+    caches: Vec<Pending>,
+}
+
+/// The invalidations of one cache.
+struct Pending {
+    cache: Invalidator,
+    keys: Vec<Key>,
+    tags: Vec<Tag>,
+}
+
+impl Invalidations {
+    pub(super) fn add_key(&mut self, cache: Invalidator, key: Key) {
+        let keys = &mut self.of(cache).keys;
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+
+    pub(super) fn add_tag(&mut self, cache: Invalidator, tag: Tag) {
+        let tags = &mut self.of(cache).tags;
+        if !tags.contains(&tag) {
+            tags.push(tag);
+        }
+    }
+
+    fn of(&mut self, cache: Invalidator) -> &mut Pending {
+        let known = self.caches.iter().position(|pending| pending.cache.is(&cache));
+        let place = known.unwrap_or_else(|| {
+            self.caches.push(Pending { cache, keys: Vec::new(), tags: Vec::new() });
+            self.caches.len() - 1
+        });
+        &mut self.caches[place]
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.caches.is_empty()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.caches.iter().map(|pending| pending.keys.len() + pending.tags.len()).sum()
+    }
+
+    /// Whether a strict cache is among those that have to be told.
+    pub(super) fn is_strict(&self) -> bool {
+        self.strict().next().is_some()
+    }
+
+    fn strict(&self) -> impl Iterator<Item = &Pending> {
+        self.caches.iter().filter(|pending| pending.cache.is_strict())
+    }
+
+    /// What goes into the outbox.
+    pub(super) fn rows<'a>(&'a self, intent: Option<&'a str>) -> Vec<New<'a>> {
+        let mut rows = Vec::new();
+        for Pending { cache, keys, tags } in &self.caches {
+            let intent = intent.filter(|_| cache.is_strict());
+            for key in keys {
+                rows.push(New { cache: cache.name(), resource: key.as_str().into(), intent });
+            }
+            for tag in tags {
+                rows.push(New { cache: cache.name(), resource: tag.marked().into(), intent: None });
+            }
+        }
+        rows
+    }
+
+    /// Tells all strict caches at once that the transaction is about to commit.
+    pub(super) async fn announce(&self, intent: &Intent) -> Result<(), CacheError> {
+        let mut calls = Vec::new();
+        for Pending { cache, keys, .. } in self.strict() {
+            calls.push(cache.begin(keys, intent));
+        }
+        join_all(calls).await.into_iter().collect()
+    }
+
+    /// Tells the strict caches that the transaction was rolled back. Those that do not hear it find out by asking.
+    pub(super) async fn retract(&self, intent: Option<&Intent>) {
+        if let Some(intent) = intent {
+            let mut calls = Vec::new();
+            for Pending { cache, keys, .. } in self.strict() {
+                calls.push(cache.end(keys, &intent.id));
+            }
+            let _ = tokio::time::timeout(FLUSH_LIMIT, join_all(calls)).await;
+        }
+    }
+
+    /// Invalidates all caches at once, and ends what was announced; the names of those that did not confirm. Of several with
+    /// one name each has to.
+    pub(super) async fn flush(&self, intent: Option<&Intent>) -> Vec<&'static str> {
+        let mut flushes = Vec::new();
+        for pending in &self.caches {
+            flushes.push(pending.flush(intent.filter(|_| pending.cache.is_strict())));
+        }
+        join_all(flushes).await.into_iter().flatten().collect()
+    }
+}
+
+impl Pending {
+    /// The name of the cache unless it has confirmed.
+    async fn flush(&self, intent: Option<&Intent>) -> Option<&'static str> {
+        let Self { cache, keys, tags } = self;
+        let name = cache.name();
+        let flushed = async {
+            let Some(intent) = intent else {
+                let (by_key, by_tag) = tokio::join!(cache.invalidate(keys), cache.invalidate_tags(tags));
+                return by_key.and(by_tag);
+            };
+            if !cache.end(keys, &intent.id).await? {
+                lost_intent(name);
+            }
+            Ok(())
+        };
+        match tokio::time::timeout(FLUSH_LIMIT, flushed).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, cache = name, "invalidation left to the relay");
+                Some(name)
+            }
+            Err(_) => {
+                tracing::debug!(cache = name, "invalidation left to the relay: no answer in time");
+                Some(name)
+            }
+        }
+    }
+}
+
+/// A value from before the commit may have been stored while the announcement was gone; it was dropped with the end.
+fn lost_intent(cache: &'static str) {
+    metrics::count(metrics::CACHE_INTENT_LOST, &[metrics::tag("cache", cache)]);
+    tracing::warn!(cache, "the cache store lost the announcement of a write");
+}
