@@ -1,0 +1,55 @@
+use std::sync::Arc;
+
+use super::circuit::{FIRST_OPEN, LONGEST_OPEN, Shared, State, THRESHOLD};
+
+/// Leave to make one call.
+#[derive(Debug)]
+#[must_use = "report success or failure"]
+pub(crate) struct Permit {
+    pub(super) shared: Arc<Shared>,
+    /// The number of the probe, when this call is to decide.
+    pub(super) probe: Option<u64>,
+    pub(super) settled: bool,
+}
+
+impl Permit {
+    pub(crate) fn succeeded(mut self) {
+        self.settled = true;
+        let mut state = self.shared.lock();
+        match *state {
+            State::Closed { .. } => *state = State::Closed { failures: 0 },
+            State::HalfOpen { probe, .. } if probe.is_some() && probe == self.probe => {
+                self.shared.set(&mut state, State::Closed { failures: 0 });
+            }
+            // A call from before it opened says nothing about now.
+            State::HalfOpen { .. } | State::Open { .. } => {}
+        }
+    }
+
+    pub(crate) fn failed(mut self) {
+        self.settled = true;
+        let mut state = self.shared.lock();
+        match *state {
+            State::Closed { failures } if failures + 1 >= THRESHOLD => self.shared.open(&mut state, FIRST_OPEN),
+            State::Closed { failures } => *state = State::Closed { failures: failures + 1 },
+            State::HalfOpen { probe, period, .. } if probe.is_some() && probe == self.probe => {
+                self.shared.open(&mut state, (period * 2).min(LONGEST_OPEN));
+            }
+            State::HalfOpen { .. } | State::Open { .. } => {}
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if self.settled || self.probe.is_none() {
+            return;
+        }
+        let mut state = self.shared.lock();
+        if let State::HalfOpen { probe, period, probes } = *state
+            && probe == self.probe
+        {
+            *state = State::HalfOpen { probe: None, period, probes };
+        }
+    }
+}
