@@ -1,94 +1,14 @@
-use std::{convert::Infallible, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use axum::{
     extract::{FromRequestParts, OptionalFromRequestParts},
-    http::{
-        HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
-        header::{AGE, CACHE_CONTROL, ETAG},
-        request::Parts,
-    },
-    response::{IntoResponse, IntoResponseParts, Response, ResponseParts},
+    http::{Method, StatusCode, request::Parts},
+    response::{IntoResponse, Response},
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{CachedRejection, Degraded, conditional, directives, json::json, status};
-use crate::{
-    Cache, Resource,
-    cache::{CacheInfo, Lookup},
-};
-
-/// The response header that says how a cache was used (RFC 9211).
-pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
-
-/// A value that handlers take from a cache of the application's state.
-///
-/// ```
-/// # use std::borrow::Cow;
-/// # use stockade::{Cache, Resource, extract::FromCache};
-/// # #[derive(Clone)]
-/// # struct Sku(String);
-/// # impl Resource for Sku {
-/// #     const KIND: &'static str = "stock";
-/// #     fn id(&self) -> Cow<'_, str> { Cow::Borrowed(&self.0) }
-/// # }
-/// # use axum::{extract::FromRequestParts, http::request::Parts};
-/// # impl<S: Sync> FromRequestParts<S> for Sku {
-/// #     type Rejection = std::convert::Infallible;
-/// #     async fn from_request_parts(_: &mut Parts, _: &S) -> Result<Self, Self::Rejection> { Ok(Sku("a".into())) }
-/// # }
-/// struct Stock { quantity: u64, version: u64 }
-///
-/// struct App { stocks: Cache<Sku, Stock> }
-///
-/// impl FromCache<App> for Stock {
-///     type Key = Sku;
-///
-///     fn cache(app: &App) -> &Cache<Sku, Stock> {
-///         &app.stocks
-///     }
-///
-///     fn version(&self) -> Option<u64> {
-///         Some(self.version)
-///     }
-/// }
-/// ```
-pub trait FromCache<S>: Sized {
-    /// The extractor that names the value in the request; it is the resource too.
-    type Key: Resource + FromRequestParts<S>;
-
-    /// The cache to take it from.
-    fn cache(state: &S) -> &Cache<Self::Key, Self>;
-
-    /// What changes whenever the value does and never repeats for its key, also after deletion and creation anew: the
-    /// ETag. Without one there is no ETag and no 304.
-    fn version(&self) -> Option<u64> {
-        None
-    }
-
-    /// Whether this request may have the value loaded anew by `Cache-Control: no-cache`. Default: no request may, and all are
-    /// answered as if they had not asked.
-    ///
-    /// The load runs as [`Cache::reload`] says: under a lease, within the limits of loads, shared with whoever asks for one at
-    /// the same time. It still is one query for each request that comes alone, so let only those ask whom you know: an
-    /// operator's token, a header that the proxy sets. What a middleware found out is in `parts.extensions`.
-    ///
-    /// `max-age=0`, which browsers send with every plain reload, and `Pragma` ask for nothing; directives of requests are
-    /// advice (RFC 9111, section 5.2.1).
-    ///
-    /// ```
-    /// # use axum::http::request::Parts;
-    /// # #[derive(Clone)]
-    /// struct Operator; // put into the extensions by the middleware that checks tokens
-    ///
-    /// fn honours_no_cache(parts: &Parts) -> bool {
-    ///     parts.extensions.get::<Operator>().is_some()
-    /// }
-    /// ```
-    fn honours_no_cache(parts: &Parts, state: &S) -> bool {
-        let _ = (parts, state);
-        false
-    }
-}
+use super::{CachedRejection, Degraded, FromCache, cache_headers::entity_tag, conditional, directives, json::json};
+use crate::cache::{CacheInfo, Lookup};
 
 /// A cached value as extractor and as answer.
 ///
@@ -214,34 +134,6 @@ impl<T: Serialize> IntoResponse for Cached<T> {
     }
 }
 
-/// `"<version>"`, unless the answer can't vouch for it.
-fn entity_tag(info: &CacheInfo) -> Option<String> {
-    let vouched = !info.degraded && info.stale.is_none();
-    info.version.filter(|_| vouched).map(|version| format!("\"{version}\""))
-}
-
-impl CacheInfo {
-    /// Sets `Cache-Status`, `Age`, `Cache-Control` and, where the answer can vouch for it, `ETag`.
-    pub(super) fn write(&self, headers: &mut HeaderMap) {
-        let text = |text: String| HeaderValue::try_from(text).ok();
-        headers.extend(text(status::of(self)).map(|value| (CACHE_STATUS, value)));
-        headers.insert(AGE, HeaderValue::from(self.age.as_secs()));
-        // An ETag alone would let shared caches answer by their own guess of freshness.
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        headers.extend(entity_tag(self).and_then(text).map(|value| (ETAG, value)));
-    }
-}
-
-/// Adds `Cache-Status`, `Age`, `Cache-Control: no-cache` and, where the answer can vouch for it, `ETag`.
-impl IntoResponseParts for CacheInfo {
-    type Error = Infallible;
-
-    fn into_response_parts(self, mut response: ResponseParts) -> Result<ResponseParts, Infallible> {
-        self.write(response.headers_mut());
-        Ok(response)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{borrow::Cow, convert::Infallible};
@@ -250,13 +142,14 @@ mod tests {
         Router,
         body::Body,
         extract::Request,
-        http::header::IF_NONE_MATCH,
+        http::header::{ETAG, IF_NONE_MATCH},
         middleware::{self, Next},
         routing::get,
     };
     use tower::ServiceExt;
 
     use super::*;
+    use crate::{Cache, Resource, extract::CACHE_STATUS};
 
     #[derive(Clone)]
     struct Id;
