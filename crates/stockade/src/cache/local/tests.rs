@@ -1,0 +1,133 @@
+use std::{sync::Arc, time::Duration};
+
+use rand::{Rng, SeedableRng, rngs::StdRng};
+
+use super::Local;
+use crate::{
+    cache::{
+        entry::Entry,
+        tag::{Tag, Tags},
+    },
+    clock::Instant,
+    resource::Key,
+};
+
+fn key(id: &str) -> Key {
+    Key::new("stock", id).unwrap()
+}
+
+fn entry(value: u64, weight: u64) -> Entry<u64> {
+    let now = Instant::now();
+    let (value, expires) = (Some(Arc::new(value)), now + Duration::from_secs(60));
+    Entry { value, loaded: now, expires, took: Duration::ZERO, version: None, tags: Tags::default(), weight }
+}
+
+#[test]
+fn a_value_read_before_an_invalidation_is_not_put_after_it() {
+    let local = Local::new(1 << 20, 1 << 10);
+    let (a, b) = (key("a"), key("b"));
+    let early = local.reserve(&a);
+    local.invalidate(&a);
+    assert!(!local.put(early, &a, entry(0, 8)));
+    assert!(local.get(a.as_str()).is_none());
+    assert!(local.put(local.reserve(&a), &a, entry(1, 8)));
+    assert!(local.put(local.reserve(&b), &b, entry(2, 8)));
+    local.invalidate(&a);
+    assert!(local.get(a.as_str()).is_none());
+    assert_eq!(local.get(b.as_str()).unwrap().value.as_deref(), Some(&2));
+}
+
+#[test]
+fn what_was_found_in_the_store_takes_the_place_of_nothing_newer() {
+    let local = Local::new(1 << 20, 1 << 10);
+    let a = key("a");
+    let now = Instant::now();
+    let lived = |value, ago: u64, left: u64| {
+        let (loaded, expires) = (now - Duration::from_secs(ago), now + Duration::from_secs(left));
+        Entry { loaded, expires, ..entry(value, 8) }
+    };
+    let value = || local.get(a.as_str()).and_then(|entry| entry.value.as_deref().copied());
+    // Both have asked before either stores.
+    let (found, loaded) = (local.reserve(&a), local.reserve(&a));
+    assert!(local.put(loaded, &a, lived(1, 5, 60)));
+    assert!(!local.put_found(found, &a, lived(0, 10, 60)));
+    assert_eq!(value(), Some(1));
+    assert!(local.put_found(found, &a, lived(2, 4, 60)));
+    assert_eq!(value(), Some(2));
+    // What this process loads itself goes before what it has found, whatever the clocks say.
+    assert!(local.put(local.reserve(&a), &a, lived(3, 20, 0)));
+    // That has expired.
+    assert!(local.put_found(local.reserve(&a), &a, lived(4, 30, 60)));
+    assert_eq!(value(), Some(4));
+    local.flush();
+    assert!(local.put_found(local.reserve(&a), &a, lived(5, 40, 60)));
+    assert_eq!(value(), Some(5));
+}
+
+#[test]
+fn a_flush_voids_what_is_held_and_what_is_being_read() {
+    let local = Local::new(1 << 20, 1 << 10);
+    let a = key("a");
+    assert!(local.put(local.reserve(&a), &a, entry(0, 8)));
+    let early = local.reserve(&a);
+    local.flush();
+    assert!(local.get(a.as_str()).is_none());
+    assert!(!local.put(early, &a, entry(0, 8)));
+}
+
+#[test]
+fn a_tag_outdates_what_is_held_and_what_is_being_read() {
+    let local = Local::new(1 << 20, 1 << 10);
+    let (a, b) = (key("a"), key("b"));
+    let tagged = |value, tags: &[&str]| Entry { tags: Tags::new(tags).unwrap(), ..entry(value, 8) };
+    assert!(local.put(local.reserve(&a), &a, tagged(0, &["red", "round"])));
+    assert!(local.put(local.reserve(&b), &b, entry(1, 8)));
+    let early = local.reserve(&a);
+    local.invalidate_tag(&Tag::new("round").unwrap());
+    assert!(local.get(a.as_str()).is_none());
+    assert_eq!(local.get(b.as_str()).unwrap().value.as_deref(), Some(&1));
+    let (red, round) = (Tags::new(["red"]).unwrap(), Tags::new(["round"]).unwrap());
+    assert!(local.holds(early, &red) && !local.holds(early, &round));
+    assert!(!local.put(early, &a, tagged(0, &["round"])));
+    assert!(local.put(local.reserve(&a), &a, tagged(2, &["red", "round"])));
+    assert_eq!(local.get(a.as_str()).unwrap().value.as_deref(), Some(&2));
+}
+
+#[test]
+fn the_weight_never_exceeds_its_bound_whatever_is_put() {
+    const HEAVIEST: u64 = 40_000;
+    for capacity in [1 << 20, 1_000_003] {
+        let local = Local::new(capacity, 40_000);
+        // To the byte, which no puts would find.
+        assert!(local.entries.capacity() <= capacity, "{} of {capacity}", local.entries.capacity());
+        let mut rng = StdRng::seed_from_u64(capacity);
+        for i in 0..20_000 {
+            // Some keys come again, lighter or heavier.
+            let key = key(&rng.random_range(0..2_000).to_string());
+            let weight = if rng.random_ratio(1, 10) { HEAVIEST } else { rng.random_range(0..2_000) };
+            local.put(local.reserve(&key), &key, entry(i, weight));
+            assert!(local.weight() <= capacity, "{} of {capacity}", local.weight());
+        }
+        // Shards are drawn by the hash, and the heaviest takes a third of one: each may lie that much below its part.
+        assert!(local.weight() > capacity / 2, "{} of {capacity}", local.weight());
+    }
+}
+
+#[test]
+fn the_heaviest_value_that_is_stored_has_room() {
+    for capacity in [1 << 18, 16 << 20, 1 << 30] {
+        let local = Local::new(capacity, 100_000);
+        for i in 0..50 {
+            let key = key(&i.to_string());
+            local.put(local.reserve(&key), &key, entry(i, 100_000));
+            assert!(local.get(key.as_str()).is_some(), "value {i} in {capacity}");
+        }
+    }
+    // One that could not fit at all is left out, and takes what it replaces with it.
+    let local = Local::new(1 << 18, 100_000);
+    let a = key("a");
+    assert!(local.put(local.reserve(&a), &a, entry(0, 8)));
+    assert!(local.put(local.reserve(&a), &a, entry(1, 1 << 20)));
+    assert!(local.get(a.as_str()).is_none());
+    assert_eq!(local.weight(), 0);
+}

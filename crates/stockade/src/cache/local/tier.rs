@@ -1,0 +1,161 @@
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use super::entries::{Entries, Held, entries};
+use crate::{
+    cache::{
+        entry::Entry,
+        tag::{Tag, Tags},
+        tag_ticks::TagTicks,
+    },
+    clock::Instant,
+    resource::Key,
+};
+
+const SLOTS: usize = 1024;
+
+/// The in-process tier: bounded by weight, filled only by readers whose reservation is still good.
+///
+/// A reader takes a [`Reservation`] before it asks anybody for the value. An invalidation moves the generation of the
+/// key's slot and a flush moves the epoch, so that a value read before either can't be put after it. A value whose tag was
+/// invalidated since its reservation is neither put nor served.
+#[derive(Debug)]
+pub(crate) struct Local<V> {
+    pub(super) entries: Entries<V>,
+    generations: Box<[Mutex<u64>]>,
+    epoch: AtomicU64,
+    ticks: TagTicks,
+    hasher: RandomState,
+}
+
+/// The leave to put one key, good until the key is invalidated or the tier flushed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reservation {
+    slot: usize,
+    generation: u64,
+    epoch: u64,
+    since: u64,
+}
+
+impl<V> Local<V> {
+    /// Weighs `capacity` bytes at most, and has room for values of `heaviest` bytes if that is less than half as much.
+    pub(crate) fn new(capacity: u64, heaviest: usize) -> Self {
+        Self {
+            entries: entries(capacity, heaviest),
+            generations: (0..SLOTS).map(|_| Mutex::new(0)).collect(),
+            epoch: AtomicU64::new(0),
+            ticks: TagTicks::new(),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// Must be taken before the value is asked for.
+    pub(crate) fn reserve(&self, key: &Key) -> Reservation {
+        let slot = self.slot(key);
+        let epoch = self.epoch.load(Ordering::SeqCst);
+        Reservation { slot, generation: *self.generation(slot), epoch, since: self.ticks.now() }
+    }
+
+    /// Whether neither the key nor one of these tags was invalidated since, nor the tier flushed.
+    pub(crate) fn holds(&self, reservation: Reservation, tags: &Tags) -> bool {
+        *self.generation(reservation.slot) == reservation.generation
+            && self.epoch.load(Ordering::SeqCst) == reservation.epoch
+            && self.ticks.hold(tags, reservation.since)
+    }
+
+    /// Stores what this process loaded under the reservation; false when it is void.
+    pub(crate) fn put(&self, reservation: Reservation, key: &Key, entry: Entry<V>) -> bool {
+        self.put_unless(reservation, key, entry, |_| false)
+    }
+
+    /// As [`Local::put`], for what was found in the store: it takes the place of nothing that was loaded after it. The
+    /// store may have answered before a reload replaced its value.
+    pub(crate) fn put_found(&self, reservation: Reservation, key: &Key, entry: Entry<V>) -> bool {
+        self.put_unless(reservation, key, entry, |found| {
+            // A fresh one only, so that a clock that was set back shuts nothing out for longer than a lifetime.
+            let newer = |held: Entry<V>| held.loaded > found.loaded && held.is_fresh(Instant::now());
+            self.get(key.as_str()).is_some_and(newer)
+        })
+    }
+
+    fn put_unless(
+        &self,
+        reservation: Reservation,
+        key: &Key,
+        entry: Entry<V>,
+        late: impl FnOnce(&Entry<V>) -> bool,
+    ) -> bool {
+        // The insertion happens under the slot's mutex: an invalidation comes either before it and voids it, or after it
+        // and removes what was inserted. A flush needs no such order, since the entry carries the epoch it was read in.
+        let generation = self.generation(reservation.slot);
+        if *generation != reservation.generation || self.epoch.load(Ordering::SeqCst) != reservation.epoch {
+            return false;
+        }
+        // One that comes after this is seen by whoever looks at the entry.
+        if !self.ticks.hold(&entry.tags, reservation.since) || late(&entry) {
+            return false;
+        }
+        self.entries
+            .insert(key.clone(), Held { entry, epoch: reservation.epoch, since: reservation.since, hold: None });
+        true
+    }
+
+    /// By the text of the key.
+    pub(crate) fn get(&self, key: &str) -> Option<Entry<V>> {
+        let held = self.entries.get(key)?;
+        let holds = held.epoch == self.epoch.load(Ordering::SeqCst) && self.ticks.hold(&held.entry.tags, held.since);
+        holds.then_some(held.entry)
+    }
+
+    /// A load of what is here failed, and is not to be tried again for so long. An invalidation and a fill end that.
+    pub(crate) fn hold(&self, key: &Key, window: Duration) {
+        let _generation = self.generation(self.slot(key));
+        if !window.is_zero()
+            && let Some(held) = self.entries.get(key)
+        {
+            self.entries.insert(key.clone(), Held { hold: Some(Instant::now() + window), ..held });
+        }
+    }
+
+    pub(crate) fn is_held(&self, key: &Key) -> bool {
+        let hold = self.entries.get(key).and_then(|held| held.hold);
+        hold.is_some_and(|until| Instant::now() < until)
+    }
+
+    pub(crate) fn invalidate(&self, key: &Key) {
+        let mut generation = self.generation(self.slot(key));
+        *generation += 1;
+        self.entries.remove(key);
+    }
+
+    pub(crate) fn invalidate_tag(&self, tag: &Tag) {
+        self.ticks.invalidate(tag);
+    }
+
+    pub(crate) fn flush(&self) {
+        self.epoch.fetch_add(1, Ordering::SeqCst);
+        self.entries.clear();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn weight(&self) -> u64 {
+        self.entries.weight()
+    }
+
+    fn slot(&self, key: &Key) -> usize {
+        usize::try_from(self.hasher.hash_one(key)).unwrap_or(usize::MAX) % SLOTS
+    }
+
+    fn generation(&self, slot: usize) -> MutexGuard<'_, u64> {
+        self.generations[slot].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
