@@ -1,15 +1,13 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use futures_util::future::BoxFuture;
 use redis::Value;
-use tokio::sync::Notify;
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
@@ -20,12 +18,13 @@ use super::{
     builder::SourceFn,
     keeper, keys,
     scripts::{ADD, ALL, CHECK, OPEN},
-    shape::{Design, Seed, Shape},
+    server::{Server, word},
+    shape::{Design, Shape},
 };
 use crate::{
     Redis, Resource,
     cache::CacheError,
-    redis::{Handshake, Link, LinkError, LinkEvents, Script, Up},
+    redis::{Link, LinkError, LinkEvents, Script},
     resource::Key,
 };
 
@@ -52,16 +51,6 @@ pub(super) struct Shared {
     pub(super) ready: AtomicBool,
     stop: CancellationToken,
     tasks: TaskTracker,
-}
-
-/// What is known of the server at the other end of the link.
-#[derive(Debug)]
-pub(super) struct Server {
-    keys: Vec<String>,
-    /// What this process would make it.
-    wanted: Shape,
-    known: Mutex<Option<(Arc<str>, Design)>>,
-    pub(super) came_up: Notify,
 }
 
 /// How a filter is.
@@ -239,56 +228,6 @@ impl Shared {
     }
 }
 
-impl Server {
-    fn new(keys: Vec<String>, wanted: Shape) -> Self {
-        Self { keys, wanted, known: Mutex::default(), came_up: Notify::new() }
-    }
-
-    fn opening(&self, run: &str) -> Vec<Vec<u8>> {
-        [Seed::random().text(), self.wanted.text(), run.to_owned()].map(String::into_bytes).into()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<(Arc<str>, Design)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The run of the server and the design of its filter.
-    pub(super) fn known(&self) -> Option<(Arc<str>, Design)> {
-        self.lock().clone()
-    }
-
-    fn learn(&self, run: Arc<str>, reply: &Value) -> Result<(), LinkError> {
-        let design = word(reply).and_then(Design::read).ok_or(LinkError::Protocol { op: OPEN.name })?;
-        if design.shape != self.wanted {
-            let (found, wanted) = (design.shape, self.wanted);
-            tracing::warn!(
-                ?found,
-                ?wanted,
-                "the filter has another size and keeps it: delete its keys to have it built anew"
-            );
-        }
-        *self.lock() = Some((run, design));
-        Ok(())
-    }
-}
-
-impl LinkEvents for Server {
-    fn message(&self, _channel: &str, _payload: &[u8]) {}
-
-    fn prepare<'a>(&'a self, up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
-        Box::pin(async {
-            let reply = handshake.call(&OPEN, &self.keys, &self.opening(&up.run_id)).await?;
-            self.learn(Arc::clone(&up.run_id), &reply)
-        })
-    }
-
-    fn opened(&self, _up: &Up) {
-        self.came_up.notify_one();
-    }
-
-    fn closed(&self) {}
-}
-
 pub(super) fn text(number: impl Into<u128>) -> Vec<u8> {
     number.into().to_string().into_bytes()
 }
@@ -296,16 +235,6 @@ pub(super) fn text(number: impl Into<u128>) -> Vec<u8> {
 fn append<'a>(args: &mut Vec<Vec<u8>>, design: Design, keys: impl IntoIterator<Item = &'a Key>) {
     for key in keys {
         args.extend(design.shape.bits_of(design.seed, key.as_str()).map(text));
-    }
-}
-
-/// The first word of a reply.
-pub(super) fn word(value: &Value) -> Option<&str> {
-    match value {
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
-        Value::SimpleString(text) => Some(text),
-        Value::Array(values) => word(values.first()?),
-        _ => None,
     }
 }
 

@@ -10,8 +10,9 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    filter::{AT_ONCE, Added, Shared, text, word},
+    filter::{AT_ONCE, Added, Shared, text},
     scripts::{BEGIN, FINISH, LOOK},
+    server::word,
 };
 use crate::{
     cache::{LoadError, load::share},

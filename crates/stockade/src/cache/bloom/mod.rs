@@ -37,6 +37,7 @@ mod filter;
 mod keeper;
 mod keys;
 mod scripts;
+mod server;
 mod shape;
 
 pub use builder::BloomBuilder;
