@@ -1,0 +1,62 @@
+use std::time::Duration;
+
+use stockade_testbed::RedisServer;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    legacy::{SetnxLock, SetnxLocks, Unit},
+    redis::Redis,
+};
+
+pub(super) const LIMIT: Duration = Duration::from_secs(20);
+pub(super) const KEY: &str = "lock.foo";
+
+pub(super) struct World {
+    pub(super) server: RedisServer,
+}
+
+impl World {
+    pub(super) async fn start() -> Self {
+        Self { server: RedisServer::start().await.unwrap() }
+    }
+
+    /// Locks as another process would have them. Commands may be slow on a busy machine.
+    pub(super) async fn locks(&self) -> SetnxLocks {
+        let redis = Redis::builder(self.server.url()).command_timeout(Duration::from_secs(5)).connect().await.unwrap();
+        SetnxLocks::new(&redis).unwrap()
+    }
+
+    pub(super) async fn command(&self, words: &[&str]) -> String {
+        self.server.command(words).await.unwrap().trim().to_owned()
+    }
+
+    pub(super) async fn value(&self) -> String {
+        self.command(&["GET", KEY]).await
+    }
+
+    pub(super) async fn until_free(&self) {
+        let limit = Instant::now() + LIMIT;
+        while self.command(&["EXISTS", KEY]).await != "0" {
+            assert!(Instant::now() < limit, "still held: {}", self.value().await);
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+pub(super) fn lock(locks: &SetnxLocks) -> SetnxLock {
+    locks.lock(KEY).lease(Duration::from_secs(60)).wait(LIMIT)
+}
+
+/// A time that is over, as a holder that crashed leaves it.
+pub(super) fn past() -> String {
+    (Unit::Seconds.now() - 10).to_string()
+}
+
+/// The times that two clients write which find the lock expired, the second a moment later.
+pub(super) fn times() -> [String; 2] {
+    [11, 12].map(|later| (Unit::Seconds.now() + later).to_string())
+}
+
+pub(super) fn is_over(time: &str) -> bool {
+    Unit::Seconds.left(time.parse().unwrap()).is_none()
+}
