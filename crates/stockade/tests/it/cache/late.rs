@@ -9,7 +9,7 @@ use stockade::{Cache, Redis};
 use stockade_testbed::{Fault, Proxy};
 use tokio::{runtime, task::JoinSet, time::sleep};
 
-use super::support::{Database, Loading, caught_up, eventually, process, quantity, reading, sku, stored};
+use super::support::{Database, Loading, caught_up, crowd, ended, eventually, process, quantity, reading, sku, stored};
 use crate::world::World;
 
 #[tokio::test]
@@ -26,14 +26,11 @@ async fn a_reader_that_came_after_a_write_does_not_take_the_load_that_began_befo
     database.queried().await;
     database.write("a", Some(1));
     writer.invalidate(&sku("a")).await.unwrap();
-    let mut late = JoinSet::new();
-    for _ in 0..50 {
-        reading(&mut late, &stocks, "a");
-    }
+    let mut late = crowd(&stocks, "a");
     database.open();
     caught_up(&stocks).await;
     gate.add_permits(1);
-    early.join_next().await.unwrap().unwrap().unwrap();
+    ended(&mut early).await;
     while let Some(found) = late.join_next().await {
         assert_eq!(quantity(&found.unwrap().unwrap()), Some(1));
     }
@@ -85,8 +82,8 @@ async fn a_reader_that_came_after_a_write_does_not_join_a_fill_under_way() {
     };
     outside.spawn(both_there).await.unwrap();
     drop(go_on);
-    assert_eq!(quantity(&late.join_next().await.unwrap().unwrap().unwrap()), Some(1));
-    early.join_next().await.unwrap().unwrap().unwrap();
+    assert_eq!(quantity(&ended(&mut late).await), Some(1));
+    ended(&mut early).await;
     Arc::into_inner(server).unwrap().end_behind(proxy).await;
     outside.shutdown_background();
 }

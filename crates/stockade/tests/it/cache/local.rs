@@ -1,20 +1,14 @@
 //! The in-process tier: true as long as the subscription to invalidations is, and not believed longer.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use stockade::cache::Source;
 use stockade_testbed::{Fault, Proxy};
-use tokio::{task::JoinSet, time::Instant};
+use tokio::time::Instant;
 
 use super::support::{
-    Database, Loading, entry_key, eventually, get, patient, process, process_at, quantity, sku, stored, warm,
+    Database, Loading, entry_key, eventually, get, patient, process, process_at, quantity, race, sku, stored, warm,
 };
 use crate::world::World;
 
@@ -58,30 +52,7 @@ async fn a_read_that_races_a_write_leaves_nothing_stale_behind() {
     let database = Database::with(&[("a", 0)]);
     let writer = process(&server).await.on(&database).await;
     let reader = process(&server).await.local(WEIGHT).on(&database).await;
-    let stop = Arc::new(AtomicBool::new(false));
-    let mut readers = JoinSet::new();
-    for _ in 0..8 {
-        let (reader, stop) = (reader.clone(), Arc::clone(&stop));
-        readers.spawn(async move {
-            while !stop.load(Ordering::Relaxed) {
-                get(&reader, "a").await;
-                tokio::task::yield_now().await;
-            }
-        });
-    }
-    for version in 1..=300 {
-        database.write("a", Some(version));
-        writer.invalidate(&sku("a")).await.unwrap();
-        let limit = Instant::now() + Duration::from_millis(500);
-        while quantity(&get(&reader, "a").await) != Some(version) {
-            assert!(Instant::now() < limit, "write {version} is not seen");
-        }
-    }
-    stop.store(true, Ordering::Relaxed);
-    while let Some(ended) = readers.join_next().await {
-        ended.unwrap();
-    }
-    assert!(reader.stats().hits_local > 100, "{:?}", reader.stats());
+    race(&database, &reader, Duration::from_millis(500), async || writer.invalidate(&sku("a")).await.unwrap()).await;
     server.end().await;
 }
 

@@ -1,26 +1,36 @@
 //! Loads that are asked for although there is a value.
 
-use std::{pin::pin, sync::atomic::Ordering, time::Duration};
+use std::{
+    pin::pin,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use futures_util::{FutureExt, future::join_all};
 use stockade::{
     Cache,
-    cache::{CacheError, Lookup, Source},
+    cache::{CacheError, Source},
 };
-use tokio::task::JoinSet;
+use tokio::sync::Semaphore;
 
 use super::support::{
-    Database, Loading, Stock, Stocks, entry_key, eventually, get, process, quantity, reading, sku, stored,
+    Database, Loading, Reads, Stocks, ended, entry_key, eventually, get, process, quantity, reading, signed_up, sku,
+    stored,
 };
 use crate::world::World;
 
-fn reloading(tasks: &mut JoinSet<Result<Lookup<Stock>, CacheError>>, stocks: &Stocks) {
+fn reloading(reads: &mut Reads, stocks: &Stocks) {
     let stocks = stocks.clone();
-    tasks.spawn(async move { stocks.reload(&sku("a")).await });
+    reads.spawn(async move { stocks.reload(&sku("a")).await });
 }
 
-async fn ended(tasks: &mut JoinSet<Result<Lookup<Stock>, CacheError>>) -> Lookup<Stock> {
-    tasks.join_next().await.unwrap().unwrap().unwrap()
+/// A load that was asked for, has read its row, and goes on with a permit.
+async fn held(database: &Database, stocks: &Stocks) -> (Arc<Semaphore>, Reads) {
+    let gate = database.shut();
+    let mut reads = Reads::new();
+    reloading(&mut reads, stocks);
+    database.queried().await;
+    (gate, reads)
 }
 
 #[tokio::test]
@@ -31,10 +41,7 @@ async fn the_old_value_is_served_until_the_new_one_takes_its_place() {
     get(&stocks, "a").await;
     // Past the cache: nobody was told.
     database.write("a", Some(8));
-    let gate = database.shut();
-    let mut tasks = JoinSet::new();
-    reloading(&mut tasks, &stocks);
-    database.queried().await;
+    let (gate, mut tasks) = held(&database, &stocks).await;
     for reader in [&stocks, &other] {
         let found = get(reader, "a").await;
         assert_eq!((quantity(&found), found.info.source), (Some(7), Source::Redis));
@@ -58,10 +65,7 @@ async fn calls_that_come_while_a_load_runs_share_the_next_one() {
         let database = Database::with(&[("a", 7)]);
         let stocks = stocks.on(&database).await;
         get(&stocks, "a").await;
-        let gate = database.shut();
-        let mut tasks = JoinSet::new();
-        reloading(&mut tasks, &stocks);
-        database.queried().await;
+        let (gate, mut tasks) = held(&database, &stocks).await;
         // That load has read the row. Who comes now may know of this:
         database.write("a", Some(8));
         let key = sku("a");
@@ -84,17 +88,13 @@ async fn a_load_of_another_process_is_waited_for_and_not_taken() {
     let database = Database::with(&[("a", 7)]);
     let (stocks, other) = (process(&server).await.on(&database).await, process(&server).await.on(&database).await);
     let gate = database.shut();
-    let mut tasks = JoinSet::new();
+    let mut tasks = Reads::new();
     reading(&mut tasks, &other, "a");
     database.queried().await;
     database.write("a", Some(8));
-    let mut reloads = JoinSet::new();
+    let mut reloads = Reads::new();
     reloading(&mut reloads, &stocks);
-    eventually("it waits for the other's load", || async {
-        let key = entry_key(&server, "a").await;
-        server.command(&["HKEYS", &key]).await.unwrap().contains("w:")
-    })
-    .await;
+    signed_up(&server, "a").await;
     assert_eq!(database.loads(), 1);
     gate.add_permits(2);
     assert_eq!(quantity(&ended(&mut tasks).await), Some(7));
@@ -110,10 +110,7 @@ async fn a_load_that_a_write_overtakes_is_not_stored() {
     let database = Database::with(&[("a", 7)]);
     let stocks = process(&server).await.on(&database).await;
     get(&stocks, "a").await;
-    let gate = database.shut();
-    let mut tasks = JoinSet::new();
-    reloading(&mut tasks, &stocks);
-    database.queried().await;
+    let (gate, mut tasks) = held(&database, &stocks).await;
     database.write("a", Some(8));
     process(&server).await.on(&database).await.invalidate(&sku("a")).await.unwrap();
     gate.add_permits(2);

@@ -17,8 +17,10 @@ use stockade::{
 use stockade_testbed::RedisServer;
 use tokio::{
     sync::{Notify, Semaphore},
+    task::JoinSet,
     time::Instant,
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::world::{self, cached};
 
@@ -213,10 +215,64 @@ pub(super) async fn get(stocks: &Stocks, id: &str) -> Lookup<Stock> {
     stocks.get(&sku(id)).await.unwrap()
 }
 
-/// A read on a task of its own.
-pub(super) fn reading(tasks: &mut tokio::task::JoinSet<Result<Lookup<Stock>, CacheError>>, stocks: &Stocks, id: &str) {
+/// Reads on tasks of their own.
+pub(super) type Reads = JoinSet<Result<Lookup<Stock>, CacheError>>;
+
+/// One more of them.
+pub(super) fn reading(reads: &mut Reads, stocks: &Stocks, id: &str) {
     let (stocks, id) = (stocks.clone(), sku(id));
-    tasks.spawn(async move { stocks.get(&id).await });
+    reads.spawn(async move { stocks.get(&id).await });
+}
+
+/// Fifty that begin now.
+pub(super) fn crowd(stocks: &Stocks, id: &str) -> Reads {
+    let mut reads = Reads::new();
+    for _ in 0..50 {
+        reading(&mut reads, stocks, id);
+    }
+    reads
+}
+
+/// What the next of them to end has found.
+pub(super) async fn ended(reads: &mut Reads) -> Lookup<Stock> {
+    reads.join_next().await.unwrap().unwrap().unwrap()
+}
+
+/// Waits until a reader waits for the load of another process.
+pub(super) async fn signed_up(server: &RedisServer, id: &str) {
+    eventually("a reader waits for the load", || async {
+        let key = entry_key(server, id).await;
+        server.command(&["HKEYS", &key]).await.unwrap().contains("w:")
+    })
+    .await;
+}
+
+/// Writes 300 times while eight tasks read. Each write is told by `tell`, and seen within the limit from then on.
+pub(super) async fn race(database: &Database, reader: &Stocks, limit: Duration, tell: impl AsyncFn()) {
+    let stop = CancellationToken::new();
+    let mut readers = JoinSet::new();
+    for _ in 0..8 {
+        let (reader, stop) = (reader.clone(), stop.clone());
+        readers.spawn(async move {
+            while !stop.is_cancelled() {
+                get(&reader, "a").await;
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+    for version in 1..=300 {
+        database.write("a", Some(version));
+        tell().await;
+        let limit = Instant::now() + limit;
+        while quantity(&get(reader, "a").await) != Some(version) {
+            assert!(Instant::now() < limit, "write {version} is not seen");
+        }
+    }
+    stop.cancel();
+    while let Some(ended) = readers.join_next().await {
+        ended.unwrap();
+    }
+    assert!(reader.stats().hits_local > 100, "{:?}", reader.stats());
 }
 
 /// [`world::caught_up`] with something that no cache has seen: it costs one load.

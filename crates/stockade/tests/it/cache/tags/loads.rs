@@ -7,7 +7,9 @@ use tokio::{task::JoinSet, time::Instant};
 
 use super::support::{source, tagged};
 use crate::{
-    cache::support::{Database, caught_up, entry_key, eventually, get, patient, quantity, reading, sku, stored},
+    cache::support::{
+        Database, caught_up, crowd, ended, eventually, get, patient, quantity, reading, signed_up, sku, stored,
+    },
     world::World,
 };
 
@@ -26,7 +28,7 @@ async fn a_value_loaded_before_its_tag_was_invalidated_is_not_stored_after_it() 
     database.open();
     gate.add_permits(1);
     // Its call began before the write: either value is right for it.
-    slow.join_next().await.unwrap().unwrap().unwrap();
+    ended(&mut slow).await;
     assert_eq!(reader.stats().fill_rejected, 1);
     assert!(!stored(&server, "a").await, "the old value was stored");
     assert_eq!(quantity(&get(&writer, "a").await), Some(1));
@@ -57,12 +59,9 @@ async fn an_early_load_under_way_does_not_bring_back_what_a_tag_has_dropped() {
     database.open();
     let mut late = JoinSet::new();
     reading(&mut late, &writer, "a");
-    eventually("a reader waits for the early load", || async {
-        server.command(&["HKEYS", &entry_key(&server, "a").await]).await.unwrap().contains("w:")
-    })
-    .await;
+    signed_up(&server, "a").await;
     gate.add_permits(1);
-    assert_eq!(quantity(&late.join_next().await.unwrap().unwrap().unwrap()), Some(1));
+    assert_eq!(quantity(&ended(&mut late).await), Some(1));
     assert_eq!(eager.stats().fill_rejected, 1);
     assert_eq!(quantity(&get(&eager, "a").await), Some(1));
     server.end().await;
@@ -85,14 +84,11 @@ async fn the_lease_of_an_early_load_does_not_make_an_outdated_value_young() {
     let other = tagged(patient(&server.url()).await, &database).await;
     let mut second = JoinSet::new();
     reading(&mut second, &other, "a");
-    eventually("it waits", || async {
-        server.command(&["HKEYS", &entry_key(&server, "a").await]).await.unwrap().contains("w:")
-    })
-    .await;
+    signed_up(&server, "a").await;
     database.open();
     gate.add_permits(1);
-    assert_eq!(quantity(&first.join_next().await.unwrap().unwrap().unwrap()), Some(1));
-    assert_eq!(quantity(&second.join_next().await.unwrap().unwrap().unwrap()), Some(1));
+    assert_eq!(quantity(&ended(&mut first).await), Some(1));
+    assert_eq!(quantity(&ended(&mut second).await), Some(1));
     server.end().await;
 }
 
@@ -112,14 +108,11 @@ async fn a_reader_that_came_after_a_tag_was_invalidated_does_not_take_the_load_f
         database.queried().await;
         database.write("a", Some(1));
         writer.invalidate_tag("a").await.unwrap();
-        let mut late = JoinSet::new();
-        for _ in 0..50 {
-            reading(&mut late, &stocks, "a");
-        }
+        let mut late = crowd(&stocks, "a");
         database.open();
         caught_up(&stocks).await;
         gate.add_permits(1);
-        early.join_next().await.unwrap().unwrap().unwrap();
+        ended(&mut early).await;
         while let Some(found) = late.join_next().await {
             assert_eq!(quantity(&found.unwrap().unwrap()), Some(1));
         }
@@ -147,12 +140,11 @@ async fn who_waits_for_a_load_that_a_tag_has_voided_is_told() {
     database.open();
     let mut late = JoinSet::new();
     reading(&mut late, &waiter, "a");
-    let key = entry_key(&server, "a").await;
-    eventually("it has signed up", || async { server.command(&["HKEYS", &key]).await.unwrap().contains("w:") }).await;
+    signed_up(&server, "a").await;
     let began = Instant::now();
     gate.add_permits(1);
-    assert_eq!(quantity(&late.join_next().await.unwrap().unwrap().unwrap()), Some(1));
+    assert_eq!(quantity(&ended(&mut late).await), Some(1));
     assert!(began.elapsed() < Duration::from_secs(5), "waited for the end of the lease: {:?}", began.elapsed());
-    tasks.join_next().await.unwrap().unwrap().unwrap();
+    ended(&mut tasks).await;
     server.end().await;
 }

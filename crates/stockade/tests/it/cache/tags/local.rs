@@ -1,22 +1,16 @@
 //! What a process holds in its memory.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use stockade::{
     Cache,
     cache::{CacheError, Source},
 };
-use tokio::{task::JoinSet, time::Instant};
+use tokio::task::JoinSet;
 
 use super::support::{source, tagged, tagging};
 use crate::{
-    cache::support::{Database, caught_up, eventually, get, patient, quantity, reading, warm},
+    cache::support::{Database, caught_up, ended, eventually, get, patient, quantity, race, reading, warm},
     world::World,
 };
 
@@ -47,30 +41,7 @@ async fn a_read_that_races_a_tag_leaves_nothing_stale_behind() {
     let database = Database::with(&[("a", 0)]);
     let writer = tagged(patient(&server.url()).await, &database).await;
     let reader = tagged(patient(&server.url()).await.local(1 << 20), &database).await;
-    let stop = Arc::new(AtomicBool::new(false));
-    let mut readers = JoinSet::new();
-    for _ in 0..8 {
-        let (reader, stop) = (reader.clone(), Arc::clone(&stop));
-        readers.spawn(async move {
-            while !stop.load(Ordering::Relaxed) {
-                get(&reader, "a").await;
-                tokio::task::yield_now().await;
-            }
-        });
-    }
-    for version in 1..=300 {
-        database.write("a", Some(version));
-        writer.invalidate_tag("a").await.unwrap();
-        let limit = Instant::now() + Duration::from_secs(2);
-        while quantity(&get(&reader, "a").await) != Some(version) {
-            assert!(Instant::now() < limit, "write {version} is not seen");
-        }
-    }
-    stop.store(true, Ordering::Relaxed);
-    while let Some(ended) = readers.join_next().await {
-        ended.unwrap();
-    }
-    assert!(reader.stats().hits_local > 100, "{:?}", reader.stats());
+    race(&database, &reader, Duration::from_secs(2), async || writer.invalidate_tag("a").await.unwrap()).await;
     server.end().await;
 }
 
@@ -101,7 +72,7 @@ async fn without_redis_a_tag_drops_the_last_copies_of_this_process() {
     reading(&mut late, &stocks, "a");
     caught_up(&stocks).await;
     gate.add_permits(1);
-    assert_eq!(quantity(&late.join_next().await.unwrap().unwrap().unwrap()), Some(2));
+    assert_eq!(quantity(&ended(&mut late).await), Some(2));
     server.end().await;
 }
 

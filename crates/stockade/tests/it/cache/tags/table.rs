@@ -16,7 +16,8 @@ use tokio::{task::JoinSet, time::Instant};
 use super::support::{source, tagged};
 use crate::{
     cache::support::{
-        Database, Loading, Sku, Stock, Stocks, entry_key, eventually, get, patient, quantity, reading, sku, stored,
+        Database, Loading, Sku, Stock, Stocks, ended, entry_key, eventually, get, patient, quantity, reading, sku,
+        stored,
     },
     redis_traffic::calls,
     world::{World, cached},
@@ -155,7 +156,7 @@ async fn a_table_that_is_lost_during_a_load_keeps_its_value_from_being_stored() 
             stocks.invalidate_tag("unrelated").await.unwrap();
         }
         gate.add_permits(1);
-        slow.join_next().await.unwrap().unwrap().unwrap();
+        ended(&mut slow).await;
         assert!(!stored(&server, "a").await, "stored without knowing of its tags");
         assert_eq!(quantity(&get(&stocks, "a").await), Some(1));
     }
@@ -252,7 +253,7 @@ async fn a_stamp_that_is_forgotten_too_early_costs_loads_and_no_stale_answer() {
     assert!(tags_known(&server).await <= 65_536);
     assert_eq!(server.command(&["ZSCORE", &table, "t:a"]).await.unwrap(), "", "the stamp is still there");
     gate.add_permits(1);
-    slow.join_next().await.unwrap().unwrap().unwrap();
+    ended(&mut slow).await;
     assert!(!stored(&server, "ab").await, "stored from before a stamp that was forgotten");
     assert_eq!(quantity(&get(&stocks, "a").await), Some(1));
     assert_eq!(source(&stocks, "b").await, Source::Load, "too old to be judged");
@@ -291,7 +292,7 @@ async fn a_clock_that_is_set_back_or_forwards_brings_nothing_back() {
     stocks.invalidate_tag("a").await.unwrap();
     database.open();
     gate.add_permits(1);
-    slow.join_next().await.unwrap().unwrap().unwrap();
+    ended(&mut slow).await;
     assert!(entry_key(&server, "a").await.is_empty() || !stored(&server, "a").await);
     assert_eq!(quantity(&get(&stocks, "a").await), Some(7));
 }
