@@ -28,6 +28,13 @@ fn commit(tx: Tx) -> JoinSet<Result<(), CommitError>> {
     commits
 }
 
+/// A commit that has arrived at the database, where commits are held.
+async fn held_commit(world: &World, writer: &Guard) -> JoinSet<Result<(), CommitError>> {
+    let commits = commit(write(world, writer).await);
+    world.committing().await;
+    commits
+}
+
 async fn refused(writer: Guard) -> Guard {
     still_writing(writer.downgrade().await.unwrap_err())
 }
@@ -44,8 +51,7 @@ async fn nobody_reads_before_a_commit_under_the_lock_is_answered() {
     let (here, there) = (world.redis.locks().await, world.redis.locks().await);
     let holder = world.hold_commits().await;
     let writer = here.write(&Sku("a")).acquire().await.unwrap();
-    let mut commits = commit(write(&world, &writer).await);
-    world.committing().await;
+    let mut commits = held_commit(&world, &writer).await;
     let writer = refused(writer).await;
     assert!(there.read(&Sku("a")).try_acquire().await.unwrap().is_none());
     release(holder).await;
@@ -67,8 +73,7 @@ async fn a_lock_under_which_a_commit_was_never_answered_is_not_shared() {
     let holder = world.hold_commits().await;
 
     let writer = here.write(&Sku("a")).acquire().await.unwrap();
-    let mut commits = commit(write(&world, &writer).await);
-    world.committing().await;
+    let mut commits = held_commit(&world, &writer).await;
     sqlx::query("select pg_terminate_backend(pid, 5000) from pg_stat_activity where wait_event = 'advisory'")
         .execute(&world.pool)
         .await
@@ -78,8 +83,7 @@ async fn a_lock_under_which_a_commit_was_never_answered_is_not_shared() {
     assert_eq!(refused(writer).await.release().await.unwrap(), Released::Released);
 
     let writer = here.write(&Sku("a")).acquire().await.unwrap();
-    let mut commits = commit(write(&world, &writer).await);
-    world.committing().await;
+    let mut commits = held_commit(&world, &writer).await;
     commits.shutdown().await;
     let writer = refused(writer).await;
     // Another transaction under the guard comes behind it.
@@ -121,8 +125,7 @@ async fn a_lock_is_not_handed_over_beside_a_commit_and_none_follows() {
     let (here, there) = (world.redis.locks().await, world.redis.locks().await);
     let holder = world.hold_commits().await;
     let writer = here.write(&Sku("a")).acquire().await.unwrap();
-    let mut commits = commit(write(&world, &writer).await);
-    world.committing().await;
+    let mut commits = held_commit(&world, &writer).await;
     let writer = still_writing(writer.hand_over().unwrap_err());
     release(holder).await;
     commits.join_next().await.unwrap().unwrap().unwrap();

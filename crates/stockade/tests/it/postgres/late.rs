@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use stockade::Cache;
 use tokio::task::JoinSet;
 
 use super::{
@@ -10,6 +11,14 @@ use super::{
     until,
 };
 use crate::world::caught_up;
+
+/// A read on a task of its own.
+fn reading(reader: &Cache<Sku, i32>) -> JoinSet<i32> {
+    let reader = reader.clone();
+    let mut reads = JoinSet::new();
+    reads.spawn(async move { read(&reader).await });
+    reads
+}
 
 #[tokio::test]
 async fn what_is_stored_while_a_write_commits_is_dropped_by_it() {
@@ -42,16 +51,12 @@ async fn a_load_beside_a_commit_is_not_shared_with_callers_that_came_after_it() 
 
     // It has read the row as it was before the write.
     let (gate, before) = (world.shut(), world.loads());
-    let mut early = JoinSet::new();
-    let cache = reader.clone();
-    early.spawn(async move { read(&cache).await });
+    let mut early = reading(&reader);
     world.loaded_after(before).await;
     world.open();
     release(holder).await;
     commits.join_next().await.unwrap().unwrap();
-    let mut late = JoinSet::new();
-    let cache = reader.clone();
-    late.spawn(async move { read(&cache).await });
+    let mut late = reading(&reader);
     caught_up(&reader, &Sku("b")).await;
     gate.close();
     assert_eq!(late.join_next().await.unwrap().unwrap(), 9, "an answer from before an acknowledged write");
@@ -72,9 +77,7 @@ async fn a_fill_that_a_new_run_accepts_is_no_answer_for_callers_that_came_after_
     writer.invalidate(&Sku("a")).await.unwrap();
 
     let (gate, before) = (world.shut(), world.loads());
-    let mut reads = JoinSet::new();
-    let cache = reader.clone();
-    reads.spawn(async move { read(&cache).await });
+    let mut reads = reading(&reader);
     world.loaded_after(before).await;
     world.open();
     // What survives is the leave to load, and not the write that voids it.
@@ -85,9 +88,7 @@ async fn a_fill_that_a_new_run_accepts_is_no_answer_for_callers_that_came_after_
     let key = world.keys('e').await;
     assert!(has(&world.redis, &key, "tok").await, "the snapshot was not read");
 
-    let cache = reader.clone();
-    let mut late = JoinSet::new();
-    late.spawn(async move { read(&cache).await });
+    let mut late = reading(&reader);
     caught_up(&reader, &Sku("b")).await;
     gate.close();
     assert_eq!(late.join_next().await.unwrap().unwrap(), 9, "an answer from before an acknowledged write");
