@@ -1,23 +1,15 @@
-use std::{borrow::Cow, convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc};
 
 use cached::{AsyncRedisCache, ConcurrentCachedAsync};
 use redis::aio::MultiplexedConnection;
 use serde::{Deserialize, Serialize};
-use stockade::{Cache, Redis, Resource};
+use stockade::{Cache, Redis};
 use stockade_testbed::RedisServer;
 
-use crate::contender::{Contender, Failure};
-
-#[derive(Clone)]
-struct Page(u32);
-
-impl Resource for Page {
-    const KIND: &'static str = "page";
-
-    fn id(&self) -> Cow<'_, str> {
-        Cow::Owned(self.0.to_string())
-    }
-}
+use crate::{
+    contender::{Contender, Failure},
+    page::Page,
+};
 
 /// 256 bytes of text, the size that the floor reads too.
 #[derive(Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-use std::{borrow::Cow, convert::Infallible};
+use std::convert::Infallible;
 
 use axum::{
     extract::FromRequestParts,
@@ -7,22 +7,14 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use stockade::{
-    Cache, Resource,
+    Cache,
     extract::{Cached, FromCache},
 };
 
-use crate::contender::{Contender, Failure};
-
-#[derive(Clone)]
-struct Page(u32);
-
-impl Resource for Page {
-    const KIND: &'static str = "page";
-
-    fn id(&self) -> Cow<'_, str> {
-        Cow::Owned(self.0.to_string())
-    }
-}
+use crate::{
+    contender::{Contender, Failure},
+    page::Page,
+};
 
 /// Its number is the path.
 impl<S: Sync> FromRequestParts<S> for Page {

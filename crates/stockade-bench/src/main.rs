@@ -15,6 +15,7 @@ mod contender;
 mod extract;
 mod locks;
 mod measure;
+mod page;
 mod payload;
 mod tier;
 mod writes;
