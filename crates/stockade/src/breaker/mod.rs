@@ -3,6 +3,7 @@
 mod circuit;
 mod permit;
 mod series;
+mod state;
 #[cfg(test)]
 mod tests;
 

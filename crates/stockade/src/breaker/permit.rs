@@ -1,6 +1,12 @@
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use super::circuit::{FIRST_OPEN, LONGEST_OPEN, Shared, State, THRESHOLD};
+use super::state::{Shared, State};
+
+/// Failures in a row that open the breaker.
+const THRESHOLD: u32 = 5;
+/// How long it stays open the first time; doubles with every probe that fails.
+pub(super) const FIRST_OPEN: Duration = Duration::from_secs(1);
+pub(super) const LONGEST_OPEN: Duration = Duration::from_secs(10);
 
 /// Leave to make one call.
 #[derive(Debug)]

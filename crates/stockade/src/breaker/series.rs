@@ -3,7 +3,6 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use super::circuit::State;
 use crate::metrics::{self, BREAKER_STATE, tag};
 
 /// The states, the better ones first.
@@ -14,14 +13,15 @@ pub(super) const LABELS: [&str; 3] = ["closed", "half_open", "open"];
 static ALL: Mutex<BTreeMap<&'static str, [usize; 3]>> = Mutex::new(BTreeMap::new());
 
 /// One breaker of the name changed from one state to another, or came, or went. The metric shows the worst of them.
-pub(super) fn tell(name: &'static str, from: Option<State>, to: Option<State>) {
+/// States are named by the place of their label.
+pub(super) fn tell(name: &'static str, from: Option<usize>, to: Option<usize>) {
     let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
     let counts = all.entry(name).or_default();
     if let Some(from) = from {
-        counts[from.badness()] = counts[from.badness()].saturating_sub(1);
+        counts[from] = counts[from].saturating_sub(1);
     }
     if let Some(to) = to {
-        counts[to.badness()] += 1;
+        counts[to] += 1;
     }
     let worst = counts.iter().rposition(|count| *count > 0).unwrap_or_default();
     // Told before others can count, so that the last one told is the last one counted.

@@ -1,6 +1,6 @@
 use super::{
     Breaker,
-    circuit::{FIRST_OPEN, LONGEST_OPEN},
+    permit::{FIRST_OPEN, LONGEST_OPEN},
 };
 
 fn fail(breaker: &Breaker, times: u32) {
