@@ -1,0 +1,13 @@
+//! A database that can be held, caches of several processes on it, and their reads.
+
+mod database;
+mod entries;
+mod eventually;
+mod process;
+mod reads;
+
+pub(super) use database::{Database, Sku, Stock, sku};
+pub(super) use entries::{entry_key, field, signed_up, stored};
+pub(super) use eventually::eventually;
+pub(super) use process::{Loading, Stocks, patient, process, process_at};
+pub(super) use reads::{Reads, caught_up, crowd, ended, get, quantity, race, reading, warm};

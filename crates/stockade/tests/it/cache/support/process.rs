@@ -1,0 +1,58 @@
+use std::{sync::Arc, time::Duration};
+
+use stockade::{Cache, Redis, cache::CacheBuilder};
+use stockade_testbed::RedisServer;
+
+use super::{Database, Sku, Stock, eventually};
+use crate::world::{self, cached};
+
+pub(in crate::cache) type Stocks = Cache<Sku, Stock>;
+
+/// A cache of its own, as another process would have it.
+pub(in crate::cache) async fn process(server: &RedisServer) -> CacheBuilder<Sku, Stock> {
+    process_at(&server.url()).await
+}
+
+/// One whose commands and loads may take as long as they need on a machine with other things to do.
+pub(in crate::cache) async fn patient(url: &str) -> CacheBuilder<Sku, Stock> {
+    Cache::builder(&world::patient(url).await.namespace("shop")).load_timeout(Duration::from_secs(60))
+}
+
+pub(in crate::cache) async fn process_at(url: &str) -> CacheBuilder<Sku, Stock> {
+    let redis = Redis::connect(url).await.unwrap().namespace("shop");
+    Cache::builder(&redis)
+}
+
+pub(in crate::cache) trait Loading {
+    /// Builds on this database and waits until the cache is on line.
+    async fn on(self, database: &Arc<Database>) -> Stocks;
+
+    fn loading(self, database: &Arc<Database>) -> Self;
+
+    /// Loads several at once, too.
+    fn batching(self, database: &Arc<Database>) -> Self;
+}
+
+impl Loading for CacheBuilder<Sku, Stock> {
+    async fn on(self, database: &Arc<Database>) -> Stocks {
+        let stocks = cached(self.loading(database).build());
+        eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
+        stocks
+    }
+
+    fn loading(self, database: &Arc<Database>) -> Self {
+        let database = Arc::clone(database);
+        self.loader(move |sku: Sku| {
+            let database = Arc::clone(&database);
+            async move { database.query(&sku.0).await }
+        })
+    }
+
+    fn batching(self, database: &Arc<Database>) -> Self {
+        let database = Arc::clone(database);
+        self.batch_loader(move |keys: Vec<Sku>| {
+            let database = Arc::clone(&database);
+            async move { database.query_many(&keys).await }
+        })
+    }
+}

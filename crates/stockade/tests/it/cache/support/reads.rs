@@ -1,0 +1,83 @@
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use stockade::cache::{CacheError, Lookup, Source};
+use tokio::{task::JoinSet, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use super::{Database, Stock, Stocks, eventually, sku};
+use crate::world;
+
+pub(in crate::cache) fn quantity(lookup: &Lookup<Stock>) -> Option<u64> {
+    lookup.value.as_ref().map(|stock| stock.quantity)
+}
+
+/// The value that a read finds now.
+pub(in crate::cache) async fn get(stocks: &Stocks, id: &str) -> Lookup<Stock> {
+    stocks.get(&sku(id)).await.unwrap()
+}
+
+/// Reads on tasks of their own.
+pub(in crate::cache) type Reads = JoinSet<Result<Lookup<Stock>, CacheError>>;
+
+/// One more of them.
+pub(in crate::cache) fn reading(reads: &mut Reads, stocks: &Stocks, id: &str) {
+    let (stocks, id) = (stocks.clone(), sku(id));
+    reads.spawn(async move { stocks.get(&id).await });
+}
+
+/// Fifty that begin now.
+pub(in crate::cache) fn crowd(stocks: &Stocks, id: &str) -> Reads {
+    let mut reads = Reads::new();
+    for _ in 0..50 {
+        reading(&mut reads, stocks, id);
+    }
+    reads
+}
+
+/// What the next of them to end has found.
+pub(in crate::cache) async fn ended(reads: &mut Reads) -> Lookup<Stock> {
+    reads.join_next().await.unwrap().unwrap().unwrap()
+}
+
+/// Writes 300 times while eight tasks read. Each write is told by `tell`, and seen within the limit from then on.
+pub(in crate::cache) async fn race(database: &Database, reader: &Stocks, limit: Duration, tell: impl AsyncFn()) {
+    let stop = CancellationToken::new();
+    let mut readers = JoinSet::new();
+    for _ in 0..8 {
+        let (reader, stop) = (reader.clone(), stop.clone());
+        readers.spawn(async move {
+            while !stop.is_cancelled() {
+                get(&reader, "a").await;
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+    for version in 1..=300 {
+        database.write("a", Some(version));
+        tell().await;
+        let limit = Instant::now() + limit;
+        while quantity(&get(reader, "a").await) != Some(version) {
+            assert!(Instant::now() < limit, "write {version} is not seen");
+        }
+    }
+    stop.cancel();
+    while let Some(ended) = readers.join_next().await {
+        ended.unwrap();
+    }
+    assert!(reader.stats().hits_local > 100, "{:?}", reader.stats());
+}
+
+/// [`world::caught_up`] with something that no cache has seen: it costs one load.
+pub(in crate::cache) async fn caught_up(stocks: &Stocks) {
+    static SEEN: AtomicUsize = AtomicUsize::new(0);
+    let unseen = format!("something else {}", SEEN.fetch_add(1, Ordering::SeqCst));
+    world::caught_up(stocks, &sku(&unseen)).await;
+}
+
+/// A read from the memory of this process, read twice so that the first may fill it.
+pub(in crate::cache) async fn warm(stocks: &Stocks, id: &str) {
+    eventually("the value is in this process", || async { get(stocks, id).await.info.source == Source::Local }).await;
+}
