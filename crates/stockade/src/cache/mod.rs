@@ -90,6 +90,7 @@ mod flight;
 mod handle;
 mod info;
 mod intent;
+mod invalidation;
 mod invalidator;
 mod limits;
 mod load;
