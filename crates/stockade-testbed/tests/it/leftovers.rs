@@ -62,9 +62,9 @@ async fn waiting_goes_on_until_the_last_leftover_is_gone() {
 async fn a_group_is_searched_on_its_present_primary_and_on_every_server_and_sentinel() {
     let group = SentinelGroup::start().await.unwrap();
     assert_eq!(group.leftovers().await.unwrap(), Leftovers::default());
-    let new = group.failover().await.unwrap();
+    group.failover().await.unwrap();
     group.until_settled().await.unwrap();
-    new.command(&["SET", "key", "value"]).await.unwrap();
+    group.primary().await.unwrap().command(&["SET", "key", "value"]).await.unwrap();
     let replicas = group.replicas().await.unwrap();
     let running = replicas.into_iter().find(|replica| replica.pid() != 0).unwrap();
     let _on_a_replica = client(running, "SUBSCRIBE inbox").await;

