@@ -92,12 +92,14 @@ mod info;
 mod intent;
 mod invalidation;
 mod invalidator;
+mod leases;
 mod limits;
 mod load;
 #[cfg(feature = "postgres")]
 mod load_in;
 mod loaded;
 mod local;
+mod memory;
 #[cfg(feature = "redis")]
 mod redis;
 mod refresh;

@@ -2,18 +2,11 @@ use std::{fmt, sync::Arc, time::Duration};
 
 #[cfg(feature = "redis")]
 use super::redis::Remote;
-use super::{
-    CacheError,
-    entry::Entry,
-    intent::{Intent, Intents},
-    local::{Local, Reservation},
-    tag::Tag,
-    wake::Wake,
-};
+use super::{CacheError, entry::Entry, intent::Intent, local::Reservation, memory::Memory, tag::Tag, wake::Wake};
 use crate::{clock::Instant, resource::Key};
 
 /// The leave to fill one key, made anew for each attempt. It is void once the key is invalidated or leased again.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Token(String);
 
 impl Token {
@@ -110,8 +103,8 @@ pub(crate) struct Filling<'a, V> {
 /// Where values live beside the in-process tier, and who decides which load may store.
 #[derive(Debug)]
 pub(crate) enum Store<V> {
-    /// Nowhere: the in-process tier is all, and its reservations are the leases.
-    Memory(Arc<Local<V>>, Intents),
+    /// Nowhere: the in-process tier is all.
+    Memory(Memory<V>),
     #[cfg(feature = "redis")]
     Redis(Box<Remote<V>>),
 }
@@ -119,10 +112,7 @@ pub(crate) enum Store<V> {
 impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     pub(crate) async fn read(&self, key: &Key) -> Read<V> {
         match self {
-            Self::Memory(local, _) => match local.get(key.as_str()) {
-                Some(entry) if !entry.is_fresh(Instant::now()) => Read::Stale(entry),
-                _ => Read::Miss,
-            },
+            Self::Memory(memory) => memory.read(key),
             #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.read(key).await,
         }
@@ -131,14 +121,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     /// `content`: whether the caller can do without a load, if one failed lately.
     pub(crate) async fn lease(&self, key: &Key, token: &Token, want: Want, content: bool) -> Lease<V> {
         match self {
-            Self::Memory(local, intents) => match (intents.of(key), local.get(key.as_str())) {
-                (Some(overdue), _) => Lease::Bypass(overdue),
-                (None, Some(entry)) if want == Want::Value && entry.is_fresh(Instant::now()) => Lease::Hit(entry),
-                (None, Some(stale)) if (content || want == Want::Value) && local.is_held(key) => {
-                    Lease::Held(Some(stale))
-                }
-                (None, stale) => Lease::Granted(stale),
-            },
+            Self::Memory(memory) => memory.lease(key, token, want, content),
             #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.lease(key, token, want, content).await,
         }
@@ -153,10 +136,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         filling: Filling<'_, V>,
     ) -> Filled {
         match self {
-            // An intent that comes between the two moves the generation, which voids the reservation.
-            Self::Memory(_, intents) if intents.of(key).is_some() => Filled::Refused,
-            Self::Memory(local, _) if local.put(reservation, key, filling.entry.clone()) => Filled::Accepted,
-            Self::Memory(..) => Filled::Refused,
+            Self::Memory(memory) => memory.fill(key, token, reservation, filling.entry),
             #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.fill(key, token, reservation, filling).await,
         }
@@ -164,7 +144,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
 
     pub(crate) async fn abort(&self, key: &Key, token: &Token, hold: Duration) {
         match self {
-            Self::Memory(local, _) => local.hold(key, hold),
+            Self::Memory(memory) => memory.abort(key, token, hold),
             #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.abort(key, token, hold).await,
         }
@@ -172,7 +152,10 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
 
     pub(crate) async fn invalidate(&self, keys: &[Key]) -> Result<(), CacheError> {
         match self {
-            Self::Memory(..) => Ok(()),
+            Self::Memory(memory) => {
+                memory.invalidate(keys);
+                Ok(())
+            }
             #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.invalidate(keys).await,
         }
@@ -192,8 +175,8 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
 
     pub(crate) async fn begin(&self, keys: &[Key], intent: &Intent) -> Result<(), CacheError> {
         match self {
-            Self::Memory(_, intents) => {
-                intents.begin(keys, intent);
+            Self::Memory(memory) => {
+                memory.begin(keys, intent);
                 Ok(())
             }
             #[cfg(feature = "redis")]
@@ -204,7 +187,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     /// Whether the intent was still there for every key.
     pub(crate) async fn end(&self, keys: &[Key], id: &str) -> Result<bool, CacheError> {
         match self {
-            Self::Memory(_, intents) => Ok(intents.end(keys, id)),
+            Self::Memory(memory) => Ok(memory.end(keys, id)),
             #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.end(keys, id).await,
         }
@@ -278,7 +261,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     /// A way to be told of the key's fill, abort or invalidation; to be made before the lease is asked for.
     pub(crate) fn watch(&self, key: &Key) -> Wake {
         match self {
-            Self::Memory(..) => Wake::never(),
+            Self::Memory(memory) => memory.watch(key),
             #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.watch(key),
         }

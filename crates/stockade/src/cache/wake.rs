@@ -11,9 +11,7 @@ use tokio::sync::watch;
 pub(crate) struct Wakes(Mutex<HashMap<String, watch::Sender<()>>>);
 
 /// Resolves when there is news of a key. News that came after it was made is not lost.
-pub(crate) struct Wake(Option<Watching>);
-
-struct Watching {
+pub(crate) struct Wake {
     wakes: Arc<Wakes>,
     key: String,
     news: watch::Receiver<()>,
@@ -22,7 +20,7 @@ struct Watching {
 impl Wakes {
     pub(crate) fn watch(self: &Arc<Self>, key: &str) -> Wake {
         let news = self.lock().entry(key.to_owned()).or_insert_with(|| watch::Sender::new(())).subscribe();
-        Wake(Some(Watching { wakes: Arc::clone(self), key: key.to_owned(), news }))
+        Wake { wakes: Arc::clone(self), key: key.to_owned(), news }
     }
 
     pub(crate) fn wake(&self, key: &str) {
@@ -31,6 +29,7 @@ impl Wakes {
         }
     }
 
+    #[cfg(feature = "redis")]
     pub(crate) fn wake_all(&self) {
         for news in self.lock().values() {
             news.send_replace(());
@@ -43,22 +42,14 @@ impl Wakes {
 }
 
 impl Wake {
-    /// For stores in which nobody else loads.
-    pub(crate) fn never() -> Self {
-        Self(None)
-    }
-
     /// Cancel safe.
     pub(crate) async fn woken(&mut self) {
         // The sender stays in the map while a receiver lives, so that waiting can't fail.
-        match &mut self.0 {
-            Some(watching) => watching.news.changed().await.unwrap_or_default(),
-            None => std::future::pending().await,
-        }
+        self.news.changed().await.unwrap_or_default();
     }
 }
 
-impl Drop for Watching {
+impl Drop for Wake {
     fn drop(&mut self) {
         let mut wakes = self.wakes.lock();
         // This receiver still counts.
@@ -70,7 +61,7 @@ impl Drop for Watching {
 
 impl fmt::Debug for Wake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Wake").field(&self.0.as_ref().map(|watching| &watching.key)).finish()
+        f.debug_tuple("Wake").field(&self.key).finish()
     }
 }
 

@@ -12,9 +12,9 @@ use crate::{
         core::Core,
         envelope::Envelope,
         flight::Flights,
-        intent::Intents,
         load::Loader,
         local::Local,
+        memory::Memory,
         settings::Settings,
         stats::{Counters, LoadCounters},
         store::Store,
@@ -75,7 +75,7 @@ where
         });
         let local = Arc::new(Local::new(self.local.unwrap_or(WEIGHT), self.max_value));
         let store = match self.home {
-            Home::Memory => Store::Memory(Arc::clone(&local), Intents::default()),
+            Home::Memory => Store::Memory(Memory::of(&local, lease)),
             // Messages of one key come by one connection to one server here.
             #[cfg(feature = "cluster")]
             Home::Redis(redis) if redis.is_cluster() => return Err(BuildError::Cluster(settings.name)),

@@ -1,15 +1,20 @@
 //! The leave to load: when the loader may begin, and what is left of it.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::Ordering},
     time::Duration,
 };
 
-use stockade::cache::{Loaded, Source};
+use stockade::{
+    Cache,
+    cache::{Loaded, Source},
+};
 use stockade_testbed::RedisServer;
 use tokio::task::JoinSet;
 
-use super::support::{Database, Loading, Sku, Stock, entry_key, eventually, field, get, process, reading, sku, stored};
+use super::support::{
+    Database, Loading, Sku, Stock, entry_key, eventually, field, get, process, quantity, reading, sku, stored,
+};
 use crate::world::{World, cached};
 
 /// Milliseconds that the key of an entry has left; -1 when it has no end.
@@ -110,4 +115,55 @@ async fn lifetimes_of_any_length_are_kept_and_end() {
         stocks.invalidate(&sku(id)).await.unwrap();
     }
     server.end().await;
+}
+
+#[tokio::test]
+async fn in_memory_reads_reloads_and_refreshes_of_a_key_load_one_at_a_time() {
+    let database = Database::with(&[("a", 7)]);
+    let ttl = Duration::from_millis(50);
+    let stocks = Cache::memory().ttl(ttl..=ttl).early_refresh(0.0).stale_while_revalidate(Duration::from_secs(60));
+    let stocks = stocks.on(&database).await;
+    let reloading = stocks.clone();
+    database.slow(Duration::from_millis(300));
+    let key = sku("a");
+    // A read loads, and a reload comes.
+    let mut reads = JoinSet::new();
+    reading(&mut reads, &stocks, "a");
+    database.queried().await;
+    assert!(stocks.reload(&key).await.unwrap().info.stored);
+    reads.join_next().await.unwrap().unwrap().unwrap();
+    assert_eq!((database.loads(), database.most_running.load(Ordering::SeqCst)), (2, 1));
+    // A value that expired is loaded again for nobody, and a reload comes.
+    eventually("it has expired", || async { get(&stocks, "a").await.info.stale.is_some() }).await;
+    assert!(stocks.reload(&key).await.unwrap().info.stored);
+    assert_eq!((database.loads(), database.most_running.load(Ordering::SeqCst)), (4, 1));
+    // A reload loads, and a read comes, when the value has expired: that is served, and not loaded beside.
+    let gate = database.shut();
+    let mut reload = JoinSet::new();
+    reload.spawn(async move { reloading.reload(&key).await });
+    database.queried().await;
+    eventually("it has expired", || async { get(&stocks, "a").await.info.stale.is_some() }).await;
+    database.open();
+    gate.add_permits(1);
+    assert!(reload.join_next().await.unwrap().unwrap().unwrap().info.stored);
+    assert_eq!((database.loads(), database.most_running.load(Ordering::SeqCst)), (5, 1));
+}
+
+#[tokio::test]
+async fn in_memory_a_write_voids_the_lease_of_a_load_that_runs() {
+    let database = Database::with(&[("a", 7)]);
+    let stocks = Cache::memory().load_timeout(Duration::from_secs(60)).on(&database).await;
+    let gate = database.shut();
+    let mut reads = JoinSet::new();
+    reading(&mut reads, &stocks, "a");
+    database.queried().await;
+    database.open();
+    database.write("a", Some(8));
+    stocks.invalidate(&sku("a")).await.unwrap();
+    // It does not wait for a load that is from before the write.
+    assert_eq!(quantity(&get(&stocks, "a").await), Some(8));
+    gate.add_permits(1);
+    let early = reads.join_next().await.unwrap().unwrap().unwrap();
+    assert_eq!((quantity(&early), early.info.stored), (Some(7), false));
+    assert_eq!((quantity(&get(&stocks, "a").await), database.loads()), (Some(8), 2));
 }

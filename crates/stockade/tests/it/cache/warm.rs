@@ -479,6 +479,7 @@ async fn a_read_and_a_warm_up_of_one_process_share_a_load() {
     let gate = database.shut();
     let warmup = warming(&stocks, &["a".to_owned()]);
     database.queried().await;
+    assert_eq!(stocks.stats().fetching, 1, "no read can join it");
     let mut reads = JoinSet::new();
     reading(&mut reads, &stocks, "a");
     database.open();
