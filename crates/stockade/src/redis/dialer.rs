@@ -186,10 +186,13 @@ impl Dialer {
 
     /// Whether others decide which server is the primary.
     pub(super) fn has_sentinels(&self) -> bool {
-        #[cfg(feature = "sentinel")]
-        return self.sentinels.is_some();
-        #[cfg(not(feature = "sentinel"))]
-        false
+        match &self.topology {
+            Topology::Single(_) => false,
+            #[cfg(feature = "sentinel")]
+            Topology::Sentinel { .. } => true,
+            #[cfg(feature = "cluster")]
+            Topology::Cluster { .. } => false,
+        }
     }
 
     pub(super) fn timeout(&self) -> Duration {

@@ -45,8 +45,8 @@ pub(super) struct Subscription<V> {
     pub(super) clock: ServerClock,
     pub(super) pulse: Pulse,
     channel: String,
-    /// Whether it is asked about every run that nobody vouched for. Otherwise only about one that this process has seen to
-    /// replace another: a fleet that starts would make its first invalidations twice.
+    /// Whether it is asked about every run that nobody vouched for. Otherwise only about one that is known to
+    /// have replaced another: a fleet that starts would make its first invalidations twice.
     strict: bool,
     /// After this time no value is left from before a new run.
     longest: Duration,
@@ -243,8 +243,10 @@ impl<V: Send + Sync + 'static> LinkEvents for Subscription<V> {
             // Its reply is also the first sample of the server's clock.
             let (keys, args) = self.joining(&up.run_id);
             let reply = handshake.call(&JOIN, &keys, &args).await?;
-            self.joined(&up.run_id, &Reply::read(JOIN.name, reply)?);
-            if !self.strict && !up.new_run {
+            let reply = Reply::read(JOIN.name, reply)?;
+            self.joined(&up.run_id, &reply);
+            let replaces = up.new_run || reply.word() == "REPLACING";
+            if !self.strict && !replaces {
                 self.trusted.store(true, Ordering::Release);
             }
             if self.strict && up.succession == Succession::Bounded {

@@ -1,19 +1,19 @@
 -- Says whether the values may be believed: a run of the server that nobody vouched for may be a replica that was promoted
 -- without the newest invalidations.
 --
--- KEYS: marker of the cache, `run since state` (state t: vouched for, u: not yet)
+-- KEYS: marker of the cache, `run since state` (state t: vouched for, u: not yet, r: not yet, and it replaced another)
 -- ARGV: run id, ms after which no value from before the run can be left
--- Reply: {TRUSTED, now} or {UNTRUSTED, now}
+-- Reply: {TRUSTED, now}, {UNTRUSTED, now}, or {REPLACING, now} in state r
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_text = string.format('%.0f', now)
 local run, since, state = string.match(redis.call('GET', KEYS[1]) or '', '^(%S+) (%d+) (%a)$')
 if run ~= ARGV[1] then
-  run, since, state = ARGV[1], now_text, 'u'
+  run, since, state = ARGV[1], now_text, run and 'r' or 'u'
   -- First a write that takes no memory, so that a server over its limit lets the next pass.
   redis.call('DEL', KEYS[1])
   redis.call('SET', KEYS[1], run .. ' ' .. since .. ' ' .. state)
 end
 -- A since from the future was written before the clock was set back, and says nothing.
 local trusted = state == 't' or (now - since > ARGV[2] * 1000)
-return {trusted and 'TRUSTED' or 'UNTRUSTED', now_text}
+return {trusted and 'TRUSTED' or state == 'r' and 'REPLACING' or 'UNTRUSTED', now_text}

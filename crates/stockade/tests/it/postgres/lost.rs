@@ -147,6 +147,23 @@ async fn a_run_is_not_believed_because_it_has_served_for_long() {
 }
 
 #[tokio::test]
+async fn a_value_that_a_restart_brought_back_is_dropped_by_the_relay_of_who_came_after_it() {
+    let world = World::patient().await;
+    let witness = online(world.at(&world.redis.url()).await).await;
+    assert_eq!(read(&witness).await, 10);
+    world.redis.command(&["SAVE"]).await.unwrap();
+    world.write(&witness, 9).await.commit().await.unwrap();
+    // Nobody is left who saw the server go.
+    witness.shutdown(Duration::from_secs(1)).await;
+    world.redis.restart().await.unwrap();
+    let cache = online(world.at(&world.redis.url()).await).await;
+    assert_eq!(read(&cache).await, 10, "the snapshot was not read");
+    *world.relay.lock().unwrap() = Some(Relay::spawn(world.pool.clone(), [cache.invalidator()]));
+    until(async || read(&cache).await == 9).await;
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_value_that_a_restart_brought_back_is_dropped_by_the_relay() {
     let world = World::patient().await;
     let cache = online(world.at(&world.redis.url()).await).await;

@@ -350,8 +350,12 @@ fn expected(step: &Move, before: &Seen, reply: &Reply) -> Expected {
             match known {
                 Some((_, "t")) => to("TRUSTED", same),
                 Some((since, _)) if now - since.parse::<u64>().unwrap() > longest * 1000 => to("TRUSTED", same),
+                Some((_, "r")) => to("REPLACING", same),
                 Some(_) => to("UNTRUSTED", same),
-                None => to("UNTRUSTED", Seen { marker: format!("run-{run} {now} u"), ..same }),
+                None if before.marker.is_empty() => {
+                    to("UNTRUSTED", Seen { marker: format!("run-{run} {now} u"), ..same })
+                }
+                None => to("REPLACING", Seen { marker: format!("run-{run} {now} r"), ..same }),
             }
         }
         Move::Trust { run } => match before.marker.strip_prefix(&format!("run-{run} ")) {

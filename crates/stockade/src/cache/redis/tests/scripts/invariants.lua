@@ -93,7 +93,7 @@ for _, key in ipairs(#KEYS > 0 and KEYS or redis.call('KEYS', '*:v1:{*}*')) do
   elseif letter == 's' then
     if not string.match(redis.call('GET', key), '^%d+$') then wrong(key, redis.call('GET', key)) end
   elseif letter == 'j' then
-    local since = string.match(redis.call('GET', key), '^%S+ (%d+) [tu]$')
+    local since = string.match(redis.call('GET', key), '^%S+ (%d+) [rtu]$')
     if not since or tonumber(since) > now then wrong(key, redis.call('GET', key)) end
   end
 end
