@@ -2,7 +2,7 @@
 
 use std::{process::Stdio, time::Duration};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
     process::{ChildStdin, ChildStdout, Command},
@@ -62,8 +62,24 @@ impl Child {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.process.id().unwrap()).unwrap();
-        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+        kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// Stops it, and returns when all its threads stand still: until the one that takes the signal has had its turn, which
+    /// on a busy machine is not at once, the others go on.
+    pub(crate) async fn stop(&self) {
+        self.signal(Signal::STOP);
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let stopped = tokio::time::timeout(Duration::from_secs(20), async {
+            while waitid(WaitId::Pid(self.pid()), options).unwrap().is_none() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        stopped.await.expect("the child can't be stopped");
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.process.id().unwrap()).unwrap()).unwrap()
     }
 }
 

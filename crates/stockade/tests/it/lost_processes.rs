@@ -97,7 +97,7 @@ async fn a_grant_that_lay_in_a_stopped_process_is_not_believed() {
     let held = acquire(&locks).await;
     let mut child = start("waits", &server);
     child.says("waits").await;
-    child.signal(Signal::STOP);
+    child.stop().await;
     held.release().await.unwrap();
     // The grant is in the child's socket, and over before it can be read.
     let next = acquire(&locks).await;

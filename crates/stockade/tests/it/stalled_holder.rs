@@ -67,7 +67,7 @@ impl Run {
         let mut holder = Child::start("stalled_holder::holder_process", &environment);
         let token: u64 = holder.says("read 10 under ").await.parse().unwrap();
 
-        holder.signal(Signal::STOP);
+        holder.stop().await;
         let link = Redis::connect(redis.url().as_str()).await.unwrap();
         let locks = redis.opened(Locks::new(&link));
         let successor = acquire(&locks).await;

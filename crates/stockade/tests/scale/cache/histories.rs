@@ -116,7 +116,7 @@ impl Run {
                 self.add_process().await;
             }
             Trouble::Stop => {
-                self.processes[process].signal(Signal::STOP);
+                self.processes[process].stop().await;
                 sleep(pause).await;
                 self.processes[process].signal(Signal::CONT);
             }
