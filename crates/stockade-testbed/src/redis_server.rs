@@ -259,7 +259,12 @@ impl RedisServer {
         self.command_within(until::ASK, words).await
     }
 
-    async fn command_within(&self, limit: Duration, words: &[&str]) -> Result<String> {
+    /// Like [`Self::command`], with another limit: for scripts that take their time.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses the command, can't be reached or does not answer within the limit.
+    pub async fn command_within(&self, limit: Duration, words: &[&str]) -> Result<String> {
         let socket = self.has_tls().then(|| tls::socket(self.folder.path()));
         let place = socket.as_deref().map_or(resp::Place::Tcp(self.addr()), resp::Place::Socket);
         resp::command(place, self.password(), limit, words).await

@@ -1,5 +1,7 @@
 //! A look at all keys of all caches on a server, in one atomic step.
 
+use std::time::Duration;
+
 use stockade_testbed::{RedisServer, Result};
 
 /// What a look showed.
@@ -25,7 +27,7 @@ pub(crate) async fn look(server: &RedisServer) -> Look {
 /// [`look`], of a server that may be down.
 pub(crate) async fn try_look(server: &RedisServer) -> Result<Look> {
     let script = include_str!("../../src/cache/redis/tests/scripts/invariants.lua");
-    let reply = server.command(&["EVAL", script, "0"]).await?;
+    let reply = server.command_within(Duration::from_secs(60), &["EVAL", script, "0"]).await?;
     let mut lines = reply.split('\n');
     let mut next = || lines.next().unwrap_or_default().to_owned();
     let (broken, _now, values, loads) = (next(), next(), next(), next());
