@@ -7,7 +7,9 @@ use std::{
 
 use stockade::cache::{CacheBuilder, CacheError, Source};
 
-use super::support::{Database, Loading, Sku, Stock, Stocks, eventually, get, process, quantity, reading, sku, stored};
+use super::support::{
+    Database, Loading, Sku, Stock, Stocks, eventually, get, patient, process, quantity, reading, sku, stored,
+};
 use crate::world::World;
 
 type Batches = Arc<Mutex<Vec<Vec<String>>>>;
@@ -103,7 +105,7 @@ async fn a_key_that_another_process_loads_is_waited_for_and_not_loaded_again() {
 async fn a_key_that_can_not_be_encoded_and_a_query_that_fails_concern_only_themselves() {
     let server = World::start().await;
     let database = Database::with(&[("a", 1), ("b", 2)]);
-    let (builder, _) = batching(process(&server).await, &database);
+    let (builder, _) = batching(patient(&server.url()).await, &database);
     let stocks = builder.on(&database).await;
     get(&stocks, "a").await;
     database.down(true);
@@ -116,7 +118,7 @@ async fn a_key_that_can_not_be_encoded_and_a_query_that_fails_concern_only_thems
     }
     database.down(false);
     // The leases were given back: nobody waits for them to run out.
-    let again = tokio::time::timeout(Duration::from_secs(2), found(&stocks, &["b", "c"])).await.unwrap();
+    let again = tokio::time::timeout(Duration::from_secs(20), found(&stocks, &["b", "c"])).await.unwrap();
     assert_eq!(again, [Some(2), None]);
     server.end().await;
 }

@@ -8,7 +8,8 @@ use stockade_testbed::{Fault, Proxy};
 use tokio::time::Instant;
 
 use super::support::{
-    Database, Loading, entry_key, eventually, get, patient, process, process_at, quantity, race, sku, stored, warm,
+    Database, Loading, entry_key, eventually, get, hasty, patient, process, process_at, quantity, race, sku, stored,
+    warm,
 };
 use crate::world::World;
 
@@ -62,7 +63,7 @@ async fn a_subscription_that_went_silent_is_not_believed() {
     let proxy = Proxy::start(server.addr()).await.unwrap();
     let database = Database::with(&[("a", 0)]);
     let writer = process(&server).await.on(&database).await;
-    let reader = process_at(&proxy.url_for(&server.url())).await.local(WEIGHT).grace(Duration::from_secs(5));
+    let reader = hasty(&proxy.url_for(&server.url())).await.local(WEIGHT).grace(Duration::from_secs(5));
     let reader = reader.on(&database).await;
     warm(&reader, "a").await;
 
@@ -187,7 +188,7 @@ async fn how_old_an_answer_may_be_is_shown_and_holds() {
     let database = Database::with(&[("a", 0)]);
     let writer = process(&server).await.on(&database).await;
     eventually("it is shown", || async { bound(&metrics.render()) == Some(0.0) }).await;
-    let reader = process_at(&proxy.url_for(&server.url())).await.local(WEIGHT).on(&database).await;
+    let reader = hasty(&proxy.url_for(&server.url())).await.local(WEIGHT).on(&database).await;
     let recent_proof = |bound: f64| bound > 0.0 && bound < 1.8;
     eventually("it is above zero", || async { bound(&metrics.render()).is_some_and(recent_proof) }).await;
     warm(&reader, "a").await;

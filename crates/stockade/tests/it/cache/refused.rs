@@ -6,7 +6,7 @@ use stockade::cache::{CacheError, Source};
 use tokio::time::Instant;
 
 use super::{
-    support::{Database, Loading, eventually, get, patient, process, quantity, sku, stored, warm},
+    support::{Database, Loading, eventually, get, hasty, patient, process, quantity, sku, stored, warm},
     tags::tagged,
 };
 use crate::world::World;
@@ -91,7 +91,7 @@ async fn a_cache_comes_up_on_a_server_out_of_memory() {
 async fn a_redis_that_never_answers_costs_a_few_reads_their_time_and_no_more() {
     let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
-    let stocks = process(&server).await.on(&database).await;
+    let stocks = hasty(&server.url()).await.on(&database).await;
     server.pause().unwrap();
     // Each of these runs into the time-out of a command, until the breaker counts enough of them.
     for _ in 0..5 {

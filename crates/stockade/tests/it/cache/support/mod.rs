@@ -9,5 +9,5 @@ mod reads;
 pub(super) use database::{Database, Sku, Stock, sku};
 pub(super) use entries::{entry_key, field, signed_up, stored};
 pub(super) use eventually::eventually;
-pub(super) use process::{Loading, Stocks, patient, process, process_at};
+pub(super) use process::{Loading, Stocks, hasty, patient, process, process_at};
 pub(super) use reads::{Reads, caught_up, crowd, ended, get, quantity, race, reading, warm};
