@@ -146,6 +146,10 @@ pub(crate) async fn several_dropped_at_any_point_leave_nothing(fixture: &Fixture
     const TASKS: usize = 8;
     const ROUNDS: usize = 20;
     let keys: Vec<Key> = ["p", "q", "r", "s"].map(key).into();
+    // Limits in which some come through and some don't, on this machine and with what else it does.
+    let began = Instant::now();
+    drop(request(fixture, 0, &keys[..3]).acquire().await.expect("not granted"));
+    let most = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX).clamp(2_000, 1_000_000) * 4;
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..TASKS {
         let (locks, mut keys) = (locks(fixture, n), keys.clone());
@@ -153,8 +157,8 @@ pub(crate) async fn several_dropped_at_any_point_leave_nothing(fixture: &Fixture
             let mut granted = 0;
             for _ in 0..ROUNDS {
                 keys.shuffle(&mut rand::rng());
-                let wait = Duration::from_millis(rand::rng().random_range(0..40));
-                let limit = Duration::from_micros(rand::rng().random_range(0..8_000));
+                let wait = Duration::from_micros(rand::rng().random_range(0..most * 5));
+                let limit = Duration::from_micros(rand::rng().random_range(0..most));
                 // A lease that outlives the test: what is left behind stays visible.
                 let request = locks.write_keys(keys[..3].iter().cloned()).lease(Duration::from_secs(60)).wait(wait);
                 match tokio::time::timeout(limit, request.acquire()).await {

@@ -36,6 +36,7 @@ use tokio_util::task::TaskTracker;
 use self::world::{World, connected, connected_with, opened};
 use super::{Options, RedisStore, shard::Shard};
 use crate::{
+    redis::Redis,
     resource::{Bucket, Key},
     store::{Attempt, LockError, LockStore, Mode, Ownership},
 };
@@ -88,6 +89,12 @@ fn calls_of(stats: &str, command: &str) -> u64 {
 
 fn key(id: &str) -> Key {
     Key::new("test", id).unwrap()
+}
+
+/// A Redis whose answers may take as long as a busy machine needs: by default it would be given up, and asked again by those
+/// who wait.
+pub(in crate::store) async fn patient(url: &str) -> Redis {
+    Redis::builder(url).command_timeout(LIMIT).connect().await.unwrap()
 }
 
 fn write(key: &Key) -> Attempt {

@@ -7,13 +7,10 @@ use futures_util::future::BoxFuture;
 use stockade_testbed::{Leftovers, SentinelGroup};
 use tokio::sync::OnceCell;
 
-use super::connected;
-use crate::{
-    redis::Redis,
-    store::{
-        LockStore,
-        conformance::{Fixture, Place, conformance},
-    },
+use super::{connected, patient};
+use crate::store::{
+    LockStore,
+    conformance::{Fixture, Place, conformance},
 };
 
 /// One group for all tests: six processes take longer to start than a test runs. Each has a namespace of its own.
@@ -38,7 +35,7 @@ impl Place for Part {
 async fn fixture() -> Fixture {
     let group = GROUP.get_or_init(async || SentinelGroup::start().await.unwrap()).await;
     let namespace = format!("test-{}", TESTS.fetch_add(1, Ordering::Relaxed));
-    let redis = Redis::connect(group.url()).await.unwrap().namespace(&namespace);
+    let redis = patient(&group.url()).await.namespace(&namespace);
     let stores: [Arc<dyn LockStore>; 2] = [connected(&redis).await, connected(&redis).await];
     Fixture::new(stores.into(), Part { group, namespace })
 }

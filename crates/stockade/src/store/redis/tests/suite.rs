@@ -2,18 +2,15 @@ use std::sync::Arc;
 
 use stockade_testbed::RedisServer;
 
-use super::connected;
-use crate::{
-    redis::Redis,
-    store::{
-        LockStore,
-        conformance::{Fixture, conformance},
-    },
+use super::{connected, patient};
+use crate::store::{
+    LockStore,
+    conformance::{Fixture, conformance},
 };
 
 async fn fixture() -> Fixture {
     let server = RedisServer::start().await.unwrap();
-    let redis = Redis::connect(server.url()).await.unwrap();
+    let redis = patient(&server.url()).await;
     let stores: [Arc<dyn LockStore>; 2] = [connected(&redis).await, connected(&redis).await];
     Fixture::new(stores.into(), server)
 }

@@ -7,13 +7,10 @@ use futures_util::future::BoxFuture;
 use stockade_testbed::{Leftovers, RedisCluster};
 use tokio::sync::OnceCell;
 
-use crate::{
-    redis::Redis,
-    store::{
-        LockStore,
-        conformance::{Fixture, Place, conformance},
-        redis::tests::connected,
-    },
+use crate::store::{
+    LockStore,
+    conformance::{Fixture, Place, conformance},
+    redis::tests::{connected, patient},
 };
 
 /// One cluster for all tests, each of which has a namespace of its own: it takes longer to start than a test runs.
@@ -39,7 +36,7 @@ async fn fixture() -> Fixture {
     let start = async || RedisCluster::builder().without_replicas().start().await.unwrap();
     let cluster = CLUSTER.get_or_init(start).await;
     let namespace = format!("test-{}", TESTS.fetch_add(1, Ordering::Relaxed));
-    let redis = Redis::connect(cluster.url()).await.unwrap().namespace(&namespace);
+    let redis = patient(&cluster.url()).await.namespace(&namespace);
     let stores: [Arc<dyn LockStore>; 2] = [connected(&redis).await, connected(&redis).await];
     for store in &stores {
         // Connects to every node.
