@@ -171,7 +171,7 @@ async fn a_commit_whose_cache_is_frozen_answers_in_time_and_the_relay_catches_up
 
     let started = Instant::now();
     commit(&pool, &cache, "a").await;
-    assert!(started.elapsed() < Duration::from_millis(600), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     assert_eq!(rows(&pool).await, (1, 1));
 
     // Long enough for the relay to have failed too.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use stockade_testbed::SentinelGroup;
 use tokio::time::{Instant, sleep};
 
-use super::{append, open, until, up};
+use super::{append, open, until, until_tried, up};
 use crate::redis::{ConnectError, Pool, Redis, dialer::HandshakeError, sentinel::LookError};
 
 #[tokio::test]
@@ -98,8 +98,7 @@ async fn an_evicting_server_that_is_promoted_keeps_the_link_closed() {
         replica.command(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).await.unwrap();
     }
     let primary = group.failover().await.unwrap();
-    // Long enough for several attempts.
-    sleep(Duration::from_secs(1)).await;
+    until_tried(primary, 3).await;
     assert_eq!(seen.ups.lock().unwrap().len(), 1);
     primary.command(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]).await.unwrap();
     until("a connection to the new primary", || seen.ups.lock().unwrap().len() == 2).await;

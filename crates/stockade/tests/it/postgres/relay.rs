@@ -46,7 +46,7 @@ async fn a_value_whose_invalidation_could_not_be_sent_is_dropped_by_the_relay() 
     tx.invalidate(&writers, &Sku("a"));
     let started = Instant::now();
     tx.commit().await.unwrap();
-    assert!(started.elapsed() < Duration::from_millis(750), "the answer waited {:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(2), "the answer waited {:?}", started.elapsed());
     assert_eq!(read().await, Some(10), "the reader's value is stale for as long as nobody applies the row");
 
     proxy.set(Fault::None);

@@ -22,14 +22,22 @@ async fn a_frozen_minority_delays_nobody_and_keeps_nothing() {
     for server in &world.servers[..2] {
         server.pause().unwrap();
     }
-    // More than enough for the breakers of the frozen servers to open on the way.
+    // More than enough for the breakers of the frozen servers to open on the way: some of it is done before, some after.
+    let mut took = Vec::new();
     for n in 0..10 {
         let since = Instant::now();
         let taken = store.acquire(once(&key(&format!("new{n}")))).await.unwrap();
         store.renew(slice::from_ref(&held)).await.unwrap();
         assert_eq!(store.release(&taken).await.unwrap(), Released::Released);
-        assert!(since.elapsed() < COMMAND, "one waited for a frozen server: {:?}", since.elapsed());
+        took.push(since.elapsed());
         assert!(held.loss().is_none());
+    }
+    // Whoever waits for a frozen server waits every time; a machine that stalls does so now and then.
+    for took in took.chunks(5) {
+        assert!(
+            took.iter().min().is_some_and(|quickest| *quickest < COMMAND),
+            "each waited for a frozen server: {took:?}"
+        );
     }
     for server in &world.servers[..2] {
         server.resume().unwrap();
@@ -63,7 +71,7 @@ async fn a_hanging_majority_fails_in_time_and_leaves_nothing() {
     // A lease that outlives the test: what is left behind stays visible.
     let refused = store.acquire(Attempt { lease: Duration::from_secs(100), ..once(&key("hangs")) }).await;
     assert!(is_no_quorum(&refused), "{refused:?}");
-    assert!(since.elapsed() < COMMAND * 2, "{:?}", since.elapsed());
+    assert!(since.elapsed() < COMMAND * 8, "{:?}", since.elapsed());
     for server in [3, 4] {
         world.until_free(server).await;
     }
@@ -91,9 +99,7 @@ async fn refusals_come_at_once_while_the_breakers_of_a_majority_are_open() {
         assert!(is_no_quorum(&store.acquire(once(&key)).await));
     }
     assert!(store.refusing(&key).is_some());
-    let since = Instant::now();
-    assert!(is_no_quorum(&store.acquire(write(&key)).await));
-    assert!(since.elapsed() < Duration::from_millis(50), "{:?}", since.elapsed());
+    assert!(is_no_quorum(&store.acquire(write(&key)).now_or_never().expect("it waited")));
     world.servers[0].resume().unwrap();
     until("a quorum", || store.refusing(&key).is_none()).await;
     let held = granted(&store, once(&key)).await;
@@ -244,10 +250,12 @@ async fn a_shutdown_ends_those_who_wait() {
     let pauses = Duration::from_secs(60);
     let store = world.store_with(Settings { retry: pauses..=pauses, ..Settings::default() }).await;
     let other = world.store().await;
-    let key = key("closing");
+    let (key, another) = (key("closing"), key("another"));
     let held = other.acquire(write(&key)).await.unwrap();
     let (ended, ()) = tokio::join!(store.acquire(write(&key)), async {
-        sleep(Duration::from_millis(100)).await;
+        // Goes out behind it on the same connections: once it is granted, the other was refused and waits.
+        let behind = granted(&store, once(&another)).await;
+        store.release(&behind).await.unwrap();
         store.shutdown(Duration::from_secs(1)).await;
     });
     assert!(matches!(ended, Err(LockError::ShuttingDown)), "{ended:?}");
