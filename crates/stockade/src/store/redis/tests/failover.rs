@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 
 #[cfg(feature = "tls")]
 use super::waiting;
-use super::{LIMIT, connected, key, read, server, until, until_waiting, write};
+use super::{LIMIT, connected, key, server, until, until_waiting};
 #[cfg(feature = "tls")]
 use crate::redis::TlsOptions;
 use crate::{
@@ -30,6 +30,16 @@ use crate::{
 async fn end(group: SentinelGroup) {
     shut_down().await;
     until_without_leftovers(&group).await;
+}
+
+/// With a lease that outlasts every failover: sentinels take their time on a busy machine, and some ten seconds to make an
+/// old primary a replica.
+fn write(key: &Key) -> Attempt {
+    Attempt { lease: LIMIT * 3, ..super::write(key) }
+}
+
+fn read(key: &Key) -> Attempt {
+    Attempt { lease: LIMIT * 3, ..super::read(key) }
 }
 
 async fn redis(group: &SentinelGroup) -> Redis {
@@ -187,8 +197,7 @@ async fn a_frozen_primary_is_left_and_finds_itself_replaced_when_it_thaws() {
     let group = SentinelGroup::start().await.unwrap();
     let store = connected(&redis(&group).await).await;
     let key = key("frozen");
-    // The sentinels take some ten seconds to make the old primary a replica.
-    let held = store.acquire(Attempt { lease: LIMIT * 3, ..write(&key) }).await.unwrap();
+    let held = store.acquire(write(&key)).await.unwrap();
     until_everywhere(&group, &store, &key).await;
     let before = server(&store).link.generation();
     let old = group.primary().await.unwrap();
