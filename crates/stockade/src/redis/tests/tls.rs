@@ -9,7 +9,7 @@ use crate::redis::{ConnectError, Pool, Redis, TlsOptions};
 
 async fn refusal(url: &str, options: TlsOptions) -> String {
     // Longer than a slow machine takes to read the authorities of the operating system.
-    match Redis::builder(url).tls(options).command_timeout(Duration::from_secs(2)).connect().await {
+    match Redis::builder(url).tls(options).command_timeout(Duration::from_secs(20)).connect().await {
         Err(ConnectError::Tls { reason }) => reason,
         other => panic!("{other:?}"),
     }

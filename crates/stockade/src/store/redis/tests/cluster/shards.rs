@@ -10,7 +10,7 @@ use crate::{
     resource::Resource,
     store::{
         Attempt, LockStore,
-        redis::tests::{LIMIT, connected, read, until_waiting, write},
+        redis::tests::{LIMIT, connected, patient, read, until_waiting, write},
     },
 };
 
@@ -83,7 +83,7 @@ async fn a_user_who_may_do_what_is_documented_locks_on_every_node() {
         node.command(&words).await.unwrap();
     }
     let url = cluster.nodes.url().replace("redis-cluster://", "redis-cluster://somebody:password@");
-    let redis = Redis::connect(url).await.unwrap();
+    let redis = patient(&url).await;
     let (holder, other) = (connected(&redis).await, connected(&redis).await);
     for key in [0, 1, 2].map(key_on) {
         let held = holder.acquire(read(&key)).await.unwrap();
