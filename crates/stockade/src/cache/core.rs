@@ -62,10 +62,7 @@ where
 
     /// The answer of the in-process tier. No memory is taken and the clock is read once: this is the path that is fast.
     fn at_hand(self: &Arc<Self>, key: &K) -> Option<Lookup<V>> {
-        let now = Instant::now();
-        if !self.settings.serve_local || !self.store.is_verified_at(now) {
-            return None;
-        }
+        let now = self.serving_at()?;
         let entry = find_by_text(key, |text| self.local.get(text)).filter(|entry| entry.is_fresh(now))?;
         if is_due(&entry, self.settings.beta, now)
             && let Ok(name) = Key::of(key)
@@ -149,12 +146,18 @@ where
         }
     }
 
-    /// A value that the in-process tier may serve under the normal rules.
-    pub(super) fn fresh(&self, name: &Key) -> Option<Entry<V>> {
-        let now = Instant::now();
-        if !self.settings.serve_local || !self.store.is_verified_at(now) {
+    /// The present, if the in-process tier may serve under the normal rules. Where it never does, the clock is not read.
+    fn serving_at(&self) -> Option<Instant> {
+        if !self.settings.serve_local {
             return None;
         }
+        let now = Instant::now();
+        self.store.is_verified_at(now).then_some(now)
+    }
+
+    /// A value that the in-process tier may serve under the normal rules.
+    pub(super) fn fresh(&self, name: &Key) -> Option<Entry<V>> {
+        let now = self.serving_at()?;
         self.local.get(name.as_str()).filter(|entry| entry.is_fresh(now))
     }
 
