@@ -1,4 +1,4 @@
-//! The two protocols as models, every interleaving of which is looked at: locks, and the leases and intents of a cache.
+//! The protocols as models, every interleaving of which is looked at: locks, the leases and intents of a cache, and its tags.
 //!
 //! Each model has its defences as switches. With all of them it must find nothing; without any one of them it must find
 //! the run that the defence is there for.
@@ -7,6 +7,7 @@
 
 mod cache;
 mod lock;
+mod tags;
 
 use std::{fmt::Debug, hash::Hash};
 
