@@ -1,4 +1,4 @@
-//! A Redis, the processes that a test plays there, and a look at what they leave.
+//! A Redis or a group of them, the processes that a test plays there, and a look at what they leave.
 
 use std::{
     cell::RefCell,
@@ -9,8 +9,8 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use serde::{Serialize, de::DeserializeOwned};
-use stockade::{Cache, Locks, Redis, Resource, lock::LocksBuilder};
-use stockade_testbed::{Leftovers, RedisServer};
+use stockade::{Cache, Locks, Redis, Resource, cache::Bloom, lock::LocksBuilder};
+use stockade_testbed::{Leftovers, RedisServer, SentinelBuilder, SentinelGroup};
 use tokio::{
     runtime::Handle,
     time::{Instant, sleep},
@@ -48,6 +48,13 @@ where
     cache
 }
 
+/// A filter that is shut down at the end of the test that runs on this thread.
+pub(crate) fn attended(bloom: Bloom) -> Bloom {
+    let ending = bloom.clone();
+    ENDINGS.with_borrow_mut(|endings| endings.push(Box::pin(async move { ending.shutdown(PATIENCE).await })));
+    bloom
+}
+
 /// A Redis whose answers may take as long as a busy machine needs.
 pub(crate) async fn patient(url: &str) -> Redis {
     Redis::builder(url).command_timeout(Duration::from_secs(10)).connect().await.unwrap()
@@ -69,7 +76,39 @@ fn stays(name: &str) -> bool {
     ["}s:", "}j:", "}t:", "}b:", "}b0:", "}b1:", "}e:"].iter().any(|part| name.contains(part))
 }
 
-/// Every test of locks on Redis ends with [`World::end`], and so do those of caches that begin with one.
+/// What clients have left that nobody should need any more. What lies in a cache is looked at: all of it ends by itself, nobody
+/// is loading and no write is announced.
+async fn left_of(left: Leftovers, server: &RedisServer) -> Leftovers {
+    let mut left = left.ignoring(stays);
+    let look = look(server).await;
+    left.keys.extend((0..look.loads).map(|_| "a lease to load".to_owned()));
+    left.keys.extend(look.transactions.iter().map(|xid| format!("the announcement of {xid}")));
+    left
+}
+
+/// Shuts all caches and filters of this thread's test down.
+async fn shut_down() {
+    for ending in ENDINGS.take() {
+        ending.await;
+    }
+}
+
+/// Looks until nothing is left, nor more tasks than there were `before`.
+#[expect(clippy::future_not_send, reason = "what is left stays with the test that looks for it")]
+async fn nothing_is_left(before: usize, left: impl AsyncFn() -> Leftovers) {
+    let limit = Instant::now() + PATIENCE;
+    loop {
+        let left = left().await;
+        let tasks = Handle::current().metrics().num_alive_tasks();
+        if left.is_empty() && tasks <= before {
+            return;
+        }
+        assert!(Instant::now() < limit, "left behind: {left}, and {tasks} tasks of which {before} were there before");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Every test of locks on Redis ends with [`World::end`], and so do those of caches and filters.
 pub(crate) struct World {
     server: Arc<RedisServer>,
     locks: Mutex<Vec<Locks>>,
@@ -125,37 +164,14 @@ impl World {
         for locks in all {
             locks.shutdown(Duration::ZERO).await;
         }
-        for ending in ENDINGS.take() {
-            ending.await;
-        }
+        shut_down().await;
         drop(way);
-        let limit = Instant::now() + PATIENCE;
-        loop {
+        nothing_is_left(self.tasks, async || match self.server.pid() {
             // A server that was killed has nothing.
-            let left = if self.server.pid() == 0 { Leftovers::default() } else { self.left().await };
-            let tasks = Handle::current().metrics().num_alive_tasks();
-            if left.is_empty() && tasks <= self.tasks {
-                return;
-            }
-            let before = self.tasks;
-            assert!(
-                Instant::now() < limit,
-                "left behind: {left}, and {tasks} tasks of which {before} were there before"
-            );
-            sleep(Duration::from_millis(5)).await;
-        }
-    }
-}
-
-impl World {
-    /// What nobody should need any more. What lies in a cache is looked at: all of it ends by itself, nobody is loading
-    /// and no write is announced.
-    async fn left(&self) -> Leftovers {
-        let mut left = self.server.leftovers().await.unwrap().ignoring(stays);
-        let look = look(&self.server).await;
-        left.keys.extend((0..look.loads).map(|_| "a lease to load".to_owned()));
-        left.keys.extend(look.transactions.iter().map(|xid| format!("the announcement of {xid}")));
-        left
+            0 => Leftovers::default(),
+            _ => left_of(self.server.leftovers().await.unwrap(), &self.server).await,
+        })
+        .await;
     }
 }
 
@@ -172,6 +188,53 @@ impl Drop for World {
         assert!(
             self.ended || std::thread::panicking(),
             "a test must end with `World::end`, which looks for what is left"
+        );
+    }
+}
+
+/// A group of servers for the caches and filters of a test, which ends with [`Group::end`].
+pub(crate) struct Group {
+    servers: SentinelGroup,
+    tasks: usize,
+    ended: bool,
+}
+
+impl Group {
+    pub(crate) async fn start() -> Self {
+        Self::of(SentinelGroup::builder()).await
+    }
+
+    pub(crate) async fn of(servers: SentinelBuilder) -> Self {
+        let tasks = Handle::current().metrics().num_alive_tasks();
+        drop(ENDINGS.take());
+        Self { servers: servers.start().await.unwrap(), tasks, ended: false }
+    }
+
+    /// Shuts all caches and filters down and looks for what they leave on any server, and at the keys of the primary.
+    pub(crate) async fn end(mut self) {
+        self.ended = true;
+        shut_down().await;
+        nothing_is_left(self.tasks, async || {
+            let primary = self.servers.primary().await.unwrap();
+            left_of(self.servers.leftovers().await.unwrap(), primary).await
+        })
+        .await;
+    }
+}
+
+impl Deref for Group {
+    type Target = SentinelGroup;
+
+    fn deref(&self) -> &SentinelGroup {
+        &self.servers
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        assert!(
+            self.ended || std::thread::panicking(),
+            "a test must end with `Group::end`, which looks for what is left"
         );
     }
 }

@@ -14,13 +14,15 @@ use stockade::{
     Redis,
     cache::{Bloom, BuildError, Source},
 };
-use stockade_testbed::{Proxy, RedisServer};
+use stockade_testbed::Proxy;
 use tokio::sync::Semaphore;
 
 use super::support::{Database, Loading, Sku, Stocks, eventually, get, process_at, quantity, sku};
+use crate::world::{World, attended, patient};
 
+/// One that is not taken for silent on a busy machine: a builder that gives up leaves the filter to nobody for half a minute.
 async fn redis(url: &str) -> Redis {
-    Redis::connect(url).await.unwrap().namespace("shop")
+    patient(url).await.namespace("shop")
 }
 
 pub(super) fn ids(numbers: std::ops::Range<u64>) -> impl Stream<Item = Result<Sku, Infallible>> + Send + 'static {
@@ -29,7 +31,7 @@ pub(super) fn ids(numbers: std::ops::Range<u64>) -> impl Stream<Item = Result<Sk
 
 /// A filter of the ids n0 to n999.
 async fn filter(url: &str) -> Bloom {
-    let bloom = Bloom::builder::<Sku>(&redis(url).await).expected(2000).source(|| ids(0..1000)).build();
+    let bloom = attended(Bloom::builder::<Sku>(&redis(url).await).expected(2000).source(|| ids(0..1000)).build());
     eventually("the filter is complete", || async { bloom.stats().ready }).await;
     bloom
 }
@@ -45,7 +47,7 @@ pub(super) async fn rationed(url: &str) -> (Bloom, Arc<Semaphore>) {
         let waits = Arc::clone(&waits);
         stream::once(async move { waits.acquire().await.unwrap().forget() }).flat_map(|()| ids(0..1000))
     };
-    let bloom = Bloom::builder::<Sku>(&redis(url).await).expected(2000).source(source).build();
+    let bloom = attended(Bloom::builder::<Sku>(&redis(url).await).expected(2000).source(source).build());
     eventually("the filter is complete", || async { bloom.stats().ready }).await;
     gate.forget_permits(PLENTY);
     (bloom, gate)
@@ -57,17 +59,19 @@ async fn filtered(url: &str, bloom: &Bloom, database: &Arc<Database>) -> Stocks 
 
 #[tokio::test]
 async fn a_filter_is_opened_on_a_server_out_of_memory() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     server.command(&["CONFIG", "SET", "maxmemory", "1"]).await.unwrap();
     let redis = Redis::builder(server.url()).command_timeout(Duration::from_secs(10)).connect().await.unwrap();
-    let bloom = Bloom::builder::<Sku>(&redis.namespace("shop")).expected(2000).source(|| ids(0..1000)).build();
+    let bloom =
+        attended(Bloom::builder::<Sku>(&redis.namespace("shop")).expected(2000).source(|| ids(0..1000)).build());
     eventually("its state is there", || async { !server.command(&["KEYS", "*"]).await.unwrap().is_empty() }).await;
     assert!(bloom.may_hold(&sku("none")).await);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn an_id_that_never_existed_costs_no_load() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("n7", 7)]);
     let bloom = filter(&server.url()).await;
     let stocks = filtered(&server.url(), &bloom, &database).await;
@@ -87,11 +91,12 @@ async fn an_id_that_never_existed_costs_no_load() {
     let sources: Vec<_> = many.iter().map(|lookup| lookup.as_ref().unwrap().info.source).collect();
     assert_eq!(sources[0], Source::Redis);
     assert!(sources[1..].iter().filter(|source| **source == Source::Filter).count() >= 2, "{sources:?}");
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_filter_that_is_not_surely_complete_lets_everything_pass() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let database = Database::with(&[("n7", 7), ("n8", 8), ("n9", 9)]);
     // A source that stops before its end: the filter is never complete.
     let gate = Arc::new(Semaphore::new(0));
@@ -108,7 +113,7 @@ async fn a_filter_that_is_not_surely_complete_lets_everything_pass() {
             }
         })
     };
-    let bloom = Bloom::builder::<Sku>(&redis(&server.url()).await).expected(2000).source(slow).build();
+    let bloom = attended(Bloom::builder::<Sku>(&redis(&server.url()).await).expected(2000).source(slow).build());
     let stocks = filtered(&server.url(), &bloom, &database).await;
     eventually("it is being built", || async { server.command(&["KEYS", "*}b:stock"]).await.unwrap() != "" }).await;
     assert_eq!(quantity(&get(&stocks, "n7").await), Some(7), "before it is built");
@@ -126,11 +131,12 @@ async fn a_filter_that_is_not_surely_complete_lets_everything_pass() {
     gate.add_permits(PLENTY);
     eventually("it is built again", || async { !bloom.may_hold(&sku("none")).await }).await;
     assert!(bloom.may_hold(&sku("n999")).await);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_filter_from_an_earlier_run_of_the_server_is_not_believed() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let (bloom, gate) = rationed(&server.url()).await;
     server.command(&["SAVE"]).await.unwrap();
     // Added and acknowledged, and lost with the server.
@@ -141,11 +147,12 @@ async fn a_filter_from_an_earlier_run_of_the_server_is_not_believed() {
     assert!(bloom.may_hold(&sku("new")).await, "an acknowledged id is answered as absent");
     gate.add_permits(PLENTY);
     eventually("it is built again", || async { !bloom.may_hold(&sku("none")).await }).await;
+    server.end().await;
 }
 
 #[tokio::test]
 async fn an_id_added_while_the_next_filter_is_built_is_in_it() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let gate = Arc::new(Semaphore::new(0));
     let (waits, begun) = (Arc::clone(&gate), Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&begun);
@@ -159,9 +166,9 @@ async fn an_id_added_while_the_next_filter_is_built_is_in_it() {
         }))
     };
     let url = server.url();
-    let builder = Bloom::builder::<Sku>(&redis(&url).await).expected(2000).source(source).build();
+    let builder = attended(Bloom::builder::<Sku>(&redis(&url).await).expected(2000).source(source).build());
     eventually("it is being built", || async { begun.load(Ordering::SeqCst) == 1 }).await;
-    let other = Bloom::builder::<Sku>(&redis(&url).await).expected(2000).source(|| ids(0..10)).build();
+    let other = attended(Bloom::builder::<Sku>(&redis(&url).await).expected(2000).source(|| ids(0..10)).build());
     eventually("the other is connected", || async { other.add(&[sku("new")]).await.is_ok() }).await;
     gate.add_permits(1);
     eventually("both can tell", || async { builder.stats().ready && other.stats().ready }).await;
@@ -170,13 +177,15 @@ async fn an_id_added_while_the_next_filter_is_built_is_in_it() {
         assert!(!bloom.may_hold(&sku("none")).await);
     }
     assert_eq!(begun.load(Ordering::SeqCst), 1, "built twice");
+    server.end().await;
 }
 
 #[tokio::test]
 async fn two_versions_that_want_different_sizes_share_one_filter() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let old = filter(&server.url()).await;
-    let larger = Bloom::builder::<Sku>(&redis(&server.url()).await).expected(500_000).source(|| ids(0..1000)).build();
+    let larger =
+        attended(Bloom::builder::<Sku>(&redis(&server.url()).await).expected(500_000).source(|| ids(0..1000)).build());
     eventually("the newer is connected", || async { larger.stats().ready }).await;
     old.add(&[sku("of the old")]).await.unwrap();
     larger.add(&[sku("of the new")]).await.unwrap();
@@ -185,11 +194,12 @@ async fn two_versions_that_want_different_sizes_share_one_filter() {
         assert!(bloom.may_hold(&sku("of the new")).await, "the other version's id is answered as absent");
         assert!(!bloom.may_hold(&sku("none")).await);
     }
+    server.end().await;
 }
 
 #[tokio::test]
 async fn bits_that_were_evicted_and_begun_anew_are_not_a_filter() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let (bloom, gate) = rationed(&server.url()).await;
     let bits = server.command(&["KEYS", "*}b1:stock"]).await.unwrap();
     server.command(&["DEL", &bits]).await.unwrap();
@@ -199,19 +209,23 @@ async fn bits_that_were_evicted_and_begun_anew_are_not_a_filter() {
     gate.add_permits(PLENTY);
     eventually("it is built again", || async { !bloom.may_hold(&sku("none")).await }).await;
     assert!(bloom.may_hold(&sku("n5")).await);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn without_an_answer_everything_may_exist_and_nothing_is_added_silently() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
-    let bloom = filter(&proxy.url_for(&server.url())).await;
+    let quick = Redis::connect(proxy.url_for(&server.url())).await.unwrap().namespace("shop");
+    let bloom = attended(Bloom::builder::<Sku>(&quick).expected(2000).source(|| ids(0..1000)).build());
+    eventually("the filter is complete", || async { bloom.stats().ready }).await;
     assert!(!bloom.may_hold(&sku("none")).await);
     proxy.set(stockade_testbed::Fault::Hole);
     assert!(bloom.may_hold(&sku("none")).await);
     bloom.add(&[sku("new")]).await.unwrap_err();
     proxy.set(stockade_testbed::Fault::None);
     eventually("it answers again", || async { !bloom.may_hold(&sku("none")).await }).await;
+    server.end_behind(proxy).await;
 }
 
 #[tokio::test]
@@ -234,12 +248,12 @@ async fn sizes_that_can_not_be_are_refused() {
 #[expect(clippy::print_stdout, reason = "the rate is a result")]
 async fn a_million_absent_ids_pass_at_the_rate_that_was_asked_for() {
     const ABSENT: u64 = 1_000_000;
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let held = 50_000;
     // Who does not answer in time lets everything pass, which is not what is measured here.
     let redis = Redis::builder(server.url()).command_timeout(Duration::from_secs(10)).connect().await.unwrap();
     let builder = Bloom::builder::<Sku>(&redis).expected(held).false_positives(0.01);
-    let bloom = builder.source(move || ids(0..held)).build();
+    let bloom = attended(builder.source(move || ids(0..held)).build());
     eventually("the filter is complete", || async { bloom.stats().ready }).await;
     assert_eq!(bloom.stats().keys.div_ceil(1000), 50, "{:?}", bloom.stats());
     let mut passed = 0;
@@ -252,4 +266,5 @@ async fn a_million_absent_ids_pass_at_the_rate_that_was_asked_for() {
     assert!(passed >= 5_000, "{passed} is too few for a filter of this size: is anything asked?");
     let sure: Vec<_> = (0..held).map(|number| sku(&format!("n{number}"))).collect();
     assert!(bloom.may_hold_many(&sure).await.into_iter().all(|may| may), "an id that exists is answered as absent");
+    server.end().await;
 }

@@ -7,13 +7,14 @@ use std::sync::{
 
 use futures_util::{StreamExt, stream};
 use stockade::{Redis, cache::Bloom};
-use stockade_testbed::{RedisServer, SentinelGroup};
+use stockade_testbed::RedisServer;
 use tokio::sync::Semaphore;
 
 use super::{
     bloom::{ids, rationed},
     support::{Sku, eventually, sku},
 };
+use crate::world::{Group, World, attended};
 
 /// A server's id of its run.
 async fn run_of(server: &RedisServer) -> String {
@@ -29,7 +30,7 @@ async fn state(server: &RedisServer, field: &str) -> String {
 
 #[tokio::test]
 async fn a_filter_whose_server_comes_back_without_its_newest_bits_is_not_believed() {
-    let group = SentinelGroup::start().await.unwrap();
+    let group = Group::start().await;
     let (bloom, gate) = rationed(&group.url()).await;
     let first = group.primary().await.unwrap();
     let completed_under = state(first, "run").await;
@@ -59,11 +60,12 @@ async fn a_filter_whose_server_comes_back_without_its_newest_bits_is_not_believe
     assert!(bloom.may_hold(&sku("new")).await, "an acknowledged id is answered as absent by the first server");
     gate.add_permits(10);
     eventually("it is built again", || async { !bloom.may_hold(&sku("none")).await }).await;
+    group.end().await;
 }
 
 #[tokio::test]
 async fn a_filter_whose_building_outlived_its_server_is_not_completed() {
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let (gate, begun) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
     let (waits, counted) = (Arc::clone(&gate), Arc::clone(&begun));
     let source = move || {
@@ -75,7 +77,7 @@ async fn a_filter_whose_building_outlived_its_server_is_not_completed() {
         }))
     };
     let redis = Redis::connect(server.url()).await.unwrap().namespace("shop");
-    let bloom = Bloom::builder::<Sku>(&redis).expected(2000).source(source).build();
+    let bloom = attended(Bloom::builder::<Sku>(&redis).expected(2000).source(source).build());
     eventually("it is being built", || async { begun.load(Ordering::SeqCst) > 0 }).await;
     let first = run_of(&server).await;
     server.command(&["SAVE"]).await.unwrap();
@@ -92,4 +94,5 @@ async fn a_filter_whose_building_outlived_its_server_is_not_completed() {
     gate.add_permits(10);
     eventually("it is complete", || async { bloom.stats().ready }).await;
     assert_eq!(state(&server, "run").await, run_of(&server).await);
+    server.end().await;
 }

@@ -12,9 +12,9 @@ use stockade::{
     cache::{Bloom, Source},
     postgres::{self, CommitError, Tx},
 };
-use stockade_testbed::RedisServer;
 
 use super::{Sku, database, looked_twice, until};
+use crate::world::{World, attended, cached};
 
 /// Reads all ids that exist, after every transaction that was writing has ended. Counts how often it is begun.
 fn filter(redis: &Redis, pool: &PgPool, begun: &Arc<AtomicUsize>) -> Bloom {
@@ -29,7 +29,7 @@ fn filter(redis: &Redis, pool: &PgPool, begun: &Arc<AtomicUsize>) -> Bloom {
         };
         stream::once(skus).try_flatten().boxed()
     };
-    Bloom::builder::<Sku>(redis).source(source).build()
+    attended(Bloom::builder::<Sku>(redis).source(source).build())
 }
 
 async fn create(pool: &PgPool, sku: &str) -> Tx {
@@ -41,8 +41,8 @@ async fn create(pool: &PgPool, sku: &str) -> Tx {
 #[tokio::test]
 async fn a_row_whose_id_was_added_is_found_as_soon_as_it_is_committed() {
     let (_server, pool) = database().await;
-    let redis = RedisServer::start().await.unwrap();
-    let redis = Redis::connect(redis.url()).await.unwrap();
+    let server = World::start().await;
+    let redis = Redis::connect(server.url()).await.unwrap();
     let bloom = filter(&redis, &pool, &Arc::default());
     let load = {
         let pool = pool.clone();
@@ -54,7 +54,7 @@ async fn a_row_whose_id_was_added_is_found_as_soon_as_it_is_committed() {
             }
         }
     };
-    let cache = Cache::<Sku, i32>::builder(&redis).bloom(&bloom).loader(load).build();
+    let cache = cached(Cache::<Sku, i32>::builder(&redis).bloom(&bloom).loader(load).build());
     until(async || bloom.stats().ready && !cache.is_degraded()).await;
     assert_eq!(cache.get(&Sku("new")).await.unwrap().info.source, Source::Filter);
     let mut tx = create(&pool, "new").await;
@@ -65,12 +65,13 @@ async fn a_row_whose_id_was_added_is_found_as_soon_as_it_is_committed() {
     // What the addition is there for.
     create(&pool, "forgotten").await.commit().await.unwrap();
     assert_eq!(cache.get(&Sku("forgotten")).await.unwrap().info.source, Source::Filter);
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_row_whose_id_could_not_be_added_is_not_committed() {
     let (_server, pool) = database().await;
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let redis = Redis::connect(server.url()).await.unwrap();
     let bloom = filter(&redis, &pool, &Arc::default());
     until(async || bloom.stats().ready).await;
@@ -81,12 +82,14 @@ async fn a_row_whose_id_could_not_be_added_is_not_committed() {
     assert!(matches!(refused, CommitError::Announce(_)), "{refused:?}");
     let rows: i64 = sqlx::query_scalar("select count(*) from stock where sku = 'new'").fetch_one(&pool).await.unwrap();
     assert_eq!(rows, 0);
+    server.resume().unwrap();
+    server.end().await;
 }
 
 #[tokio::test]
 async fn a_transaction_that_commits_while_the_filter_is_built_is_in_it() {
     let (_server, pool) = database().await;
-    let server = RedisServer::start().await.unwrap();
+    let server = World::start().await;
     let redis = Redis::connect(server.url()).await.unwrap();
     // Its id goes to a filter that is about to be lost.
     let tx = create(&pool, "slow").await;
@@ -100,4 +103,5 @@ async fn a_transaction_that_commits_while_the_filter_is_built_is_in_it() {
     until(async || bloom.stats().ready).await;
     assert!(bloom.may_hold(&Sku("slow")).await, "an id that exists is answered as absent");
     assert!(!bloom.may_hold(&Sku("none")).await);
+    server.end().await;
 }

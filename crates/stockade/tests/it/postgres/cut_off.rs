@@ -8,7 +8,7 @@ use stockade::{
     cache::{BuildError, CacheBuilder, Source},
     postgres::Relay,
 };
-use stockade_testbed::{Fault, Proxy, RedisServer, SentinelGroup};
+use stockade_testbed::{Fault, Proxy, RedisServer};
 use tokio::time::{Instant, sleep};
 
 use super::{
@@ -16,7 +16,11 @@ use super::{
     cached::{World, has, online, read},
     until,
 };
-use crate::{log::Log, redis_traffic::calls, world::cached};
+use crate::{
+    log::Log,
+    redis_traffic::calls,
+    world::{Group, cached},
+};
 
 const OVERWRITTEN: i32 = 10;
 const WRITTEN: i32 = 9;
@@ -227,7 +231,7 @@ async fn how_long_an_old_primary_may_be_written_to_is_counted_from_the_first_wri
 #[tokio::test]
 async fn a_strict_cache_behind_sentinels_wants_primaries_that_stop_writing() {
     let world = World::patient().await;
-    let group = SentinelGroup::start().await.unwrap();
+    let group = Group::start().await;
     let refused = world.at(&group.url()).await.strict(&world.pool).try_build().map(drop).unwrap_err();
     assert!(matches!(refused, BuildError::Setting { setting: "strict", .. }), "{refused:?}");
     let text = refused.to_string();
@@ -250,7 +254,8 @@ async fn a_strict_cache_behind_sentinels_wants_primaries_that_stop_writing() {
     assert_eq!(source(&cache).await, Source::Load);
     replicas("1").await;
     until(async || source(&cache).await == Source::Redis).await;
-    world.end_behind(group).await;
+    group.end().await;
+    world.end().await;
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use super::{
     cut_off::vouched_by_hand,
     looked_twice, until,
 };
-use crate::log::Log;
+use crate::{log::Log, world::Group};
 
 async fn source(cache: &Cache<Sku, i32>) -> Source {
     cache.get(&Sku("a")).await.unwrap().info.source
@@ -25,7 +25,7 @@ async fn source(cache: &Cache<Sku, i32>) -> Source {
 #[tokio::test]
 async fn a_write_that_a_failover_lost_is_not_read_from_before_it() {
     let world = World::patient().await;
-    let group = SentinelGroup::builder().arg("--min-replicas-to-write").arg("1").start().await.unwrap();
+    let group = Group::of(SentinelGroup::builder().arg("--min-replicas-to-write").arg("1")).await;
     let cache = online(world.at(&group.url()).await.strict(&world.pool)).await;
     let old = group.primary().await.unwrap();
     vouched_by_hand(old, &cache).await;
@@ -53,7 +53,10 @@ async fn a_write_that_a_failover_lost_is_not_read_from_before_it() {
         source(&cache).await == Source::Redis
     })
     .await;
-    world.end_behind(group).await;
+    let relay = world.relay.lock().unwrap().take().unwrap();
+    relay.shutdown(Duration::from_secs(5)).await;
+    group.end().await;
+    world.end().await;
 }
 
 #[tokio::test]

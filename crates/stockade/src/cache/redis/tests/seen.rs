@@ -2,6 +2,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use redis::Value;
 
+use super::table::{Table, Verdict};
+
 /// The shape of the values that are played with.
 pub(super) const SHAPE: &str = "5a";
 
@@ -11,7 +13,12 @@ pub(super) struct Seen {
     pub(super) value: Option<String>,
     /// Server time, µs.
     pub(super) fresh_until: u64,
+    /// Those of the value, and what it is judged by.
+    pub(super) tags: String,
+    pub(super) stamp: Option<String>,
     pub(super) token: Option<String>,
+    /// What was known of tags when the token was given.
+    pub(super) noted: Option<String>,
     pub(super) leased_until: u64,
     /// Server time, µs, up to which a failed load is not tried again.
     pub(super) held_until: u64,
@@ -20,6 +27,10 @@ pub(super) struct Seen {
     pub(super) intents: BTreeMap<String, (String, u64)>,
     pub(super) sequence: u64,
     pub(super) marker: String,
+    pub(super) table: Table,
+    pub(super) tag_sequence: u64,
+    /// Server time of this, µs.
+    pub(super) at: u64,
     /// How long the entry is kept, in ms; negative without one.
     pub(super) kept: i64,
 }
@@ -27,14 +38,20 @@ pub(super) struct Seen {
 impl Seen {
     /// The replies to [`Seen::ask`].
     pub(super) fn read(replies: &[Value]) -> Self {
-        let [entry, intents, sequence, marker, kept] = replies else { panic!("{replies:?}") };
-        let mut seen = Self { sequence: text(sequence).parse().unwrap_or_default(), ..Self::default() };
+        let [entry, intents, sequence, marker, table, tag_sequence, time, kept] = replies else {
+            panic!("{replies:?}")
+        };
+        let number = |value| text(value).parse().unwrap_or_default();
+        let mut seen = Self { sequence: number(sequence), tag_sequence: number(tag_sequence), ..Self::default() };
         for (field, content) in fields(entry) {
             let field = field.strip_suffix(&format!(":{SHAPE}")).unwrap_or(&field);
             match (field, field.strip_prefix(&format!("w:{SHAPE}:"))) {
                 ("v", _) => seen.value = Some(content),
                 ("exp", _) => seen.fresh_until = content.parse().unwrap(),
+                ("tags", _) => seen.tags = content,
+                ("ts", _) => seen.stamp = Some(content),
                 ("tok", _) => seen.token = Some(content),
+                ("tokt", _) => seen.noted = Some(content),
                 ("hold", _) => seen.held_until = content.parse().unwrap(),
                 ("tokx", _) => seen.leased_until = content.parse().unwrap(),
                 (_, Some(process)) => drop(seen.waiting.insert(process.to_owned())),
@@ -45,34 +62,44 @@ impl Seen {
             let (transaction, started) = content.split_once(' ').unwrap();
             seen.intents.insert(intent, (transaction.to_owned(), started.parse().unwrap()));
         }
-        seen.marker = text(marker);
         let Value::Int(kept) = kept else { panic!("{kept:?}") };
-        Self { kept: *kept, ..seen }
+        let (seconds, micros): (u64, u64) = redis::from_redis_value(time.clone()).unwrap();
+        let at = seconds * 1_000_000 + micros;
+        Self { marker: text(marker), table: Table::read(table.clone()), at, kept: *kept, ..seen }
     }
 
     /// How many commands [`Seen::ask`] adds.
-    pub(super) const COMMANDS: usize = 5;
+    pub(super) const COMMANDS: usize = 8;
 
-    /// Adds the commands that tell all about the keys `E I S` and the marker.
-    pub(super) fn ask(pipe: &mut redis::Pipeline, keys: &[String], marker: &str) {
+    /// Adds the commands that tell all about the keys `E I S T`, the marker and the sequence of tags.
+    pub(super) fn ask(pipe: &mut redis::Pipeline, keys: &[String], marker: &str, tag_sequence: &str) {
         pipe.cmd("HGETALL").arg(&keys[0]).cmd("HGETALL").arg(&keys[1]).cmd("GET").arg(&keys[2]);
-        pipe.cmd("GET").arg(marker).cmd("PTTL").arg(&keys[0]);
+        pipe.cmd("GET").arg(marker).cmd("ZRANGE").arg(&keys[3]).arg(0).arg(-1).arg("WITHSCORES");
+        pipe.cmd("GET").arg(tag_sequence).cmd("TIME").cmd("PTTL").arg(&keys[0]);
     }
 
-    /// Whether there may be no entry by the time that the next command runs.
-    pub(super) fn may_end(&self) -> bool {
-        (0..50).contains(&self.kept)
+    /// Whether the entry, or one that is kept for so many µs from now on, may have ended before this server time.
+    pub(super) fn may_end(&self, kept: Option<u64>, before: u64) -> bool {
+        /// Redis keeps expiry in whole ms, by a clock that it reads now and then.
+        const COARSE: u64 = 20_000;
+        let own = u64::try_from(self.kept).ok().map(|kept| kept * 1000);
+        own.into_iter().chain(kept).any(|kept| self.at + kept <= before + COARSE)
+    }
+
+    /// What the tags of the value are judged to be; nothing of one without tags.
+    pub(super) fn verdict(&self, run: &str) -> Option<Verdict> {
+        self.table.judge_unless_empty(run, self.stamp.as_deref(), &self.tags)
     }
 
     /// This without anything that ends by itself or is counted.
     pub(super) fn essence(&self) -> Self {
-        Self { kept: 0, ..self.clone() }
+        Self { at: 0, kept: 0, ..self.clone() }
     }
 
     /// This as every invalidation leaves it.
     pub(super) fn dropped(&self) -> Self {
-        let (intents, marker) = (self.intents.clone(), self.marker.clone());
-        Self { intents, marker, sequence: self.sequence + 1, ..Self::default() }
+        let Self { intents, marker, table, tag_sequence, .. } = self.clone();
+        Self { intents, marker, table, tag_sequence, sequence: self.sequence + 1, ..Self::default() }
     }
 }
 

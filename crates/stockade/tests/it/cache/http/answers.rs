@@ -23,6 +23,7 @@ async fn an_answer_carries_its_cache_headers() {
     let status = header(&headers, "cache-status").unwrap();
     let ttl = status.strip_prefix("stockade; hit; ttl=").and_then(|rest| rest.strip_suffix("; detail=redis"));
     assert!((299..=600).contains(&ttl.unwrap_or_else(|| panic!("{status}")).parse::<u64>().unwrap()));
+    service.end().await;
 }
 
 #[tokio::test]
@@ -48,6 +49,7 @@ async fn a_client_that_has_the_value_gets_304_without_a_body() {
     service.app.stocks.invalidate(&Sku("a".to_owned())).await.unwrap();
     let (status, headers, _) = service.ask("GET", "/stock/a", Some("\"41\"")).await;
     assert_eq!((status, header(&headers, "etag")), (StatusCode::OK, Some("\"42\"")));
+    service.end().await;
 }
 
 #[tokio::test]
@@ -61,6 +63,7 @@ async fn views_keep_the_headers() {
     }
     assert_eq!(service.get("/maybe/a").await.2, "5");
     assert_eq!(service.get("/maybe/b").await.2, "none");
+    service.end().await;
 }
 
 #[tokio::test]
@@ -80,6 +83,7 @@ async fn an_absent_row_is_404_and_says_whether_that_was_known() {
     let (status, _, body) = service.get(&format!("/stock/{long}")).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
     assert!(body.contains("use a shorter one") && !body.contains(&long), "{body}");
+    service.end().await;
 }
 
 #[tokio::test]
@@ -104,6 +108,7 @@ async fn a_read_that_can_not_be_answered_is_503_and_tells_nothing_of_why() {
         service.status(&[OPERATOR, NO_CACHE]).await == "stockade; fwd=request; detail=shed"
     })
     .await;
+    service.end().await;
 }
 
 #[tokio::test]
@@ -139,6 +144,7 @@ async fn every_way_to_an_answer_is_told_on_the_wire() {
         assert_eq!((header(&headers, "etag"), header(&headers, "cache-control")), (None, Some("no-cache")));
         assert!(header(&headers, "age").unwrap().parse::<u64>().unwrap() >= 1);
     }
+    service.end().await;
 }
 
 #[tokio::test]
@@ -160,4 +166,5 @@ async fn without_redis_answers_are_marked_and_never_304() {
         body.contains("/problems/load-shed") && headers.contains_key("retry-after")
     })
     .await;
+    service.end().await;
 }

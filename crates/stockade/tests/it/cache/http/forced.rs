@@ -42,6 +42,7 @@ async fn a_load_is_forced_by_those_who_may_and_by_nobody_else() {
     assert_eq!(status, StatusCode::NOT_FOUND);
     assert_eq!(header(&headers, "cache-status"), Some("stockade; fwd=request; stored"));
     assert_eq!(service.status(&[]).await, "stockade; hit; detail=negative");
+    service.end().await;
 }
 
 #[tokio::test]
@@ -62,4 +63,5 @@ async fn many_who_force_a_load_share_it() {
     );
     assert_eq!(statuses.iter().filter(|status| status.ends_with("; collapsed")).count(), 49);
     assert_eq!(service.loads(), 2);
+    service.end().await;
 }

@@ -25,11 +25,13 @@ use stockade::{
     cache::CacheBuilder,
     extract::{Cached, FromCache},
 };
-use stockade_testbed::RedisServer;
 use tokio::sync::RwLock;
 use tower::ServiceExt;
 
-use crate::cache::support::eventually;
+use crate::{
+    cache::support::eventually,
+    world::{World, cached},
+};
 
 pub(super) const NO_CACHE: (&str, &str) = ("cache-control", "no-cache");
 pub(super) const OPERATOR: (&str, &str) = ("x-operator", "yes");
@@ -101,7 +103,7 @@ async fn show_maybe(stock: Option<Cached<Stock>>) -> String {
 pub(super) type Answer = (StatusCode, HeaderMap, String);
 
 pub(super) struct Service {
-    pub(super) server: RedisServer,
+    pub(super) server: World,
     router: Router,
     pub(super) app: App,
     pub(super) rows: Arc<Mutex<HashMap<String, Stock>>>,
@@ -117,7 +119,7 @@ impl Service {
     }
 
     pub(super) async fn with(settings: impl FnOnce(CacheBuilder<Sku, Stock>) -> CacheBuilder<Sku, Stock>) -> Self {
-        let server = RedisServer::start().await.unwrap();
+        let server = World::start().await;
         let redis = Redis::connect(server.url()).await.unwrap();
         let rows = Arc::new(Mutex::new(HashMap::from([("a".to_owned(), Stock { quantity: 5, version: 41 })])));
         let down = Arc::new(AtomicBool::new(false));
@@ -134,7 +136,7 @@ impl Service {
                 if off { Err("the password is hunter2") } else { Ok(row) }
             }
         });
-        let stocks = settings(builder).build();
+        let stocks = cached(settings(builder).build());
         eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
         let app = App { stocks };
         let router = Router::new()
@@ -168,6 +170,10 @@ impl Service {
     pub(super) async fn status(&self, headers: &[(&str, &str)]) -> String {
         let (_, headers, _) = self.send("GET", "/stock/a", headers).await;
         header(&headers, "cache-status").unwrap_or_default().to_owned()
+    }
+
+    pub(super) async fn end(self) {
+        self.server.end().await;
     }
 
     pub(super) fn loads(&self) -> usize {

@@ -18,11 +18,75 @@ local function is_time(text)
   return text and string.match(text, '^%d+$') and tonumber(text) <= now + 3600000000
 end
 
+-- What is known of the tags of each cache, by what its keys begin with and its name.
+local tables = {}
+
+local function tags(key, cache)
+  local known, stamps, epochs = {}, {}, 0
+  local all = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
+  for i = 1, #all, 2 do
+    local kind, rest = string.match(all[i], '^(%l)(.*)$')
+    local score = tonumber(all[i + 1])
+    if kind == 't' and #rest > 1 then
+      stamps[#stamps + 1] = score
+    elseif kind == 'e' and #rest > 1 and score < 0 then
+      known.epoch, epochs = 0 - score, epochs + 1
+    elseif kind and rest == '' and score <= 0 then
+      known[kind] = 0 - score
+    else
+      wrong(key, all[i] .. ' ' .. all[i + 1])
+    end
+  end
+  if epochs ~= 1 or not (known.n and known.f and known.h) then
+    wrong(key, epochs .. ' epochs, newest, floor and longest are not all there')
+    return
+  end
+  if known.f > known.n then wrong(key, 'the floor is above the newest stamp') end
+  for _, stamp in ipairs(stamps) do
+    if stamp > known.n or stamp <= known.f then wrong(key, 'a stamp that is not between floor and newest') end
+  end
+  tables[cache] = known
+end
+
+-- What a value or a load has noted of tags, by the table that it is judged by.
+local function noted(key, stamp, known, name)
+  local epoch, newest = string.match(stamp or '', '^(%d+) (%d+)$')
+  if not epoch then
+    wrong(key, name .. ' ' .. tostring(stamp))
+  elseif known and tonumber(epoch) == known.epoch then
+    if tonumber(newest) > known.n then wrong(key, name .. ' is newer than any invalidation') end
+    return true
+  end
+end
+
+-- A filter of existing ids: its state, and the bits of both epochs beside it.
+local function filter(key, before, name)
+  local state = {}
+  local all = redis.call('HGETALL', key)
+  for i = 1, #all, 2 do state[all[i]] = all[i + 1] end
+  local size, hashes = string.match(state.size or '', '^(%d+) (%d+)$')
+  if not state.seed or not size then
+    wrong(key, 'no seed or size')
+    return
+  end
+  for _, field in ipairs({'builder', 'until', 'bkeys', 'brun'}) do
+    if not state.building ~= not state[field] then wrong(key, 'building ' .. tostring(state.building) .. ' without ' .. field) end
+  end
+  if state.building and tonumber(state.building) ~= tonumber(state.epoch or 0) + 1 then
+    wrong(key, 'building ' .. state.building .. ' after ' .. tostring(state.epoch))
+  end
+  -- One that nobody believes, or whose bits were evicted, may have any.
+  local bits = before .. 'b' .. tostring(tonumber(state.epoch or 0) % 2) .. ':' .. name
+  if state.run and redis.call('STRLEN', bits) == math.ceil(size / 8) then
+    local set, keys = redis.call('BITCOUNT', bits), tonumber(state.keys)
+    if not keys or set < keys or set > keys * hashes then
+      wrong(key, set .. ' bits of ' .. tostring(state.keys) .. ' keys')
+    end
+  end
+end
+
 -- What one version of the program has there.
-local function part(key, announced, fields, waiting)
-  -- Of many keys the last is looked at some time after the first.
-  local read = redis.call('TIME')
-  local ends = read[1] * 1000000 + read[2] + redis.call('PTTL', key) * 1000 + COARSE
+local function part(key, announced, fields, waiting, known, ends)
   if fields.v then
     values = values + 1
     if announced then wrong(key, 'a value while a write of it is announced') end
@@ -33,6 +97,13 @@ local function part(key, announced, fields, waiting)
     if not is_time(fields.at) or tonumber(fields.at) > now then wrong(key, 'stored at ' .. tostring(fields.at)) end
     if not is_time(fields.exp) then wrong(key, 'fresh until ' .. tostring(fields.exp))
     elseif tonumber(fields.exp) > ends then wrong(key, 'fresh for longer than it is kept') end
+    if fields.tags and noted(key, fields.ts, known, 'ts') and fields.exp - fields.at > known.h then
+      wrong(key, 'fresh for longer than stamps are kept')
+    elseif fields.ts and not fields.tags then
+      wrong(key, 'a stamp without a tag')
+    end
+  elseif fields.tags or fields.ts then
+    wrong(key, 'tags without a value')
   elseif not fields.tok and not fields.hold then
     wrong(key, 'neither a value nor a load')
   end
@@ -45,12 +116,13 @@ local function part(key, announced, fields, waiting)
     if not is_time(fields.tokx) then wrong(key, 'leased until ' .. tostring(fields.tokx))
     elseif tonumber(fields.tokx) > ends then wrong(key, 'leased for longer than it is kept')
     elseif tonumber(fields.tokx) > now then loads = loads + 1 end
-  elseif fields.tokx or waiting > 0 then
+    noted(key, fields.tokt, known, 'tokt')
+  elseif fields.tokx or fields.tokt or waiting > 0 then
     wrong(key, waiting .. ' wait for no load')
   end
 end
 
-local function entry(key, announced)
+local function entry(key, announced, known)
   local parts, waiting = {}, {}
   local all = redis.call('HGETALL', key)
   for i = 1, #all, 2 do
@@ -66,9 +138,13 @@ local function entry(key, announced)
       end
     end
   end
-  if redis.call('PTTL', key) < 0 then wrong(key, 'no expiry') end
+  local kept = redis.call('PTTL', key)
+  if kept < 0 then wrong(key, 'no expiry') end
+  -- Of many keys the last is looked at some time after the first.
+  local read = redis.call('TIME')
+  local ends = read[1] * 1000000 + read[2] + kept * 1000 + COARSE
   for shape, fields in pairs(parts) do
-    part(key, announced, fields, waiting[shape] or 0)
+    part(key, announced, fields, waiting[shape] or 0, known, ends)
   end
 end
 
@@ -81,13 +157,20 @@ local function announcements(key)
   end
 end
 
+local found, announced = {}, {}
 for _, key in ipairs(#KEYS > 0 and KEYS or redis.call('KEYS', '*:v1:{*}*')) do
-  local before, letter, rest = string.match(key, '^(.-:v1:{%x+})(%w+):(.+)$')
-  if redis.call('EXISTS', key) == 0 then
-    letter = 'none'
+  local namespace, tag, letter, name = string.match(key, '^(.-:v1:)({%x+})(%w+):(.+)$')
+  if namespace and (#KEYS == 0 or redis.call('EXISTS', key) == 1) then
+    found[#found + 1] = {key, namespace, tag, letter, name}
+    if letter == 't' then tags(key, namespace .. name) end
+    if letter == 'i' then announced[namespace .. name] = true end
   end
+end
+for _, parts in ipairs(found) do
+  local key, namespace, tag, letter, rest = unpack(parts)
+  local name = string.match(rest, '^[^:]+')
   if letter == 'e' then
-    entry(key, redis.call('EXISTS', before .. 'i:' .. rest) == 1)
+    entry(key, announced[namespace .. rest], tables[namespace .. name])
   elseif letter == 'i' then
     announcements(key)
   elseif letter == 's' then
@@ -95,6 +178,8 @@ for _, key in ipairs(#KEYS > 0 and KEYS or redis.call('KEYS', '*:v1:{*}*')) do
   elseif letter == 'j' then
     local since = string.match(redis.call('GET', key), '^%S+ (%d+) [rtu]$')
     if not since or tonumber(since) > now then wrong(key, redis.call('GET', key)) end
+  elseif letter == 'b' then
+    filter(key, namespace .. tag, rest)
   end
 end
 

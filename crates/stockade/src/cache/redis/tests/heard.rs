@@ -1,0 +1,25 @@
+use std::collections::HashMap;
+
+/// What processes hear: how many messages of each kind, and the last number of each sequence.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    pub(super) woken: u64,
+    /// Of tags.
+    pub(super) tags: u64,
+    sequences: HashMap<(String, String), u64>,
+}
+
+impl Heard {
+    pub(super) fn message(&mut self, channel: &str, payload: &str) {
+        if payload.starts_with("C ") {
+            self.woken += 1;
+            return;
+        }
+        let words: Vec<_> = payload.splitn(3, ' ').collect();
+        let number: u64 = words[1].parse().unwrap();
+        let last = self.sequences.insert((channel.to_owned(), words[0].to_owned()), number).unwrap_or_default();
+        let expected = if words[2] == "-" { last } else { last + 1 };
+        assert_eq!(number, expected, "`{payload}` after {last}");
+        self.tags += u64::from(words[2].starts_with('#'));
+    }
+}

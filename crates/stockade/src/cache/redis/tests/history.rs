@@ -1,0 +1,42 @@
+use std::collections::HashMap;
+
+use super::{moves::Move, reply::Reply};
+
+/// What was leased and what was invalidated, in the order in which the server was asked. By it alone a value is good or
+/// not, whatever the scripts have noted.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    now: u64,
+    /// By token.
+    leased: HashMap<String, u64>,
+    /// By place: the last time that its key was invalidated.
+    dropped: HashMap<usize, u64>,
+    /// By tag.
+    tags: HashMap<&'static str, u64>,
+}
+
+impl History {
+    /// Takes down what a call did, and fails when it served or stored what had been invalidated since its load began.
+    pub(super) fn goes_on(&mut self, place: usize, step: &Move, reply: &Reply) {
+        self.now += 1;
+        if let Some((value, tags)) = reply.gave(step) {
+            let token = value.split(' ').next().unwrap_or_default();
+            let since = self.leased[token];
+            let dropped = self.dropped.get(&place).copied().unwrap_or_default();
+            assert!(dropped < since, "{step:?} gave `{value}`, whose key was invalidated after it was leased");
+            for tag in tags.split('\n').filter(|tag| !tag.is_empty()) {
+                let dropped = self.tags.get(tag).copied().unwrap_or_default();
+                assert!(
+                    dropped < since,
+                    "{step:?} gave `{value}`, whose tag {tag} was invalidated after it was leased"
+                );
+            }
+        }
+        match step {
+            Move::Lease { token, .. } if reply.word == "LEASED" => drop(self.leased.insert(token.clone(), self.now)),
+            Move::Invalidate | Move::Begin { .. } | Move::End { .. } => drop(self.dropped.insert(place, self.now)),
+            Move::InvalidateTag { tag, .. } => drop(self.tags.insert(tag, self.now)),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,170 @@
+use super::{game::Place, seen::SHAPE};
+use crate::{
+    cache::redis::{
+        keys::Keys,
+        reply::Stored,
+        scripts::{ABORT, BEAT, BEGIN, END, FILL, INVALIDATE, INVALIDATE_TAG, JOIN, LEASE, TRUST},
+    },
+    redis::Script,
+    resource::Bucket,
+};
+
+pub(super) static FORGET: Script = Script { name: "forget", text: include_str!("scripts/forget.lua") };
+
+/// What is called of one key, or of the whole cache.
+#[derive(Clone, Debug)]
+pub(super) enum Move {
+    Lease {
+        token: String,
+        lease: u64,
+        process: &'static str,
+        early: bool,
+        content: bool,
+        longest: u64,
+        run: String,
+    },
+    Fill {
+        token: String,
+        value: String,
+        ttl: u64,
+        grace: u64,
+        tags: String,
+        run: String,
+    },
+    Abort {
+        token: String,
+        hold: u64,
+    },
+    /// As a process does that wants no lease: the value, and what its tags are judged by.
+    Read {
+        run: String,
+    },
+    Invalidate,
+    InvalidateTag {
+        tag: &'static str,
+        longest: u64,
+        run: String,
+        random: String,
+    },
+    /// The table of tags is evicted.
+    Lose,
+    /// There are too many tags.
+    Forget,
+    Begin {
+        intent: String,
+        transaction: u64,
+    },
+    End {
+        intent: String,
+    },
+    Join {
+        run: String,
+        longest: u64,
+    },
+    Trust {
+        run: String,
+    },
+    Beat,
+}
+
+impl Move {
+    pub(super) const TAGS: [&str; 3] = ["red", "deep blue", "größe:1"];
+    /// The longest lease that there is, ms.
+    pub(super) const LONGEST_LEASE: u64 = 300;
+
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Lease { .. } => "lease",
+            Self::Fill { .. } => "fill",
+            Self::Abort { .. } => "abort",
+            Self::Read { .. } => "read",
+            Self::Invalidate => "invalidate",
+            Self::InvalidateTag { .. } => "invalidate tag",
+            Self::Lose => "lose",
+            Self::Forget => "forget",
+            Self::Begin { .. } => "begin",
+            Self::End { .. } => "end",
+            Self::Join { .. } => "join",
+            Self::Trust { .. } => "trust",
+            Self::Beat => "beat",
+        }
+    }
+
+    /// How long the entry is kept by this, µs, where that may be over soon.
+    pub(super) fn keeps(&self) -> Option<u64> {
+        match self {
+            Self::Fill { ttl, grace, .. } => Some((ttl + grace) * 1000),
+            _ => None,
+        }
+    }
+
+    /// Adds its commands.
+    pub(super) fn send(
+        &self,
+        pipe: &mut redis::Pipeline,
+        place: &Place,
+        names: &Keys,
+        sha: impl Fn(&Script) -> String,
+    ) {
+        match self {
+            Self::Read { run } => {
+                pipe.cmd("HMGET").arg(&place.keys[0]).arg(&Stored::fields(SHAPE));
+                pipe.cmd("ZMSCORE").arg(&place.keys[3]).arg(format!("e:{run}")).arg("f");
+                for tag in Self::TAGS {
+                    pipe.arg(format!("t:{tag}"));
+                }
+            }
+            Self::Lose => drop(pipe.cmd("DEL").arg(&place.keys[3])),
+            _ => {
+                let (script, keys, args) = self.call(place, names);
+                pipe.cmd("EVALSHA").arg(sha(script)).arg(keys.len()).arg(keys).arg(args);
+            }
+        }
+    }
+
+    /// How many commands [`Move::send`] adds.
+    pub(super) fn commands(&self) -> usize {
+        if matches!(self, Self::Read { .. }) { 2 } else { 1 }
+    }
+
+    fn call(&self, place: &Place, names: &Keys) -> (&'static Script, Vec<String>, Vec<String>) {
+        let keys = place.keys.clone();
+        let resource = place.key.as_str().to_owned();
+        let (channel, inbox) = (names.channel(), names.inbox_prefix());
+        let (bucket, shape) = (place.key.bucket().index().to_string(), SHAPE.to_owned());
+        let dropping = [resource.clone(), bucket.clone(), channel.clone(), inbox.clone()];
+        let first = names.sequence(Bucket::FIRST);
+        let (script, args) = match self.clone() {
+            Self::Lease { token, lease, process, early, content, longest, run } => {
+                let kind = if early { "early" } else { "miss" };
+                let content = u8::from(content).to_string();
+                let (lease, process, kind) = (lease.to_string(), process.to_owned(), kind.to_owned());
+                (&LEASE, vec![token, lease, process, kind, content, longest.to_string(), run, shape])
+            }
+            Self::Fill { token, value, ttl, grace, tags, run } => {
+                let (kind, version, took) = ("value".to_owned(), String::new(), "7".to_owned());
+                let (ttl, grace, lease) = (ttl.to_string(), grace.to_string(), Self::LONGEST_LEASE.to_string());
+                (&FILL, vec![token, value, kind, version, ttl, grace, took, resource, inbox, run, tags, lease, shape])
+            }
+            Self::Abort { token, hold } => (&ABORT, vec![token, resource, inbox, hold.to_string(), shape]),
+            Self::Invalidate => (&INVALIDATE, dropping.into()),
+            Self::InvalidateTag { tag, longest, run, random } => {
+                let args = vec![tag.to_owned(), channel, run, random, longest.to_string()];
+                return (&INVALIDATE_TAG, vec![keys[3].clone(), first], args);
+            }
+            Self::Begin { intent, transaction } => {
+                (&BEGIN, [&dropping[..], &[intent, transaction.to_string()]].concat())
+            }
+            Self::End { intent } => (&END, [&dropping[..], &[intent]].concat()),
+            Self::Join { run, longest } => return (&JOIN, vec![names.marker()], vec![run, longest.to_string()]),
+            Self::Trust { run } => return (&TRUST, vec![names.marker()], vec![run]),
+            Self::Beat => {
+                let args = vec![channel, bucket, Bucket::FIRST.index().to_string()];
+                return (&BEAT, vec![keys[2].clone(), first], args);
+            }
+            Self::Forget => return (&FORGET, vec![keys[3].clone()], Vec::new()),
+            Self::Read { .. } | Self::Lose => unreachable!("no script"),
+        };
+        (script, keys, args)
+    }
+}

@@ -1,0 +1,59 @@
+use redis::Value;
+
+use super::{moves::Move, seen::text};
+use crate::cache::redis::reply::Stored;
+
+/// The reply to a call: a word, the server's time in µs, the rest.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) word: String,
+    pub(super) now: u64,
+    pub(super) rest: Vec<String>,
+}
+
+impl Reply {
+    pub(super) fn of(step: &Move, values: &[Value]) -> Self {
+        match (step, values) {
+            (Move::Read { .. }, [stored, scores]) => Self::judged(stored, scores),
+            (Move::Lose, _) => Self { word: "LOST".to_owned(), now: 0, rest: Vec::new() },
+            (_, [Value::Array(parts)]) => {
+                let mut parts = parts.iter().map(text);
+                let (word, now) = (parts.next().unwrap(), parts.next().unwrap().parse().unwrap());
+                Self { word, now, rest: parts.collect() }
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What a process makes of a value and of the scores of its table's epoch, its floor and every tag there is.
+    fn judged(stored: &Value, scores: &Value) -> Self {
+        let (Value::Array(fields), Value::Array(scores)) = (stored, scores) else { panic!("{stored:?} {scores:?}") };
+        let mut rest: Vec<_> = fields.iter().map(text).collect();
+        let word = match Stored::read(&mut fields.clone().into_iter()) {
+            None => "ABSENT",
+            Some(stored) if stored.tags.is_empty() => "UNTAGGED",
+            Some(stored) => {
+                let (table, each) = scores.split_at(2);
+                let its = Move::TAGS.iter().zip(each).filter(|(tag, _)| stored.tags.iter().any(|its| its == **tag));
+                let scores = table.iter().chain(its.map(|(_, score)| score)).cloned().collect();
+                if stored.stamp.unwrap().holds(Value::Array(scores)) { "HOLDS" } else { "OUTDATED" }
+            }
+        };
+        if word == "ABSENT" {
+            rest.clear();
+        }
+        Self { word: word.to_owned(), now: 0, rest }
+    }
+
+    /// The value that somebody was given or stored by this, and its tags.
+    pub(super) fn gave<'a>(&'a self, step: &'a Move) -> Option<(&'a str, &'a str)> {
+        match (step, self.word.as_str()) {
+            (Move::Fill { value, tags, .. }, "ACCEPTED") => Some((value, tags)),
+            (Move::Lease { .. }, "HIT" | "HELD" | "LEASED") | (Move::Read { .. }, "UNTAGGED" | "HOLDS") => {
+                let value = self.rest.first().filter(|value| !value.is_empty())?;
+                Some((value, &self.rest[6]))
+            }
+            _ => None,
+        }
+    }
+}
