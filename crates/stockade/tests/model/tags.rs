@@ -193,13 +193,13 @@ enum Action {
 }
 
 impl Tags {
-    fn is_of(&self, table: &Table, run: u8) -> bool {
+    fn is_of(&self, table: Table, run: u8) -> bool {
         !self.runs || table.run == run
     }
 
     fn holds(&self, store: &Store, run: u8, stamp: Stamp) -> bool {
         store.table.is_some_and(|table| {
-            self.is_of(&table, run)
+            self.is_of(table, run)
                 && table.epoch == stamp.epoch
                 && table.floor <= stamp.newest
                 && table.tag.is_none_or(|tag| tag <= stamp.newest)
@@ -208,7 +208,7 @@ impl Tags {
 
     /// The table as a script finds it that names this run: one that is not of it is begun anew.
     fn table<'a>(&self, state: &'a mut State, run: u8) -> &'a mut Table {
-        let table = state.store.table.filter(|table| self.is_of(table, run));
+        let table = state.store.table.filter(|table| self.is_of(*table, run));
         let table = table.unwrap_or_else(|| {
             let epoch = if self.epochs { state.next_epoch } else { 1 };
             state.next_epoch += 1;
@@ -294,7 +294,7 @@ impl Model for Tags {
         if state.saved.is_some() {
             actions.push(Action::Restart);
         }
-        if !state.store.table.is_some_and(|table| self.is_of(&table, state.run)) {
+        if !state.store.table.is_some_and(|table| self.is_of(table, state.run)) {
             actions.push(Action::LeaseOther);
         }
         if state.store.token.is_some() {

@@ -15,8 +15,8 @@ use super::{game::Game, heard::Heard};
 
 const GAMES: u64 = 4;
 
-/// What has to be seen often, so that none of it is right by chance: a call, its answer and the reason for it. Of ten thousand
-/// calls each is the answer of forty or more.
+/// What has to be seen often, so that none of it is right by chance: a call, its answer and the reason for it. Most runs of ten
+/// thousand calls see each forty times or more.
 const ANSWERS: &[&str] = &[
     "lease BYPASS",
     "lease HIT",

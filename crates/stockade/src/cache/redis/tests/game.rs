@@ -154,15 +154,9 @@ impl Game {
                 Move::Abort { token, hold }
             }
             108..142 => Move::Read { run },
-            142..158 => {
-                let tag = Move::TAGS.choose(&mut self.random).unwrap();
-                // Shorter than values last only as when two caches of one name were built differently.
-                let longest = if self.random.random_bool(0.7) { 200 } else { 2_000_000 };
-                let longest = self.random.random_range(0..longest);
-                Move::InvalidateTag { tag, longest, run, random: self.next_name("random") }
-            }
-            158..160 => Move::Lose,
-            160..165 => Move::Forget,
+            142..158 => self.invalidate_tag(run),
+            158 => Move::Lose,
+            159..165 => Move::Forget,
             165..168 => Move::Invalidate,
             168..171 => {
                 let intent = self.next_name("intent");
@@ -184,6 +178,22 @@ impl Game {
             191..196 => Move::Trust { run: any_run },
             _ => Move::Beat,
         }
+    }
+
+    fn invalidate_tag(&mut self, run: String) -> Move {
+        let tag = Move::TAGS.choose(&mut self.random).unwrap();
+        // Shorter than values last only as when two caches of one name were built differently.
+        let longest = if self.random.random_bool(0.7) { 50 } else { 2_000_000 };
+        let longest = self.random.random_range(0..longest);
+        Move::InvalidateTag { tag, longest, run, random: self.next_name("random") }
+    }
+
+    /// Before there is a value with tags in a new table, its stamps are forgotten at once.
+    fn begin_anew(&mut self, place: usize) -> Vec<(usize, Move)> {
+        let run = self.run();
+        let mut moves = vec![(place, Move::Lose)];
+        moves.extend((0..3).map(|_| (place, self.invalidate_tag(run.clone()))));
+        moves
     }
 
     /// One round trip: all about the key, the call, all about the key, and what must hold of it.
@@ -254,6 +264,9 @@ impl Game {
             for _ in 0..self.random.random_range(1..=TOGETHER) {
                 let place = self.random.random_range(0..self.places.len());
                 moves.push((place, self.choose(place)));
+            }
+            if self.random.random_bool(0.05) {
+                moves.extend(self.begin_anew(0));
             }
             self.round(moves).await;
             if self.random.random_bool(0.05) {
