@@ -15,8 +15,8 @@ use super::{game::Game, heard::Heard};
 
 const GAMES: u64 = 4;
 
-/// What has to be seen often, so that none of it is right by chance: a call, its answer and the reason for it. Most runs of ten
-/// thousand calls see each forty times or more.
+/// What has to be seen often, so that none of it is right by chance: a call, its answer and the reason for it. Twelve runs of
+/// ten thousand calls, of different seeds, had each twenty times at least.
 const ANSWERS: &[&str] = &[
     "lease BYPASS",
     "lease HIT",
