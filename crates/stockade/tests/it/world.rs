@@ -94,7 +94,6 @@ async fn shut_down() {
 }
 
 /// Looks until nothing is left, nor more tasks than there were `before`.
-#[expect(clippy::future_not_send, reason = "what is left stays with the test that looks for it")]
 async fn nothing_is_left(before: usize, left: impl AsyncFn() -> Leftovers) {
     let limit = Instant::now() + PATIENCE;
     loop {
