@@ -75,7 +75,7 @@ impl Expected {
                 assert_eq!(reply.rest, [tag_sequence.to_string()]);
                 Self::new("DROPPED", Seen { table: left, tag_sequence, ..same }).because(why)
             }
-            Move::Lose => Self::new("LOST", Seen { table: Table::default(), ..same }),
+            Move::Lose => Self::new("LOST", Seen { table: Table::default(), marker: String::new(), ..same }),
             Move::Forget => Self::new("FORGOTTEN", Seen { table: before.table.clone().forgotten(), ..same }),
             Move::Begin { intent, transaction } => {
                 let mut intents = before.intents.clone();
@@ -94,8 +94,13 @@ impl Expected {
                     Some((since, _)) if now - since.parse::<u64>().unwrap() > longest * 1000 => {
                         Self::new("TRUSTED", same).because("it has served for long")
                     }
+                    Some((_, "r")) => Self::new("REPLACING", same),
                     Some(_) => Self::new("UNTRUSTED", same),
-                    None => Self::new("UNTRUSTED", Seen { marker: format!("{run} {now} u"), ..same }).because("new"),
+                    None => {
+                        let is_first = before.marker.is_empty();
+                        let (word, state) = if is_first { ("UNTRUSTED", "u") } else { ("REPLACING", "r") };
+                        Self::new(word, Seen { marker: format!("{run} {now} {state}"), ..same }).because("new")
+                    }
                 }
             }
             Move::Trust { run } => match before.marker.strip_prefix(&format!("{run} ")) {

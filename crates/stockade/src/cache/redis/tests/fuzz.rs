@@ -15,8 +15,8 @@ use super::{game::Game, heard::Heard};
 
 const GAMES: u64 = 4;
 
-/// What has to be seen often, so that none of it is right by chance: a call, its answer and the reason for it. Twelve runs of
-/// ten thousand calls, of different seeds, had each twenty times at least.
+/// What has to be seen often, so that none of it is right by chance: a call, its answer and the reason for it. Each is met some
+/// twenty times at least on average.
 const ANSWERS: &[&str] = &[
     "lease BYPASS",
     "lease HIT",
@@ -56,15 +56,16 @@ const ANSWERS: &[&str] = &[
     "end MISSING",
     "join TRUSTED",
     "join TRUSTED it has served for long",
-    "join UNTRUSTED",
     "join UNTRUSTED new",
+    "join REPLACING",
+    "join REPLACING new",
     "trust TRUSTED",
     "trust REFUSED",
     "beat BEAT",
     "lose LOST",
     "forget FORGOTTEN",
 ];
-const OFTEN: u64 = 5;
+const OFTEN: u64 = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[expect(clippy::print_stdout, reason = "a failure is repeated by its seed")]

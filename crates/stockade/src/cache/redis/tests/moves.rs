@@ -46,7 +46,7 @@ pub(super) enum Move {
         run: String,
         random: String,
     },
-    /// The table of tags is evicted.
+    /// The table of tags is evicted, and the marker of the run.
     Lose,
     /// There are too many tags.
     Forget,
@@ -114,7 +114,7 @@ impl Move {
                     pipe.arg(format!("t:{tag}"));
                 }
             }
-            Self::Lose => drop(pipe.cmd("DEL").arg(&place.keys[3])),
+            Self::Lose => drop(pipe.cmd("DEL").arg(&place.keys[3]).arg(names.marker())),
             _ => {
                 let (script, keys, args) = self.call(place, names);
                 pipe.cmd("EVALSHA").arg(sha(script)).arg(keys.len()).arg(keys).arg(args);
