@@ -36,8 +36,9 @@ const DELETE_EVERY: u32 = 40;
 ///
 /// Rows are applied when they are 2 s old and their committer did not report success, and kept for 10 minutes after, for
 /// [`Relay::reapply`]: a cache's store that comes up as another run than before may be a replica that was promoted without
-/// the newest invalidations, so all kept rows are applied to it again. A strict cache believes no value of such a store
-/// until that is done. Sets `stockade_outbox_lag_seconds`.
+/// the newest invalidations, so all kept rows are applied to it again. Where the store has replicas, they are so once more
+/// after 13 s, for what the primary before it was told meanwhile. A strict cache believes no value of such a store until that
+/// is done. Sets `stockade_outbox_lag_seconds`.
 ///
 /// Dropping it stops it; [`Relay::shutdown`] also waits.
 #[derive(Debug)]

@@ -153,11 +153,15 @@ async fn a_run_is_not_believed_because_it_has_served_for_long() {
 async fn a_value_that_a_restart_brought_back_is_dropped_by_the_relay_of_who_came_after_it() {
     let world = World::patient().await;
     let witness = online(world.at(&world.redis.url()).await).await;
+    let relay = Relay::spawn(world.pool.clone(), [witness.invalidator()]);
     assert_eq!(read(&witness).await, 10);
     world.redis.command(&["SAVE"]).await.unwrap();
     world.write(&witness, 9).await.commit().await.unwrap();
-    // Nobody is left who saw the server go.
+    // Nobody is left who saw the server go, and nothing that was not done.
+    relay.shutdown(Duration::from_secs(1)).await;
     witness.shutdown(Duration::from_secs(1)).await;
+    let pending = "select count(*) from stockade.outbox where applied_at is null";
+    assert_eq!(sqlx::query_scalar::<_, i64>(pending).fetch_one(&world.pool).await.unwrap(), 0);
     world.redis.restart().await.unwrap();
     let cache = online(world.at(&world.redis.url()).await).await;
     assert_eq!(read(&cache).await, 10, "the snapshot was not read");
