@@ -84,7 +84,7 @@ where
         self.store.unsure_run()
     }
 
-    fn trust<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Result<(), CacheError>> {
+    fn trust<'a>(&'a self, run: &'a UnsureRun) -> BoxFuture<'a, Result<(), CacheError>> {
         Box::pin(self.store.trust(run))
     }
 

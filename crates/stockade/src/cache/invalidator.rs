@@ -28,7 +28,7 @@ pub(crate) trait Invalidate: Send + Sync + 'static {
     fn unsure_run(&self) -> Option<UnsureRun>;
 
     /// All of those were made again.
-    fn trust<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Result<(), CacheError>>;
+    fn trust<'a>(&'a self, run: &'a UnsureRun) -> BoxFuture<'a, Result<(), CacheError>>;
 
     /// Ends what was announced, and invalidates. Whether the intent was still there for every key.
     fn end<'a>(&'a self, keys: &'a [Key], id: &'a str) -> BoxFuture<'a, Result<bool, CacheError>>;
@@ -93,7 +93,7 @@ impl Invalidator {
     }
 
     #[cfg(feature = "postgres")]
-    pub(crate) async fn trust(&self, run: &str) -> Result<(), CacheError> {
+    pub(crate) async fn trust(&self, run: &UnsureRun) -> Result<(), CacheError> {
         self.0.trust(run).await
     }
 

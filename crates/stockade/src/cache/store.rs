@@ -41,6 +41,8 @@ impl Assurance {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UnsureRun {
     pub(crate) id: Arc<str>,
+    /// The number of the connection to it. On the next one it may be a server that was replaced in between.
+    pub(crate) connection: u64,
     /// Whether another server may take writes for a while that this one never hears of.
     pub(crate) has_rival: bool,
 }
@@ -238,7 +240,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     }
 
     /// Vouches for that run.
-    pub(crate) async fn trust(&self, run: &str) -> Result<(), CacheError> {
+    pub(crate) async fn trust(&self, run: &UnsureRun) -> Result<(), CacheError> {
         match self {
             Self::Memory(..) => {
                 let _ = run;

@@ -166,7 +166,7 @@ impl Worker {
     async fn vouch_for(&self, cache: &Invalidator, vouching: &Vouching, run: &UnsureRun) -> Result<bool, RelayError> {
         // A transaction whose announcement went with the earlier run may be committing at this moment: its row is not
         // visible yet, and what it writes could be read from before it.
-        let writing = match vouching.next(run) {
+        let writing = match vouching.next(run, Instant::now()) {
             Step::Rest => return Ok(false),
             Step::Look(writing) => writing,
             Step::Ask => {
@@ -189,11 +189,12 @@ impl Worker {
         }
         let rows = self.reapply(&[cache.name()]).await?;
         tracing::info!(cache = cache.name(), rows, "invalidations applied again to a new run of the store");
-        if !vouching.applied(run) {
+        // What went by another connection may have gone to another server.
+        if cache.unsure_run().as_ref() != Some(run) || !vouching.applied(run) {
             return Ok(false);
         }
         let refused = |source| RelayError::Cache { cache: cache.name(), source };
-        cache.trust(&run.id).await.map_err(refused)?;
+        cache.trust(run).await.map_err(refused)?;
         Ok(true)
     }
 

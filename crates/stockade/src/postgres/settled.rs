@@ -34,7 +34,7 @@ pub async fn settled(pool: &PgPool) -> Result<(), sqlx::Error> {
 #[derive(Debug)]
 pub(super) struct Writing {
     /// A transaction id that was given out at that moment: theirs are lower.
-    next: String,
+    pub(super) next: String,
 }
 
 impl Writing {

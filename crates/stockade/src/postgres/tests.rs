@@ -3,8 +3,8 @@
 use std::{
     borrow::Cow,
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -36,6 +36,10 @@ impl Resource for Sku {
 struct Recorder {
     down: AtomicBool,
     seen: Mutex<Vec<String>>,
+    /// The run of its store that nobody vouched for.
+    unsure: Mutex<Option<UnsureRun>>,
+    /// With so many of the next invalidations the connection to its store is another one.
+    reconnects: AtomicUsize,
 }
 
 impl Recorder {
@@ -46,6 +50,10 @@ impl Recorder {
 
     fn seen(&self) -> Vec<String> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn unsure(&self) -> MutexGuard<'_, Option<UnsureRun>> {
+        self.unsure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -62,6 +70,11 @@ impl Invalidate for Recorder {
             }
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             seen.extend(keys.iter().map(ToString::to_string));
+            let left = self.reconnects.load(Ordering::Acquire);
+            if let (Some(run), Some(left)) = (&mut *self.unsure(), left.checked_sub(1)) {
+                run.connection += 1;
+                self.reconnects.store(left, Ordering::Release);
+            }
             Ok(())
         })
     }
@@ -83,11 +96,16 @@ impl Invalidate for Recorder {
     }
 
     fn unsure_run(&self) -> Option<UnsureRun> {
-        None
+        self.unsure().clone()
     }
 
-    fn trust<'a>(&'a self, _run: &'a str) -> BoxFuture<'a, Result<(), CacheError>> {
-        Box::pin(async { Ok(()) })
+    fn trust<'a>(&'a self, run: &'a UnsureRun) -> BoxFuture<'a, Result<(), CacheError>> {
+        Box::pin(async {
+            *self.unsure() = None;
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.push(format!("trusted on connection {}", run.connection));
+            Ok(())
+        })
     }
 
     fn end<'a>(&'a self, keys: &'a [Key], _id: &'a str) -> BoxFuture<'a, Result<bool, CacheError>> {
@@ -230,6 +248,22 @@ async fn kept_rows_are_applied_again_on_demand_and_old_ones_are_deleted() {
     let again = relay.reapply().await.unwrap();
     assert!(again >= 580 && again <= u64::try_from(kept).unwrap(), "{again} of {kept}");
     assert_eq!(u64::try_from(recorder.seen().len()).unwrap(), again);
+    relay.shutdown(Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn what_was_applied_while_the_connection_changed_vouches_for_nothing() {
+    let (_server, pool) = database().await;
+    let (recorder, cache) = Recorder::new();
+    sqlx::raw_sql("insert into stockade.outbox (cache, resource, applied_at) values ('stock', 'stock:a', now())")
+        .execute(&pool)
+        .await
+        .unwrap();
+    *recorder.unsure() = Some(UnsureRun { id: Arc::from("run"), connection: 1, has_rival: false });
+    recorder.reconnects.store(2, Ordering::Release);
+    let relay = Relay::spawn(pool, [cache]);
+    until(async || recorder.unsure().is_none()).await;
+    assert_eq!(recorder.seen(), ["stock:a", "stock:a", "stock:a", "trusted on connection 3"]);
     relay.shutdown(Duration::from_secs(1)).await;
 }
 

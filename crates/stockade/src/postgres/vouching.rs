@@ -41,10 +41,10 @@ pub(super) enum Step {
 }
 
 impl Wait {
-    fn next(&self) -> Step {
+    fn next(&self, now: Instant) -> Step {
         match &self.writing {
             Some((writing, _)) => Step::Look(Arc::clone(writing)),
-            None if self.applied && self.run.has_rival && self.since.elapsed() < LINGER => Step::Rest,
+            None if self.applied && self.run.has_rival && now.since(self.since) < LINGER => Step::Rest,
             None => Step::Ask,
         }
     }
@@ -56,13 +56,12 @@ impl Vouching {
         *self.lock() = None;
     }
 
-    pub(super) fn next(&self, run: &UnsureRun) -> Step {
+    pub(super) fn next(&self, run: &UnsureRun, now: Instant) -> Step {
         let mut wait = self.lock();
         match &*wait {
-            Some(known) if known.run == *run => known.next(),
+            Some(known) if known.run == *run => known.next(now),
             _ => {
-                let (run, since) = (run.clone(), Instant::now());
-                *wait = Some(Wait { run, since, writing: None, applied: false, told: false });
+                *wait = Some(Wait { run: run.clone(), since: now, writing: None, applied: false, told: false });
                 Step::Ask
             }
         }
@@ -102,5 +101,63 @@ impl Vouching {
 
     fn lock(&self) -> MutexGuard<'_, Option<Wait>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(connection: u64, has_rival: bool) -> UnsureRun {
+        UnsureRun { id: Arc::from("run"), connection, has_rival }
+    }
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_nanos(0) + Duration::from_secs(seconds)
+    }
+
+    /// Asks now who is writing, and applies what they wrote. Whether that is all there can be; `None` while it is not to be done.
+    fn apply(vouching: &Vouching, run: &UnsureRun, now: Instant) -> Option<bool> {
+        if matches!(vouching.next(run, now), Step::Rest) {
+            return None;
+        }
+        vouching.waits_for(run, Some((Arc::new(Writing { next: "1".to_owned() }), now)));
+        assert!(matches!(vouching.next(run, now), Step::Look(_)));
+        Some(vouching.applied(run))
+    }
+
+    #[test]
+    fn a_run_beside_a_rival_is_vouched_for_once_the_rival_takes_no_writes() {
+        let (vouching, run) = (Vouching::default(), run(1, true));
+        assert_eq!(apply(&vouching, &run, at(100)), Some(false));
+        for early in [100, 101, 112] {
+            assert_eq!(apply(&vouching, &run, at(early)), None, "after {} s", early - 100);
+        }
+        assert_eq!(apply(&vouching, &run, at(113)), Some(true));
+    }
+
+    #[test]
+    fn who_was_writing_is_asked_again_after_the_rival_took_its_last_write() {
+        let (vouching, run) = (Vouching::default(), run(1, true));
+        vouching.next(&run, at(100));
+        vouching.waits_for(&run, Some((Arc::new(Writing { next: "1".to_owned() }), at(101))));
+        // They took so long that the rival has stopped meanwhile.
+        assert!(matches!(vouching.next(&run, at(200)), Step::Look(_)));
+        assert!(!vouching.applied(&run));
+        assert_eq!(apply(&vouching, &run, at(200)), Some(true));
+    }
+
+    #[test]
+    fn a_new_connection_to_the_same_run_begins_the_wait_anew() {
+        let (vouching, first, second) = (Vouching::default(), run(1, true), run(2, true));
+        assert_eq!(apply(&vouching, &first, at(100)), Some(false));
+        assert_eq!(apply(&vouching, &second, at(113)), Some(false));
+        assert_eq!(apply(&vouching, &second, at(125)), None);
+        assert_eq!(apply(&vouching, &second, at(126)), Some(true));
+    }
+
+    #[test]
+    fn a_run_without_a_rival_is_vouched_for_at_once() {
+        assert_eq!(apply(&Vouching::default(), &run(1, false), at(100)), Some(true));
     }
 }

@@ -10,7 +10,6 @@ use super::{
     subscription::Subscription,
 };
 use crate::{
-    cache::store::UnsureRun,
     clock::Instant,
     metrics::{self, SUBSCRIPTION_UP},
     redis::Link,
@@ -31,6 +30,7 @@ pub(super) async fn keep<V: Send + Sync + 'static>(
 ) {
     let mut turn = rand::random::<u8>();
     let mut was_live = false;
+    let mut asked = Instant::from_nanos(0);
     loop {
         let jitter = Duration::from_millis(rand::rng().random_range(0..50));
         tokio::select! {
@@ -45,8 +45,11 @@ pub(super) async fn keep<V: Send + Sync + 'static>(
         if !link.is_up() {
             continue;
         }
-        if let Some(UnsureRun { id: run, .. }) = subscription.unsure_run() {
-            let (keys, args) = subscription.joining(&run);
+        if asked.elapsed() >= EVERY
+            && let Some(run) = subscription.unsure_run()
+        {
+            asked = Instant::now();
+            let (keys, args) = subscription.joining(&run.id);
             if let Ok(reply) = link.call(&JOIN, keys, args).await.and_then(|reply| Reply::read(JOIN.name, reply)) {
                 subscription.joined(&run, &reply);
             }

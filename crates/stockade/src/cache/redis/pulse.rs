@@ -7,7 +7,7 @@ use std::{
 };
 
 use redis::Cmd;
-use tokio::time::sleep;
+use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::{keys::Keys, subscription::Subscription};
@@ -17,10 +17,13 @@ use crate::{
 };
 
 const EVERY: Duration = Duration::from_millis(500);
-/// How long a write that was taken stands for the server, from when it was sent. Three may be lost meanwhile.
+/// How long a write that was taken stands for the server, from when it was sent. Two may be lost meanwhile.
 const GOOD_FOR: Duration = Duration::from_secs(2);
-/// After so many writes it is asked again whether it would refuse them: that can be set while it runs.
+/// After so many writes it is asked again whether it would refuse them: that can be changed while it runs.
 const LOOK_EVERY: u32 = 10;
+
+pub(super) const WHAT_TO_SET: &str = "set `min-replicas-to-write` (half the number of replicas or more) and \
+     `min-replicas-max-lag` (10 or less) on every Redis that may become the primary, which has to be of version 7.0 or later";
 
 /// Whether the primary at the other end takes writes.
 #[derive(Debug, Default)]
@@ -31,25 +34,17 @@ struct State {
     /// The number of the connection that the rest is about.
     connection: u64,
     succession: Succession,
-    /// Whether it is worth another look what the server does when it is replaced.
-    is_wanted: bool,
     /// When the latest write was sent that was taken.
     taken: Option<Instant>,
-    /// Whether it was said that reads are loads for this.
-    told: bool,
+    /// What it was last said about that it bounds nothing, or that reads are loads for it.
+    told: Option<Succession>,
 }
 
 impl Pulse {
     /// A new connection, on which nothing was written yet.
     pub(super) fn begin(&self, connection: u64, succession: Succession) {
         let mut state = self.lock();
-        let (is_wanted, told) = (succession != Succession::Never, state.told);
-        *state = State { connection, succession, is_wanted, taken: None, told };
-    }
-
-    /// Whether another server may be made the primary while this one runs.
-    pub(super) fn is_wanted(&self) -> bool {
-        self.lock().is_wanted
+        *state = State { connection, succession, taken: None, told: state.told };
     }
 
     /// A write that was sent on this connection, or a later one, was taken.
@@ -57,7 +52,7 @@ impl Pulse {
         let mut state = self.lock();
         if state.connection == connection {
             state.taken = state.taken.max(Some(sent));
-            state.told = false;
+            state.told = None;
         }
     }
 
@@ -66,7 +61,7 @@ impl Pulse {
         let state = self.lock();
         state.connection == connection
             && match state.succession {
-                Succession::Never => true,
+                Succession::Never | Succession::ByHand => true,
                 Succession::Bounded => state.taken.is_some_and(|sent| sent.elapsed() < GOOD_FOR),
                 Succession::Unbounded => false,
             }
@@ -75,19 +70,22 @@ impl Pulse {
     fn looked(&self, connection: u64, succession: Succession) {
         let mut state = self.lock();
         if state.connection == connection {
-            state.succession = succession;
+            // Who had a rival may have one still: without the settings nothing bounds it any more.
+            state.succession = if succession.has_rival() { succession } else { Succession::Unbounded };
         }
     }
 
     /// The connection that a pulse is to be asked for on.
     fn wanted(&self) -> Option<(u64, Succession)> {
         let state = self.lock();
-        state.is_wanted.then_some((state.connection, state.succession))
+        state.succession.has_rival().then_some((state.connection, state.succession))
     }
 
     /// Whether somebody is to be told; once, until writes are taken again.
-    fn tells(&self) -> bool {
-        !std::mem::replace(&mut self.lock().told, true)
+    pub(super) fn tells(&self) -> bool {
+        let mut state = self.lock();
+        let succession = Some(state.succession);
+        std::mem::replace(&mut state.told, succession) != succession
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -110,29 +108,28 @@ pub(super) async fn keep<V: Send + Sync + 'static>(
     stop: CancellationToken,
 ) {
     let mut turn = 0_u32;
+    let mut turns = interval(EVERY);
+    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            () = sleep(EVERY) => {}
+            _ = turns.tick() => {}
         }
         let Some((connection, succession)) = subscription.pulse.wanted().filter(|_| link.is_up()) else { continue };
-        turn = turn.wrapping_add(1);
-        if turn.is_multiple_of(LOOK_EVERY) {
-            let mut question = redis::cmd("INFO");
-            question.arg("replication");
-            let info = link.command("cache_replication", question).await.ok();
-            if let Some(info) = info.and_then(|info| redis::from_redis_value::<String>(info).ok()) {
-                subscription.pulse.looked(connection, Succession::of(&info, has_sentinels));
-            }
-        }
         match succession {
             Succession::Bounded => beat(&link, &subscription, connection).await,
             Succession::Unbounded if subscription.pulse.tells() => tracing::warn!(
-                "this Redis goes on answering after another server took its place, so a strict cache believes nothing of it: set \
-                 `min-replicas-to-write` (half the number of replicas or more) and `min-replicas-max-lag` (10 or less) on every \
-                 Redis behind the sentinels"
+                "this Redis goes on answering after another server took its place, so a strict cache believes nothing of it: \
+                 {WHAT_TO_SET}"
             ),
-            Succession::Unbounded | Succession::Never => {}
+            Succession::Unbounded | Succession::Never | Succession::ByHand => {}
+        }
+        turn = turn.wrapping_add(1);
+        if turn.is_multiple_of(LOOK_EVERY) {
+            let info = link.command("cache_replication", redis::cmd("INFO")).await.ok();
+            if let Some(info) = info.and_then(|info| redis::from_redis_value::<String>(info).ok()) {
+                subscription.pulse.looked(connection, Succession::of(&info, has_sentinels));
+            }
         }
     }
 }
@@ -141,11 +138,14 @@ async fn beat<V: Send + Sync + 'static>(link: &Link, subscription: &Subscription
     let sent = Instant::now();
     match link.command("cache_pulse", write(&subscription.keys)).await {
         Ok(_) => subscription.pulse.taken(connection, sent),
-        Err(LinkError::Refused { code }) if subscription.pulse.tells() => tracing::warn!(
-            code,
-            "Redis takes no writes, so another server may have taken its place: a strict cache loads every read until it does. \
-             With NOREPLICAS fewer replicas follow it than `min-replicas-to-write` says"
-        ),
+        Err(LinkError::Refused { code }) if subscription.pulse.tells() => {
+            let why = if code == "NOREPLICAS" {
+                ", since fewer replicas follow it than `min-replicas-to-write` says: another server may have taken its place"
+            } else {
+                ""
+            };
+            tracing::warn!(code, "Redis takes no writes{why}. A strict cache loads every read until it does");
+        }
         Err(error) => tracing::debug!(%error, "nothing shows that Redis takes writes"),
     }
 }

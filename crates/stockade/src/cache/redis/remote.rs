@@ -349,10 +349,10 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 
     /// Every invalidation that may have been lost before this run was made again.
-    pub(crate) async fn trust(&self, run: &str) -> Result<(), CacheError> {
+    pub(crate) async fn trust(&self, run: &UnsureRun) -> Result<(), CacheError> {
         let unavailable = |error| CacheError::Unavailable(Arc::new(error));
         let keys = vec![self.subscription.keys.marker()];
-        let reply = self.link.call(&TRUST, keys, vec![run.as_bytes().to_vec()]).await.map_err(unavailable)?;
+        let reply = self.link.call(&TRUST, keys, vec![run.id.as_bytes().to_vec()]).await.map_err(unavailable)?;
         self.subscription.joined(run, &Reply::read(TRUST.name, reply).map_err(unavailable)?);
         Ok(())
     }

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 
 use super::{
     keys::Keys,
-    pulse::{self, Pulse},
+    pulse::{self, Pulse, WHAT_TO_SET},
     reply::{Reply, ServerClock},
     scripts::JOIN,
 };
@@ -52,7 +52,7 @@ pub(super) struct Subscription<V> {
     longest: Duration,
     /// The run of the server that this process is connected to.
     run: Mutex<Option<Arc<str>>>,
-    /// The last run that has taken this process's word of itself, and so takes writes.
+    /// The last run that has answered to JOIN, on the connection where it did.
     joined: Mutex<Option<UnsureRun>>,
     /// Whether that run is known to have lost no invalidation.
     trusted: AtomicBool,
@@ -121,8 +121,10 @@ impl<V> Subscription<V> {
     ///
     /// It has taken a write: two that may both be the primary do so at once only for a while, which is counted from here.
     pub(super) fn unsure_run(&self) -> Option<UnsureRun> {
-        let run = self.run().filter(|_| !self.is_trusted())?;
-        self.joined.lock().unwrap_or_else(PoisonError::into_inner).clone().filter(|joined| joined.id == run)
+        let run = self.joined.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let is_connected = run.connection == self.connection.load(Ordering::Acquire) && !self.is_trusted();
+        // Nobody can vouch for a server that would have taken it beside any other.
+        (is_connected && (!self.strict || self.pulse.stands(run.connection))).then_some(run)
     }
 
     /// The key and the arguments of JOIN for this run.
@@ -131,13 +133,12 @@ impl<V> Subscription<V> {
         (vec![self.keys.marker()], vec![run.as_bytes().to_vec(), longest.into_bytes()])
     }
 
-    /// What JOIN replied about this run; nothing when another is connected by now.
-    pub(super) fn joined(&self, run: &str, reply: &Reply) {
+    /// What JOIN replied about this run; nothing when it is connected anew by now, or another is.
+    pub(super) fn joined(&self, run: &UnsureRun, reply: &Reply) {
         self.clock.saw(reply.now);
-        let connected = self.run.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(id) = connected.as_ref().filter(|id| ***id == *run) {
-            let joined = UnsureRun { id: Arc::clone(id), has_rival: self.pulse.is_wanted() };
-            *self.joined.lock().unwrap_or_else(PoisonError::into_inner) = Some(joined);
+        let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.connection.load(Ordering::Acquire) == run.connection {
+            *joined = Some(run.clone());
             self.trusted.store(reply.word() == "TRUSTED", Ordering::Release);
         }
     }
@@ -236,15 +237,25 @@ impl<V: Send + Sync + 'static> LinkEvents for Subscription<V> {
 
     fn prepare<'a>(&'a self, up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
         Box::pin(async {
-            self.trusted.store(false, Ordering::Release);
-            let connection = self.connection.fetch_add(1, Ordering::AcqRel) + 1;
+            let connection = {
+                let _joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+                self.trusted.store(false, Ordering::Release);
+                self.connection.fetch_add(1, Ordering::AcqRel) + 1
+            };
             self.pulse.begin(connection, up.succession);
+            if self.strict && up.succession == Succession::ByHand && self.pulse.tells() {
+                tracing::warn!(
+                    "nothing tells a strict cache when a replica is made the primary and this Redis goes on answering: \
+                     {WHAT_TO_SET}"
+                );
+            }
             *self.run.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&up.run_id));
+            let run = UnsureRun { id: Arc::clone(&up.run_id), connection, has_rival: up.succession.has_rival() };
             // Its reply is also the first sample of the server's clock.
             let (keys, args) = self.joining(&up.run_id);
             let reply = handshake.call(&JOIN, &keys, &args).await?;
             let reply = Reply::read(JOIN.name, reply)?;
-            self.joined(&up.run_id, &reply);
+            self.joined(&run, &reply);
             let replaces = up.new_run || reply.word() == "REPLACING";
             if !self.strict && !replaces {
                 self.trusted.store(true, Ordering::Release);
