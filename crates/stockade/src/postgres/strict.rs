@@ -29,10 +29,10 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     /// is believed until the relay has made the invalidations of the last ten minutes again. No value is older than those: a
     /// [`CacheBuilder::ttl`] or [`CacheBuilder::null_ttl`] of more than 10 minutes is refused, and a longer
     /// [`Loaded::ttl`](crate::cache::Loaded::ttl) is cut to that. With replicas
-    /// `min-replicas-to-write` has to be half their number or more, and `min-replicas-max-lag` 10 or less, on every server: an old
-    /// primary that was cut off then refuses writes, which is asked for twice a second, and a hit there is older than an
-    /// acknowledged write by `min-replicas-max-lag` and four seconds at most. After a failover reads are loads for 13 seconds
-    /// more. Behind sentinels a primary without these settings is refused, or not believed.
+    /// `min-replicas-to-write` has to be half their number or more, and `min-replicas-max-lag` 10 or less, on every server, and
+    /// Redis of version 7.0 or later: an old primary that was cut off then refuses writes, which is asked for twice a second, and
+    /// a hit there is older than an acknowledged write by `min-replicas-max-lag` and four seconds at most. After a failover reads
+    /// are loads for 13 seconds more. A primary without these settings is refused behind sentinels, or not believed.
     pub fn strict(self, pool: &PgPool) -> Self {
         self.announced(fates(pool.clone()), outbox::KEEP)
     }

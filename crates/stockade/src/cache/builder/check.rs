@@ -64,7 +64,8 @@ impl<K: Resource, V> CacheBuilder<K, V> {
             return wrong(
                 "strict",
                 "needs a primary that refuses writes once it is replaced: set `min-replicas-to-write` (half the number of \
-                 replicas or more) and `min-replicas-max-lag` (10 or less) on every Redis behind the sentinels",
+                 replicas or more) and `min-replicas-max-lag` (10 or less) on every Redis that may become the \
+                 primary, of version 7.0 or later",
             );
         }
         if self.strict.is_some() && self.local.is_some() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use stockade::{
     Cache, Redis,
     cache::{BuildError, CacheBuilder, Source},
-    postgres::Relay,
+    postgres::{CommitError, Relay},
 };
 use stockade_testbed::{Fault, Proxy, RedisServer};
 use tokio::time::{Instant, sleep};
@@ -84,9 +84,24 @@ async fn source(cache: &Cache<Sku, i32>) -> Source {
     cache.get(&Sku("a")).await.unwrap().info.source
 }
 
+/// How often a test begins anew that a busy machine was too slow for.
+const ATTEMPTS: usize = 5;
+
 #[tokio::test]
 #[expect(clippy::print_stdout, reason = "for how long it was served is a result")]
 async fn an_old_primary_serves_what_was_overwritten_for_a_bounded_time() {
+    for _ in 0..ATTEMPTS {
+        let served = served_by_an_old_primary().await;
+        println!("what was overwritten was served for {served:?}");
+        if !served.is_zero() {
+            return;
+        }
+    }
+    panic!("the old primary never served what was overwritten: nothing was shown");
+}
+
+/// From the division to the last hit after the write.
+async fn served_by_an_old_primary() -> Duration {
     // A write stands for two seconds; one second is for a machine with other things to do.
     const BOUND: Duration = Duration::from_secs(3 + 2 + 2 + 1);
     let world = World::patient().await;
@@ -109,12 +124,12 @@ async fn an_old_primary_serves_what_was_overwritten_for_a_bounded_time() {
         }
         sleep(Duration::from_millis(20)).await;
     }
-    println!("what was overwritten was served for {served:?}");
     for _ in 0..3 {
         let lookup = reader.get(&Sku("a")).await.unwrap();
         assert_eq!((lookup.value.as_deref(), lookup.info.source), (Some(&WRITTEN), Source::Load));
     }
     world.end_behind(pair).await;
+    served
 }
 
 #[tokio::test]
@@ -123,15 +138,26 @@ async fn proof_that_a_primary_takes_writes_costs_two_commands_a_second() {
     let pair = Pair::start(LAG).await;
     let cache = online(world.at(&pair.old.url()).await.strict(&world.pool)).await;
     vouched_by_hand(&pair.old, &cache).await;
-    pair.old.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
-    let (since, mut reads) = (Instant::now(), 0);
-    while since.elapsed() < Duration::from_secs(4) {
-        read(&cache).await;
-        reads += 1;
+    for attempt in 1.. {
+        let since = Instant::now();
+        pair.old.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
+        let mut reads = 0;
+        while since.elapsed() < Duration::from_secs(4) && source(&cache).await == Source::Redis {
+            reads += 1;
+        }
+        if since.elapsed() < Duration::from_secs(4) {
+            // The machine stood still. The scripts of a load delete, too.
+            assert!(attempt < ATTEMPTS, "it is not believed for four seconds");
+            until(async || source(&cache).await == Source::Redis).await;
+            continue;
+        }
+        let calls = calls(&pair.old).await;
+        let writes = since.elapsed().as_millis() / 500;
+        assert_eq!(calls["hmget"], reads, "{calls:?}");
+        // One more was on its way when this began, and one was due.
+        assert!((1..=writes + 2).contains(&calls["del"].into()), "{writes} were due: {calls:?}");
+        break;
     }
-    let calls = calls(&pair.old).await;
-    assert_eq!(calls["hmget"], reads, "{calls:?}");
-    assert!((1..=2 * since.elapsed().as_secs() + 2).contains(&calls["del"]), "{calls:?}");
     world.end_behind(pair).await;
 }
 
@@ -157,6 +183,16 @@ async fn hits_come_back_when_a_primary_takes_writes_again() {
 
 #[tokio::test]
 async fn what_was_written_through_an_old_primary_is_seen_at_the_new_one() {
+    for _ in 0..ATTEMPTS {
+        if written_through_an_old_primary().await {
+            return;
+        }
+    }
+    panic!("the old primary never took the write: nothing was shown");
+}
+
+/// Whether the old primary took the write: ten seconds after the division it takes none.
+async fn written_through_an_old_primary() -> bool {
     let world = World::patient().await;
     let pair = Pair::start(Duration::from_secs(10)).await;
     let eventual = async |server: &RedisServer| online(world.at(&server.url()).await.name("eventual")).await;
@@ -184,7 +220,14 @@ async fn what_was_written_through_an_old_primary_is_seen_at_the_new_one() {
     // Announced, committed and ended where the readers never hear of it.
     let mut tx = world.write(&writer, WRITTEN).await;
     tx.invalidate(&eventual_writer, &Sku("a"));
-    tx.commit().await.unwrap();
+    match tx.commit().await {
+        Ok(()) => {}
+        Err(CommitError::Announce(_)) => {
+            world.end_behind(pair).await;
+            return false;
+        }
+        Err(error) => panic!("{error}"),
+    }
     until(async || {
         let lookup = reader.get(&Sku("a")).await.unwrap();
         assert_eq!(lookup.value.as_deref(), Some(&WRITTEN), "older than an acknowledged write: {:?}", lookup.info);
@@ -193,6 +236,84 @@ async fn what_was_written_through_an_old_primary_is_seen_at_the_new_one() {
     .await;
     until(async || read(&eventual_reader).await == WRITTEN).await;
     world.end_behind(pair).await;
+    true
+}
+
+/// Whether somebody has vouched for the server of this cache.
+async fn is_vouched_for(server: &RedisServer, cache: &str) -> bool {
+    let marker = server.command(&["KEYS", &format!("*}}j:{cache}")]).await.unwrap();
+    server.command(&["GET", &marker]).await.unwrap().ends_with(" t")
+}
+
+async fn set_replicas(server: &RedisServer, count: &str) {
+    server.command(&["CONFIG", "SET", "min-replicas-to-write", count]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_primary_that_takes_writes_beside_another_is_not_vouched_for() {
+    let world = World::patient().await;
+    let pair = Pair::start(LAG).await;
+    let writer = online(world.at(&pair.old.url()).await.strict(&world.pool)).await;
+    online(world.at(&pair.old.url()).await.name("eventual")).await;
+    pair.divide().await;
+    let reader = online(world.at(&pair.new.url()).await.strict(&world.pool)).await;
+    let eventual = online(world.at(&pair.new.url()).await.name("eventual")).await;
+    let (log, _logging) = Log::start();
+    for server in [&pair.old, &pair.new] {
+        set_replicas(server, "0").await;
+    }
+    until(async || log.text().matches("believes nothing of it").count() == 2).await;
+
+    // The relay has waited for the eventual cache as long as it would for the other.
+    let caches = [reader.invalidator(), eventual.invalidator()];
+    *world.relay.lock().unwrap() = Some(Relay::spawn(world.pool.clone(), caches));
+    until(async || is_vouched_for(&pair.new, "eventual").await).await;
+    assert!(!is_vouched_for(&pair.new, "stock").await, "its rival takes writes as ever");
+    assert_eq!(read(&reader).await, OVERWRITTEN);
+    world.write(&writer, WRITTEN).await.commit().await.unwrap();
+
+    // Somebody does what the warning says.
+    for server in [&pair.old, &pair.new] {
+        set_replicas(server, "1").await;
+    }
+    until(async || {
+        let lookup = reader.get(&Sku("a")).await.unwrap();
+        assert_eq!(lookup.value.as_deref(), Some(&WRITTEN), "older than an acknowledged write: {:?}", lookup.info);
+        lookup.info.source == Source::Redis
+    })
+    .await;
+    world.end_behind(pair).await;
+}
+
+#[tokio::test]
+async fn an_old_primary_whose_settings_are_taken_away_is_not_believed_again() {
+    let world = World::patient().await;
+    let pair = Pair::start(LAG).await;
+    let cache = online(world.at(&pair.old.url()).await.strict(&world.pool)).await;
+    vouched_by_hand(&pair.old, &cache).await;
+    let (log, _logging) = Log::start();
+    pair.divide().await;
+    until(async || log.text().contains("Redis takes no writes")).await;
+    set_replicas(&pair.old, "0").await;
+    until(async || log.text().contains("believes nothing of it")).await;
+    assert_eq!(source(&cache).await, Source::Load);
+    world.end_behind(pair).await;
+}
+
+#[tokio::test]
+async fn a_strict_cache_on_a_redis_with_replicas_says_once_what_bounds_nothing() {
+    let world = World::patient().await;
+    let primary = RedisServer::start().await.unwrap();
+    let replica = RedisServer::builder().replica_of(&primary).start().await.unwrap();
+    until(async || replication(&primary).await.contains("connected_slaves:1")).await;
+    let (log, _logging) = Log::start();
+    online(world.at(&primary.url()).await.name("eventual")).await;
+    assert!(!log.text().contains("min-replicas-to-write"), "{}", log.text());
+    let cache = online(world.at(&primary.url()).await.strict(&world.pool)).await;
+    primary.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await.unwrap();
+    vouched_by_hand(&primary, &cache).await;
+    assert_eq!(log.text().matches("set `min-replicas-to-write`").count(), 1, "{}", log.text());
+    world.end_behind((primary, replica)).await;
 }
 
 #[tokio::test]
@@ -241,19 +362,16 @@ async fn a_strict_cache_behind_sentinels_wants_primaries_that_stop_writing() {
     eventual.try_build().map(drop).unwrap();
 
     let primary = group.primary().await.unwrap();
-    let replicas = async |count: &str| {
-        primary.command(&["CONFIG", "SET", "min-replicas-to-write", count]).await.unwrap();
-    };
-    replicas("1").await;
+    set_replicas(primary, "1").await;
     let cache = online(world.at(&group.url()).await.strict(&world.pool)).await;
     vouched_by_hand(primary, &cache).await;
     // Somebody takes it back, and thinks better of it.
     let (log, _logging) = Log::start();
-    replicas("0").await;
+    set_replicas(primary, "0").await;
     until(async || source(&cache).await == Source::Load).await;
     until(async || log.text().contains("believes nothing of it: set `min-replicas-to-write`")).await;
     assert_eq!(source(&cache).await, Source::Load);
-    replicas("1").await;
+    set_replicas(primary, "1").await;
     until(async || source(&cache).await == Source::Redis).await;
     group.end().await;
     world.end().await;
