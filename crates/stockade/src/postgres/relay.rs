@@ -240,9 +240,9 @@ impl Worker {
         failure.map_or(Ok(true), Err)
     }
 
-    /// The ids of the rows that their cache has taken, and the last failure.
+    /// The ids of the rows that every cache of their name has taken, and the last failure.
     async fn apply(&self, rows: &[Row]) -> (Vec<i64>, Option<RelayError>) {
-        let mut applied = Vec::with_capacity(rows.len());
+        let (mut applied, mut refused) = (Vec::with_capacity(rows.len()), Vec::new());
         let mut failure = None;
         for cache in &self.caches {
             let mut by_intent: BTreeMap<Option<&str>, Stale> = BTreeMap::new();
@@ -260,10 +260,14 @@ impl Worker {
                 };
                 match done {
                     Ok(()) => applied.extend(ids),
-                    Err(source) => failure = Some(RelayError::Cache { cache: cache.name(), source }),
+                    Err(source) => {
+                        refused.extend(ids);
+                        failure = Some(RelayError::Cache { cache: cache.name(), source });
+                    }
                 }
             }
         }
+        applied.retain(|id| !refused.contains(id));
         (applied, failure)
     }
 }

@@ -202,6 +202,22 @@ async fn a_commit_whose_cache_is_frozen_answers_in_time_and_the_relay_catches_up
 }
 
 #[tokio::test]
+async fn a_row_waits_for_every_cache_of_its_name() {
+    let (_server, pool) = database().await;
+    let ((taking, one), (frozen, other)) = (Recorder::new(), Recorder::new());
+    frozen.down.store(true, Ordering::Release);
+    let row = "insert into stockade.outbox (cache, resource, created_at)
+        values ('stock', 'stock:a', clock_timestamp() - interval '5 s')";
+    sqlx::query(row).execute(&pool).await.unwrap();
+    let relay = Relay::spawn(pool.clone(), [one, other]);
+    // It is there again for the next round.
+    until(async || taking.seen().len() > 1).await;
+    frozen.down.store(false, Ordering::Release);
+    until(async || frozen.seen() == ["stock:a"] && rows(&pool).await == (1, 0)).await;
+    relay.shutdown(Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
 async fn a_row_that_commits_late_with_a_lower_id_is_not_skipped() {
     const INSERT: &str = "insert into stockade.outbox (cache, resource, created_at)
         values ('stock', $1, clock_timestamp() - interval '5 s')";
