@@ -95,14 +95,23 @@ impl RedisCluster {
     ///
     /// # Errors
     ///
-    /// When there is none, as while a failover is due.
+    /// When there is none for 60 s.
     pub async fn primary_of(&self, slot: u16) -> Result<&RedisServer> {
+        let mut found = None;
+        let serves = async || {
+            found = self.serving(slot).await;
+            found.is_some()
+        };
+        until(format!("a node serves slot {slot}"), serves).await?;
+        found.ok_or(Error::NotRunning("the primary"))
+    }
+
+    /// [`Self::primary_of`] at this moment; `None` also when it does not answer within 1 s.
+    async fn serving(&self, slot: u16) -> Option<&RedisServer> {
         let views = self.views().await;
         let own = views.iter().filter_map(|(node, view)| Some((*node, view.myself()?)));
         let serving = own.filter(|(_, myself)| myself.is_primary && myself.serves(slot));
-        let newest = serving.max_by_key(|(_, myself)| myself.epoch).map(|(node, _)| node);
-        let none = || Error::NotReached { what: format!("a node serves slot {slot}"), limit: until::ASK };
-        newest.ok_or_else(none)
+        serving.max_by_key(|(_, myself)| myself.epoch).map(|(node, _)| node)
     }
 
     /// A running replica of that node.
@@ -152,7 +161,7 @@ impl RedisCluster {
     /// When that takes longer than 60 s.
     pub async fn until_promoted_after(&self, old: &RedisServer, slot: u16) -> Result<&RedisServer> {
         let promoted = async || {
-            let Ok(new) = self.primary_of(slot).await else { return false };
+            let Some(new) = self.serving(slot).await else { return false };
             let mut views = self.views().await;
             views.retain(|(node, _)| *node != old);
             new != old && views.iter().all(|(_, view)| view.is_ok && view.primary_of(slot) == Some(new.port()))
