@@ -5,7 +5,7 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 #[cfg(feature = "redis")]
-use super::Bloom;
+use super::bloom::{Bloom, Bound};
 #[cfg(feature = "postgres")]
 use super::load_in::LoadInFn;
 use super::{
@@ -175,7 +175,8 @@ where
     pub(super) async fn surely_absent(&self, names: &[&Key]) -> Vec<bool> {
         #[cfg(feature = "redis")]
         if let Some(bloom) = &self.bloom {
-            return bloom.may_hold_each(names).await.into_iter().map(|may| !may).collect();
+            let bound = if self.settings.strict.is_some() { Bound::Wanted } else { Bound::Any };
+            return bloom.may_hold_each(names, bound).await.into_iter().map(|may| !may).collect();
         }
         vec![false; names.len()]
     }

@@ -132,7 +132,7 @@ pub use load_in::LoadIn;
 pub use loaded::Loaded;
 pub use stats::CacheStats;
 #[cfg(feature = "postgres")]
-pub(crate) use store::UnsureRun;
+pub(crate) use store::{LINGER, UnsureRun};
 #[cfg(feature = "postgres")]
 pub(crate) use tag::Tag;
 pub use tag::TagError;

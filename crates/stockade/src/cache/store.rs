@@ -37,6 +37,11 @@ impl Assurance {
     }
 }
 
+/// For so long the server that a new run replaced may go on taking writes: until its replicas have not been heard of for
+/// `min-replicas-max-lag`, 10 s at most, which Redis counts in whole seconds and once a second. One more for a server that is
+/// busy.
+pub(crate) const LINGER: Duration = Duration::from_secs(13);
+
 /// A run of the store whose values may have missed invalidations, as far as anybody knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UnsureRun {

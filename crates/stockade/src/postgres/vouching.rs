@@ -4,12 +4,11 @@ use std::{
 };
 
 use super::settled::Writing;
-use crate::{cache::UnsureRun, clock::Instant};
+use crate::{
+    cache::{LINGER, UnsureRun},
+    clock::Instant,
+};
 
-/// For so long the server that a new run replaced may go on taking announcements and invalidations: until its replicas have
-/// not been heard of for `min-replicas-max-lag`, 10 s at most, which Redis counts in whole seconds and once a second. One
-/// more for a server that is busy.
-const LINGER: Duration = Duration::from_secs(13);
 /// From when on it says what it waits for before it vouches.
 const LONG_WAIT: Duration = Duration::from_secs(10);
 

@@ -45,7 +45,8 @@ impl<K: Resource> BloomBuilder<K> {
     }
 
     /// All ids that exist, to build the filter from: called whenever there is no filter that is surely complete, by one
-    /// process of the fleet. It must begin to read after the call, see the [module docs](super).
+    /// process of the fleet, and not in the first 13 seconds of a connection where another server may be the primary. It must
+    /// begin to read after the call, see the [module docs](super).
     pub fn source<S, E>(self, source: impl Fn() -> S + Send + Sync + 'static) -> Self
     where
         S: Stream<Item = Result<K, E>> + Send + 'static,

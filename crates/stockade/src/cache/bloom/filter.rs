@@ -18,7 +18,7 @@ use super::{
     builder::SourceFn,
     keeper, keys,
     scripts::{ADD, ALL, CHECK, OPEN},
-    server::{Server, word},
+    server::{Known, Server, word},
     shape::{Design, Shape},
 };
 use crate::{
@@ -46,6 +46,7 @@ pub(super) struct Shared {
     pub(super) link: Link,
     pub(super) keys: Vec<String>,
     pub(super) server: Arc<Server>,
+    pub(super) has_sentinels: bool,
     pub(super) source: SourceFn,
     pub(super) held: AtomicU64,
     pub(super) ready: AtomicBool,
@@ -57,7 +58,7 @@ pub(super) struct Shared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BloomStats {
-    /// Whether it can say "absent".
+    /// Whether it can say "absent"; also where a strict cache does not take that, see the [module docs](super).
     pub ready: bool,
     /// The keys in it when last looked at, within a few seconds.
     pub keys: u64,
@@ -85,6 +86,7 @@ impl Bloom {
             link,
             keys,
             server,
+            has_sentinels: redis.has_sentinels(),
             source,
             held: AtomicU64::new(0),
             ready: AtomicBool::new(false),
@@ -96,10 +98,11 @@ impl Bloom {
         Self { shared, _owner: Arc::new(stop.drop_guard()) }
     }
 
-    /// Whether the key may exist. `true` also when that can't be said: there is no complete filter, or no answer.
+    /// Whether the key may exist. `true` also when that can't be said: there is no complete filter, no answer, or a
+    /// server that takes no writes.
     pub async fn may_hold<K: Resource + Sync + ?Sized>(&self, key: &K) -> bool {
         match Key::of(key) {
-            Ok(key) => self.may_hold_each(&[&key]).await.first().copied().unwrap_or(true),
+            Ok(key) => self.may_hold_each(&[&key], Bound::Any).await.first().copied().unwrap_or(true),
             Err(_) => true,
         }
     }
@@ -107,15 +110,15 @@ impl Bloom {
     /// [`Bloom::may_hold`] for several keys, in their order.
     pub async fn may_hold_many<K: Resource + Sync>(&self, keys: &[K]) -> Vec<bool> {
         let named: Vec<_> = keys.iter().map(|key| Key::of(key).ok()).collect();
-        let mut answers = self.may_hold_each(&named.iter().flatten().collect::<Vec<_>>()).await.into_iter();
+        let mut answers = self.may_hold_each(&named.iter().flatten().collect::<Vec<_>>(), Bound::Any).await.into_iter();
         named.iter().map(|key| key.is_none() || answers.next().unwrap_or(true)).collect()
     }
 
     /// For each key whether it may exist.
-    pub(crate) async fn may_hold_each(&self, keys: &[&Key]) -> Vec<bool> {
+    pub(crate) async fn may_hold_each(&self, keys: &[&Key], bound: Bound) -> Vec<bool> {
         let mut answers = Vec::with_capacity(keys.len());
         for keys in keys.chunks(AT_ONCE) {
-            let known = self.shared.check(keys).await.unwrap_or_else(|error| {
+            let known = self.shared.check(keys, bound).await.unwrap_or_else(|error| {
                 tracing::debug!(filter = self.shared.name, %error, "the filter does not answer");
                 None
             });
@@ -169,6 +172,13 @@ impl Bloom {
     }
 }
 
+/// Whether "absent" is taken of a server that goes on answering for ever after another one took its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    Any,
+    Wanted,
+}
+
 /// What became of an addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Added {
@@ -179,8 +189,11 @@ pub(super) enum Added {
 
 impl Shared {
     /// `None` when the filter can't say.
-    async fn check(&self, keys: &[&Key]) -> Result<Option<Vec<bool>>, LinkError> {
-        let Some((run, design)) = self.server.known() else { return Ok(None) };
+    async fn check(&self, keys: &[&Key], bound: Bound) -> Result<Option<Vec<bool>>, LinkError> {
+        let Some(Known { run, design, is_unbounded, .. }) = self.server.known() else { return Ok(None) };
+        if is_unbounded && bound == Bound::Wanted {
+            return Ok(None);
+        }
         let mut args = vec![run.as_bytes().to_vec(), design.seed.text().into_bytes(), text(design.shape.hashes)];
         append(&mut args, design, keys.iter().copied());
         let Value::Array(reply) = self.call(&CHECK, args).await? else {
@@ -194,7 +207,7 @@ impl Shared {
 
     pub(super) async fn add(&self, keys: &[Key], builder: &str) -> Result<Added, LinkError> {
         for _ in 0..2 {
-            let (_, design) = self.server.known().ok_or(LinkError::Down)?;
+            let Known { design, .. } = self.server.known().ok_or(LinkError::Down)?;
             let mut args = vec![
                 design.seed.text().into_bytes(),
                 builder.as_bytes().to_vec(),
@@ -215,9 +228,9 @@ impl Shared {
 
     /// Asks for the seed anew.
     pub(super) async fn reopen(&self) -> Result<(), LinkError> {
-        let run = self.server.known().map(|(run, _)| run).ok_or(LinkError::Down)?;
+        let Known { run, .. } = self.server.known().ok_or(LinkError::Down)?;
         let reply = self.call(&OPEN, self.server.opening(&run)).await?;
-        self.server.learn(run, &reply)
+        self.server.reopened(&run, &reply)
     }
 
     pub(super) async fn call(&self, script: &'static Script, args: Vec<Vec<u8>>) -> Result<Value, LinkError> {

@@ -12,11 +12,11 @@ use tokio_util::sync::CancellationToken;
 use super::{
     filter::{AT_ONCE, Added, Shared, text},
     scripts::{BEGIN, FINISH, LOOK},
-    server::word,
+    server::{Known, word},
 };
 use crate::{
     cache::{LoadError, load::share},
-    redis::LinkError,
+    redis::{LinkError, Succession},
 };
 
 /// How long a builder may be silent before another takes over.
@@ -42,7 +42,7 @@ async fn watch(filter: &Shared) {
         if let Ok(false) = looked {
             match build(filter).await {
                 Ok(true) => continue,
-                // Somebody else does.
+                // Not yet, or somebody else does.
                 Ok(false) => {}
                 Err(error) => tracing::warn!(filter = filter.name, %error, "the filter could not be built; reads pass"),
             }
@@ -65,7 +65,15 @@ async fn watch(filter: &Shared) {
 
 /// Whether it is complete.
 async fn look(filter: &Shared) -> Result<bool, LinkError> {
-    let (run, _) = filter.server.known().ok_or(LinkError::Down)?;
+    let Known { run, .. } = filter.server.known().ok_or(LinkError::Down)?;
+    if filter.has_sentinels {
+        let mut question = redis::cmd("INFO");
+        question.arg("replication");
+        let info = filter.link.command("cache_replication", question).await?;
+        if let Ok(info) = redis::from_redis_value::<String>(info) {
+            filter.server.looked(&run, Succession::of(&info, true));
+        }
+    }
     let reply = filter.call(&LOOK, vec![run.as_bytes().to_vec(), text(UNUSED.as_millis())]).await?;
     if let Value::Array(values) = &reply
         && let Some(Value::Int(keys)) = values.get(1)
@@ -75,10 +83,17 @@ async fn look(filter: &Shared) -> Result<bool, LinkError> {
     Ok(word(&reply) == Some("READY"))
 }
 
-/// Builds the next epoch, unless another process does. Whether it is complete now.
+/// Builds the next epoch, unless it is too soon or another process does. Whether it is complete now.
 async fn build(filter: &Shared) -> Result<bool, LoadError> {
     let builder = format!("{:032x}", rand::random::<u128>());
-    let (run, design) = filter.server.known().ok_or_else(|| share(LinkError::Down))?;
+    let known = filter.server.known().ok_or_else(|| share(LinkError::Down))?;
+    if known.has_rival() {
+        // An id that is added there until then belongs to a transaction that is writing by then: a source that begins later sees
+        // its row.
+        tracing::debug!(filter = filter.name, "not built yet: another server may still be taking ids");
+        return Ok(false);
+    }
+    let Known { run, design, .. } = known;
     let args = vec![
         design.seed.text().into_bytes(),
         builder.clone().into_bytes(),

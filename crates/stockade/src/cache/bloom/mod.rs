@@ -23,6 +23,12 @@
 //! left over from an earlier run of the server (a replica that was promoted may lack its newest bits) says nothing, and the
 //! read goes on as without it. One process of the fleet then builds it anew from its source.
 //!
+//! Nor does a server say anything that takes no writes: it may be a primary that was cut off and replaced. That needs
+//! `min-replicas-to-write`; behind sentinels a strict cache takes "absent" only where it is set. As ids may be added at such a
+//! primary until it refuses, a filter behind sentinels, or on a server with that setting, is built 13 seconds after the connection
+//! was made at the earliest. All ids that were added elsewhere are in the source by then, if that waits for
+//! [`postgres::settled`](crate::postgres::settled).
+//!
 //! A row's id is added *before* the row commits, see [`Tx::add`](crate::postgres::Tx::add); an id whose transaction rolls
 //! back is a false positive and does no harm. While the next filter is built, ids are added to both; the source must not
 //! miss a transaction that added its id to the old one only and has not committed yet: see
@@ -41,4 +47,5 @@ mod server;
 mod shape;
 
 pub use builder::BloomBuilder;
+pub(super) use filter::Bound;
 pub use filter::{Bloom, BloomStats};

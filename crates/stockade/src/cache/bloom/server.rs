@@ -8,7 +8,11 @@ use super::{
     scripts::OPEN,
     shape::{Design, Seed, Shape},
 };
-use crate::redis::{Handshake, LinkError, LinkEvents, Up};
+use crate::{
+    cache::store::LINGER,
+    clock::Instant,
+    redis::{Handshake, LinkError, LinkEvents, Succession, Up},
+};
 
 /// What is known of the server at the other end of the link.
 #[derive(Debug)]
@@ -16,8 +20,28 @@ pub(super) struct Server {
     keys: Vec<String>,
     /// What this process would make it.
     wanted: Shape,
-    known: Mutex<Option<(Arc<str>, Design)>>,
+    known: Mutex<Option<Known>>,
     pub(super) came_up: Notify,
+}
+
+/// What is known of it on one connection.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) run: Arc<str>,
+    pub(super) design: Design,
+    /// Whether it goes on taking writes when another server has taken its place.
+    pub(super) is_unbounded: bool,
+    /// Whether it may itself have taken the place of one that goes on for a while.
+    may_have_rival: bool,
+    /// When it had taken a write on this connection.
+    since: Instant,
+}
+
+impl Known {
+    /// Whether ids that it never hears of may still be added elsewhere.
+    pub(super) fn has_rival(&self) -> bool {
+        self.may_have_rival && self.since.elapsed() < LINGER
+    }
 }
 
 impl Server {
@@ -29,16 +53,31 @@ impl Server {
         [Seed::random().text(), self.wanted.text(), run.to_owned()].map(String::into_bytes).into()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<(Arc<str>, Design)>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The run of the server and the design of its filter.
-    pub(super) fn known(&self) -> Option<(Arc<str>, Design)> {
+    pub(super) fn known(&self) -> Option<Known> {
         self.lock().clone()
     }
 
-    pub(super) fn learn(&self, run: Arc<str>, reply: &Value) -> Result<(), LinkError> {
+    /// The filter of this run has another design by now.
+    pub(super) fn reopened(&self, run: &str, reply: &Value) -> Result<(), LinkError> {
+        let design = self.design(reply)?;
+        if let Some(known) = self.lock().as_mut().filter(|known| *known.run == *run) {
+            known.design = design;
+        }
+        Ok(())
+    }
+
+    /// What this run does when it is replaced, which can be set while it runs.
+    pub(super) fn looked(&self, run: &str, succession: Succession) {
+        if let Some(known) = self.lock().as_mut().filter(|known| *known.run == *run) {
+            known.is_unbounded = succession == Succession::Unbounded;
+        }
+    }
+
+    fn design(&self, reply: &Value) -> Result<Design, LinkError> {
         let design = word(reply).and_then(Design::read).ok_or(LinkError::Protocol { op: OPEN.name })?;
         if design.shape != self.wanted {
             let (found, wanted) = (design.shape, self.wanted);
@@ -48,8 +87,7 @@ impl Server {
                 "the filter has another size and keeps it: delete its keys to have it built anew"
             );
         }
-        *self.lock() = Some((run, design));
-        Ok(())
+        Ok(design)
     }
 }
 
@@ -59,7 +97,15 @@ impl LinkEvents for Server {
     fn prepare<'a>(&'a self, up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
         Box::pin(async {
             let reply = handshake.call(&OPEN, &self.keys, &self.opening(&up.run_id)).await?;
-            self.learn(Arc::clone(&up.run_id), &reply)
+            let known = Known {
+                run: Arc::clone(&up.run_id),
+                design: self.design(&reply)?,
+                is_unbounded: up.succession == Succession::Unbounded,
+                may_have_rival: up.succession != Succession::Never,
+                since: Instant::now(),
+            };
+            *self.lock() = Some(known);
+            Ok(())
         })
     }
 

@@ -17,7 +17,7 @@ use super::{Sku, database, looked_twice, until};
 use crate::world::{World, attended, cached};
 
 /// Reads all ids that exist, after every transaction that was writing has ended. Counts how often it is begun.
-fn filter(redis: &Redis, pool: &PgPool, begun: &Arc<AtomicUsize>) -> Bloom {
+pub(super) fn filter(redis: &Redis, pool: &PgPool, begun: &Arc<AtomicUsize>) -> Bloom {
     let (pool, begun) = (pool.clone(), Arc::clone(begun));
     let source = move || {
         let pool = pool.clone();
@@ -32,7 +32,7 @@ fn filter(redis: &Redis, pool: &PgPool, begun: &Arc<AtomicUsize>) -> Bloom {
     attended(Bloom::builder::<Sku>(redis).source(source).build())
 }
 
-async fn create(pool: &PgPool, sku: &str) -> Tx {
+pub(super) async fn create(pool: &PgPool, sku: &str) -> Tx {
     let mut tx = Tx::unfenced(pool).await.unwrap();
     sqlx::query("insert into stock values ($1, 5)").bind(sku).execute(&mut *tx).await.unwrap();
     tx

@@ -26,18 +26,18 @@ const OVERWRITTEN: i32 = 10;
 const WRITTEN: i32 = 9;
 
 /// What a server takes another two seconds for, counting in whole ones and once in each.
-const LAG: Duration = Duration::from_secs(3);
+pub(super) const LAG: Duration = Duration::from_secs(3);
 
 /// An old primary, the one that takes its place, and the replica that goes with that.
-struct Pair {
-    old: RedisServer,
+pub(super) struct Pair {
+    pub(super) old: RedisServer,
     between: Proxy,
-    new: RedisServer,
+    pub(super) new: RedisServer,
     third: RedisServer,
 }
 
 impl Pair {
-    async fn start(lag: Duration) -> Self {
+    pub(super) async fn start(lag: Duration) -> Self {
         let lag = lag.as_secs().to_string();
         let settings = || RedisServer::builder().args(["--min-replicas-to-write", "1", "--min-replicas-max-lag", &lag]);
         let old = settings().start().await.unwrap();
@@ -51,14 +51,14 @@ impl Pair {
     }
 
     /// The old primary hears nothing any more from the other two, of which one becomes the primary.
-    async fn divide(&self) {
+    pub(super) async fn divide(&self) {
         self.between.set(Fault::Hole);
         self.new.command(&["REPLICAOF", "NO", "ONE"]).await.unwrap();
         until(async || replication(&self.new).await.contains("min_slaves_good_slaves:1")).await;
     }
 }
 
-async fn replication(server: &RedisServer) -> String {
+pub(super) async fn replication(server: &RedisServer) -> String {
     server.command(&["INFO", "replication"]).await.unwrap()
 }
 

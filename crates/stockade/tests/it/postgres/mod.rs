@@ -11,6 +11,8 @@ mod crashed;
 #[cfg(feature = "redis")]
 mod cut_off;
 #[cfg(feature = "redis")]
+mod cut_off_filter;
+#[cfg(feature = "redis")]
 mod downgrade;
 #[cfg(feature = "redis")]
 mod in_tx;

@@ -2,6 +2,9 @@
 -- KEYS: state and bits, see check.lua
 -- ARGV: seed, builder or an empty string, ms of the builder's lease, hashes per key, then so many bit numbers for each key
 -- Reply: {ADDED}; {RESEED} when the seed is another by now; {LOST} when somebody else builds by now, or the bits are gone
+-- First a write, see check.lua, so that a server that takes none also refuses ids for which it has no filter. It takes no memory,
+-- as those after it do not.
+redis.call('HDEL', KEYS[1], '')
 local state = redis.call('HMGET', KEYS[1], 'seed', 'epoch', 'building', 'builder', 'size')
 if state[1] ~= ARGV[1] then
   return {'RESEED'}

@@ -7,6 +7,9 @@
 -- ARGV: run id, seed, hashes per key, then so many bit numbers for each key
 -- Reply: {KNOWN, 0 or 1 for each key}, or {UNKNOWN}: nothing can be said, as there is no complete filter, or another run of
 --   the server may have lost some of its bits
+-- First a write that changes nothing, since there is no such field: a primary that lost its replicas, and may have been replaced
+-- unknown to it, goes on answering reads, but refuses writes where `min-replicas-to-write` is set.
+redis.call('HDEL', KEYS[1], '')
 local state = redis.call('HMGET', KEYS[1], 'epoch', 'run', 'seed', 'size')
 if not state[1] or state[2] ~= ARGV[1] or state[3] ~= ARGV[2] then
   return {'UNKNOWN'}
