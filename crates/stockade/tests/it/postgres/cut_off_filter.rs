@@ -29,6 +29,14 @@ async fn open(world: &World, url: &str) -> Bloom {
     bloom
 }
 
+/// [`World::end_behind`] of a world with filters.
+async fn end<const N: usize>(world: World, filters: [Bloom; N], way: impl Send) {
+    for filter in filters {
+        filter.shutdown(Duration::from_secs(5)).await;
+    }
+    world.end_behind(way).await;
+}
+
 async fn source(cache: &Cache<Sku, i32>, id: &'static str) -> Source {
     cache.get(&Sku(id)).await.unwrap().info.source
 }
@@ -58,7 +66,7 @@ async fn a_filter_at_an_old_primary_hides_a_row_for_a_bounded_time() {
         let lookup = reader.get(&Sku("new")).await.unwrap();
         assert_eq!((lookup.value.as_deref(), lookup.info.source), (Some(&5), Source::Load));
     }
-    world.end_behind(pair).await;
+    end(world, [left, known], pair).await;
 }
 
 #[tokio::test]
@@ -81,7 +89,7 @@ async fn an_id_that_was_added_at_an_old_primary_is_in_the_filter_of_the_new_one(
     let cache = online(world.at(&pair.new.url()).await.bloom(&known)).await;
     assert_eq!(cache.get(&Sku("new")).await.unwrap().value.as_deref(), Some(&5));
     assert_eq!(source(&cache, "none").await, Source::Filter);
-    world.end_behind(pair).await;
+    end(world, [left, known], pair).await;
 }
 
 #[tokio::test]
@@ -96,7 +104,7 @@ async fn an_old_primary_takes_no_id_for_a_filter_that_it_does_not_have() {
     tx.add(&left, &Sku("new"));
     let refused = tx.commit().await.unwrap_err();
     assert!(matches!(refused, CommitError::Announce(_)), "{refused:?}");
-    world.end_behind(pair).await;
+    end(world, [left], pair).await;
 }
 
 #[tokio::test]
@@ -115,5 +123,5 @@ async fn a_strict_cache_takes_absence_only_from_primaries_that_stop_writing() {
     replicas("0").await;
     until(async || source(&cache, "none").await == Source::Load).await;
     assert!(!known.may_hold(&Sku("never")).await, "those who want no bound are told nothing");
-    world.end_behind(group).await;
+    end(world, [known], group).await;
 }
