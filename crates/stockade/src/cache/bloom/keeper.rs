@@ -65,13 +65,11 @@ async fn watch(filter: &Shared) {
 
 /// Whether it is complete.
 async fn look(filter: &Shared) -> Result<bool, LinkError> {
-    let Known { run, .. } = filter.server.known().ok_or(LinkError::Down)?;
-    if filter.has_sentinels {
-        let mut question = redis::cmd("INFO");
-        question.arg("replication");
-        let info = filter.link.command("cache_replication", question).await?;
+    let Known { run, may_have_rival, .. } = filter.server.known().ok_or(LinkError::Down)?;
+    if may_have_rival {
+        let info = filter.link.command("cache_replication", redis::cmd("INFO")).await?;
         if let Ok(info) = redis::from_redis_value::<String>(info) {
-            filter.server.looked(&run, Succession::of(&info, true));
+            filter.server.looked(&run, Succession::of(&info, false));
         }
     }
     let reply = filter.call(&LOOK, vec![run.as_bytes().to_vec(), text(UNUSED.as_millis())]).await?;

@@ -32,7 +32,7 @@ pub(super) struct Known {
     /// Whether it goes on taking writes when another server has taken its place.
     pub(super) is_unbounded: bool,
     /// Whether it may itself have taken the place of one that goes on for a while.
-    may_have_rival: bool,
+    pub(super) may_have_rival: bool,
     /// When it had taken a write on this connection.
     since: Instant,
 }
@@ -70,10 +70,11 @@ impl Server {
         Ok(())
     }
 
-    /// What this run does when it is replaced, which can be set while it runs.
+    /// What this run does when it is replaced, which can be changed while it runs.
     pub(super) fn looked(&self, run: &str, succession: Succession) {
         if let Some(known) = self.lock().as_mut().filter(|known| *known.run == *run) {
-            known.is_unbounded = succession == Succession::Unbounded;
+            // Who may have a rival may have it still when the settings are taken away.
+            known.is_unbounded = known.may_have_rival && succession != Succession::Bounded;
         }
     }
 
@@ -101,7 +102,7 @@ impl LinkEvents for Server {
                 run: Arc::clone(&up.run_id),
                 design: self.design(&reply)?,
                 is_unbounded: up.succession == Succession::Unbounded,
-                may_have_rival: up.succession != Succession::Never,
+                may_have_rival: up.succession.has_rival(),
                 since: Instant::now(),
             };
             *self.lock() = Some(known);
