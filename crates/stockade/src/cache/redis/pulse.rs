@@ -67,11 +67,26 @@ impl Pulse {
             }
     }
 
+    /// Whether a rival of the server on this connection has stopped taking writes, or soon will.
+    pub(super) fn outlasts_rivals(&self, connection: u64) -> bool {
+        let state = self.lock();
+        state.connection == connection
+            && match state.succession {
+                Succession::Never | Succession::ByHand => true,
+                Succession::Bounded => state.taken.is_some(),
+                Succession::Unbounded => false,
+            }
+    }
+
     fn looked(&self, connection: u64, succession: Succession) {
         let mut state = self.lock();
         if state.connection == connection {
             // Who had a rival may have one still: without the settings nothing bounds it any more.
             state.succession = if succession.has_rival() { succession } else { Succession::Unbounded };
+            if state.succession == Succession::Unbounded {
+                // What it took says nothing of others any more.
+                state.taken = None;
+            }
         }
     }
 

@@ -124,7 +124,7 @@ impl<V> Subscription<V> {
         let run = self.joined.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         let is_connected = run.connection == self.connection.load(Ordering::Acquire) && !self.is_trusted();
         // Nobody can vouch for a server that would have taken it beside any other.
-        (is_connected && (!self.strict || self.pulse.stands(run.connection))).then_some(run)
+        (is_connected && (!self.strict || self.pulse.outlasts_rivals(run.connection))).then_some(run)
     }
 
     /// The key and the arguments of JOIN for this run.
