@@ -19,8 +19,10 @@ demo: setup ## Replay real orders through two instances on private servers, repo
 demo-once: setup ## The same, ending after the report: fails when stock and ledger disagree
 	@$(DEMO) --exit
 
+# Tests wait more than they compute.
 test: setup ## Run every test, doc tests included, each against servers of its own
-	$(CARGO) test --locked --workspace --all-features
+	RUST_TEST_THREADS=$$((2 * $$(getconf _NPROCESSORS_ONLN))) $(CARGO) test --locked --workspace --all-features
+	$(CARGO) test --locked --workspace --all-features --test scale
 
 interop: setup ## Share locks by quorum with redis-py, pottery and redlock; needs python3 and node, keeps the rest in target/
 	@./scripts/interop.sh
@@ -38,7 +40,7 @@ check: ## What can be said without running anything: format, mutants that apply,
 	@./scripts/mutants.sh --check
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-features --all-targets -- -D warnings
-	$(CARGO) clippy --locked --workspace --all-features --test interop -- -D warnings
+	$(CARGO) clippy --locked --workspace --all-features --test interop --test scale -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --all-features --no-deps
 	for features in "" axum metrics postgres redis axum,redis sentinel cluster tls redlock legacy-setnx msgpack lz4; do \
 		$(CARGO) clippy --locked --quiet -p stockade --no-default-features --features "$$features" -- -D warnings || exit 1; \
