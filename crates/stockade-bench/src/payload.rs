@@ -97,7 +97,7 @@ pub(crate) async fn floor(server: &RedisServer) -> Result<Vec<Contender>, Failur
     let load = |_: List| async { Ok::<_, Infallible>(Some("x".repeat(256))) };
     let cache = Arc::new(Cache::builder(&redis).name("beside-floor").loader(load).build());
     Ok(vec![
-        Contender::new("HMGET of the fields, decoded", move |task| bare(connection.clone(), task)),
+        Contender::new("HMGET of six fields, decoded", move |task| bare(connection.clone(), task)),
         Contender::new("stockade, hit in Redis", move |task| {
             let cache = Arc::clone(&cache);
             async move {
