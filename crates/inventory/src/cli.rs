@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 
 #[cfg(feature = "demo")]
 use crate::demo;
-use crate::{replay, seed, serve};
+use crate::{health, replay, seed, serve};
 
 /// An inventory service on Postgres, with locks and cache on Redis.
 #[derive(Debug, Parser)]
@@ -20,6 +20,8 @@ pub struct Cli {
 enum Command {
     /// Serve HTTP.
     Serve(Box<serve::Args>),
+    /// Ask the instance on this host whether it is ready: status 0 or 1.
+    Health(health::Args),
     /// Bring the database schema up to date.
     Migrate(serve::DatabaseArgs),
     /// Create stock from a file of order lines.
@@ -36,6 +38,7 @@ impl Cli {
     pub async fn run(self) -> ExitCode {
         match self.command {
             Command::Serve(args) => serve::run(&args).await,
+            Command::Health(args) => health::run(args).await,
             Command::Migrate(args) => serve::migrate(args).await,
             Command::Seed(args) => seed::run(args).await,
             Command::Replay(args) => replay::run(args).await,

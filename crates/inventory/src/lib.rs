@@ -9,6 +9,7 @@ pub mod db;
 #[cfg(feature = "demo")]
 pub mod demo;
 pub mod domain;
+pub mod health;
 pub mod http;
 pub mod metrics;
 pub mod ops;

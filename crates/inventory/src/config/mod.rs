@@ -3,7 +3,7 @@
 mod args;
 mod budget;
 mod error;
-mod parse;
+pub(crate) mod parse;
 mod secret;
 mod settings;
 

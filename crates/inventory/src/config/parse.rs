@@ -7,7 +7,7 @@ use super::{ConfigError, Secret};
 const DURATION: &str = "use a number with a unit, such as 250ms, 2s or 5min";
 
 /// A duration within `limits`.
-pub(super) fn duration(variable: &str, text: &str, limits: RangeInclusive<Duration>) -> Result<Duration, ConfigError> {
+pub(crate) fn duration(variable: &str, text: &str, limits: RangeInclusive<Duration>) -> Result<Duration, ConfigError> {
     let value = humantime::parse_duration(text.trim())
         .map_err(|_| ConfigError::new(variable, "not a duration", DURATION).with_value(text))?;
     if !limits.contains(&value) {
@@ -54,7 +54,7 @@ pub(super) fn number(variable: &str, text: &str, limits: RangeInclusive<u32>) ->
 }
 
 /// An address with its port.
-pub(super) fn address(variable: &str, text: &str) -> Result<SocketAddr, ConfigError> {
+pub(crate) fn address(variable: &str, text: &str) -> Result<SocketAddr, ConfigError> {
     text.trim().parse().map_err(|_| {
         ConfigError::new(variable, "not an address", "use IP:PORT, such as 127.0.0.1:8080 or [::]:8080")
             .with_value(text)

@@ -10,6 +10,8 @@ mod dashboards;
 #[cfg(feature = "demo")]
 mod demo;
 #[cfg(test)]
+mod health;
+#[cfg(test)]
 mod idempotency;
 #[cfg(test)]
 mod kill;

@@ -186,6 +186,12 @@ impl Instance {
         kill_process(pid, Signal::TERM).unwrap();
     }
 
+    /// `kill -STOP`: it holds its ports and answers nobody.
+    pub(crate) fn freeze(&self) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id().unwrap()).unwrap()).unwrap();
+        kill_process(pid, Signal::STOP).unwrap();
+    }
+
     /// `kill -9`
     pub(crate) async fn kill(&mut self) {
         self.child.kill().await.unwrap();

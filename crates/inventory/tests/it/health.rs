@@ -1,0 +1,55 @@
+//! `inventory health`, as a container's health check runs it.
+
+use std::{process::ExitStatus, time::Duration};
+
+use tokio::time::Instant;
+
+use crate::stage::{Instance, Stage, bare_command, outcome, until};
+
+async fn health(address: &str) -> (ExitStatus, String) {
+    let mut command = bare_command("health");
+    // A proxy that is not there: this host is asked without one.
+    command.env("OPS_ADDR", address).env("HEALTH_TIMEOUT", "1s").env("http_proxy", "http://127.0.0.1:1");
+    outcome(command).await
+}
+
+fn ops(instance: &Instance) -> &str {
+    instance.ops.strip_prefix("http://").unwrap()
+}
+
+#[tokio::test]
+async fn its_status_is_that_of_readiness() {
+    let stage = Stage::bare().await;
+    let instance = stage.serve(&[]).await;
+    let (status, output) = health(ops(&instance)).await;
+    assert_eq!(status.code(), Some(1), "{output}");
+    assert!(output.contains("inventory migrate"), "{output}");
+
+    let (migrated, output) = stage.run("migrate", &[]).await;
+    assert!(migrated.success(), "{output}");
+    until("it is ready", async || health(ops(&instance)).await.0.success()).await;
+    let port = ops(&instance).rsplit_once(':').unwrap().1;
+    let (status, output) = health(&format!("0.0.0.0:{port}")).await;
+    assert_eq!((status.code(), output.as_str()), (Some(0), "ready\n"));
+
+    stage.redis.kill().await.unwrap();
+    until("the loss of Redis is seen", async || health(ops(&instance)).await.1 == "degraded\n").await;
+    let (status, output) = health(ops(&instance)).await;
+    assert_eq!(status.code(), Some(0), "{output}");
+
+    instance.freeze();
+    let asked = Instant::now();
+    let (status, output) = health(ops(&instance)).await;
+    assert_eq!(status.code(), Some(1), "{output}");
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+}
+
+#[tokio::test]
+async fn nobody_there_and_a_bad_address_are_named() {
+    let (status, output) = health("127.0.0.1:1").await;
+    assert_eq!(status.code(), Some(1), "{output}");
+    assert!(output.contains("127.0.0.1:1") && output.contains("refused"), "{output}");
+    let (status, output) = health("localhost").await;
+    assert_eq!(status.code(), Some(1), "{output}");
+    assert!(output.contains("OPS_ADDR=\"localhost\"") && output.contains("IP:PORT"), "{output}");
+}
