@@ -57,6 +57,7 @@ where
     }
 
     async fn look_up_all(self: &Arc<Self>, wanted: HashMap<Key, &K>) -> HashMap<Key, Result<Lookup<V>, CacheError>> {
+        self.attempted().await;
         let mut found = HashMap::with_capacity(wanted.len());
         let mut asked = Vec::new();
         for (name, key) in wanted {

@@ -79,6 +79,7 @@ where
                 self.refresh_if_due(key, &name, &entry);
                 return Ok(lookup(kept(entry, Source::Local, false), false));
             }
+            self.attempted().await;
             let reservation = self.local.reserve(&name);
             let assurance = self.assurance();
             let read = self.store.read(&name).await;
@@ -169,6 +170,17 @@ where
 
     fn may_revalidate(&self, entry: &Entry<V>) -> bool {
         entry.staleness(Instant::now()).is_some_and(|stale| stale < self.settings.revalidate)
+    }
+
+    /// The wait of the first questions for a connection. It comes before a reservation, which a new connection voids.
+    pub(super) async fn attempted(&self) {
+        #[cfg(feature = "redis")]
+        if let Some(bloom) = &self.bloom {
+            // Both at once, so that nobody waits for two time-outs.
+            tokio::join!(self.store.attempted(), bloom.attempted());
+            return;
+        }
+        self.store.attempted().await;
     }
 
     /// Whether the filter says of each that there is no such row.

@@ -86,6 +86,8 @@ mod entry;
 mod envelope;
 mod error;
 mod fetch;
+#[cfg(feature = "redis")]
+mod first_attempt;
 mod flight;
 mod handle;
 mod info;

@@ -27,6 +27,7 @@ where
 
     async fn load_anew(self: &Arc<Self>, key: &K) -> Result<Lookup<V>, CacheError> {
         let name = Key::of(key)?;
+        self.attempted().await;
         let mut board = Board::Any;
         loop {
             let (passage, pilot) = self.reloads.board(&name, board);

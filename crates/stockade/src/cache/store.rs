@@ -117,6 +117,15 @@ pub(crate) enum Store<V> {
 }
 
 impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
+    /// Returns once the first attempt to connect has ended, or a command time-out after this was first called.
+    pub(crate) async fn attempted(&self) {
+        match self {
+            Self::Memory(..) => {}
+            #[cfg(feature = "redis")]
+            Self::Redis(remote) => remote.attempted().await,
+        }
+    }
+
     pub(crate) async fn read(&self, key: &Key) -> Read<V> {
         match self {
             Self::Memory(memory) => memory.read(key),

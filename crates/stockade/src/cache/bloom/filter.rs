@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     Redis, Resource,
-    cache::CacheError,
+    cache::{CacheError, first_attempt::FirstAttempt},
     redis::{Link, LinkError, LinkEvents, Script},
     resource::Key,
 };
@@ -44,6 +44,7 @@ pub(super) struct Shared {
     pub(super) expected: u64,
     pub(super) shape: Shape,
     pub(super) link: Link,
+    pub(super) first_attempt: FirstAttempt,
     pub(super) keys: Vec<String>,
     pub(super) server: Arc<Server>,
     pub(super) source: SourceFn,
@@ -83,6 +84,7 @@ impl Bloom {
             expected,
             shape,
             link,
+            first_attempt: FirstAttempt::default(),
             keys,
             server,
             source,
@@ -114,6 +116,7 @@ impl Bloom {
 
     /// For each key whether it may exist.
     pub(crate) async fn may_hold_each(&self, keys: &[&Key], bound: Bound) -> Vec<bool> {
+        self.attempted().await;
         let mut answers = Vec::with_capacity(keys.len());
         for keys in keys.chunks(AT_ONCE) {
             let known = self.shared.check(keys, bound).await.unwrap_or_else(|error| {
@@ -138,6 +141,7 @@ impl Bloom {
     }
 
     pub(crate) async fn add_keys(&self, keys: &[Key]) -> Result<(), CacheError> {
+        self.attempted().await;
         for keys in keys.chunks(AT_ONCE) {
             let added = self.shared.add(keys, "").await;
             match added.map_err(|error| CacheError::Unavailable(Arc::new(error)))? {
@@ -146,6 +150,10 @@ impl Bloom {
             }
         }
         Ok(())
+    }
+
+    pub(crate) async fn attempted(&self) {
+        self.shared.first_attempt.of(&self.shared.link).await;
     }
 
     /// Whether both are clones of one.

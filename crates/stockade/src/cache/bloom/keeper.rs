@@ -35,6 +35,7 @@ pub(super) async fn keep(filter: Arc<Shared>, stop: CancellationToken) {
 
 async fn watch(filter: &Shared) {
     let mut warned = false;
+    filter.first_attempt.of(&filter.link).await;
     loop {
         let looked = look(filter).await;
         let ready = matches!(looked, Ok(true));

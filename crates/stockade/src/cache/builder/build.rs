@@ -32,6 +32,9 @@ where
 {
     /// Builds. Must be called within a tokio runtime.
     ///
+    /// It connects to Redis in the background. The first calls wait for that, for one command time-out in all; what comes
+    /// later goes on without Redis until it is there.
+    ///
     /// # Panics
     ///
     /// Where [`CacheBuilder::try_build`] returns an error.

@@ -21,6 +21,7 @@ use crate::{
         CacheError,
         entry::Entry,
         envelope::{Envelope, Unreadable},
+        first_attempt::FirstAttempt,
         intent::Intent,
         local::{Local, Reservation},
         settings::Settings,
@@ -37,6 +38,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Remote<V> {
     link: Link,
+    first_attempt: FirstAttempt,
     subscription: Arc<Subscription<V>>,
     settings: Arc<Settings>,
     envelope: Envelope,
@@ -69,7 +71,12 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let envelope = settings.envelope.clone();
         let fields = Stored::fields(envelope.shape());
         let beats = stop.clone();
-        Self { link, subscription, settings, envelope, fields, tasks, beats, _beats: stop.drop_guard(), _claim: claim }
+        let (first_attempt, _beats) = (FirstAttempt::default(), stop.drop_guard());
+        Self { link, first_attempt, subscription, settings, envelope, fields, tasks, beats, _beats, _claim: claim }
+    }
+
+    pub(crate) async fn attempted(&self) {
+        self.first_attempt.of(&self.link).await;
     }
 
     pub(crate) async fn read(&self, key: &Key) -> Read<V> {
@@ -242,6 +249,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 
     pub(crate) async fn invalidate_tags(&self, tags: &[Tag]) -> Result<(), CacheError> {
+        self.attempted().await;
         let keys = || vec![self.subscription.keys.tags(), self.subscription.keys.sequence(Bucket::FIRST)];
         let Settings { lease, ttl, null_ttl, grace, .. } = &*self.settings;
         let longest = lease.saturating_add(*ttl.end().max(null_ttl)).saturating_add(*grace);
@@ -277,6 +285,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         keys: &[Key],
         beside: &[&str],
     ) -> Result<Vec<Reply>, CacheError> {
+        self.attempted().await;
         let (channel, inbox_prefix) = (self.subscription.keys.channel(), self.subscription.keys.inbox_prefix());
         let calls: Vec<_> = keys
             .iter()

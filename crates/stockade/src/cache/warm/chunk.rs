@@ -102,6 +102,7 @@ where
     /// answer.
     async fn missing(&self, keys: Vec<(Key, K)>) -> Vec<Missing<K>> {
         let core = &self.core;
+        core.attempted().await;
         let reserve = |(name, key)| (core.local.reserve(&name), name, key);
         let mut asked: Vec<_> = keys.into_iter().map(reserve).collect();
         let mut missing = Vec::new();

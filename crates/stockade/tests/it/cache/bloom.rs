@@ -21,7 +21,7 @@ use super::support::{Database, Loading, Sku, Stocks, eventually, get, process_at
 use crate::world::{World, attended, patient};
 
 /// One that is not taken for silent on a busy machine: a builder that gives up leaves the filter to nobody for half a minute.
-async fn redis(url: &str) -> Redis {
+pub(super) async fn redis(url: &str) -> Redis {
     patient(url).await.namespace("shop")
 }
 
@@ -30,7 +30,7 @@ pub(super) fn ids(numbers: std::ops::Range<u64>) -> impl Stream<Item = Result<Sk
 }
 
 /// A filter of the ids n0 to n999.
-async fn filter(url: &str) -> Bloom {
+pub(super) async fn filter(url: &str) -> Bloom {
     let bloom = attended(Bloom::builder::<Sku>(&redis(url).await).expected(2000).source(|| ids(0..1000)).build());
     eventually("the filter is complete", || async { bloom.stats().ready }).await;
     bloom

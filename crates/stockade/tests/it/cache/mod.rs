@@ -17,6 +17,7 @@ mod protocol;
 mod refresh;
 mod refused;
 mod reload;
+mod start;
 mod stats;
 mod support;
 mod tags;

@@ -21,6 +21,7 @@ use super::{
     cached::{World, online, read, release},
     database, looked_twice, quantity, until,
 };
+use crate::world;
 
 #[tokio::test]
 async fn no_value_is_served_or_stored_while_its_write_commits() {
@@ -92,6 +93,18 @@ async fn the_intent_of_a_writer_that_died_while_it_committed_is_ended_by_a_reade
         world.keys('i').await.is_empty() && world.is_stored().await
     })
     .await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_process_that_was_just_built_has_hits_and_writes_at_once() {
+    let world = World::patient().await;
+    assert_eq!(read(&world.cache().await).await, 10);
+    let built = async || world::cached(world.at(&world.redis.url()).await.strict(&world.pool).build());
+    assert_eq!(built().await.get(&Sku("a")).await.unwrap().info.source, Source::Redis);
+    let writer = built().await;
+    world.write(&writer, 9).await.commit().await.unwrap();
+    assert_eq!(read(&writer).await, 9);
     world.end().await;
 }
 
