@@ -111,7 +111,19 @@ pub struct Args {
     #[arg(long, env = "REQUEST_TIMEOUT", value_name = "DURATION", default_value = "10s")]
     pub(super) request_timeout: String,
 
-    /// How long requests that have begun may go on after SIGTERM.
+    /// How many connections the public port has open at once; others wait until one ends.
+    #[arg(long, env = "MAX_CONNECTIONS", value_name = "N", default_value = "4096")]
+    pub(super) max_connections: String,
+
+    /// How long the head of a request may take to arrive, and how long a connection may stand idle between two.
+    #[arg(long, env = "HEADER_TIMEOUT", value_name = "DURATION", default_value = "30s")]
+    pub(super) header_timeout: String,
+
+    /// How long requests are still taken after SIGTERM, while /readyz says that the instance is going away.
+    #[arg(long, env = "SHUTDOWN_DELAY", value_name = "DURATION", default_value = "0s")]
+    pub(super) shutdown_delay: String,
+
+    /// How long all may take from SIGTERM to the end, SHUTDOWN_DELAY included.
     #[arg(long, env = "SHUTDOWN_GRACE", value_name = "DURATION", default_value = "25s")]
     pub(super) shutdown_grace: String,
 

@@ -10,11 +10,13 @@ pub(super) struct Budget {
     pub(super) statement: Duration,
     pub(super) request: Duration,
     pub(super) lease: Duration,
+    pub(super) delay: Duration,
     pub(super) grace: Duration,
 }
 
 impl Budget {
-    /// LOCK_WAIT + DATABASE_ACQUIRE_TIMEOUT + STATEMENT_TIMEOUT ≤ REQUEST_TIMEOUT ≤ LOCK_LEASE ≤ SHUTDOWN_GRACE.
+    /// LOCK_WAIT + DATABASE_ACQUIRE_TIMEOUT + STATEMENT_TIMEOUT ≤ REQUEST_TIMEOUT ≤ LOCK_LEASE, and
+    /// SHUTDOWN_DELAY + LOCK_LEASE ≤ SHUTDOWN_GRACE.
     ///
     /// A request that waited as long as it may for all three must still be answered; a lease must not end while its
     /// request may go on; a shutdown must not cut off what a lease protects.
@@ -35,7 +37,18 @@ impl Budget {
             .with_value(&shown(self.request)));
         }
         not_over("REQUEST_TIMEOUT", self.request, "LOCK_LEASE", self.lease)?;
-        not_over("LOCK_LEASE", self.lease, "SHUTDOWN_GRACE", self.grace)
+        not_over("LOCK_LEASE", self.lease, "SHUTDOWN_GRACE", self.grace)?;
+        let end = self.delay + self.lease;
+        if end > self.grace {
+            let problem = format!(
+                "SHUTDOWN_DELAY + LOCK_LEASE = {} is longer than SHUTDOWN_GRACE={}",
+                shown(end),
+                shown(self.grace)
+            );
+            let error = ConfigError::new("SHUTDOWN_DELAY", problem, "lower it, or raise SHUTDOWN_GRACE");
+            return Err(error.with_value(&shown(self.delay)));
+        }
+        Ok(())
     }
 }
 
@@ -61,6 +74,7 @@ mod tests {
         statement: Duration::from_secs(2),
         request: Duration::from_secs(10),
         lease: Duration::from_secs(10),
+        delay: Duration::ZERO,
         grace: Duration::from_secs(25),
     };
 
@@ -82,5 +96,11 @@ mod tests {
         assert_eq!(error, "REQUEST_TIMEOUT=\"10s\": longer than LOCK_LEASE=9s: lower it, or raise LOCK_LEASE");
         let error = Budget { grace: Duration::from_secs(9), ..DEFAULT }.check().unwrap_err().to_string();
         assert_eq!(error, "LOCK_LEASE=\"10s\": longer than SHUTDOWN_GRACE=9s: lower it, or raise SHUTDOWN_GRACE");
+        let error = Budget { delay: Duration::from_secs(16), ..DEFAULT }.check().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "SHUTDOWN_DELAY=\"16s\": SHUTDOWN_DELAY + LOCK_LEASE = 26s is longer than SHUTDOWN_GRACE=25s: lower it, or \
+             raise SHUTDOWN_GRACE"
+        );
     }
 }

@@ -10,4 +10,4 @@ mod settings;
 pub use args::{Args, DatabaseArgs};
 pub use error::{ConfigError, EX_CONFIG};
 pub use secret::{Secret, shown_url};
-pub use settings::{CacheSettings, Config, Database, LockSettings, LogFormat};
+pub use settings::{CacheSettings, Config, Connections, Database, LockSettings, LogFormat};

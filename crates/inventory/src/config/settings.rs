@@ -19,6 +19,9 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// What a lease may be; the locks refuse others.
 const LEASE: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(5 * 60);
 
+/// Shorter than anybody takes who sends a head at all, and longer than any pause in which it pays to stay connected.
+const HEADER_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(10 * 60);
+
 /// A transaction that stands still for this long was left by a process that was stopped. It holds up its successors.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
 
@@ -41,7 +44,11 @@ pub struct Config {
     pub redis_timeout: Duration,
     /// How long a whole request may take.
     pub request_timeout: Duration,
-    /// How long requests may go on after SIGTERM.
+    /// The connections of a port.
+    pub connections: Connections,
+    /// From SIGTERM to the end of the listener.
+    pub shutdown_delay: Duration,
+    /// From SIGTERM to the end.
     pub shutdown_grace: Duration,
     /// How long answers are kept for repeated requests.
     pub idempotency_ttl: Duration,
@@ -49,6 +56,15 @@ pub struct Config {
     pub log_format: LogFormat,
     /// What is logged.
     pub log_filter: EnvFilter,
+}
+
+/// What clients may take of a port.
+#[derive(Clone, Copy, Debug)]
+pub struct Connections {
+    /// How many are open at once.
+    pub max: usize,
+    /// How long the head of a request may take, and the pause between two requests.
+    pub header_timeout: Duration,
 }
 
 /// How the database is used.
@@ -130,6 +146,7 @@ impl Config {
             statement: statement_timeout,
             request: duration("REQUEST_TIMEOUT", &args.request_timeout, MILLISECOND..=5 * MINUTE)?,
             lease: duration("LOCK_LEASE", &args.lock_lease, LEASE)?,
+            delay: duration("SHUTDOWN_DELAY", &args.shutdown_delay, Duration::ZERO..=30 * MINUTE)?,
             grace: duration("SHUTDOWN_GRACE", &args.shutdown_grace, MILLISECOND..=60 * MINUTE)?,
         };
         budget.check()?;
@@ -167,6 +184,11 @@ impl Config {
             },
             redis_timeout: duration("REDIS_TIMEOUT", &args.redis_timeout, Duration::from_millis(5)..=30 * SECOND)?,
             request_timeout: budget.request,
+            connections: Connections {
+                max: number("MAX_CONNECTIONS", &args.max_connections, 1..=1_000_000)?.try_into().unwrap_or(usize::MAX),
+                header_timeout: duration("HEADER_TIMEOUT", &args.header_timeout, HEADER_TIMEOUT)?,
+            },
+            shutdown_delay: budget.delay,
             shutdown_grace: budget.grace,
             idempotency_ttl: duration("IDEMPOTENCY_TTL", &args.idempotency_ttl, SECOND..=366 * DAY)?,
             log_format: log_format(&args.log_format)?,

@@ -52,7 +52,8 @@ impl From<WarmReport> for WarmUp {
             WarmState::Running => "running",
             WarmState::Complete => "complete",
             WarmState::TimeUp => "time_up",
-            WarmState::Unavailable => "unavailable",
+            // Given up by the service, which does that when Redis is away.
+            WarmState::Unavailable | WarmState::Cancelled => "unavailable",
             _ => "ended",
         };
         let (skipped, WarmReport { keys, loaded, absent, present, failed, .. }) = (report.skipped(), report);

@@ -4,6 +4,7 @@ mod build;
 mod error;
 mod log;
 mod migrate;
+mod port;
 mod run;
 mod signals;
 mod sweep;

@@ -1,15 +1,25 @@
-use std::{io, net::SocketAddr, process::ExitCode, time::Duration};
+use std::{process::ExitCode, time::Duration};
 
-use axum::{Router, serve::ListenerExt};
 use metrics_exporter_prometheus::PrometheusHandle;
 use stockade::postgres::Relay;
-use tokio::{net::TcpListener, task::JoinSet, time::Instant};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{StartError, build::Service, log, signals::Signals, sweep::sweep, warm::warm};
+use super::{
+    StartError,
+    build::Service,
+    log,
+    port::{Port, bind},
+    signals::Signals,
+    sweep::sweep,
+    warm::warm,
+};
 use crate::{
-    app::App,
-    config::{Args, Config},
+    app::{App, Draining},
+    config::{Args, Config, Connections},
     console, http, metrics,
     ops::{self, Ops},
 };
@@ -19,6 +29,9 @@ const TERMINATED: u8 = 128 + 15;
 
 /// How often old samples of histograms are folded in.
 const UPKEEP: Duration = Duration::from_secs(5);
+
+/// How many connections the operators' port takes: probes, a scrape, and some people.
+const OPERATORS: usize = 256;
 
 /// What each part of the end may take when nothing of the grace is left.
 const LAST: Duration = Duration::from_secs(1);
@@ -51,15 +64,29 @@ async fn serve(args: &Args) -> Result<ExitCode, StartError> {
     let background = TaskTracker::new();
     background.spawn(stop.clone().run_until_cancelled_owned(upkeep(metrics.clone())));
     background.spawn(sweep(app.pg.clone(), stop.clone()));
-    background.spawn(stop.clone().run_until_cancelled_owned(warm(warmup)));
+    background.spawn(stop.clone().run_until_cancelled_owned(warm(warmup, app.stocks.clone())));
     background.close();
     let ops = Ops { metrics, admin_token: config.admin_token };
-    let mut servers = Servers::start((public, http::app(app.clone())), (operators, ops::app(app.clone(), ops)));
+    let draining = app.draining.clone();
+    let limits = config.connections;
+    let mut servers = Servers::start(
+        Port { listener: public, router: http::app(app.clone()), limits, draining: draining.clone() },
+        Port {
+            listener: operators,
+            router: ops::app(app.clone(), ops),
+            limits: Connections { max: OPERATORS, ..limits },
+            draining: Draining::default(),
+        },
+    );
 
     signals.next().await;
-    tracing::info!("ending: not ready any more, requests that have begun go on");
+    let deadline = Instant::now() + config.shutdown_grace;
+    draining.start();
+    tracing::info!(delay = ?config.shutdown_delay, "ending: not ready any more; after the delay the port is closed");
     let end = async {
-        end(app, relay, &mut servers, Instant::now() + config.shutdown_grace).await;
+        // Requests come and are answered until balancers have seen it.
+        sleep(config.shutdown_delay).await;
+        end(app, relay, &mut servers, deadline).await;
         stop.cancel();
         background.wait().await;
     };
@@ -77,7 +104,6 @@ async fn serve(args: &Args) -> Result<ExitCode, StartError> {
 
 /// Lets requests end, then gives back what they and others left.
 async fn end(app: App, relay: Relay, servers: &mut Servers, deadline: Instant) {
-    app.draining.start();
     if tokio::time::timeout_at(deadline, servers.drain()).await.is_err() {
         tracing::warn!("the time is up: requests that have not ended are cut off");
     }
@@ -91,10 +117,6 @@ async fn end(app: App, relay: Relay, servers: &mut Servers, deadline: Instant) {
     }
 }
 
-async fn bind(variable: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
-    TcpListener::bind(address).await.map_err(|source| StartError::Bind { variable, address, source })
-}
-
 async fn upkeep(metrics: PrometheusHandle) {
     let mut ticks = tokio::time::interval(UPKEEP);
     loop {
@@ -105,36 +127,24 @@ async fn upkeep(metrics: PrometheusHandle) {
 
 /// Both ports. Dropping it closes them.
 struct Servers {
-    public: JoinSet<io::Result<()>>,
+    public: JoinSet<()>,
     /// Stays open to the end, so that somebody can watch it.
-    _operators: JoinSet<io::Result<()>>,
-    drain: CancellationToken,
+    _operators: JoinSet<()>,
+    stop: CancellationToken,
 }
 
 impl Servers {
-    fn start(public: (TcpListener, Router), operators: (TcpListener, Router)) -> Self {
-        let drain = CancellationToken::new();
-        let mut servers = Self { public: JoinSet::new(), _operators: JoinSet::new(), drain };
-        let stopped = servers.drain.clone().cancelled_owned();
-        let (listener, router) = public;
-        servers.public.spawn(axum::serve(no_delay(listener), router).with_graceful_shutdown(stopped).into_future());
-        let (listener, router) = operators;
-        servers._operators.spawn(axum::serve(no_delay(listener), router).into_future());
+    fn start(public: Port, operators: Port) -> Self {
+        let stop = CancellationToken::new();
+        let mut servers = Self { public: JoinSet::new(), _operators: JoinSet::new(), stop };
+        servers.public.spawn(public.serve(servers.stop.clone()));
+        servers._operators.spawn(operators.serve(CancellationToken::new()));
         servers
     }
 
     /// Closes the public port and waits for the requests on it.
     async fn drain(&mut self) {
-        self.drain.cancel();
+        self.stop.cancel();
         while self.public.join_next().await.is_some() {}
     }
-}
-
-/// Answers are written in one piece; waiting for more to send only delays them.
-fn no_delay(listener: TcpListener) -> impl axum::serve::Listener<Addr = SocketAddr> {
-    listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "TCP_NODELAY was not set");
-        }
-    })
 }

@@ -1,15 +1,22 @@
+use std::time::Duration;
+
 use futures_util::{
     StreamExt,
     stream::{self, BoxStream},
 };
 use sqlx::PgPool;
 use stockade::cache::{self, Cache};
+use tokio::time::{Instant, sleep};
 
 use crate::{
     config::CacheSettings,
     db,
     domain::{Sku, Stock},
 };
+
+/// How long Redis may be away in the middle of a warm-up.
+const AWAY: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// The warm-up of an instance.
 pub(super) type Warmup = cache::Warmup<Sku, Stock, BoxStream<'static, Sku>>;
@@ -29,10 +36,30 @@ pub(super) fn prepare(stocks: &Cache<Sku, Stock>, pg: &PgPool, settings: &CacheS
     stocks.warm(stream::once(latest).flat_map(stream::iter).boxed()).within(settings.warm_limit)
 }
 
-/// Runs it, and says what it did.
-pub(super) async fn warm(warmup: Warmup) {
-    let report = warmup.run().await;
+/// Runs it, and says what it did. Without Redis nothing would be kept of it, and nobody is to wait for that.
+pub(super) async fn warm(warmup: Warmup, stocks: Cache<Sku, Stock>) {
+    let report = tokio::select! {
+        report = warmup.run() => report,
+        () = is_away(&stocks) => {
+            tracing::warn!("starting with a cold cache: its Redis is away");
+            return;
+        }
+    };
     let (state, skipped) = (report.state, report.skipped());
     let cache::WarmReport { loaded, absent, present, failed, .. } = report;
     tracing::info!(?state, loaded, absent, present, failed, skipped, "the warm-up has ended");
+}
+
+/// Returns when Redis is away: at once when it is now, since the start has waited for it; else after it was for a while.
+async fn is_away(stocks: &Cache<Sku, Stock>) {
+    let mut patience = Duration::ZERO;
+    let mut since: Option<Instant> = None;
+    loop {
+        if !stocks.is_degraded() {
+            (since, patience) = (None, AWAY);
+        } else if since.get_or_insert_with(Instant::now).elapsed() >= patience {
+            return;
+        }
+        sleep(LOOK).await;
+    }
 }

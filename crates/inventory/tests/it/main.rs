@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod connections;
+#[cfg(test)]
 mod conservation;
 #[cfg(test)]
 mod dashboards;

@@ -1,9 +1,14 @@
 //! The cache is loaded before an instance is ready.
 
+use std::time::Duration;
+
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::stage::{Answer, Instance, Stage, until};
+use crate::{
+    stage::{Answer, Instance, Stage, until},
+    support::{figure, within},
+};
 
 /// With rows `n0` to `n59`, of which the last changed last.
 async fn stocked() -> Stage {
@@ -55,4 +60,17 @@ async fn a_warm_up_that_takes_too_long_keeps_nobody_from_being_ready() {
     let off = stage.serve(&[("CACHE_WARM_KEYS", "0")]).await;
     until("it is ready", async || off.get("/readyz").await.status == 200).await;
     assert_eq!(warm_up(&off).await["keys"], 0);
+}
+
+#[tokio::test]
+async fn without_redis_nobody_waits_for_a_warm_up() {
+    let stage = stocked().await;
+    stage.redis.kill().await.unwrap();
+    let instance = stage.serve(&[]).await;
+    let ready = async || instance.get("/readyz").await.status == 200;
+    let took = within(Duration::from_secs(3), "it is ready", ready).await;
+    figure(&format!("without Redis ready {took:?} after it listens"));
+    assert_eq!(instance.get("/stock/n1").await.status, 200);
+    assert_eq!(warm_up(&instance).await["state"], "unavailable");
+    assert!(instance.log().contains("its Redis is away"), "{}", instance.log());
 }
