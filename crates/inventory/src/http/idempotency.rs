@@ -5,7 +5,7 @@ use axum::{
 };
 use sha2::{Digest, Sha256};
 
-use super::Problem;
+use super::{Problem, problem::NOT_STORED};
 use crate::db::idempotency::{Fingerprint, Stored};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -70,11 +70,12 @@ impl<S: Sync> FromRequestParts<S> for Target {
     }
 }
 
-/// An answer made of stored parts: the media type follows from the status.
+/// An answer made of stored parts: the media type follows from the status. It answers this request and no other.
 pub(crate) fn answer(stored: Stored) -> Response {
     let status = StatusCode::from_u16(stored.status).unwrap_or(StatusCode::OK);
     let media_type = if status.is_success() { "application/json" } else { Problem::MEDIA_TYPE };
-    (status, [(header::CONTENT_TYPE, HeaderValue::from_static(media_type))], stored.body).into_response()
+    let headers = [(header::CONTENT_TYPE, HeaderValue::from_static(media_type)), NOT_STORED];
+    (status, headers, stored.body).into_response()
 }
 
 /// The same answer, given again.

@@ -15,7 +15,7 @@ const MAX_DETAIL: usize = 200;
 
 /// A JSON request body: its value, and its bytes as they came.
 ///
-/// Not JSON is 400, JSON that is not `T` is 422, another media type or an encoded body 415, too large 413.
+/// Not JSON is 400, JSON that is no object or not `T` is 422, another media type or an encoded body 415, too large 413.
 #[derive(Clone, Debug)]
 pub struct JsonBody<T> {
     /// What the bytes say.
@@ -57,6 +57,10 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let text = std::str::from_utf8(bytes).map_err(|_| Problem::BadRequest("the body is not UTF-8".into()))?;
     // A first pass over the whole text: without it a wrong value would hide a syntax error behind it.
     serde_json::from_str::<IgnoredAny>(text).map_err(malformed)?;
+    // Serde would take an array for a struct, its elements for the fields in their order.
+    if !text.trim_ascii_start().starts_with('{') {
+        return Err(Problem::Unprocessable("the body must be a JSON object".into()));
+    }
     serde_json::from_str(text).map_err(|error| Problem::Unprocessable(shorten(&error.to_string()).into()))
 }
 

@@ -8,7 +8,7 @@ mod json;
 mod ledger;
 mod movements;
 mod page;
-mod path;
+pub(crate) mod path;
 mod precondition;
 mod problem;
 mod request_id;

@@ -1,6 +1,8 @@
 use axum::{
-    extract::{FromRequestParts, RawPathParams},
+    extract::{FromRequestParts, RawPathParams, Request},
     http::request::Parts,
+    middleware::Next,
+    response::{IntoResponse, Response},
 };
 
 use super::Problem;
@@ -19,5 +21,37 @@ impl<S: Send + Sync> FromRequestParts<S> for Sku {
             return Err(Problem::Internal);
         };
         Self::new(text).map_err(|error| Problem::BadRequest(error.to_string().into()))
+    }
+}
+
+/// Refuses a request whose path or query is not percent-encoded by the rules (RFC 3986, section 2.1). Decoders take the
+/// `%` of `%zz` for itself, so that two spellings would lead to one resource, one of which names nothing.
+pub(crate) async fn well_formed(request: Request, next: Next) -> Response {
+    let uri = request.uri();
+    if is_well_formed(uri.path()) && uri.query().is_none_or(is_well_formed) {
+        next.run(request).await
+    } else {
+        Problem::BadRequest("every `%` in the path and the query needs two hexadecimal digits behind it".into())
+            .into_response()
+    }
+}
+
+fn is_well_formed(text: &str) -> bool {
+    let mut after_percent = text.as_bytes().split(|byte| *byte == b'%').skip(1);
+    after_percent.all(|rest| matches!(rest, [high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_well_formed;
+
+    #[test]
+    fn a_percent_sign_needs_two_hexadecimal_digits() {
+        for text in ["", "/stock/A", "/stock/%25", "/%2f%2F", "/%25zz", "/%e2%80%AE"] {
+            assert!(is_well_formed(text), "{text}");
+        }
+        for text in ["%", "/%2", "/%zz", "/%2z", "/%z2", "/%%25", "/%25%", "/a%+1", "/%2%35"] {
+            assert!(!is_well_formed(text), "{text}");
+        }
     }
 }

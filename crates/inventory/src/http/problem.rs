@@ -1,7 +1,7 @@
 use std::{borrow::Cow, time::Duration};
 
 use axum::{
-    http::{HeaderValue, StatusCode, header},
+    http::{HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde::{Serialize, Serializer};
@@ -66,6 +66,9 @@ pub enum Problem {
     ShuttingDown,
 }
 
+/// No cache keeps a refusal: what is refused now may be granted next.
+pub(crate) const NOT_STORED: (HeaderName, HeaderValue) = (header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+
 /// When a retry makes sense. Default 1 s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry(pub Duration);
@@ -83,7 +86,7 @@ struct Description {
     title: &'static str,
 }
 
-/// What a client that may retry wants to know.
+/// What every client of a refused request wants to know.
 #[derive(Clone, Copy)]
 struct Refusal {
     /// Whether the request had an effect; `None` when nobody can say.
@@ -102,7 +105,7 @@ struct Document<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     available: Option<i64>,
     #[serde(flatten)]
-    refusal: Option<Refusal>,
+    refusal: Refusal,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<&'a str>,
 }
@@ -204,20 +207,25 @@ impl Problem {
         })
     }
 
-    fn refusal(&self) -> Option<Refusal> {
-        let (applied, retry_after) = match self {
+    fn refusal(&self) -> Refusal {
+        let applied = match self {
+            // A fault of the service may show after its commit.
+            Self::OutcomeUnknown | Self::Internal => None,
+            _ => Some(false),
+        };
+        let retry_after = match self {
             Self::LockTimeout(retry)
             | Self::QueueFull(retry)
             | Self::LockStoreUnavailable(retry)
-            | Self::LoadShed(retry) => (Some(false), Some(retry.0)),
+            | Self::LoadShed(retry) => Some(retry.0),
             Self::FenceStale
             | Self::FenceBusy
             | Self::LeaseLost
             | Self::DatabaseUnavailable(_)
             | Self::WarmingUp
-            | Self::ShuttingDown => (Some(false), Some(Retry::default().0)),
-            Self::OutcomeUnknown => (None, None),
-            Self::BadRequest(_)
+            | Self::ShuttingDown => Some(Retry::default().0),
+            Self::OutcomeUnknown
+            | Self::BadRequest(_)
             | Self::Unauthorized
             | Self::NotFound(_)
             | Self::MethodNotAllowed
@@ -229,9 +237,9 @@ impl Problem {
             | Self::Unprocessable(_)
             | Self::IdempotencyMismatch
             | Self::Internal
-            | Self::NestedLock => return None,
+            | Self::NestedLock => None,
         };
-        Some(Refusal { applied, retry_after })
+        Refusal { applied, retry_after }
     }
 
     /// The status it is answered with.
@@ -266,15 +274,12 @@ impl Problem {
     pub fn answer(&self, request_id: Option<&RequestId>) -> Response {
         let mut response = (
             self.status(),
-            [
-                (header::CONTENT_TYPE, HeaderValue::from_static(Self::MEDIA_TYPE)),
-                (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-            ],
+            [(header::CONTENT_TYPE, HeaderValue::from_static(Self::MEDIA_TYPE)), NOT_STORED],
             self.document(request_id),
         )
             .into_response();
         let headers = response.headers_mut();
-        if let Some(Refusal { retry_after: Some(retry_after), .. }) = self.refusal() {
+        if let Some(retry_after) = self.refusal().retry_after {
             headers.insert(header::RETRY_AFTER, whole_seconds(retry_after).into());
         }
         match self {
@@ -315,11 +320,23 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_outcome_says_null_and_a_refusal_says_false() {
-        assert_eq!(document(&Problem::OutcomeUnknown).get("applied"), Some(&serde_json::Value::Null));
-        assert_eq!(document(&Problem::FenceStale)["applied"], false);
+    fn every_refusal_says_whether_it_was_applied_and_null_where_nobody_knows() {
+        for problem in [Problem::OutcomeUnknown, Problem::Internal] {
+            assert_eq!(document(&problem).get("applied"), Some(&serde_json::Value::Null), "{problem:?}");
+        }
+        for problem in [
+            Problem::FenceStale,
+            Problem::InsufficientStock { available: 1 },
+            Problem::NotFound("there is none"),
+            Problem::BadRequest("no".into()),
+            Problem::PreconditionFailed("no"),
+            Problem::IdempotencyMismatch,
+            Problem::NestedLock,
+        ] {
+            assert_eq!(document(&problem)["applied"], false, "{problem:?}");
+        }
         assert_eq!(document(&Problem::FenceStale)["retry_after_ms"], 1000);
-        assert_eq!(document(&Problem::Internal).get("applied"), None);
+        assert_eq!(document(&Problem::Internal).get("retry_after_ms"), None);
     }
 
     #[test]

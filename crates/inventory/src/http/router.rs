@@ -8,7 +8,7 @@ use stockade::route_lock::{OnStoreError, RouteLock};
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use super::{Problem, adjustments, health, movements, stock, trace};
+use super::{Problem, adjustments, health, movements, path, stock, trace};
 use crate::{app::App, domain::Sku};
 
 /// The largest request body, in bytes.
@@ -17,7 +17,7 @@ const BODY_LIMIT: usize = 64 * 1024;
 /// The routes of the public port.
 ///
 /// The locks sit innermost, on the methods that exist: a 405 takes none. Around them, from the outside: id and span,
-/// metrics, panics, the time limit.
+/// metrics, panics, the time limit, the form of the URL.
 pub fn app(app: App) -> Router {
     // Reads proceed without their lock while its store is away: they are then marked as degraded.
     let lock = RouteLock::by::<Sku>(&app.locks)
@@ -29,6 +29,7 @@ pub fn app(app: App) -> Router {
         .layer(from_fn(trace::measure))
         .layer(CatchPanicLayer::custom(trace::panicked))
         .layer(from_fn_with_state(app.limits.request, trace::limit_time))
+        .layer(from_fn(path::well_formed))
         .layer(DefaultBodyLimit::max(BODY_LIMIT));
     Router::new()
         .route("/stock", get(stock::list))

@@ -16,7 +16,7 @@ use crate::{
     app::App,
     config::Secret,
     http::{
-        health,
+        health, path,
         router::{no_method, no_route},
         trace,
     },
@@ -36,7 +36,8 @@ pub fn app(app: App, ops: Ops) -> Router {
     let outside = ServiceBuilder::new()
         .layer(from_fn(trace::identify))
         .layer(CatchPanicLayer::custom(trace::panicked))
-        .layer(from_fn_with_state(app.limits.request, trace::limit_time));
+        .layer(from_fn_with_state(app.limits.request, trace::limit_time))
+        .layer(from_fn(path::well_formed));
     let scrape = Router::new().route("/metrics", get(render)).with_state(ops.metrics);
     let admin = ops.admin_token.map(admin).unwrap_or_default();
     Router::new()

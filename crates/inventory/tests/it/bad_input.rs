@@ -1,5 +1,7 @@
+use reqwest::Method;
+
 use crate::{
-    stage::{Instance, Stage},
+    stage::{Answer, Instance, Stage},
     wire::{Reply, exchange},
 };
 
@@ -62,6 +64,10 @@ fn paths() -> Vec<Case> {
         ("tab", "a%09b".to_owned()),
         ("DEL", "%7F".to_owned()),
         ("a C1 control", "a%C2%85".to_owned()),
+        ("a percent sign that encodes nothing", "%zz".to_owned()),
+        ("half an encoded byte", "KNOWN%2".to_owned()),
+        ("a percent sign at the end", "KNOWN%".to_owned()),
+        ("a percent sign before an encoded one", "%%32%35".to_owned()),
         ("not UTF-8", "%FF%FE".to_owned()),
         ("an overlong slash", "%C0%AF".to_owned()),
         ("a surrogate", "%ED%A0%80".to_owned()),
@@ -109,6 +115,12 @@ fn paths() -> Vec<Case> {
     for path in nowhere {
         cases.push(case(format!("no route {path}"), get(path), 404, "not-found"));
     }
+    for path in ["/%zz", "/stock/%zz/movements", "/nowhere/%", "/stock/KNOWN?x=%zz", "/stock?%", "/healthz?x=%2"] {
+        cases.push(case(format!("no URL {path}"), get(path), 400, "bad-request"));
+    }
+    let broken = request("POST", "/stock/KNOWN%zz/adjustments", &[JSON], br#"{"delta":1}"#);
+    cases.push(case("an adjustment of no URL", broken, 400, "bad-request"));
+    cases.push(case("deleting no URL", request("DELETE", "/stock/KNOWN%", &[], b""), 400, "bad-request"));
     cases.push(case("movements of nothing", get("/stock/unknown/movements"), 404, "not-found"));
     let nothing = request("POST", "/stock/unknown/adjustments", &[JSON], br#"{"delta":1}"#);
     cases.push(case("an adjustment of nothing", nothing, 404, "not-found"));
@@ -123,6 +135,8 @@ fn methods() -> Vec<Case> {
         ("POST", "/stock/KNOWN"),
         ("PURGE", "/stock/KNOWN"),
         ("TRACE", "/stock/KNOWN"),
+        ("QUERY", "/stock/KNOWN"),
+        ("get", "/stock/KNOWN"),
         ("OPTIONS", "/stock/KNOWN"),
         (&long, "/stock/KNOWN"),
         ("PUT", "/stock"),
@@ -260,6 +274,11 @@ fn not_allowed() -> Vec<Case> {
         "null",
         "[]",
         "[1]",
+        "[1,null]",
+        r#"[1,"x"]"#,
+        r#" [{"delta":1}]"#,
+        r#"{"delta":[1]}"#,
+        r#"{"delta":1,"reference":["x"]}"#,
         "1",
         r#""x""#,
         "{}",
@@ -293,6 +312,14 @@ fn not_allowed() -> Vec<Case> {
     let quantities = [
         "null",
         "[]",
+        "[1]",
+        " [1]",
+        "[[1]]",
+        r#"[{"quantity":1}]"#,
+        r#"{"quantity":[1]}"#,
+        r#"{"quantity":{"quantity":1}}"#,
+        "1",
+        r#""{\"quantity\":1}""#,
         "{}",
         r#"{"quantity":-1}"#,
         r#"{"quantity":1000000001}"#,
@@ -351,6 +378,8 @@ async fn send(instance: &Instance, case: &Case) -> Reply {
     let document = reply.json();
     assert_eq!(document["type"], format!("/problems/{}", case.problem), "{context}");
     assert_eq!(document["status"], case.status, "{context}");
+    assert_eq!(document["applied"], false, "{context}");
+    assert_eq!(reply.header("cache-control"), Some("no-store"), "{context}");
     assert_eq!(document["request_id"].as_str(), reply.header("x-request-id"), "{context}");
     assert_eq!(reply.header("allow").is_some(), case.status == 405, "{context}");
     assert!(reply.header("access-control-allow-origin").is_none(), "{context}");
@@ -376,6 +405,10 @@ async fn bad_input_is_refused_by_name_and_changes_nothing() {
     for case in &cases {
         send(&instance, case).await;
         assert_eq!(stage.fingerprint().await, before, "{}", case.name);
+    }
+    for method in [Method::GET, Method::DELETE] {
+        let refused = Answer::to(instance.admin(method, "/admin/locks/stock:%zz")).await;
+        assert_eq!((refused.status.as_u16(), refused.problem().as_str()), (400, "bad-request"), "{refused:?}");
     }
     assert_eq!(instance.get("/stock/KNOWN").await.json()["quantity"], 10);
     assert!(!instance.log().contains("panicked"), "{}", instance.log());

@@ -46,6 +46,7 @@ async fn a_refusal_is_remembered_to_the_byte() {
     let second = Answer::to(keyed(&instance, "A", "k", -3)).await;
     assert_eq!((first.problem().as_str(), second.problem().as_str()), ("insufficient-stock", "insufficient-stock"));
     assert_eq!(first.text, second.text);
+    assert_eq!((first.header("cache-control"), second.header("cache-control")), ("no-store", "no-store"));
     assert!(!is_replay(&first) && is_replay(&second));
     assert_eq!(instance.get("/stock/A").await.json()["quantity"], 10);
 }

@@ -36,7 +36,8 @@ impl RouteLock {
     ///
     /// The text up to the first `:` is the kind and is literal. Values are percent-decoded once and escaped as the ids of
     /// [`Key`] are, so `report:{day}` and a resource of the kind `report` with this id are the same resource. An empty
-    /// value or one with control characters is answered 400. The template is the metric label.
+    /// value, one with control characters and a path with a `%` that begins no encoded byte are answered 400. The template
+    /// is the metric label.
     ///
     /// # Panics
     ///

@@ -3,7 +3,7 @@ use std::time::Duration;
 use axum::{
     http::{
         HeaderValue, StatusCode,
-        header::{CONTENT_TYPE, RETRY_AFTER},
+        header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER},
     },
     response::{IntoResponse, Response},
 };
@@ -13,7 +13,7 @@ use crate::{lock::LockError, resource::KeyError};
 
 /// A request that a route lock refused.
 ///
-/// As a response it is problem+json (RFC 9457) with `Retry-After` where a retry makes sense; the rejection itself is among
+/// As a response it is problem+json (RFC 9457) that no cache keeps, with `Retry-After` where a retry makes sense; the rejection itself is among
 /// the response's extensions, for outer layers that render it anew. Nothing internal is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rejection {
@@ -139,7 +139,9 @@ impl IntoResponse for Rejection {
             body["retry_after_ms"] = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX).into();
         }
         let content_type = HeaderValue::from_static("application/problem+json");
-        let mut response = (status, [(CONTENT_TYPE, content_type)], body.to_string()).into_response();
+        // Some statuses may be kept without a word about it, 501 for one.
+        let headers = [(CONTENT_TYPE, content_type), (CACHE_CONTROL, HeaderValue::from_static("no-store"))];
+        let mut response = (status, headers, body.to_string()).into_response();
         if let Some(retry_after) = self.retry_after {
             response.headers_mut().insert(RETRY_AFTER, delay_seconds(retry_after).into());
         }

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use axum::{
-    extract::{FromRequestParts, RawPathParams, rejection::RawPathParamsRejection},
+    extract::{FromRequestParts, OriginalUri, RawPathParams, rejection::RawPathParamsRejection},
     http::request::Parts,
 };
 
@@ -80,6 +80,9 @@ impl Template {
                 return Ok(Key::encoded(self.label.clone(), self.label.to_string())?);
             }
         };
+        if !is_well_formed(parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0).path()) {
+            return Err(Problem::BadRequest.into());
+        }
         let mut text = String::new();
         for part in &self.parts {
             match part {
@@ -103,6 +106,13 @@ impl Template {
         tracing::error!(template = &*self.label, %reason, "the lock's template does not fit its route");
         Problem::Internal.into()
     }
+}
+
+/// Whether two hexadecimal digits follow every `%`. Axum takes any other for itself, so that a broken spelling would lock
+/// what another one names.
+fn is_well_formed(path: &str) -> bool {
+    let mut after_percent = path.as_bytes().split(|byte| *byte == b'%').skip(1);
+    after_percent.all(|rest| matches!(rest, [high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit()))
 }
 
 fn check(parts: &[Part]) -> Result<(), TemplateError> {

@@ -63,6 +63,19 @@ async fn what_is_no_value_is_a_bad_request() {
 }
 
 #[tokio::test]
+async fn a_percent_sign_that_encodes_nothing_names_no_resource() {
+    let locks = Locks::memory();
+    let app = Router::new().merge(app(&locks)).nest("/of/{outer}", app(&locks));
+    for id in ["%zz", "%", "%2", "a%2g", "%25%", "%%32%35"] {
+        for path in [format!("/template/{id}"), format!("/two/x/{id}"), format!("/of/{id}/template/x")] {
+            let answer = send(&app, request(Method::POST, &path)).await;
+            assert_eq!(answer.refusal(400, "bad-request")["applied"], false, "{path}");
+        }
+    }
+    assert_eq!(send(&app, request(Method::POST, "/template/%25zz")).await.text(), "stock:%25zz");
+}
+
+#[tokio::test]
 async fn placeholders_take_whole_parameters() {
     let locks = Locks::memory();
     let app = app(&locks);

@@ -57,6 +57,7 @@ impl Answer {
     pub(super) fn refusal(&self, status: u16, slug: &str) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
         assert_eq!(self.headers["content-type"], "application/problem+json");
+        assert_eq!(self.headers["cache-control"], "no-store");
         let problem: Value = serde_json::from_slice(&self.body).unwrap();
         assert_eq!(problem["type"], format!("/problems/{slug}"));
         assert_eq!(problem["status"], status);
