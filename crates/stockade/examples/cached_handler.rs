@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run -p stockade --example cached_handler      # REDIS_URL=redis://127.0.0.1:6379 to share with other instances
-//! curl -si localhost:8080/stock/85123A; curl -si localhost:8080/stock/85123A -H 'If-None-Match: "1"'
+//! curl -si localhost:8080/stock/85123A --etag-save tag; curl -si localhost:8080/stock/85123A --etag-compare tag
 //! curl -si -XPOST localhost:8080/stock/85123A/sell; curl -si localhost:8080/stock/85123A
 //! ```
 

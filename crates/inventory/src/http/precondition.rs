@@ -6,6 +6,7 @@ use axum::{
         request::Parts,
     },
 };
+use stockade::extract::EntityTag;
 
 use super::Problem;
 
@@ -27,26 +28,30 @@ enum Tags {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Tag {
     weak: bool,
+    /// With its quotes.
     text: String,
 }
 
 impl Precondition {
-    /// Compares with the version of what is there, if anything is.
-    pub(crate) fn check(&self, current: Option<u64>) -> Result<(), Problem> {
-        let current = current.map(|version| version.to_string());
-        let held = match (&self.if_match, &current) {
+    /// Compares with the tag of what is there, if anything is.
+    pub(crate) fn check(&self, current: Option<EntityTag>) -> Result<(), Problem> {
+        self.check_text(current.map(|tag| tag.to_string()).as_deref())
+    }
+
+    fn check_text(&self, current: Option<&str>) -> Result<(), Problem> {
+        let held = match (&self.if_match, current) {
             (None, _) | (Some(Tags::Any), Some(_)) => true,
             (Some(_), None) => false,
             // Strong comparison: a weak tag matches nothing.
-            (Some(Tags::List(tags)), Some(version)) => tags.iter().any(|tag| !tag.weak && tag.text == *version),
+            (Some(Tags::List(tags)), Some(current)) => tags.iter().any(|tag| !tag.weak && tag.text == current),
         };
         if !held {
-            return Err(Problem::PreconditionFailed("If-Match names another version than the present one"));
+            return Err(Problem::PreconditionFailed("If-Match names another state than the present one"));
         }
-        let matched = match (&self.if_none_match, &current) {
+        let matched = match (&self.if_none_match, current) {
             (None, _) | (Some(_), None) => false,
             (Some(Tags::Any), Some(_)) => true,
-            (Some(Tags::List(tags)), Some(version)) => tags.iter().any(|tag| tag.text == *version),
+            (Some(Tags::List(tags)), Some(current)) => tags.iter().any(|tag| tag.text == current),
         };
         if matched {
             return Err(Problem::PreconditionFailed("If-None-Match names what is there"));
@@ -108,7 +113,7 @@ fn list(line: &str) -> Option<Vec<Tag>> {
         if !text.bytes().all(|b| b.is_ascii_graphic()) {
             return None;
         }
-        tags.push(Tag { weak, text: text.to_owned() });
+        tags.push(Tag { weak, text: format!("\"{text}\"") });
         let after = after.trim_start();
         rest = after.trim_start_matches(MEMBER_ENDS);
         if rest.is_empty() {
@@ -144,22 +149,22 @@ mod tests {
 
     #[test]
     fn if_match_compares_strongly() {
-        assert!(if_match("\"7\"").check(Some(7)).is_ok());
-        assert!(if_match("\"1\", \"a,b\" ,\"7\"").check(Some(7)).is_ok());
-        assert!(if_match(", \"1\",,\t\"7\" ,").check(Some(7)).is_ok(), "empty members are none");
-        assert!(if_match("W/\"7\"").check(Some(7)).is_err());
-        assert!(if_match("\"7\"").check(Some(8)).is_err());
-        assert!(if_match("*").check(Some(8)).is_ok());
-        assert!(if_match("*").check(None).is_err());
-        assert!(if_match("\"7\"").check(None).is_err());
+        assert!(if_match("\"7\"").check_text(Some("\"7\"")).is_ok());
+        assert!(if_match("\"1\", \"a,b\" ,\"7\"").check_text(Some("\"7\"")).is_ok());
+        assert!(if_match(", \"1\",,\t\"7\" ,").check_text(Some("\"7\"")).is_ok(), "empty members are none");
+        assert!(if_match("W/\"7\"").check_text(Some("\"7\"")).is_err());
+        assert!(if_match("\"7\"").check_text(Some("\"8\"")).is_err());
+        assert!(if_match("*").check_text(Some("\"8\"")).is_ok());
+        assert!(if_match("*").check_text(None).is_err());
+        assert!(if_match("\"7\"").check_text(None).is_err());
     }
 
     #[test]
     fn if_none_match_compares_weakly() {
-        assert!(if_none_match("*").check(None).is_ok());
-        assert!(if_none_match("*").check(Some(1)).is_err());
-        assert!(if_none_match("W/\"7\"").check(Some(7)).is_err());
-        assert!(if_none_match("\"7\"").check(Some(8)).is_ok());
+        assert!(if_none_match("*").check_text(None).is_ok());
+        assert!(if_none_match("*").check_text(Some("\"1\"")).is_err());
+        assert!(if_none_match("W/\"7\"").check_text(Some("\"7\"")).is_err());
+        assert!(if_none_match("\"7\"").check_text(Some("\"8\"")).is_ok());
     }
 
     #[test]

@@ -3,17 +3,14 @@
 use axum::{
     Json,
     extract::State,
-    http::{
-        HeaderName, StatusCode,
-        header::{CACHE_CONTROL, ETAG, LOCATION},
-    },
+    http::{StatusCode, header::LOCATION, request::Parts},
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
 use stockade::{
     Fence,
     cache::Cache,
-    extract::{Cached, CachedRejection, FromCache},
+    extract::{CachePolicy, Cached, CachedRejection, EntityTag, FromCache},
 };
 
 use super::{
@@ -40,6 +37,11 @@ impl FromCache<App> for Stock {
 
     fn version(&self) -> Option<u64> {
         Some(self.version)
+    }
+
+    /// What is on hand is the same for everybody.
+    fn cache_policy(_: &Parts, _: &App) -> CachePolicy {
+        CachePolicy::shared()
     }
 }
 
@@ -86,12 +88,12 @@ pub(super) async fn set(
     let quantity = body.value.quantity;
     let mut tx = fence.begin(&app.pg).await?;
     let old = db::stock::find(&mut *tx, &sku).await?;
-    precondition.check(old.as_ref().map(|stock| stock.version))?;
+    precondition.check(old.as_ref().map(|stock| tag(&app, stock)).transpose()?)?;
     let (status, stock) = match old {
         // Setting what is already there changes nothing, not even the version: a repeated PUT is the same PUT.
         Some(stock) if stock.quantity == quantity => {
             tx.rollback().await?;
-            return Ok((fence, etag(&stock), Json(stock)).into_response());
+            return Ok((fence, tag(&app, &stock)?, CachePolicy::shared(), Json(stock)).into_response());
         }
         Some(old) => {
             let stock = db::stock::update(&mut tx, &sku, quantity).await?;
@@ -104,9 +106,10 @@ pub(super) async fn set(
             (StatusCode::CREATED, stock)
         }
     };
+    let tag = tag(&app, &stock)?;
     commit(tx, &app, &sku, Kind::Set).await?;
     let location = (status == StatusCode::CREATED).then(|| [(LOCATION, path_of(&sku))]);
-    Ok((status, fence, etag(&stock), location, Json(stock)).into_response())
+    Ok((status, fence, tag, CachePolicy::shared(), location, Json(stock)).into_response())
 }
 
 /// `DELETE /stock/{sku}`
@@ -118,7 +121,7 @@ pub(super) async fn remove(
 ) -> Result<Response, Problem> {
     let mut tx = fence.begin(&app.pg).await?;
     let old = db::stock::find(&mut *tx, &sku).await?;
-    precondition.check(old.as_ref().map(|stock| stock.version))?;
+    precondition.check(old.as_ref().map(|stock| tag(&app, stock)).transpose()?)?;
     let Some(old) = old else { return Err(NO_STOCK) };
     let version = db::stock::delete(&mut tx, &sku).await?;
     let gone = Stock { quantity: Quantity::ZERO, version, ..old.clone() };
@@ -127,8 +130,12 @@ pub(super) async fn remove(
     Ok((StatusCode::NO_CONTENT, fence, ()).into_response())
 }
 
-fn etag(stock: &Stock) -> [(HeaderName, String); 2] {
-    [(ETAG, format!("\"{}\"", stock.version)), (CACHE_CONTROL, "no-cache".to_owned())]
+/// The tag with which a read answers for this stock.
+fn tag(app: &App, stock: &Stock) -> Result<EntityTag, Problem> {
+    EntityTag::of::<Stock, _>(app, &stock.sku, stock.version).map_err(|error| {
+        tracing::error!(%error, "a SKU has no key");
+        Problem::Internal
+    })
 }
 
 fn path_of(sku: &Sku) -> String {

@@ -27,9 +27,11 @@ async fn stock_is_created_set_adjusted_read_and_removed() {
     assert_eq!(shown.status, 200, "{shown:?}");
     assert_eq!(shown.json(), created.json(), "PUT answers what GET answers");
     assert_eq!(shown.json()["sku"], "A");
-    assert_eq!(shown.header("etag"), format!("\"{}\"", version(&created)));
-    assert_eq!(shown.header("etag"), created.header("etag"));
-    assert_eq!(shown.header("cache-control"), "no-cache");
+    assert!(shown.header("etag").starts_with(&format!("\"{}-", version(&created))), "{shown:?}");
+    for header in ["etag", "cache-control"] {
+        assert_eq!(shown.header(header), created.header(header));
+    }
+    assert_eq!(shown.header("cache-control"), "no-cache", "the stock is the same for everybody");
     assert!(shown.header("cache-status").starts_with("stockade;"), "{shown:?}");
 
     let set = instance.put("A", 12).await;
@@ -43,7 +45,8 @@ async fn stock_is_created_set_adjusted_read_and_removed() {
 
     let refused = instance.adjust("A", -8).await;
     assert_eq!((refused.status.as_u16(), refused.problem().as_str()), (409, "insufficient-stock"), "{refused:?}");
-    assert_eq!(refused.json()["available"], 7);
+    assert_eq!((&refused.json()["available"], &refused.json()["applied"]), (&json!(7), &json!(false)));
+    assert_eq!((refused.header("cache-control"), adjusted.header("cache-control")), ("no-store", "no-store"));
 
     let removed = instance.delete("A").await;
     assert_eq!((removed.status.as_u16(), removed.text.as_str()), (204, ""), "{removed:?}");
@@ -103,7 +106,9 @@ async fn preconditions_decide_which_write_happens() {
     assert_eq!(put_if(&instance, ("if-none-match", "*"), 11).await.problem(), "precondition-failed");
     let set = put_if(&instance, ("if-match", &format!("\"0\", {tag}")), 11).await;
     assert_eq!(set.status, 200, "{set:?}");
-    assert_eq!(put_if(&instance, ("if-match", &tag), 12).await.problem(), "precondition-failed");
+    for other in [tag.clone(), format!("W/{}", set.header("etag")), format!("\"{}\"", version(&set))] {
+        assert_eq!(put_if(&instance, ("if-match", &other), 12).await.problem(), "precondition-failed", "{other}");
+    }
     let stale = Answer::to(instance.request(Method::DELETE, "/stock/A").header("if-match", &tag)).await;
     assert_eq!(stale.problem(), "precondition-failed");
     assert_eq!(instance.get("/stock/A").await.json()["quantity"], 11);
@@ -112,6 +117,35 @@ async fn preconditions_decide_which_write_happens() {
     assert_eq!(put_if(&instance, ("if-match", set.header("etag")), 12).await.problem(), "precondition-failed");
     let anew = instance.put("A", 11).await;
     assert_ne!(anew.header("etag"), set.header("etag"), "same quantity, another version");
+}
+
+#[tokio::test]
+async fn the_tag_of_one_sku_is_none_of_another_also_at_the_same_version() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    let tag = instance.put("A", 10).await.header("etag").to_owned();
+    instance.put("B", 10).await;
+    sqlx::query("update stock set version = (select min(version) from stock)").execute(&stage.pool).await.unwrap();
+    let other = Answer::to(instance.request(Method::GET, "/stock/B").header("if-none-match", &tag)).await;
+    assert_eq!(other.status, 200, "{other:?}");
+    assert_eq!(version(&other), version(&instance.get("/stock/A").await));
+    let write = instance.request(Method::PUT, "/stock/B").header("if-match", &tag).json(&json!({ "quantity": 11 }));
+    assert_eq!(Answer::to(write).await.problem(), "precondition-failed");
+}
+
+#[tokio::test]
+async fn every_instance_gives_the_same_tag_also_after_a_restart() {
+    let stage = Stage::start().await;
+    let (first, second) = (stage.serve(&[]).await, stage.serve(&[]).await);
+    let tag = first.put("A", 10).await.header("etag").to_owned();
+    drop(first);
+    let third = stage.serve(&[]).await;
+    for instance in [&second, &third] {
+        let known = Answer::to(instance.request(Method::HEAD, "/stock/A").header("if-none-match", &tag)).await;
+        assert_eq!((known.status.as_u16(), known.header("content-length")), (304, ""), "{known:?}");
+    }
+    let write = second.request(Method::PUT, "/stock/A").header("if-match", &tag).json(&json!({ "quantity": 11 }));
+    assert_eq!(Answer::to(write).await.status, 200);
 }
 
 #[tokio::test]

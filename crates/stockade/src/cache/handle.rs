@@ -75,6 +75,12 @@ impl<K: Resource, V> Cache<K, V> {
     pub fn name(&self) -> &'static str {
         self.invalidator.name()
     }
+
+    /// A number for the type of the values and its schema.
+    #[cfg(feature = "axum")]
+    pub(crate) fn meaning(&self) -> u64 {
+        self.core.settings.envelope.meaning()
+    }
 }
 
 impl<K, V> Cache<K, V>

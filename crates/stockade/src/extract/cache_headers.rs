@@ -1,43 +1,74 @@
 use std::convert::Infallible;
 
 use axum::{
-    http::{
-        HeaderMap, HeaderName, HeaderValue,
-        header::{AGE, CACHE_CONTROL, ETAG},
-    },
+    extract::FromRequestParts,
+    http::{HeaderMap, HeaderName, HeaderValue, header::AGE, request::Parts},
     response::{IntoResponseParts, ResponseParts},
 };
 
-use super::status;
-use crate::cache::CacheInfo;
+use super::{CachePolicy, status};
+use crate::{
+    cache::CacheInfo,
+    route_lock::{Problem, Rejection},
+};
 
 /// The response header that says how a cache was used (RFC 9211).
 pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
-/// `"<version>"`, unless the answer can't vouch for it.
-pub(super) fn entity_tag(info: &CacheInfo) -> Option<String> {
-    let vouched = !info.degraded && info.stale.is_none();
-    info.version.filter(|_| vouched).map(|version| format!("\"{version}\""))
-}
-
 impl CacheInfo {
-    /// Sets `Cache-Status`, `Age`, `Cache-Control` and, where the answer can vouch for it, `ETag`.
-    pub(super) fn write(&self, headers: &mut HeaderMap) {
-        let text = |text: String| HeaderValue::try_from(text).ok();
-        headers.extend(text(status::of(self)).map(|value| (CACHE_STATUS, value)));
+    /// Whether the answer was given by the normal rules: only then may a client be told that it has the same.
+    pub(super) fn is_vouched(&self) -> bool {
+        !self.degraded && self.stale.is_none()
+    }
+
+    /// Sets `Cache-Status`, `Age` and what `policy` says.
+    pub(super) fn write(&self, policy: &CachePolicy, headers: &mut HeaderMap) {
+        let status = HeaderValue::try_from(status::of(self)).ok();
+        headers.extend(status.map(|value| (CACHE_STATUS, value)));
         headers.insert(AGE, HeaderValue::from(self.age.as_secs()));
-        // An ETag alone would let shared caches answer by their own guess of freshness.
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        headers.extend(entity_tag(self).and_then(text).map(|value| (ETAG, value)));
+        if self.is_vouched() {
+            policy.write(headers);
+        } else {
+            policy.unvouched().write(headers);
+        }
     }
 }
 
-/// Adds `Cache-Status`, `Age`, `Cache-Control: no-cache` and, where the answer can vouch for it, `ETag`.
+/// Adds `Cache-Status`, `Age` and `Cache-Control: private, no-cache`. A [`CachePolicy`] after it says otherwise.
+///
+/// There is no `ETag`: what a handler makes of a value is a representation of its own.
 impl IntoResponseParts for CacheInfo {
     type Error = Infallible;
 
     fn into_response_parts(self, mut response: ResponseParts) -> Result<ResponseParts, Infallible> {
-        self.write(response.headers_mut());
+        self.write(&CachePolicy::default(), response.headers_mut());
         Ok(response)
+    }
+}
+
+/// How the `Option<Cached<_>>` before it in the handler's arguments came about, also when it is `None`: with it the
+/// handler's own 404 says what any other says.
+///
+/// ```
+/// # use axum::{http::StatusCode, response::IntoResponse};
+/// # use stockade::{cache::CacheInfo, extract::Cached};
+/// # type Stock = u64;
+/// async fn show(stock: Option<Cached<Stock>>, info: CacheInfo) -> impl IntoResponse {
+///     stock.ok_or((StatusCode::NOT_FOUND, info, "never heard of it"))
+/// }
+/// ```
+///
+/// Of several it is the last. Rejected with 500 where there is none.
+impl<S: Sync> FromRequestParts<S> for CacheInfo {
+    type Rejection = Rejection;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Rejection> {
+        parts.extensions.get().copied().ok_or_else(|| {
+            tracing::error!(
+                path = parts.uri.path(),
+                "a handler takes `CacheInfo`, but no `Option<Cached<_>>` before it"
+            );
+            Problem::Internal.into()
+        })
     }
 }

@@ -2,46 +2,77 @@ use std::{fmt, sync::Arc};
 
 use axum::{
     extract::{FromRequestParts, OptionalFromRequestParts},
-    http::{Method, StatusCode, request::Parts},
+    http::{
+        HeaderValue, Method, StatusCode,
+        header::{ETAG, IF_NONE_MATCH},
+        request::Parts,
+    },
     response::{IntoResponse, Response},
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{CachedRejection, Degraded, FromCache, cache_headers::entity_tag, conditional, directives, json::json};
+use super::{
+    CachePolicy, CachedRejection, Degraded, EntityTag, EtagKey, FromCache, conditional, directives,
+    json::{JSON, unwritable, written},
+    no_body::no_body,
+};
 use crate::cache::{CacheInfo, Lookup};
 
 /// A cached value as extractor and as answer.
 ///
-/// As an answer it is 200 with the value as JSON, or 304 without a body when `If-None-Match` names its version, with
-/// `Cache-Status`, `Age`, `Cache-Control: no-cache` and `ETag`. An answer given outside the normal rules, because a store
-/// was unreachable or the value has expired, has no `ETag` and is never 304.
+/// As an answer it is 200 with the value as JSON, or 304 without a body when `If-None-Match` names its [`EntityTag`], with
+/// `Cache-Status`, `Age`, `ETag`, and what [`FromCache::cache_policy`] says, by default `Cache-Control: private, no-cache`. An
+/// answer given outside the normal rules, because a store was unreachable or the value has expired, has no `ETag` and is
+/// never 304.
 ///
 /// `Cache-Control: no-cache` of a GET or HEAD has the value loaded anew where [`FromCache::honours_no_cache`] lets it.
 ///
-/// Rejected with 404 when there is no such row, see [`CachedRejection`]; `Option<Cached<T>>` is `None` then.
+/// Rejected with 404 when there is no such row, see [`CachedRejection`]; `Option<Cached<T>>` is `None` then, and
+/// [`CacheInfo`] after it says how that is known.
 pub struct Cached<T> {
     value: Arc<T>,
+    answer: Answer,
+    /// Whether the value is a view of what is in the cache.
+    mapped: bool,
+}
+
+/// What an answer takes beside its value.
+#[derive(Clone, Debug)]
+struct Answer {
     info: CacheInfo,
-    not_modified: bool,
+    policy: CachePolicy,
+    /// Of the value as it is in the cache; `None` where nobody may be told that it is the same.
+    tag: Option<EntityTag>,
+    key: EtagKey,
+    /// The lines of `If-None-Match`.
+    condition: Vec<HeaderValue>,
 }
 
 impl<T> Cached<T> {
-    /// Another view of the value with the same headers; the version stays that of the value.
+    /// Another view of the value with the same headers, but for the `ETag`: that covers the version of the value and the
+    /// bytes of the view, which may depend on who asks. So a view is written before a 304 can be given.
     #[must_use]
     pub fn map<U>(self, view: impl FnOnce(Arc<T>) -> U) -> Cached<U> {
-        Cached { value: Arc::new(view(self.value)), info: self.info, not_modified: self.not_modified }
+        Cached { value: Arc::new(view(self.value)), answer: self.answer, mapped: true }
     }
 
     /// How the value came about.
     #[must_use]
     pub fn info(&self) -> CacheInfo {
-        self.info
+        self.answer.info
     }
 
-    /// The value, and the headers of the answer to be made of it. The conditional request is then the handler's own.
+    /// The `ETag` of the value as it is in the cache; `None` where it has no version, and where the answer is given outside the
+    /// normal rules. What a handler makes of the value needs a tag of its own.
+    #[must_use]
+    pub fn etag(&self) -> Option<EntityTag> {
+        self.answer.tag
+    }
+
+    /// The value, and how it came about. Conditional request, `ETag` and [`CachePolicy`] are then the handler's own.
     #[must_use]
     pub fn into_parts(self) -> (Arc<T>, CacheInfo) {
-        (self.value, self.info)
+        (self.value, self.answer.info)
     }
 }
 
@@ -55,20 +86,20 @@ impl<T> std::ops::Deref for Cached<T> {
 
 impl<T> Clone for Cached<T> {
     fn clone(&self) -> Self {
-        Self { value: Arc::clone(&self.value), ..*self }
+        Self { value: Arc::clone(&self.value), answer: self.answer.clone(), mapped: self.mapped }
     }
 }
 
 impl<T: fmt::Debug> fmt::Debug for Cached<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cached").field("value", &self.value).field("info", &self.info).finish_non_exhaustive()
+        f.debug_struct("Cached").field("value", &self.value).field("info", &self.answer.info).finish_non_exhaustive()
     }
 }
 
-async fn look_up<T, S>(
-    parts: &mut Parts,
-    state: &S,
-) -> Result<Lookup<T>, CachedRejection<<T::Key as FromRequestParts<S>>::Rejection>>
+type Found<T, S> = Result<(Option<Cached<T>>, CacheInfo), CachedRejection<KeyRejection<T, S>>>;
+type KeyRejection<T, S> = <<T as FromCache<S>>::Key as FromRequestParts<S>>::Rejection;
+
+async fn look_up<T, S>(parts: &mut Parts, state: &S) -> Found<T, S>
 where
     S: Send + Sync,
     T: FromCache<S> + Serialize + DeserializeOwned + Send + Sync + 'static,
@@ -81,18 +112,20 @@ where
     let anew = safe && directives::no_cache(&parts.headers) && T::honours_no_cache(parts, state);
     let refused = |error| CachedRejection::Cache { error, degraded: degraded || cache.is_degraded(), forced: anew };
     let found = if anew { cache.reload(&key).await } else { cache.get(&key).await };
-    let mut found = found.map_err(refused)?;
-    found.info.version = found.value.as_deref().and_then(T::version).or(found.info.version);
-    found.info.degraded |= degraded;
-    Ok(found)
-}
-
-impl<T> Cached<T> {
-    fn found(value: Arc<T>, info: CacheInfo, parts: &Parts) -> Self {
-        let safe = matches!(parts.method, Method::GET | Method::HEAD);
-        let not_modified = safe && entity_tag(&info).is_some_and(|tag| conditional::none_match(&parts.headers, &tag));
-        Self { value, info, not_modified }
-    }
+    let Lookup { value, mut info } = found.map_err(refused)?;
+    info.version = value.as_deref().and_then(T::version).or(info.version);
+    info.degraded |= degraded;
+    let Some(value) = value else { return Ok((None, info)) };
+    // A value that was found has a key.
+    let tag_of = |version| EntityTag::of::<T, S>(state, &key, version).ok();
+    let answer = Answer {
+        info,
+        policy: T::cache_policy(parts, state),
+        tag: info.version.filter(|_| info.is_vouched()).and_then(tag_of),
+        key: T::etag_key(state),
+        condition: if safe { parts.headers.get_all(IF_NONE_MATCH).iter().cloned().collect() } else { Vec::new() },
+    };
+    Ok((Some(Cached { value, answer, mapped: false }), info))
 }
 
 impl<T, S> FromRequestParts<S> for Cached<T>
@@ -101,12 +134,11 @@ where
     T: FromCache<S> + Serialize + DeserializeOwned + Send + Sync + 'static,
     T::Key: Clone + Send + Sync + 'static,
 {
-    type Rejection = CachedRejection<<T::Key as FromRequestParts<S>>::Rejection>;
+    type Rejection = CachedRejection<KeyRejection<T, S>>;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
-        let Lookup { value, info } = look_up::<T, S>(parts, state).await?;
-        let value = value.ok_or(CachedRejection::Absent(info))?;
-        Ok(Self::found(value, info, parts))
+        let (found, info) = look_up::<T, S>(parts, state).await?;
+        found.ok_or(CachedRejection::Absent(info))
     }
 }
 
@@ -116,21 +148,43 @@ where
     T: FromCache<S> + Serialize + DeserializeOwned + Send + Sync + 'static,
     T::Key: Clone + Send + Sync + 'static,
 {
-    type Rejection = CachedRejection<<T::Key as FromRequestParts<S>>::Rejection>;
+    type Rejection = CachedRejection<KeyRejection<T, S>>;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Option<Self>, Self::Rejection> {
-        let Lookup { value, info } = look_up::<T, S>(parts, state).await?;
-        Ok(value.map(|value| Self::found(value, info, parts)))
+        let (found, info) = look_up::<T, S>(parts, state).await?;
+        // For the handler's own 404, which takes it by the extractor of `CacheInfo`.
+        parts.extensions.insert(info);
+        Ok(found)
+    }
+}
+
+impl<T: Serialize> Cached<T> {
+    fn respond(self) -> serde_json::Result<Response> {
+        let Self { value, answer: Answer { info, policy, tag, key, condition }, mapped } = self;
+        let write = || serde_json::to_vec(&*value);
+        let (tag, body) = match tag {
+            Some(tag) if mapped => {
+                let body = write()?;
+                (Some(tag.of_view(key, &body)), Some(body))
+            }
+            tag => (tag, None),
+        };
+        let tag = tag.map(|tag| tag.to_string());
+        let same = tag.as_deref().is_some_and(|tag| conditional::any_names(&condition, tag));
+        let mut response = if same {
+            (StatusCode::NOT_MODIFIED, no_body()).into_response()
+        } else {
+            written(StatusCode::OK, JSON, body.map_or_else(write, Ok)?)
+        };
+        info.write(&policy, response.headers_mut());
+        response.headers_mut().extend(tag.and_then(|tag| HeaderValue::try_from(tag).ok()).map(|tag| (ETAG, tag)));
+        Ok(response)
     }
 }
 
 impl<T: Serialize> IntoResponse for Cached<T> {
     fn into_response(self) -> Response {
-        if self.not_modified {
-            (StatusCode::NOT_MODIFIED, self.info, ()).into_response()
-        } else {
-            (self.info, json(StatusCode::OK, "application/json", &*self.value)).into_response()
-        }
+        self.respond().unwrap_or_else(|error| unwritable(&error))
     }
 }
 
@@ -142,7 +196,6 @@ mod tests {
         Router,
         body::Body,
         extract::Request,
-        http::header::{ETAG, IF_NONE_MATCH},
         middleware::{self, Next},
         routing::get,
     };
@@ -196,18 +249,19 @@ mod tests {
             request.extensions_mut().insert(Degraded);
             next.run(request)
         });
+        let tag = EntityTag::of::<Count, _>(&counts, &Id, 7).unwrap().to_string();
         let app: Router = Router::new()
             .route("/unlocked", get(show).route_layer(unlocked))
             .route("/locked", get(show))
             .with_state(counts);
-        for tags in [None, Some("\"7\""), Some("*")] {
+        for tags in [None, Some(tag.as_str()), Some("*")] {
             let ask = |path| {
                 let request = Request::builder().uri(path);
                 let request = tags.into_iter().fold(request, |request, tags| request.header(IF_NONE_MATCH, tags));
                 app.clone().oneshot(request.body(Body::empty()).unwrap())
             };
             let locked = ask("/locked").await.unwrap();
-            assert_eq!(locked.headers()[ETAG], "\"7\"");
+            assert_eq!(locked.headers()[ETAG], tag);
             assert_eq!(locked.status() == StatusCode::NOT_MODIFIED, tags.is_some());
             let unlocked = ask("/unlocked").await.unwrap();
             assert_eq!(unlocked.status(), StatusCode::OK);

@@ -6,7 +6,11 @@ use axum::{
 };
 use serde::Serialize;
 
-use super::{CACHE_STATUS, json::json, status};
+use super::{
+    CACHE_STATUS, CachePolicy,
+    json::{PROBLEM, json},
+    status,
+};
 use crate::cache::{CacheError, CacheInfo};
 
 /// Why a handler did not get its [`Cached`](super::Cached) value. Its answer is problem+json (RFC 9457).
@@ -117,7 +121,7 @@ impl IntoResponse for Refusal {
             detail,
             retry_after_ms: retry_after.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1)),
         };
-        let mut response = json(status, "application/problem+json", &body);
+        let mut response = json(status, PROBLEM, &body);
         if let Some(wait) = retry_after {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(status::whole_up(wait)));
         }
@@ -131,7 +135,7 @@ impl<R: IntoResponse> IntoResponse for CachedRejection<R> {
             Self::Key(rejection) => rejection.into_response(),
             Self::Absent(info) => {
                 let mut response = Refusal::NOT_FOUND.into_response();
-                info.write(response.headers_mut());
+                info.write(&CachePolicy::default(), response.headers_mut());
                 response
             }
             Self::Cache { error, degraded, forced } => {

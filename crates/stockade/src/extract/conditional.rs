@@ -1,11 +1,16 @@
-use axum::http::{HeaderMap, header::IF_NONE_MATCH};
+use axum::http::{HeaderMap, HeaderValue, header::IF_NONE_MATCH};
 
 /// Whether `If-None-Match` names this entity tag, by weak comparison (RFC 9110, sections 8.8.3.2 and 13.1.2): the client
 /// has the value already.
 ///
 /// Lists, several header lines and `*` are understood. A malformed value names nothing from the fault on.
 pub fn none_match(headers: &HeaderMap, tag: &str) -> bool {
-    headers.get_all(IF_NONE_MATCH).iter().any(|value| names(value.as_bytes(), tag.as_bytes()))
+    any_names(headers.get_all(IF_NONE_MATCH), tag)
+}
+
+/// The same for lines that were taken from the headers.
+pub(super) fn any_names<'a>(lines: impl IntoIterator<Item = &'a HeaderValue>, tag: &str) -> bool {
+    lines.into_iter().any(|line| names(line.as_bytes(), tag.as_bytes()))
 }
 
 fn names(value: &[u8], tag: &[u8]) -> bool {

@@ -1,5 +1,6 @@
 use axum::{extract::FromRequestParts, http::request::Parts};
 
+use super::{CachePolicy, EtagKey};
 use crate::{Cache, Resource};
 
 /// A value that handlers take from a cache of the application's state.
@@ -42,9 +43,26 @@ pub trait FromCache<S>: Sized {
     fn cache(state: &S) -> &Cache<Self::Key, Self>;
 
     /// What changes whenever the value does and never repeats for its key, also after deletion and creation anew: the
-    /// ETag. Without one there is no ETag and no 304.
+    /// first part of the [`EntityTag`](super::EntityTag). Without one there is no `ETag` and no 304.
+    ///
+    /// The JSON of a value must follow from its key and its version. Where the same version is to be written in another way,
+    /// by another `Serialize` for instance, raise [`CacheBuilder::schema`](crate::cache::CacheBuilder::schema).
     fn version(&self) -> Option<u64> {
         None
+    }
+
+    /// The key of the hash in entity tags, the same in every instance. Default: a constant, which hides nothing; see
+    /// [`EtagKey`].
+    fn etag_key(state: &S) -> EtagKey {
+        let _ = state;
+        EtagKey::default()
+    }
+
+    /// How HTTP caches may keep the answer to this request. Default: [`CachePolicy::private`], which is safe for values of
+    /// one user. For values that everybody may see, [`CachePolicy::shared`] lets proxies help.
+    fn cache_policy(parts: &Parts, state: &S) -> CachePolicy {
+        let _ = (parts, state);
+        CachePolicy::default()
     }
 
     /// Whether this request may have the value loaded anew by `Cache-Control: no-cache`. Default: no request may, and all are

@@ -4,13 +4,23 @@ use axum::{
 };
 use serde::Serialize;
 
+pub(super) const JSON: &str = "application/json";
+pub(super) const PROBLEM: &str = "application/problem+json";
+
 /// An answer with `value` as its body; 500 without one when it can't be written as JSON.
 pub(super) fn json<T: Serialize + ?Sized>(status: StatusCode, content_type: &'static str, value: &T) -> Response {
     match serde_json::to_vec(value) {
-        Ok(body) => (status, [(CONTENT_TYPE, HeaderValue::from_static(content_type))], body).into_response(),
-        Err(error) => {
-            tracing::error!(%error, "an answer can't be written as JSON");
-            StatusCode::INTERNAL_SERVER_ERROR.into_response()
-        }
+        Ok(body) => written(status, content_type, body),
+        Err(error) => unwritable(&error),
     }
+}
+
+/// The same for a value that was written before.
+pub(super) fn written(status: StatusCode, content_type: &'static str, body: Vec<u8>) -> Response {
+    (status, [(CONTENT_TYPE, HeaderValue::from_static(content_type))], body).into_response()
+}
+
+pub(super) fn unwritable(error: &serde_json::Error) -> Response {
+    tracing::error!(%error, "an answer can't be written as JSON");
+    StatusCode::INTERNAL_SERVER_ERROR.into_response()
 }

@@ -35,6 +35,7 @@ pub(crate) struct Envelope {
     max: usize,
     fingerprint: u64,
     shape: String,
+    meaning: u64,
 }
 
 /// A value as it is stored.
@@ -78,17 +79,24 @@ impl Envelope {
     ) -> Self {
         let mut hash = shape::of::<V>();
         hash.bytes(&schema.to_be_bytes());
+        let meaning = hash.value();
         hash.bytes(&[LAYOUT, codec.id(), u8::from(compression.is_some())]);
         let fingerprint = hash.value();
         let mut shape = String::with_capacity(8);
         // Writing to a String can't fail.
         let _ = write!(shape, "{:08x}", (fingerprint >> 32) ^ (fingerprint & 0xffff_ffff));
-        Self { codec, compression, max, fingerprint, shape }
+        Self { codec, compression, max, fingerprint, shape, meaning }
     }
 
     /// What sets the fields of these values apart from those of other versions of the program.
     pub(crate) fn shape(&self) -> &str {
         &self.shape
+    }
+
+    /// A number for the type and its schema, whatever codec and compression they are stored with.
+    #[cfg(feature = "axum")]
+    pub(crate) fn meaning(&self) -> u64 {
+        self.meaning
     }
 
     fn head(&self, form: u8) -> [u8; HEAD] {

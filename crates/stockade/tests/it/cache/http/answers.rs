@@ -15,8 +15,8 @@ async fn an_answer_carries_its_cache_headers() {
     assert_eq!((status, body.as_str()), (StatusCode::OK, r#"{"quantity":5,"version":41}"#));
     assert_eq!(header(&headers, "cache-status"), Some("stockade; fwd=uri-miss; stored"));
     assert_eq!(header(&headers, "age"), Some("0"));
-    assert_eq!(header(&headers, "cache-control"), Some("no-cache"));
-    assert_eq!(header(&headers, "etag"), Some("\"41\""));
+    assert_eq!(header(&headers, "cache-control"), Some("private, no-cache"));
+    assert_eq!(header(&headers, "etag"), Some(service.tag(41).as_str()));
     assert_eq!(header(&headers, "content-type"), Some("application/json"));
 
     let (_, headers, _) = service.get("/stock/a").await;
@@ -29,26 +29,26 @@ async fn an_answer_carries_its_cache_headers() {
 #[tokio::test]
 async fn a_client_that_has_the_value_gets_304_without_a_body() {
     let service = Service::start().await;
-    for tags in ["\"41\"", "W/\"41\"", "\"1\", \"41\"", "*"] {
+    let tag = service.tag(41);
+    for tags in [&tag, &format!("W/{tag}"), &format!("\"1\", {tag}"), "*"] {
         for method in ["GET", "HEAD"] {
             let (status, headers, body) = service.ask(method, "/stock/a", Some(tags)).await;
             assert_eq!((status, body.as_str()), (StatusCode::NOT_MODIFIED, ""), "{tags}");
-            assert_eq!(header(&headers, "etag"), Some("\"41\""));
-            assert_eq!(header(&headers, "cache-control"), Some("no-cache"));
+            assert_eq!(header(&headers, "etag"), Some(tag.as_str()));
+            assert_eq!(header(&headers, "cache-control"), Some("private, no-cache"));
             assert!(headers.contains_key("cache-status") && headers.contains_key("age"));
         }
     }
-    for tags in ["\"40\"", "41", "\"4\"", ""] {
+    for tags in [&service.tag(40), tag.trim_matches('"'), "\"41\"", "41", ""] {
         assert_eq!(service.ask("GET", "/stock/a", Some(tags)).await.0, StatusCode::OK, "{tags}");
     }
     // The condition is one for safe methods.
     assert_eq!(service.ask("POST", "/stock/a", Some("*")).await.0, StatusCode::OK);
-    assert_eq!(service.ask("GET", "/quantity/a", Some("\"41\"")).await.0, StatusCode::NOT_MODIFIED);
 
     service.write(6, 42);
     service.app.stocks.invalidate(&Sku("a".to_owned())).await.unwrap();
-    let (status, headers, _) = service.ask("GET", "/stock/a", Some("\"41\"")).await;
-    assert_eq!((status, header(&headers, "etag")), (StatusCode::OK, Some("\"42\"")));
+    let (status, headers, _) = service.ask("GET", "/stock/a", Some(&tag)).await;
+    assert_eq!((status, header(&headers, "etag")), (StatusCode::OK, Some(service.tag(42).as_str())));
     service.end().await;
 }
 
@@ -58,11 +58,43 @@ async fn views_keep_the_headers() {
     for path in ["/quantity/a", "/parts/a"] {
         let (status, headers, body) = service.get(path).await;
         assert_eq!((status, body.as_str()), (StatusCode::OK, "5"));
-        assert_eq!(header(&headers, "etag"), Some("\"41\""));
-        assert!(headers.contains_key("cache-status"));
+        assert_eq!(header(&headers, "cache-control"), Some("private, no-cache"));
+        assert!(headers.contains_key("cache-status") && headers.contains_key("age"));
     }
     assert_eq!(service.get("/maybe/a").await.2, "5");
     assert_eq!(service.get("/maybe/b").await.2, "none");
+    service.end().await;
+}
+
+#[tokio::test]
+async fn a_view_has_a_tag_of_its_own() {
+    let service = Service::start().await;
+    let (_, headers, _) = service.get("/quantity/a").await;
+    let view = header(&headers, "etag").unwrap();
+    assert!(view.starts_with("\"41-") && view != service.tag(41), "{view}");
+    for method in ["GET", "HEAD"] {
+        let (status, headers, body) = service.ask(method, "/quantity/a", Some(view)).await;
+        assert_eq!((status, header(&headers, "etag")), (StatusCode::NOT_MODIFIED, Some(view)));
+        assert_eq!((header(&headers, "content-length"), body.as_str()), (None, ""));
+    }
+    assert_eq!(service.ask("GET", "/quantity/a", Some(&service.tag(41))).await.0, StatusCode::OK);
+    assert_eq!(service.ask("GET", "/stock/a", Some(view)).await.0, StatusCode::OK);
+    // What a handler makes of the parts is nobody's but its own.
+    assert_eq!(header(&service.get("/parts/a").await.1, "etag"), None);
+    service.end().await;
+}
+
+#[tokio::test]
+async fn a_404_of_the_handler_says_of_the_cache_what_any_other_says() {
+    let service = Service::start().await;
+    assert_eq!(service.get("/or/a").await.2, r#"{"quantity":5,"version":41}"#);
+    for form in ["stockade; fwd=uri-miss; stored", "stockade; hit; detail=negative"] {
+        let (status, headers, body) = service.get("/or/b").await;
+        assert_eq!((status, body.as_str()), (StatusCode::NOT_FOUND, "none"));
+        assert_eq!(header(&headers, "cache-status"), Some(form));
+        assert_eq!(header(&headers, "cache-control"), Some("private, no-cache"));
+        assert!(headers.contains_key("age") && !headers.contains_key("etag"), "{headers:?}");
+    }
     service.end().await;
 }
 
@@ -128,20 +160,20 @@ async fn every_way_to_an_answer_is_told_on_the_wire() {
     assert!(left.unwrap_or_else(|| panic!("{told}")).parse::<u64>().unwrap() <= 2);
     eventually("it has an age", || async {
         let (_, headers, _) = service.get("/stock/a").await;
-        assert_eq!(header(&headers, "etag"), Some("\"41\""));
+        assert_eq!(header(&headers, "etag"), Some(service.tag(41).as_str()));
         header(&headers, "age") == Some("1")
     })
     .await;
 
     service.down.store(true, Ordering::SeqCst);
     eventually("it has expired", || async { service.status(&[]).await.contains("; ttl=-") }).await;
-    for tags in ["\"41\"", "*"] {
+    for tags in [&service.tag(41), "*"] {
         let (status, headers, body) = service.ask("GET", "/stock/a", Some(tags)).await;
         assert_eq!((status, body.as_str()), (StatusCode::OK, r#"{"quantity":5,"version":41}"#), "{tags}");
         let told = header(&headers, "cache-status").unwrap();
         let ago = told.strip_prefix("stockade; hit; ttl=-").unwrap_or_else(|| panic!("{told}"));
         assert!((1..60).contains(&ago.parse::<u64>().unwrap()), "{told}");
-        assert_eq!((header(&headers, "etag"), header(&headers, "cache-control")), (None, Some("no-cache")));
+        assert_eq!((header(&headers, "etag"), header(&headers, "cache-control")), (None, Some("private, no-cache")));
         assert!(header(&headers, "age").unwrap().parse::<u64>().unwrap() >= 1);
     }
     service.end().await;
@@ -152,7 +184,8 @@ async fn without_redis_answers_are_marked_and_never_304() {
     let service = Service::start().await;
     service.server.kill().await.unwrap();
     eventually("the outage is noticed", || async { service.app.stocks.is_degraded() }).await;
-    for headers in [&[("if-none-match", "*")][..], &[("if-none-match", "\"41\""), OPERATOR, NO_CACHE]] {
+    let tag = service.tag(41);
+    for headers in [&[("if-none-match", "*")][..], &[("if-none-match", &tag), OPERATOR, NO_CACHE]] {
         let (status, headers, body) = service.send("GET", "/stock/a", headers).await;
         assert_eq!((status, body.as_str()), (StatusCode::OK, r#"{"quantity":5,"version":41}"#));
         assert!(header(&headers, "cache-status").unwrap().ends_with("; detail=degraded"), "{headers:?}");

@@ -2,4 +2,5 @@
 
 mod answers;
 mod forced;
+mod principals;
 mod service;

@@ -22,8 +22,8 @@ use http_body_util::BodyExt;
 use serde::{Deserialize, Serialize};
 use stockade::{
     Cache, Redis, Resource,
-    cache::CacheBuilder,
-    extract::{Cached, FromCache},
+    cache::{CacheBuilder, CacheInfo},
+    extract::{Cached, EntityTag, FromCache},
 };
 use tokio::sync::RwLock;
 use tower::ServiceExt;
@@ -100,6 +100,10 @@ async fn show_maybe(stock: Option<Cached<Stock>>) -> String {
     stock.map_or_else(|| "none".to_owned(), |stock| stock.quantity.to_string())
 }
 
+async fn show_or(stock: Option<Cached<Stock>>, info: CacheInfo) -> Response {
+    stock.map_or_else(|| (StatusCode::NOT_FOUND, info, "none").into_response(), IntoResponse::into_response)
+}
+
 pub(super) type Answer = (StatusCode, HeaderMap, String);
 
 pub(super) struct Service {
@@ -144,8 +148,14 @@ impl Service {
             .route("/quantity/{sku}", get(show_quantity))
             .route("/parts/{sku}", get(show_parts))
             .route("/maybe/{sku}", get(show_maybe))
+            .route("/or/{sku}", get(show_or))
             .with_state(app.clone());
         Self { server, router, app, rows, down, gate, loads }
+    }
+
+    /// The `ETag` of this version of `a`.
+    pub(super) fn tag(&self, version: u64) -> String {
+        EntityTag::of::<Stock, _>(&self.app, &Sku("a".to_owned()), version).unwrap().to_string()
     }
 
     pub(super) async fn ask(&self, method: &str, path: &str, if_none_match: Option<&str>) -> Answer {

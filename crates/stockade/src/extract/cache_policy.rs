@@ -1,0 +1,133 @@
+use std::{convert::Infallible, time::Duration};
+
+use axum::{
+    http::{
+        HeaderMap, HeaderValue,
+        header::{CACHE_CONTROL, VARY},
+    },
+    response::{IntoResponseParts, ResponseParts},
+};
+
+/// How HTTP caches may keep an answer: its `Cache-Control` and `Vary` (RFC 9111). Default [`CachePolicy::private`].
+///
+/// | policy | `Cache-Control` |
+/// |---|---|
+/// | [`CachePolicy::private`] | `private, no-cache` |
+/// | [`CachePolicy::shared`] | `no-cache` |
+/// | [`CachePolicy::no_store`] | `no-store` |
+/// | with [`CachePolicy::max_age`] | `max-age=N` in place of `no-cache` |
+///
+/// The default is right for values of one user: no proxy or CDN keeps the answer, and a browser asks before each use, so
+/// that the next user of that browser gets their own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CachePolicy {
+    keep: Keep,
+    max_age: Option<Duration>,
+    vary: Option<HeaderValue>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Keep {
+    #[default]
+    Private,
+    Shared,
+    Nowhere,
+}
+
+impl CachePolicy {
+    /// Kept by the client alone, which asks before each use.
+    #[must_use]
+    pub fn private() -> Self {
+        Self::default()
+    }
+
+    /// Kept by proxies and CDNs as well, each of which asks before each use. For answers that are the same for everybody who
+    /// may ask. Answers to requests with `Authorization` are still kept by the client alone (RFC 9111, section 3.5).
+    #[must_use]
+    pub fn shared() -> Self {
+        Self { keep: Keep::Shared, ..Self::default() }
+    }
+
+    /// Kept by nobody.
+    #[must_use]
+    pub fn no_store() -> Self {
+        Self { keep: Keep::Nowhere, ..Self::default() }
+    }
+
+    /// Used without asking until the value is so old, in whole seconds. A write is then not seen before.
+    ///
+    /// It counts from when the value was loaded, since `Age` does: a value that lay in the cache for longer is asked about
+    /// each time. Answers given outside the normal rules never carry it. An answer that depends on the user needs
+    /// [`CachePolicy::vary`] beside it.
+    #[must_use]
+    pub fn max_age(mut self, max_age: Duration) -> Self {
+        self.max_age = Some(max_age);
+        self
+    }
+
+    /// The request headers that the answer depends on, as in `Vary`: `cookie` or `authorization` for what differs by user.
+    /// What the answer says already stays beside it.
+    #[must_use]
+    pub fn vary(mut self, headers: HeaderValue) -> Self {
+        self.vary = Some(headers);
+        self
+    }
+
+    /// The same for an answer that may be outdated: nobody uses it twice without asking.
+    pub(super) fn unvouched(&self) -> Self {
+        Self { max_age: None, ..self.clone() }
+    }
+
+    pub(super) fn write(&self, headers: &mut HeaderMap) {
+        let scope = if self.keep == Keep::Private { "private, " } else { "" };
+        let control = match (self.keep, self.max_age) {
+            (Keep::Nowhere, _) => HeaderValue::try_from("no-store"),
+            (_, None) => HeaderValue::try_from(format!("{scope}no-cache")),
+            (_, Some(age)) => HeaderValue::try_from(format!("{scope}max-age={}", age.as_secs())),
+        };
+        headers.extend(control.ok().map(|control| (CACHE_CONTROL, control)));
+        if let Some(vary) = &self.vary {
+            headers.append(VARY, vary.clone());
+        }
+    }
+}
+
+/// Sets `Cache-Control`, and adds to `Vary`.
+impl IntoResponseParts for CachePolicy {
+    type Error = Infallible;
+
+    fn into_response_parts(self, mut response: ResponseParts) -> Result<ResponseParts, Infallible> {
+        self.write(response.headers_mut());
+        Ok(response)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_policy_has_its_header() {
+        let minute = Duration::from_secs(60);
+        for (policy, control) in [
+            (CachePolicy::default(), "private, no-cache"),
+            (CachePolicy::private().max_age(minute), "private, max-age=60"),
+            (CachePolicy::shared(), "no-cache"),
+            (CachePolicy::shared().max_age(minute), "max-age=60"),
+            (CachePolicy::shared().max_age(minute).unvouched(), "no-cache"),
+            (CachePolicy::private().max_age(minute).unvouched(), "private, no-cache"),
+            (CachePolicy::no_store().max_age(minute), "no-store"),
+        ] {
+            let mut headers = HeaderMap::from_iter([(CACHE_CONTROL, HeaderValue::from_static("public"))]);
+            policy.write(&mut headers);
+            assert_eq!(headers.get_all(CACHE_CONTROL).iter().collect::<Vec<_>>(), [control], "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn what_an_answer_varies_by_is_added_to() {
+        let mut headers = HeaderMap::from_iter([(VARY, HeaderValue::from_static("accept-encoding"))]);
+        CachePolicy::private().vary(HeaderValue::from_static("cookie")).write(&mut headers);
+        assert_eq!(headers.get_all(VARY).iter().collect::<Vec<_>>(), ["accept-encoding", "cookie"]);
+    }
+}

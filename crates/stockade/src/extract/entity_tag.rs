@@ -1,0 +1,79 @@
+use std::{convert::Infallible, fmt, hash::Hasher};
+
+use axum::{
+    http::{HeaderValue, header::ETAG},
+    response::{IntoResponseParts, ResponseParts},
+};
+use siphasher::sip128::{Hasher128, SipHasher24};
+
+use super::{EtagKey, FromCache};
+use crate::resource::{Key, KeyError, find_by_text};
+
+/// A strong entity tag (RFC 9110, section 8.8.3): the version of a value, and a keyed hash of whose value it is and how it
+/// is shown.
+///
+/// The hash covers the name of the cache, the key, and the type of the value with its schema; of a view made by
+/// [`Cached::map`](super::Cached::map) also the bytes of its JSON. So two keys never share a tag, nor do two views of one
+/// value, and a client that holds one principal's answer is not told that another's is the same.
+///
+/// Displayed as it stands in the header, with its quotes: `"41-0f1e2d3c4b5a69788796a5b4c3d2e1f0"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntityTag {
+    version: u64,
+    hash: u128,
+}
+
+impl EntityTag {
+    /// The tag that [`Cached<T>`](super::Cached) answers with for this version of the value of `key`. A write compares
+    /// `If-Match` with the tag of the row it read, and answers with the tag of the row it wrote.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError`] when the resource has no key.
+    pub fn of<T: FromCache<S>, S>(state: &S, key: &T::Key, version: u64) -> Result<Self, KeyError> {
+        let cache = T::cache(state);
+        let mut hasher = T::etag_key(state).hasher();
+        add(&mut hasher, cache.name().as_bytes());
+        add(&mut hasher, &cache.meaning().to_be_bytes());
+        let tag = |key: &str| {
+            let mut hasher = hasher;
+            add(&mut hasher, key.as_bytes());
+            Self { version, hash: hasher.finish128().as_u128() }
+        };
+        // The look-up takes no memory; where it finds no text, `Key::of` knows why.
+        match find_by_text(key, |text| Some(tag(text))) {
+            Some(tag) => Ok(tag),
+            None => Key::of(key).map(|key| tag(key.as_str())),
+        }
+    }
+
+    /// The tag of a view of the value, by its bytes: what a view shows may depend on who asks.
+    pub(super) fn of_view(self, key: EtagKey, bytes: &[u8]) -> Self {
+        let mut hash = key.hasher();
+        add(&mut hash, &self.hash.to_be_bytes());
+        add(&mut hash, bytes);
+        Self { hash: hash.finish128().as_u128(), ..self }
+    }
+}
+
+/// With its length in front, so that no part runs into the next.
+fn add(hasher: &mut SipHasher24, part: &[u8]) {
+    hasher.write(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+    hasher.write(part);
+}
+
+impl fmt::Display for EntityTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}-{:032x}\"", self.version, self.hash)
+    }
+}
+
+/// Sets `ETag`.
+impl IntoResponseParts for EntityTag {
+    type Error = Infallible;
+
+    fn into_response_parts(self, mut response: ResponseParts) -> Result<ResponseParts, Infallible> {
+        response.headers_mut().extend(HeaderValue::try_from(self.to_string()).ok().map(|value| (ETAG, value)));
+        Ok(response)
+    }
+}
