@@ -39,7 +39,7 @@ impl Asking<'_> {
         let Attempt { mode, permits, lease, max_waiters, tag, .. } = self.attempt;
         let wait = self.wait.map_or("-1".to_owned(), |wait| wait.as_micros().div_ceil(1000).to_string());
         // No lock of ours asks to be told of waiting writers yet.
-        let pack = format!("{wait} {max_waiters} {} {} 0", self.seq, handing.pack());
+        let pack = format!("{wait} {max_waiters} {} 0", handing.pack());
         vec![
             self.owner.as_str().into(),
             match mode {
@@ -51,6 +51,7 @@ impl Asking<'_> {
             self.stamp.to_string().into_bytes(),
             millis(self.stale_after),
             tag.as_bytes().to_vec(),
+            self.seq.to_string().into_bytes(),
             pack.into_bytes(),
         ]
     }

@@ -23,8 +23,13 @@ pub(super) struct Grant {
 #[derive(Debug)]
 pub(super) enum Event {
     Granted(Grant),
-    /// It stands in the queue no more, or can't know: ask again, with the same place.
+    /// It was taken out of the queue, its grant ended, or it can't tell whether the last answer knew of that: ask again,
+    /// with the same place.
+    Dropped,
+    /// It can't know whether it stands in the queue: ask again, with the same place.
     AskAgain,
+    /// One waiter of this resource in this process is to ask now.
+    Poke,
     /// The store shuts down.
     Closing,
 }
@@ -41,9 +46,12 @@ struct Mail {
     grant: Option<Grant>,
     /// Server time at which it was removed from the queue, or its grant ended.
     dropped: Option<u64>,
+    /// Server time at which another waiter found that the queue had lost this process' places.
+    displaced: Option<u64>,
     /// Server time of the last reply: older messages are overtaken by it.
     answered: u64,
     reconnected: bool,
+    poke: bool,
     closing: bool,
 }
 
@@ -65,16 +73,23 @@ impl Cell {
         self.post(|mail| mail.dropped = mail.dropped.max(Some(now)));
     }
 
+    pub(super) fn displaced(&self, now: u64) {
+        self.post(|mail| mail.displaced = mail.displaced.max(Some(now)));
+    }
+
     pub(super) fn reconnected(&self) {
         self.post(|mail| mail.reconnected = true);
+    }
+
+    pub(super) fn poke(&self) {
+        self.post(|mail| mail.poke = true);
     }
 
     pub(super) fn closing(&self) {
         self.post(|mail| mail.closing = true);
     }
 
-    /// A reply made at server time `now` was received. One that was made earlier than the last, by the server's clock, shows
-    /// that the clock was set back; messages from then on would otherwise count for nothing until it has caught up.
+    /// A reply made at server time `now` was received. It may show less than the last, after the clock was set back.
     pub(super) fn answered(&self, now: u64) {
         self.mail().answered = now;
     }
@@ -82,26 +97,34 @@ impl Cell {
     /// About to ask another server, whose clock is another one.
     pub(super) fn elsewhere(&self) {
         let mut mail = self.mail();
-        (mail.grant, mail.dropped, mail.answered) = (None, None, 0);
+        (mail.grant, mail.dropped, mail.displaced, mail.answered) = (None, None, None, 0);
     }
 
-    /// About to ask: what made it necessary is dealt with.
+    /// About to ask: what made it necessary is dealt with. The answer will be newer than the messages that are here.
     pub(super) fn asking(&self) {
-        self.mail().reconnected = false;
+        let mut mail = self.mail();
+        (mail.reconnected, mail.poke, mail.dropped) = (false, false, None);
     }
 
     /// The next thing to do, if any.
+    ///
+    /// A message that is older than the last reply is not believed: the reply knew of what came of it. Or the server's
+    /// clock was set back in between, and it is the newer one. Few messages are overtaken so, and the server is asked.
     pub(super) fn take(&self) -> Option<Event> {
         let mut mail = self.mail();
-        let dropped = mail.dropped.take().filter(|now| *now > mail.answered);
-        let grant =
-            mail.grant.take().filter(|grant| grant.now >= mail.answered && dropped.is_none_or(|now| now < grant.now));
-        if let Some(grant) = grant {
+        let (dropped, displaced, grant) = (mail.dropped.take(), mail.displaced.take(), mail.grant.take());
+        let displaced = displaced.filter(|now| *now > mail.answered);
+        let ended = dropped.max(displaced);
+        if let Some(grant) = grant.filter(|grant| grant.now >= mail.answered.max(ended.map_or(0, |now| now + 1))) {
             Some(Event::Granted(grant))
         } else if mail.closing {
             Some(Event::Closing)
+        } else if dropped.is_some() || grant.is_some() {
+            Some(Event::Dropped)
+        } else if displaced.is_some() || std::mem::take(&mut mail.reconnected) {
+            Some(Event::AskAgain)
         } else {
-            (dropped.is_some() || std::mem::take(&mut mail.reconnected)).then_some(Event::AskAgain)
+            std::mem::take(&mut mail.poke).then_some(Event::Poke)
         }
     }
 
@@ -119,15 +142,33 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_the_last_reply_counts_for_nothing() {
+    fn what_is_older_than_the_last_reply_is_asked_about_and_not_believed() {
         let cell = Cell::default();
-        cell.granted(grant(10));
-        cell.dropped(11);
         cell.answered(12);
+        cell.granted(grant(10));
+        assert!(matches!(cell.take(), Some(Event::Dropped)));
         assert!(cell.take().is_none());
+        cell.dropped(11);
+        assert!(matches!(cell.take(), Some(Event::Dropped)));
+        // It came before the question was sent, which has the newer answer.
         cell.dropped(13);
-        assert!(matches!(cell.take(), Some(Event::AskAgain)));
+        cell.asking();
+        cell.answered(14);
         assert!(cell.take().is_none());
+    }
+
+    #[test]
+    fn a_place_that_was_confirmed_since_is_not_asked_about() {
+        let cell = Cell::default();
+        cell.answered(10);
+        cell.displaced(10);
+        assert!(cell.take().is_none());
+        cell.granted(grant(11));
+        cell.displaced(12);
+        assert!(matches!(cell.take(), Some(Event::Dropped)), "the grant is gone, too");
+        assert!(cell.take().is_none());
+        cell.displaced(12);
+        assert!(matches!(cell.take(), Some(Event::AskAgain)));
     }
 
     #[test]
@@ -145,7 +186,7 @@ mod tests {
         cell.answered(5);
         cell.granted(grant(10));
         cell.dropped(20);
-        assert!(matches!(cell.take(), Some(Event::AskAgain)));
+        assert!(matches!(cell.take(), Some(Event::Dropped)));
         cell.dropped(21);
         cell.granted(grant(22));
         assert!(matches!(cell.take(), Some(Event::Granted(_))));

@@ -54,7 +54,7 @@ impl Inner {
                     return Ok(());
                 }
                 Ok((run, Renewed::Gone { .. })) => {
-                    self.held.gone(ownership, run);
+                    self.gone(ownership, run);
                     return Err(ownership.lost_error());
                 }
                 Err(error) => error,
@@ -82,7 +82,7 @@ impl Inner {
         let (sent, run) = (Instant::now(), shard.run());
         let reply = shard.link.call(&DOWNGRADE, self.keys.of(&ownership.key), args).await?;
         let renewed = Renewed::read(&reply).ok_or(LinkError::Protocol { op: "downgrade" })?;
-        shard.clock.note(sent, renewed.now());
+        self.heard(&shard, sent, renewed.now());
         Ok((run, renewed))
     }
 
@@ -97,7 +97,7 @@ impl Inner {
             // An acquire that may still arrive would find another owner, and take the resource for nobody.
             return Err(LockError::Unavailable { reason: Unavailable::Stale, retry_after });
         }
-        self.held.remove(&ownership.owner);
+        self.held.hand_over(&ownership.owner);
         Ok(Handed::of(ownership))
     }
 
@@ -130,7 +130,7 @@ impl Adoption {
         loop {
             let error = match self.ask(handed).await {
                 Ok((shard, run, sent, Adopted::Held { x, now })) => {
-                    shard.clock.note(sent, now);
+                    self.inner.heard(&shard, sent, now);
                     return Ok(self.adopted(handed, &shard, run, believed_until(sent, now, x)));
                 }
                 Ok((.., Adopted::Gone)) => {
@@ -138,7 +138,7 @@ impl Adoption {
                     return Err(LockError::HandoverVoid);
                 }
                 Ok((shard, _, sent, Adopted::Stale { now })) => {
-                    shard.clock.note(sent, now);
+                    self.inner.heard(&shard, sent, now);
                     if stale {
                         let retry_after = Duration::from_secs(1);
                         return Err(LockError::Unavailable { reason: Unavailable::Stale, retry_after });
@@ -191,7 +191,7 @@ impl Drop for Adoption {
     fn drop(&mut self) {
         if let Some(sent) = self.sent.take() {
             self.inner.waiters.give_up(&self.owner, &self.key);
-            self.inner.cancel(self.key.clone(), self.owner.clone(), sent);
+            self.inner.cancel(self.key.clone(), self.owner.clone(), sent, false);
         }
     }
 }

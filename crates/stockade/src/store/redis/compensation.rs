@@ -55,20 +55,35 @@ impl Inner {
         at + self.timeout * 2 + Duration::from_millis(100)
     }
 
-    /// Undoes an attempt whose command was sent. The cancel is on its way when this returns.
-    pub(super) fn cancel(self: &Arc<Self>, key: Key, owner: Owner, sent: Sent) {
+    /// Undoes an attempt whose command was sent, and which has been `queued` as far as it knows. The cancel is on its way
+    /// when this returns.
+    pub(super) fn cancel(self: &Arc<Self>, key: Key, owner: Owner, sent: Sent, queued: bool) {
         let (carrier, reply) = self.send_release(&key, &owner);
         let ordered = carrier.is_some() && carrier == sent.carrier;
         let stray = if ordered { sent.stray } else { Some(sent.at) };
         let inner = Arc::clone(self);
         self.spawn(async move {
             let repeat = stray.map(|at| inner.settled(at));
+            let reply = async {
+                let left = reply.await;
+                if queued {
+                    inner.doubt_unless_found(&key, &left);
+                }
+                left
+            };
             inner.see_through(&key, &owner, repeat, sent, reply).await;
             inner.waiters.remove(&owner);
         });
     }
 
-    /// A grant for an attempt whose cancel is under way.
+    /// A lock or a place that is gone may have gone with the queue in which others of this process stand.
+    pub(super) fn doubt_unless_found(&self, key: &Key, left: &Result<Left, LinkError>) {
+        if left.as_ref().is_ok_and(|left| !left.found) {
+            self.pokes.doubt(key);
+        }
+    }
+
+    /// A grant for an attempt whose cancel is under way, or has been answered.
     pub(super) fn cancel_orphan(&self, owner: &Owner, key: &Key) {
         // The link waits for the reply; there is nothing to learn from it.
         drop(self.send_release(key, owner).1);

@@ -1,5 +1,5 @@
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
@@ -14,7 +14,14 @@ use crate::{
 
 /// What this process holds, for what the server says about it.
 #[derive(Debug, Default)]
-pub(super) struct HeldTable(Mutex<HashMap<Owner, Held>>);
+pub(super) struct HeldTable {
+    held: Mutex<HashMap<Owner, Held>>,
+    /// The last that were handed over.
+    handed_over: Mutex<VecDeque<Owner>>,
+}
+
+/// As many handovers are remembered as one process makes while a message of the server lies in its inbox.
+const MOST_HANDED_OVER: usize = 256;
 
 #[derive(Debug)]
 struct Held {
@@ -27,7 +34,7 @@ struct Held {
 
 impl HeldTable {
     fn table(&self) -> MutexGuard<'_, HashMap<Owner, Held>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn insert(&self, ownership: &Arc<Ownership>, run: Run, stray: Option<Instant>) {
@@ -52,10 +59,25 @@ impl HeldTable {
         }
     }
 
-    pub(super) fn holds(&self, owner: &Owner, token: Token) -> bool {
-        let table = self.table();
-        let ownership = table.get(owner).and_then(|held| held.ownership.upgrade());
-        ownership.is_some_and(|ownership| ownership.token == token)
+    /// Whether the owner holds its resource with this token, or did until it was handed over.
+    pub(super) fn knows(&self, owner: &Owner, token: Token) -> bool {
+        let ownership = self.table().get(owner).and_then(|held| held.ownership.upgrade());
+        ownership.is_some_and(|ownership| ownership.token == token) || self.handed_over().contains(owner)
+    }
+
+    fn handed_over(&self) -> MutexGuard<'_, VecDeque<Owner>> {
+        self.handed_over.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It is for another process to adopt. The message of its grant may still be on its way to the inbox.
+    pub(super) fn hand_over(&self, owner: &Owner) {
+        let mut handed_over = self.handed_over();
+        if handed_over.len() == MOST_HANDED_OVER {
+            handed_over.pop_front();
+        }
+        handed_over.push_back(owner.clone());
+        drop(handed_over);
+        self.remove(owner);
     }
 
     /// The server confirmed it in this run.

@@ -27,6 +27,8 @@ pub(super) enum Message {
         token: Token,
         x: u64,
         now: u64,
+        /// The resource; `None` when the message does not say.
+        key: Option<Key>,
     },
     /// Its lease ran out.
     Ended {
@@ -51,8 +53,10 @@ impl Message {
         let words: Vec<_> = std::str::from_utf8(payload).ok()?.split(' ').collect();
         let owner = |text: &str| Owner::new(text.to_owned());
         Some(match words.as_slice() {
-            ["G", of, with, x, now] => {
-                Self::Granted { owner: owner(of), token: token(with)?, x: number(x)?, now: number(now)? }
+            // A key may hold spaces.
+            ["G", of, with, x, now, key @ ..] => {
+                let key = Key::encoded("granted".into(), key.join(" ")).ok();
+                Self::Granted { owner: owner(of), token: token(with)?, x: number(x)?, now: number(now)?, key }
             }
             ["X", of, now] => Self::Ended { owner: owner(of), now: number(now)? },
             ["D", of @ .., now] => Self::Dropped { owners: of.iter().map(|of| owner(of)).collect(), now: number(now)? },
@@ -202,23 +206,23 @@ impl LinkEvents for Inbox {
 impl Inner {
     fn deliver(&self, shard: &Shard, message: Message) {
         match message {
-            Message::Granted { owner, token, x, now } => {
+            Message::Granted { owner, token, x, now, key } => {
                 let received = Instant::now();
                 // Without any exchange to map it by, it counts as over and is confirmed.
                 let until = shard.clock.believed_push(received, now, x).unwrap_or(received);
                 let handed_off = shard.clock.age(received, now).unwrap_or_default();
                 let grant = Grant { token, now, until, handed_off };
                 // One by a server that has lost the bucket since is not to be trusted; the next one knows.
-                let hand_over = |key: &Key, cell: &Cell| match self.shards.has(shard, key.bucket()) {
+                let deliver = |key: &Key, cell: &Cell| match self.shards.has(shard, key.bucket()) {
                     true => cell.granted(grant),
                     false => cell.reconnected(),
                 };
-                match self.waiters.post(&owner, hand_over) {
+                match self.waiters.post(&owner, deliver) {
                     Recipient::Waiter => {}
                     Recipient::GivenUp(key) => self.cancel_orphan(&owner, &key),
                     // The grant of a script of our own, which its reply has told already.
-                    Recipient::Nobody if self.held.holds(&owner, token) => {}
-                    Recipient::Nobody => tracing::debug!(?owner, "a grant came after its attempt had ended"),
+                    Recipient::Nobody if self.held.knows(&owner, token) => {}
+                    Recipient::Nobody => self.decline(&owner, key),
                 }
             }
             Message::Dropped { owners, now } => {
@@ -230,6 +234,14 @@ impl Inner {
             Message::Forced { owner, now } => self.ended(&owner, now, LossReason::Forced),
             Message::Wanted => {}
         }
+    }
+
+    /// The entry of an attempt that has ended stood in the queue, from a server that lost its end or from a dump that was
+    /// restored: those behind it would wait for the end of a lease that nobody uses.
+    fn decline(&self, owner: &Owner, key: Option<Key>) {
+        let Some(key) = key else { return };
+        tracing::debug!(?owner, label = %key.label(), "a grant came after its attempt had ended; giving it back");
+        self.cancel_orphan(owner, &key);
     }
 
     fn ended(&self, owner: &Owner, now: u64, reason: LossReason) {
@@ -247,7 +259,11 @@ mod tests {
     fn messages_are_read_and_others_refused() {
         assert!(matches!(
             Message::read(b"G abc.00000000001 1763668800000000 1763668802000000 1763668800000001"),
-            Some(Message::Granted { x: 1_763_668_802_000_000, .. })
+            Some(Message::Granted { x: 1_763_668_802_000_000, key: None, .. })
+        ));
+        assert!(matches!(
+            Message::read(b"G abc.00000000001 1 2 3 stock:BANK CHARGES"),
+            Some(Message::Granted { key: Some(key), .. }) if key.as_str() == "stock:BANK CHARGES"
         ));
         assert!(matches!(Message::read(b"D abc.00000000001 5"), Some(Message::Dropped { now: 5, .. })));
         assert!(matches!(Message::read(b"D a b c 5"), Some(Message::Dropped { owners, .. }) if owners.len() == 3));

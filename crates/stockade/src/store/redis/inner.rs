@@ -12,9 +12,11 @@ use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    held::HeldTable, inbox::Waiters, keys::Keys, options::Options, pokes::Pokes, shard::Shard, shards::Shards,
+    cell::Cell, held::HeldTable, inbox::Waiters, keys::Keys, options::Options, pokes::Pokes, shard::Shard,
+    shards::Shards,
 };
 use crate::{
+    clock::Instant,
     redis::{LinkError, Redis},
     resource::{Bucket, Key},
     store::{LockError, Owner, Token, Unavailable},
@@ -80,6 +82,15 @@ impl Inner {
     /// The server that has the resource.
     pub(super) fn shard(&self, key: &Key) -> Result<Arc<Shard>, LinkError> {
         self.shards.of(key.bucket()).ok_or(LinkError::Down)
+    }
+
+    /// An exchange with the server, whose clock showed `now`. After it was set back everything that a waiter hears from
+    /// there looks older than what it was told last: each asks, and goes on from the answer.
+    pub(super) fn heard(&self, shard: &Shard, sent: Instant, now: u64) {
+        if shard.clock.note(sent, now) {
+            tracing::warn!("the clock of Redis was set back; all who wait for locks there ask again");
+            self.waiters.post_all(|key| self.shards.has(shard, key.bucket()), Cell::reconnected);
+        }
     }
 
     pub(super) fn listens(&self, bucket: Bucket) {

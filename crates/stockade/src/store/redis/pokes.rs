@@ -4,19 +4,25 @@ use std::{
     time::Duration,
 };
 
-use crate::{clock::Instant, resource::Key};
+use super::{cell::Cell, replies::Place};
+use crate::{clock::Instant, resource::Key, store::Owner};
 
 /// The resources that attempts of this process wait for, and when one of them last asked.
 ///
 /// A poke finds leases that ran out and grants that nobody took up. One per process and period is enough, whoever sends
-/// it: a waiter whose task is stuck is then no hindrance to the others.
+/// it: a waiter whose task is stuck is then no hindrance to the others. A poke that finds its own place gone speaks for
+/// all: each of them asks again, once for each loss.
 #[derive(Debug, Default)]
 pub(super) struct Pokes(Mutex<HashMap<Key, Poked>>);
 
 #[derive(Debug)]
 struct Poked {
-    waiters: usize,
+    waiters: HashMap<Owner, Arc<Cell>>,
     last: Instant,
+    /// A lock of this process on the resource is gone, and perhaps the queue with it: the next poke is due now.
+    due: bool,
+    /// When all waiters were last told that their places are gone.
+    told: Option<Instant>,
 }
 
 impl Pokes {
@@ -29,11 +35,19 @@ impl Pokes {
         let mut table = self.table();
         let Some(poked) = table.get_mut(key) else { return Ok(()) };
         let left = period.saturating_sub(poked.last.elapsed());
-        if !left.is_zero() {
+        if !left.is_zero() && !poked.due {
             return Err(left);
         }
-        poked.last = Instant::now();
+        (poked.last, poked.due) = (Instant::now(), false);
         Ok(())
+    }
+
+    /// A command of this process found its lock on the resource gone: one waiter looks at once whether the queue is there.
+    pub(super) fn doubt(&self, key: &Key) {
+        if let Some(poked) = self.table().get_mut(key) {
+            poked.due = true;
+            poked.waiters.values().for_each(|cell| cell.poke());
+        }
     }
 }
 
@@ -42,19 +56,38 @@ impl Pokes {
 pub(super) struct Poker {
     pokes: Arc<Pokes>,
     key: Key,
+    owner: Owner,
 }
 
 impl Poker {
-    pub(super) fn new(pokes: &Arc<Pokes>, key: &Key) -> Self {
+    pub(super) fn new(pokes: &Arc<Pokes>, key: &Key, owner: &Owner, cell: &Arc<Cell>) -> Self {
+        let new = || Poked { waiters: HashMap::new(), last: Instant::now(), due: false, told: None };
         let mut table = pokes.table();
-        let poked = table.entry(key.clone()).or_insert_with(|| Poked { waiters: 0, last: Instant::now() });
-        poked.waiters += 1;
+        table.entry(key.clone()).or_insert_with(new).waiters.insert(owner.clone(), Arc::clone(cell));
         drop(table);
-        Self { pokes: Arc::clone(pokes), key: key.clone() }
+        Self { pokes: Arc::clone(pokes), key: key.clone(), owner: owner.clone() }
     }
 
     pub(super) fn claim(&self, period: Duration) -> Result<(), Duration> {
         self.pokes.claim(&self.key, period)
+    }
+
+    /// A question found this waiter's place as told, at server time `now`. When others have lost theirs with it, all
+    /// whose last answer is older ask again.
+    ///
+    /// `confirmed` is when the question was sent that last found the place there; `None` when the waiter knew that it
+    /// was gone. A queue that is there without this waiter is news only when the waiter had asked since the last loss.
+    pub(super) fn found(&self, place: Place, confirmed: Option<Instant>, now: u64) {
+        if place == Place::Kept {
+            return;
+        }
+        let mut table = self.pokes.table();
+        let Some(poked) = table.get_mut(&self.key) else { return };
+        let is_news = || confirmed.is_some_and(|sent| poked.told.is_none_or(|told| told < sent));
+        if place == Place::NoQueue || is_news() {
+            poked.told = Some(Instant::now());
+            poked.waiters.values().for_each(|cell| cell.displaced(now));
+        }
     }
 }
 
@@ -62,8 +95,8 @@ impl Drop for Poker {
     fn drop(&mut self) {
         let mut table = self.pokes.table();
         if let Some(poked) = table.get_mut(&self.key) {
-            poked.waiters -= 1;
-            if poked.waiters == 0 {
+            poked.waiters.remove(&self.owner);
+            if poked.waiters.is_empty() {
                 table.remove(&self.key);
             }
         }

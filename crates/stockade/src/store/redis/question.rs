@@ -9,7 +9,7 @@ use super::{
     entry::unreplicated,
     inner::unavailable,
     redirects::Redirects,
-    replies::Acquired,
+    replies::{Acquired, Place},
     sample::{believed, believed_until},
     scripts::ACQUIRE,
     shard::{Run, Shard},
@@ -77,12 +77,15 @@ impl Waiter {
                     let until = believed(sent, self.attempt.lease);
                     self.held(token, until, None, copies == Copies::Enough).await
                 }
-                Acquired::Granted { token, x, now } => {
+                Acquired::Granted { token, x, now, place } => {
                     self.told(&shard, sent, now);
+                    self.found(place, now);
                     self.held(token, believed_until(sent, now, x), None, copies == Copies::Enough).await
                 }
-                Acquired::Queued { seq, remaining, now, position } => {
+                Acquired::Queued { seq, remaining, now, position, place } => {
                     self.told(&shard, sent, now);
+                    self.found(place, now);
+                    self.confirmed = Some(sent);
                     self.seq = seq;
                     self.remaining = remaining;
                     self.position = Some(position);
@@ -130,8 +133,14 @@ impl Waiter {
     }
 
     fn told(&self, shard: &Shard, sent: Instant, now: u64) {
-        shard.clock.note(sent, now);
+        self.inner.heard(shard, sent, now);
         self.cell.answered(now);
+    }
+
+    fn found(&self, place: Place, now: u64) {
+        if let Some(poker) = &self.poker {
+            poker.found(place, self.confirmed, now);
+        }
     }
 
     /// How long to queue; `None` without limit.

@@ -40,7 +40,9 @@ impl RedisStore {
         let limit = Instant::now() + self.inner.timeout;
         let (mut unknown, mut scripts_lost) = (false, false);
         loop {
-            let error = match self.inner.send_release(key, owner).1.await {
+            let left = self.inner.send_release(key, owner).1.await;
+            self.inner.doubt_unless_found(key, &left);
+            let error = match left {
                 Ok(left) => {
                     self.inner.held.remove(owner);
                     if left.more || stray.is_some() {
@@ -78,6 +80,11 @@ impl RedisStore {
         let ownership = Arc::clone(ownership);
         self.inner.spawn(async move {
             let repeat = stray.map(|at| inner.settled(at));
+            let reply = async {
+                let left = reply.await;
+                inner.doubt_unless_found(&ownership.key, &left);
+                left
+            };
             inner.see_through(&ownership.key, &ownership.owner, repeat, sent, reply).await;
         });
     }

@@ -81,7 +81,7 @@ impl Inner {
         let renewal = arguments(&self.keys, [(key, owner, lease)]);
         let (replies, enough) = shard.renew(renewal, self.options.replicas).await;
         let renewed = replies?.first().copied().ok_or(LinkError::Protocol { op: "renew" })?;
-        shard.clock.note(sent, renewed.now());
+        self.heard(&shard, sent, renewed.now());
         let enough = match renewed {
             Renewed::Extended { .. } => enough.await,
             Renewed::Ending { .. } | Renewed::Gone { .. } => false,
@@ -104,7 +104,7 @@ impl Inner {
             match reply {
                 Ok(renewed) => {
                     for (ownership, renewed) in batch.ownerships.iter().zip(renewed) {
-                        batch.shard.clock.note(sent, renewed.now());
+                        self.heard(&batch.shard, sent, renewed.now());
                         self.renewed(ownership, renewed, sent, run);
                     }
                     copies.push(enough);
@@ -131,8 +131,14 @@ impl Inner {
             }
             // Forced, with the rest of its lease to finish in.
             Renewed::Ending { .. } => {}
-            Renewed::Gone { .. } => self.held.gone(ownership, run),
+            Renewed::Gone { .. } => self.gone(ownership, run),
         }
+    }
+
+    /// The server doesn't know it any more, nor perhaps the queue.
+    pub(super) fn gone(&self, ownership: &Ownership, run: Run) {
+        self.held.gone(ownership, run);
+        self.pokes.doubt(&ownership.key);
     }
 
     /// By bucket, since a script has keys of one slot only.

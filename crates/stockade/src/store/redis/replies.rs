@@ -9,6 +9,28 @@ use crate::{
     store::{Inspection, Mode, Party, Token},
 };
 
+/// What a question found where the caller's place in the queue was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The place is there, or the caller never had one.
+    Kept,
+    /// The place is gone; others stand in the queue.
+    Gone,
+    /// Nobody stood in the queue: all places given before are gone.
+    NoQueue,
+}
+
+impl Place {
+    fn read(word: &str) -> Option<Self> {
+        match word {
+            "0" => Some(Self::Kept),
+            "1" => Some(Self::Gone),
+            "2" => Some(Self::NoQueue),
+            _ => None,
+        }
+    }
+}
+
 /// What an attempt was told.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Acquired {
@@ -21,6 +43,7 @@ pub(super) enum Acquired {
         token: Token,
         x: u64,
         now: u64,
+        place: Place,
     },
     Queued {
         seq: u64,
@@ -28,6 +51,7 @@ pub(super) enum Acquired {
         now: u64,
         /// From 1.
         position: u64,
+        place: Place,
     },
     Busy {
         remaining: Duration,
@@ -55,12 +79,13 @@ impl Acquired {
         let words: Vec<_> = text.split(' ').collect();
         let parsed = match words.as_slice() {
             [only] => token(only).map(|token| Self::Free { token }),
-            ["GRANTED", of, x, now] => {
-                (|| Some(Self::Granted { token: token(of)?, x: number(x)?, now: number(now)? }))()
-            }
-            ["QUEUED", seq, left, now, rank] => (|| {
-                let position = number(rank)?.checked_add(1)?;
-                Some(Self::Queued { seq: number(seq)?, remaining: micros(left)?, now: number(now)?, position })
+            ["GRANTED", of, x, now, place] => (|| {
+                let place = Place::read(place)?;
+                Some(Self::Granted { token: token(of)?, x: number(x)?, now: number(now)?, place })
+            })(),
+            ["QUEUED", seq, left, now, rank, place] => (|| {
+                let (position, place) = (number(rank)?.checked_add(1)?, Place::read(place)?);
+                Some(Self::Queued { seq: number(seq)?, remaining: micros(left)?, now: number(now)?, position, place })
             })(),
             ["BUSY", left, _, now] => (|| Some(Self::Busy { remaining: micros(left)?, now: number(now)? }))(),
             ["FULL", left, length, now] => {

@@ -9,6 +9,9 @@ use crate::clock::Instant;
 const DRIFT_PERCENT: u32 = 1;
 const SLACK: Duration = Duration::from_millis(2);
 
+/// A server's clock that shows less by so much was set back. Small corrections are not worth a question of every waiter.
+const STEP: Duration = Duration::from_millis(10);
+
 fn without_drift(duration: Duration) -> Duration {
     duration - duration * DRIFT_PERCENT / 100
 }
@@ -41,12 +44,15 @@ struct Sample {
 pub(in crate::store) struct ServerClock(Mutex<Option<Sample>>);
 
 impl ServerClock {
-    pub(in crate::store) fn note(&self, sent: Instant, server: u64) {
-        let sample = Sample { sent, received: Instant::now(), server };
+    /// Notes an exchange that was answered just now. Returns whether the server's clock was set back since the latest one.
+    pub(in crate::store) fn note(&self, sent: Instant, server: u64) -> bool {
         let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if latest.is_none_or(|latest| latest.sent < sent) {
-            *latest = Some(sample);
+        if latest.is_some_and(|latest| sent <= latest.sent) {
+            return false;
         }
+        let before = latest.replace(Sample { sent, received: Instant::now(), server });
+        // Where the two overlap in time, the later one may have been run by so much earlier.
+        before.is_some_and(|before| micros(server, before.server) > before.received.since(sent) + STEP)
     }
 
     /// Another run of the server may have another clock.
@@ -105,6 +111,21 @@ mod tests {
         // The same message read 10 s later is over.
         let late = sent + Duration::from_secs(11);
         assert!(clock.believed_push(late, 1_001_000_000, 1_003_000_000).unwrap() < late);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_is_told_from_exchanges_that_overlap() {
+        let clock = ServerClock::default();
+        let sent = Instant::now() - Duration::from_millis(500);
+        assert!(!clock.note(sent, 1_000_000_000));
+        // Sent half a second before the first was answered: perhaps run before it.
+        assert!(!clock.note(sent + Duration::from_millis(1), 999_600_000));
+        assert!(clock.note(sent + Duration::from_millis(2), 999_000_000));
+        // It goes on from there, and an earlier exchange that is answered late says nothing about it.
+        assert!(!clock.note(sent + Duration::from_millis(3), 999_000_001));
+        assert!(!clock.note(sent, 1));
+        assert!(!clock.note(Instant::now(), 999_000_001 - 9_000));
+        assert!(clock.note(Instant::now(), 998_000_000));
     }
 
     #[test]

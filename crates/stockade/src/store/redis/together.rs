@@ -52,12 +52,12 @@ impl<'a> Together<'a> {
             match self.send(&shard).await {
                 Ok((sent, Reply::Held(tokens))) => return Ok(self.held(&shard, run, sent, &tokens)),
                 Ok((sent, Reply::Taken { now })) => {
-                    shard.clock.note(sent, now);
+                    self.inner.heard(&shard, sent, now);
                     self.sent = None;
                     return Ok(None);
                 }
                 Ok((sent, Reply::Stale { now })) => {
-                    shard.clock.note(sent, now);
+                    self.inner.heard(&shard, sent, now);
                     self.sent = None;
                     if stale {
                         let (reason, retry_after) = (Unavailable::Stale, Duration::from_secs(1));
@@ -121,7 +121,7 @@ impl Drop for Together<'_> {
         let Some(sent) = self.sent.take() else { return };
         for (attempt, owner) in self.attempts.iter().zip(&self.owners).rev() {
             self.inner.waiters.give_up(owner, &attempt.key);
-            self.inner.cancel(attempt.key.clone(), owner.clone(), sent);
+            self.inner.cancel(attempt.key.clone(), owner.clone(), sent, false);
         }
     }
 }

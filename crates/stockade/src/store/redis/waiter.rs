@@ -33,8 +33,12 @@ pub(super) struct Waiter {
     pub(super) since: Instant,
     /// The end of the wait; `None` without limit.
     pub(super) until: Option<Instant>,
+    /// Its part in the pokes; `None` for an attempt that does not wait.
+    pub(super) poker: Option<Poker>,
     /// The place in the queue, once there is one.
     pub(super) seq: u64,
+    /// When the question was sent that last found the place there; `None` when it is known to be gone.
+    pub(super) confirmed: Option<Instant>,
     pub(super) sent: Option<Sent>,
     /// Whether the last sending has been answered.
     pub(super) answered: bool,
@@ -51,6 +55,14 @@ pub(super) struct Waiter {
     pub(super) position: Option<u64>,
 }
 
+/// When a waiter asks next, and why.
+struct Rest {
+    asked: Instant,
+    alarm: Instant,
+    /// Whether it may have no place in the queue: nobody else's poke finds that out.
+    in_doubt: bool,
+}
+
 impl Waiter {
     pub(super) fn new(inner: &Arc<Inner>, attempt: Attempt) -> Self {
         let since = Instant::now();
@@ -62,7 +74,9 @@ impl Waiter {
             cell: Arc::default(),
             since,
             until,
+            poker: None,
             seq: 0,
+            confirmed: None,
             sent: None,
             answered: true,
             knocked: false,
@@ -82,6 +96,7 @@ impl Waiter {
                 return Err(LockError::QueueFull { waiters, position: waiters + 1, remaining: Duration::ZERO });
             }
             self.inner.waiters.insert(&self.owner, &self.attempt.key, &self.cell);
+            self.poker = Some(Poker::new(&self.inner.pokes, &self.attempt.key, &self.owner, &self.cell));
         }
         // After it is known to the inbox, so that a shutdown either finds it there or is found here.
         if self.inner.is_closing() {
@@ -98,78 +113,77 @@ impl Waiter {
     }
 
     async fn wait(mut self) -> Result<Arc<Ownership>, LockError> {
-        let poker = Poker::new(&self.inner.pokes, &self.attempt.key);
-        let mut asked = Instant::now();
-        let mut alarm = self.next_poke();
-        // Whether it may have no place in the queue: nobody else's poke finds that out.
-        let mut in_doubt = false;
+        let mut rest = Rest { asked: Instant::now(), alarm: self.next_poke(), in_doubt: false };
         loop {
-            let ask = match self.cell.take() {
-                Some(Event::Granted(grant)) => match self.admit(grant).await {
-                    Answer::Held(ownership) => return Ok(ownership),
-                    Answer::Refused(error) => return Err(error),
-                    Answer::Queued => {
-                        in_doubt = true;
-                        true
-                    }
-                    Answer::Unknown(error) => {
-                        self.trouble = Some(error);
-                        in_doubt = true;
-                        true
-                    }
-                },
-                Some(Event::AskAgain) => {
-                    in_doubt = true;
-                    true
-                }
+            let answer = match self.cell.take() {
                 Some(Event::Closing) => return Err(LockError::ShuttingDown),
-                None => {
-                    if self.until.is_some_and(|until| until.remaining().is_zero()) {
-                        return Err(self.timed_out());
-                    }
-                    let limit = self.until.map_or(alarm, |until| until.min(alarm));
-                    tokio::select! {
-                        () = self.cell.wait() => false,
-                        () = sleep(limit.remaining()) => {
-                            if !alarm.remaining().is_zero() {
-                                false
-                            } else if in_doubt || (self.until.is_none() && asked.elapsed() >= REFRESH) {
-                                true
-                            } else {
-                                match poker.claim(self.period()) {
-                                    Ok(()) => true,
-                                    Err(left) => {
-                                        alarm = Instant::now() + left + jitter();
-                                        false
-                                    }
-                                }
-                            }
+                Some(Event::Granted(grant)) => {
+                    self.confirmed = None;
+                    match self.admit(grant).await {
+                        answer @ (Answer::Held(_) | Answer::Refused(_)) => answer,
+                        Answer::Queued => self.ask_in_time(&mut rest).await,
+                        Answer::Unknown(error) => {
+                            self.trouble = Some(error);
+                            self.ask_in_time(&mut rest).await
                         }
                     }
                 }
+                Some(Event::Dropped) => {
+                    self.confirmed = None;
+                    self.ask_in_time(&mut rest).await
+                }
+                Some(Event::AskAgain) => self.ask_in_time(&mut rest).await,
+                Some(Event::Poke) if !self.claims(&mut rest) => continue,
+                Some(Event::Poke) => self.ask_in_time(&mut rest).await,
+                None if self.has_ended() => return Err(self.timed_out()),
+                None if !self.rest(&mut rest).await => continue,
+                None => self.ask_in_time(&mut rest).await,
             };
-            if !ask {
-                continue;
-            }
-            if self.until.is_some_and(|until| until.remaining().is_zero()) {
-                return Err(self.timed_out());
-            }
-            asked = Instant::now();
-            match self.ask().await {
+            match answer {
                 Answer::Held(ownership) => return Ok(ownership),
-                Answer::Queued => {
-                    self.trouble = None;
-                    in_doubt = false;
-                }
                 Answer::Refused(error) => return Err(error),
+                Answer::Queued => (self.trouble, rest.in_doubt) = (None, false),
                 // Whatever made it ask may have been all there was to tell it that its place is gone.
-                Answer::Unknown(error) => {
-                    self.trouble = Some(error);
-                    in_doubt = true;
-                }
+                Answer::Unknown(error) => (self.trouble, rest.in_doubt) = (Some(error), true),
             }
-            alarm = self.next_poke();
+            rest.alarm = self.next_poke();
         }
+    }
+
+    /// Rests until there is something in the cell or the alarm rings. Returns whether to ask then.
+    async fn rest(&mut self, rest: &mut Rest) -> bool {
+        let limit = self.until.map_or(rest.alarm, |until| until.min(rest.alarm));
+        tokio::select! {
+            () = self.cell.wait() => return false,
+            () = sleep(limit.remaining()) => {}
+        }
+        if !rest.alarm.remaining().is_zero() {
+            return false;
+        }
+        rest.in_doubt || (self.until.is_none() && rest.asked.elapsed() >= REFRESH) || self.claims(rest)
+    }
+
+    /// Whether this waiter is the one that pokes now; else its alarm rings when the next poke is due.
+    fn claims(&self, rest: &mut Rest) -> bool {
+        match self.poker.as_ref().map_or(Ok(()), |poker| poker.claim(self.period())) {
+            Ok(()) => true,
+            Err(left) => {
+                rest.alarm = Instant::now() + left + jitter();
+                false
+            }
+        }
+    }
+
+    async fn ask_in_time(&mut self, rest: &mut Rest) -> Answer {
+        if self.has_ended() {
+            return Answer::Refused(self.timed_out());
+        }
+        rest.asked = Instant::now();
+        self.ask().await
+    }
+
+    fn has_ended(&self) -> bool {
+        self.until.is_some_and(|until| until.remaining().is_zero())
     }
 
     fn period(&self) -> Duration {
@@ -196,7 +210,7 @@ impl Drop for Waiter {
         match self.sent.take() {
             Some(sent) => {
                 self.inner.waiters.give_up(&self.owner, &self.attempt.key);
-                self.inner.cancel(self.attempt.key.clone(), self.owner.clone(), sent);
+                self.inner.cancel(self.attempt.key.clone(), self.owner.clone(), sent, self.confirmed.is_some());
             }
             None if self.attempt.wait.is_zero() => {}
             None => self.inner.waiters.remove(&self.owner),

@@ -3,13 +3,14 @@
 -- KEYS: L F Q W M, see common.lua.
 -- ARGV: owner, mode (w, r, or s and the capacity of the semaphore), lease ms, stamp µs (server time when sent, as the client estimates; 0: don't check; one
 --   more than 100 ms ahead is refused, since it would be accepted for that much longer), the age in ms from which the
---   command is refused, tag, pack = `wait cap seq grant skip channel yield`:
---   ms to wait (0: don't queue, -1: without limit), longest queue, place from an earlier call or 0, ms of the lease of a
---   handed-over grant, whether a waiter without a subscriber is skipped, prefix of the inbox channels, whether the
---   holder asks to be told of waiting writers.
--- Reply: `token` when the resource was free; else one of `GRANTED token x now`, `QUEUED seq remaining now rank`,
---   `BUSY remaining length now`, `FULL remaining length now`, `STALE now`, `CAPACITY present now` for a semaphore that is
---   in use with another capacity, times in µs.
+--   command is refused, tag, place from an earlier call or 0, pack = `wait cap grant skip channel yield`:
+--   ms to wait (0: don't queue, -1: without limit), longest queue, ms of the lease of a handed-over grant, whether a
+--   waiter without a subscriber is skipped, prefix of the inbox channels, whether the holder asks to be told of waiting
+--   writers.
+-- Reply: `token` when the resource was free; else one of `GRANTED token x now place`, `QUEUED seq remaining now rank
+--   place`, `BUSY remaining length now`, `FULL remaining length now`, `STALE now`, `CAPACITY present now` for a semaphore
+--   that is in use with another capacity, times in µs. place: 1 when the caller's place was gone, 2 when nobody else
+--   stood in the queue either, else 0.
 
 -- The common case comes first: every closure made before its return would be paid for by each call.
 local time = redis.call('TIME')
@@ -19,7 +20,8 @@ if stamp ~= 0 and (now - stamp > ARGV[5] * 1000 or stamp - now > 100000) then
   return string.format('STALE %.0f', now)
 end
 local raw
-if ARGV[2] == 'w' then
+-- A caller with a place leaves the queue in the second part: here its entry would stay, and be granted the next turn.
+if ARGV[2] == 'w' and ARGV[7] == '0' then
   local token = string.format('%.0f', now)
   local last = redis.call('SET', KEYS[2], token, 'GET')
   if last and tonumber(last) >= now then
@@ -38,6 +40,7 @@ if ARGV[2] == 'w' then
 else
   raw = redis.call('GET', KEYS[1])
 end
-local wait, cap, seq, G, skip, chan, yield = string.match(ARGV[7], '^(%-?%d+) (%d+) (%d+) (%d+) (%d) (%S+) (%d)$')
-wait, cap, seq, G, skip = tonumber(wait), tonumber(cap), tonumber(seq), G * 1000, skip == '1'
+local wait, cap, G, skip, chan, yield = string.match(ARGV[8], '^(%-?%d+) (%d+) (%d+) (%d) (%S+) (%d)$')
+wait, cap, G, skip = tonumber(wait), tonumber(cap), G * 1000, skip == '1'
+local seq = tonumber(ARGV[7])
 local me = ARGV[1]

@@ -3,8 +3,11 @@ load(raw)
 local lease = ARGV[3] * 1000
 local wants, permits = string.sub(ARGV[2], 1, 1), tonumber(string.sub(ARGV[2], 2))
 
+-- What became of the caller's place: 1 when it is gone, 2 when nobody else stands in the queue either.
+local gone = 0
+
 local function granted(token, x)
-  return string.format('GRANTED %s %.0f %.0f', token, x, now)
+  return string.format('GRANTED %s %.0f %.0f %d', token, x, now, gone)
 end
 
 -- Whether the caller holds the resource now; a shared holder's own record counts while it has not run out.
@@ -27,10 +30,14 @@ if held then
   return held
 end
 
-local waiting = raw and string.sub(raw, 3, 3) == '1'
+-- By the queue itself: the state may have been deleted or written again without it.
+local waiting = redis.call('ZCARD', Q) > 0
 local until_ = wait < 0 and now + 60000000 or now + wait * 1000
 local record = string.format('%s %.0f %.0f %s %s', ARGV[2], until_, lease, yield, ARGV[6])
-local queued = waiting and redis.call('HEXISTS', W, me) == 1
+local queued = waiting and redis.call('ZSCORE', Q, me)
+if seq > 0 and not queued then
+  gone = waiting and 1 or 2
+end
 local function enqueue()
   redis.call('ZADD', Q, fmt(seq), me)
   redis.call('HSET', W, me, record)
@@ -84,11 +91,10 @@ end
 local length = redis.call('ZCARD', Q)
 if length == 0 and admits(wants, permits) then
   local token, x = mint(), now + lease
-  mode = wants
+  become(wants, permits)
   if wants == 'w' then
     hold = { c = '0', owner = me, token = token, x = x, len = lease, tag = ARGV[6] }
   else
-    capacity = permits
     share(me, token, x, '0', lease, yield, ARGV[6])
   end
   save()
@@ -132,4 +138,4 @@ else
   seq = tonumber(redis.call('ZSCORE', Q, me) or seq)
 end
 save()
-return string.format('QUEUED %.0f %.0f %.0f %d', seq, remaining, now, redis.call('ZRANK', Q, me) or 0)
+return string.format('QUEUED %.0f %.0f %.0f %d %d', seq, remaining, now, redis.call('ZRANK', Q, me) or 0, gone)

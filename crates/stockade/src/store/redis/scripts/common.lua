@@ -30,8 +30,8 @@ end
 local sharded = string.find(chan, '{', 1, true) and { 'SPUBLISH', 'PUBSUB', 'SHARDNUMSUB' }
 
 -- Returns how many heard it; -1 when that can't be known. A failed publish must not fail a script that has written.
-local function tell(owner, letter, rest)
-  local message = letter .. ' ' .. owner .. (rest or '') .. ' ' .. fmt(now)
+local function tell(owner, letter, rest, resource)
+  local message = letter .. ' ' .. owner .. (rest or '') .. ' ' .. fmt(now) .. (resource or '')
   local inbox = chan .. process(owner)
   local heard = sharded and redis.pcall(sharded[1], inbox, message) or redis.pcall('PUBLISH', inbox, message)
   return type(heard) == 'number' and heard or -1
@@ -59,7 +59,19 @@ local function load(state)
   elseif mode ~= 'n' then
     local earliest, written, permits = string.match(state, '^%a %d (%d+) (%d+) ?(%d*)')
     first, at, capacity = tonumber(earliest), tonumber(written), tonumber(permits) or 0
+    if redis.call('HLEN', M) == 0 then
+      -- The records were deleted: there is no holder to wait for.
+      mode, first = 'n', math.huge
+    end
   end
+end
+
+-- Gives the resource a mode in which it is held. Records of a state that was deleted are nobody's.
+local function become(wants, permits)
+  if wants ~= 'w' and mode ~= wants then
+    redis.call('DEL', M)
+  end
+  mode, capacity = wants, permits
 end
 
 -- Writes the record of a shared holder; the mode is the caller's to set.
@@ -193,14 +205,15 @@ local function grant()
     else
       leave(head)
       local token, len = mint(), math.min(tonumber(lease), G)
-      local heard = tell(head, 'G', ' ' .. token .. ' ' .. fmt(now + len))
+      -- With the resource: a process that does not know the owner gives it back.
+      local heard = tell(head, 'G', ' ' .. token .. ' ' .. fmt(now + len), ' ' .. string.match(L, '}l:(.*)$'))
       -- The caller itself reads the grant in the reply.
       if heard ~= 0 or not skip or head == me then
-        mode = wants
+        become(wants, permits)
         if wants == 'w' then
           hold = { c = '1', owner = head, token = token, x = now + len, len = len, tag = tag }
         else
-          capacity, shared = permits, shared + 1
+          shared = shared + 1
           share(head, token, now + len, '1', len, yield, tag)
         end
       else

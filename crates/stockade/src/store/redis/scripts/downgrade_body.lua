@@ -2,8 +2,9 @@
 load(redis.call('GET', L))
 local lease, result = ARGV[3] * 1000, 0
 if mode == 'w' and hold.owner == me then
+  become('r')
   share(me, hold.token, now + lease, '0', lease, '0', hold.tag)
-  mode, hold, result = 'r', nil, 1
+  hold, result = nil, 1
   grant()
   save()
 elseif mode == 'r' then

@@ -2,10 +2,11 @@
 -- KEYS: L F Q W M, see common.lua. ARGV: owner, pack = `grant skip channel` as for acquire.lua.
 -- Reply: 1 held and given back, 2 left the queue, 0 neither; + 10 when more waiters can be served by calling it again.
 local raw = redis.call('GET', KEYS[1])
-if not raw then
+-- A state that was deleted leaves its queue behind, which is served here.
+if not raw and redis.call('EXISTS', KEYS[3], KEYS[4], KEYS[5]) == 0 then
   return 0
 end
-if string.sub(raw, 1, 3) == 'w 0' and string.sub(raw, 7, 34) == ARGV[1] then
+if raw and string.sub(raw, 1, 3) == 'w 0' and string.sub(raw, 7, 34) == ARGV[1] then
   redis.call('DEL', KEYS[1])
   return 1
 end

@@ -13,7 +13,7 @@ elseif (mode == 'r' or mode == 's') and redis.call('HDEL', M, me) == 1 then
   end
 elseif leave(me) then
   found = 2
-else
+elseif mode ~= 'n' then
   return 0
 end
 expire()

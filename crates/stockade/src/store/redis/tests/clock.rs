@@ -8,10 +8,15 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{LIMIT, World, key, read, seen::Seen, until_waiting, waiting, write};
+use super::{
+    LIMIT, World, all_served, calls_of, key, permit, read, section, seen::Seen, until_waiting, waiting, write,
+};
 use crate::{
     resource::Key,
-    store::{Attempt, LockError, LockStore, LossReason, Ownership, Released, redis::RedisStore},
+    store::{
+        Attempt, LockError, LockStore, LossReason, Ownership, Released,
+        redis::{RedisStore, calls::GRANT},
+    },
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -153,5 +158,81 @@ async fn tokens_rise_over_every_step_of_the_clock() {
             assert_eq!(store.release(&held).await.unwrap(), Released::Released);
         }
     }
+    world.end().await;
+}
+
+/// Every message of the server looks older than what the waiters were told before.
+#[tokio::test]
+async fn a_clock_set_back_under_a_queue_delays_nobody() {
+    const WAITERS: u64 = 20;
+    let world = world().await;
+    let (store, other) = (world.store().await, world.store().await);
+    let attempts = [write(&key("back-queue")), permit(&key("back-permits"))];
+    for attempt in attempts {
+        let key = attempt.key.clone();
+        let held = store.acquire(attempt.clone()).await.unwrap();
+        let mut sections = Vec::new();
+        for n in 0..WAITERS {
+            sections.push(section(if n % 4 == 0 { &other } else { &store }, attempt.clone()));
+            until_waiting(&store, &key, n + 1).await;
+        }
+        world.command(&["CONFIG", "RESETSTAT"]).await;
+        world.server.step_clock_backwards(Duration::from_secs(60)).unwrap();
+        let stepped = Instant::now();
+        store.release(&held).await.unwrap();
+        all_served(sections, held.token).await;
+        assert!(stepped.elapsed() < GRANT * 3 / 4, "{:?}", stepped.elapsed());
+        let stats = world.command(&["INFO", "commandstats"]).await;
+        // A release each, one question each, and a few that carried the time from before.
+        let (scripts, most) = (calls_of(&stats, "evalsha"), 3 * WAITERS + 10);
+        assert!(scripts <= most, "{scripts} scripts for {WAITERS} waiters: {stats}");
+        world.until_nothing_is_left().await;
+    }
+    world.end().await;
+}
+
+/// The server takes waiters out of its queue, and says so with a time before that of their places.
+#[tokio::test]
+async fn a_waiter_that_was_dropped_after_the_clock_was_set_back_asks_again() {
+    let world = world().await;
+    let (store, other) = (world.store().await, world.store().await);
+    let key = key("back-dropped");
+    let held = store.acquire(write(&key)).await.unwrap();
+    let next = waiting(&other, write(&key));
+    until_waiting(&store, &key, 1).await;
+    world.server.step_clock_backwards(BACK).unwrap();
+    let names = store.inner.keys.of(&key);
+    let owner = world.command(&["ZRANGE", &names[2], "0", "0"]).await.trim().to_owned();
+    world.command(&["DEL", &names[2], &names[3]]).await;
+    let inbox = format!("{}{}", store.inner.keys.inbox_prefix(), &owner[..16]);
+    let dropped = Instant::now();
+    world.command(&["PUBLISH", &inbox, &format!("D {owner} 1")]).await;
+    until_waiting(&store, &key, 1).await;
+    assert!(dropped.elapsed() < GRANT / 2, "only its poke found out: {:?}", dropped.elapsed());
+    store.release(&held).await.unwrap();
+    other.release(&granted(next).await).await.unwrap();
+    world.end().await;
+}
+
+/// What one waiter finds out for all is news to them, although it is older than what they were told before.
+#[tokio::test]
+async fn waiters_of_a_flushed_server_whose_clock_was_set_back_are_served_at_once() {
+    let world = world().await;
+    let store = world.store().await;
+    let key = key("back-flushed");
+    let held = store.acquire(write(&key)).await.unwrap();
+    let mut sections = Vec::new();
+    for n in 0..20 {
+        sections.push(section(&store, write(&key)));
+        until_waiting(&store, &key, n + 1).await;
+    }
+    world.server.step_clock_backwards(BACK).unwrap();
+    world.command(&["FLUSHALL"]).await;
+    let flushed = Instant::now();
+    assert_eq!(store.release(&held).await.unwrap(), Released::Lost);
+    for section in sections {
+        timeout(LIMIT, section).await.expect("stuck").unwrap().unwrap();
+    }
+    assert!(flushed.elapsed() < GRANT * 3 / 4, "{:?}", flushed.elapsed());
     world.end().await;
 }

@@ -307,7 +307,7 @@ impl Game {
                         player.token = Some(token);
                         player.believes = Some(believed(sent, player.attempt.lease));
                     }
-                    Acquired::Granted { token, x, now } => {
+                    Acquired::Granted { token, x, now, .. } => {
                         // Handed over some time ago, or new.
                         assert!(token.get() > *last || player.token.is_none_or(|before| before <= token), "{title}");
                         *last = token.get().max(*last);

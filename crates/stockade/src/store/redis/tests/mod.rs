@@ -23,13 +23,14 @@ mod seen;
 mod sentinel_suite;
 mod suite;
 mod together;
+mod vanished;
 mod world;
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::{
     task::JoinHandle,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 use tokio_util::task::TaskTracker;
 
@@ -38,7 +39,7 @@ use super::{Options, RedisStore, shard::Shard};
 use crate::{
     redis::Redis,
     resource::{Bucket, Key},
-    store::{Attempt, LockError, LockStore, Mode, Ownership},
+    store::{Attempt, LockError, LockStore, Mode, Ownership, Token},
 };
 
 /// Longer than anything takes on a busy machine.
@@ -81,6 +82,27 @@ fn waiting(store: &Arc<RedisStore>, attempt: Attempt) -> JoinHandle<Result<Arc<O
     TaskTracker::new().spawn(async move { store.acquire(attempt).await })
 }
 
+/// Acquires and gives back at once, on a task of its own. Returns its token.
+fn section(store: &Arc<RedisStore>, attempt: Attempt) -> JoinHandle<Result<Token, LockError>> {
+    let store = Arc::clone(store);
+    TaskTracker::new().spawn(async move {
+        let held = store.acquire(attempt).await?;
+        store.release(&held).await?;
+        Ok(held.token)
+    })
+}
+
+/// Waits until all were served, in their order and with tokens above `last`.
+async fn all_served(sections: Vec<JoinHandle<Result<Token, LockError>>>, mut last: Token) {
+    let all = sections.len();
+    for (number, section) in sections.into_iter().enumerate() {
+        let served = timeout(LIMIT, section).await.unwrap_or_else(|_| panic!("{number} of {all} served"));
+        let token = served.unwrap().unwrap_or_else(|error| panic!("{number} of {all} served: {error}"));
+        assert!(token > last, "{number} of {all}: {token} after {last}");
+        last = token;
+    }
+}
+
 /// How often the server has run a command since its counters were reset.
 fn calls_of(stats: &str, command: &str) -> u64 {
     let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
@@ -111,4 +133,9 @@ fn write(key: &Key) -> Attempt {
 
 fn read(key: &Key) -> Attempt {
     Attempt { mode: Mode::Read, ..write(key) }
+}
+
+/// The only permit of a semaphore.
+fn permit(key: &Key) -> Attempt {
+    Attempt { mode: Mode::Permit, permits: 1, ..write(key) }
 }

@@ -104,7 +104,9 @@ async fn an_acquire_that_is_sent_again_is_the_same_ownership() {
             other => panic!("{other:?}"),
         };
         for _ in 0..3 {
-            let Acquired::Granted { token, x, now } = ask(&store, &attempt, &owner).await else { panic!("another") };
+            let Acquired::Granted { token, x, now, .. } = ask(&store, &attempt, &owner).await else {
+                panic!("another")
+            };
             assert_eq!(token, first, "a token is minted once");
             assert!(x - now <= 10_000_000);
         }

@@ -1,0 +1,301 @@
+//! Keys of a lock that somebody deletes, ends or brings back while others wait for it.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
+
+use super::{LIMIT, World, all_served, calls_of, key, permit, read, section, server, until_waiting, waiting, write};
+use crate::store::{
+    Attempt, Force, LockError, LockStore, Owner, Released, Token,
+    redis::{
+        RedisStore,
+        calls::{self, GRANT},
+        replies::Acquired,
+        scripts::ACQUIRE,
+    },
+};
+
+/// What a loss may cost on a busy machine where a command of the process finds out: less than the next poke is away.
+const SOON: Duration = Duration::from_millis(1500);
+/// The same where another process has to find out by its poke.
+const POKED: Duration = Duration::from_millis(3800);
+
+type Sections = Vec<JoinHandle<Result<Token, LockError>>>;
+
+/// Queues `count` waiters, each in the next of the stores.
+async fn queued(stores: &[Arc<RedisStore>], attempt: &Attempt, count: usize) -> Sections {
+    let mut sections = Vec::new();
+    for (number, store) in stores.iter().cycle().take(count).enumerate() {
+        sections.push(section(store, attempt.clone()));
+        until_waiting(store, &attempt.key, number as u64 + 1).await;
+    }
+    sections
+}
+
+/// Waits until all were served, in any order: some may be let in before others are back in their places.
+async fn served(sections: Sections) {
+    for section in sections {
+        timeout(LIMIT, section).await.expect("stuck").unwrap().unwrap();
+    }
+}
+
+async fn stores(world: &World, count: usize) -> Vec<Arc<RedisStore>> {
+    let mut stores = Vec::new();
+    for _ in 0..count {
+        stores.push(world.store().await);
+    }
+    stores
+}
+
+/// Asks once for an owner, as a waiter would.
+async fn asked(store: &RedisStore, attempt: &Attempt, owner: &Owner, seq: u64) -> Acquired {
+    let (wait, stale_after) = (Some(attempt.wait), Duration::from_secs(1));
+    let asking = calls::Asking { attempt, owner, wait, seq, stamp: 0, stale_after };
+    let handing = server(store).handing(&store.inner.keys, attempt.key.bucket());
+    let keys = store.inner.keys.of(&attempt.key);
+    Acquired::read(&server(store).link.call(&ACQUIRE, keys, asking.args(&handing)).await.unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn waiters_of_a_flushed_server_are_all_served_as_soon_as_one_of_their_process_finds_out() {
+    const WAITERS: usize = 50;
+    let world = World::start().await;
+    let stores = stores(&world, 1).await;
+    for (holder, attempt) in [
+        (write(&key("flushed")), write(&key("flushed"))),
+        (write(&key("flushed-read")), read(&key("flushed-read"))),
+        (permit(&key("flushed-permit")), permit(&key("flushed-permit"))),
+    ] {
+        let held = stores[0].acquire(holder).await.unwrap();
+        let sections = queued(&stores, &attempt, WAITERS).await;
+        world.command(&["FLUSHALL"]).await;
+        world.command(&["CONFIG", "RESETSTAT"]).await;
+        let flushed = Instant::now();
+        assert_eq!(stores[0].release(&held).await.unwrap(), Released::Lost);
+        served(sections).await;
+        assert!(flushed.elapsed() < SOON, "{:?}", flushed.elapsed());
+        let stats = world.command(&["INFO", "commandstats"]).await;
+        // A release and one question each; one more where the first found out.
+        let scripts = calls_of(&stats, "evalsha");
+        assert!(scripts <= 2 * WAITERS as u64 + 12, "{scripts} scripts for {WAITERS} waiters");
+        world.until_nothing_is_left().await;
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn waiters_of_a_flushed_server_are_served_when_a_renewal_finds_out() {
+    let world = World::start().await;
+    let stores = stores(&world, 1).await;
+    let attempt = write(&key("renewed"));
+    let held = stores[0].acquire(attempt.clone()).await.unwrap();
+    let sections = queued(&stores, &attempt, 20).await;
+    world.command(&["FLUSHALL"]).await;
+    let flushed = Instant::now();
+    stores[0].renew(std::slice::from_ref(&held)).await.unwrap();
+    assert!(held.loss().is_some());
+    served(sections).await;
+    assert!(flushed.elapsed() < SOON, "{:?}", flushed.elapsed());
+    world.end().await;
+}
+
+#[tokio::test]
+async fn waiters_of_many_processes_outlive_a_flushed_server() {
+    let world = World::start().await;
+    for (processes, waiters) in [(5, 50), (12, 12)] {
+        let holder = world.store().await;
+        let stores = stores(&world, processes).await;
+        let attempt = write(&key(&format!("processes-{processes}")));
+        let held = holder.acquire(attempt.clone()).await.unwrap();
+        let sections = queued(&stores, &attempt, waiters).await;
+        world.command(&["FLUSHALL"]).await;
+        let flushed = Instant::now();
+        assert_eq!(holder.release(&held).await.unwrap(), Released::Lost);
+        served(sections).await;
+        assert!(flushed.elapsed() < POKED, "{:?}", flushed.elapsed());
+    }
+    world.end().await;
+}
+
+/// What an administrator does to the state of a lock whose holder lives.
+#[tokio::test]
+async fn a_queue_whose_state_was_deleted_is_served_to_its_end() {
+    let world = World::start().await;
+    let (holder, stores) = (world.store().await, stores(&world, 3).await);
+    for (attempt, command) in [
+        (write(&key("deleted")), vec!["DEL"]),
+        (permit(&key("deleted-permit")), vec!["DEL"]),
+        (write(&key("expired")), vec!["PEXPIRE", "1"]),
+    ] {
+        let names = holder.inner.keys.of(&attempt.key);
+        let held = holder.acquire(attempt.clone()).await.unwrap();
+        let sections = queued(&stores, &attempt, 30).await;
+        let mut words = vec![command[0], names[0].as_str()];
+        words.extend(&command[1..]);
+        world.command(&words).await;
+        let gone = Instant::now();
+        while world.command(&["EXISTS", &names[0]]).await.trim() != "0" {}
+        assert_eq!(holder.release(&held).await.unwrap(), Released::Lost);
+        all_served(sections, held.token).await;
+        assert!(gone.elapsed() < SOON, "{:?}", gone.elapsed());
+        world.until_nothing_is_left().await;
+    }
+    world.end().await;
+}
+
+/// Nobody says anything: the lock is free, and its queue finds out by itself.
+#[tokio::test]
+async fn a_queue_whose_holder_vanished_with_its_state_finds_out_by_its_poke() {
+    let world = World::start().await;
+    let (holder, stores) = (world.store().await, stores(&world, 3).await);
+    let attempt = write(&key("vanished"));
+    let names = holder.inner.keys.of(&attempt.key);
+    let held = holder.acquire(attempt.clone()).await.unwrap();
+    let sections = queued(&stores, &attempt, 30).await;
+    world.command(&["DEL", &names[0]]).await;
+    let gone = Instant::now();
+    all_served(sections, held.token).await;
+    assert!(gone.elapsed() < POKED, "{:?}", gone.elapsed());
+    assert_eq!(holder.release(&held).await.unwrap(), Released::Lost);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_waiter_with_a_place_takes_no_free_lock_before_the_head_of_its_queue() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let attempt = write(&key("barge"));
+    let held = store.acquire(attempt.clone()).await.unwrap();
+    let mut first = store.acquire(attempt.clone());
+    assert!(futures_util::FutureExt::now_or_never(&mut first).is_none());
+    until_waiting(&store, &attempt.key, 1).await;
+    let second = Owner::new(format!("{}.99999999999", store.inner.process));
+    let Acquired::Queued { seq, .. } = asked(&store, &attempt, &second, 0).await else { panic!("not queued") };
+    world.command(&["DEL", &store.inner.keys.of(&attempt.key)[0]]).await;
+    let asked = asked(&store, &attempt, &second, seq).await;
+    assert!(matches!(asked, Acquired::Queued { seq: same, position: 1, .. } if same == seq), "{asked:?}");
+    let first = timeout(LIMIT, first).await.unwrap().unwrap();
+    assert!(first.token > held.token);
+    assert_eq!(store.release(&first).await.unwrap(), Released::Released);
+    // The grant to the other, which nobody waits for, is given back.
+    world.until_nothing_is_left().await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_grant_that_its_process_knows_nothing_of_is_given_back_at_once() {
+    let world = World::start().await;
+    let (store, other) = (world.store().await, world.store().await);
+    for attempt in [write(&key("un known")), permit(&key("unknown-permit"))] {
+        let held = store.acquire(attempt.clone()).await.unwrap();
+        for number in 0..10 {
+            let process = &if number % 2 == 0 { &store } else { &other }.inner.process;
+            let nobody = Owner::new(format!("{process}.9999999999{number}"));
+            assert!(matches!(asked(&store, &attempt, &nobody, 0).await, Acquired::Queued { .. }));
+        }
+        let next = waiting(&store, attempt.clone());
+        until_waiting(&store, &attempt.key, 11).await;
+        let released = Instant::now();
+        store.release(&held).await.unwrap();
+        let next = timeout(LIMIT, next).await.unwrap().unwrap().unwrap();
+        assert!(released.elapsed() < GRANT / 2, "it waited for the lease of nobody: {:?}", released.elapsed());
+        store.release(&next).await.unwrap();
+        world.until_nothing_is_left().await;
+    }
+    world.end().await;
+}
+
+/// Queue, records of the waiters, records of shared holders: each deleted alone.
+#[tokio::test]
+async fn a_queue_with_one_of_its_keys_deleted_is_served_to_its_end() {
+    let world = World::start().await;
+    let stores = stores(&world, 2).await;
+    for (deleted, holder, waiter) in [
+        (2, write(&key("no-queue")), write(&key("no-queue"))),
+        (3, write(&key("no-records")), write(&key("no-records"))),
+        (2, read(&key("no-queue-r")), write(&key("no-queue-r"))),
+        (4, read(&key("no-readers")), write(&key("no-readers"))),
+        (4, permit(&key("no-permits")), permit(&key("no-permits"))),
+    ] {
+        let names = stores[0].inner.keys.of(&holder.key);
+        let held = stores[0].acquire(holder).await.unwrap();
+        let sections = queued(&stores, &waiter, 20).await;
+        world.command(&["DEL", &names[deleted]]).await;
+        let gone = Instant::now();
+        stores[0].release(&held).await.unwrap();
+        served(sections).await;
+        assert!(gone.elapsed() < POKED, "{deleted}: {:?}", gone.elapsed());
+        world.until_nothing_is_left().await;
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn records_of_a_semaphore_whose_state_was_deleted_take_nobodys_permit() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let key = key("permits");
+    let attempt = Attempt { permits: 3, ..permit(&key) };
+    let mut before = Vec::new();
+    for _ in 0..3 {
+        before.push(store.acquire(attempt.clone()).await.unwrap());
+    }
+    world.command(&["DEL", &store.inner.keys.of(&key)[0]]).await;
+    let mut after = Vec::new();
+    for _ in 0..3 {
+        after.push(store.acquire(Attempt { wait: Duration::ZERO, ..attempt.clone() }).await.unwrap());
+    }
+    store.renew(&before).await.unwrap();
+    assert!(before.iter().all(|held| held.loss().is_some()), "their leases had ended with the state");
+    for held in after {
+        assert_eq!(store.release(&held).await.unwrap(), Released::Released);
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_queue_that_was_restored_from_an_old_dump_holds_nobody_up() {
+    let world = World::start().await;
+    let stores = stores(&world, 2).await;
+    let attempt = write(&key("restored"));
+    let names = stores[0].inner.keys.of(&attempt.key);
+    let held = stores[0].acquire(attempt.clone()).await.unwrap();
+    let sections = queued(&stores, &attempt, 10).await;
+    for name in [&names[2], &names[3]] {
+        world.command(&["COPY", name, &format!("{name}-copy")]).await;
+    }
+    stores[0].release(&held).await.unwrap();
+    all_served(sections, held.token).await;
+    while world.keys().await.iter().any(|key| !key.ends_with("-copy")) {}
+    let held = stores[0].acquire(attempt.clone()).await.unwrap();
+    for name in [&names[2], &names[3]] {
+        world.command(&["RENAME", &format!("{name}-copy"), name]).await;
+    }
+    let next = waiting(&stores[1], attempt.clone());
+    until_waiting(&stores[1], &attempt.key, 11).await;
+    let released = Instant::now();
+    stores[0].release(&held).await.unwrap();
+    let next = timeout(LIMIT, next).await.unwrap().unwrap().unwrap();
+    assert!(released.elapsed() < SOON, "{:?}", released.elapsed());
+    stores[1].release(&next).await.unwrap();
+    world.end().await;
+}
+
+/// Taken by force from a holder whose state is gone: the queue is served all the same.
+#[tokio::test]
+async fn a_forced_release_serves_a_queue_without_its_state() {
+    let world = World::start().await;
+    let stores = stores(&world, 2).await;
+    let attempt = write(&key("forced"));
+    let held = stores[0].acquire(attempt.clone()).await.unwrap();
+    let sections = queued(&stores, &attempt, 10).await;
+    world.command(&["DEL", &stores[0].inner.keys.of(&attempt.key)[0]]).await;
+    let gone = Instant::now();
+    stores[1].force(&attempt.key, Force::Now).await.unwrap();
+    all_served(sections, held.token).await;
+    assert!(gone.elapsed() < SOON, "{:?}", gone.elapsed());
+    world.end().await;
+}
