@@ -72,6 +72,8 @@ names! {
     CACHE_INTENT_LOST = "stockade_cache_intent_lost_total";
     /// Age of the oldest invalidation not applied yet, seconds.
     OUTBOX_LAG = "stockade_outbox_lag_seconds";
+    /// Invalidations that a cache refused while it took others, and that are not applied yet.
+    OUTBOX_REFUSED = "stockade_outbox_refused_rows";
     /// 1, labelled with the version.
     BUILD_INFO = "stockade_build_info";
 }

@@ -14,6 +14,7 @@ use super::{
     fetch::Start,
     flight::{Answer, Board, Flights, Outcome},
     intent::Intent,
+    invalidator::NotTaken,
     load::Loader,
     local::{Local, Reservation},
     refresh::is_due,
@@ -211,7 +212,9 @@ where
             Ok(over) => {
                 for intent in over {
                     tracing::info!(cache = self.settings.name, "ending the intent of a transaction that is over");
-                    if let Err(error) = self.end_all(std::slice::from_ref(name), &intent.id).await {
+                    for NotTaken { error, .. } in
+                        self.end_all(std::slice::from_ref(name), &intent.id).await.into_iter().filter_map(Result::err)
+                    {
                         tracing::debug!(%error, "the next reader tries again");
                     }
                 }

@@ -3,7 +3,14 @@
 use futures_util::future::BoxFuture;
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{CacheError, core::Core, intent::Intent, invalidator::Invalidate, store::UnsureRun, tag::Tag};
+use super::{
+    CacheError,
+    core::Core,
+    intent::Intent,
+    invalidator::{Invalidate, Outcomes},
+    store::UnsureRun,
+    tag::Tag,
+};
 use crate::resource::{Key, Resource};
 
 impl<K, V> Core<K, V>
@@ -11,7 +18,7 @@ where
     K: Resource + Clone + Send + Sync + 'static,
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    async fn invalidate_all(&self, keys: &[Key]) -> Result<(), CacheError> {
+    async fn invalidate_all(&self, keys: &[Key]) -> Outcomes<()> {
         self.forget(keys);
         let confirmed = self.store.invalidate(keys).await;
         // Once more: a read of this process may have fetched the old value before the store dropped it, and its message
@@ -20,7 +27,7 @@ where
         confirmed
     }
 
-    async fn invalidate_all_with(&self, tags: &[Tag]) -> Result<(), CacheError> {
+    async fn invalidate_all_with(&self, tags: &[Tag]) -> Outcomes<()> {
         self.forget_tags(tags);
         let confirmed = self.store.invalidate_tags(tags).await;
         // Once more, for the same reason as a key.
@@ -35,7 +42,7 @@ where
         confirmed
     }
 
-    pub(super) async fn end_all(&self, keys: &[Key], id: &str) -> Result<bool, CacheError> {
+    pub(super) async fn end_all(&self, keys: &[Key], id: &str) -> Outcomes<bool> {
         let ended = self.store.end(keys, id).await;
         self.forget(keys);
         ended
@@ -64,11 +71,11 @@ where
         self.settings.name
     }
 
-    fn invalidate<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Result<(), CacheError>> {
+    fn invalidate<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Outcomes<()>> {
         Box::pin(self.invalidate_all(keys))
     }
 
-    fn invalidate_tags<'a>(&'a self, tags: &'a [Tag]) -> BoxFuture<'a, Result<(), CacheError>> {
+    fn invalidate_tags<'a>(&'a self, tags: &'a [Tag]) -> BoxFuture<'a, Outcomes<()>> {
         Box::pin(self.invalidate_all_with(tags))
     }
 
@@ -88,7 +95,7 @@ where
         Box::pin(self.store.trust(run))
     }
 
-    fn end<'a>(&'a self, keys: &'a [Key], id: &'a str) -> BoxFuture<'a, Result<bool, CacheError>> {
+    fn end<'a>(&'a self, keys: &'a [Key], id: &'a str) -> BoxFuture<'a, Outcomes<bool>> {
         Box::pin(self.end_all(keys, id))
     }
 }

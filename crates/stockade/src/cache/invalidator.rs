@@ -10,13 +10,24 @@ use super::{
 };
 use crate::resource::Key;
 
+/// What became of each of several keys or tags, in their order.
+pub(crate) type Outcomes<T> = Vec<Result<T, NotTaken>>;
+
+/// Why a key or a tag was not invalidated.
+#[derive(Debug)]
+pub(crate) struct NotTaken {
+    pub(crate) error: CacheError,
+    /// The store answered, and refused this one: it says nothing about others.
+    pub(crate) refused: bool,
+}
+
 /// What a cache offers to those who know neither its key nor its value type.
 pub(crate) trait Invalidate: Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
-    fn invalidate<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Result<(), CacheError>>;
+    fn invalidate<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Outcomes<()>>;
 
-    fn invalidate_tags<'a>(&'a self, tags: &'a [Tag]) -> BoxFuture<'a, Result<(), CacheError>>;
+    fn invalidate_tags<'a>(&'a self, tags: &'a [Tag]) -> BoxFuture<'a, Outcomes<()>>;
 
     /// Whether writes are announced to it before they commit.
     fn is_strict(&self) -> bool;
@@ -30,8 +41,8 @@ pub(crate) trait Invalidate: Send + Sync + 'static {
     /// All of those were made again.
     fn trust<'a>(&'a self, run: &'a UnsureRun) -> BoxFuture<'a, Result<(), CacheError>>;
 
-    /// Ends what was announced, and invalidates. Whether the intent was still there for every key.
-    fn end<'a>(&'a self, keys: &'a [Key], id: &'a str) -> BoxFuture<'a, Result<bool, CacheError>>;
+    /// Ends what was announced, and invalidates. For each key whether the intent was still there.
+    fn end<'a>(&'a self, keys: &'a [Key], id: &'a str) -> BoxFuture<'a, Outcomes<bool>>;
 }
 
 /// The invalidating side of a [`Cache`](super::Cache), without its types: for transactions and relays.
@@ -58,6 +69,12 @@ impl Invalidator {
     ///
     /// [`CacheError::Unavailable`] when a key was not confirmed: repeat the call.
     pub async fn invalidate(&self, keys: &[Key]) -> Result<(), CacheError> {
+        all(self.0.invalidate(keys).await).map(drop)
+    }
+
+    /// As [`Invalidator::invalidate`], with the outcome of each key.
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn invalidate_each(&self, keys: &[Key]) -> Outcomes<()> {
         self.0.invalidate(keys).await
     }
 
@@ -78,6 +95,11 @@ impl Invalidator {
     }
 
     pub(crate) async fn invalidate_tags(&self, tags: &[Tag]) -> Result<(), CacheError> {
+        all(self.0.invalidate_tags(tags).await).map(drop)
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn invalidate_each_tag(&self, tags: &[Tag]) -> Outcomes<()> {
         self.0.invalidate_tags(tags).await
     }
 
@@ -109,8 +131,19 @@ impl Invalidator {
 
     #[cfg(feature = "postgres")]
     pub(crate) async fn end(&self, keys: &[Key], id: &str) -> Result<bool, CacheError> {
+        Ok(all(self.0.end(keys, id).await)?.into_iter().all(|was_there| was_there))
+    }
+
+    /// As [`Invalidator::end`], with the outcome of each key.
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn end_each(&self, keys: &[Key], id: &str) -> Outcomes<bool> {
         self.0.end(keys, id).await
     }
+}
+
+/// What was taken, if all was.
+fn all<T>(outcomes: Outcomes<T>) -> Result<Vec<T>, CacheError> {
+    outcomes.into_iter().map(|outcome| outcome.map_err(|not_taken| not_taken.error)).collect()
 }
 
 impl fmt::Debug for Invalidator {

@@ -125,9 +125,11 @@ pub use handle::Cache;
 pub use info::{CacheInfo, Lookup, Source};
 #[cfg(feature = "postgres")]
 pub(crate) use intent::{Fates, Intent};
-#[cfg(test)]
-pub(crate) use invalidator::Invalidate;
 pub use invalidator::Invalidator;
+#[cfg(feature = "postgres")]
+pub(crate) use invalidator::NotTaken;
+#[cfg(test)]
+pub(crate) use invalidator::{Invalidate, Outcomes};
 pub use limits::Limits;
 #[cfg(feature = "postgres")]
 pub use load_in::LoadIn;

@@ -2,7 +2,10 @@ use std::{fmt, sync::Arc, time::Duration};
 
 #[cfg(feature = "redis")]
 use super::redis::Remote;
-use super::{CacheError, entry::Entry, intent::Intent, local::Reservation, memory::Memory, tag::Tag, wake::Wake};
+use super::{
+    CacheError, entry::Entry, intent::Intent, invalidator::Outcomes, local::Reservation, memory::Memory, tag::Tag,
+    wake::Wake,
+};
 use crate::{clock::Instant, resource::Key};
 
 /// The leave to fill one key, made anew for each attempt. It is void once the key is invalidated or leased again.
@@ -166,11 +169,11 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    pub(crate) async fn invalidate(&self, keys: &[Key]) -> Result<(), CacheError> {
+    pub(crate) async fn invalidate(&self, keys: &[Key]) -> Outcomes<()> {
         match self {
             Self::Memory(memory) => {
                 memory.invalidate(keys);
-                Ok(())
+                keys.iter().map(|_| Ok(())).collect()
             }
             #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.invalidate(keys).await,
@@ -178,12 +181,9 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     }
 
     /// Outdates every value that has one of these tags, and every load under way of such a value.
-    pub(crate) async fn invalidate_tags(&self, tags: &[Tag]) -> Result<(), CacheError> {
+    pub(crate) async fn invalidate_tags(&self, tags: &[Tag]) -> Outcomes<()> {
         match self {
-            Self::Memory(..) => {
-                let _ = tags;
-                Ok(())
-            }
+            Self::Memory(..) => tags.iter().map(|_| Ok(())).collect(),
             #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.invalidate_tags(tags).await,
         }
@@ -200,10 +200,10 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    /// Whether the intent was still there for every key.
-    pub(crate) async fn end(&self, keys: &[Key], id: &str) -> Result<bool, CacheError> {
+    /// For each key whether the intent was still there.
+    pub(crate) async fn end(&self, keys: &[Key], id: &str) -> Outcomes<bool> {
         match self {
-            Self::Memory(memory) => Ok(memory.end(keys, id)),
+            Self::Memory(memory) => keys.iter().map(|key| Ok(memory.end(std::slice::from_ref(key), id))).collect(),
             #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.end(keys, id).await,
         }

@@ -49,6 +49,7 @@
 //!
 //! `stockade.fence` keeps one row per resource ever claimed. [`prune_rows`] and [`prune_floor`] remove old ones.
 
+mod applying;
 mod claim;
 mod error;
 mod install;
@@ -56,6 +57,7 @@ mod invalidations;
 mod options;
 mod outbox;
 mod prune;
+mod refusals;
 mod registry;
 mod relay;
 mod settled;

@@ -8,6 +8,9 @@ use sqlx::{FromRow, PgConnection, PgExecutor, Row as _, postgres::PgRow};
 /// cache lives longer. The builder's error and the documentation name it as 10 minutes.
 pub(super) const KEEP: Duration = Duration::from_secs(600);
 
+/// The longest time for which a row that was refused is not tried again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
 /// One invalidation.
 #[derive(Debug)]
 pub(super) struct Row {
@@ -52,7 +55,8 @@ pub(super) async fn write(
     Ok((rows?, transaction))
 }
 
-/// Locks rows that nobody applied within `older_than`, skipping those another relay works on.
+/// Locks rows that nobody applied within `older_than`, skipping those another relay works on and those that are to be tried
+/// later.
 ///
 /// Never by "id above the last one seen": a transaction that commits late has a lower id than rows applied before it.
 pub(super) async fn claim(
@@ -63,6 +67,7 @@ pub(super) async fn claim(
 ) -> Result<Vec<Row>, sqlx::Error> {
     const SQL: &str = "select id, cache, resource, intent from stockade.outbox
         where applied_at is null and cache = any($1) and created_at <= clock_timestamp() - make_interval(secs => $2)
+            and (retry_at is null or retry_at <= clock_timestamp())
         order by id limit $3 for update skip locked";
     sqlx::query_as(SQL).bind(caches).bind(older_than.as_secs_f64()).bind(limit).fetch_all(connection).await
 }
@@ -72,6 +77,21 @@ pub(super) async fn mark(executor: impl PgExecutor<'_>, ids: &[i64]) -> Result<(
     const SQL: &str = "update stockade.outbox set applied_at = clock_timestamp()
         where id = any($1) and applied_at is null and set_config('synchronous_commit', 'off', true) is not null";
     sqlx::query(SQL).bind(ids).execute(executor).await.map(drop)
+}
+
+/// Leaves rows that were refused for later, so that they keep no others waiting: for a second at first, then for twice as long
+/// each time, up to [`LONGEST_PAUSE`]. They stay pending, and nobody deletes them.
+pub(super) async fn step_over(executor: impl PgExecutor<'_>, ids: &[i64]) -> Result<(), sqlx::Error> {
+    const SQL: &str = "update stockade.outbox set attempts = attempts + 1,
+            retry_at = clock_timestamp() + make_interval(secs => least($2, power(2, least(attempts, 30))))
+        where id = any($1) and set_config('synchronous_commit', 'off', true) is not null";
+    sqlx::query(SQL).bind(ids).bind(LONGEST_PAUSE.as_secs_f64()).execute(executor).await.map(drop)
+}
+
+/// How many rows of this cache were stepped over and are not applied yet.
+pub(super) async fn refused(executor: impl PgExecutor<'_>, cache: &'static str) -> Result<i64, sqlx::Error> {
+    const SQL: &str = "select count(*) from stockade.outbox where applied_at is null and attempts > 0 and cache = $1";
+    sqlx::query_scalar(SQL).bind(cache).fetch_one(executor).await
 }
 
 /// The next kept rows after `id`, applied or not.

@@ -1,4 +1,4 @@
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use rand::Rng;
 use sqlx::PgPool;
@@ -6,16 +6,17 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     RelayError,
-    outbox::{self, Row},
+    applying::apply,
+    outbox,
+    refusals::Refusals,
     registry::PoolState,
     settled::Writing,
     vouching::{Step, Vouching},
 };
 use crate::{
-    cache::{Invalidator, Tag, UnsureRun},
+    cache::{Invalidator, UnsureRun},
     clock::Instant,
     metrics,
-    resource::{Key, Label},
 };
 
 /// How often it looks.
@@ -40,6 +41,10 @@ const DELETE_EVERY: u32 = 40;
 /// after 13 s, for what the primary before it was told meanwhile. A strict cache believes no value of such a store until that
 /// is done. Sets `stockade_outbox_lag_seconds`.
 ///
+/// A row that a cache refuses while it takes others keeps none waiting: it is tried again after a second, then after twice as
+/// long each time, at least once a minute, and counts in `stockade_outbox_refused_rows` until it is applied. A warning says
+/// when that begins. No new run of a strict cache's store is vouched for meanwhile.
+///
 /// Dropping it stops it; [`Relay::shutdown`] also waits.
 #[derive(Debug)]
 #[must_use = "dropping the relay stops it"]
@@ -57,6 +62,14 @@ struct Worker {
     names: Vec<&'static str>,
     /// For each cache.
     vouching: Vec<Vouching>,
+    refusals: Refusals,
+}
+
+/// What came of applying every kept row.
+struct Reapplied {
+    rows: u64,
+    /// Of the last row that was refused.
+    refusal: Option<RelayError>,
 }
 
 impl Relay {
@@ -64,11 +77,12 @@ impl Relay {
     /// left to the relays that know them. Must be called within a tokio runtime.
     pub fn spawn(pool: PgPool, caches: impl IntoIterator<Item = Invalidator>) -> Self {
         let caches: Vec<_> = caches.into_iter().collect();
-        let names = caches.iter().map(Invalidator::name).collect();
+        let names: Vec<_> = caches.iter().map(Invalidator::name).collect();
         let state = PoolState::of(&pool);
         state.collect();
         let vouching = caches.iter().map(|_| Vouching::default()).collect();
-        let worker = Arc::new(Worker { pool, state, caches, names, vouching });
+        let refusals = Refusals::of(&names);
+        let worker = Arc::new(Worker { pool, state, caches, names, vouching, refusals });
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         tasks.spawn(run(Arc::clone(&worker), stop.clone()));
         tasks.close();
@@ -82,7 +96,8 @@ impl Relay {
     ///
     /// [`RelayError`]; call it again.
     pub async fn reapply(&self) -> Result<u64, RelayError> {
-        self.worker.reapply(&self.worker.names).await
+        let Reapplied { rows, refusal } = self.worker.reapply(&self.worker.names).await?;
+        refusal.map_or(Ok(rows), Err)
     }
 
     /// Stops after the round under way, at most after `limit`. What is not applied stays in the outbox.
@@ -136,6 +151,7 @@ impl Worker {
         let lag = outbox::lag(&self.pool, &self.names).await.map_err(RelayError::Sqlx)?;
         metrics::gauge(metrics::OUTBOX_LAG, &[], lag);
         let applied = if lag >= GRACE.as_secs_f64() { self.apply_pending().await } else { Ok(false) };
+        self.refusals.count(&self.pool, lag >= GRACE.as_secs_f64()).await.map_err(RelayError::Sqlx)?;
         if delete {
             outbox::delete_old(&self.pool).await.map_err(RelayError::Sqlx)?;
         }
@@ -187,7 +203,11 @@ impl Worker {
                 return Ok(false);
             }
         }
-        let rows = self.reapply(&[cache.name()]).await?;
+        let Reapplied { rows, refusal } = self.reapply(&[cache.name()]).await?;
+        if let Some(refusal) = refusal {
+            vouching.was_refused(run, Instant::now(), &refusal);
+            return Ok(false);
+        }
         tracing::info!(cache = cache.name(), rows, "invalidations applied again to a new run of the store");
         // What went by another connection may have gone to another server.
         if cache.unsure_run().as_ref() != Some(run) || !vouching.applied(run) {
@@ -198,15 +218,17 @@ impl Worker {
         Ok(true)
     }
 
-    async fn reapply(&self, names: &[&'static str]) -> Result<u64, RelayError> {
-        let (mut last, mut rows) = (i64::MIN, 0);
+    /// Goes on behind a row that is refused, and ends where a store does not answer.
+    async fn reapply(&self, names: &[&'static str]) -> Result<Reapplied, RelayError> {
+        let (mut last, mut done) = (i64::MIN, Reapplied { rows: 0, refusal: None });
         loop {
             let batch = outbox::after(&self.pool, names, last, BATCH).await.map_err(RelayError::Sqlx)?;
-            let Some(end) = batch.last() else { return Ok(rows) };
+            let Some(end) = batch.last() else { return Ok(done) };
             last = end.id;
-            rows += u64::try_from(batch.len()).unwrap_or_default();
-            let (_, failure) = self.apply(&batch).await;
-            failure.map_or(Ok(()), Err)?;
+            done.rows += u64::try_from(batch.len()).unwrap_or_default();
+            let applied = apply(&self.caches, &batch).await;
+            applied.outage.map_or(Ok(()), Err)?;
+            done.refusal = applied.refusal.or(done.refusal);
         }
     }
 
@@ -231,67 +253,17 @@ impl Worker {
     async fn apply_pending_of(&self, name: &'static str) -> Result<bool, RelayError> {
         let mut tx = self.pool.begin().await.map_err(RelayError::Sqlx)?;
         let rows = outbox::claim(&mut tx, &[name], GRACE, BATCH).await.map_err(RelayError::Sqlx)?;
-        if rows.is_empty() {
-            return Ok(false);
-        }
-        let (applied, failure) = self.apply(&rows).await;
-        outbox::mark(&mut *tx, &applied).await.map_err(RelayError::Sqlx)?;
-        tx.commit().await.map_err(RelayError::Sqlx)?;
-        failure.map_or(Ok(true), Err)
-    }
-
-    /// The ids of the rows that every cache of their name has taken, and the last failure.
-    async fn apply(&self, rows: &[Row]) -> (Vec<i64>, Option<RelayError>) {
-        let (mut applied, mut refused) = (Vec::with_capacity(rows.len()), Vec::new());
-        let mut failure = None;
-        for cache in &self.caches {
-            let mut by_intent: BTreeMap<Option<&str>, Stale> = BTreeMap::new();
-            for row in rows.iter().filter(|row| row.cache == cache.name()) {
-                by_intent.entry(row.intent.as_deref()).or_default().add(cache.name(), row);
+        if !rows.is_empty() {
+            let applied = apply(&self.caches, &rows).await;
+            outbox::mark(&mut *tx, &applied.rows).await.map_err(RelayError::Sqlx)?;
+            if !applied.refused.is_empty() {
+                let refused: Vec<_> = applied.refused.into_iter().collect();
+                outbox::step_over(&mut *tx, &refused).await.map_err(RelayError::Sqlx)?;
             }
-            for (intent, Stale { ids, keys, tags }) in by_intent {
-                let done = match intent {
-                    // The row is there, so its transaction has committed.
-                    Some(intent) => cache.end(&keys, intent).await.map(drop),
-                    None => {
-                        let (by_key, by_tag) = tokio::join!(cache.invalidate(&keys), cache.invalidate_tags(&tags));
-                        by_key.and(by_tag)
-                    }
-                };
-                match done {
-                    Ok(()) => applied.extend(ids),
-                    Err(source) => {
-                        refused.extend(ids);
-                        failure = Some(RelayError::Cache { cache: cache.name(), source });
-                    }
-                }
-            }
+            tx.commit().await.map_err(RelayError::Sqlx)?;
+            self.refusals.tell(name, applied.refusal);
+            applied.outage.map_or(Ok(()), Err)?;
         }
-        applied.retain(|id| !refused.contains(id));
-        (applied, failure)
-    }
-}
-
-/// What some rows name.
-#[derive(Default)]
-struct Stale {
-    ids: Vec<i64>,
-    keys: Vec<Key>,
-    tags: Vec<Tag>,
-}
-
-impl Stale {
-    /// Key and tag were checked when the row was written. A row that was tampered with names nothing in the cache.
-    fn add(&mut self, cache: &'static str, row: &Row) {
-        self.ids.push(row.id);
-        if let Some(tag) = row.resource.strip_prefix(Tag::MARK) {
-            let tag =
-                Tag::new(tag).inspect_err(|error| tracing::error!(%error, row = row.id, "an outbox row has no tag"));
-            self.tags.extend(tag);
-        } else {
-            let key = Key::encoded(Label::Borrowed(cache), row.resource.clone());
-            self.keys
-                .extend(key.inspect_err(|error| tracing::error!(%error, row = row.id, "an outbox row has no key")));
-        }
+        Ok(!rows.is_empty())
     }
 }

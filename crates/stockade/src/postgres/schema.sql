@@ -42,8 +42,13 @@ create table if not exists stockade.outbox (
 -- For a strict cache the name under which the write was announced, which the relay ends as well.
 alter table stockade.outbox add column if not exists intent text;
 
+-- How often a cache refused the row, and when it is tried again.
+alter table stockade.outbox add column if not exists attempts integer not null default 0,
+    add column if not exists retry_at timestamptz;
+
+create index if not exists outbox_refused on stockade.outbox (cache) where applied_at is null and attempts > 0;
 create index if not exists outbox_pending on stockade.outbox (id) where applied_at is null;
 create index if not exists outbox_applied on stockade.outbox (applied_at) where applied_at is not null;
 
-insert into stockade.schema_version (version) values (2)
+insert into stockade.schema_version (version) values (3)
 on conflict (only_row) do update set version = greatest(schema_version.version, excluded.version);

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::{CommitError, Relay, Timeouts, Tx, install, options};
 use crate::{
     Locks, Resource,
-    cache::{CacheError, Intent, Invalidate, Invalidator, Tag, UnsureRun},
+    cache::{CacheError, Intent, Invalidate, Invalidator, NotTaken, Outcomes, Tag, UnsureRun},
     resource::Key,
 };
 
@@ -62,11 +62,11 @@ impl Invalidate for Recorder {
         "stock"
     }
 
-    fn invalidate<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Result<(), CacheError>> {
+    fn invalidate<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Outcomes<()>> {
         Box::pin(async {
             if self.down.load(Ordering::Acquire) {
                 tokio::time::sleep(Duration::from_secs(1)).await;
-                return Err(CacheError::Unavailable(Arc::from(Box::from("frozen"))));
+                return keys.iter().map(|_| Err(frozen())).collect();
             }
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             seen.extend(keys.iter().map(ToString::to_string));
@@ -75,15 +75,15 @@ impl Invalidate for Recorder {
                 run.connection += 1;
                 self.reconnects.store(left, Ordering::Release);
             }
-            Ok(())
+            keys.iter().map(|_| Ok(())).collect()
         })
     }
 
-    fn invalidate_tags<'a>(&'a self, tags: &'a [Tag]) -> BoxFuture<'a, Result<(), CacheError>> {
+    fn invalidate_tags<'a>(&'a self, tags: &'a [Tag]) -> BoxFuture<'a, Outcomes<()>> {
         Box::pin(async {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             seen.extend(tags.iter().map(Tag::marked));
-            Ok(())
+            tags.iter().map(|_| Ok(())).collect()
         })
     }
 
@@ -108,9 +108,13 @@ impl Invalidate for Recorder {
         })
     }
 
-    fn end<'a>(&'a self, keys: &'a [Key], _id: &'a str) -> BoxFuture<'a, Result<bool, CacheError>> {
-        Box::pin(async { self.invalidate(keys).await.map(|()| true) })
+    fn end<'a>(&'a self, keys: &'a [Key], _id: &'a str) -> BoxFuture<'a, Outcomes<bool>> {
+        Box::pin(async { self.invalidate(keys).await.into_iter().map(|done| done.map(|()| true)).collect() })
     }
+}
+
+fn frozen() -> NotTaken {
+    NotTaken { error: CacheError::Unavailable(Arc::from(Box::from("frozen"))), refused: false }
 }
 
 async fn database() -> (PostgresServer, PgPool) {

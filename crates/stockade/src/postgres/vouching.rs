@@ -3,7 +3,7 @@ use std::{
     time::Duration,
 };
 
-use super::settled::Writing;
+use super::{RelayError, settled::Writing};
 use crate::{
     cache::{LINGER, UnsureRun},
     clock::Instant,
@@ -26,6 +26,9 @@ struct Wait {
     /// Whether what they wrote was applied once.
     applied: bool,
     told: bool,
+    /// How often a row was refused that had to be applied, and when all are tried again.
+    refused: u32,
+    again: Option<Instant>,
 }
 
 /// What is to be done next about a new run.
@@ -35,12 +38,15 @@ pub(super) enum Step {
     Ask,
     /// See whether these have ended.
     Look(Arc<Writing>),
-    /// Nothing yet: what is applied now may not be the last that its rival took.
+    /// Nothing yet: what is applied now may not be the last that its rival took, or a row was refused a moment ago.
     Rest,
 }
 
 impl Wait {
     fn next(&self, now: Instant) -> Step {
+        if self.again.is_some_and(|again| now < again) {
+            return Step::Rest;
+        }
         match &self.writing {
             Some((writing, _)) => Step::Look(Arc::clone(writing)),
             None if self.applied && self.run.has_rival && now.since(self.since) < LINGER => Step::Rest,
@@ -60,7 +66,15 @@ impl Vouching {
         match &*wait {
             Some(known) if known.run == *run => known.next(now),
             _ => {
-                *wait = Some(Wait { run: run.clone(), since: now, writing: None, applied: false, told: false });
+                *wait = Some(Wait {
+                    run: run.clone(),
+                    since: now,
+                    writing: None,
+                    applied: false,
+                    told: false,
+                    refused: 0,
+                    again: None,
+                });
                 Step::Ask
             }
         }
@@ -80,6 +94,21 @@ impl Vouching {
         wait.applied = true;
         let Some((_, asked)) = wait.writing.take() else { return false };
         !run.has_rival || asked.since(wait.since) >= LINGER
+    }
+
+    /// A row that had to be applied was refused, so that nobody vouches: all is tried again after a pause, which grows.
+    pub(super) fn was_refused(&self, run: &UnsureRun, now: Instant, refusal: &RelayError) {
+        if let Some(wait) = self.lock().as_mut().filter(|wait| wait.run == *run) {
+            wait.again = Some(now + Duration::from_secs(1 << wait.refused.min(4)));
+            wait.refused += 1;
+            if wait.refused == 1 {
+                tracing::warn!(
+                    error = refusal as &dyn std::error::Error,
+                    "a new run of the store is not vouched for, and a strict cache loads every read, until the invalidation is \
+                     taken that it refuses: mend what the error names"
+                );
+            }
+        }
     }
 
     pub(super) fn tell_of_long_wait(&self, cache: &'static str) {

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     clock::Instant,
     metrics::{self, SUBSCRIPTION_UP},
-    redis::Link,
+    redis::{Link, LinkError},
     resource::Bucket,
 };
 
@@ -59,7 +59,8 @@ pub(super) async fn keep<V: Send + Sync + 'static>(
             if subscription.since_proof(sent) >= EVERY {
                 let mut question = redis::cmd("GET");
                 question.arg(subscription.keys.marker());
-                if link.command("cache_proof", question).await.is_ok() {
+                // A refusal is an answer, too.
+                if let Ok(_) | Err(LinkError::Refused { .. }) = link.command("cache_proof", question).await {
                     subscription.answered(sent);
                 }
             }

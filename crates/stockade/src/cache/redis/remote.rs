@@ -23,6 +23,7 @@ use crate::{
         envelope::{Envelope, Unreadable},
         first_attempt::FirstAttempt,
         intent::Intent,
+        invalidator::{NotTaken, Outcomes},
         local::{Local, Reservation},
         settings::Settings,
         store::{Assurance, Filled, Filling, Lease, Read, Token, UnsureRun, Want},
@@ -33,6 +34,9 @@ use crate::{
     redis::{Claim, Link, LinkError, LinkEvents, Script},
     resource::{Bucket, Key},
 };
+
+/// What a server says of a key that holds another type than the command is for.
+const WRONG_TYPE: &str = "WRONGTYPE";
 
 /// The client side of the lease protocol.
 #[derive(Debug)]
@@ -89,6 +93,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
                 self.found(key, values).await
             }
             Ok(_) => Read::Unreadable,
+            // What is there is no entry: the script that gives the lease deletes it.
+            Err(LinkError::Refused { code }) if code == WRONG_TYPE => Read::Miss,
             Err(error) => {
                 tracing::debug!(%key, %error, "cache read failed");
                 Read::Down
@@ -128,7 +134,11 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         for tag in stored.tags.iter() {
             command.arg(format!("t:{tag}"));
         }
-        let scores = self.link.command("cache_tags", command).await?;
+        let scores = match self.link.command("cache_tags", command).await {
+            // No table of tags, as if it had been lost.
+            Err(LinkError::Refused { code }) if code == WRONG_TYPE => return Ok(false),
+            scores => scores?,
+        };
         // Asked of a replica that was promoted in between, a table that the old primary left there would pass for its own.
         Ok(self.subscription.run() == Some(run) && stamp.holds(scores))
     }
@@ -164,8 +174,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     fn leased(&self, mut reply: Reply) -> Result<Lease<V>, LinkError> {
         match reply.word() {
             "HIT" => {
-                let stored = reply.stored().ok_or_else(|| reply.unexpected())?;
-                Ok(self.entry(&stored).map_or(Lease::Unreadable, Lease::Hit))
+                let entry = reply.stored().and_then(|stored| self.entry(&stored).ok());
+                Ok(entry.map_or(Lease::Unreadable, Lease::Hit))
             }
             "WAIT" => Ok(Lease::Wait(Duration::from_micros(reply.number()?))),
             "LEASED" => Ok(Lease::Granted(reply.stored().and_then(|stored| self.entry(&stored).ok()))),
@@ -244,11 +254,11 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         }
     }
 
-    pub(crate) async fn invalidate(&self, keys: &[Key]) -> Result<(), CacheError> {
-        self.drop_each(&INVALIDATE, keys, &[]).await.map(drop)
+    pub(crate) async fn invalidate(&self, keys: &[Key]) -> Outcomes<()> {
+        self.drop_each(&INVALIDATE, keys, &[]).await.into_iter().map(|reply| Ok(drop(reply?))).collect()
     }
 
-    pub(crate) async fn invalidate_tags(&self, tags: &[Tag]) -> Result<(), CacheError> {
+    pub(crate) async fn invalidate_tags(&self, tags: &[Tag]) -> Outcomes<()> {
         self.attempted().await;
         let keys = || vec![self.subscription.keys.tags(), self.subscription.keys.sequence(Bucket::FIRST)];
         let Settings { lease, ttl, null_ttl, grace, .. } = &*self.settings;
@@ -264,27 +274,23 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
                 self.call_on(&INVALIDATE_TAG, keys(), args)
             })
             .collect();
-        let replies: Result<Vec<_>, _> = futures_util::future::join_all(calls).await.into_iter().collect();
-        replies.map(drop).map_err(|error| CacheError::Unavailable(Arc::new(error)))
+        futures_util::future::join_all(calls).await.into_iter().map(|reply| Ok(drop(reply?))).collect()
     }
 
     pub(crate) async fn begin(&self, keys: &[Key], intent: &Intent) -> Result<(), CacheError> {
-        self.drop_each(&BEGIN, keys, &[&intent.id, &intent.xid]).await.map(drop)
+        let replies = self.drop_each(&BEGIN, keys, &[&intent.id, &intent.xid]).await;
+        let begun: Result<Vec<_>, LinkError> = replies.into_iter().collect();
+        begun.map(drop).map_err(|error| CacheError::Unavailable(Arc::new(error)))
     }
 
-    pub(crate) async fn end(&self, keys: &[Key], id: &str) -> Result<bool, CacheError> {
-        let replies = self.drop_each(&END, keys, &[id]).await?;
-        Ok(replies.iter().all(|reply| reply.word() == "ENDED"))
+    pub(crate) async fn end(&self, keys: &[Key], id: &str) -> Outcomes<bool> {
+        let replies = self.drop_each(&END, keys, &[id]).await;
+        replies.into_iter().map(|reply| Ok(reply?.word() == "ENDED")).collect()
     }
 
-    /// One of the scripts that drop a value, for each key, with what it wants beside. All are on the wire before the
-    /// first reply is awaited.
-    async fn drop_each(
-        &self,
-        script: &'static Script,
-        keys: &[Key],
-        beside: &[&str],
-    ) -> Result<Vec<Reply>, CacheError> {
+    /// One of the scripts that drop a value, for each key, with what it wants beside: the reply for each. All are on the wire
+    /// before the first reply is awaited.
+    async fn drop_each(&self, script: &'static Script, keys: &[Key], beside: &[&str]) -> Vec<Result<Reply, LinkError>> {
         self.attempted().await;
         let (channel, inbox_prefix) = (self.subscription.keys.channel(), self.subscription.keys.inbox_prefix());
         let calls: Vec<_> = keys
@@ -297,8 +303,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
                 self.call(script, key, args)
             })
             .collect();
-        let replies: Result<Vec<_>, _> = futures_util::future::join_all(calls).await.into_iter().collect();
-        replies.map_err(|error| CacheError::Unavailable(Arc::new(error)))
+        futures_util::future::join_all(calls).await
     }
 
     /// One script call on the keys of `key`. It takes its place in the write order at once; after NOSCRIPT, which means
@@ -387,6 +392,19 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         self.tasks.close();
         self.tasks.wait().await;
         self.link.shutdown(limit).await;
+    }
+}
+
+impl From<LinkError> for NotTaken {
+    fn from(error: LinkError) -> Self {
+        // What concerns one key: no permission, a script that failed over what it found, a reply that can't be read. Of other
+        // codes the server says that it takes nothing now: LOADING, READONLY, MISCONF and the like.
+        let refused = match &error {
+            LinkError::Refused { code } => ["NOPERM", "WRONGTYPE", "ERR"].contains(&code.as_str()),
+            LinkError::Protocol { .. } => true,
+            _ => false,
+        };
+        Self { error: CacheError::Unavailable(Arc::new(error)), refused }
     }
 }
 

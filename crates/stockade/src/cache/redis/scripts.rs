@@ -6,14 +6,14 @@ macro_rules! script {
     };
 }
 
-pub(super) static LEASE: Script = script!("cache_lease", "tags.lua", "lease.lua");
-pub(super) static FILL: Script = script!("cache_fill", "tags.lua", "fill.lua");
-pub(super) static ABORT: Script = script!("cache_abort", "abort.lua");
-pub(super) static INVALIDATE: Script = script!("cache_invalidate", "invalidate.lua", "drop.lua");
-pub(super) static INVALIDATE_TAG: Script = script!("cache_invalidate_tag", "tags.lua", "invalidate_tag.lua");
-pub(super) static BEGIN: Script = script!("cache_begin", "begin.lua", "drop.lua");
-pub(super) static END: Script = script!("cache_end", "end.lua", "drop.lua");
-pub(super) static BEAT: Script = script!("cache_beat", "beat.lua");
+pub(super) static LEASE: Script = script!("cache_lease", "own.lua", "tags.lua", "lease.lua");
+pub(super) static FILL: Script = script!("cache_fill", "own.lua", "tags.lua", "fill.lua");
+pub(super) static ABORT: Script = script!("cache_abort", "own.lua", "abort.lua");
+pub(super) static INVALIDATE: Script = script!("cache_invalidate", "own.lua", "invalidate.lua", "drop.lua");
+pub(super) static INVALIDATE_TAG: Script = script!("cache_invalidate_tag", "own.lua", "tags.lua", "invalidate_tag.lua");
+pub(super) static BEGIN: Script = script!("cache_begin", "own.lua", "begin.lua", "drop.lua");
+pub(super) static END: Script = script!("cache_end", "own.lua", "end.lua", "drop.lua");
+pub(super) static BEAT: Script = script!("cache_beat", "own.lua", "beat.lua");
 pub(super) static JOIN: Script = script!("cache_join", "join.lua");
 pub(super) static TRUST: Script = script!("cache_trust", "trust.lua");
 

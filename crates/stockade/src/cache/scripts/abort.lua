@@ -12,7 +12,7 @@ local now = time[1] * 1000000 + time[2]
 local now_text = string.format('%.0f', now)
 
 local s = ':' .. ARGV[5]
-if redis.call('HGET', KEYS[1], 'tok' .. s) ~= ARGV[1] then
+if own_call('HGET', KEYS[1], 'tok' .. s) ~= ARGV[1] then
   return {'REFUSED', now_text}
 end
 

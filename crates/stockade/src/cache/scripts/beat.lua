@@ -6,6 +6,7 @@
 -- Messages: `<bucket> <seq> -` to the channel, one for each bucket
 local time = redis.call('TIME')
 for i, key in ipairs(KEYS) do
-  redis.call('PUBLISH', ARGV[1], ARGV[i + 1] .. ' ' .. (redis.call('GET', key) or '0') .. ' -')
+  local number = own_call('GET', key) or ''
+  redis.call('PUBLISH', ARGV[1], ARGV[i + 1] .. ' ' .. (string.match(number, '^%d+$') and number or '0') .. ' -')
 end
 return {'BEAT', string.format('%.0f', time[1] * 1000000 + time[2])}

@@ -10,4 +10,4 @@ local time = redis.call('TIME')
 local now = string.format('%.0f', time[1] * 1000000 + time[2])
 local reply = {'BEGUN', now}
 local resource, bucket, channel, inbox = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-redis.call('HSET', KEYS[2], ARGV[5], ARGV[6] .. ' ' .. now)
+own_call('HSET', KEYS[2], ARGV[5], ARGV[6] .. ' ' .. now)

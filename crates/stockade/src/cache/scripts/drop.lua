@@ -1,12 +1,12 @@
--- Second part of invalidate.lua, begin.lua and end.lua, which set before it: reply (its first words), resource, bucket,
+-- Last part of invalidate.lua, begin.lua and end.lua, which set before it: reply (its first words), resource, bucket,
 -- channel, inbox (the prefix of inbox channels). Drops the value in every shape, voids the token of each load that may
 -- have read the old row, and tells every process.
 local waiting = {}
-for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+for _, field in ipairs(own_call('HKEYS', KEYS[1])) do
   waiting[#waiting + 1] = string.match(field, '^w:%x+:(.+)$')
 end
 redis.call('DEL', KEYS[1])
-local seq = string.format('%.0f', redis.call('INCR', KEYS[3]))
+local seq = next_number(KEYS[3])
 -- In the same script as the DEL: a message before it would let a reader fetch the old value once more.
 redis.pcall('PUBLISH', channel, bucket .. ' ' .. seq .. ' ' .. resource)
 for _, process in ipairs(waiting) do

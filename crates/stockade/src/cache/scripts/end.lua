@@ -6,6 +6,6 @@
 --   ended it
 -- Messages: as invalidate.lua
 local time = redis.call('TIME')
-local there = redis.call('HDEL', KEYS[2], ARGV[5]) == 1
+local there = own_call('HDEL', KEYS[2], ARGV[5]) == 1
 local reply = {there and 'ENDED' or 'MISSING', string.format('%.0f', time[1] * 1000000 + time[2])}
 local resource, bucket, channel, inbox = ARGV[1], ARGV[2], ARGV[3], ARGV[4]

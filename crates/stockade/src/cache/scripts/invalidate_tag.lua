@@ -6,7 +6,7 @@
 -- Reply: {DROPPED, now, seq}
 -- Messages: `0 <seq> #<tag>` to the channel
 -- First a write that takes no memory, so that a server over its limit lets those after it pass. There is no such member.
-redis.call('ZREM', KEYS[1], '')
+own_call('ZREM', KEYS[1], '')
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local function text(number)
@@ -32,6 +32,6 @@ if forgotten > 0 then
   redis.call('ZREMRANGEBYRANK', KEYS[1], others, last)
 end
 
-local seq = text(redis.call('INCR', KEYS[2]))
+local seq = next_number(KEYS[2])
 redis.pcall('PUBLISH', ARGV[2], '0 ' .. seq .. ' #' .. ARGV[1])
 return {'DROPPED', text(now), seq}

@@ -7,9 +7,11 @@
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_text = string.format('%.0f', now)
-local run, since, state = string.match(redis.call('GET', KEYS[1]) or '', '^(%S+) (%d+) (%a)$')
+local marker = redis.pcall('GET', KEYS[1])
+local run, since, state = string.match(type(marker) == 'string' and marker or '', '^(%S+) (%d+) (%a)$')
 if run ~= ARGV[1] then
-  run, since, state = ARGV[1], now_text, run and 'r' or 'u'
+  -- One that can't be read, or is no text, may stand where another run had its own.
+  run, since, state = ARGV[1], now_text, marker and 'r' or 'u'
   -- First a write that takes no memory, so that a server over its limit lets the next pass.
   redis.call('DEL', KEYS[1])
   redis.call('SET', KEYS[1], run .. ' ' .. since .. ' ' .. state)

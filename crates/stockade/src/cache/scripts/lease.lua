@@ -13,21 +13,29 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_text = string.format('%.0f', now)
 
-local intents = redis.call('HGETALL', KEYS[2])
+local intents = own_call('HGETALL', KEYS[2])
 if #intents > 0 then
-  local reply = {'BYPASS', now_text}
+  local reply, announced = {'BYPASS', now_text}, false
   for i = 1, #intents, 2 do
-    local xid, started = string.match(intents[i + 1], '^(%S+) (%d+)$')
-    if xid and tonumber(started) + 2000000 < now then
-      reply[#reply + 1] = intents[i]
-      reply[#reply + 1] = xid
+    local xid, started = string.match(intents[i + 1], '^(%d+) (%d+)$')
+    if not xid then
+      -- No writer announces so, and nobody could be asked what became of it.
+      redis.call('HDEL', KEYS[2], intents[i])
+    else
+      announced = true
+      if tonumber(started) + 2000000 < now then
+        reply[#reply + 1] = intents[i]
+        reply[#reply + 1] = xid
+      end
     end
   end
-  return reply
+  if announced then
+    return reply
+  end
 end
 
 local s = ':' .. ARGV[8]
-local e = redis.call('HMGET', KEYS[1], 'v' .. s, 'kind' .. s, 'exp' .. s, 'at' .. s, 'ver' .. s, 'd' .. s, 'tags' .. s,
+local e = own_call('HMGET', KEYS[1], 'v' .. s, 'kind' .. s, 'exp' .. s, 'at' .. s, 'ver' .. s, 'd' .. s, 'tags' .. s,
   'ts' .. s, 'tok' .. s, 'tokx' .. s, 'hold' .. s)
 if e[1] and e[7] and not tags_hold(KEYS[4], ARGV[7], e[8], e[7]) then
   -- As if it had been dropped, and what else is known of it.

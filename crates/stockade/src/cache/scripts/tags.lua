@@ -1,4 +1,4 @@
--- First part of lease.lua, fill.lua and invalidate_tag.lua: what is known of tags.
+-- Part of lease.lua, fill.lua and invalidate_tag.lua, behind own.lua: what is known of tags.
 --
 -- T (sorted set) is one for the whole cache, so that it is lost as a whole or not at all. It holds under `t:<tag>` the
 -- stamp of the tag's last invalidation. Stamps grow with each invalidation, whatever the clock shows. Its other members
@@ -12,10 +12,16 @@
 -- A load notes epoch and newest stamp when its lease is given, before it reads. Its value holds while the epoch is the
 -- same, the floor is not above its stamp, and no tag of it has a newer one.
 
--- The epoch and the newest stamp. Without a table of this run it begins one, whose epoch comes from `random`.
+-- The epoch and the newest stamp. Without a table of this run, whole and with numbers that it can have, it begins one, whose
+-- epoch comes from `random`.
 local function tags_now(key, run, random)
-  local known = redis.call('ZMSCORE', key, 'e:' .. run, 'n')
-  if known[1] and known[2] then
+  local known = own_call('ZMSCORE', key, 'e:' .. run, 'n', 'f', 'h')
+  local whole = true
+  for i = 1, 4 do
+    local score = tonumber(known[i] or 1)
+    whole = whole and score <= 0 and score > -9007199254740992 and score % 1 == 0
+  end
+  if whole then
     -- By subtraction: a negated zero is written as `-0`.
     return 0 - known[1], 0 - known[2]
   end
@@ -35,7 +41,7 @@ local function tags_hold(key, run, stamp, tags)
   for tag in string.gmatch(tags, '[^\n]+') do
     asked[#asked + 1] = 't:' .. tag
   end
-  local scores = redis.call('ZMSCORE', key, unpack(asked))
+  local scores = own_call('ZMSCORE', key, unpack(asked))
   newest = tonumber(newest)
   if not (scores[1] and scores[2]) or 0 - scores[1] ~= tonumber(epoch) or 0 - scores[2] > newest then
     return false

@@ -5,7 +5,8 @@
 -- Reply: {TRUSTED, now}, or {REFUSED, now} when another run serves by now
 local time = redis.call('TIME')
 local now_text = string.format('%.0f', time[1] * 1000000 + time[2])
-local run, since = string.match(redis.call('GET', KEYS[1]) or '', '^(%S+) (%d+)')
+local marker = redis.pcall('GET', KEYS[1])
+local run, since = string.match(type(marker) == 'string' and marker or '', '^(%S+) (%d+)')
 if run ~= ARGV[1] then
   return {'REFUSED', now_text}
 end

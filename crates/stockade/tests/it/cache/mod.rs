@@ -5,6 +5,7 @@ mod batch;
 mod bloom;
 mod breakers;
 mod filter_runs;
+mod foreign;
 mod hold_off;
 mod http;
 mod keys;

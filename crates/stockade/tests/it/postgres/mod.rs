@@ -24,6 +24,8 @@ mod late;
 mod lost;
 mod prune;
 #[cfg(feature = "redis")]
+mod refused_rows;
+#[cfg(feature = "redis")]
 mod relay;
 mod snapshot;
 #[cfg(feature = "redis")]

@@ -1,0 +1,102 @@
+//! Telling caches what rows of the outbox name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{RelayError, outbox::Row};
+use crate::{
+    cache::{Invalidator, NotTaken, Tag},
+    resource::{Key, Label},
+};
+
+/// What became of some rows. Those in neither list were left alone by a store that does not answer.
+#[derive(Debug, Default)]
+pub(super) struct Applied {
+    /// Every cache of their name has taken them.
+    pub(super) rows: Vec<i64>,
+    /// They were not taken by a store that answers.
+    pub(super) refused: BTreeSet<i64>,
+    /// Why they were not, of the last.
+    pub(super) refusal: Option<RelayError>,
+    /// A store does not answer, or takes nothing.
+    pub(super) outage: Option<RelayError>,
+}
+
+/// Tells these caches. Rows are applied in any order and any number of times: a value is only ever dropped, and an intent has
+/// one row for each key.
+pub(super) async fn apply(caches: &[Invalidator], rows: &[Row]) -> Applied {
+    let (mut taken, mut left) = (BTreeSet::new(), BTreeSet::new());
+    let mut applied = Applied::default();
+    for cache in caches {
+        let (outcomes, nameless) = tell(cache, rows).await;
+        taken.extend(nameless);
+        let answers = outcomes.iter().any(|(_, outcome)| outcome.is_ok());
+        for (row, outcome) in outcomes {
+            let Err(NotTaken { error, refused }) = outcome else {
+                taken.insert(row);
+                continue;
+            };
+            let failure = RelayError::Cache { cache: cache.name(), source: error };
+            // Where others were taken, the store is not to blame.
+            if refused || answers {
+                applied.refused.insert(row);
+                applied.refusal = Some(failure);
+            } else {
+                left.insert(row);
+                applied.outage = Some(failure);
+            }
+        }
+    }
+    applied.refused.retain(|row| !left.contains(row));
+    applied.rows = taken.into_iter().filter(|row| !left.contains(row) && !applied.refused.contains(row)).collect();
+    applied
+}
+
+/// The outcome of each row of this cache, and those rows that name nothing.
+async fn tell(cache: &Invalidator, rows: &[Row]) -> (Vec<(i64, Result<(), NotTaken>)>, Vec<i64>) {
+    let mut by_intent: BTreeMap<Option<&str>, Stale> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.cache == cache.name()) {
+        by_intent.entry(row.intent.as_deref()).or_default().add(cache.name(), row);
+    }
+    let (mut outcomes, mut all_nameless) = (Vec::with_capacity(rows.len()), Vec::new());
+    for (intent, Stale { keys, tags, nameless }) in by_intent {
+        all_nameless.extend(nameless);
+        let (key_rows, keys): (Vec<_>, Vec<_>) = keys.into_iter().unzip();
+        let (tag_rows, tags): (Vec<_>, Vec<_>) = tags.into_iter().unzip();
+        let by_key = async {
+            match intent {
+                // The row is there, so its transaction has committed.
+                Some(intent) => cache.end_each(&keys, intent).await.into_iter().map(|ended| ended.map(drop)).collect(),
+                None => cache.invalidate_each(&keys).await,
+            }
+        };
+        let (by_key, by_tag) = tokio::join!(by_key, cache.invalidate_each_tag(&tags));
+        outcomes.extend(key_rows.into_iter().zip(by_key));
+        outcomes.extend(tag_rows.into_iter().zip(by_tag));
+    }
+    (outcomes, all_nameless)
+}
+
+/// What some rows name, each with its row.
+#[derive(Default)]
+struct Stale {
+    keys: Vec<(i64, Key)>,
+    tags: Vec<(i64, Tag)>,
+    /// Rows that name nothing.
+    nameless: Vec<i64>,
+}
+
+impl Stale {
+    /// Key and tag were checked when the row was written. A row that was tampered with names nothing in the cache.
+    fn add(&mut self, cache: &'static str, row: &Row) {
+        let added = match row.resource.strip_prefix(Tag::MARK) {
+            Some(tag) => Tag::new(tag).map(|tag| self.tags.push((row.id, tag))).map_err(|error| error.to_string()),
+            None => Key::encoded(Label::Borrowed(cache), row.resource.clone())
+                .map(|key| self.keys.push((row.id, key)))
+                .map_err(|error| error.to_string()),
+        };
+        if let Err(error) = added {
+            tracing::error!(error, row = row.id, "an outbox row names no key and no tag: it is taken for applied");
+            self.nameless.push(row.id);
+        }
+    }
+}

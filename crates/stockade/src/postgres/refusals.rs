@@ -1,0 +1,61 @@
+use std::sync::{Mutex, PoisonError};
+
+use sqlx::PgPool;
+
+use super::{RelayError, outbox};
+use crate::metrics::{self, OUTBOX_REFUSED, tag};
+
+/// The caches that refuse rows of the outbox while they take others.
+#[derive(Debug)]
+pub(super) struct Refusals(Mutex<Vec<Refusing>>);
+
+#[derive(Debug)]
+struct Refusing {
+    cache: &'static str,
+    /// Whether it was said that it refuses some.
+    told: bool,
+}
+
+impl Refusals {
+    pub(super) fn of(caches: &[&'static str]) -> Self {
+        let mut all: Vec<_> = caches.iter().map(|cache| Refusing { cache, told: false }).collect();
+        all.dedup_by_key(|refusing| refusing.cache);
+        Self(Mutex::new(all))
+    }
+
+    /// Says once that a cache refuses rows, until all are applied.
+    pub(super) fn tell(&self, cache: &'static str, refusal: Option<RelayError>) {
+        let Some(error) = refusal else { return };
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(refusing) = all.iter_mut().find(|refusing| refusing.cache == cache && !refusing.told) {
+            refusing.told = true;
+            tracing::warn!(
+                cache,
+                error = &error as &dyn std::error::Error,
+                "a cache refuses some of its invalidations, and the values may be stale: they are tried again at least once a \
+                 minute, and keep no others waiting. Mend what the error names; see stockade_outbox_refused_rows"
+            );
+        }
+    }
+
+    /// Shows how many rows are refused; none without a row that `waits`.
+    pub(super) async fn count(&self, pool: &PgPool, waits: bool) -> Result<(), sqlx::Error> {
+        let caches: Vec<_> = {
+            let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            all.iter().map(|refusing| refusing.cache).collect()
+        };
+        for cache in caches {
+            let rows = if waits { outbox::refused(pool, cache).await? } else { 0 };
+            #[expect(clippy::cast_precision_loss, reason = "a gauge")]
+            metrics::gauge(OUTBOX_REFUSED, &[tag("cache", cache)], rows as f64);
+            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(refusing) =
+                all.iter_mut().find(|refusing| refusing.cache == cache && refusing.told && rows == 0)
+            {
+                refusing.told = false;
+                tracing::info!(cache, "every invalidation that the cache had refused is applied");
+            }
+        }
+        Ok(())
+    }
+}

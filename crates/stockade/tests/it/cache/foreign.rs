@@ -1,0 +1,81 @@
+//! Values under the keys of a cache that no cache put there.
+
+use stockade::cache::Source;
+
+use super::support::{Database, Loading, entry_key, eventually, get, patient, process, quantity, sku};
+use crate::world::World;
+
+#[tokio::test]
+async fn a_foreign_value_under_a_key_of_a_cache_is_deleted_by_who_meets_it() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 7)]);
+    let stocks = patient(&server.url()).await.on(&database).await;
+    get(&stocks, "a").await;
+    let entry = entry_key(&server, "a").await;
+    let bucket = &entry[entry.find('{').unwrap()..=entry.find('}').unwrap()];
+    let sequence = format!("shop:v1:{bucket}s:stock");
+    let hit = async || get(&stocks, "a").await.info.source == Source::Redis;
+    let foreign: [&[&str]; 6] = [
+        &["SET", &entry, "foreign"],
+        &["LPUSH", &entry, "foreign"],
+        &["SET", &sequence, "foreign"],
+        &["SET", &sequence, "9223372036854775807"],
+        &["SET", &sequence, "-5"],
+        &["LPUSH", &sequence, "foreign"],
+    ];
+    for command in foreign {
+        server.command(&["DEL", command[1]]).await.unwrap();
+        server.command(command).await.unwrap();
+        // By a reader.
+        eventually("it is stored over what was there", || async { hit().await }).await;
+        server.command(&["DEL", command[1]]).await.unwrap();
+        server.command(command).await.unwrap();
+        // By a write.
+        database.write("a", Some(8));
+        stocks.invalidate(&sku("a")).await.unwrap();
+        assert_eq!(quantity(&get(&stocks, "a").await), Some(8), "{command:?}");
+        eventually("it is stored again", || async { hit().await }).await;
+        database.write("a", Some(7));
+        stocks.invalidate(&sku("a")).await.unwrap();
+    }
+    server.end().await;
+}
+
+#[tokio::test]
+async fn what_can_not_be_read_of_an_entry_is_a_miss() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 7)]);
+    let stocks = patient(&server.url()).await.on(&database).await;
+    get(&stocks, "a").await;
+    let entry = entry_key(&server, "a").await;
+    let fields = server.command(&["HKEYS", &entry]).await.unwrap();
+    for field in fields.lines().filter(|field| !field.starts_with("v:") && !field.starts_with("kind:")) {
+        for text in ["", "x", "-1", "inf", "1e300"] {
+            eventually("it is stored", || async { get(&stocks, "a").await.info.source == Source::Redis }).await;
+            server.command(&["HSET", &entry, field, text]).await.unwrap();
+            let found = stocks.get(&sku("a")).await.unwrap();
+            assert_eq!(quantity(&found), Some(7), "{field} {text}");
+            assert!(!found.info.degraded, "{field} {text}: {:?}", found.info);
+        }
+    }
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_cache_comes_up_where_its_marker_and_its_table_of_tags_are_foreign() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 7)]);
+    let first = process(&server).await.on(&database).await;
+    first.invalidate_tag("red").await.unwrap();
+    let keys = server.command(&["KEYS", "*"]).await.unwrap();
+    let of = |kind: &str| keys.lines().find(|key| key.contains(kind)).unwrap().to_owned();
+    for key in [of("}j:"), of("}t:")] {
+        server.command(&["DEL", &key]).await.unwrap();
+        server.command(&["LPUSH", &key, "foreign"]).await.unwrap();
+    }
+    let second = patient(&server.url()).await.on(&database).await;
+    second.invalidate_tag("red").await.unwrap();
+    get(&second, "a").await;
+    assert_eq!(get(&second, "a").await.info.source, Source::Redis);
+    server.end().await;
+}
