@@ -64,7 +64,7 @@ impl Attempt {
 
     async fn command(&self, op: &'static str, command: &Cmd) -> Result<Value, SetnxError> {
         let reply = self.core.link.command(op, command.clone()).await;
-        reply.map_err(|error| SetnxError::of(&error, self.unit))
+        reply.map_err(|error| SetnxError::of(&error, self.unit, self.core.link.unfit()))
     }
 
     /// The time in a reply; `None` when there is no key.
@@ -73,7 +73,7 @@ impl Attempt {
             Value::Nil => return Ok(None),
             Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
             Value::SimpleString(text) => Some(text.as_str()),
-            _ => return Err(SetnxError::of(&LinkError::Protocol { op: "get" }, self.unit)),
+            _ => return Err(SetnxError::of(&LinkError::Protocol { op: "get" }, self.unit, None)),
         };
         text.and_then(|text| self.unit.read(text)).map(Some).ok_or(SetnxError::Value(self.unit))
     }

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::Unit;
 use crate::{lock::Unavailable, redis::LinkError};
@@ -50,13 +50,18 @@ pub enum SetnxError {
 }
 
 impl SetnxError {
-    pub(super) fn of(error: &LinkError, unit: Unit) -> Self {
+    /// `unfit` is what the server has against its use.
+    pub(super) fn of(error: &LinkError, unit: Unit, unfit: Option<Arc<str>>) -> Self {
         let (reason, retry_after) = match error {
             LinkError::Timeout => (Unavailable::Timeout, Duration::from_secs(1)),
             LinkError::Lost | LinkError::Down => (Unavailable::Disconnected, Duration::from_secs(1)),
             LinkError::Open { retry_after } => (Unavailable::BreakerOpen, *retry_after),
             LinkError::Refused { code } if code == "WRONGTYPE" => return Self::Value(unit),
             _ => (Unavailable::Refused, Duration::from_secs(1)),
+        };
+        let reason = match (reason, unfit) {
+            (Unavailable::Disconnected | Unavailable::BreakerOpen, Some(said)) => Unavailable::Unfit { said },
+            (reason, _) => reason,
         };
         Self::Unavailable { reason, retry_after }
     }

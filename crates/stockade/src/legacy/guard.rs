@@ -61,7 +61,7 @@ impl Lease {
                 Ok(_) => return Ok(Released::Lost),
                 // Not executed.
                 Err(LinkError::NoScript | LinkError::Down) => sleep(PAUSE).await,
-                Err(error) => return Err(SetnxError::of(&error, self.unit)),
+                Err(error) => return Err(SetnxError::of(&error, self.unit, core.link.unfit())),
             }
         }
         Ok(Released::Lost)

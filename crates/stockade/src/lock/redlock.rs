@@ -32,6 +32,16 @@ pub enum RedlockError {
     /// A cluster moves its locks between its nodes and fails over: it is one place, and none of the independent ones.
     #[error("a cluster is not one of several independent servers: give single ones, or use locks on the cluster")]
     Cluster,
+    /// A server that counts twice takes a quorum with it when it fails.
+    #[error(
+        "the servers {first} and {second}, counted from 1, are the same: give each of several independent ones once"
+    )]
+    Same {
+        /// Its first place, from 1.
+        first: usize,
+        /// The place where it is given again, from 1.
+        second: usize,
+    },
 }
 
 impl RedlockBuilder {
@@ -70,11 +80,19 @@ impl RedlockBuilder {
         self
     }
 
+    /// Two that are known to be one server.
+    fn same(&self) -> Option<(usize, usize)> {
+        self.servers.iter().enumerate().find_map(|(second, server)| {
+            Some((self.servers[..second].iter().position(|first| first.is_same_server(server))?, second))
+        })
+    }
+
     /// Starts connecting. Must be called within a tokio runtime. A server that can't be reached is no error.
     ///
     /// # Errors
     ///
-    /// [`RedlockError`].
+    /// [`RedlockError`]. Two of the servers are known to be one by their address, or when [`Redis::connect`] met one run of a
+    /// server at both. A server that was not reached then is found out later, and attempts are told.
     pub fn build(self) -> Result<Locks, RedlockError> {
         if self.servers.len() < FEWEST {
             return Err(RedlockError::TooFew { given: self.servers.len() });
@@ -82,6 +100,9 @@ impl RedlockBuilder {
         #[cfg(feature = "cluster")]
         if self.servers.iter().any(Redis::is_cluster) {
             return Err(RedlockError::Cluster);
+        }
+        if let Some((first, second)) = self.same() {
+            return Err(RedlockError::Same { first: first + 1, second: second + 1 });
         }
         Ok(self.locks.on(Arc::new(RedlockStore::open(&self.servers, self.settings))))
     }

@@ -13,8 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     LinkError, LinkEvents, Script, Up,
-    dialer::{Dialer, HandshakeError, Opened, Place, PushFn},
+    dialer::{Dialer, Opened, Place, PushFn},
     flight::Flight,
+    handshake_error::HandshakeError,
     permissions::{self, Channel},
 };
 use crate::resource::Namespace;

@@ -1,5 +1,5 @@
 use std::{
-    fmt,
+    fmt, slice,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -7,19 +7,25 @@ use std::{
     time::Duration,
 };
 
+#[cfg(feature = "cluster")]
+use futures_util::future::join_all;
 #[cfg(feature = "tls")]
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, PushInfo, RedisError,
-    aio::MultiplexedConnection,
-};
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, PushInfo, aio::MultiplexedConnection};
 use tokio::time::{sleep, timeout};
 
 #[cfg(feature = "sentinel")]
 use super::sentinel::{Address, Sentinels};
 #[cfg(feature = "cluster")]
 use super::slot_map::Node;
-use super::{ConnectError, LinkError, Succession, flight::MAX_IN_FLIGHT, topology::Topology};
+use super::{
+    ConnectError, Succession,
+    flight::MAX_IN_FLIGHT,
+    handshake_error::HandshakeError,
+    server_info::{Expected, ServerInfo},
+    tls,
+    topology::Topology,
+};
 
 /// A handshake may take this long in all. Longer than a command may, so that most of the time without a server is spent
 /// in a connection that waits for it rather than between two attempts: a server that thaws is found at once.
@@ -29,109 +35,6 @@ pub(super) const HANDSHAKE: Duration = Duration::from_secs(2);
 #[cfg(feature = "tls")]
 const SLOW_TLS: Duration = Duration::from_millis(200);
 
-/// Why a connection was made but can't be used, or not made.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum HandshakeError {
-    #[error("the server refused the credentials")]
-    Credentials,
-    #[error("the server's maxmemory-policy `{policy}` may delete locks: set noeviction, or allow_eviction for a cache")]
-    Evicts { policy: String },
-    #[error("the server refuses this user {what} (NOPERM): grant what the documentation of `stockade::redis` lists")]
-    Forbidden { what: String },
-    #[error("the server has no database {database}")]
-    Database { database: i64 },
-    #[cfg(feature = "tls")]
-    #[error("no TLS connection: {0}")]
-    Tls(String),
-    #[error("the server is a {role}, not the primary")]
-    NotPrimary { role: String },
-    #[error("the server's INFO lacks {field}")]
-    Info { field: &'static str },
-    #[error("no answer in time")]
-    Timeout,
-    #[error("the server hung up at once: if it is one that wants TLS, write `rediss://`")]
-    HungUp,
-    #[error("the server was not prepared: {0}")]
-    Prepare(LinkError),
-    #[cfg(feature = "sentinel")]
-    #[error(transparent)]
-    Sentinel(#[from] super::sentinel::LookError),
-    #[error(transparent)]
-    Redis(RedisError),
-}
-
-impl From<RedisError> for HandshakeError {
-    fn from(error: RedisError) -> Self {
-        let says =
-            |text: &str| error.code() == Some(text) || error.detail().is_some_and(|detail| detail.contains(text));
-        if error.kind() == ErrorKind::AuthenticationFailed || says("WRONGPASS") || says("NOAUTH") {
-            return Self::Credentials;
-        }
-        if says("NOPERM") || says("no permissions") || says("The user executing the script") {
-            return Self::forbidden(error.detail().unwrap_or_default());
-        }
-        #[cfg(feature = "tls")]
-        if let Some(reason) = super::tls::explain(&error) {
-            return Self::Tls(reason);
-        }
-        Self::Redis(error)
-    }
-}
-
-impl From<LinkError> for HandshakeError {
-    fn from(error: LinkError) -> Self {
-        match &error {
-            LinkError::Refused { code } if code == "NOPERM" => {
-                Self::Forbidden { what: "the command `evalsha`, or the keys of its namespace".to_owned() }
-            }
-            _ => Self::Prepare(error),
-        }
-    }
-}
-
-impl HandshakeError {
-    /// Of the server's words only the kind of thing, and the name of a command, which stands in quotation marks.
-    fn forbidden(words: &str) -> Self {
-        let what = match words.split('\'').nth(1) {
-            Some(command) if words.contains("to run the") => format!("the command `{command}`"),
-            _ if words.contains("channel") => "the channels of its namespace".to_owned(),
-            _ if words.contains("keys") => "the keys of its namespace".to_owned(),
-            // Scripts tell no name. The first publishes; before those after it are run, they are asked about.
-            _ => "`publish`, or another command of a script".to_owned(),
-        };
-        Self::Forbidden { what }
-    }
-
-    /// The refusal of a configuration that no waiting mends; the error itself when waiting may.
-    pub(super) fn into_refusal(self) -> Result<ConnectError, Self> {
-        Ok(match self {
-            Self::Credentials => ConnectError::Credentials,
-            Self::Evicts { policy } => ConnectError::Evicts { policy },
-            Self::Forbidden { what } => ConnectError::Forbidden { what },
-            Self::Database { database } => ConnectError::Database { database },
-            #[cfg(feature = "tls")]
-            Self::Tls(reason) => ConnectError::Tls { reason },
-            #[cfg(all(feature = "sentinel", feature = "tls"))]
-            Self::Sentinel(super::sentinel::LookError::Tls(reason)) => ConnectError::Tls { reason },
-            #[cfg(feature = "sentinel")]
-            Self::Sentinel(error) if error.is_final() => ConnectError::Config { reason: error.to_string() },
-            other => return Err(other),
-        })
-    }
-
-    /// Whether somebody has to change the configuration.
-    pub(super) fn is_final(&self) -> bool {
-        match self {
-            Self::Credentials | Self::Evicts { .. } | Self::Forbidden { .. } | Self::Database { .. } => true,
-            #[cfg(feature = "tls")]
-            Self::Tls(_) => true,
-            #[cfg(feature = "sentinel")]
-            Self::Sentinel(error) => error.is_final(),
-            _ => false,
-        }
-    }
-}
-
 /// Makes connections and checks what is at the other end.
 pub(super) struct Dialer {
     topology: Topology,
@@ -139,6 +42,7 @@ pub(super) struct Dialer {
     sentinels: Option<Sentinels>,
     timeout: Duration,
     eviction: bool,
+    expected: Expected,
     /// Whether the last primary that was seen takes writes for ever after it was replaced.
     unbounded: AtomicBool,
 }
@@ -165,12 +69,23 @@ impl Dialer {
     pub(super) fn new(topology: Topology, timeout: Duration, eviction: bool) -> Self {
         let topology = topology.with_link_settings();
         Self {
+            expected: topology.expected(),
             #[cfg(feature = "sentinel")]
             sentinels: Sentinels::of(&topology),
             topology,
             timeout,
             eviction,
             unbounded: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether both lead to one address of a single server, of whichever of its databases.
+    #[cfg(feature = "redlock")]
+    pub(super) fn is_same_place(&self, other: &Self) -> bool {
+        match (&self.topology, &other.topology) {
+            (Topology::Single(one), Topology::Single(other)) => one.addr() == other.addr(),
+            #[cfg(any(feature = "sentinel", feature = "cluster"))]
+            _ => false,
         }
     }
 
@@ -216,7 +131,8 @@ impl Dialer {
     /// Makes connections to one node of the cluster.
     #[cfg(feature = "cluster")]
     pub(super) fn to_node(&self, node: &Node) -> Option<Self> {
-        Some(Self::new(Topology::Single(self.info_of(node)?), self.timeout, self.eviction))
+        let alone = Self::new(Topology::Single(self.info_of(node)?), self.timeout, self.eviction);
+        Some(Self { expected: Expected::Node, ..alone })
     }
 
     /// A connection to the server, or to the primary as the sentinels know it.
@@ -249,34 +165,88 @@ impl Dialer {
     /// The run id of a server that is fit to be used, and what it does when it is replaced.
     async fn inspect(&self, connection: &mut MultiplexedConnection) -> Result<(Arc<str>, Succession), HandshakeError> {
         let info: String = redis::cmd("INFO").query_async(connection).await?;
-        let role = field(&info, "role")?;
-        if role != "master" {
-            return Err(HandshakeError::NotPrimary { role: role.to_owned() });
-        }
-        let policy = field(&info, "maxmemory_policy")?;
+        let info = ServerInfo(&info);
+        info.is_a(self.expected)?;
+        info.is_recent()?;
+        info.is_primary()?;
+        let policy = info.field("maxmemory_policy")?;
         if policy != "noeviction" && !self.eviction {
             return Err(HandshakeError::Evicts { policy: policy.to_owned() });
         }
-        let succession = Succession::of(&info, self.has_sentinels());
+        let succession = Succession::of(info.0, self.has_sentinels());
         self.unbounded.store(succession == Succession::Unbounded, Ordering::Release);
-        Ok((field(&info, "run_id")?.into(), succession))
+        Ok((info.field("run_id")?.into(), succession))
     }
 
-    /// Connects, asks and closes, within the command time-out.
-    pub(super) async fn check(&self) -> Result<(), HandshakeError> {
-        let opened = timeout(self.timeout, self.open(None));
+    /// Connects, asks and closes, within the command time-out. Which run of a single server that is.
+    pub(super) async fn check(&self) -> Result<Option<Arc<str>>, HandshakeError> {
+        let checked = self.check_all();
         #[cfg(feature = "tls")]
-        let opened = async {
+        let checked = async {
             tokio::select! {
-                opened = opened => opened,
-                () = self.found_plain() => Ok(Err(HandshakeError::Tls(super::tls::NO_TLS.to_owned()))),
+                checked = checked => checked,
+                () = self.found_plain() => Err(HandshakeError::Tls(tls::NO_TLS.to_owned())),
             }
         };
-        match opened.await {
-            // It may be promoted before the first lock is asked for; the link looks again.
-            Ok(Ok(_) | Err(HandshakeError::NotPrimary { .. })) => Ok(()),
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(HandshakeError::Timeout),
+        checked.await
+    }
+
+    async fn check_all(&self) -> Result<Option<Arc<str>>, HandshakeError> {
+        match &self.topology {
+            Topology::Single(info) => self.check_at(slice::from_ref(info), self.open(None)).await.map(Some),
+            #[cfg(feature = "sentinel")]
+            Topology::Sentinel { sentinels, .. } => match self.check_at(sentinels, self.open(None)).await {
+                // It may be promoted before the first lock is asked for; the link looks again.
+                Ok(_) | Err(HandshakeError::NotPrimary { .. }) => Ok(None),
+                Err(error) => Err(error),
+            },
+            #[cfg(feature = "cluster")]
+            Topology::Cluster { seeds, .. } => self.check_seeds(seeds).await.map(|()| None),
+        }
+    }
+
+    /// One that can't be reached, that is a replica or that is no node says nothing about the others.
+    #[cfg(feature = "cluster")]
+    async fn check_seeds(&self, seeds: &[ConnectionInfo]) -> Result<(), HandshakeError> {
+        let check = |seed| self.check_at(slice::from_ref(seed), self.open_at(seed, None, Place::default()));
+        let (mut has_node, mut worst) = (false, HandshakeError::Timeout);
+        for checked in join_all(seeds.iter().map(check)).await {
+            match checked {
+                Ok(_) | Err(HandshakeError::NotPrimary { .. }) => has_node = true,
+                Err(error @ HandshakeError::Kind(_)) => worst = error,
+                Err(error) if error.is_final() => return Err(error),
+                Err(_) if worst.is_final() => {}
+                Err(error) => worst = error,
+            }
+        }
+        if has_node { Ok(()) } else { Err(worst) }
+    }
+
+    /// A server that hangs up at once may be about to end, or want TLS: it is asked.
+    async fn check_at(
+        &self,
+        places: &[ConnectionInfo],
+        opening: impl Future<Output = Result<Opened, HandshakeError>>,
+    ) -> Result<Arc<str>, HandshakeError> {
+        let checked = async {
+            match opening.await {
+                Err(error) if error.is_hang_up() && tls::is_wanted(places).await => {
+                    Err(HandshakeError::Tls(tls::ONLY_TLS.to_owned()))
+                }
+                opened => Ok(opened?.run_id),
+            }
+        };
+        timeout(self.timeout, checked).await.unwrap_or(Err(HandshakeError::Timeout))
+    }
+
+    /// The refusal of a server that no waiting mends; the error itself when waiting may.
+    pub(super) fn refusal(&self, error: HandshakeError) -> Result<ConnectError, HandshakeError> {
+        match error {
+            // Nobody is known who would promote it. Behind sentinels and in a cluster somebody is.
+            HandshakeError::NotPrimary { primary } if matches!(self.topology, Topology::Single(_)) => {
+                Ok(ConnectError::Replica { primary })
+            }
+            error => error.into_refusal(),
         }
     }
 
@@ -285,13 +255,13 @@ impl Dialer {
     async fn found_plain(&self) {
         sleep(SLOW_TLS.min(self.timeout / 2)).await;
         let places = match &self.topology {
-            Topology::Single(info) => std::slice::from_ref(info),
+            Topology::Single(info) => slice::from_ref(info),
             #[cfg(feature = "sentinel")]
             Topology::Sentinel { sentinels, .. } => sentinels,
             #[cfg(feature = "cluster")]
             Topology::Cluster { seeds, .. } => seeds,
         };
-        let mut asked: FuturesUnordered<_> = places.iter().map(|place| super::tls::is_plain(place.addr())).collect();
+        let mut asked: FuturesUnordered<_> = places.iter().map(|place| tls::is_plain(place.addr())).collect();
         while let Some(plain) = asked.next().await {
             if plain {
                 return;
@@ -347,10 +317,8 @@ pub(super) async fn dial(info: &ConnectionInfo, push: Option<PushFn>) -> Result<
     };
     Client::open(info.clone())?.get_multiplexed_async_connection_with_config(&config).await.map_err(|error| {
         let database = info.redis_settings().db();
-        let unknown = ["out of range", "invalid DB index", "not allowed in cluster mode"];
-        let detail = error.detail().unwrap_or_default();
         let hung_up = error.is_connection_dropped() && !error.is_connection_refusal();
-        if unknown.iter().any(|text| detail.contains(text)) {
+        if HandshakeError::is_of_database(&error) {
             HandshakeError::Database { database }
         } else if hung_up && matches!(info.addr(), ConnectionAddr::Tcp(..)) {
             HandshakeError::HungUp
@@ -358,14 +326,6 @@ pub(super) async fn dial(info: &ConnectionInfo, push: Option<PushFn>) -> Result<
             error.into()
         }
     })
-}
-
-/// INFO names the eviction policy also where CONFIG is not allowed, and the role and run id beside it, in one command.
-fn field<'a>(info: &'a str, name: &'static str) -> Result<&'a str, HandshakeError> {
-    info.lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-        .map(str::trim_end)
-        .ok_or(HandshakeError::Info { field: name })
 }
 
 /// Where the servers are, without user and password.

@@ -40,6 +40,29 @@ pub enum ConnectError {
         /// The policy found.
         policy: String,
     },
+    /// The server is a replica, and nobody who would promote it is known.
+    #[error(
+        "Redis at this address is a replica of {primary}, where nothing can be locked: name the primary, or with \
+         `redis-sentinel://` the sentinels that know it"
+    )]
+    Replica {
+        /// The address of its primary, as the server says it.
+        primary: String,
+    },
+    /// The server is of another kind than the URL says.
+    #[error("Redis at this address is {found}: {remedy}")]
+    Kind {
+        /// What it is.
+        found: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The server lacks commands that the scripts need.
+    #[error("Redis at this address is version {found}: 7.0 or newer is needed")]
+    Version {
+        /// The version, in the words of the server.
+        found: String,
+    },
     /// No TLS connection can be made with this server.
     #[error("no TLS connection to Redis: {reason}")]
     Tls {

@@ -1,6 +1,6 @@
 use std::{
     fmt,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -17,7 +17,8 @@ use tokio_util::{
 
 use super::{
     Redis,
-    dialer::{HandshakeError, dial},
+    dialer::dial,
+    handshake_error::HandshakeError,
     slot_map::{Node, SlotMap, View},
 };
 use crate::resource::Bucket;
@@ -47,6 +48,8 @@ struct Shared {
     redis: Redis,
     seeds: Vec<ConnectionInfo>,
     map: RwLock<SlotMap>,
+    /// What a server had against its use when the nodes were asked last and none answered.
+    unfit: Mutex<Option<Arc<str>>>,
     doubt: Notify,
     /// Counts how often the nodes were asked, with or without an answer.
     asked: watch::Sender<u64>,
@@ -61,6 +64,7 @@ impl Fleet {
             redis: redis.clone(),
             seeds: redis.dialer().seeds()?.to_vec(),
             map: RwLock::default(),
+            unfit: Mutex::default(),
             doubt: Notify::new(),
             asked: watch::Sender::new(0),
             tasks: TaskTracker::new(),
@@ -83,6 +87,11 @@ impl Fleet {
     /// Every node that serves a bucket.
     pub(crate) fn nodes(&self) -> Vec<Node> {
         self.shared.map.read().unwrap_or_else(PoisonError::into_inner).nodes()
+    }
+
+    /// What a server has against its use, in words for people; `None` where a node answers, and where none can be reached.
+    pub(crate) fn unfit(&self) -> Option<Arc<str>> {
+        self.shared.unfit.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Something went wrong that may come of a change in the cluster: the nodes are asked soon.
@@ -140,17 +149,28 @@ impl Shared {
         let known = self.map.read().unwrap_or_else(PoisonError::into_inner).nodes();
         let mut places: Vec<_> = known.iter().filter_map(|node| self.redis.dialer().info_of(node)).collect();
         places.shuffle(&mut rand::rng());
-        let mut reasons = Vec::new();
+        let (mut reasons, mut unfit) = (Vec::new(), None);
         for place in places.iter().chain(&self.seeds) {
             let view = timeout(self.redis.timeout(), view_of(place)).await.unwrap_or(Err(HandshakeError::Timeout));
             match view {
-                Ok(Some(view)) => return Some(view),
+                Ok(Some(view)) => {
+                    self.set_unfit(None);
+                    return Some(view);
+                }
                 Ok(None) => reasons.push(format!("{}: its reply can't be read", place.addr())),
-                Err(error) => reasons.push(format!("{}: {error}", place.addr())),
+                Err(error) => {
+                    unfit = unfit.or_else(|| error.said());
+                    reasons.push(format!("{}: {error}", place.addr()));
+                }
             }
         }
+        self.set_unfit(unfit);
         tracing::warn!(cluster = %self.redis.dialer(), reasons = reasons.join("; "), "no node says who serves which slots");
         None
+    }
+
+    fn set_unfit(&self, said: Option<Arc<str>>) {
+        *self.unfit.lock().unwrap_or_else(PoisonError::into_inner) = said;
     }
 }
 

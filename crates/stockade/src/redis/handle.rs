@@ -14,6 +14,9 @@ pub struct Redis {
 struct Server {
     pool: Option<Pool>,
     dialer: Dialer,
+    /// The run of the single server that was met when this was made.
+    #[cfg_attr(not(feature = "redlock"), expect(dead_code, reason = "asked for where several servers must differ"))]
+    run_id: Option<Arc<str>>,
     claims: Arc<Claims>,
 }
 
@@ -46,24 +49,32 @@ impl RedisBuilder {
         Self { tls: Some(options), ..self }
     }
 
-    /// Checks configuration, credentials and eviction policy.
+    /// Checks configuration, credentials, TLS, the kind and version of the server, its role and its eviction policy.
     ///
     /// Returns within the command time-out. When the server can't be asked by then, the checks run on the first
-    /// connection that locks or caches make, and a server that fails them is not used.
+    /// connection that locks or caches make. A server that fails them is not used, and attempts to lock are told why by
+    /// [`Unavailable::Unfit`](crate::lock::Unavailable::Unfit).
     ///
     /// # Errors
     ///
-    /// [`ConnectError`]. An unreachable server is no error.
+    /// [`ConnectError`] for what waiting can't mend. An unreachable server is no error, nor is a replica that sentinels or
+    /// a cluster may promote.
     pub async fn connect(self) -> Result<Redis, ConnectError> {
         let (topology, pool) = self.source.into_parts(self.tls.as_ref())?;
         let dialer = Dialer::new(topology, self.timeout, self.eviction);
-        if let Err(error) = dialer.check().await {
-            match error.into_refusal() {
-                Ok(refusal) => return Err(refusal),
-                Err(error) => tracing::warn!(%error, server = %dialer, "Redis is not usable yet; going on without it"),
+        let run_id = match dialer.check().await {
+            Ok(run_id) => run_id,
+            Err(error) => {
+                let error = match dialer.refusal(error) {
+                    Ok(refusal) => return Err(refusal),
+                    Err(error) => error,
+                };
+                tracing::warn!(%error, server = %dialer, "Redis is not usable yet; going on without it");
+                None
             }
-        }
-        Ok(Redis { server: Arc::new(Server { pool, dialer, claims: Arc::default() }), namespace: Namespace::default() })
+        };
+        let server = Server { pool, dialer, run_id, claims: Arc::default() };
+        Ok(Redis { server: Arc::new(server), namespace: Namespace::default() })
     }
 }
 
@@ -114,7 +125,7 @@ impl Redis {
     #[cfg(feature = "cluster")]
     pub(crate) fn node(&self, node: &super::Node) -> Option<Self> {
         let dialer = self.server.dialer.to_node(node)?;
-        let server = Server { pool: None, dialer, claims: Arc::clone(&self.server.claims) };
+        let server = Server { pool: None, dialer, run_id: None, claims: Arc::clone(&self.server.claims) };
         Some(Self { server: Arc::new(server), namespace: self.namespace.clone() })
     }
 
@@ -124,6 +135,13 @@ impl Redis {
 
     pub(crate) fn timeout(&self) -> Duration {
         self.server.dialer.timeout()
+    }
+
+    /// Whether both are known to lead to one server: at one address, or when they were made to one run of it.
+    #[cfg(feature = "redlock")]
+    pub(crate) fn is_same_server(&self, other: &Self) -> bool {
+        let runs = self.server.run_id.as_ref().zip(other.server.run_id.as_ref());
+        runs.is_some_and(|(one, other)| one == other) || self.dialer().is_same_place(other.dialer())
     }
 
     /// Whether the server may evict keys.

@@ -46,6 +46,8 @@ pub(super) struct Shared {
     pub(super) breaker: Breaker,
     pub(super) commands: Slot,
     pub(super) renewals: Slot,
+    /// What the server had against its use when it was tried last.
+    pub(super) unfit: Mutex<Option<Arc<str>>>,
     pub(super) generation: AtomicU64,
     /// The first renewal asks for the second connection: a cache never makes one.
     pub(super) renewals_wanted: Notify,
@@ -67,6 +69,12 @@ impl Slot {
 
     pub(super) fn set(&self, connection: Option<Arc<Connection>>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = connection;
+    }
+}
+
+impl Shared {
+    pub(super) fn set_unfit(&self, said: Option<Arc<str>>) {
+        *self.unfit.lock().unwrap_or_else(PoisonError::into_inner) = said;
     }
 }
 
@@ -92,6 +100,7 @@ impl Link {
             breaker,
             commands: Slot::default(),
             renewals: Slot::default(),
+            unfit: Mutex::default(),
             generation: AtomicU64::new(0),
             renewals_wanted: Notify::new(),
             tasks: TaskTracker::new(),
@@ -254,6 +263,11 @@ impl Link {
     /// Whether the command connection is open.
     pub(crate) fn is_up(&self) -> bool {
         self.shared.commands.get().is_some()
+    }
+
+    /// What the server has against its use, in words for people; `None` while it is used, and where none can be reached.
+    pub(crate) fn unfit(&self) -> Option<Arc<str>> {
+        self.shared.unfit.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Counts connections: grows by one at every `opened`.

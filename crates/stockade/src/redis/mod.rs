@@ -18,6 +18,7 @@ mod fleet;
 mod flight;
 mod handle;
 mod handshake;
+mod handshake_error;
 mod link;
 mod pending;
 mod permissions;
@@ -26,6 +27,7 @@ mod replicas;
 mod script;
 #[cfg(feature = "sentinel")]
 mod sentinel;
+mod server_info;
 #[cfg(feature = "cluster")]
 mod slot_map;
 mod source;

@@ -2,7 +2,7 @@
 
 use redis::aio::MultiplexedConnection;
 
-use super::{Script, dialer::HandshakeError};
+use super::{Script, handshake_error::HandshakeError};
 use crate::resource::Namespace;
 
 const PROBE: Script = Script { name: "permissions", text: include_str!("scripts/permissions.lua") };

@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     backoff::Backoff,
-    dialer::{self, HandshakeError, PushFn},
+    dialer::{self, PushFn},
+    handshake_error::HandshakeError,
     topology::Topology,
 };
 
@@ -46,7 +47,6 @@ pub(super) enum LookError {
     Silence,
     #[error("the sentinels hung up at once: if they want TLS, write `rediss-sentinel://`")]
     HungUp,
-    #[cfg(feature = "tls")]
     #[error("no TLS connection to a sentinel: {0}")]
     Tls(String),
     #[error("the sentinels refused the credentials: give `sentinel_username` and `sentinel_password`")]
@@ -57,6 +57,8 @@ pub(super) enum LookError {
     Outdated,
     #[error("the sentinels name different primaries")]
     Disagreement,
+    #[error("what answers is no sentinel: write `redis://` for a single server, or name the sentinels' port (26379)")]
+    NoSentinel,
     #[error("a sentinel can't be asked: {reason}")]
     Refused { reason: String },
 }
@@ -65,9 +67,7 @@ impl LookError {
     /// Whether somebody has to change the configuration.
     pub(super) fn is_final(&self) -> bool {
         match self {
-            Self::Credentials | Self::Unknown { .. } => true,
-            #[cfg(feature = "tls")]
-            Self::Tls(_) => true,
+            Self::Credentials | Self::Unknown { .. } | Self::Tls(_) | Self::NoSentinel => true,
             _ => false,
         }
     }
@@ -133,6 +133,7 @@ impl Sentinels {
         let (about, address): (Value, Option<(String, u16)>) = match pipeline.query_async(connection).await {
             Ok(answer) => answer,
             Err(error) if error.to_string().contains("No such master") => return Err(unknown()),
+            Err(error) if error.to_string().contains("unknown command") => return Err(LookError::NoSentinel),
             Err(error) => return Err(refused(&error)),
         };
         let about: std::collections::HashMap<String, String> =
@@ -216,7 +217,6 @@ async fn dial(place: &ConnectionInfo, push: Option<PushFn>) -> Result<Multiplexe
         HandshakeError::Credentials => LookError::Credentials,
         HandshakeError::Redis(error) => refused(&error),
         HandshakeError::HungUp => LookError::HungUp,
-        #[cfg(feature = "tls")]
         HandshakeError::Tls(reason) => LookError::Tls(reason),
         error => LookError::Refused { reason: error.to_string() },
     })

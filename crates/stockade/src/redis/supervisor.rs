@@ -5,11 +5,8 @@ use std::sync::{Arc, atomic::Ordering};
 use tokio::time::timeout;
 
 use super::{
-    Handshake, LinkError, LinkEvents, Up,
-    backoff::Backoff,
-    connection::Connection,
-    dialer::{HANDSHAKE, HandshakeError},
-    link::Shared,
+    Handshake, LinkError, LinkEvents, Up, backoff::Backoff, connection::Connection, dialer::HANDSHAKE,
+    handshake_error::HandshakeError, link::Shared,
 };
 use crate::{
     metrics::{self, REDIS_RECONNECTS},
@@ -51,6 +48,7 @@ async fn commands(shared: &Arc<Shared>) {
                 backoff.reset();
                 // Counted first, so that nothing goes out on this connection under the number of the one before.
                 shared.generation.fetch_add(1, Ordering::AcqRel);
+                shared.set_unfit(None);
                 shared.commands.set(Some(Arc::clone(&connection)));
                 shared.breaker.close();
                 shared.events.opened(&connection.up);
@@ -62,6 +60,7 @@ async fn commands(shared: &Arc<Shared>) {
             }
             Err(error) => {
                 report(shared, &error);
+                shared.set_unfit(error.said());
                 shared.attempted.cancel();
             }
         }

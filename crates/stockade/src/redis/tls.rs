@@ -1,10 +1,13 @@
+use std::io;
+
+use futures_util::future::join_all;
 use redis::{ConnectionAddr, ConnectionInfo};
+use tokio::net::TcpStream;
 #[cfg(feature = "tls")]
 use {
     redis::{Client, ClientTlsConfig, RedisError, TlsCertificates},
     rustls::{AlertDescription, CertificateError, crypto::CryptoProvider},
-    std::{error::Error, fmt, io, sync::Arc},
-    tokio::net::TcpStream,
+    std::{error::Error, fmt, sync::Arc},
 };
 
 use super::ConnectError;
@@ -12,6 +15,10 @@ use super::ConnectError;
 /// What to do about a server without TLS.
 #[cfg(feature = "tls")]
 pub(super) const NO_TLS: &str = "the server does not speak TLS on this port: use its `tls-port`, or `redis://`";
+
+/// What to do about a server that speaks nothing else.
+pub(super) const ONLY_TLS: &str = "the server speaks only TLS on this port: write `rediss://` (`rediss-sentinel://`, \
+                                   `rediss-cluster://`), or use its port without TLS";
 
 /// Whom to trust over TLS, and as whom to appear.
 ///
@@ -119,15 +126,37 @@ fn have_provider() {
 #[cfg(feature = "tls")]
 pub(super) async fn is_plain(addr: &ConnectionAddr) -> bool {
     let ConnectionAddr::TcpTls { host, port, .. } = addr else { return false };
-    let asked = async {
-        let stream = TcpStream::connect((host.as_str(), *port)).await?;
-        stream.writable().await?;
-        stream.try_write(b"PING\r\n")?;
-        stream.readable().await?;
-        let mut answer = [0];
-        stream.try_read(&mut answer).map(|_| answer)
+    matches!(first_byte(host, *port, b"PING\r\n").await, Ok(b'+' | b'-'))
+}
+
+/// Whether a server at the other end of addresses without TLS speaks TLS.
+pub(super) async fn is_wanted(places: &[ConnectionInfo]) -> bool {
+    const ALERT: u8 = 21;
+    const HANDSHAKE: u8 = 22;
+    let ask = async |place: &ConnectionInfo| {
+        let ConnectionAddr::Tcp(host, port) = place.addr() else { return false };
+        matches!(first_byte(host, *port, &client_hello()).await, Ok(ALERT | HANDSHAKE))
     };
-    matches!(asked.await, Ok([b'+' | b'-']))
+    join_all(places.iter().map(ask)).await.contains(&true)
+}
+
+/// The beginning of a TLS 1.2 connection, as short as it can be: 32 zeros for random bytes, no session, three ciphers, no
+/// extensions. A server that speaks TLS answers in its form, whether it goes on or refuses.
+fn client_hello() -> Vec<u8> {
+    let (head, ciphers) = ([22, 3, 1, 0, 49, 1, 0, 0, 45, 3, 3], [0, 6, 0xc0, 0x2f, 0xc0, 0x2b, 0, 0x2f, 1, 0]);
+    [&head[..], &[0; 33], &ciphers].concat()
+}
+
+async fn first_byte(host: &str, port: u16, question: &[u8]) -> io::Result<u8> {
+    let stream = TcpStream::connect((host, port)).await?;
+    stream.writable().await?;
+    stream.try_write(question)?;
+    stream.readable().await?;
+    let mut answer = [0];
+    match stream.try_read(&mut answer)? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(answer[0]),
+    }
 }
 
 /// What is wrong with TLS and how to mend it, if it is TLS.

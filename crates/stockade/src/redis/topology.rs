@@ -7,6 +7,8 @@ use redis::{
     io::tcp::{TcpSettings, socket2::TcpKeepalive},
 };
 
+use super::server_info::Expected;
+
 /// Where the servers are.
 pub(super) enum Topology {
     /// One server, always the same.
@@ -57,6 +59,17 @@ impl NodeSettings {
 }
 
 impl Topology {
+    /// The kind of server that it leads to.
+    pub(super) fn expected(&self) -> Expected {
+        match self {
+            Self::Single(_) => Expected::Single,
+            #[cfg(feature = "sentinel")]
+            Self::Sentinel { .. } => Expected::Single,
+            #[cfg(feature = "cluster")]
+            Self::Cluster { .. } => Expected::Node,
+        }
+    }
+
     /// The same places, every connection changed by `change`.
     pub(super) fn map<E>(self, mut change: impl FnMut(ConnectionInfo) -> Result<ConnectionInfo, E>) -> Result<Self, E> {
         Ok(match self {

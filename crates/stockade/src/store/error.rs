@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::LossReason;
 use crate::resource::{Key, KeyError};
@@ -126,7 +126,7 @@ pub enum LockError {
 }
 
 /// What was wrong with the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unavailable {
     /// No answer within the command time-out.
@@ -135,6 +135,13 @@ pub enum Unavailable {
     /// No connection.
     #[error("no connection")]
     Disconnected,
+    /// A server answers and can't be used as it is, a replica for instance: somebody has to change its configuration or
+    /// ours, or to promote it. It is tried again all the while.
+    #[error("no connection: {said}")]
+    Unfit {
+        /// What it has against it, in words for people and without secrets.
+        said: Arc<str>,
+    },
     /// The breaker is open after repeated failures.
     #[error("circuit breaker open")]
     BreakerOpen,

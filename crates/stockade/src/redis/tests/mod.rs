@@ -4,6 +4,7 @@
 mod sentinel;
 #[cfg(feature = "tls")]
 mod tls;
+mod unfit;
 
 use std::sync::Arc;
 use std::{

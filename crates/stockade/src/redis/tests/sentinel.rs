@@ -6,7 +6,7 @@ use stockade_testbed::SentinelGroup;
 use tokio::time::{Instant, sleep};
 
 use super::{append, open, until, until_tried, up};
-use crate::redis::{ConnectError, Pool, Redis, dialer::HandshakeError, sentinel::LookError};
+use crate::redis::{ConnectError, Pool, Redis, handshake_error::HandshakeError, sentinel::LookError};
 
 #[tokio::test]
 async fn the_primary_is_found_by_whichever_sentinels_answer() {

@@ -15,6 +15,31 @@ async fn refusal(url: &str, options: TlsOptions) -> String {
     }
 }
 
+/// Of the same servers without TLS.
+async fn plain_refusal(url: &str) -> String {
+    let url = url.replacen("rediss", "redis", 1);
+    match Redis::builder(url).command_timeout(Duration::from_secs(20)).connect().await {
+        Err(ConnectError::Tls { reason }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// One that hangs up and does not speak TLS either may be about to end.
+#[tokio::test]
+async fn a_server_that_hangs_up_for_another_reason_is_waited_for() {
+    use stockade_testbed::{Fault, Proxy};
+
+    let server = RedisServer::start().await.unwrap();
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    server.kill().await.unwrap();
+    proxy.set(Fault::None);
+    // The proxy accepts, finds nobody behind it and hangs up.
+    let redis = Redis::connect(proxy.url_for(&server.url())).await.unwrap();
+    server.restart().await.unwrap();
+    let (link, _) = open(&redis).await;
+    up(&link).await;
+}
+
 impl TlsOptions {
     /// What a client needs for servers with these certificates that ask for one.
     pub(crate) fn mutual(certificates: &Certificates) -> Self {
@@ -80,10 +105,9 @@ async fn what_is_wrong_with_tls_is_said_with_its_remedy() {
     let none = refusal(&url, trusting(&certificates)).await;
     assert!(none.contains("does not speak TLS"), "{none}");
 
-    // The other way round the server hangs up, as one that is about to end does: worth a hint, not a refusal.
-    let redis = Redis::connect(server.url().replace("rediss://", "redis://")).await.unwrap();
-    let hint = redis.dialer().open(None).await.err().expect("connected without TLS").to_string();
-    assert!(hint.contains("rediss://"), "{hint}");
+    // The other way round the server hangs up, as one that is about to end does: it is asked whether it speaks TLS.
+    let hang_up = plain_refusal(&server.url()).await;
+    assert!(hang_up.contains("rediss://"), "{hang_up}");
 }
 
 #[tokio::test]
@@ -119,9 +143,8 @@ async fn what_is_wrong_with_tls_behind_sentinels_is_said_with_its_remedy() {
     assert!(unknown.contains("root_certificates"), "{unknown}");
     let nobody = refusal(&group.url(), trusting(&certificates)).await;
     assert!(nobody.contains("client_certificate"), "{nobody}");
-    let redis = Redis::connect(group.url().replace("rediss-sentinel", "redis-sentinel")).await.unwrap();
-    let hint = redis.dialer().open(None).await.err().expect("connected without TLS").to_string();
-    assert!(hint.contains("rediss-sentinel://"), "{hint}");
+    let hang_up = plain_refusal(&group.url()).await;
+    assert!(hang_up.contains("rediss-sentinel://"), "{hang_up}");
     let redis = Redis::builder(group.url()).tls(TlsOptions::mutual(&certificates)).connect().await.unwrap();
     let (link, _) = open(&redis).await;
     up(&link).await;
@@ -143,4 +166,6 @@ async fn what_is_wrong_with_tls_on_a_cluster_is_said_with_its_remedy() {
     assert!(unknown.contains("root_certificates"), "{unknown}");
     let nobody = refusal(&cluster.url(), trusting(&certificates)).await;
     assert!(nobody.contains("client_certificate"), "{nobody}");
+    let hang_up = plain_refusal(&cluster.url()).await;
+    assert!(hang_up.contains("rediss-cluster://"), "{hang_up}");
 }

@@ -5,7 +5,7 @@ use redis::Value;
 
 use super::{
     calls::{self, Handing},
-    inner::{Inner, unavailable},
+    inner::{Inner, unavailable, unavailable_as},
     keys::Keys,
     redirects::Redirects,
     replies,
@@ -51,7 +51,7 @@ impl Inner {
                 scripts_lost = true;
             } else if !redirects.follow(self, &error).await {
                 self.shards.suspect(&error);
-                return Err(unavailable(&error));
+                return Err(self.unavailable(key, &error));
             }
         }
     }
@@ -90,7 +90,8 @@ impl Inner {
         for _ in 0..SCANS {
             let mut scan = redis::cmd("SCAN");
             scan.arg(&cursor).arg("MATCH").arg(self.keys.states()).arg("COUNT").arg(SCANNED);
-            let reply = shard.link.command("scan", scan).await.map_err(|error| unavailable(&error))?;
+            let reply = shard.link.command("scan", scan).await;
+            let reply = reply.map_err(|error| unavailable_as(&error, shard.link.unfit()))?;
             let page: (String, Vec<String>) =
                 redis::from_redis_value(reply).map_err(|_| unavailable(&LinkError::Protocol { op: "scan" }))?;
             found.extend(page.1.iter().filter_map(|name| Keys::resource(name)).map(str::to_owned));

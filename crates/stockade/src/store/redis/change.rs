@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use super::{
     calls,
     compensation::Sent,
-    inner::{Inner, unavailable},
+    inner::Inner,
     replies::{Adopted, Renewed},
     sample::{believed, believed_until},
     scripts::{ADOPT, DOWNGRADE},
@@ -68,7 +68,7 @@ impl Inner {
                     ownership.set_mode(before);
                     ownership.set_between_modes(false);
                 }
-                return Err(unavailable(&error));
+                return Err(self.unavailable(&ownership.key, &error));
             } else {
                 sleep(PAUSE).await;
             }
@@ -152,7 +152,7 @@ impl Adoption {
             if matches!(error, LinkError::NoScript) && !scripts_lost {
                 scripts_lost = true;
             } else if limit.remaining().is_zero() {
-                return Err(unavailable(&error));
+                return Err(self.inner.unavailable(&self.key, &error));
             } else {
                 sleep(PAUSE).await;
             }

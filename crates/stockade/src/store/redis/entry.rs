@@ -61,7 +61,7 @@ impl Waiter {
                 }
                 Err(error) => {
                     self.inner.shards.suspect(&error);
-                    return Answer::Unknown(unavailable(&error));
+                    return Answer::Unknown(self.inner.unavailable(&self.attempt.key, &error));
                 }
             }
         }

@@ -93,6 +93,11 @@ impl Inner {
         }
     }
 
+    /// [`unavailable`], with what the server of the resource has against its use.
+    pub(super) fn unavailable(&self, key: &Key, error: &LinkError) -> LockError {
+        unavailable_as(error, self.shards.unfit(key.bucket()))
+    }
+
     pub(super) fn listens(&self, bucket: Bucket) {
         self.listened[usize::from(bucket.index())].store(true, Ordering::Release);
     }
@@ -154,6 +159,11 @@ impl Floors {
 }
 
 pub(super) fn unavailable(error: &LinkError) -> LockError {
+    unavailable_as(error, None)
+}
+
+/// `unfit` is what the server has against its use: it is the reason why there is no connection, if there is none.
+pub(super) fn unavailable_as(error: &LinkError, unfit: Option<Arc<str>>) -> LockError {
     let (reason, retry_after) = match error {
         LinkError::Timeout => (Unavailable::Timeout, Duration::from_secs(1)),
         LinkError::Lost | LinkError::Down => (Unavailable::Disconnected, Duration::from_secs(1)),
@@ -162,6 +172,10 @@ pub(super) fn unavailable(error: &LinkError) -> LockError {
         LinkError::NoScript | LinkError::Refused { .. } | LinkError::Protocol { .. } => {
             (Unavailable::Refused, Duration::from_secs(1))
         }
+    };
+    let reason = match (reason, unfit) {
+        (Unavailable::Disconnected | Unavailable::BreakerOpen, Some(said)) => Unavailable::Unfit { said },
+        (reason, _) => reason,
     };
     LockError::Unavailable { reason, retry_after }
 }

@@ -7,7 +7,6 @@ use super::{
     calls::Asking,
     compensation::Sent,
     entry::unreplicated,
-    inner::unavailable,
     redirects::Redirects,
     replies::{Acquired, Place},
     sample::{believed, believed_until},
@@ -65,7 +64,7 @@ impl Waiter {
                 }
                 Err(error) => {
                     self.inner.shards.suspect(&error);
-                    return Answer::Unknown(unavailable(&error));
+                    return Answer::Unknown(self.inner.unavailable(&self.attempt.key, &error));
                 }
             };
             return match reply {

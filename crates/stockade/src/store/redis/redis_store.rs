@@ -6,14 +6,7 @@ use std::{
 use futures_util::future::BoxFuture;
 use tokio::time::sleep;
 
-use super::{
-    cell::Cell,
-    compensation::Sent,
-    inner::{Inner, unavailable},
-    options::Options,
-    together::Together,
-    waiter::Waiter,
-};
+use super::{cell::Cell, compensation::Sent, inner::Inner, options::Options, together::Together, waiter::Waiter};
 use crate::{
     clock::Instant,
     redis::{LinkError, Redis},
@@ -62,7 +55,7 @@ impl RedisStore {
                 scripts_lost = true;
             } else if limit.remaining().is_zero() {
                 self.release_again(ownership, stray);
-                return Err(unavailable(&error));
+                return Err(self.inner.unavailable(key, &error));
             } else {
                 sleep(Duration::from_millis(10)).await;
             }

@@ -45,6 +45,16 @@ impl Shards {
         }
     }
 
+    /// What the server of this bucket has against its use, or any server where that one is not known.
+    pub(super) fn unfit(&self, bucket: Bucket) -> Option<Arc<str>> {
+        match (self.of(bucket), self) {
+            (Some(shard), _) => shard.link.unfit(),
+            (None, Self::Only(_)) => None,
+            #[cfg(feature = "cluster")]
+            (None, Self::Nodes(nodes)) => nodes.fleet.unfit(),
+        }
+    }
+
     /// The server that runs one script on all of these buckets; `None` when none does.
     pub(super) fn of_all(&self, mut buckets: impl Iterator<Item = Bucket>) -> Option<Arc<Shard>> {
         match self {

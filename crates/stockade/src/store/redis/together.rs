@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     calls::{self, GRANT},
     compensation::Sent,
-    inner::{Inner, unavailable},
+    inner::{Inner, unavailable_as},
     replies::Together as Reply,
     sample::believed,
     scripts::MULTI,
@@ -69,9 +69,11 @@ impl<'a> Together<'a> {
                 Err(LinkError::NoScript) if !scripts_lost => scripts_lost = true,
                 Err(error @ (LinkError::Down | LinkError::Open { .. })) => {
                     self.sent = None;
-                    return Err(unavailable(&error));
+                    return Err(unavailable_as(&error, shard.link.unfit()));
                 }
-                Err(error @ (LinkError::Timeout | LinkError::Lost)) => return Err(unavailable(&error)),
+                Err(error @ (LinkError::Timeout | LinkError::Lost)) => {
+                    return Err(unavailable_as(&error, shard.link.unfit()));
+                }
                 // Refused here, for a reason that one resource by itself may not have. What is undone comes before them.
                 Err(_) => return Ok(None),
             }

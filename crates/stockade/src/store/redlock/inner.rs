@@ -122,7 +122,12 @@ impl Inner {
     }
 
     pub(super) fn no_quorum(&self) -> LockError {
-        LockError::Unavailable { reason: Unavailable::NoQuorum, retry_after: self.refusing().unwrap_or(RETRY) }
+        let mut unfit: Vec<_> = self.nodes.iter().filter_map(|node| node.link.unfit()).collect();
+        let reason = match unfit.len() > self.nodes.len() - self.quorum() {
+            true => Unavailable::Unfit { said: unfit.swap_remove(0) },
+            false => Unavailable::NoQuorum,
+        };
+        LockError::Unavailable { reason, retry_after: self.refusing().unwrap_or(RETRY) }
     }
 
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {

@@ -23,6 +23,7 @@ mod seen;
 mod sentinel_suite;
 mod suite;
 mod together;
+mod unfit;
 mod vanished;
 mod world;
 

@@ -7,7 +7,7 @@ use tokio::time::{sleep, timeout};
 use super::{LIMIT, RedlockStore, Settings, World, connected, granted, handles, is_no_quorum, key, once, until, write};
 use crate::{
     clock::Instant,
-    store::{Attempt, LockError, LockStore, Mode, Released, conformance::opened},
+    store::{Attempt, LockError, LockStore, Mode, Released, Unavailable, conformance::opened},
 };
 
 /// The command time-out, which a frozen server must not cost anybody while a quorum answers.
@@ -166,8 +166,20 @@ async fn one_server_under_three_addresses_is_no_quorum() {
     let urls = vec![world.servers[0].url(); 3];
     let store = opened(RedlockStore::open(&handles(&urls).await, Settings::default()));
     until("a connection", || store.inner.nodes.iter().any(|node| node.link.is_up())).await;
-    for _ in 0..20 {
-        assert!(is_no_quorum(&store.acquire(once(&key("alone"))).await));
+    let limit = Instant::now() + LIMIT;
+    let mut told = 0;
+    while told < 20 {
+        let refused = store.acquire(once(&key("alone"))).await.unwrap_err();
+        // Why, once all of them were tried.
+        match &refused {
+            LockError::Unavailable { reason: Unavailable::Unfit { said }, .. } => {
+                assert!(said.contains("the same server twice"), "{refused}");
+                told += 1;
+            }
+            LockError::Unavailable { reason: Unavailable::NoQuorum, .. } => {}
+            _ => panic!("{refused}"),
+        }
+        assert!(Instant::now() < limit, "{refused}");
         sleep(Duration::from_millis(10)).await;
     }
     assert!(!store.is_up());

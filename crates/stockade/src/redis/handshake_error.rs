@@ -1,0 +1,159 @@
+use std::sync::Arc;
+
+use redis::{ErrorKind, RedisError};
+
+use super::{
+    ConnectError, LinkError,
+    server_info::{Kind, NODE},
+};
+
+/// Why a connection was made but can't be used, or not made.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HandshakeError {
+    #[error("the server refused the credentials")]
+    Credentials,
+    #[error("the server's maxmemory-policy `{policy}` may delete locks: set noeviction, or allow_eviction for a cache")]
+    Evicts { policy: String },
+    #[error("the server refuses this user {what} (NOPERM): grant what the documentation of `stockade::redis` lists")]
+    Forbidden { what: String },
+    #[error("the server has no database {database}")]
+    Database { database: i64 },
+    #[error("no TLS connection: {0}")]
+    Tls(String),
+    #[error("the server is a replica of {primary}, not the primary")]
+    NotPrimary { primary: String },
+    #[error(transparent)]
+    Kind(Kind),
+    #[error("the server is Redis {found}: 7.0 or newer is needed")]
+    Version { found: String },
+    #[error("the server's INFO lacks {field}")]
+    Info { field: &'static str },
+    #[error("no answer in time")]
+    Timeout,
+    #[error("the server hung up at once: if it is one that wants TLS, write `rediss://`")]
+    HungUp,
+    #[error("the server was not prepared: {0}")]
+    Prepare(LinkError),
+    #[cfg(feature = "sentinel")]
+    #[error(transparent)]
+    Sentinel(#[from] super::sentinel::LookError),
+    #[error(transparent)]
+    Redis(RedisError),
+}
+
+impl From<RedisError> for HandshakeError {
+    fn from(error: RedisError) -> Self {
+        let says =
+            |text: &str| error.code() == Some(text) || error.detail().is_some_and(|detail| detail.contains(text));
+        if error.kind() == ErrorKind::AuthenticationFailed || says("WRONGPASS") || says("NOAUTH") {
+            return Self::Credentials;
+        }
+        if says("NOPERM") || says("no permissions") || says("The user executing the script") {
+            return Self::forbidden(error.detail().unwrap_or_default());
+        }
+        // What it says is left out: it repeats the password.
+        let text = error.to_string();
+        if text.contains("HELLO") && ["unknown command", "doesn't support"].iter().any(|words| text.contains(words)) {
+            return Self::Version { found: "before 6.0 (it does not know HELLO)".to_owned() };
+        }
+        if says("not allowed in cluster mode") {
+            return Self::Kind(NODE);
+        }
+        #[cfg(feature = "tls")]
+        if let Some(reason) = super::tls::explain(&error) {
+            return Self::Tls(reason);
+        }
+        Self::Redis(error)
+    }
+}
+
+impl From<LinkError> for HandshakeError {
+    fn from(error: LinkError) -> Self {
+        match &error {
+            LinkError::Refused { code } if code == "NOPERM" => {
+                Self::Forbidden { what: "the command `evalsha`, or the keys of its namespace".to_owned() }
+            }
+            _ => Self::Prepare(error),
+        }
+    }
+}
+
+impl HandshakeError {
+    /// Of the server's words only the kind of thing, and the name of a command, which stands in quotation marks.
+    fn forbidden(words: &str) -> Self {
+        let what = match words.split('\'').nth(1) {
+            Some(command) if words.contains("to run the") => format!("the command `{command}`"),
+            _ if words.contains("channel") => "the channels of its namespace".to_owned(),
+            _ if words.contains("keys") => "the keys of its namespace".to_owned(),
+            // Scripts tell no name. The first publishes; before those after it are run, they are asked about.
+            _ => "`publish`, or another command of a script".to_owned(),
+        };
+        Self::Forbidden { what }
+    }
+
+    /// The refusal of a configuration that no waiting mends; the error itself when waiting may.
+    pub(super) fn into_refusal(self) -> Result<ConnectError, Self> {
+        Ok(match self {
+            Self::Credentials => ConnectError::Credentials,
+            Self::Evicts { policy } => ConnectError::Evicts { policy },
+            Self::Forbidden { what } => ConnectError::Forbidden { what },
+            Self::Database { database } => ConnectError::Database { database },
+            Self::Kind(Kind { found, remedy }) => ConnectError::Kind { found, remedy },
+            Self::Version { found } => ConnectError::Version { found },
+            Self::Tls(reason) => ConnectError::Tls { reason },
+            #[cfg(feature = "sentinel")]
+            Self::Sentinel(super::sentinel::LookError::Tls(reason)) => ConnectError::Tls { reason },
+            #[cfg(feature = "sentinel")]
+            Self::Sentinel(error) if error.is_final() => ConnectError::Config { reason: error.to_string() },
+            other => return Err(other),
+        })
+    }
+
+    /// Whether somebody has to change the configuration.
+    pub(super) fn is_final(&self) -> bool {
+        match self {
+            Self::Credentials
+            | Self::Evicts { .. }
+            | Self::Forbidden { .. }
+            | Self::Database { .. }
+            | Self::Kind(_)
+            | Self::Version { .. }
+            | Self::Tls(_) => true,
+            #[cfg(feature = "sentinel")]
+            Self::Sentinel(error) => error.is_final(),
+            _ => false,
+        }
+    }
+
+    /// Whether the server ended the connection before it said anything.
+    pub(super) fn is_hang_up(&self) -> bool {
+        match self {
+            Self::HungUp => true,
+            #[cfg(feature = "sentinel")]
+            Self::Sentinel(super::sentinel::LookError::HungUp) => true,
+            _ => false,
+        }
+    }
+
+    /// What a server that was reached has against its use; `None` where none was.
+    pub(super) fn said(&self) -> Option<Arc<str>> {
+        let was_reached = match self {
+            Self::Timeout => false,
+            // As often as not one that is about to end.
+            error if error.is_hang_up() => false,
+            Self::Prepare(error) => matches!(error, LinkError::Refused { .. }),
+            Self::Redis(error) => error.code().is_some(),
+            #[cfg(feature = "sentinel")]
+            Self::Sentinel(error) => !matches!(error, super::sentinel::LookError::Silence),
+            _ => true,
+        };
+        was_reached.then(|| self.to_string().into())
+    }
+
+    /// Whether it is the answer to the choice of a database that the server does not have.
+    pub(super) fn is_of_database(error: &RedisError) -> bool {
+        // The last is what sentinels say, which have none.
+        let unknown = ["out of range", "invalid DB index", "unknown command 'SELECT'"];
+        unknown.iter().any(|text| error.detail().is_some_and(|detail| detail.contains(text)))
+    }
+}

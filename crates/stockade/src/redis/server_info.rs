@@ -1,0 +1,93 @@
+use super::handshake_error::HandshakeError;
+
+/// The oldest version that knows all commands of the scripts.
+const OLDEST: u32 = 7;
+
+/// What INFO says of a server: kind, role, run and eviction policy in one command, the last also where CONFIG is not
+/// allowed.
+#[derive(Clone, Copy)]
+pub(super) struct ServerInfo<'a>(pub(super) &'a str);
+
+/// The kind of server that is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expected {
+    /// One that has all keys.
+    Single,
+    /// One of a cluster.
+    #[cfg(feature = "cluster")]
+    Node,
+}
+
+/// A server of another kind than is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the server is {found}: {remedy}")]
+pub(super) struct Kind {
+    pub(super) found: &'static str,
+    pub(super) remedy: &'static str,
+}
+
+const SENTINEL: Kind = Kind {
+    found: "a sentinel",
+    remedy: "write `redis-sentinel://HOST:PORT/NAME`, with the name of the primary that it watches",
+};
+pub(super) const NODE: Kind = Kind { found: "a node of a cluster", remedy: "write `redis-cluster://`" };
+#[cfg(feature = "cluster")]
+const ALONE: Kind = Kind { found: "no node of a cluster", remedy: "write `redis://`" };
+
+impl<'a> ServerInfo<'a> {
+    pub(super) fn field(self, name: &'static str) -> Result<&'a str, HandshakeError> {
+        self.find(name).ok_or(HandshakeError::Info { field: name })
+    }
+
+    fn find(self, name: &str) -> Option<&'a str> {
+        self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim_end)
+    }
+
+    /// Whether it is of this kind, as far as it says.
+    pub(super) fn is_a(self, expected: Expected) -> Result<(), HandshakeError> {
+        // Valkey's name for it is the second.
+        let mode = self.find("redis_mode").or_else(|| self.find("server_mode"));
+        let kind = match (mode, self.find("cluster_enabled"), expected) {
+            (Some("sentinel"), ..) => SENTINEL,
+            (_, Some("1"), Expected::Single) => NODE,
+            #[cfg(feature = "cluster")]
+            (_, Some("0"), Expected::Node) => ALONE,
+            _ => return Ok(()),
+        };
+        Err(HandshakeError::Kind(kind))
+    }
+
+    /// Whether it is recent enough, as far as it says.
+    pub(super) fn is_recent(self) -> Result<(), HandshakeError> {
+        let Some(version) = self.find("redis_version") else { return Ok(()) };
+        let major = version.split('.').next().and_then(|major| major.parse().ok());
+        if major.is_some_and(|major: u32| major < OLDEST) {
+            return Err(HandshakeError::Version { found: version.to_owned() });
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_primary(self) -> Result<(), HandshakeError> {
+        if self.field("role")? == "master" {
+            return Ok(());
+        }
+        let part = |name| self.find(name).unwrap_or("?");
+        Err(HandshakeError::NotPrimary { primary: format!("{}:{}", part("master_host"), part("master_port")) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_that_lacks_commands_of_the_scripts_is_refused_and_one_that_is_not_told_is_not() {
+        let said = |info: &str| ServerInfo(info).is_recent();
+        for (old, version) in [("redis_version:6.2.14\r\n", "6.2.14"), ("a:1\r\nredis_version:5.0.7", "5.0.7")] {
+            assert!(matches!(said(old), Err(HandshakeError::Version { found }) if found == version));
+        }
+        for fine in ["redis_version:7.0.0", "redis_version:10.1", "redis_version:255.255.255", "role:master", ""] {
+            assert!(said(fine).is_ok(), "{fine}");
+        }
+    }
+}

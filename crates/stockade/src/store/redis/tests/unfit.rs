@@ -1,0 +1,50 @@
+//! What a server has against its use reaches those who want a lock.
+
+use super::{LIMIT, World, key, opened, until, write};
+use crate::{
+    redis::Redis,
+    store::{Attempt, LockError, LockStore, Unavailable},
+};
+
+/// Asks until the store says why there is no connection.
+async fn told(store: &super::RedisStore) -> String {
+    let limit = tokio::time::Instant::now() + LIMIT;
+    loop {
+        let attempt = Attempt { wait: std::time::Duration::ZERO, ..write(&key("unfit")) };
+        match store.acquire(attempt).await {
+            Err(error @ LockError::Unavailable { reason: Unavailable::Unfit { .. }, .. }) => return error.to_string(),
+            other => assert!(tokio::time::Instant::now() < limit, "{other:?}"),
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_primary_that_is_made_a_replica_is_named_and_used_again_once_it_is_promoted() {
+    let world = World::start().await;
+    let store = world.store().await;
+    world.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    assert!(told(&store).await.contains("replica of 127.0.0.1:1"));
+    // What the breaker refuses has the same reason.
+    until("an open breaker", || store.refusing(&key("unfit")).is_some()).await;
+    assert!(told(&store).await.contains("replica of 127.0.0.1:1"));
+    assert!(store.list(1).await.unwrap_err().to_string().contains("replica of 127.0.0.1:1"));
+    world.command(&["REPLICAOF", "NO", "ONE"]).await;
+    until("a connection", || store.is_up()).await;
+    let held = store.acquire(write(&key("unfit"))).await.unwrap();
+    store.release(&held).await.unwrap();
+    world.end().await;
+}
+
+#[cfg(feature = "cluster")]
+#[tokio::test]
+async fn a_single_server_that_appears_where_a_cluster_is_expected_is_named() {
+    let world = World::start().await;
+    world.server.kill().await.unwrap();
+    let url = world.server.url().replace("redis://", "redis-cluster://");
+    let store = opened(&Redis::connect(url).await.unwrap());
+    world.server.restart().await.unwrap();
+    let told = told(&store).await;
+    assert!(told.contains("cluster support disabled"), "{told}");
+    world.end().await;
+}
