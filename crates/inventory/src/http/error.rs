@@ -141,8 +141,8 @@ impl From<LockError> for Problem {
             LockError::Unavailable { retry_after, .. } => Self::LockStoreUnavailable(Retry(retry_after)),
             LockError::ShuttingDown => Self::ShuttingDown,
             LockError::Lost { .. } => Self::LeaseLost,
-            LockError::Busy { remaining } | LockError::Timeout { remaining, .. } => Self::LockTimeout(Retry(remaining)),
-            LockError::QueueFull { remaining, .. } => Self::QueueFull(Retry(remaining)),
+            LockError::Busy { .. } | LockError::Timeout { .. } => Self::LockTimeout(Retry::default()),
+            LockError::QueueFull { .. } => Self::QueueFull(Retry::default()),
             _ => {
                 tracing::error!(error = &error as &dyn Error, "a lock could not be asked for");
                 Self::Internal

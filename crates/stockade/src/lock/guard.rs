@@ -10,6 +10,12 @@ use crate::{
 ///
 /// While it lives the lease is renewed at a third of its length. Dropping it releases in the background, also outside of
 /// a runtime; [`Guard::release`] reports what happened. Dropping any of its futures at any point still releases.
+///
+/// A guard that is dropped while the program ends keeps its lock until the lease is over: the release in the background
+/// is not sent any more. End with [`Guard::release`], or with [`Locks::shutdown`](crate::Locks::shutdown).
+///
+/// Renewals are tasks of the runtime. Code that blocks all of its workers for longer than the lease loses the lock; run
+/// it with `tokio::task::spawn_blocking`.
 #[derive(Debug)]
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
@@ -209,7 +215,8 @@ impl Guard {
         }
     }
 
-    /// Sends the release without waiting for its outcome: dropping, under a name.
+    /// Sends the release without waiting for its outcome: dropping, under a name. At the end of a program use
+    /// [`Guard::release`] instead, since a runtime that stops may not send it any more.
     pub fn release_detached(self) {
         drop(self);
     }

@@ -8,6 +8,9 @@ use crate::{
 };
 
 /// The entrance: a handle to one lock store. Cheap to clone.
+///
+/// Call [`Locks::shutdown`] at the end of the program: a guard that is merely dropped then keeps its lock until the lease
+/// is over. Keep at least one worker of the runtime free of blocking code, since the renewal of leases runs there.
 #[derive(Clone, Debug)]
 pub struct Locks {
     shared: Arc<Shared>,

@@ -30,7 +30,12 @@ impl LockRequest {
         self
     }
 
-    /// How long to wait in the queue; zero tries once. Default: without limit.
+    /// How long to wait in the queue; zero tries once. At most 24 hours: a longer wait is cut to that, since a process that
+    /// dies leaves its place for the rest of its wait. Default, and with [`Duration::MAX`]: without limit, by a place that
+    /// is renewed every 20 s.
+    ///
+    /// It is a wait for others to release the lock, not for a server: an attempt whose first question finds no connection,
+    /// or loses it, fails as [`LockError::Unavailable`] at once. One that has its place waits through an outage.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.terms.wait = Some(wait);
         self
@@ -93,7 +98,8 @@ impl LockRequest {
         }
     }
 
-    /// Tries once; `None` when somebody else holds it or waits for it. Cancel safe, as [`LockRequest::acquire`].
+    /// Tries once, whatever [`LockRequest::wait`] said; `None` when somebody else holds it or waits for it. Cancel safe, as
+    /// [`LockRequest::acquire`].
     ///
     /// # Errors
     ///

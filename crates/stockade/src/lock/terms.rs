@@ -9,6 +9,9 @@ use crate::{
 
 /// The leases that may be asked for.
 const LEASES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(300));
+/// The longest wait with an end: so long a waiter's place outlives a process that died. One without an end is entered for a
+/// minute at a time.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 /// The most permits of a semaphore.
 const MOST_PERMITS: u32 = 65_535;
 /// The longest tag, in bytes.
@@ -45,7 +48,11 @@ impl Terms {
             return Err(LockError::Permits { given: self.permits, max: MOST_PERMITS });
         }
         let permits = self.permits;
-        let (lease, wait, tag) = (self.lease, self.wait.unwrap_or(Duration::MAX), Arc::clone(&self.tag));
+        let wait = match self.wait {
+            None | Some(Duration::MAX) => Duration::MAX,
+            Some(wait) => wait.min(LONGEST_WAIT),
+        };
+        let (lease, tag) = (self.lease, Arc::clone(&self.tag));
         Ok(Attempt { key, mode, permits, lease, wait, max_waiters, tag })
     }
 }
@@ -56,4 +63,23 @@ pub(super) fn is_lease(given: &Duration) -> bool {
 
 fn within(what: &'static str, given: Duration, min: Duration, max: Duration) -> Result<(), LockError> {
     if (min..=max).contains(&given) { Ok(()) } else { Err(LockError::Duration { what, given, min, max }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::MemoryStore;
+
+    #[test]
+    fn a_wait_is_bounded_or_has_no_end() {
+        let shared = Shared::new(Arc::new(MemoryStore::new()), Duration::from_secs(10), 1);
+        let wait = |wait| {
+            let terms = Terms { wait, ..Terms::new(&shared) };
+            terms.attempt(Key::new("test", "1").unwrap(), Mode::Write, 1).unwrap().wait
+        };
+        assert_eq!(wait(Some(Duration::from_secs(u64::MAX))), LONGEST_WAIT);
+        assert_eq!(wait(Some(LONGEST_WAIT)), LONGEST_WAIT);
+        assert_eq!(wait(Some(Duration::ZERO)), Duration::ZERO);
+        assert_eq!([wait(None), wait(Some(Duration::MAX))], [Duration::MAX; 2]);
+    }
 }

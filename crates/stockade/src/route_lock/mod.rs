@@ -86,7 +86,7 @@
 //! | situation | answer |
 //! |---|---|
 //! | the wait is over | 423 `lock-timeout` |
-//! | too many wait already | 429 `queue-full`, `Retry-After` reckoned from how many and how fast |
+//! | too many wait already | 429 `queue-full`, `Retry-After` reckoned from how many wait and how fast requests of the route were so far, never from the lease |
 //! | the store is unreachable or frozen, or its breaker open | 503 `lock-store-unavailable`; with [`OnStoreError::Proceed`] reads run without the lock, marked [`Degraded`] |
 //! | a read loses its lock or holds it too long | 503 `lease-lost` |
 //! | a write holds its lock too long, no commit sent | the handler is dropped, 503 `lease-lost`; a transaction it left behind can't commit any more |

@@ -15,6 +15,8 @@ const SHORTEST: Duration = Duration::from_millis(50);
 /// Nobody is sent away for longer, however many wait.
 const LONGEST: Duration = Duration::from_secs(60);
 
+const UNMEASURED: Duration = Duration::from_secs(1);
+
 impl Pace {
     pub(crate) fn record(&self, held: Duration) {
         let sample = u64::try_from(held.as_micros()).unwrap_or(u64::MAX).max(1);
@@ -24,11 +26,12 @@ impl Pace {
         self.mean.store(next.max(1), Ordering::Relaxed);
     }
 
-    /// How long it takes until `ahead` requests are through; `otherwise` before anything was measured.
-    pub(crate) fn after(&self, ahead: u64, otherwise: Duration) -> Duration {
+    /// How long it takes until `ahead` requests are through, `at_once` of them at a time; a second before anything was
+    /// measured. The lease of the holder says nothing about it: it is renewed while the holder works.
+    pub(crate) fn after(&self, ahead: u64, at_once: u32) -> Duration {
         let estimate = match self.mean.load(Ordering::Relaxed) {
-            0 => otherwise,
-            mean => Duration::from_micros(mean.saturating_mul(ahead)),
+            0 => UNMEASURED,
+            mean => Duration::from_micros(mean.saturating_mul(ahead.div_ceil(at_once.max(1).into()))),
         };
         estimate.clamp(SHORTEST, LONGEST)
     }
@@ -41,11 +44,12 @@ mod tests {
     #[test]
     fn those_ahead_are_reckoned_at_the_pace_seen_so_far() {
         let pace = Pace::default();
-        assert_eq!(pace.after(100, Duration::from_secs(7)), Duration::from_secs(7));
+        assert_eq!(pace.after(100, 1), UNMEASURED);
         pace.record(Duration::from_millis(20));
-        assert_eq!(pace.after(100, Duration::from_secs(7)), Duration::from_secs(2));
-        assert_eq!(pace.after(1, Duration::ZERO), SHORTEST);
-        assert_eq!(pace.after(1_000_000, Duration::ZERO), LONGEST);
+        assert_eq!(pace.after(100, 1), Duration::from_secs(2));
+        assert_eq!(pace.after(100, 8), Duration::from_millis(260));
+        assert_eq!(pace.after(1, 1), SHORTEST);
+        assert_eq!(pace.after(1_000_000, 1), LONGEST);
     }
 
     #[test]
@@ -55,6 +59,6 @@ mod tests {
         for _ in 0..100 {
             pace.record(Duration::from_millis(8));
         }
-        assert!(pace.after(100, Duration::ZERO) < Duration::from_millis(900));
+        assert!(pace.after(100, 1) < Duration::from_millis(900));
     }
 }

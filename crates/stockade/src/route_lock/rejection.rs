@@ -109,10 +109,9 @@ impl From<LockError> for Rejection {
             | LockError::Capacity { .. }
             | LockError::Count { .. } => Self::new(Problem::Internal),
             LockError::Lost { .. } | LockError::HandoverVoid => Self::new(Problem::LeaseLost),
-            LockError::Busy { remaining } | LockError::Timeout { remaining, .. } => {
-                Self::new(Problem::LockTimeout).with_retry_after(remaining)
-            }
-            LockError::QueueFull { remaining, .. } => Self::new(Problem::QueueFull).with_retry_after(remaining),
+            // What is left of the holder's lease is no measure: it is renewed while the holder works.
+            LockError::Busy { .. } | LockError::Timeout { .. } => Self::new(Problem::LockTimeout),
+            LockError::QueueFull { .. } => Self::new(Problem::QueueFull),
             LockError::Unavailable { retry_after, .. } => {
                 Self::new(Problem::LockStoreUnavailable).with_retry_after(retry_after)
             }
@@ -167,9 +166,11 @@ mod tests {
     #[tokio::test]
     async fn a_refusal_is_problem_json_with_a_retry_in_whole_seconds() {
         let key = crate::resource::Key::new("stock", "1").unwrap();
-        let (waited, remaining) = (Duration::from_secs(2), Duration::from_millis(1200));
+        let (waited, remaining) = (Duration::from_secs(2), Duration::from_secs(300));
         let error = LockError::Timeout { key, waited, remaining, position: None };
-        let (response, body) = rendered(error.into()).await;
+        let refused = Rejection::from(error);
+        assert_eq!(refused.retry_after(), Some(SOON), "not the lease of the holder");
+        let (response, body) = rendered(refused.with_retry_after(Duration::from_millis(1200))).await;
         assert_eq!(response.status(), StatusCode::LOCKED);
         assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
         assert_eq!(response.headers()[RETRY_AFTER], "2");

@@ -97,14 +97,13 @@ impl Route {
     }
 
     fn refused(&self, error: LockError) -> Rejection {
+        let after = |position| self.pace.after(position, self.settings.permits);
         match error {
-            LockError::QueueFull { position, remaining, .. } => {
-                Rejection::from(error).with_retry_after(self.pace.after(position, remaining))
+            LockError::QueueFull { position, .. } => Rejection::from(error).with_retry_after(after(position)),
+            LockError::Timeout { position, .. } => {
+                Rejection::from(error).with_retry_after(after(position.unwrap_or(1)))
             }
-            LockError::Timeout { remaining, position, .. } => {
-                Rejection::from(error).with_retry_after(self.pace.after(position.unwrap_or(1), remaining))
-            }
-            LockError::Busy { remaining } => Rejection::from(error).with_retry_after(self.pace.after(1, remaining)),
+            LockError::Busy { .. } => Rejection::from(error).with_retry_after(after(1)),
             LockError::Key(_)
             | LockError::Tag
             | LockError::Duration { .. }

@@ -33,7 +33,8 @@ impl MultiRequest {
         Self { shared, keys: keys.take(Self::MOST + 1).collect(), terms }
     }
 
-    /// How long to wait for all of them together; zero tries once. Default: without limit.
+    /// How long to wait for all of them together; zero tries once. At most 24 hours, to which a longer wait is cut. Default,
+    /// and with [`Duration::MAX`]: without limit.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.terms.wait = Some(wait);
         self
@@ -79,7 +80,7 @@ impl MultiRequest {
         Ok(MultiGuard::new(hands, places))
     }
 
-    /// Tries once; `None` when somebody else holds or waits for one of them. Cancel safe, as [`MultiRequest::acquire`].
+    /// Tries once, whatever [`MultiRequest::wait`] said; `None` when somebody else holds or waits for one of them. Cancel safe, as [`MultiRequest::acquire`].
     ///
     /// # Errors
     ///
