@@ -1,6 +1,6 @@
 //! `/stock/{sku}/movements`
 
-use axum::{Json, extract::State};
+use axum::extract::State;
 
 use super::{
     Problem,
@@ -17,14 +17,14 @@ use crate::{
 const LIST: u8 = b'm';
 
 /// `GET /stock/{sku}/movements`, newest first. A SKU that was deleted keeps its ledger.
-pub(super) async fn list(State(app): State<App>, sku: Sku, query: PageQuery) -> Result<Json<Page<Movement>>, Problem> {
+pub(super) async fn list(State(app): State<App>, sku: Sku, query: PageQuery) -> Result<Page<Movement>, Problem> {
     let before = query.after.map(|text| id_of(&text)).transpose()?;
     let rows = db::movement::page(&app.pg, &sku, before, query.limit.rows()).await?;
     // Stock that was created empty has no movement yet.
     if rows.is_empty() && before.is_none() && db::stock::find(&app.pg, &sku).await?.is_none() {
         return Err(NO_STOCK);
     }
-    Ok(Json(Page::new(rows, query.limit, |movement| cursor(LIST, &movement.id.to_be_bytes()))))
+    Ok(Page::new(rows, query.limit, |movement| cursor(LIST, &movement.id.to_be_bytes())))
 }
 
 fn id_of(text: &str) -> Result<i64, Problem> {

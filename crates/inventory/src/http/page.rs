@@ -1,8 +1,11 @@
 use axum::{
+    Json,
     extract::{FromRequestParts, Query},
     http::request::Parts,
+    response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
+use stockade::extract::CachePolicy;
 
 use super::Problem;
 
@@ -21,6 +24,13 @@ impl<T> Page<T> {
         rows.truncate(limit.0);
         let next = rows.last().filter(|_| more).map(cursor);
         Self { items: rows, next }
+    }
+}
+
+/// No cache keeps it: it has no validator with which one could ask whether it still holds.
+impl<T: Serialize> IntoResponse for Page<T> {
+    fn into_response(self) -> Response {
+        (CachePolicy::no_store(), Json(self)).into_response()
     }
 }
 

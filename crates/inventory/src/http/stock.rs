@@ -60,10 +60,10 @@ pub(super) async fn show(stock: Result<Cached<Stock>, CachedRejection<Problem>>)
 }
 
 /// `GET /stock`
-pub(super) async fn list(State(app): State<App>, query: PageQuery) -> Result<Json<Page<Stock>>, Problem> {
+pub(super) async fn list(State(app): State<App>, query: PageQuery) -> Result<Page<Stock>, Problem> {
     let after = query.after.map(|text| sku_of(&text)).transpose()?;
     let rows = db::stock::page(&app.pg, after.as_ref(), query.limit.rows()).await?;
-    Ok(Json(Page::new(rows, query.limit, |stock| cursor(LIST, stock.sku.as_str().as_bytes()))))
+    Ok(Page::new(rows, query.limit, |stock| cursor(LIST, stock.sku.as_str().as_bytes())))
 }
 
 fn sku_of(text: &str) -> Result<Sku, Problem> {

@@ -174,7 +174,9 @@ async fn lists_are_walked_page_by_page_in_code_point_order() {
     let mut seen = Vec::new();
     let mut path = "/stock?limit=3".to_owned();
     loop {
-        let page = instance.get(&path).await.json();
+        let page = instance.get(&path).await;
+        assert_eq!(page.header("cache-control"), "no-store", "{page:?}");
+        let page = page.json();
         seen.extend(page["items"].as_array().unwrap().iter().map(|item| item["sku"].as_str().unwrap().to_owned()));
         match page["next"].as_str() {
             Some(next) => path = format!("/stock?limit=3&after={next}"),
@@ -194,7 +196,8 @@ async fn lists_are_walked_page_by_page_in_code_point_order() {
     let deltas = |page: &Value| page["items"].as_array().unwrap().len();
     assert_eq!((deltas(&first), deltas(&rest), &rest["next"]), (4, 2, &Value::Null));
     instance.delete("m").await;
-    assert_eq!(instance.get("/stock/m/movements").await.status, 200, "the ledger outlives the stock");
+    let ledger = instance.get("/stock/m/movements").await;
+    assert_eq!((ledger.status.as_u16(), ledger.header("cache-control")), (200, "no-store"), "it outlives the stock");
 }
 
 #[tokio::test]

@@ -85,7 +85,9 @@ impl CachePolicy {
             (_, None) => HeaderValue::try_from(format!("{scope}no-cache")),
             (_, Some(age)) => HeaderValue::try_from(format!("{scope}max-age={}", age.as_secs())),
         };
-        headers.extend(control.ok().map(|control| (CACHE_CONTROL, control)));
+        if let Ok(control) = control {
+            headers.insert(CACHE_CONTROL, control);
+        }
         if let Some(vary) = &self.vary {
             headers.append(VARY, vary.clone());
         }

@@ -13,7 +13,8 @@ use super::{
 };
 use crate::cache::{CacheError, CacheInfo};
 
-/// Why a handler did not get its [`Cached`](super::Cached) value. Its answer is problem+json (RFC 9457).
+/// Why a handler did not get its [`Cached`](super::Cached) value. Its answer is problem+json (RFC 9457) with `applied: false`.
+/// No cache keeps it, but for the 404, which is `Cache-Control: private, no-cache`.
 ///
 /// | rejection | status | type |
 /// |---|---|---|
@@ -107,6 +108,8 @@ struct Body {
     title: &'static str,
     status: u16,
     detail: &'static str,
+    /// A read changes nothing.
+    applied: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
 }
@@ -119,9 +122,11 @@ impl IntoResponse for Refusal {
             title,
             status: status.as_u16(),
             detail,
+            applied: false,
             retry_after_ms: retry_after.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1)),
         };
         let mut response = json(status, PROBLEM, &body);
+        CachePolicy::no_store().write(response.headers_mut());
         if let Some(wait) = retry_after {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(status::whole_up(wait)));
         }

@@ -73,7 +73,9 @@ impl IntoResponseParts for EntityTag {
     type Error = Infallible;
 
     fn into_response_parts(self, mut response: ResponseParts) -> Result<ResponseParts, Infallible> {
-        response.headers_mut().extend(HeaderValue::try_from(self.to_string()).ok().map(|value| (ETAG, value)));
+        if let Ok(tag) = HeaderValue::try_from(self.to_string()) {
+            response.headers_mut().insert(ETAG, tag);
+        }
         Ok(response)
     }
 }

@@ -95,6 +95,7 @@ async fn a_404_of_the_handler_says_of_the_cache_what_any_other_says() {
         assert_eq!(header(&headers, "cache-control"), Some("private, no-cache"));
         assert!(headers.contains_key("age") && !headers.contains_key("etag"), "{headers:?}");
     }
+    assert_eq!(service.get("/misplaced/b").await.0, StatusCode::INTERNAL_SERVER_ERROR);
     service.end().await;
 }
 
@@ -108,7 +109,8 @@ async fn an_absent_row_is_404_and_says_whether_that_was_known() {
         assert_eq!(header(&headers, "content-type"), Some("application/problem+json"));
         assert_eq!(header(&headers, "etag"), None);
         assert!(body.contains(r#""type":"/problems/not-found""#) && body.contains(r#""status":404"#), "{body}");
-        assert!(body.contains("create the resource first"), "{body}");
+        assert!(body.contains("create the resource first") && body.contains(r#""applied":false"#), "{body}");
+        assert_eq!(header(&headers, "cache-control"), Some("private, no-cache"));
     }
     assert_eq!(service.get("/stock/refused").await.0, StatusCode::IM_A_TEAPOT);
     let long = "x".repeat(600);
@@ -125,6 +127,7 @@ async fn a_read_that_can_not_be_answered_is_503_and_tells_nothing_of_why() {
     let (status, headers, body) = service.get("/stock/a").await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(body.contains("/problems/database-unavailable") && !body.contains("hunter2"), "{body}");
+    assert!(body.contains(r#""applied":false"#) && header(&headers, "cache-control") == Some("no-store"), "{body}");
     assert!(body.contains("send the request again after the time in Retry-After"), "{body}");
     assert!(header(&headers, "retry-after").unwrap().parse::<u64>().unwrap() >= 1);
     eventually("loads are shed", || async {

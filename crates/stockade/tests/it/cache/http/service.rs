@@ -149,6 +149,7 @@ impl Service {
             .route("/parts/{sku}", get(show_parts))
             .route("/maybe/{sku}", get(show_maybe))
             .route("/or/{sku}", get(show_or))
+            .route("/misplaced/{sku}", get(|info: CacheInfo, stock: Option<Cached<Stock>>| show_or(stock, info)))
             .with_state(app.clone());
         Self { server, router, app, rows, down, gate, loads }
     }
