@@ -29,8 +29,19 @@ pub struct App {
     pub limits: Limits,
     /// How far the cache is loaded. The instance is not ready before that has ended.
     pub warm_up: WarmProgress,
+    /// Which answers are logged.
+    pub answers: LoggedAnswers,
     /// Set when the instance is going away.
     pub draining: Draining,
+}
+
+/// Which answers have a line in the log at level `info` or above. The others have theirs at `debug`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoggedAnswers {
+    /// Refusals and errors: everything but 2xx and 304.
+    Refusals,
+    /// One line per request.
+    All,
 }
 
 /// How long things may take.

@@ -145,6 +145,14 @@ pub(crate) fn announce(name: &'static str, tags: &[Tag]) {
     let _ = (name, tags);
 }
 
+/// Shows a histogram before its first event, empty: a panel of it is not blank until something happens.
+pub(crate) fn announce_times(name: &'static str, tags: &[Tag]) {
+    #[cfg(feature = "metrics")]
+    let _ = ::metrics::histogram!(name, labels(tags));
+    #[cfg(not(feature = "metrics"))]
+    let _ = (name, tags);
+}
+
 pub(crate) fn observe(name: &'static str, tags: &[Tag], value: Duration) {
     #[cfg(feature = "metrics")]
     ::metrics::histogram!(name, labels(tags)).record(value.as_secs_f64());

@@ -135,6 +135,10 @@ pub struct Args {
     #[arg(long, env = "LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
     pub(super) log_format: String,
 
+    /// Which answers are logged at level info or above: `refusals` (all but 2xx and 304), or `all`.
+    #[arg(long, env = "LOG_REQUESTS", value_name = "WHICH", default_value = "refusals")]
+    pub(super) log_requests: String,
+
     /// What is logged, as tracing filter directives.
     #[arg(long, env = "RUST_LOG", value_name = "FILTER", default_value = "info")]
     pub(super) rust_log: String,

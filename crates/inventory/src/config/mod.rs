@@ -8,6 +8,6 @@ mod secret;
 mod settings;
 
 pub use args::{Args, DatabaseArgs};
-pub use error::{ConfigError, EX_CONFIG};
+pub use error::{ConfigError, ConfigErrors, EX_CONFIG};
 pub use secret::{Secret, shown_url};
 pub use settings::{CacheSettings, Config, Connections, Database, LockSettings, LogFormat};

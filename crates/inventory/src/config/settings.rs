@@ -5,11 +5,13 @@ use stockade::postgres::Timeouts;
 use tracing_subscriber::EnvFilter;
 
 use super::{
-    Args, ConfigError, DatabaseArgs, Secret,
+    Args, ConfigError, ConfigErrors, DatabaseArgs, Secret,
     budget::Budget,
+    error::Findings,
     parse::{address, duration, durations, number, secret},
     shown_url,
 };
+use crate::app::LoggedAnswers;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -54,6 +56,8 @@ pub struct Config {
     pub idempotency_ttl: Duration,
     /// How log lines look.
     pub log_format: LogFormat,
+    /// Which answers are logged.
+    pub logged_answers: LoggedAnswers,
     /// What is logged.
     pub log_filter: EnvFilter,
 }
@@ -136,65 +140,119 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`ConfigError`], the first one found.
-    pub fn new(args: &Args) -> Result<Self, ConfigError> {
-        let statement_timeout =
-            duration("STATEMENT_TIMEOUT", &args.statement_timeout, Duration::from_millis(10)..=5 * MINUTE)?;
-        let budget = Budget {
-            lock_wait: duration("LOCK_WAIT", &args.lock_wait, MILLISECOND..=5 * MINUTE)?,
-            acquire: duration("DATABASE_ACQUIRE_TIMEOUT", &args.database_acquire_timeout, MILLISECOND..=5 * MINUTE)?,
-            statement: statement_timeout,
-            request: duration("REQUEST_TIMEOUT", &args.request_timeout, MILLISECOND..=5 * MINUTE)?,
-            lease: duration("LOCK_LEASE", &args.lock_lease, LEASE)?,
-            delay: duration("SHUTDOWN_DELAY", &args.shutdown_delay, Duration::ZERO..=30 * MINUTE)?,
-            grace: duration("SHUTDOWN_GRACE", &args.shutdown_grace, MILLISECOND..=60 * MINUTE)?,
-        };
-        budget.check()?;
-        let timeouts = Timeouts {
-            statement: statement_timeout,
-            lock: budget.lock_wait.min(statement_timeout),
-            idle_in_transaction: IDLE_IN_TRANSACTION,
-        };
-        let (lock_redis, cache_redis) = redis(args)?;
-        let (listen, ops) = addresses(args)?;
-        Ok(Self {
-            listen,
-            ops,
-            admin_token: admin_token(args)?,
-            database: Database {
-                options: stockade::postgres::options(args.database.options()?, &timeouts),
-                max_connections: number("DATABASE_MAX_CONNECTIONS", &args.database_max_connections, 1..=10_000)?,
-                acquire_timeout: budget.acquire,
-            },
-            cache: CacheSettings {
-                may_evict: cache_redis != lock_redis,
-                redis: cache_redis,
-                ttl: durations("CACHE_TTL", &args.cache_ttl, SECOND..=7 * DAY)?,
-                null_ttl: duration("NULL_TTL", &args.null_ttl, SECOND..=7 * DAY)?,
-                warm_keys: number("CACHE_WARM_KEYS", &args.cache_warm_keys, 0..=1_000_000)?,
-                warm_limit: duration("CACHE_WARM_LIMIT", &args.cache_warm_limit, MILLISECOND..=60 * MINUTE)?,
-                max_loads: number("DB_MAX_LOADS", &args.db_max_loads, 1..=10_000)?.try_into().unwrap_or(usize::MAX),
-                load_timeout: budget.acquire + budget.statement,
-            },
-            locks: LockSettings {
-                redis: lock_redis,
-                wait: budget.lock_wait,
-                lease: budget.lease,
-                max_waiters: number("LOCK_MAX_WAITERS", &args.lock_max_waiters, 1..=1_000_000)?,
-            },
-            redis_timeout: duration("REDIS_TIMEOUT", &args.redis_timeout, Duration::from_millis(5)..=30 * SECOND)?,
-            request_timeout: budget.request,
-            connections: Connections {
-                max: number("MAX_CONNECTIONS", &args.max_connections, 1..=1_000_000)?.try_into().unwrap_or(usize::MAX),
-                header_timeout: duration("HEADER_TIMEOUT", &args.header_timeout, HEADER_TIMEOUT)?,
-            },
-            shutdown_delay: budget.delay,
-            shutdown_grace: budget.grace,
-            idempotency_ttl: duration("IDEMPOTENCY_TTL", &args.idempotency_ttl, SECOND..=366 * DAY)?,
-            log_format: log_format(&args.log_format)?,
-            log_filter: log_filter(&args.rust_log)?,
+    /// [`ConfigErrors`]: all that were found.
+    pub fn new(args: &Args) -> Result<Self, ConfigErrors> {
+        let mut found = Findings::default();
+        let config = Self::read(args, &mut found);
+        found.or(config)
+    }
+
+    /// Every setting is read before the first that is missing ends it.
+    fn read(args: &Args, found: &mut Findings) -> Option<Self> {
+        let budget = budget(args, found);
+        let database = database(args, budget, found);
+        let (lock_redis, cache_redis) = redis(args, found);
+        let cache = cache(args, cache_redis, lock_redis.as_ref(), budget, found);
+        let locks = locks(args, lock_redis, budget, found);
+        let (listen, ops) = addresses(args, found);
+        let admin_token = found.note(admin_token(args));
+        let connections = connections(args, found);
+        let redis_timeout = duration("REDIS_TIMEOUT", &args.redis_timeout, Duration::from_millis(5)..=30 * SECOND);
+        let redis_timeout = found.note(redis_timeout);
+        let idempotency_ttl = found.note(duration("IDEMPOTENCY_TTL", &args.idempotency_ttl, SECOND..=366 * DAY));
+        let log_format = found.note(log_format(&args.log_format));
+        let logged_answers = found.note(logged_answers(&args.log_requests));
+        let log_filter = found.note(log_filter(&args.rust_log));
+        let Budget { request, delay, grace, .. } = budget?;
+        Some(Self {
+            listen: listen?,
+            ops: ops?,
+            admin_token: admin_token?,
+            database: database?,
+            locks: locks?,
+            cache: cache?,
+            redis_timeout: redis_timeout?,
+            request_timeout: request,
+            connections: connections?,
+            shutdown_delay: delay,
+            shutdown_grace: grace,
+            idempotency_ttl: idempotency_ttl?,
+            log_format: log_format?,
+            logged_answers: logged_answers?,
+            log_filter: log_filter?,
         })
     }
+}
+
+fn budget(args: &Args, found: &mut Findings) -> Option<Budget> {
+    let mut read = |variable, text: &str, limits| found.note(duration(variable, text, limits));
+    let lock_wait = read("LOCK_WAIT", &args.lock_wait, MILLISECOND..=5 * MINUTE);
+    let acquire = read("DATABASE_ACQUIRE_TIMEOUT", &args.database_acquire_timeout, MILLISECOND..=5 * MINUTE);
+    let statement = read("STATEMENT_TIMEOUT", &args.statement_timeout, Duration::from_millis(10)..=5 * MINUTE);
+    let request = read("REQUEST_TIMEOUT", &args.request_timeout, MILLISECOND..=5 * MINUTE);
+    let lease = read("LOCK_LEASE", &args.lock_lease, LEASE);
+    let delay = read("SHUTDOWN_DELAY", &args.shutdown_delay, Duration::ZERO..=30 * MINUTE);
+    let grace = read("SHUTDOWN_GRACE", &args.shutdown_grace, MILLISECOND..=60 * MINUTE);
+    let budget = Budget {
+        lock_wait: lock_wait?,
+        acquire: acquire?,
+        statement: statement?,
+        request: request?,
+        lease: lease?,
+        delay: delay?,
+        grace: grace?,
+    };
+    found.note(budget.check())?;
+    Some(budget)
+}
+
+fn database(args: &Args, budget: Option<Budget>, found: &mut Findings) -> Option<Database> {
+    let options = found.note(args.database.options());
+    let max = found.note(number("DATABASE_MAX_CONNECTIONS", &args.database_max_connections, 1..=10_000));
+    let Budget { lock_wait, acquire, statement, .. } = budget?;
+    let timeouts = Timeouts { statement, lock: lock_wait.min(statement), idle_in_transaction: IDLE_IN_TRANSACTION };
+    Some(Database {
+        options: stockade::postgres::options(options?, &timeouts),
+        max_connections: max?,
+        acquire_timeout: acquire,
+    })
+}
+
+fn locks(args: &Args, redis: Option<Secret>, budget: Option<Budget>, found: &mut Findings) -> Option<LockSettings> {
+    let max_waiters = found.note(number("LOCK_MAX_WAITERS", &args.lock_max_waiters, 1..=1_000_000));
+    let Budget { lock_wait: wait, lease, .. } = budget?;
+    Some(LockSettings { redis: redis?, wait, lease, max_waiters: max_waiters? })
+}
+
+fn cache(
+    args: &Args,
+    redis: Option<Secret>,
+    lock_redis: Option<&Secret>,
+    budget: Option<Budget>,
+    found: &mut Findings,
+) -> Option<CacheSettings> {
+    let ttl = found.note(durations("CACHE_TTL", &args.cache_ttl, SECOND..=7 * DAY));
+    let null_ttl = found.note(duration("NULL_TTL", &args.null_ttl, SECOND..=7 * DAY));
+    let warm_keys = found.note(number("CACHE_WARM_KEYS", &args.cache_warm_keys, 0..=1_000_000));
+    let warm_limit = found.note(duration("CACHE_WARM_LIMIT", &args.cache_warm_limit, MILLISECOND..=60 * MINUTE));
+    let max_loads = found.note(number("DB_MAX_LOADS", &args.db_max_loads, 1..=10_000));
+    let Budget { acquire, statement, .. } = budget?;
+    Some(CacheSettings {
+        may_evict: redis.as_ref() != lock_redis,
+        redis: redis?,
+        ttl: ttl?,
+        null_ttl: null_ttl?,
+        warm_keys: warm_keys?,
+        warm_limit: warm_limit?,
+        max_loads: max_loads?.try_into().unwrap_or(usize::MAX),
+        load_timeout: acquire + statement,
+    })
+}
+
+fn connections(args: &Args, found: &mut Findings) -> Option<Connections> {
+    let max = found.note(number("MAX_CONNECTIONS", &args.max_connections, 1..=1_000_000));
+    let header_timeout = found.note(duration("HEADER_TIMEOUT", &args.header_timeout, HEADER_TIMEOUT));
+    Some(Connections { max: max?.try_into().unwrap_or(usize::MAX), header_timeout: header_timeout? })
 }
 
 impl DatabaseArgs {
@@ -216,24 +274,27 @@ impl DatabaseArgs {
     }
 }
 
-fn redis(args: &Args) -> Result<(Secret, Secret), ConfigError> {
-    let common = secret("REDIS_URL", args.redis_url.as_ref(), args.redis_url_file.as_deref())?;
-    let one = |variable: &str, given: Option<&Secret>, file: Option<&str>| {
-        let (named, url) = match (secret(variable, given, file)?, &common) {
-            (Some(url), _) => (variable, url),
-            (None, Some(url)) => ("REDIS_URL", url.clone()),
-            (None, None) => {
-                let remedy = format!("set it to redis://HOST:PORT, or set {variable}");
-                return Err(ConfigError::new("REDIS_URL", "not set", remedy));
-            }
+/// The servers of the locks and of the cache.
+fn redis(args: &Args, found: &mut Findings) -> (Option<Secret>, Option<Secret>) {
+    let common = found.note(secret("REDIS_URL", args.redis_url.as_ref(), args.redis_url_file.as_deref()));
+    let mut one = |variable: &str, given: Option<&Secret>, file: Option<&str>| {
+        let own = found.note(secret(variable, given, file))?;
+        let (named, url) = match own {
+            Some(url) => (variable, url),
+            None => ("REDIS_URL", found.note(common.clone()?.ok_or_else(no_redis))?),
         };
-        redis_url(named, &url)?;
-        Ok(url)
+        found.note(redis_url(named, &url))?;
+        Some(url)
     };
-    Ok((
-        one("LOCK_REDIS_URL", args.lock_redis_url.as_ref(), args.lock_redis_url_file.as_deref())?,
-        one("CACHE_REDIS_URL", args.cache_redis_url.as_ref(), args.cache_redis_url_file.as_deref())?,
-    ))
+    (
+        one("LOCK_REDIS_URL", args.lock_redis_url.as_ref(), args.lock_redis_url_file.as_deref()),
+        one("CACHE_REDIS_URL", args.cache_redis_url.as_ref(), args.cache_redis_url_file.as_deref()),
+    )
+}
+
+fn no_redis() -> ConfigError {
+    let remedy = "set it to redis://HOST:PORT, or set both LOCK_REDIS_URL and CACHE_REDIS_URL";
+    ConfigError::new("REDIS_URL", "not set", remedy)
 }
 
 fn redis_url(variable: &str, url: &Secret) -> Result<(), ConfigError> {
@@ -257,14 +318,14 @@ fn redis_url(variable: &str, url: &Secret) -> Result<(), ConfigError> {
     }
 }
 
-fn addresses(args: &Args) -> Result<(SocketAddr, SocketAddr), ConfigError> {
-    let listen = address("LISTEN_ADDR", &args.listen_addr)?;
-    let ops = address("OPS_ADDR", &args.ops_addr)?;
-    if listen == ops && ops.port() != 0 {
-        let problem = "the same as LISTEN_ADDR";
-        return Err(ConfigError::new("OPS_ADDR", problem, "give the two different ports").with_value(&args.ops_addr));
+fn addresses(args: &Args, found: &mut Findings) -> (Option<SocketAddr>, Option<SocketAddr>) {
+    let listen = found.note(address("LISTEN_ADDR", &args.listen_addr));
+    let ops = found.note(address("OPS_ADDR", &args.ops_addr));
+    if listen.is_some() && listen == ops && ops.is_some_and(|ops| ops.port() != 0) {
+        let error = ConfigError::new("OPS_ADDR", "the same as LISTEN_ADDR", "give the two different ports");
+        found.note::<()>(Err(error.with_value(&args.ops_addr)));
     }
-    Ok((listen, ops))
+    (listen, ops)
 }
 
 fn admin_token(args: &Args) -> Result<Option<Secret>, ConfigError> {
@@ -284,6 +345,14 @@ fn log_format(text: &str) -> Result<LogFormat, ConfigError> {
     }
 }
 
+fn logged_answers(text: &str) -> Result<LoggedAnswers, ConfigError> {
+    match text.trim() {
+        "refusals" => Ok(LoggedAnswers::Refusals),
+        "all" => Ok(LoggedAnswers::All),
+        _ => Err(ConfigError::new("LOG_REQUESTS", "unknown", "use `refusals` or `all`").with_value(text)),
+    }
+}
+
 fn log_filter(text: &str) -> Result<EnvFilter, ConfigError> {
     let remedy = "use directives such as `info` or `warn,inventory=debug`";
     EnvFilter::try_new(text).map_err(|_| ConfigError::new("RUST_LOG", "not a filter", remedy).with_value(text))
@@ -299,6 +368,26 @@ mod tests {
     struct Command {
         #[command(flatten)]
         args: Args,
+    }
+
+    #[test]
+    fn all_errors_are_named_at_once_and_each_once() {
+        let command = Command::parse_from([
+            "serve",
+            "--redis-url=http://:hunter2@h",
+            "--lock-wait=2x",
+            "--listen-addr=here",
+            "--log-requests=some",
+            "--null-ttl=0s",
+        ]);
+        let shown = Config::new(&command.args).unwrap_err().to_string();
+        let lines: Vec<_> = shown.lines().collect();
+        assert_eq!(lines[0], "6 settings can't be used:", "{shown}");
+        for variable in ["LOCK_WAIT", "DATABASE_URL", "REDIS_URL", "NULL_TTL", "LISTEN_ADDR", "LOG_REQUESTS"] {
+            let named = lines.iter().filter(|line| line.starts_with(&format!("  {variable}"))).count();
+            assert_eq!(named, 1, "{variable}: {shown}");
+        }
+        assert!(!shown.contains("hunter2"), "{shown}");
     }
 
     #[test]

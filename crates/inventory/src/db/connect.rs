@@ -1,4 +1,4 @@
-//! Connections for the commands that do one thing and end.
+//! Connections for the commands that do one thing and end, and why there is none.
 
 use std::{io, time::Duration};
 
@@ -10,15 +10,84 @@ use sqlx::{
 /// How long a database may take to let somebody in.
 const LIMIT: Duration = Duration::from_secs(10);
 
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The database, or the way to it, says no.
+    #[error("no connection to the database at {place}: is it running there, and does it let this host and user in?")]
+    Refused {
+        /// Where it is, without user and password.
+        place: String,
+        /// What it says.
+        source: sqlx::Error,
+    },
+    /// The database lets others in, and this process has no connection left.
+    #[error(
+        "all {max} connections to the database at {place} are in use: look for slow statements, or raise \
+         DATABASE_MAX_CONNECTIONS"
+    )]
+    Busy {
+        /// Where it is.
+        place: String,
+        /// How many there are.
+        max: u32,
+    },
+}
+
+/// Where the database is: host, port and name.
+#[must_use]
+pub fn place(options: &PgConnectOptions) -> String {
+    let host = options.get_socket().map_or_else(
+        || format!("{}:{}", options.get_host(), options.get_port()),
+        |socket| socket.display().to_string(),
+    );
+    options.get_database().map_or_else(|| host.clone(), |database| format!("{host}/{database}"))
+}
+
 /// A pool of one connection, for a command that does one thing.
-///
-/// A pool alone tries a closed port again until its time is up, and then has nothing to say but that.
 ///
 /// # Errors
 ///
-/// What the database or the way to it says; a time-out after 10 s.
-pub async fn one(options: PgConnectOptions) -> sqlx::Result<PgPool> {
+/// [`ConnectError::Refused`], at once or after 10 s without an answer.
+pub async fn one(options: PgConnectOptions) -> Result<PgPool, ConnectError> {
+    ask(&options).await?;
+    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(LIMIT);
+    let refused = |source| ConnectError::Refused { place: place(&options), source };
+    pool.connect_with(options.clone()).await.map_err(refused)
+}
+
+/// Whether a pool has a connection to give, and why not.
+///
+/// A pool alone tries a database that refuses again until its time is up, and then has nothing to say but that.
+///
+/// # Errors
+///
+/// [`ConnectError`].
+pub async fn look(pool: &PgPool, options: &PgConnectOptions) -> Result<(), ConnectError> {
+    if pool.acquire().await.is_ok() {
+        return Ok(());
+    }
+    ask(options).await?;
+    Err(ConnectError::Busy { place: place(options), max: pool.options().get_max_connections() })
+}
+
+/// Makes a connection and closes it.
+async fn ask(options: &PgConnectOptions) -> Result<(), ConnectError> {
     let late = |_| io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {LIMIT:?}"));
-    tokio::time::timeout(LIMIT, PgConnection::connect_with(&options)).await.map_err(late)??.close().await?;
-    PgPoolOptions::new().max_connections(1).connect_with(options).await
+    let asked =
+        async { tokio::time::timeout(LIMIT, PgConnection::connect_with(options)).await.map_err(late)??.close().await };
+    asked.await.map_err(|source: sqlx::Error| ConnectError::Refused { place: place(options), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_has_neither_user_nor_password() {
+        let place = |url: &str| place(&url.parse().unwrap());
+        assert_eq!(place("postgres://stock:hunter2@db.example:6432/stock?application_name=x"), "db.example:6432/stock");
+        assert_eq!(place("postgres://stock:hunter2@%2Fvar%2Frun/stock"), "/var/run/stock");
+    }
 }

@@ -25,6 +25,7 @@ pub struct Stored {
 /// # Errors
 ///
 /// Whatever the database answers.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "idempotency.find"))]
 pub async fn find(connection: &mut PgConnection, key: &str) -> Result<Option<Stored>, sqlx::Error> {
     // language=PostgreSQL
     let row =
@@ -47,6 +48,7 @@ pub async fn find(connection: &mut PgConnection, key: &str) -> Result<Option<Sto
 /// # Errors
 ///
 /// Whatever the database answers.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "idempotency.insert"))]
 pub async fn insert(
     connection: &mut PgConnection,
     key: &str,
@@ -78,6 +80,7 @@ pub async fn insert(
 /// # Errors
 ///
 /// Whatever the database answers.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "idempotency.sweep"))]
 pub async fn sweep(pool: &PgPool, limit: i64) -> Result<u64, sqlx::Error> {
     // Rows that another instance sweeps, or that are being overwritten, are left alone.
     // language=PostgreSQL

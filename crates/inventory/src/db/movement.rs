@@ -29,6 +29,7 @@ pub struct Entry<'a> {
 /// # Errors
 ///
 /// Whatever the database answers.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "movement.insert"))]
 pub async fn insert(connection: &mut PgConnection, entry: &Entry<'_>) -> Result<(), sqlx::Error> {
     // language=PostgreSQL
     sqlx::query!(
@@ -52,6 +53,7 @@ pub async fn insert(connection: &mut PgConnection, entry: &Entry<'_>) -> Result<
 /// # Errors
 ///
 /// Whatever the database answers.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "movement.page"))]
 pub async fn page(
     executor: impl PgExecutor<'_>,
     sku: &Sku,

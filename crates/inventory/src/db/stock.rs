@@ -31,6 +31,7 @@ impl TryFrom<Row> for Stock {
 /// # Errors
 ///
 /// Whatever the database answers.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.find"))]
 pub async fn find(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<Option<Stock>, sqlx::Error> {
     // language=PostgreSQL
     sqlx::query_as!(Row, "select sku, quantity, version, updated_at from stock where sku = $1", sku.as_str())
@@ -45,6 +46,7 @@ pub async fn find(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<Option<Sto
 /// # Errors
 ///
 /// Whatever the database answers.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.find_all"))]
 pub async fn find_all(executor: impl PgExecutor<'_>, skus: &[Sku]) -> Result<Vec<Stock>, sqlx::Error> {
     let skus: Vec<_> = skus.iter().map(|sku| sku.as_str().to_owned()).collect();
     // language=PostgreSQL
@@ -61,6 +63,7 @@ pub async fn find_all(executor: impl PgExecutor<'_>, skus: &[Sku]) -> Result<Vec
 /// # Errors
 ///
 /// Whatever the database answers.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.latest"))]
 pub async fn latest(executor: impl PgExecutor<'_>, limit: i64) -> Result<Vec<Sku>, sqlx::Error> {
     // language=PostgreSQL
     let skus = sqlx::query_scalar!("select sku from stock order by version desc limit $1", limit);
@@ -73,6 +76,7 @@ pub async fn latest(executor: impl PgExecutor<'_>, limit: i64) -> Result<Vec<Sku
 /// # Errors
 ///
 /// Whatever the database answers.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.insert"))]
 pub async fn insert(connection: &mut PgConnection, sku: &Sku, quantity: Quantity) -> Result<Stock, sqlx::Error> {
     // language=PostgreSQL
     sqlx::query_as!(
@@ -91,6 +95,7 @@ pub async fn insert(connection: &mut PgConnection, sku: &Sku, quantity: Quantity
 /// # Errors
 ///
 /// Whatever the database answers; [`sqlx::Error::RowNotFound`] when there is no such row.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.update"))]
 pub async fn update(connection: &mut PgConnection, sku: &Sku, quantity: Quantity) -> Result<Stock, sqlx::Error> {
     // language=PostgreSQL
     sqlx::query_as!(
@@ -111,6 +116,7 @@ pub async fn update(connection: &mut PgConnection, sku: &Sku, quantity: Quantity
 /// # Errors
 ///
 /// Whatever the database answers; [`sqlx::Error::RowNotFound`] when there is no such row.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.delete"))]
 pub async fn delete(connection: &mut PgConnection, sku: &Sku) -> Result<u64, sqlx::Error> {
     // language=PostgreSQL
     let version = sqlx::query_scalar!(
@@ -127,6 +133,7 @@ pub async fn delete(connection: &mut PgConnection, sku: &Sku) -> Result<u64, sql
 /// # Errors
 ///
 /// Whatever the database answers.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.page"))]
 pub async fn page(executor: impl PgExecutor<'_>, after: Option<&Sku>, limit: i64) -> Result<Vec<Stock>, sqlx::Error> {
     // No SKU is the empty text, which sorts before every other.
     let after = after.map_or("", Sku::as_str);

@@ -37,7 +37,10 @@ impl From<sqlx::Error> for Problem {
 
 fn of_statement(error: &sqlx::Error) -> Problem {
     match error {
-        sqlx::Error::PoolTimedOut => Problem::DatabaseUnavailable("no connection was free in time"),
+        sqlx::Error::PoolTimedOut => {
+            metrics::database_timed_out();
+            Problem::DatabaseUnavailable("no connection was free in time")
+        }
         sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => {
             Problem::DatabaseUnavailable("there is no connection")
         }

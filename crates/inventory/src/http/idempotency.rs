@@ -3,6 +3,7 @@ use axum::{
     http::{HeaderName, HeaderValue, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
+use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::{Problem, problem::NOT_STORED};
@@ -70,12 +71,32 @@ impl<S: Sync> FromRequestParts<S> for Target {
     }
 }
 
+/// The type of a problem whose document is written already, for the log; among the extensions of its response.
+#[derive(Clone, Debug)]
+pub(super) struct WrittenProblem(pub(super) String);
+
+impl WrittenProblem {
+    fn read(document: &str) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Document {
+            r#type: String,
+        }
+        let Document { r#type } = serde_json::from_str(document).ok()?;
+        r#type.strip_prefix("/problems/").map(|name| Self(name.to_owned()))
+    }
+}
+
 /// An answer made of stored parts: the media type follows from the status. It answers this request and no other.
 pub(crate) fn answer(stored: Stored) -> Response {
     let status = StatusCode::from_u16(stored.status).unwrap_or(StatusCode::OK);
     let media_type = if status.is_success() { "application/json" } else { Problem::MEDIA_TYPE };
     let headers = [(header::CONTENT_TYPE, HeaderValue::from_static(media_type)), NOT_STORED];
-    (status, headers, stored.body).into_response()
+    let problem = if status.is_success() { None } else { WrittenProblem::read(&stored.body) };
+    let mut response = (status, headers, stored.body).into_response();
+    if let Some(problem) = problem {
+        response.extensions_mut().insert(problem);
+    }
+    response
 }
 
 /// The same answer, given again.

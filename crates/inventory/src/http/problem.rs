@@ -242,6 +242,12 @@ impl Problem {
         Refusal { applied, retry_after }
     }
 
+    /// The last part of its type, which is one of a closed set.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.describe().name
+    }
+
     /// The status it is answered with.
     #[must_use]
     pub fn status(&self) -> StatusCode {

@@ -9,10 +9,22 @@ use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{Problem, adjustments, health, movements, path, stock, trace};
-use crate::{app::App, domain::Sku};
+use crate::{app::App, domain::Sku, metrics};
 
 /// The largest request body, in bytes.
 const BODY_LIMIT: usize = 64 * 1024;
+
+/// What is answered where all goes well: shown in the metrics before the first request.
+const ANSWERS: [(&str, &str, &str); 8] = [
+    ("GET", "/stock", "200"),
+    ("GET", "/stock/{sku}", "200"),
+    ("PUT", "/stock/{sku}", "200"),
+    ("PUT", "/stock/{sku}", "201"),
+    ("DELETE", "/stock/{sku}", "204"),
+    ("POST", "/stock/{sku}/adjustments", "200"),
+    ("GET", "/stock/{sku}/movements", "200"),
+    ("GET", "/readyz", "200"),
+];
 
 /// The routes of the public port.
 ///
@@ -25,12 +37,15 @@ pub fn app(app: App) -> Router {
         .body_limit(BODY_LIMIT)
         .on_store_error(OnStoreError::Proceed);
     let outside = ServiceBuilder::new()
-        .layer(from_fn(trace::identify))
+        .layer(from_fn_with_state(app.answers, trace::identify))
         .layer(from_fn(trace::measure))
         .layer(CatchPanicLayer::custom(trace::panicked))
         .layer(from_fn_with_state(app.limits.request, trace::limit_time))
         .layer(from_fn(path::well_formed))
         .layer(DefaultBodyLimit::max(BODY_LIMIT));
+    for (method, route, status) in ANSWERS {
+        metrics::announce_route(method, route, status);
+    }
     Router::new()
         .route("/stock", get(stock::list))
         .route("/stock/{sku}", get(stock::show).put(stock::set).delete(stock::remove).route_layer(lock.clone()))

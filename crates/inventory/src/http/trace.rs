@@ -1,47 +1,68 @@
 //! The outermost layers: the id and the span of a request, its problem document, its metrics, its time limit.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use axum::{
     body::{Body, HttpBody},
     extract::{MatchedPath, Request, State},
-    http::{HeaderValue, Method, StatusCode, header},
+    http::{HeaderName, HeaderValue, Method, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use metrics::{Gauge, counter, gauge, histogram};
+use stockade::route_lock::LockWait;
 use tokio::time::Instant;
 use tracing::{Instrument, Span, field};
 
 use super::{
     Problem,
+    idempotency::WrittenProblem,
     request_id::{REQUEST_ID, RequestId, TraceParent},
 };
-use crate::metrics::{HTTP_DURATION, HTTP_IN_FLIGHT, HTTP_REQUESTS};
+use crate::{
+    app::LoggedAnswers,
+    metrics::{HTTP_DURATION, HTTP_IN_FLIGHT, HTTP_REQUESTS},
+};
+
+const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
 /// Gives the request its id and its span, and sees that every error leaves as a problem document with that id.
-pub(crate) async fn identify(mut request: Request, next: Next) -> Response {
+pub(crate) async fn identify(State(answers): State<LoggedAnswers>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let id = RequestId::of(request.headers());
     let span = span(&request, &id);
     let head = request.method() == Method::HEAD;
     request.extensions_mut().insert(id.clone());
     async {
-        let mut response = finish(next.run(request).await, &id, head);
+        let (mut response, problem) = finish(next.run(request).await, &id, head);
         if let Some(value) = id.header() {
             response.headers_mut().insert(REQUEST_ID, value);
         }
-        let status = response.status().as_u16();
-        let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        if response.status().is_server_error() {
-            tracing::warn!(status, elapsed_ms, "answered");
-        } else {
-            tracing::info!(status, elapsed_ms, "answered");
-        }
+        log(&response, problem.as_deref(), started.elapsed(), answers);
         response
     }
     .instrument(span)
     .await
+}
+
+/// The line of a request: what was answered, and why.
+fn log(response: &Response, problem: Option<&str>, elapsed: Duration, answers: LoggedAnswers) {
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let (status, elapsed_ms) = (response.status(), millis(elapsed));
+    let lock_wait_ms = response.extensions().get().map(|LockWait(wait)| millis(*wait));
+    let cache_status = response.headers().get(CACHE_STATUS).and_then(|value| value.to_str().ok());
+    macro_rules! answered {
+        ($level:ident) => {
+            tracing::$level!(status = status.as_u16(), elapsed_ms, problem, lock_wait_ms, cache_status, "answered")
+        };
+    }
+    if status.is_server_error() {
+        answered!(warn);
+    } else if answers == LoggedAnswers::All || !(status.is_success() || status == StatusCode::NOT_MODIFIED) {
+        answered!(info);
+    } else {
+        answered!(debug);
+    }
 }
 
 fn span(request: &Request, id: &RequestId) -> Span {
@@ -62,10 +83,15 @@ fn span(request: &Request, id: &RequestId) -> Span {
     span
 }
 
-/// Writes the request's id into a problem, and turns an error of anybody else into one.
-fn finish(mut response: Response, id: &RequestId, head: bool) -> Response {
+/// Writes the request's id into a problem, and turns an error of anybody else into one. The type of the problem is what
+/// the log calls it.
+fn finish(mut response: Response, id: &RequestId, head: bool) -> (Response, Option<Cow<'static, str>>) {
     let problem = response.extensions_mut().remove::<Problem>().or_else(|| foreign(&response));
-    let Some(problem) = problem else { return response };
+    let Some(problem) = problem else {
+        let written = response.extensions_mut().remove().map(|WrittenProblem(name)| name.into());
+        return (response, written);
+    };
+    let wait: Option<LockWait> = response.extensions_mut().remove();
     let mut answer = problem.answer(Some(id));
     // What the layer below said beside the document stays: Allow, Fencing-Token, Cache-Status.
     for name in response.headers().keys() {
@@ -79,7 +105,10 @@ fn finish(mut response: Response, id: &RequestId, head: bool) -> Response {
         answer.headers_mut().insert(header::CONTENT_LENGTH, length.into());
         *answer.body_mut() = Body::empty();
     }
-    answer
+    if let Some(wait) = wait {
+        answer.extensions_mut().insert(wait);
+    }
+    (answer, Some(problem.name().into()))
 }
 
 /// The problem for an error response that is none of ours: axum's own, or one of a layer that knows no problems.
@@ -186,7 +215,7 @@ mod tests {
         Router,
         body::to_bytes,
         http::request,
-        middleware::{from_fn, from_fn_with_state},
+        middleware::from_fn_with_state,
         response::AppendHeaders,
         routing::{get, post},
     };
@@ -205,7 +234,7 @@ mod tests {
 
     async fn answer(request: request::Builder) -> (Response, serde_json::Value) {
         let layers = ServiceBuilder::new()
-            .layer(from_fn(identify))
+            .layer(from_fn_with_state(LoggedAnswers::All, identify))
             .layer(CatchPanicLayer::custom(panicked))
             .layer(from_fn_with_state(Duration::from_secs(10), limit_time));
         let router = Router::new()

@@ -1,5 +1,5 @@
 use axum::{
-    Router,
+    Extension, Router,
     extract::State,
     http::header,
     middleware::{from_fn, from_fn_with_state},
@@ -20,6 +20,7 @@ use crate::{
         router::{no_method, no_route},
         trace,
     },
+    metrics,
 };
 
 /// What the operators' port needs beside the state of the service.
@@ -34,17 +35,17 @@ pub struct Ops {
 /// The routes of the operators' port. Its requests are logged, not counted.
 pub fn app(app: App, ops: Ops) -> Router {
     let outside = ServiceBuilder::new()
-        .layer(from_fn(trace::identify))
+        .layer(from_fn_with_state(app.answers, trace::identify))
         .layer(CatchPanicLayer::custom(trace::panicked))
         .layer(from_fn_with_state(app.limits.request, trace::limit_time))
         .layer(from_fn(path::well_formed));
-    let scrape = Router::new().route("/metrics", get(render)).with_state(ops.metrics);
+    let scrape = get(render).layer(Extension(ops.metrics));
     let admin = ops.admin_token.map(admin).unwrap_or_default();
     Router::new()
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))
+        .route("/metrics", scrape)
         .merge(admin)
-        .merge(scrape)
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(outside)
@@ -62,7 +63,8 @@ fn admin(token: Secret) -> Router<App> {
     Router::new().nest("/admin", routes)
 }
 
-async fn render(State(metrics): State<PrometheusHandle>) -> impl IntoResponse {
+async fn render(State(app): State<App>, Extension(recorded): Extension<PrometheusHandle>) -> impl IntoResponse {
     Collector::default().collect();
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics.render())
+    metrics::database(&app.pg);
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], recorded.render())
 }

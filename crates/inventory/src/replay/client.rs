@@ -9,6 +9,7 @@ use super::{
     Verdict,
     answer::Answer,
     cache_status::CacheStatus,
+    reason::{self, Reason},
     retry::{Backoff, RetryLimits},
     tally::Tally,
 };
@@ -67,16 +68,21 @@ impl ShopClient {
         let mut untouched = true;
         let mut attempt = 0;
         let verdict = loop {
-            match self.attempt(turn + attempt, line, &key, &body).await {
+            let (answer, why) = self.attempt(turn + attempt, line, &key, &body).await;
+            match answer {
                 Answer::Applied { replayed } => {
                     tally.replayed += u64::from(replayed);
                     break Verdict::Applied;
                 }
                 Answer::Refused => break Verdict::Refused,
-                Answer::Failed { untouched: this } => break Verdict::failed(untouched && this),
+                Answer::Failed { untouched: this } => {
+                    tally.line_failed(why);
+                    break Verdict::failed(untouched && this);
+                }
                 Answer::Retry { after, untouched: this } => {
                     untouched &= this;
                     let Some(pause) = backoff.next(after, Instant::now(), rng) else {
+                        tally.line_failed(why);
                         break Verdict::failed(untouched);
                     };
                     tally.retries += 1;
@@ -89,34 +95,38 @@ impl ShopClient {
         verdict
     }
 
-    async fn attempt(&self, turn: usize, line: &OrderLine, key: &str, body: &Adjustment<'_>) -> Answer {
+    /// The answer, and the reason where it is no success.
+    async fn attempt(&self, turn: usize, line: &OrderLine, key: &str, body: &Adjustment<'_>) -> (Answer, Reason) {
         let url = self.url(turn, &line.sku, "/adjustments");
-        let Ok(response) = self.http.post(url).header("idempotency-key", key).json(body).send().await else {
-            return Answer::NONE;
+        let sent = self.http.post(url).header("idempotency-key", key).json(body).send().await;
+        let response = match sent {
+            Ok(response) => response,
+            Err(error) => return (Answer::NONE, reason::of_error(&error)),
         };
         let status = response.status();
         let headers = response.headers().clone();
         match response.bytes().await {
-            Ok(body) => Answer::read(status, &headers, &body),
-            Err(_) => Answer::NONE,
+            Ok(body) if status.is_success() => (Answer::read(status, &headers, &body), Reason::default()),
+            Ok(body) => (Answer::read(status, &headers, &body), reason::of_answer(status, &body)),
+            Err(error) => (Answer::NONE, reason::of_error(&error)),
         }
     }
 
     /// Looks at a SKU, once.
     pub(crate) async fn browse(&self, turn: usize, sku: &Sku, tally: &mut Tally) {
         let since = Instant::now();
-        let Ok(response) = self.http.get(self.url(turn, sku, "")).send().await else {
-            tally.gets_failed += 1;
-            return;
+        let response = match self.http.get(self.url(turn, sku, "")).send().await {
+            Ok(response) => response,
+            Err(error) => return tally.read_failed(reason::of_error(&error)),
         };
         let (status, cache) = (response.status(), CacheStatus::read(response.headers()));
         // The body is read to its end so that the connection can serve again.
-        if response.bytes().await.is_err() {
-            tally.gets_failed += 1;
-            return;
-        }
+        let body = match response.bytes().await {
+            Ok(body) => body,
+            Err(error) => return tally.read_failed(reason::of_error(&error)),
+        };
         tally.get.record(since.elapsed());
-        tally.read(status, cache);
+        tally.read(status, cache, &body);
     }
 
     fn url(&self, turn: usize, sku: &Sku, rest: &str) -> Url {

@@ -8,6 +8,7 @@ mod args;
 mod cache_status;
 mod client;
 mod progress;
+mod reason;
 mod report;
 mod retry;
 mod run;

@@ -1,4 +1,4 @@
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, fmt, time::Duration};
 
 use serde::{Serialize, Serializer};
 
@@ -50,6 +50,9 @@ pub struct Lines {
     pub retries: u64,
     /// Lines of the file that move no stock, by reason.
     pub skipped: BTreeMap<Skip, u64>,
+    /// Lines given up, failed or unknown, by the reason of the last attempt: the type of a problem, a status, or what
+    /// became of the connection.
+    pub failures: BTreeMap<Cow<'static, str>, u64>,
 }
 
 /// Latency of one kind of request.
@@ -70,7 +73,7 @@ pub struct Latency {
 }
 
 /// Where reads were answered from.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct ReadSources {
     /// The part answered without the database; absent when no read said where it came from.
@@ -93,6 +96,8 @@ pub struct ReadSources {
     pub degraded: u64,
     /// Unanswered, or answered with an error.
     pub failed: u64,
+    /// Of those how many for which reason.
+    pub failures: BTreeMap<Cow<'static, str>, u64>,
 }
 
 /// What the instances counted during the replay.
@@ -117,7 +122,9 @@ impl Report {
         counters: Option<Counters>,
         elapsed: Duration,
     ) -> Self {
-        let mut lines = Lines { replayed: tally.replayed, retries: tally.retries, skipped, ..Lines::default() };
+        let failures = tally.line_failures.clone();
+        let mut lines =
+            Lines { replayed: tally.replayed, retries: tally.retries, skipped, failures, ..Lines::default() };
         for verdict in verdicts {
             *match verdict {
                 Verdict::Applied => &mut lines.applied,
@@ -159,7 +166,8 @@ impl ReadSources {
             collapsed: reads.collapsed,
             shed: reads.shed,
             degraded: reads.degraded,
-            failed: tally.gets_failed,
+            failed: tally.read_failures.values().sum(),
+            failures: tally.read_failures.clone(),
         }
     }
 }
@@ -177,15 +185,21 @@ impl Fleet {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Lines { applied, refused, failed, unknown, replayed, retries, skipped } = &self.lines;
+        let Lines { applied, refused, failed, unknown, replayed, retries, skipped, failures } = &self.lines;
         let reads = &self.reads;
         writeln!(f, "order lines   applied {applied}, refused {refused}, failed {failed}, unknown {unknown}")?;
         writeln!(f, "              retries {retries}, answered from the idempotency store {replayed}")?;
         for (reason, count) in skipped {
             writeln!(f, "              skipped {count}: {reason}")?;
         }
+        for (reason, count) in failures {
+            writeln!(f, "              given up {count}: {reason}")?;
+        }
         writeln!(f, "adjust        {}", self.adjust)?;
         writeln!(f, "get           {}, failed {}", self.get, reads.failed)?;
+        for (reason, count) in &reads.failures {
+            writeln!(f, "              failed {count}: {reason}")?;
+        }
         if let Some(ratio) = reads.hit_ratio {
             writeln!(
                 f,
@@ -263,6 +277,8 @@ mod tests {
         tally.adjust.record(Duration::from_millis(2));
         tally.reads.redis = 3;
         tally.reads.loads = 1;
+        tally.line_failed("outcome-unknown".into());
+        tally.read_failed("no connection".into());
         let verdicts = [Verdict::Applied, Verdict::Applied, Verdict::Refused, Verdict::Unknown];
         let counters = Counters { loads: 1.0, handoffs: 7.0, lost: 0.0, fence_rejected: 0.0 };
         let skipped = BTreeMap::from([(Skip::ZeroQuantity, 2)]);
@@ -274,6 +290,7 @@ mod tests {
         let text = report().to_string();
         assert!(text.contains("applied 2, refused 1, failed 0, unknown 1"), "{text}");
         assert!(text.contains("skipped 2: zero quantity"), "{text}");
+        assert!(text.contains("given up 1: outcome-unknown") && text.contains("failed 1: no connection"), "{text}");
         assert!(text.contains("hit ratio 75.0 %"), "{text}");
         assert!(text.contains("hand-offs 7"), "{text}");
     }
@@ -282,6 +299,10 @@ mod tests {
     fn the_json_has_units_in_its_names() {
         let json = serde_json::to_value(report()).unwrap();
         assert_eq!(json["lines"]["skipped"]["zero-quantity"], 2);
+        assert_eq!(
+            (&json["lines"]["failures"]["outcome-unknown"], &json["reads"]["failures"]["no connection"]),
+            (&1.into(), &1.into())
+        );
         assert!(json["adjust"]["p99_ms"].as_f64().unwrap() >= 2.0);
         assert_eq!(json["reads"]["hit_ratio"], 0.75);
         assert_eq!(json["lines_per_second"], 1.5);

@@ -1,9 +1,12 @@
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use hdrhistogram::Histogram;
 use reqwest::StatusCode;
 
-use super::cache_status::{CacheStatus, Source};
+use super::{
+    cache_status::{CacheStatus, Source},
+    reason::{self, Reason},
+};
 
 /// A minute: beyond it, a latency counts as a minute.
 const LONGEST_MICROS: u64 = 60_000_000;
@@ -16,7 +19,10 @@ pub(crate) struct Tally {
     pub(crate) get: Latencies,
     pub(crate) retries: u64,
     pub(crate) replayed: u64,
-    pub(crate) gets_failed: u64,
+    /// Lines given up, by the reason of the last attempt.
+    pub(crate) line_failures: BTreeMap<Reason, u64>,
+    /// Reads without an answer, or answered with an error, by reason.
+    pub(crate) read_failures: BTreeMap<Reason, u64>,
     pub(crate) reads: Reads,
 }
 
@@ -45,7 +51,8 @@ impl Tally {
             get: Latencies::new(),
             retries: 0,
             replayed: 0,
-            gets_failed: 0,
+            line_failures: BTreeMap::new(),
+            read_failures: BTreeMap::new(),
             reads: Reads::default(),
         }
     }
@@ -55,16 +62,31 @@ impl Tally {
         self.get.add(&other.get);
         self.retries += other.retries;
         self.replayed += other.replayed;
-        self.gets_failed += other.gets_failed;
+        add(&mut self.line_failures, &other.line_failures);
+        add(&mut self.read_failures, &other.read_failures);
         self.reads.add(other.reads);
     }
 
+    pub(crate) fn line_failed(&mut self, why: Reason) {
+        *self.line_failures.entry(why).or_default() += 1;
+    }
+
+    pub(crate) fn read_failed(&mut self, why: Reason) {
+        *self.read_failures.entry(why).or_default() += 1;
+    }
+
     /// Counts the answer to a read. An absent row is an answer; a refusal or a fault is not.
-    pub(crate) fn read(&mut self, status: StatusCode, cache: CacheStatus) {
+    pub(crate) fn read(&mut self, status: StatusCode, cache: CacheStatus, body: &[u8]) {
         if !(status.is_success() || status == StatusCode::NOT_FOUND) {
-            self.gets_failed += 1;
+            self.read_failed(reason::of_answer(status, body));
         }
         self.reads.count(cache);
+    }
+}
+
+fn add(all: &mut BTreeMap<Reason, u64>, other: &BTreeMap<Reason, u64>) {
+    for (why, count) in other {
+        *all.entry(why.clone()).or_default() += count;
     }
 }
 
@@ -146,11 +168,13 @@ mod tests {
             let mut one = Tally::new();
             one.adjust.record(Duration::from_millis(millis));
             one.retries = 2;
-            one.read(StatusCode::OK, CacheStatus { source: Source::Redis, degraded: false });
-            one.read(StatusCode::SERVICE_UNAVAILABLE, CacheStatus { source: Source::Shed, degraded: true });
+            one.read(StatusCode::OK, CacheStatus { source: Source::Redis, degraded: false }, b"{}");
+            let shed = br#"{"type":"/problems/load-shed"}"#;
+            one.read(StatusCode::SERVICE_UNAVAILABLE, CacheStatus { source: Source::Shed, degraded: true }, shed);
             all.add(&one);
         }
-        assert_eq!((all.adjust.count(), all.retries, all.gets_failed), (2, 4, 2));
+        assert_eq!((all.adjust.count(), all.retries), (2, 4));
+        assert_eq!(all.read_failures, BTreeMap::from([("load-shed".into(), 2)]));
         assert_eq!((all.reads.hits(), all.reads.known(), all.reads.degraded), (2, 4, 2));
         assert!((2_900..3_100).contains(&all.adjust.at(0.99).as_micros()), "{:?}", all.adjust.at(0.99));
     }

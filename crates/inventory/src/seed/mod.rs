@@ -10,7 +10,8 @@ use std::{path::PathBuf, process::ExitCode};
 
 use crate::{
     config::{ConfigError, DatabaseArgs, EX_CONFIG},
-    console, db,
+    console,
+    db::{self, connect::ConnectError},
     orders::{Orders, OrdersError},
 };
 
@@ -34,15 +35,20 @@ enum SeedError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Orders(#[from] OrdersError),
-    #[error("can't seed the database: is it reachable, and has `inventory migrate` run?")]
-    Database(#[from] sqlx::Error),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("can't seed the database at {place}: has `inventory migrate` run?")]
+    Seed { place: String, source: sqlx::Error },
 }
 
 /// Seeds, and prints what was created.
 pub async fn run(args: Args) -> ExitCode {
     match from_args(args).await {
-        Ok((seeded, lines)) => {
-            console::out(&format!("{lines} order lines: {seeded}"));
+        Ok((seeded, Orders { lines, skipped })) => {
+            console::out(&format!("{} order lines: {seeded}", lines.len()));
+            for (reason, count) in skipped {
+                console::out(&format!("skipped {count}: {reason}"));
+            }
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -52,11 +58,12 @@ pub async fn run(args: Args) -> ExitCode {
     }
 }
 
-async fn from_args(args: Args) -> Result<(Seeded, usize), SeedError> {
+async fn from_args(args: Args) -> Result<(Seeded, Orders), SeedError> {
     let options = args.database.options()?;
     let orders = Orders::load(&args.csv, args.limit).await?;
+    let place = db::connect::place(&options);
     let pool = db::connect::one(options).await?;
-    let seeded = seed(&pool, &orders.lines).await?;
+    let seeded = seed(&pool, &orders.lines).await.map_err(|source| SeedError::Seed { place, source })?;
     pool.close().await;
-    Ok((seeded, orders.lines.len()))
+    Ok((seeded, orders))
 }

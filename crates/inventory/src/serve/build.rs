@@ -50,6 +50,7 @@ impl Service {
             stocks,
             limits,
             warm_up: warmup.progress(),
+            answers: config.logged_answers,
             draining: Draining::default(),
         };
         Ok(Self { app, relay, warmup })

@@ -2,15 +2,15 @@ use std::{io, net::SocketAddr, process::ExitCode};
 
 use stockade::{cache::BuildError, redis::ConnectError};
 
-use crate::config::{ConfigError, EX_CONFIG};
+use crate::config::{ConfigErrors, EX_CONFIG};
 
 /// Why the service did not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// A setting can't be used.
+    /// Settings can't be used.
     #[error(transparent)]
-    Config(#[from] ConfigError),
+    Config(#[from] ConfigErrors),
     /// A Redis server can't be used as it is configured.
     #[error("{variable} (or REDIS_URL) = {url:?}: {source}")]
     Redis {

@@ -2,17 +2,18 @@ use std::process::ExitCode;
 
 use crate::{
     config::{ConfigError, DatabaseArgs, EX_CONFIG},
-    console, db,
+    console,
+    db::{self, connect::ConnectError},
 };
 
 #[derive(Debug, thiserror::Error)]
 enum MigrateError {
     #[error(transparent)]
     Config(#[from] ConfigError),
-    #[error("can't connect to the database")]
-    Connect(#[source] sqlx::Error),
-    #[error("can't migrate the database")]
-    Migrate(#[from] sqlx::migrate::MigrateError),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("can't migrate the database at {place}")]
+    Migrate { place: String, source: sqlx::migrate::MigrateError },
 }
 
 /// Brings the database up to date. Idempotent.
@@ -32,8 +33,9 @@ pub async fn migrate(args: DatabaseArgs) -> ExitCode {
 async fn run(args: &DatabaseArgs) -> Result<(), MigrateError> {
     let options = args.options()?;
     // Without the service's time-outs: a migration may take as long as it needs.
-    let pool = db::connect::one(options).await.map_err(MigrateError::Connect)?;
-    db::schema::migrate(&pool).await?;
+    let place = db::connect::place(&options);
+    let pool = db::connect::one(options).await?;
+    db::schema::migrate(&pool).await.map_err(|source| MigrateError::Migrate { place, source })?;
     pool.close().await;
     Ok(())
 }

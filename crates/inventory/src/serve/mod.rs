@@ -1,6 +1,7 @@
 //! `inventory serve` and `inventory migrate`.
 
 mod build;
+mod database;
 mod error;
 mod log;
 mod migrate;

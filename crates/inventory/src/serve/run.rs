@@ -11,7 +11,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     StartError,
     build::Service,
-    log,
+    database, log,
     port::{Port, bind},
     signals::Signals,
     sweep::sweep,
@@ -63,6 +63,7 @@ async fn serve(args: &Args) -> Result<ExitCode, StartError> {
     let stop = CancellationToken::new();
     let background = TaskTracker::new();
     background.spawn(stop.clone().run_until_cancelled_owned(upkeep(metrics.clone())));
+    background.spawn(stop.clone().run_until_cancelled_owned(database::watch(config.database.clone(), app.pg.clone())));
     background.spawn(sweep(app.pg.clone(), stop.clone()));
     background.spawn(stop.clone().run_until_cancelled_owned(warm(warmup, app.stocks.clone())));
     background.close();

@@ -18,6 +18,8 @@ mod idempotency;
 #[cfg(test)]
 mod kill;
 #[cfg(test)]
+mod logs;
+#[cfg(test)]
 mod ops;
 #[cfg(test)]
 mod redis_faults;

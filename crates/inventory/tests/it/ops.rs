@@ -135,7 +135,7 @@ async fn the_metrics_that_are_named_are_there() {
 }
 
 #[tokio::test]
-async fn counters_are_zero_before_their_first_event() {
+async fn counters_and_histograms_are_there_before_their_first_event() {
     let stage = Stage::start().await;
     let instance = stage.serve(&[]).await;
     let metrics = instance.metrics().await;
@@ -154,6 +154,15 @@ async fn counters_are_zero_before_their_first_event() {
         r#"stockade_cache_fill_rejected_total{cache="stock"}"#,
         r#"stockade_cache_payloads_refused_total{cache="stock",reason="unreadable"}"#,
         "inventory_fence_rejected_total",
+        "inventory_database_timeouts_total",
+        r#"stockade_lock_wait_seconds_count{lock="stock",mode="write"}"#,
+        r#"stockade_lock_hold_seconds_count{lock="stock",mode="read"}"#,
+        r#"stockade_lock_handoff_seconds_count{lock="stock"}"#,
+        "stockade_lock_renewal_lag_seconds_count",
+        r#"stockade_cache_load_seconds_count{cache="stock"}"#,
+        r#"stockade_redis_command_seconds_count{op="renew"}"#,
+        r#"http_request_duration_seconds_count{method="PUT",route="/stock/{sku}",status="201"}"#,
+        r#"http_requests_total{method="GET",route="/stock/{sku}",status="200"}"#,
     ] {
         assert!(metrics.lines().any(|line| line == format!("{series} 0")), "{series}: {metrics}");
     }
@@ -191,4 +200,38 @@ async fn readiness_names_what_is_missing_and_redis_never_fails_it() {
     assert_eq!(refused.status, 503, "{refused:?}");
     assert_eq!(refused.header("cache-status"), "stockade; fwd=uri-miss; detail=degraded", "{refused:?}");
     assert_eq!(instance.get("/healthz").await.status, 200);
+}
+
+#[tokio::test]
+async fn the_pool_of_the_database_is_in_the_metrics() {
+    let stage = Stage::start().await;
+    let settings = [
+        ("DATABASE_MAX_CONNECTIONS", "2"),
+        ("DATABASE_ACQUIRE_TIMEOUT", "1s"),
+        ("LOCK_WAIT", "10s"),
+        ("STATEMENT_TIMEOUT", "12s"),
+        ("REQUEST_TIMEOUT", "24s"),
+        ("LOCK_LEASE", "24s"),
+    ];
+    let instance = stage.serve(&settings).await;
+    for sku in ["A", "B"] {
+        instance.put(sku, 10).await;
+    }
+    let mut rows = stage.pool.begin().await.unwrap();
+    sqlx::query("select from stock for update").execute(&mut *rows).await.unwrap();
+    let is = async |series: &str| instance.metrics().await.lines().any(|line| line == series);
+    let look = async {
+        until("both connections are in use", async || is(r#"inventory_database_connections{state="busy"} 2"#).await)
+            .await;
+        assert!(
+            is("inventory_database_connections_max 2").await
+                && is(r#"inventory_database_connections{state="idle"} 0"#).await
+        );
+        assert_eq!(instance.get("/stock").await.problem(), "database-unavailable");
+        assert!(!is("inventory_database_timeouts_total 0").await);
+        until("it is said why", async || instance.log().contains("raise DATABASE_MAX_CONNECTIONS")).await;
+        rows.rollback().await.unwrap();
+    };
+    let (first, second, ()) = tokio::join!(instance.adjust("A", -1), instance.adjust("B", -1), look);
+    assert_eq!((first.status.as_u16(), second.status.as_u16()), (200, 200), "{first:?} {second:?}");
 }

@@ -114,6 +114,8 @@ async fn every_answer_leads_to_the_verdict_that_it_proves() {
     let lines = &replay.report.lines;
     assert_eq!((lines.applied, lines.refused, lines.failed, lines.unknown), (6, 1, 2, 2));
     assert_eq!((lines.replayed, lines.retries), (1, 3 + 3 + 3));
+    let failures = [("internal", 1), ("lock-timeout", 2), ("not-found", 1)];
+    assert_eq!(lines.failures, failures.map(|(why, count)| (why.into(), count)).into());
     assert_eq!((replay.report.get.count, replay.report.reads.redis), (11, 11));
 
     let attempts = service.attempts.lock().unwrap();
@@ -139,4 +141,5 @@ async fn an_instance_that_is_gone_is_gone_round() {
     assert_eq!(replay.verdicts, [Verdict::Applied; 4]);
     assert_eq!(replay.report.lines.retries, 2);
     assert!(replay.report.reads.failed >= 1, "reads are tried once");
+    assert_eq!(replay.report.reads.failures["no connection"], replay.report.reads.failed);
 }

@@ -49,7 +49,14 @@ impl Shared {
         let old = std::mem::replace(state, new);
         let (from, to) = (old.badness(), new.badness());
         if from != to {
-            tracing::info!(breaker = self.name, state = LABELS[to], "circuit breaker changed state");
+            if matches!(new, State::Open { .. }) {
+                tracing::warn!(
+                    breaker = self.name,
+                    "circuit breaker open: calls are refused at once until one gets through"
+                );
+            } else {
+                tracing::info!(breaker = self.name, state = LABELS[to], "circuit breaker changed state");
+            }
             tell(self.name, Some(from), Some(to));
         }
     }

@@ -2,6 +2,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use serde::{Serialize, de::DeserializeOwned};
+use tracing::Instrument;
 
 use super::{
     CacheError, Loaded, Lookup, Source,
@@ -89,7 +90,7 @@ where
             passages.push(self.arrive(passage, name, key, joined));
         }
         if !flyers.is_empty() {
-            self.tasks.spawn(Arc::clone(self).fly_all(flyers));
+            self.tasks.spawn(Arc::clone(self).fly_all(flyers).in_current_span());
         }
         found.extend(join_all(passages).await);
         found
@@ -210,7 +211,7 @@ where
 
     fn fly_each(self: &Arc<Self>, flyers: Vec<Flyer<K, V>>) {
         for Flyer { key, name, pilot, start } in flyers {
-            self.tasks.spawn(Arc::clone(self).fly(key, name, pilot, start));
+            self.tasks.spawn(Arc::clone(self).fly(key, name, pilot, start).in_current_span());
         }
     }
 

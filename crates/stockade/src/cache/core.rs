@@ -3,6 +3,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 #[cfg(feature = "redis")]
 use super::bloom::{Bloom, Bound};
@@ -73,6 +74,7 @@ where
         Some(lookup_at(now, kept(entry, Source::Local, false), false))
     }
 
+    #[tracing::instrument(name = "cache", level = "debug", skip_all, fields(cache = self.settings.name))]
     pub(super) async fn look_up(self: &Arc<Self>, key: &K, mut board: Board) -> Result<Lookup<V>, CacheError> {
         let name = Key::of(key)?;
         loop {
@@ -91,7 +93,7 @@ where
             let (passage, pilot) = self.flights.board(&name, board);
             let joined = pilot.is_none();
             if let Some(pilot) = pilot {
-                self.tasks.spawn(Arc::clone(self).fly(key.clone(), name.clone(), pilot, start));
+                self.tasks.spawn(Arc::clone(self).fly(key.clone(), name.clone(), pilot, start).in_current_span());
             }
             match passage.outcome().await {
                 Some(outcome) => return self.landed(outcome, joined),

@@ -2,6 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use rand::Rng;
 use serde::{Serialize, de::DeserializeOwned};
+use tracing::Instrument;
 
 use super::{
     core::Core,
@@ -44,7 +45,7 @@ where
         let (_, pilot) = self.refreshes.board(name, Board::Any);
         if let Some(pilot) = pilot {
             let (core, key, name) = (Arc::clone(self), key.clone(), name.clone());
-            self.tasks.spawn(async move { core.fly_early(key, &name, pilot).await });
+            self.tasks.spawn(async move { core.fly_early(key, &name, pilot).await }.in_current_span());
         }
     }
 

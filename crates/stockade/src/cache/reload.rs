@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use serde::{Serialize, de::DeserializeOwned};
+use tracing::Instrument;
 
 use super::{
     CacheError, Lookup,
@@ -33,7 +34,7 @@ where
             let (passage, pilot) = self.reloads.board(&name, board);
             let joined = pilot.is_none();
             if let Some(pilot) = pilot {
-                self.tasks.spawn(Arc::clone(self).fly_anew(key.clone(), name.clone(), pilot));
+                self.tasks.spawn(Arc::clone(self).fly_anew(key.clone(), name.clone(), pilot).in_current_span());
             }
             match passage.outcome().await {
                 Some(outcome) => {

@@ -175,6 +175,7 @@ impl LoadCounters {
         for outcome in LoadEnd::ALL {
             metrics::announce(CACHE_LOADS, &[tag("cache", cache), tag("outcome", outcome)]);
         }
+        metrics::announce_times(metrics::CACHE_LOAD, &[tag("cache", cache)]);
         Self::default()
     }
 

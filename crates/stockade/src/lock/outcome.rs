@@ -14,13 +14,18 @@ pub(super) struct Outcome {
     outcome: &'static str,
 }
 
-/// Shows the counters of a lock as zero before its first attempt.
+/// Shows the metrics of a lock before its first attempt: counters as zero, histograms as empty.
 #[cfg(feature = "axum")]
 pub(super) fn announce(label: &Label) {
     use crate::store::LossReason;
 
     let lock = || ("lock", label.clone());
+    metrics::announce_times(metrics::LOCK_HANDOFF, &[lock()]);
+    metrics::announce_times(metrics::LOCK_RENEWAL_LAG, &[]);
     for mode in [Mode::Read, Mode::Write] {
+        for name in [metrics::LOCK_WAIT, metrics::LOCK_HOLD] {
+            metrics::announce_times(name, &[lock(), metrics::tag("mode", mode.as_str())]);
+        }
         for outcome in ["granted", "timeout", "full", "store_error", "cancelled"] {
             let tags = [lock(), metrics::tag("mode", mode.as_str()), metrics::tag("outcome", outcome)];
             metrics::announce(metrics::LOCK_ACQUISITIONS, &tags);

@@ -76,6 +76,7 @@ impl LockRequest {
     /// [`LockError::Capacity`] for a semaphore;
     /// [`LockError::Timeout`], or [`LockError::Busy`] when the wait is zero; [`LockError::QueueFull`];
     /// [`LockError::Unavailable`]; [`LockError::ShuttingDown`].
+    #[tracing::instrument(name = "lock", level = "debug", skip_all, fields(mode = self.mode.as_str()))]
     pub async fn acquire(self) -> Result<Guard, LockError> {
         let attempt = self.terms.attempt(self.key?, self.mode, self.shared.max_waiters)?;
         let outcome = Outcome::begin(attempt.key.label().clone(), self.mode);

@@ -98,6 +98,7 @@ returning f.token";
     /// [`FenceError`], for a permit always [`FenceError::Shared`]; nothing was applied. A refusal while the guard is live
     /// by its own clock first raises the lock store's tokens above the fence, within one command time-out, so that the
     /// next acquire is not refused again.
+    #[tracing::instrument(name = "fence", level = "debug", skip_all)]
     pub async fn begin(&self, pool: &PgPool) -> Result<Tx, FenceError> {
         if let Some(reason) = self.loss() {
             return Err(FenceError::Lost(reason));
@@ -141,6 +142,7 @@ impl MultiFence {
     /// # Errors
     ///
     /// [`FenceError`]; nothing was applied. A refusal of one claim undoes those before it.
+    #[tracing::instrument(name = "fence", level = "debug", skip_all)]
     pub async fn begin(&self, pool: &PgPool) -> Result<Tx, FenceError> {
         if let Some(reason) = self.loss() {
             return Err(FenceError::Lost(reason));

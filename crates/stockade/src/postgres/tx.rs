@@ -136,6 +136,7 @@ impl Tx {
     /// # Errors
     ///
     /// [`CommitError`], which tells "not applied" from "nobody can say".
+    #[tracing::instrument(name = "commit", level = "debug", skip_all)]
     pub async fn commit(mut self) -> Result<(), CommitError> {
         if let Some(error) = self.refused.take() {
             // A rollback that fails ends the connection, which rolls back as well.

@@ -19,6 +19,9 @@ pub(super) fn announce() {
 }
 
 pub(super) async fn keep_commands(shared: Arc<Shared>) {
+    for script in shared.scripts {
+        metrics::announce_times(metrics::REDIS_COMMAND, &[metrics::tag("op", script.name)]);
+    }
     let closing = shared.closing.clone();
     let kept = async { tokio::join!(commands(&shared), shared.redis.dialer().watch()) };
     let _ = closing.run_until_cancelled(kept).await;

@@ -7,8 +7,9 @@ use axum::{
 };
 use tower_service::Service;
 
-use super::{Degraded, Held, Keys, OnReject, Pace, Problem, Refusal, Rejection, Section, Settings};
+use super::{Degraded, Held, Keys, LockWait, OnReject, Pace, Problem, Refusal, Rejection, Section, Settings};
 use crate::{
+    clock::Instant,
     lock::{Guard, LockError, Locks, Mode},
     resource::Key,
 };
@@ -36,16 +37,26 @@ impl Route {
     {
         let Some(mode) = self.settings.mode(request.method()) else { return call(inner, request).await };
         let version = request.version();
-        match self.admit(request, mode).await {
-            Ok((request, None)) => call(inner, request).await,
-            Ok((request, Some(guard))) => Section::new(self, guard, request.method()).run(inner, request).await,
-            Err(refusal) => Ok(self.answer(refusal, version)),
+        let mut wait = None;
+        let mut response = match self.admit(request, mode, &mut wait).await {
+            Ok((request, None)) => call(inner, request).await?,
+            Ok((request, Some(guard))) => Section::new(self, guard, request.method()).run(inner, request).await?,
+            Err(refusal) => self.answer(refusal, version),
+        };
+        if let Some(wait) = wait {
+            wait.note(&mut response);
         }
+        Ok(response)
     }
 
     /// Key, nesting, body, lock: in this order, so that each refusal costs no more than it has to and nothing slow
-    /// happens under the lock.
-    async fn admit(&self, request: Request, mode: Mode) -> Result<(Request, Option<Guard>), Refusal> {
+    /// happens under the lock. `wait` is that for the lock, once it was asked for.
+    async fn admit(
+        &self,
+        request: Request,
+        mode: Mode,
+        wait: &mut Option<LockWait>,
+    ) -> Result<(Request, Option<Guard>), Refusal> {
         let (mut parts, body) = request.into_parts();
         let Some(key) = self.keys.key(&mut parts).await? else {
             return Ok((Request::from_parts(parts, body), None));
@@ -64,7 +75,10 @@ impl Route {
             true => body,
             false => self.settings.upload.read(&parts.headers, body).await?,
         };
-        match self.acquire(key, mode, &parts).await {
+        let asked = Instant::now();
+        let acquired = self.acquire(key, mode, &parts).await;
+        *wait = Some(LockWait(asked.elapsed()));
+        match acquired {
             Ok(guard) => {
                 Held::push(&mut parts, guard.fence());
                 Ok((Request::from_parts(parts, body), Some(guard)))

@@ -34,6 +34,9 @@ pub(super) const METRICS: &[(&str, &[&str])] = &[
     ("http_requests_total", &["method", "route", "status"]),
     ("http_request_duration_seconds", &["method", "route", "status"]),
     ("http_requests_in_flight", &["route"]),
+    ("inventory_database_connections", &["state"]),
+    ("inventory_database_connections_max", &[]),
+    ("inventory_database_timeouts_total", &[]),
     ("process_cpu_seconds_total", &[]),
     ("process_max_fds", &[]),
     ("process_open_fds", &[]),
@@ -66,7 +69,7 @@ pub(super) fn values_of(label: &str) -> Option<&'static [&'static str]> {
         "reason" => &["expired", "stolen", "forced", "store_lost_data", "unreadable", "too_large", "no_encoding"],
         "kind" => &["timeout", "io", "noscript", "loading", "readonly", "other", "set", "adjustment", "delete"],
         "breaker" => &["redis_lock", "redis_cache", "database"],
-        "state" => &["closed", "open", "half_open"],
+        "state" => &["closed", "open", "half_open", "idle", "busy"],
         "outcome" => &[
             // attempts to lock
             "granted",

@@ -1,0 +1,16 @@
+use std::time::Duration;
+
+use axum::response::Response;
+
+/// How long a request waited for the locks of its routes, among the extensions of its response: of an answer and of a
+/// refusal. For logs; a request that asked for no lock has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockWait(pub Duration);
+
+impl LockWait {
+    /// Adds this wait to that of a lock further in.
+    pub(crate) fn note(self, response: &mut Response) {
+        let within = response.extensions().get::<Self>().map_or(Duration::ZERO, |within| within.0);
+        response.extensions_mut().insert(Self(self.0 + within));
+    }
+}
