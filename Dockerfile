@@ -1,7 +1,5 @@
-# syntax=docker/dockerfile:1
-
 FROM rust:1.95-slim-bookworm AS build
-RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
 ENV SQLX_OFFLINE=true
@@ -11,6 +9,8 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,targe
     && cp target/release/inventory /inventory
 
 FROM debian:bookworm-slim
+# The authorities by which a Redis over TLS (`rediss://`) is checked.
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /inventory /usr/local/bin/inventory
 USER 10001:10001
 ENV LISTEN_ADDR=0.0.0.0:8080 OPS_ADDR=0.0.0.0:9464 LOG_FORMAT=json

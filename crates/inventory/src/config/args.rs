@@ -10,6 +10,14 @@ pub struct DatabaseArgs {
     /// A file that holds DATABASE_URL.
     #[arg(long, env = "DATABASE_URL_FILE", value_name = "FILE")]
     pub database_url_file: Option<String>,
+
+    /// The password, as it is: nothing in it is escaped. Default: the one in DATABASE_URL.
+    #[arg(long, env = "DATABASE_PASSWORD", value_name = "PASSWORD", hide_env_values = true)]
+    pub database_password: Option<Secret>,
+
+    /// A file that holds DATABASE_PASSWORD.
+    #[arg(long, env = "DATABASE_PASSWORD_FILE", value_name = "FILE")]
+    pub database_password_file: Option<String>,
 }
 
 /// Arguments of `inventory serve`. Every flag has an environment variable of the same name. Durations are written with a

@@ -267,10 +267,15 @@ impl DatabaseArgs {
             .ok_or_else(|| ConfigError::new("DATABASE_URL", "not set", FORM))?;
         let scheme = ["postgres://", "postgresql://"].iter().any(|scheme| url.expose().starts_with(scheme));
         // The parser's own error is left out: it may quote the URL with its password.
-        match url.expose().parse() {
-            Ok(options) if scheme => Ok(options),
-            _ => Err(ConfigError::new("DATABASE_URL", "not the URL of a Postgres database", FORM)),
-        }
+        let options: PgConnectOptions = match url.expose().parse() {
+            Ok(options) if scheme => options,
+            _ => return Err(ConfigError::new("DATABASE_URL", "not the URL of a Postgres database", FORM)),
+        };
+        let (given, file) = (self.database_password.as_ref(), self.database_password_file.as_deref());
+        Ok(match secret("DATABASE_PASSWORD", given, file)? {
+            Some(password) => options.password(password.expose()),
+            None => options,
+        })
     }
 }
 

@@ -1,3 +1,6 @@
+use inventory::config::DatabaseArgs;
+use sqlx::ConnectOptions;
+
 use crate::stage::{Stage, bare_command, outcome};
 
 /// Enough to start, if somebody listened there.
@@ -8,6 +11,21 @@ const BASE: [(&str, &str); 4] = [
     ("OPS_ADDR", "127.0.0.1:0"),
 ];
 
+#[test]
+fn a_password_of_its_own_is_taken_as_it_is_and_goes_before_that_of_the_url() {
+    let password = |given: Option<&str>| {
+        let args = DatabaseArgs {
+            database_url: Some("postgres://stock:url@127.0.0.1/stock".to_owned().into()),
+            database_url_file: None,
+            database_password: given.map(|password| password.to_owned().into()),
+            database_password_file: None,
+        };
+        args.options().unwrap().to_url_lossy().password().map(str::to_owned)
+    };
+    assert_eq!(password(None).as_deref(), Some("url"));
+    assert_eq!(password(Some("p@ss:w/rd#%")).as_deref(), Some("p%40ss%3Aw%2Frd%23%25"));
+}
+
 #[tokio::test]
 async fn bad_settings_are_refused_by_name_with_a_remedy_before_anything_listens() {
     // Variable, its value, and what the message must say besides.
@@ -16,6 +34,7 @@ async fn bad_settings_are_refused_by_name_with_a_remedy_before_anything_listens(
         ("DATABASE_URL", "mysql://u:hunter2@h/d", &["DATABASE_URL", "postgres://USER"]),
         ("DATABASE_URL", "postgres://u:hunter2@h:port/d", &["DATABASE_URL", "postgres://USER"]),
         ("DATABASE_URL_FILE", "/nowhere/at/all", &["DATABASE_URL"]),
+        ("DATABASE_PASSWORD_FILE", "/nowhere/at/all", &["DATABASE_PASSWORD_FILE", "may read"]),
         ("ADMIN_TOKEN_FILE", "/nowhere/at/all", &["ADMIN_TOKEN_FILE", "/nowhere/at/all", "may read"]),
         ("ADMIN_TOKEN", "two hunter2", &["ADMIN_TOKEN", "visible ASCII"]),
         ("REDIS_URL", "", &["REDIS_URL: not set", "redis://"]),

@@ -147,6 +147,16 @@ fn compose_and_image_set_variables_that_the_service_has() {
     }
 }
 
+#[test]
+fn the_example_settings_name_every_variable_that_compose_reads() {
+    let (compose, example) = (text("docker-compose.yml"), text(".env.example"));
+    let read: BTreeSet<_> = compose.split("${").skip(1).filter_map(|rest| rest.split([':', '}']).next()).collect();
+    assert!(read.len() >= 2, "{read:?}");
+    for name in read.into_iter().chain(["ADMIN_TOKEN"]) {
+        assert!(example.lines().any(|line| line.trim_start_matches(['#', ' ']).starts_with(name)), "{name}");
+    }
+}
+
 /// The environment variables of `inventory serve`.
 fn variables() -> BTreeSet<String> {
     serve().get_arguments().filter_map(|arg| Some(arg.get_env()?.to_str()?.to_owned())).collect()
