@@ -5,12 +5,6 @@ pub enum KeyError {
     /// The kind or namespace is empty or has a character outside `[a-z0-9_-]`.
     #[error("`{0}` is not a name: use one or more of a-z, 0-9, `_` and `-`")]
     Name(String),
-    /// The encoded key is longer than [`Key::MAX_LEN`](super::Key::MAX_LEN) bytes.
-    #[error("the encoded key has {len} bytes, the limit is {max}: use a shorter id", max = super::Key::MAX_LEN)]
-    TooLong {
-        /// Its length in bytes.
-        len: usize,
-    },
     /// The id is empty.
     #[error("the id is empty: a resource needs an id of one character or more")]
     Empty,

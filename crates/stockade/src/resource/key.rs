@@ -5,30 +5,36 @@ use std::{
     sync::Arc,
 };
 
-use super::{Bucket, KeyError, Resource, escape_into};
+use super::{Bucket, KeyError, Resource, digest, escape_into};
 
 /// The metric label of a lock: its kind or its template, never an id.
 pub type Label = Cow<'static, str>;
 
 /// A resource in the one text form that every store uses: `kind:id` with the id escaped, or a filled-in template.
 ///
+/// A text over [`Key::MAX_LEN`] is stored as its kind and its SHA-256: `kind:%sha256-` and 64 hex digits. No escaped id contains
+/// that, so a hashed key never equals one that is not. Errors, logs, [`Display`](fmt::Display) and [`Debug`](fmt::Debug) show the
+/// text in full.
+///
 /// No two resources share a key, whatever their ids hold.
 #[derive(Clone)]
 pub struct Key {
     text: Arc<str>,
+    /// The text that was hashed.
+    full: Option<Arc<str>>,
     label: Label,
     bucket: Bucket,
 }
 
 impl Key {
-    /// The longest encoded key, in bytes.
+    /// The longest key that is stored as it is, in bytes. A longer one is hashed.
     pub const MAX_LEN: usize = 512;
 
     /// The key of a resource.
     ///
     /// # Errors
     ///
-    /// [`KeyError`] when the kind is no name, the id is empty or the encoding is over [`Key::MAX_LEN`].
+    /// [`KeyError`] when the kind is no name or the id is empty.
     pub fn of<R: Resource + ?Sized>(resource: &R) -> Result<Self, KeyError> {
         Self::new(R::KIND, &resource.id())
     }
@@ -55,17 +61,26 @@ impl Key {
         if text.is_empty() {
             return Err(KeyError::Empty);
         }
-        if text.len() > Self::MAX_LEN {
-            return Err(KeyError::TooLong { len: text.len() });
-        }
+        let (text, full) =
+            if text.len() > Self::MAX_LEN { (digest::of(&text), Some(text.into())) } else { (text, None) };
         let bucket = Bucket::of(&text);
-        Ok(Self { text: text.into(), label, bucket })
+        Ok(Self { text: text.into(), full, label, bucket })
     }
 
-    /// The encoded text.
+    /// The encoded text, as stores have it: hashed when it is over [`Key::MAX_LEN`].
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// The encoded text before it was hashed.
+    fn full(&self) -> &str {
+        self.full.as_deref().unwrap_or(&self.text)
+    }
+
+    /// How many bytes of text it holds.
+    pub(crate) fn size(&self) -> usize {
+        self.text.len() + self.full.as_ref().map_or(0, |full| full.len())
     }
 
     /// The metric label: the kind or the template.
@@ -87,22 +102,22 @@ fn write_into(text: &mut String, kind: &str, id: &str) {
 
 /// Looks something up by the text of a resource's key, for which no memory is taken. The kind must be known to be a name.
 ///
-/// An id that has no key finds nothing, since nothing can lie under its text.
+/// An id that has no key finds nothing, since nothing can lie under its text. One that has to be hashed does take memory.
 pub(crate) fn find_by_text<R: Resource + ?Sized, T>(resource: &R, find: impl FnOnce(&str) -> Option<T>) -> Option<T> {
     thread_local! {
         static TEXT: RefCell<String> = const { RefCell::new(String::new()) };
     }
     let id = resource.id();
-    // One that is too long to have a key must not stay here as long as the thread.
+    // A long one must not stay here as long as the thread.
     if id.len() > Key::MAX_LEN {
-        return None;
+        return find(Key::new(R::KIND, &id).ok()?.as_str());
     }
     TEXT.with(|text| {
         // Taken already only if `find` came here again.
         let mut text = text.try_borrow_mut().ok()?;
         text.clear();
         write_into(&mut text, R::KIND, &id);
-        find(&text)
+        if text.len() > Key::MAX_LEN { find(&digest::of(&text)) } else { find(&text) }
     })
 }
 
@@ -135,13 +150,13 @@ impl std::hash::Hash for Key {
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.text, f)
+        fmt::Debug::fmt(self.full(), f)
     }
 }
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(self.full())
     }
 }
 
@@ -170,11 +185,42 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_counts_encoded_bytes() {
-        assert!(Key::new("stock", &"x".repeat(506)).is_ok());
-        assert_eq!(Key::new("stock", &"x".repeat(507)), Err(KeyError::TooLong { len: 513 }));
-        assert_eq!(Key::new("stock", &"%".repeat(200)), Err(KeyError::TooLong { len: 606 }));
+    fn what_is_over_the_limit_in_encoded_bytes_is_hashed_and_shown_in_full() {
+        assert_eq!(Key::new("stock", &"x".repeat(506)).unwrap().as_str().len(), 512);
+        let text = format!("stock:{}", "x".repeat(507));
+        let long = Key::new("stock", &"x".repeat(507)).unwrap();
+        let hash = "9fef36d08379c4d13d82ca7f92cfa5211af0a22f796d38500f4f33d0a934b4a7";
+        assert_eq!(long.as_str(), format!("stock:%sha256-{hash}"));
+        assert_eq!((long.to_string(), format!("{long:?}")), (text.clone(), format!("{text:?}")));
+        assert_eq!(Key::new("stock", &"%".repeat(200)).unwrap().as_str().len(), "stock:%sha256-".len() + 64);
+        assert_ne!(long, Key::new("stock", &"x".repeat(508)).unwrap());
+        assert_ne!(long, Key::new("order", &"x".repeat(507)).unwrap());
+        assert_eq!(long.label(), "stock");
         assert_eq!(Key::new("stock", ""), Err(KeyError::Empty));
         assert_eq!(Key::new("Stock", "x"), Err(KeyError::Name("Stock".into())));
+    }
+
+    #[test]
+    fn a_hashed_key_is_found_by_either_text_and_never_by_an_id() {
+        let long = Key::new("stock", &"x".repeat(600)).unwrap();
+        let typed = |text: &str| Key::encoded(Cow::Borrowed("admin"), text.to_owned()).unwrap();
+        assert_eq!(typed(long.as_str()), long);
+        assert_eq!(typed(&long.to_string()), long);
+        let id = long.as_str().strip_prefix("stock:").unwrap();
+        assert_ne!(Key::new("stock", id).unwrap(), long);
+
+        struct Sku(String);
+        impl Resource for Sku {
+            const KIND: &'static str = "stock";
+            fn id(&self) -> Cow<'_, str> {
+                Cow::Borrowed(&self.0)
+            }
+        }
+        // By its own length, by that of its encoding, and not at all.
+        for id in ["x".repeat(600), "%".repeat(300), "x".to_owned()] {
+            let found = find_by_text(&Sku(id.clone()), |text| Some(text.to_owned()));
+            assert_eq!(found.as_deref(), Some(Key::new("stock", &id).unwrap().as_str()));
+        }
+        assert_eq!(find_by_text(&Sku(String::new()), |text| (text != "stock:").then_some(())), None);
     }
 }

@@ -1,6 +1,7 @@
 //! What is locked and cached: a resource, its one encoding to key text, and the bucket it lives in.
 
 mod bucket;
+mod digest;
 mod encode;
 mod error;
 mod key;

@@ -92,7 +92,7 @@ impl From<KeyError> for Rejection {
     fn from(error: KeyError) -> Self {
         Self::new(match error {
             KeyError::Name(_) => Problem::Internal,
-            KeyError::TooLong { .. } | KeyError::Empty => Problem::BadRequest,
+            KeyError::Empty => Problem::BadRequest,
         })
     }
 }

@@ -16,6 +16,8 @@ mod locks_on_redis;
 #[cfg(test)]
 mod log;
 #[cfg(test)]
+mod long_ids;
+#[cfg(test)]
 #[cfg(feature = "redis")]
 mod looks;
 #[cfg(test)]

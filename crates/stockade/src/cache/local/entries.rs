@@ -37,7 +37,7 @@ pub(super) struct Weight;
 
 impl<V> Weighter<Key, Held<V>> for Weight {
     fn weight(&self, key: &Key, held: &Held<V>) -> u64 {
-        let text = key.as_str().len() + held.entry.tags.as_packed().len();
+        let text = key.size() + held.entry.tags.as_packed().len();
         OVERHEAD + u64::try_from(text).unwrap_or(u64::MAX) + held.entry.weight
     }
 }

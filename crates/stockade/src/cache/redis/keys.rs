@@ -57,7 +57,7 @@ impl Keys {
         let Self { prefix, name, .. } = self;
         let mut text = String::with_capacity(prefix.len() + name.len() + key.as_str().len() + 12);
         // Writing to a String can't fail.
-        let _ = write!(text, "{prefix}{{{}}}{letter}:{name}:{key}", key.bucket().tag());
+        let _ = write!(text, "{prefix}{{{}}}{letter}:{name}:{}", key.bucket().tag(), key.as_str());
         text
     }
 

@@ -14,8 +14,8 @@ impl Keys {
     /// The keys L F Q W M of a resource, which every script gets in this order, needed or not: an undeclared key would
     /// make it fail half-way where slots migrate.
     pub(super) fn of(&self, key: &Key) -> Vec<String> {
-        let (namespace, tag) = (&self.namespace, key.bucket().tag());
-        let named = |letter: &str| format!("{namespace}{{{tag}}}{letter}:{key}");
+        let (namespace, tag, key_text) = (&self.namespace, key.bucket().tag(), key.as_str());
+        let named = |letter: &str| format!("{namespace}{{{tag}}}{letter}:{key_text}");
         vec![named("l"), self.floor(key.bucket()), named("q"), named("w"), named("m")]
     }
 

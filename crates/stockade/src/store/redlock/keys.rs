@@ -39,7 +39,7 @@ impl Keys {
     pub(super) fn of(&self, key: &Key) -> Names {
         let lock = match &self.format {
             Some(KeyFormat(format)) => format(key),
-            None => format!("{}{{{}}}rl:{key}", self.namespace, key.bucket().tag()),
+            None => format!("{}{{{}}}rl:{}", self.namespace, key.bucket().tag(), key.as_str()),
         };
         Names { lock, floor: self.floor(key.bucket()) }
     }
