@@ -120,6 +120,11 @@ impl<V> Flights<V> {
         self.lock().remove(key);
     }
 
+    /// No caller boards any of the present flights any more.
+    pub(crate) fn detach_all(&self) {
+        self.lock().clear();
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.lock().len()
     }

@@ -64,6 +64,22 @@ impl<K: Resource, V> Cache<K, V> {
         async move { invalidator.invalidate_tags(&[tag?]).await }
     }
 
+    /// Drops every value of this cache's name, remembered absences among them, in every process, and voids all loads that are
+    /// running: by one script, however many values there are. Their memory is free again when they expire or are loaded anew. Idempotent.
+    ///
+    /// For what changed behind the back of Stockade, such as an import or a mistake in the loader. Every read after it is a
+    /// load, within the limits of loads. A strict cache can be cleared, too, but is not told before a COMMIT: reads between the
+    /// COMMIT and this call see what was there before.
+    ///
+    /// # Errors
+    ///
+    /// [`CacheError::Unavailable`] when it was not confirmed: repeat it. The values in the memory of this process are dropped all
+    /// the same.
+    pub fn clear(&self) -> impl Future<Output = Result<(), CacheError>> + Send + use<K, V> {
+        let invalidator = self.invalidator();
+        async move { invalidator.clear().await }
+    }
+
     /// The invalidating side alone.
     #[must_use]
     pub fn invalidator(&self) -> Invalidator {

@@ -55,10 +55,17 @@ where
         }
     }
 
-    /// Flights need not be detached: nobody knows their tags yet, and who boards one late takes its answer only if that was
-    /// stored.
+    /// For a tag flights need not be detached: nobody knows their tags yet, and who boards one late takes its answer only if that
+    /// was stored.
     fn forget_tags(&self, tags: &[Tag]) {
-        tags.iter().for_each(|tag| self.local.invalidate_tag(tag));
+        for tag in tags {
+            if tag.is_all() {
+                self.local.flush();
+                self.flights.detach_all();
+            } else {
+                self.local.invalidate_tag(tag);
+            }
+        }
     }
 }
 

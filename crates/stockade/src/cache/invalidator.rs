@@ -89,6 +89,22 @@ impl Invalidator {
         self.invalidate_tags(&[tag]).await
     }
 
+    /// Drops every value of the cache in every process, and voids all loads that are running, however many there are: by one
+    /// script. Idempotent. The rest is as for [`Cache::clear`](super::Cache::clear).
+    ///
+    /// # Errors
+    ///
+    /// [`CacheError::Unavailable`] when it was not confirmed: repeat the call.
+    pub async fn clear(&self) -> Result<(), CacheError> {
+        self.invalidate_tags(&[Tag::all()]).await
+    }
+
+    /// The whole cache, as a transaction drops it.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn whole(&self) -> Result<Tag, TagError> {
+        if self.0.is_strict() { Err(TagError::Strict(self.name())) } else { Ok(Tag::all()) }
+    }
+
     /// A tag as this cache takes it.
     pub(crate) fn tag(&self, text: impl AsRef<str>) -> Result<Tag, TagError> {
         if self.0.is_strict() { Err(TagError::Strict(self.name())) } else { Tag::new(text) }

@@ -62,6 +62,12 @@ impl Leases {
         }
     }
 
+    /// Voids every lease.
+    pub(crate) fn void_all(&self) {
+        self.held().clear();
+        self.wakes.wake_all();
+    }
+
     /// To be made before the lease is asked for.
     pub(crate) fn watch(&self, key: &Key) -> Wake {
         self.wakes.watch(key.as_str())

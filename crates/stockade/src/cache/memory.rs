@@ -60,6 +60,11 @@ impl<V> Memory<V> {
         self.leases.void(keys);
     }
 
+    /// The values themselves are flushed by whoever calls this.
+    pub(crate) fn clear(&self) {
+        self.leases.void_all();
+    }
+
     pub(crate) fn begin(&self, keys: &[Key], intent: &Intent) {
         self.intents.begin(keys, intent);
         self.leases.void(keys);

@@ -180,10 +180,16 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    /// Outdates every value that has one of these tags, and every load under way of such a value.
+    /// Outdates every value that has one of these tags, and every load under way of such a value; with [`Tag::all`] whatever
+    /// there is.
     pub(crate) async fn invalidate_tags(&self, tags: &[Tag]) -> Outcomes<()> {
         match self {
-            Self::Memory(..) => tags.iter().map(|_| Ok(())).collect(),
+            Self::Memory(memory) => {
+                if tags.iter().any(Tag::is_all) {
+                    memory.clear();
+                }
+                tags.iter().map(|_| Ok(())).collect()
+            }
             #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.invalidate_tags(tags).await,
         }

@@ -27,6 +27,21 @@ impl Tag {
         Ok(Self(text.into()))
     }
 
+    /// Stands for the whole cache, with what has no tag. No loader can give it.
+    pub(crate) fn all() -> Self {
+        Self("".into())
+    }
+
+    pub(crate) fn is_all(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What stands behind [`Tag::MARK`] in [`Tag::marked`].
+    #[cfg(feature = "postgres")]
+    pub(crate) fn unmarked(text: &str) -> Result<Self, TagError> {
+        if text.is_empty() { Ok(Self::all()) } else { Self::new(text) }
+    }
+
     /// As a resource may stand in its place.
     pub(crate) fn marked(&self) -> String {
         format!("{}{}", Self::MARK, self.0)
@@ -100,8 +115,11 @@ pub enum TagError {
     #[error("a value has more than {max} tags: tag it by what is written together", max = Tags::MAX)]
     TooMany,
     /// The cache is strict. It has to hear of a write before its COMMIT, and what values of a tag are still being loaded is
-    /// known to nobody then.
-    #[error("the cache `{0}` is strict and takes no tags: invalidate by key, or build it without `.strict()`")]
+    /// known to nobody then. For the same reason no transaction clears it.
+    #[error(
+        "the cache `{0}` is strict and takes no tags, and no `clear` in a transaction: invalidate by key, or build it \
+         without `.strict()`"
+    )]
     Strict(&'static str),
 }
 

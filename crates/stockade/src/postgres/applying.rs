@@ -89,7 +89,7 @@ impl Stale {
     /// Key and tag were checked when the row was written. A row that was tampered with names nothing in the cache.
     fn add(&mut self, cache: &'static str, row: &Row) {
         let added = match row.resource.strip_prefix(Tag::MARK) {
-            Some(tag) => Tag::new(tag).map(|tag| self.tags.push((row.id, tag))).map_err(|error| error.to_string()),
+            Some(tag) => Tag::unmarked(tag).map(|tag| self.tags.push((row.id, tag))).map_err(|error| error.to_string()),
             None => Key::encoded(Label::Borrowed(cache), row.resource.clone())
                 .map(|key| self.keys.push((row.id, key)))
                 .map_err(|error| error.to_string()),

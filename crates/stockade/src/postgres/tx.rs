@@ -106,6 +106,20 @@ impl Tx {
         }
     }
 
+    /// Drops every value of this cache ([`Cache::clear`]) when, and only when, this transaction commits.
+    ///
+    /// A strict cache makes the commit fail with [`CommitError::Tag`].
+    pub fn clear<K, V>(&mut self, cache: &Cache<K, V>)
+    where
+        K: Resource,
+    {
+        let cache = cache.invalidator();
+        match cache.whole() {
+            Ok(whole) => self.invalidations.add_tag(cache, whole),
+            Err(error) => self.refuse(CommitError::Tag(error)),
+        }
+    }
+
     fn refuse(&mut self, error: CommitError) {
         self.refused.get_or_insert(error);
     }

@@ -71,9 +71,9 @@ where
     cache.get(something_else).await.unwrap();
 }
 
-/// Keys of caches that may stay: sequences, markers, tables of tags and filters for ever, entries until they expire.
+/// Keys of caches that may stay: sequences, markers, epochs, tables of tags and filters for ever, entries until they expire.
 fn stays(name: &str) -> bool {
-    ["}s:", "}j:", "}t:", "}b:", "}b0:", "}b1:", "}e:"].iter().any(|part| name.contains(part))
+    ["}s:", "}j:", "}t:", "}c:", "}b:", "}b0:", "}b1:", "}e:"].iter().any(|part| name.contains(part))
 }
 
 /// What clients have left that nobody should need any more. What lies in a cache is looked at: all of it ends by itself, nobody

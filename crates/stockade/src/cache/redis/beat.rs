@@ -72,8 +72,9 @@ pub(super) async fn keep<V: Send + Sync + 'static>(
         if !numbers.contains(&turn) {
             numbers.push(turn);
         }
-        let keys = numbers.iter().map(|number| subscription.keys.sequence(Bucket::from_index(*number))).collect();
-        let mut args = vec![subscription.keys.channel().into_bytes()];
+        let sequences = numbers.iter().map(|number| subscription.keys.sequence(Bucket::from_index(*number)));
+        let keys = std::iter::once(subscription.keys.epoch()).chain(sequences).collect();
+        let mut args = vec![subscription.keys.channel().into_bytes(), subscription.known_epoch()];
         args.extend(numbers.iter().map(|number| number.to_string().into_bytes()));
         if let Ok(reply) = link.call(&BEAT, keys, args).await.and_then(|reply| Reply::read(BEAT.name, reply)) {
             subscription.clock.saw(reply.now);

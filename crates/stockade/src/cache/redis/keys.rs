@@ -23,11 +23,16 @@ impl Keys {
         vec![self.entry(key), self.keyed('i', key), self.sequence(key.bucket())]
     }
 
-    /// `E I S T`: those, and what is known of tags.
-    pub(super) fn with_tags(&self, key: &Key) -> Vec<String> {
+    /// `E I S T C`: those, what is known of tags, and the epoch.
+    pub(super) fn of_load(&self, key: &Key) -> Vec<String> {
         let mut keys = self.of(key);
-        keys.push(self.tags());
+        keys.extend([self.tags(), self.epoch()]);
         keys
+    }
+
+    /// The number of the epoch, which every clear begins anew.
+    pub(super) fn epoch(&self) -> String {
+        format!("{}{{{}}}c:{}", self.prefix, Bucket::FIRST.tag(), self.name)
     }
 
     /// The one table of all tags, so that it can't be lost in part.
@@ -98,8 +103,8 @@ mod tests {
                 format!("shop:v1:{{{tag}}}s:stock"),
             ]
         );
-        assert_eq!(keys.with_tags(&key)[..3], keys.of(&key));
-        assert_eq!(keys.with_tags(&key)[3], "shop:v1:{265b}t:stock");
+        assert_eq!(keys.of_load(&key)[..3], keys.of(&key));
+        assert_eq!(keys.of_load(&key)[3..], ["shop:v1:{265b}t:stock", "shop:v1:{265b}c:stock"]);
         assert_eq!(keys.channel(), "shop:v1:x:stock");
         assert_eq!(keys.inbox().len(), "shop:v1:i:".len() + 16);
         assert_ne!(keys.inbox(), Keys::new(&Namespace::new("shop").unwrap(), "stock").inbox());

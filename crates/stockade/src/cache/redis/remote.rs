@@ -12,7 +12,7 @@ use super::{
     keys::Keys,
     pulse,
     reply::{Reply, Stored},
-    scripts::{ABORT, ALL, BEGIN, END, FILL, INVALIDATE, INVALIDATE_TAG, LEASE, TRUST},
+    scripts::{ABORT, ALL, BEGIN, CLEAR, END, FILL, INVALIDATE, INVALIDATE_TAG, LEASE, TRUST},
     subscription::Subscription,
 };
 use crate::{
@@ -46,7 +46,7 @@ pub(crate) struct Remote<V> {
     subscription: Arc<Subscription<V>>,
     settings: Arc<Settings>,
     envelope: Envelope,
-    fields: [String; 8],
+    fields: [String; 9],
     tasks: TaskTracker,
     beats: CancellationToken,
     _beats: DropGuard,
@@ -106,6 +106,10 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let Some(stored) = Stored::read(&mut values.into_iter()) else {
             return Read::Miss;
         };
+        // News of a clear stands before the reply to any read that the server took after it.
+        if stored.epoch != self.subscription.epoch() {
+            return Read::Miss;
+        }
         match self.hold(&stored).await {
             Ok(true) => {}
             Ok(false) => return Read::Miss,
@@ -157,11 +161,11 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             millis(self.settings.hold_off),
             self.run(),
             self.shape(),
+            self.subscription.keys.channel().into_bytes(),
+            self.subscription.known_epoch(),
         ];
-        let replied = self
-            .call_on(&LEASE, self.subscription.keys.with_tags(key), args)
-            .await
-            .and_then(|reply| self.leased(reply));
+        let replied =
+            self.call_on(&LEASE, self.subscription.keys.of_load(key), args).await.and_then(|reply| self.leased(reply));
         replied.unwrap_or_else(|error| {
             tracing::debug!(%key, %error, "cache lease failed");
             // It may still be executed. Behind it on the same connection goes its undoing, for which nobody waits, so
@@ -208,7 +212,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             millis(self.settings.lease),
             self.shape(),
         ];
-        match self.call_on(&FILL, self.subscription.keys.with_tags(key), args).await {
+        match self.call_on(&FILL, self.subscription.keys.of_load(key), args).await {
             Ok(reply) if reply.word() == "ACCEPTED" => {
                 self.subscription.local.put(reservation, key, filling.entry.clone());
                 Filled::Accepted
@@ -268,6 +272,10 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             .iter()
             .map(|tag| {
                 let (channel, random) = (self.subscription.keys.channel(), Token::random());
+                if tag.is_all() {
+                    let args = vec![channel.into_bytes(), self.subscription.known_epoch()];
+                    return self.call_on(&CLEAR, vec![self.subscription.keys.epoch()], args);
+                }
                 let (tag, run) = (tag.as_str().as_bytes().to_vec(), self.run());
                 let args =
                     vec![tag, channel.into_bytes(), run, random.as_bytes().to_vec(), longest.clone().into_bytes()];

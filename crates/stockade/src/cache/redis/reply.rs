@@ -70,25 +70,27 @@ pub(super) struct Stored {
     pub(super) tags: Tags,
     /// What its tags are judged by.
     pub(super) stamp: Option<TagStamp>,
+    /// The epoch in which its load was leased.
+    pub(super) epoch: u64,
 }
 
 impl Stored {
     /// The order in which every reply and HMGET gives them.
-    const FIELDS: [&'static str; 8] = ["v", "kind", "exp", "at", "ver", "d", "tags", "ts"];
+    const FIELDS: [&'static str; 9] = ["v", "kind", "exp", "at", "ver", "d", "tags", "ts", "c"];
 
     /// Their names within an entry that other versions of the program may use too.
-    pub(super) fn fields(shape: &str) -> [String; 8] {
+    pub(super) fn fields(shape: &str) -> [String; 9] {
         Self::FIELDS.map(|field| format!("{field}:{shape}"))
     }
 
     pub(super) fn read(values: &mut impl Iterator<Item = Value>) -> Option<Self> {
         let mut next = || values.next();
         let (v, kind, expires, loaded, version, took) = (next()?, next()?, next()?, next()?, next()?, next()?);
-        let (tags, stamp) = (text(next()?), text(next()?));
+        let (tags, stamp, epoch) = (text(next()?), text(next()?), next()?);
         let null = bytes(kind)? == b"null";
-        let (expires, loaded, took) = (number(expires)?, number(loaded)?, number(took)?);
+        let (expires, loaded, took, epoch) = (number(expires)?, number(loaded)?, number(took)?, number(epoch)?);
         let (tags, stamp) = (Tags::packed(tags.unwrap_or_default()), stamp.as_deref().and_then(TagStamp::read));
-        Some(Self { bytes: bytes(v)?, null, expires, loaded, version: number(version), took, tags, stamp })
+        Some(Self { bytes: bytes(v)?, null, expires, loaded, version: number(version), took, tags, stamp, epoch })
     }
 }
 

@@ -58,6 +58,8 @@ pub(super) struct Subscription<V> {
     trusted: AtomicBool,
     /// The number of the connection.
     connection: AtomicU64,
+    /// The newest epoch of the cache that was heard of.
+    epoch: AtomicU64,
     open: AtomicBool,
     /// Nanoseconds of [`Instant`] at which the last message came.
     heard: AtomicU64,
@@ -93,6 +95,7 @@ impl<V> Subscription<V> {
             joined: Mutex::default(),
             trusted: AtomicBool::new(false),
             connection: AtomicU64::new(0),
+            epoch: AtomicU64::new(0),
             open: AtomicBool::new(false),
             heard: AtomicU64::new(0),
             proven: AtomicU64::new(0),
@@ -107,6 +110,28 @@ impl<V> Subscription<V> {
     /// The run that is connected. It is set before the first command goes to it.
     pub(super) fn run(&self) -> Option<Arc<str>> {
         self.run.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The epoch in which a value has to have been leased to count. Whoever looks at a reply has heard of every clear that the
+    /// server had made when it gave it.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// As scripts are told it.
+    pub(super) fn known_epoch(&self) -> Vec<u8> {
+        self.epoch().to_string().into_bytes()
+    }
+
+    /// Epochs only grow: news that comes late, of a connection before this one, changes nothing.
+    fn began(&self, epoch: u64) {
+        /// Scripts count in doubles.
+        const LIMIT: u64 = 1 << 53;
+        if epoch < LIMIT && self.epoch.fetch_max(epoch, Ordering::AcqRel) < epoch {
+            self.local.flush();
+            // A load that they wait for will not be stored.
+            self.wakes.wake_all();
+        }
     }
 
     /// What stands for the server having lost no invalidation, and not having been replaced by one that has newer ones.
@@ -129,8 +154,9 @@ impl<V> Subscription<V> {
 
     /// The key and the arguments of JOIN for this run.
     pub(super) fn joining(&self, run: &str) -> (Vec<String>, Vec<Vec<u8>>) {
-        let longest = self.longest.as_millis().to_string();
-        (vec![self.keys.marker()], vec![run.as_bytes().to_vec(), longest.into_bytes()])
+        let (longest, channel) = (self.longest.as_millis().to_string(), self.channel.clone());
+        let args = vec![run.as_bytes().to_vec(), longest.into_bytes(), channel.into_bytes(), self.known_epoch()];
+        (vec![self.keys.marker(), self.keys.epoch()], args)
     }
 
     /// What JOIN replied about this run; nothing when it is connected anew by now, or another is.
@@ -223,7 +249,11 @@ impl<V: Send + Sync + 'static> LinkEvents for Subscription<V> {
         let Ok(text) = std::str::from_utf8(payload) else {
             return;
         };
-        if channel == self.channel {
+        if let Some(epoch) = text.strip_prefix("E ").filter(|_| channel == self.channel) {
+            if let Ok(epoch) = epoch.parse() {
+                self.began(epoch);
+            }
+        } else if channel == self.channel {
             let mut parts = text.splitn(3, ' ');
             let bucket = parts.next().and_then(|bucket| bucket.parse().ok());
             let seq = parts.next().and_then(|seq| seq.parse().ok());
@@ -254,7 +284,8 @@ impl<V: Send + Sync + 'static> LinkEvents for Subscription<V> {
             // Its reply is also the first sample of the server's clock.
             let (keys, args) = self.joining(&up.run_id);
             let reply = handshake.call(&JOIN, &keys, &args).await?;
-            let reply = Reply::read(JOIN.name, reply)?;
+            let mut reply = Reply::read(JOIN.name, reply)?;
+            self.began(reply.number()?);
             self.joined(&run, &reply);
             let replaces = up.new_run || reply.word() == "REPLACING";
             if !self.strict && !replaces {

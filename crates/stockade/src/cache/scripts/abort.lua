@@ -29,7 +29,7 @@ if tonumber(ARGV[4]) > 0 then
     redis.call('PEXPIRE', KEYS[1], ARGV[4])
   end
 end
-redis.call('HDEL', KEYS[1], 'tok' .. s, 'tokx' .. s, 'tokt' .. s)
+redis.call('HDEL', KEYS[1], 'tok' .. s, 'tokx' .. s, 'tokt' .. s, 'tokc' .. s)
 for _, process in ipairs(waiting) do
   redis.pcall('PUBLISH', ARGV[3] .. process, 'C ' .. ARGV[2])
 end

@@ -1,12 +1,15 @@
--- Repeats the last sequence number of some buckets, so that each process sees that it is subscribed and missed nothing.
+-- Repeats the last sequence number of some buckets and the epoch, so that each process sees that it is subscribed and missed
+-- nothing.
 --
--- KEYS: S sequence of each bucket
--- ARGV: channel, then the number of each bucket
+-- KEYS: C epoch (string, see epoch.lua), S sequence of each bucket
+-- ARGV: channel, newest known epoch, then the number of each bucket
 -- Reply: {BEAT, now}
--- Messages: `<bucket> <seq> -` to the channel, one for each bucket
+-- Messages to the channel: `E <epoch>`; `<bucket> <seq> -`, one for each bucket
 local time = redis.call('TIME')
-for i, key in ipairs(KEYS) do
-  local number = own_call('GET', key) or ''
+local now = time[1] * 1000000 + time[2]
+redis.call('PUBLISH', ARGV[1], 'E ' .. epoch_now(KEYS[1], ARGV[1], ARGV[2], now))
+for i = 2, #KEYS do
+  local number = own_call('GET', KEYS[i]) or ''
   redis.call('PUBLISH', ARGV[1], ARGV[i + 1] .. ' ' .. (string.match(number, '^%d+$') and number or '0') .. ' -')
 end
-return {'BEAT', string.format('%.0f', time[1] * 1000000 + time[2])}
+return {'BEAT', string.format('%.0f', now)}

@@ -1,11 +1,11 @@
 -- Stores a value under the token it was loaded under, unless that token is no longer current, a writer is committing, or
--- a tag of the value was invalidated since the token was given.
+-- the cache was cleared or a tag of the value invalidated since the token was given.
 --
 -- KEYS: E entry (hash; the fields of each shape of the value are its own), I intents (hash), S sequence, T tags (sorted set, see
---   tags.lua)
+--   tags.lua), C epoch (string, see epoch.lua)
 -- ARGV: token, v, kind: `value` or `null`, ver, ttl ms, grace ms, load us, resource, inbox prefix, run id,
 --   tags, one to a line; lease ms, shape
--- Reply: {ACCEPTED, now}, {REFUSED, now}, or {OUTDATED, now} for a tag: the token is still current and has to be given back
+-- Reply: {ACCEPTED, now}, {REFUSED, now}, or {OUTDATED, now} for a clear or a tag: the token is still current and has to be given back
 -- Messages: `C <resource>` to the inbox of each waiting process
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -14,6 +14,11 @@ local s = ':' .. ARGV[13]
 
 if redis.call('EXISTS', KEYS[2]) == 1 or own_call('HGET', KEYS[1], 'tok' .. s) ~= ARGV[1] then
   return {'REFUSED', now_text}
+end
+
+local epoch = redis.call('HGET', KEYS[1], 'tokc' .. s)
+if not epoch or redis.pcall('GET', KEYS[5]) ~= epoch then
+  return {'OUTDATED', now_text}
 end
 
 local tags, stamp = ARGV[11], nil
@@ -60,7 +65,7 @@ else
   keep = math.max(keep, redis.call('PTTL', KEYS[1]))
 end
 redis.call('HSET', KEYS[1], 'v' .. s, ARGV[2], 'kind' .. s, ARGV[3], 'ver' .. s, ARGV[4], 'd' .. s, ARGV[7],
-  'at' .. s, now_text, 'exp' .. s, string.format('%.0f', now + ARGV[5] * 1000))
+  'at' .. s, now_text, 'exp' .. s, string.format('%.0f', now + ARGV[5] * 1000), 'c' .. s, epoch)
 redis.call('PEXPIRE', KEYS[1], string.format('%.0f', keep))
 if tags ~= '' then
   redis.call('HSET', KEYS[1], 'tags' .. s, tags, 'ts' .. s, stamp)

@@ -4,6 +4,7 @@ mod avalanche;
 mod batch;
 mod bloom;
 mod breakers;
+mod clear;
 mod filter_runs;
 mod foreign;
 mod hold_off;

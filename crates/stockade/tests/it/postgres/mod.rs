@@ -5,6 +5,8 @@ mod bloom;
 #[cfg(feature = "redis")]
 mod cached;
 mod claim;
+#[cfg(feature = "redis")]
+mod clear;
 mod commit;
 #[cfg(feature = "redis")]
 mod crashed;

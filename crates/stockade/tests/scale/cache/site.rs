@@ -68,7 +68,7 @@ impl Site {
 
     /// Waits until nothing of the processes is left on the servers but what is stored until it expires.
     pub(super) async fn until_nothing_is_left(&self) {
-        let stays = |name: &str| ["}e:", "}s:", "}j:", "}t:"].iter().any(|part| name.contains(part));
+        let stays = |name: &str| ["}e:", "}s:", "}j:", "}t:", "}c:"].iter().any(|part| name.contains(part));
         self.redis.until_nothing_is_left_but(stays).await.unwrap();
         self.locks.until_nothing_is_left().await.unwrap();
         until("no session of a process is left", async || self.sessions("").await == 0).await;

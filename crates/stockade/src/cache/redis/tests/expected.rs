@@ -24,8 +24,8 @@ impl Expected {
         Self { why, ..self }
     }
 
-    /// Of a new epoch of the table, `after` says which was chosen.
-    pub(super) fn of(step: &Move, before: &Seen, reply: &Reply, after: &Table) -> Self {
+    /// Of a new epoch, of the table or of the cache, `after` says which was chosen.
+    pub(super) fn of(step: &Move, before: &Seen, reply: &Reply, after: &Seen) -> Self {
         let now = reply.now;
         let (same, dropped) = (before.essence(), before.dropped());
         match step {
@@ -34,6 +34,13 @@ impl Expected {
                 Self::new("BYPASS", same)
             }
             Move::Lease { .. } => lease(step, before, reply, after),
+            Move::Fill { token, .. }
+                if before.token.as_ref() == Some(token)
+                    && before.intents.is_empty()
+                    && before.token_epoch != before.epoch =>
+            {
+                Self::new("OUTDATED", same).because("of another epoch")
+            }
             Move::Fill { token, value, ttl, grace, tags, run }
                 if before.token.as_ref() == Some(token) && before.intents.is_empty() =>
             {
@@ -47,24 +54,26 @@ impl Expected {
                     seen.stamp.clone_from(&before.noted);
                     seen.table = seen.table.kept((ttl + grace + Move::LONGEST_LEASE) * 1000);
                 }
-                let seen = Seen { value: Some(value.clone()), fresh_until: now + ttl * 1000, ..seen };
+                let (value, fresh_until) = (Some(value.clone()), now + ttl * 1000);
+                let seen = Seen { value, fresh_until, value_epoch: before.epoch, ..seen };
                 Self::new("ACCEPTED", seen).because(why(verdict))
             }
             Move::Abort { token, hold } if before.token.as_ref() == Some(token) => {
                 let held_until = if *hold > 0 { now + hold * 1000 } else { before.held_until };
-                let seen = Seen { token: None, noted: None, leased_until: 0, held_until, ..same };
+                let seen = Seen { token: None, noted: None, leased_until: 0, token_epoch: 0, held_until, ..same };
                 Self::new("ABORTED", Seen { waiting: [].into(), ..seen })
             }
             Move::Fill { .. } | Move::Abort { .. } => Self::new("REFUSED", same),
             Move::Read { run } => match (before.verdict(run), &before.value) {
                 (_, None) => Self::new("ABSENT", same),
+                _ if before.value_epoch != before.epoch => Self::new("OUTDATED", same).because("of another epoch"),
                 (None, _) => Self::new("UNTAGGED", same),
                 (Some(Verdict::Holds), _) => Self::new("HOLDS", same),
                 (verdict, _) => Self::new("OUTDATED", same).because(why(verdict)),
             },
             Move::Invalidate => Self::new("DROPPED", dropped),
             Move::InvalidateTag { tag, longest, run, .. } => {
-                let table = before.table.of_run(run, after);
+                let table = before.table.of_run(run, &after.table);
                 let left = table.clone().invalidated(tag, now, *longest);
                 let why = match (table == before.table, left.len() < table.len()) {
                     (false, _) => "a table is begun",
@@ -75,6 +84,12 @@ impl Expected {
                 assert_eq!(reply.rest, [tag_sequence.to_string()]);
                 Self::new("DROPPED", Seen { table: left, tag_sequence, ..same }).because(why)
             }
+            Move::Clear { known } => {
+                let epoch = now.max(before.epoch + 1).max(known + 1);
+                assert_eq!(reply.rest, [epoch.to_string()]);
+                Self::new("CLEARED", Seen { epoch, ..same })
+            }
+            Move::LoseEpoch => Self::new("LOST", Seen { epoch: 0, ..same }),
             Move::Lose => Self::new("LOST", Seen { table: Table::default(), marker: String::new(), ..same }),
             Move::Forget => Self::new("FORGOTTEN", Seen { table: before.table.clone().forgotten(), ..same }),
             Move::Begin { intent, transaction } => {
@@ -87,7 +102,10 @@ impl Expected {
                 let word = if intents.remove(intent).is_some() { "ENDED" } else { "MISSING" };
                 Self::new(word, Seen { intents, ..dropped })
             }
-            Move::Join { run, longest } => {
+            Move::Join { run, longest, known } => {
+                let epoch = before.next_epoch(*known, after.epoch);
+                assert_eq!(reply.rest, [epoch.to_string()]);
+                let same = Seen { epoch, ..same };
                 let known = before.marker.strip_prefix(&format!("{run} ")).and_then(|rest| rest.split_once(' '));
                 match known {
                     Some((_, "t")) => Self::new("TRUSTED", same),
@@ -110,7 +128,10 @@ impl Expected {
                 }
                 None => Self::new("REFUSED", same),
             },
-            Move::Beat => Self::new("BEAT", same),
+            Move::Beat { known } => {
+                let epoch = before.next_epoch(*known, after.epoch);
+                Self::new("BEAT", Seen { epoch, ..same }).because(begun(before, epoch))
+            }
         }
     }
 }
@@ -126,11 +147,14 @@ fn bypassed(before: &Seen, reply: &Reply) {
 }
 
 /// While no intent stands.
-fn lease(step: &Move, before: &Seen, reply: &Reply, after: &Table) -> Expected {
-    let Move::Lease { token, lease, process, early, content, longest, run } = step else { unreachable!() };
-    let (now, same) = (reply.now, before.essence());
-    let verdict = before.verdict(run);
-    let outdated = verdict.is_some_and(|verdict| verdict != Verdict::Holds);
+fn lease(step: &Move, before: &Seen, reply: &Reply, after: &Seen) -> Expected {
+    let Move::Lease { token, lease, process, early, content, longest, run, known } = step else { unreachable!() };
+    let epoch = before.next_epoch(*known, after.epoch);
+    let (now, same) = (reply.now, Seen { epoch, ..before.essence() });
+    let is_of_another = before.value.is_some() && before.value_epoch != epoch;
+    let verdict = before.verdict(run).filter(|_| !is_of_another);
+    let why = |verdict| if is_of_another { "of another epoch" } else { why(verdict) };
+    let outdated = is_of_another || verdict.is_some_and(|verdict| verdict != Verdict::Holds);
     // What is outdated counts as dropped, and a hold beside it as well.
     let value = before.value.as_ref().filter(|_| !outdated);
     let held_until = if outdated { 0 } else { before.held_until };
@@ -148,16 +172,30 @@ fn lease(step: &Move, before: &Seen, reply: &Reply, after: &Table) -> Expected {
         is_given();
         return Expected::new("HELD", same).because(why(verdict));
     }
-    if before.token.is_some() && before.leased_until > now {
+    let is_loading = before.token.is_some() && before.leased_until > now;
+    if is_loading && before.token_epoch == epoch {
         let mut waiting = before.waiting.clone();
         waiting.insert((*process).to_owned());
         return Expected::new("WAIT", Seen { waiting, ..same }).because(why(verdict));
     }
     is_given();
-    let table = before.table.of_run(run, after);
-    let why = if table == before.table { why(verdict) } else { "a table is begun" };
+    let table = before.table.of_run(run, &after.table);
+    let why = match () {
+        () if is_loading => "over a load of another epoch",
+        () if table == before.table => why(verdict),
+        () => "a table is begun",
+    };
     let (token, noted) = (Some(token.clone()), Some(table.stamp(run)));
-    Expected::new("LEASED", Seen { token, noted, leased_until: now + lease * 1000, table, ..same }).because(why)
+    let leased_until = now + lease * 1000;
+    Expected::new("LEASED", Seen { token, noted, leased_until, token_epoch: epoch, table, ..same }).because(why)
+}
+
+fn begun(before: &Seen, epoch: u64) -> &'static str {
+    match before.epoch {
+        0 => "an epoch is begun",
+        known if known < epoch => "an epoch is told",
+        _ => "",
+    }
 }
 
 fn why(verdict: Option<Verdict>) -> &'static str {

@@ -33,11 +33,15 @@ const ANSWERS: &[&str] = &[
     "lease LEASED below the floor",
     "lease LEASED of another table",
     "lease LEASED a table is begun",
+    "lease LEASED of another epoch",
+    "lease LEASED over a load of another epoch",
+    "lease WAIT of another epoch",
     "fill ACCEPTED",
     "fill ACCEPTED its tags hold",
     "fill OUTDATED its tag was invalidated",
     "fill OUTDATED below the floor",
     "fill OUTDATED of another table",
+    "fill OUTDATED of another epoch",
     "fill REFUSED",
     "abort ABORTED",
     "abort REFUSED",
@@ -47,6 +51,9 @@ const ANSWERS: &[&str] = &[
     "read OUTDATED its tag was invalidated",
     "read OUTDATED below the floor",
     "read OUTDATED of another table",
+    "read OUTDATED of another epoch",
+    "clear CLEARED",
+    "lose epoch LOST",
     "invalidate DROPPED",
     "invalidate tag DROPPED",
     "invalidate tag DROPPED a table is begun",
@@ -122,6 +129,6 @@ async fn random_calls_of_the_cache_scripts_do_what_they_must() {
     }
     listening.shutdown().await;
     // All else ends by itself.
-    let stays = |name: &str| ["}s:", "}j:", "}t:"].iter().any(|kind| name.contains(kind));
+    let stays = |name: &str| ["}s:", "}j:", "}t:", "}c:"].iter().any(|kind| name.contains(kind));
     server.until_nothing_is_left_but(stays).await.unwrap();
 }

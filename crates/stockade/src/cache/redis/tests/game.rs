@@ -60,6 +60,8 @@ pub(super) struct Game {
     pub(super) may_be_told: u64,
     /// Invalidations of tags.
     pub(super) tags: u64,
+    /// The newest epoch that was seen, as processes know it, and the one before it, as those do who are late.
+    known: [u64; 2],
     /// What a failure is reported with.
     title: String,
 }
@@ -82,7 +84,7 @@ impl Game {
         let place = |id: u64| {
             let key = Key::new("fuzz", &id.to_string()).unwrap();
             assert_ne!(key.bucket(), Bucket::FIRST, "its sequence would be that of tags, too");
-            let (keys, tokens) = (names.with_tags(&key), vec!["nobody's".to_owned()]);
+            let (keys, tokens) = (names.of_load(&key), vec!["nobody's".to_owned()]);
             Place { key, keys, tokens, current: None, intents: Vec::new() }
         };
         Self {
@@ -100,6 +102,7 @@ impl Game {
             told: 0,
             may_be_told: 0,
             tags: 0,
+            known: [0; 2],
             title: format!("STOCKADE_SEED={seed}, game {number}"),
         }
     }
@@ -118,9 +121,16 @@ impl Game {
         format!("run-{run}")
     }
 
+    /// What somebody knows of epochs.
+    fn known(&mut self) -> u64 {
+        // Never one that is not there any more, as nobody does who hears of each: that would bring old values back.
+        self.known[usize::from(self.random.random_bool(0.3))]
+    }
+
     fn choose(&mut self, place: usize) -> Move {
         let chance = self.random.random_range(0..200);
         let run = self.run();
+        let known = self.known();
         let any_run = format!("run-{}", self.random.random_range(0..2));
         // Mostly the one that is still good, if any is.
         let Place { tokens, current, .. } = &self.places[place];
@@ -139,7 +149,7 @@ impl Game {
                 let longest = if self.random.random_bool(0.9) { 300 } else { self.random.random_range(0..300) };
                 let lease = if self.random.random_bool(0.3) { 10 } else { Move::LONGEST_LEASE };
                 let lease = self.random.random_range(2..lease);
-                Move::Lease { token, lease, process, early, content, longest, run }
+                Move::Lease { token, lease, process, early, content, longest, run, known }
             }
             52..92 => {
                 let value = format!("{token} {}", self.next_name("value"));
@@ -153,7 +163,10 @@ impl Game {
                 let hold = if self.random.random_bool(0.8) { self.random.random_range(1..300) } else { 0 };
                 Move::Abort { token, hold }
             }
-            108..142 => Move::Read { run },
+            108..138 => Move::Read { run },
+            138..141 => Move::Clear { known },
+            141 if self.random.random_bool(0.5) => Move::LoseEpoch,
+            141 => Move::Read { run },
             142..158 => self.invalidate_tag(run),
             158 => Move::Lose,
             159..165 => Move::Forget,
@@ -174,9 +187,9 @@ impl Game {
                 None if self.random.random_bool(0.3) => Move::End { intent: "nobody's".to_owned() },
                 None => Move::Read { run },
             },
-            183..191 => Move::Join { run: any_run, longest: self.random.random_range(0..200) },
+            183..191 => Move::Join { run: any_run, longest: self.random.random_range(0..200), known },
             191..196 => Move::Trust { run: any_run },
-            _ => Move::Beat,
+            _ => Move::Beat { known },
         }
     }
 
@@ -231,6 +244,9 @@ impl Game {
         self.tags += u64::from(matches!(step, Move::InvalidateTag { .. }));
         self.history.goes_on(place, step, reply);
         self.places[place].current.clone_from(&after.token);
+        if after.epoch > self.known[0] {
+            self.known = [after.epoch, self.known[0]];
+        }
         if let Move::Lease { token, .. } = step {
             let tokens = &mut self.places[place].tokens;
             tokens.retain(|other| other != token || reply.word == "LEASED");
@@ -246,7 +262,7 @@ impl Game {
             self.may_be_told += told;
             return;
         }
-        let expected = Expected::of(step, before, reply, &after.table);
+        let expected = Expected::of(step, before, reply, after);
         assert!(
             expected.word == reply.word && expected.seen == after.essence(),
             "{}: {step:?} of {} was answered {reply:?} over {before:?} and left {after:?}, expected {expected:?}",

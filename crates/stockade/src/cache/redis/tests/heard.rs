@@ -6,6 +6,8 @@ pub(super) struct Heard {
     pub(super) woken: u64,
     /// Of tags.
     pub(super) tags: u64,
+    /// The newest one that was told.
+    pub(super) epochs: HashMap<String, u64>,
     sequences: HashMap<(String, String), u64>,
 }
 
@@ -13,6 +15,12 @@ impl Heard {
     pub(super) fn message(&mut self, channel: &str, payload: &str) {
         if payload.starts_with("C ") {
             self.woken += 1;
+            return;
+        }
+        if let Some(epoch) = payload.strip_prefix("E ") {
+            let epoch = epoch.parse().unwrap();
+            let last = self.epochs.insert(channel.to_owned(), epoch).unwrap_or_default();
+            assert!(epoch >= last, "epoch {epoch} after {last}");
             return;
         }
         let words: Vec<_> = payload.splitn(3, ' ').collect();

@@ -13,6 +13,8 @@ pub(super) struct History {
     dropped: HashMap<usize, u64>,
     /// By tag.
     tags: HashMap<&'static str, u64>,
+    /// The last time that the cache was cleared.
+    cleared: u64,
 }
 
 impl History {
@@ -24,6 +26,7 @@ impl History {
             let since = self.leased[token];
             let dropped = self.dropped.get(&place).copied().unwrap_or_default();
             assert!(dropped < since, "{step:?} gave `{value}`, whose key was invalidated after it was leased");
+            assert!(self.cleared < since, "{step:?} gave `{value}`, which was leased before the cache was cleared");
             for tag in tags.split('\n').filter(|tag| !tag.is_empty()) {
                 let dropped = self.tags.get(tag).copied().unwrap_or_default();
                 assert!(
@@ -36,6 +39,7 @@ impl History {
             Move::Lease { token, .. } if reply.word == "LEASED" => drop(self.leased.insert(token.clone(), self.now)),
             Move::Invalidate | Move::Begin { .. } | Move::End { .. } => drop(self.dropped.insert(place, self.now)),
             Move::InvalidateTag { tag, .. } => drop(self.tags.insert(tag, self.now)),
+            Move::Clear { .. } => self.cleared = self.now,
             _ => {}
         }
     }

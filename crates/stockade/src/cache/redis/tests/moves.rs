@@ -3,7 +3,7 @@ use crate::{
     cache::redis::{
         keys::Keys,
         reply::Stored,
-        scripts::{ABORT, BEAT, BEGIN, END, FILL, INVALIDATE, INVALIDATE_TAG, JOIN, LEASE, TRUST},
+        scripts::{ABORT, BEAT, BEGIN, CLEAR, END, FILL, INVALIDATE, INVALIDATE_TAG, JOIN, LEASE, TRUST},
     },
     redis::Script,
     resource::Bucket,
@@ -22,6 +22,8 @@ pub(super) enum Move {
         content: bool,
         longest: u64,
         run: String,
+        /// The newest epoch that the process knows.
+        known: u64,
     },
     Fill {
         token: String,
@@ -46,8 +48,14 @@ pub(super) enum Move {
         run: String,
         random: String,
     },
+    /// By a process that knows at most this epoch.
+    Clear {
+        known: u64,
+    },
     /// The table of tags is evicted, and the marker of the run.
     Lose,
+    /// The epoch is evicted.
+    LoseEpoch,
     /// There are too many tags.
     Forget,
     Begin {
@@ -60,11 +68,14 @@ pub(super) enum Move {
     Join {
         run: String,
         longest: u64,
+        known: u64,
     },
     Trust {
         run: String,
     },
-    Beat,
+    Beat {
+        known: u64,
+    },
 }
 
 impl Move {
@@ -80,13 +91,15 @@ impl Move {
             Self::Read { .. } => "read",
             Self::Invalidate => "invalidate",
             Self::InvalidateTag { .. } => "invalidate tag",
+            Self::Clear { .. } => "clear",
             Self::Lose => "lose",
+            Self::LoseEpoch => "lose epoch",
             Self::Forget => "forget",
             Self::Begin { .. } => "begin",
             Self::End { .. } => "end",
             Self::Join { .. } => "join",
             Self::Trust { .. } => "trust",
-            Self::Beat => "beat",
+            Self::Beat { .. } => "beat",
         }
     }
 
@@ -113,7 +126,10 @@ impl Move {
                 for tag in Self::TAGS {
                     pipe.arg(format!("t:{tag}"));
                 }
+                // Stands for the news that come before the reply.
+                pipe.cmd("GET").arg(&place.keys[4]);
             }
+            Self::LoseEpoch => drop(pipe.cmd("DEL").arg(&place.keys[4])),
             Self::Lose => drop(pipe.cmd("DEL").arg(&place.keys[3]).arg(names.marker())),
             _ => {
                 let (script, keys, args) = self.call(place, names);
@@ -124,7 +140,7 @@ impl Move {
 
     /// How many commands [`Move::send`] adds.
     pub(super) fn commands(&self) -> usize {
-        if matches!(self, Self::Read { .. }) { 2 } else { 1 }
+        if matches!(self, Self::Read { .. }) { 3 } else { 1 }
     }
 
     fn call(&self, place: &Place, names: &Keys) -> (&'static Script, Vec<String>, Vec<String>) {
@@ -135,11 +151,12 @@ impl Move {
         let dropping = [resource.clone(), bucket.clone(), channel.clone(), inbox.clone()];
         let first = names.sequence(Bucket::FIRST);
         let (script, args) = match self.clone() {
-            Self::Lease { token, lease, process, early, content, longest, run } => {
+            Self::Lease { token, lease, process, early, content, longest, run, known } => {
                 let kind = if early { "early" } else { "miss" };
                 let content = u8::from(content).to_string();
                 let (lease, process, kind) = (lease.to_string(), process.to_owned(), kind.to_owned());
-                (&LEASE, vec![token, lease, process, kind, content, longest.to_string(), run, shape])
+                let (longest, known) = (longest.to_string(), known.to_string());
+                (&LEASE, vec![token, lease, process, kind, content, longest, run, shape, channel, known])
             }
             Self::Fill { token, value, ttl, grace, tags, run } => {
                 let (kind, version, took) = ("value".to_owned(), String::new(), "7".to_owned());
@@ -156,14 +173,18 @@ impl Move {
                 (&BEGIN, [&dropping[..], &[intent, transaction.to_string()]].concat())
             }
             Self::End { intent } => (&END, [&dropping[..], &[intent]].concat()),
-            Self::Join { run, longest } => return (&JOIN, vec![names.marker()], vec![run, longest.to_string()]),
+            Self::Join { run, longest, known } => {
+                let args = vec![run, longest.to_string(), channel, known.to_string()];
+                return (&JOIN, vec![names.marker(), keys[4].clone()], args);
+            }
+            Self::Clear { known } => return (&CLEAR, vec![keys[4].clone()], vec![channel, known.to_string()]),
             Self::Trust { run } => return (&TRUST, vec![names.marker()], vec![run]),
-            Self::Beat => {
-                let args = vec![channel, bucket, Bucket::FIRST.index().to_string()];
-                return (&BEAT, vec![keys[2].clone(), first], args);
+            Self::Beat { known } => {
+                let args = vec![channel, known.to_string(), bucket, Bucket::FIRST.index().to_string()];
+                return (&BEAT, vec![keys[4].clone(), keys[2].clone(), first], args);
             }
             Self::Forget => return (&FORGET, vec![keys[3].clone()], Vec::new()),
-            Self::Read { .. } | Self::Lose => unreachable!("no script"),
+            Self::Read { .. } | Self::Lose | Self::LoseEpoch => unreachable!("no script"),
         };
         (script, keys, args)
     }

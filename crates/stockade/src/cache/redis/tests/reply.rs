@@ -14,8 +14,8 @@ pub(super) struct Reply {
 impl Reply {
     pub(super) fn of(step: &Move, values: &[Value]) -> Self {
         match (step, values) {
-            (Move::Read { .. }, [stored, scores]) => Self::judged(stored, scores),
-            (Move::Lose, _) => Self { word: "LOST".to_owned(), now: 0, rest: Vec::new() },
+            (Move::Read { .. }, [stored, scores, epoch]) => Self::judged(stored, scores, epoch),
+            (Move::Lose | Move::LoseEpoch, _) => Self { word: "LOST".to_owned(), now: 0, rest: Vec::new() },
             (_, [Value::Array(parts)]) => {
                 let mut parts = parts.iter().map(text);
                 let (word, now) = (parts.next().unwrap(), parts.next().unwrap().parse().unwrap());
@@ -26,11 +26,12 @@ impl Reply {
     }
 
     /// What a process makes of a value and of the scores of its table's epoch, its floor and every tag there is.
-    fn judged(stored: &Value, scores: &Value) -> Self {
+    fn judged(stored: &Value, scores: &Value, epoch: &Value) -> Self {
         let (Value::Array(fields), Value::Array(scores)) = (stored, scores) else { panic!("{stored:?} {scores:?}") };
         let mut rest: Vec<_> = fields.iter().map(text).collect();
         let word = match Stored::read(&mut fields.clone().into_iter()) {
             None => "ABSENT",
+            Some(stored) if stored.epoch.to_string() != text(epoch) => "OUTDATED",
             Some(stored) if stored.tags.is_empty() => "UNTAGGED",
             Some(stored) => {
                 let (table, each) = scores.split_at(2);

@@ -20,6 +20,10 @@ pub(super) struct Seen {
     /// What was known of tags when the token was given.
     pub(super) noted: Option<String>,
     pub(super) leased_until: u64,
+    /// The epoch of the cache, of the value and of the token.
+    pub(super) epoch: u64,
+    pub(super) value_epoch: u64,
+    pub(super) token_epoch: u64,
     /// Server time, µs, up to which a failed load is not tried again.
     pub(super) held_until: u64,
     pub(super) waiting: BTreeSet<String>,
@@ -38,11 +42,12 @@ pub(super) struct Seen {
 impl Seen {
     /// The replies to [`Seen::ask`].
     pub(super) fn read(replies: &[Value]) -> Self {
-        let [entry, intents, sequence, marker, table, tag_sequence, time, kept] = replies else {
+        let [entry, intents, sequence, marker, table, epoch, tag_sequence, time, kept] = replies else {
             panic!("{replies:?}")
         };
         let number = |value| text(value).parse().unwrap_or_default();
-        let mut seen = Self { sequence: number(sequence), tag_sequence: number(tag_sequence), ..Self::default() };
+        let (sequence, tag_sequence, epoch) = (number(sequence), number(tag_sequence), number(epoch));
+        let mut seen = Self { sequence, tag_sequence, epoch, ..Self::default() };
         for (field, content) in fields(entry) {
             let field = field.strip_suffix(&format!(":{SHAPE}")).unwrap_or(&field);
             match (field, field.strip_prefix(&format!("w:{SHAPE}:"))) {
@@ -52,6 +57,8 @@ impl Seen {
                 ("ts", _) => seen.stamp = Some(content),
                 ("tok", _) => seen.token = Some(content),
                 ("tokt", _) => seen.noted = Some(content),
+                ("c", _) => seen.value_epoch = content.parse().unwrap(),
+                ("tokc", _) => seen.token_epoch = content.parse().unwrap(),
                 ("hold", _) => seen.held_until = content.parse().unwrap(),
                 ("tokx", _) => seen.leased_until = content.parse().unwrap(),
                 (_, Some(process)) => drop(seen.waiting.insert(process.to_owned())),
@@ -69,13 +76,13 @@ impl Seen {
     }
 
     /// How many commands [`Seen::ask`] adds.
-    pub(super) const COMMANDS: usize = 8;
+    pub(super) const COMMANDS: usize = 9;
 
-    /// Adds the commands that tell all about the keys `E I S T`, the marker and the sequence of tags.
+    /// Adds the commands that tell all about the keys `E I S T C`, the marker and the sequence of tags.
     pub(super) fn ask(pipe: &mut redis::Pipeline, keys: &[String], marker: &str, tag_sequence: &str) {
         pipe.cmd("HGETALL").arg(&keys[0]).cmd("HGETALL").arg(&keys[1]).cmd("GET").arg(&keys[2]);
         pipe.cmd("GET").arg(marker).cmd("ZRANGE").arg(&keys[3]).arg(0).arg(-1).arg("WITHSCORES");
-        pipe.cmd("GET").arg(tag_sequence).cmd("TIME").cmd("PTTL").arg(&keys[0]);
+        pipe.cmd("GET").arg(&keys[4]).cmd("GET").arg(tag_sequence).cmd("TIME").cmd("PTTL").arg(&keys[0]);
     }
 
     /// Whether the entry, or one that is kept for so many µs from now on, may have ended before this server time.
@@ -91,6 +98,15 @@ impl Seen {
         self.table.judge_unless_empty(run, self.stamp.as_deref(), &self.tags)
     }
 
+    /// The epoch as a script leaves it that was told of `known`. What number a lost one gets, `after` says: it must be above
+    /// both.
+    pub(super) fn next_epoch(&self, known: u64, after: u64) -> u64 {
+        match self.epoch {
+            0 => after.max(known + 1),
+            epoch => epoch.max(known),
+        }
+    }
+
     /// This without anything that ends by itself or is counted.
     pub(super) fn essence(&self) -> Self {
         Self { at: 0, kept: 0, ..self.clone() }
@@ -98,8 +114,8 @@ impl Seen {
 
     /// This as every invalidation leaves it.
     pub(super) fn dropped(&self) -> Self {
-        let Self { intents, marker, table, tag_sequence, .. } = self.clone();
-        Self { intents, marker, table, tag_sequence, sequence: self.sequence + 1, ..Self::default() }
+        let Self { intents, marker, table, tag_sequence, epoch, .. } = self.clone();
+        Self { intents, marker, table, tag_sequence, epoch, sequence: self.sequence + 1, ..Self::default() }
     }
 }
 

@@ -111,6 +111,10 @@ local function part(key, announced, fields, waiting, known, ends)
     if not is_time(fields.hold) then wrong(key, 'held until ' .. tostring(fields.hold))
     elseif not fields.v and tonumber(fields.hold) > ends then wrong(key, 'held for longer than it is kept') end
   end
+  for value, name in pairs({v = 'c', tok = 'tokc'}) do
+    if not fields[value] ~= not fields[name] then wrong(key, value .. ' without the epoch of ' .. name) end
+    if fields[name] and not string.match(fields[name], '^%d+$') then wrong(key, name .. ' ' .. fields[name]) end
+  end
   if fields.tok then
     if announced then wrong(key, 'leased while a write of it is announced') end
     if not is_time(fields.tokx) then wrong(key, 'leased until ' .. tostring(fields.tokx))
@@ -173,7 +177,7 @@ for _, parts in ipairs(found) do
     entry(key, announced[namespace .. rest], tables[namespace .. name])
   elseif letter == 'i' then
     announcements(key)
-  elseif letter == 's' then
+  elseif letter == 's' or letter == 'c' then
     if not string.match(redis.call('GET', key), '^%d+$') then wrong(key, redis.call('GET', key)) end
   elseif letter == 'j' then
     local since = string.match(redis.call('GET', key), '^%S+ (%d+) [rtu]$')
