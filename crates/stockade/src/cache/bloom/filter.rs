@@ -17,9 +17,9 @@ use super::{
     BloomBuilder,
     builder::SourceFn,
     keeper, keys,
-    scripts::{ADD, ALL, CHECK, OPEN},
+    scripts::{ADD, ALL, CHECK, OPEN, RESET},
     server::{Known, Server, word},
-    shape::{Design, Shape},
+    shape::{Design, Seed, Shape},
 };
 use crate::{
     Redis, Resource,
@@ -154,6 +154,63 @@ impl Bloom {
 
     pub(crate) async fn attempted(&self) {
         self.shared.first_attempt.of(&self.shared.link).await;
+    }
+
+    /// Builds the filter anew from its source, for instance to get rid of ids whose rows are gone. The one that is there answers
+    /// meanwhile, and ids are added to both. Returns when a filter is complete whose source was called after this.
+    ///
+    /// Only one process builds at a time: while another does, this waits for its turn, and for 13 seconds after the connection was made where
+    /// another server may be the primary. Dropping the future leaves the building to the background.
+    ///
+    /// # Errors
+    ///
+    /// [`CacheError::Load`] with the error of the source, or when Redis does not answer; the old filter stays then.
+    /// [`CacheError::ShuttingDown`].
+    pub async fn rebuild(&self) -> Result<(), CacheError> {
+        self.attempted().await;
+        let (shared, stop) = (Arc::clone(&self.shared), self.shared.stop.clone());
+        let built = self.shared.tasks.spawn(async move { stop.run_until_cancelled(keeper::rebuild(&shared)).await });
+        match built.await {
+            Ok(Some(built)) => built.map_err(CacheError::Load),
+            Ok(None) => Err(CacheError::ShuttingDown),
+            Err(_) => Err(CacheError::Panicked),
+        }
+    }
+
+    /// Gives the filter the size that this process was built with ([`BloomBuilder::expected`], [`BloomBuilder::false_positives`]): a
+    /// filter that is there keeps its own otherwise. It is begun anew, so that everything passes until some process has built it from
+    /// its source; [`BloomStats::ready`] says when. Nothing is done when it has that size.
+    ///
+    /// Call it once every version of the program that is to go on running asks for this size.
+    ///
+    /// # Errors
+    ///
+    /// [`CacheError::Unavailable`] when it was not confirmed: repeat it.
+    pub async fn resize(&self) -> Result<(), CacheError> {
+        self.attempted().await;
+        match self.shared.server.known() {
+            Some(known) if known.design.shape == self.shared.shape => Ok(()),
+            _ => self.clear().await,
+        }
+    }
+
+    /// Forgets all ids, and begins the filter anew in the size that this process was built with. Everything passes until some process
+    /// has built it from its source; [`BloomStats::ready`] says when. [`Bloom::rebuild`] goes without that gap.
+    ///
+    /// # Errors
+    ///
+    /// [`CacheError::Unavailable`] when it was not confirmed: repeat it.
+    pub async fn clear(&self) -> Result<(), CacheError> {
+        self.attempted().await;
+        let args = [Seed::random().text(), self.shared.shape.text()].map(String::into_bytes).into();
+        let cleared = async {
+            self.shared.call(&RESET, args).await?;
+            self.shared.reopen().await
+        };
+        cleared.await.map_err(|error| CacheError::Unavailable(Arc::new(error)))?;
+        self.shared.ready.store(false, Ordering::Release);
+        self.shared.server.came_up.notify_one();
+        Ok(())
     }
 
     /// Whether both are clones of one.

@@ -52,7 +52,12 @@ async fn watch(filter: &Shared) {
         let too_full = held > filter.expected;
         if too_full && !warned {
             let (filter, expected) = (filter.name, filter.expected);
-            tracing::warn!(filter, held, expected, "more keys than the filter was made for: raise `expected`");
+            tracing::warn!(
+                filter,
+                held,
+                expected,
+                "more keys than the filter was made for: raise `expected`, then call `Bloom::resize`"
+            );
         }
         warned = too_full;
         let pause = if ready { LOOK_EVERY } else { RETRY_EVERY };
@@ -66,20 +71,36 @@ async fn watch(filter: &Shared) {
 
 /// Whether it is complete.
 async fn look(filter: &Shared) -> Result<bool, LinkError> {
-    let Known { run, may_have_rival, .. } = filter.server.known().ok_or(LinkError::Down)?;
+    let Known { run, design, may_have_rival, .. } = filter.server.known().ok_or(LinkError::Down)?;
     if may_have_rival {
         let info = filter.link.command("cache_replication", redis::cmd("INFO")).await?;
         if let Ok(info) = redis::from_redis_value::<String>(info) {
             filter.server.looked(&run, Succession::of(&info, false));
         }
     }
-    let reply = filter.call(&LOOK, vec![run.as_bytes().to_vec(), text(UNUSED.as_millis())]).await?;
+    let args = vec![run.as_bytes().to_vec(), text(UNUSED.as_millis()), design.seed.text().into_bytes()];
+    let reply = filter.call(&LOOK, args).await?;
+    if word(&reply) == Some("RESEED") {
+        // It was emptied or cleared.
+        filter.reopen().await?;
+        return Ok(false);
+    }
     if let Value::Array(values) = &reply
         && let Some(Value::Int(keys)) = values.get(1)
     {
         filter.held.store(u64::try_from(*keys).unwrap_or_default(), Ordering::Release);
     }
     Ok(word(&reply) == Some("READY"))
+}
+
+/// Builds the filter once more, as soon as nobody else does: whoever builds already may have read what is outdated by now.
+pub(super) async fn rebuild(filter: &Shared) -> Result<(), LoadError> {
+    while !build(filter).await? {
+        let pause = RETRY_EVERY.mul_f64(rand::rng().random_range(0.75..1.25));
+        sleep(pause).await;
+    }
+    filter.server.came_up.notify_one();
+    Ok(())
 }
 
 /// Builds the next epoch, unless it is too soon or another process does. Whether it is complete now.

@@ -34,6 +34,12 @@
 //! miss a transaction that added its id to the old one only and has not committed yet: see
 //! [`postgres::settled`](crate::postgres::settled).
 //!
+//! # Building it again
+//!
+//! [`Bloom::rebuild`] builds the next filter while the present one answers, for instance to get rid of ids whose rows are gone.
+//! [`Bloom::resize`] gives the filter the size that this process was built with, and [`Bloom::clear`] empties it. After these two
+//! everything passes until some process has built the filter from its source; an id that is added meanwhile is in it.
+//!
 //! The size follows from the expected number of keys n and the rate of false positives p: -n·ln p/(ln 2)² bits and
 //! m/n·ln 2 hashes (Bloom, "Space/Time Trade-offs in Hash Coding with Allowable Errors", CACM 1970), drawn from one keyed
 //! 128-bit hash (SipHash), so that nobody outside can make up ids that collide.

@@ -6,5 +6,6 @@ pub(super) static ADD: Script = Script { name: "bloom_add", text: include_str!("
 pub(super) static BEGIN: Script = Script { name: "bloom_begin", text: include_str!("scripts/begin.lua") };
 pub(super) static FINISH: Script = Script { name: "bloom_finish", text: include_str!("scripts/finish.lua") };
 pub(super) static LOOK: Script = Script { name: "bloom_look", text: include_str!("scripts/look.lua") };
+pub(super) static RESET: Script = Script { name: "bloom_reset", text: include_str!("scripts/reset.lua") };
 
-pub(super) static ALL: &[&Script] = &[&OPEN, &CHECK, &ADD, &BEGIN, &FINISH, &LOOK];
+pub(super) static ALL: &[&Script] = &[&OPEN, &CHECK, &ADD, &BEGIN, &FINISH, &LOOK, &RESET];

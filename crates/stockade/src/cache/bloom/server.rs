@@ -85,7 +85,7 @@ impl Server {
             tracing::warn!(
                 ?found,
                 ?wanted,
-                "the filter has another size and keeps it: delete its keys to have it built anew"
+                "the filter has another size and keeps it: call `Bloom::resize` in the newest version of the program"
             );
         }
         Ok(design)

@@ -37,7 +37,7 @@ pub(super) async fn filter(url: &str) -> Bloom {
 }
 
 /// Enough for every attempt to build a filter, however slow the machine is.
-const PLENTY: usize = 100;
+pub(super) const PLENTY: usize = 100;
 
 /// A filter of the ids n0 to n999, and the permits of which each further reading of its source needs one.
 pub(super) async fn rationed(url: &str) -> (Bloom, Arc<Semaphore>) {

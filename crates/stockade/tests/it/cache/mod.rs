@@ -5,6 +5,7 @@ mod batch;
 mod bloom;
 mod breakers;
 mod clear;
+mod filter_anew;
 mod filter_runs;
 mod foreign;
 mod hold_off;
