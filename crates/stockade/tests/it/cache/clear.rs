@@ -6,12 +6,11 @@ use stockade::{
     Cache,
     cache::{CacheError, Loaded, Source},
 };
-
 use tokio::time::timeout;
 
 use super::support::{
-    Database, Loading, Sku, caught_up, crowd, ended, eventually, get, process, quantity, reading, signed_up, sku,
-    stored, warm,
+    Database, Loading, Sku, caught_up, crowd, ended, eventually, get, patient, process, quantity, reading, signed_up,
+    sku, stored, warm,
 };
 use crate::{
     redis_traffic::calls,
