@@ -70,6 +70,8 @@ names! {
     CACHE_PAYLOADS_REFUSED = "stockade_cache_payloads_refused_total";
     /// Intents that were gone when their transaction ended them: the store lost data in between.
     CACHE_INTENT_LOST = "stockade_cache_intent_lost_total";
+    /// 1 while the store of a cache is connected and known to have lost no invalidation; at 0 a strict cache loads every read.
+    CACHE_VOUCHED_FOR = "stockade_cache_vouched_for";
     /// Age of the oldest invalidation not applied yet, seconds.
     OUTBOX_LAG = "stockade_outbox_lag_seconds";
     /// Invalidations that a cache refused while it took others, and that are not applied yet.

@@ -148,7 +148,8 @@ where
         Warmup::new(Arc::clone(&self.core), keys)
     }
 
-    /// Whether answers are given outside the normal rules now, because Redis can't be asked.
+    /// Whether answers are given outside the normal rules now, because Redis can't be asked. Whether what Redis answers is
+    /// believed is told by [`CacheStats::vouched_for`].
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         !self.core.store.is_up() || !self.core.store.is_verified()
@@ -161,6 +162,7 @@ where
             fetching: self.core.flights.len(),
             local_entries: self.core.local.len(),
             local_weight: self.core.local.weight(),
+            vouched_for: self.core.store.is_vouched_for(),
             ..self.core.counters.read(&self.core.loader.counters)
         }
     }

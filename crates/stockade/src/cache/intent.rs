@@ -38,10 +38,14 @@ impl Intent {
 /// Tells for each transaction id whether that transaction is over, one way or the other.
 pub(crate) type Fates = Arc<dyn Fn(Vec<Arc<str>>) -> BoxFuture<'static, Result<Vec<bool>, LoadError>> + Send + Sync>;
 
+/// Tells whether a relay runs for the cache of this name, in any process.
+pub(crate) type Relayed = Arc<dyn Fn(&'static str) -> BoxFuture<'static, Result<bool, LoadError>> + Send + Sync>;
+
 /// Whether a cache is strict, and how it learns what became of intents whose transaction did not end them.
 #[derive(Clone)]
 pub(crate) struct Strict {
     fates: Fates,
+    relayed: Relayed,
     /// The longest lifetime of a value: what a run of the store can have lost is made again for so long, and no value may
     /// outlive that.
     longest: Duration,
@@ -49,8 +53,14 @@ pub(crate) struct Strict {
 }
 
 impl Strict {
-    pub(crate) fn new(fates: Fates, longest: Duration) -> Self {
-        Self { fates, longest, asked: Arc::default() }
+    pub(crate) fn new(fates: Fates, relayed: Relayed, longest: Duration) -> Self {
+        Self { fates, relayed, longest, asked: Arc::default() }
+    }
+
+    /// Whether a relay runs for this cache, in any process.
+    #[cfg(feature = "redis")]
+    pub(crate) async fn is_relayed(&self, cache: &'static str) -> Result<bool, LoadError> {
+        (self.relayed)(cache).await
     }
 
     pub(crate) fn longest(&self) -> Duration {

@@ -124,7 +124,7 @@ pub use error::{BuildError, CacheError, LoadError};
 pub use handle::Cache;
 pub use info::{CacheInfo, Lookup, Source};
 #[cfg(feature = "postgres")]
-pub(crate) use intent::{Fates, Intent};
+pub(crate) use intent::{Fates, Intent, Relayed};
 pub use invalidator::Invalidator;
 #[cfg(feature = "postgres")]
 pub(crate) use invalidator::NotTaken;

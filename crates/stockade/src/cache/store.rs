@@ -250,6 +250,15 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
+    /// Whether it is known to have lost no invalidation.
+    pub(crate) fn is_vouched_for(&self) -> bool {
+        match self {
+            Self::Memory(..) => true,
+            #[cfg(feature = "redis")]
+            Self::Redis(remote) => remote.is_vouched_for(),
+        }
+    }
+
     /// The run of the store whose values may have missed invalidations, as far as anybody knows.
     pub(crate) fn unsure_run(&self) -> Option<UnsureRun> {
         match self {

@@ -53,6 +53,11 @@ impl Invalidations {
         self.caches.is_empty()
     }
 
+    /// The names of the caches.
+    pub(super) fn caches(&self) -> impl Iterator<Item = &'static str> {
+        self.caches.iter().map(|pending| pending.cache.name())
+    }
+
     pub(super) fn count(&self) -> usize {
         self.caches.iter().map(|pending| pending.keys.len() + pending.tags.len()).sum()
     }

@@ -56,6 +56,7 @@ mod install;
 mod invalidations;
 mod options;
 mod outbox;
+mod presence;
 mod prune;
 mod refusals;
 mod registry;

@@ -7,7 +7,7 @@ use std::sync::{
 
 use sqlx::{PgConnection, PgPool, postgres::PgConnectOptions};
 
-use super::{FenceError, install};
+use super::{FenceError, install, presence::Wanted};
 
 /// How many applied rows are remembered between two rounds of the relay; more are left to be applied a second time.
 const MAX_FLUSHED: usize = 65_536;
@@ -22,6 +22,7 @@ pub(super) struct PoolState {
     schema_checked: AtomicBool,
     /// Outbox rows whose invalidation was applied by the committer; `None` while no relay runs on this pool.
     flushed: Mutex<Option<Vec<i64>>>,
+    pub(super) wanted: Wanted,
 }
 
 impl PoolState {

@@ -8,6 +8,7 @@ use super::{
     RelayError,
     applying::apply,
     outbox,
+    presence::Presence,
     refusals::Refusals,
     registry::PoolState,
     settled::Writing,
@@ -63,6 +64,7 @@ struct Worker {
     /// For each cache.
     vouching: Vec<Vouching>,
     refusals: Refusals,
+    presence: Presence,
 }
 
 /// What came of applying every kept row.
@@ -82,7 +84,7 @@ impl Relay {
         state.collect();
         let vouching = caches.iter().map(|_| Vouching::default()).collect();
         let refusals = Refusals::of(&names);
-        let worker = Arc::new(Worker { pool, state, caches, names, vouching, refusals });
+        let worker = Arc::new(Worker { pool, state, caches, names, vouching, refusals, presence: Presence::default() });
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         tasks.spawn(run(Arc::clone(&worker), stop.clone()));
         tasks.close();
@@ -147,6 +149,9 @@ async fn run(worker: Arc<Worker>, stop: CancellationToken) {
 impl Worker {
     /// One look. Returns whether more is waiting. Dropping it half-way is harmless: rows locked are unlocked.
     async fn round(&self, delete: bool) -> Result<bool, RelayError> {
+        if let Err(error) = self.presence.say(&self.pool, &self.names).await {
+            tracing::debug!(%error, "others may not know that a relay runs");
+        }
         self.mark_flushed().await.map_err(RelayError::Sqlx)?;
         let lag = outbox::lag(&self.pool, &self.names).await.map_err(RelayError::Sqlx)?;
         metrics::gauge(metrics::OUTBOX_LAG, &[], lag);

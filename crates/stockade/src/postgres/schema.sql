@@ -50,5 +50,11 @@ create index if not exists outbox_refused on stockade.outbox (cache) where appli
 create index if not exists outbox_pending on stockade.outbox (id) where applied_at is null;
 create index if not exists outbox_applied on stockade.outbox (applied_at) where applied_at is not null;
 
-insert into stockade.schema_version (version) values (3)
+-- When a relay was last there for a cache, by whichever process.
+create table if not exists stockade.relay (
+    cache   text primary key,
+    seen_at timestamptz not null
+) with (fillfactor = 50);
+
+insert into stockade.schema_version (version) values (4)
 on conflict (only_row) do update set version = greatest(schema_version.version, excluded.version);

@@ -3,10 +3,10 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use sqlx::PgPool;
 
-use super::{error::sqlstate, outbox};
+use super::{error::sqlstate, outbox, presence};
 use crate::{
     Resource,
-    cache::{CacheBuilder, Fates, LoadError},
+    cache::{CacheBuilder, Fates, LoadError, Relayed},
 };
 
 /// A transaction id from the future: the server was replaced by one that never saw the transaction.
@@ -23,7 +23,8 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     /// memory, and nothing expired: without Redis every read is a limited load.
     ///
     /// A [`Relay`](super::Relay) for this cache must run in some process: it vouches for each new run of the Redis, the first
-    /// one included. Until then every read is a load.
+    /// one included. Until then every read is a load, [`CacheStats::vouched_for`](crate::cache::CacheStats::vouched_for) is false
+    /// and the gauge `stockade_cache_vouched_for` 0; a warning says when no relay runs anywhere.
     ///
     /// It holds on one Redis that keeps its acknowledged writes. After a restart or a failover that loses some of them no value
     /// is believed until the relay has made the invalidations of the last ten minutes again. No value is older than those: a
@@ -34,8 +35,18 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     /// a hit there is older than an acknowledged write by `min-replicas-max-lag` and four seconds at most. After a failover reads
     /// are loads for 13 seconds more. A primary without these settings is refused behind sentinels, or not believed.
     pub fn strict(self, pool: &PgPool) -> Self {
-        self.announced(fates(pool.clone()), outbox::KEEP)
+        self.announced(fates(pool.clone()), relayed(pool.clone()), outbox::KEEP)
     }
+}
+
+fn relayed(pool: PgPool) -> Relayed {
+    Arc::new(move |cache| {
+        let pool = pool.clone();
+        Box::pin(async move {
+            let absent = presence::absent(&pool, &[cache]).await.map_err(|error| Arc::new(error) as LoadError)?;
+            Ok(absent.is_empty())
+        }) as BoxFuture<'static, _>
+    })
 }
 
 fn fates(pool: PgPool) -> Fates {

@@ -11,6 +11,7 @@ use super::{
     error::commit_statement,
     invalidations::Invalidations,
     outbox::{self, Row},
+    presence,
     registry::PoolState,
 };
 #[cfg(feature = "redis")]
@@ -32,6 +33,7 @@ pub struct Tx {
     fence: Option<Fence>,
     /// Whether the fence was exclusive when this began.
     exclusive: bool,
+    database: PgPool,
     pool: Arc<PoolState>,
     invalidations: Invalidations,
     /// What the transaction creates, for the filters of their kind.
@@ -69,6 +71,7 @@ impl Tx {
             inner,
             fence,
             exclusive,
+            database: pool.clone(),
             pool: state,
             invalidations: Invalidations::default(),
             #[cfg(feature = "redis")]
@@ -203,6 +206,7 @@ impl Tx {
             let ids: Vec<i64> =
                 rows.iter().filter(|row| !left.contains(&row.cache.as_str())).map(|row| row.id).collect();
             self.pool.flushed(&ids);
+            presence::look_for_relays(&self.database, &self.pool.wanted, self.invalidations.caches()).await;
         }
         Ok(())
     }

@@ -121,8 +121,8 @@ impl Vouching {
             tracing::warn!(
                 cache,
                 ?waited,
-                "a new run of the store is not vouched for, and a strict cache loads every read, until each transaction below \
-                 {below} has ended: see backend_xid in pg_stat_activity and transaction in pg_prepared_xacts"
+                "a new run of the store is not vouched for, and a strict cache loads every read, until each transaction of this \
+                 database below {below} has ended: see backend_xid in pg_stat_activity and transaction in pg_prepared_xacts"
             );
         }
     }

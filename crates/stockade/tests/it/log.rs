@@ -1,9 +1,16 @@
 use std::{
     io,
-    sync::{Arc, Mutex},
+    sync::{Arc, LazyLock, Mutex},
 };
 
-use tracing::subscriber::{DefaultGuard, set_default};
+use tracing::{
+    Dispatch,
+    subscriber::{DefaultGuard, set_default},
+};
+
+/// Beside a single subscriber a line that is first written on a thread without one is taken for unwanted everywhere.
+static ANOTHER: LazyLock<Dispatch> =
+    LazyLock::new(|| Dispatch::new(tracing_subscriber::fmt().with_writer(io::sink).finish()));
 
 /// What is logged on this thread, as text.
 #[derive(Clone, Default)]
@@ -12,6 +19,7 @@ pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 impl Log {
     /// Written until the guard is dropped.
     pub(crate) fn start() -> (Self, DefaultGuard) {
+        LazyLock::force(&ANOTHER);
         let log = Self::default();
         let writer = log.clone();
         let logged = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();

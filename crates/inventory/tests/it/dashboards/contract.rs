@@ -26,6 +26,7 @@ pub(super) const METRICS: &[(&str, &[&str])] = &[
     ("stockade_cache_intent_lost_total", &["cache"]),
     ("stockade_cache_payloads_refused_total", &["cache", "reason"]),
     ("stockade_cache_local_staleness_bound_seconds", &["cache"]),
+    ("stockade_cache_vouched_for", &["cache"]),
     ("stockade_outbox_lag_seconds", &[]),
     ("stockade_outbox_refused_rows", &["cache"]),
     ("stockade_build_info", &["version"]),

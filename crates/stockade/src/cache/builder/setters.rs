@@ -12,7 +12,7 @@ use crate::cache::{
     load::{LoadBatchFn, LoadFn, share},
 };
 #[cfg(feature = "postgres")]
-use crate::cache::{Fates, intent::Strict};
+use crate::cache::{Fates, Relayed, intent::Strict};
 use crate::resource::Resource;
 
 impl<K: Resource, V> CacheBuilder<K, V> {
@@ -124,11 +124,11 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { schema: version, ..self }
     }
 
-    /// Makes reads linearizable with writes that are announced; `fates` tells what became of a transaction. For `kept` after
-    /// it was made, an invalidation is made again on a store that may have lost it.
+    /// Makes reads linearizable with writes that are announced; `fates` tells what became of a transaction,
+    /// `relayed` whether a relay runs. For `kept` after it was made, an invalidation is made again on a store that may have lost it.
     #[cfg(feature = "postgres")]
-    pub(crate) fn announced(self, fates: Fates, kept: Duration) -> Self {
-        Self { strict: Some(Strict::new(fates, kept)), ..self }
+    pub(crate) fn announced(self, fates: Fates, relayed: Relayed, kept: Duration) -> Self {
+        Self { strict: Some(Strict::new(fates, relayed, kept)), ..self }
     }
 
     /// Asks this filter before a load, and answers that there is no such row where it says so. It must hold the same keys

@@ -11,5 +11,6 @@ mod subscription;
 mod tag_stamp;
 #[cfg(test)]
 mod tests;
+mod vouched;
 
 pub(super) use remote::Remote;

@@ -14,6 +14,7 @@ use super::{
     reply::{Reply, Stored},
     scripts::{ABORT, ALL, BEGIN, CLEAR, END, FILL, INVALIDATE, INVALIDATE_TAG, LEASE, TRUST},
     subscription::Subscription,
+    vouched,
 };
 use crate::{
     Redis,
@@ -72,6 +73,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         }
         let shown = bound::show(Arc::clone(&subscription), settings.name, settings.serve_local, stop.clone());
         tasks.spawn(shown);
+        let vouched = vouched::show(Arc::clone(&subscription), settings.name, settings.strict.clone(), stop.clone());
+        tasks.spawn(vouched);
         let envelope = settings.envelope.clone();
         let fields = Stored::fields(envelope.shape());
         let beats = stop.clone();
@@ -363,6 +366,10 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     /// What stands for the server having lost no invalidation.
     pub(crate) fn assurance(&self) -> Option<Assurance> {
         self.subscription.assurance()
+    }
+
+    pub(crate) fn is_vouched_for(&self) -> bool {
+        self.subscription.is_vouched_for()
     }
 
     /// The run of the server for which nobody has vouched yet.

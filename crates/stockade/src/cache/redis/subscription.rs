@@ -142,6 +142,16 @@ impl<V> Subscription<V> {
         stands.then(|| Assurance::of_connection(connection))
     }
 
+    pub(super) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
+    }
+
+    /// Whether it is connected to a server that is known to have lost no invalidation.
+    pub(super) fn is_vouched_for(&self) -> bool {
+        let believed = if self.strict { self.assurance().is_some() } else { self.is_trusted() };
+        believed && self.is_open()
+    }
+
     /// The run that is connected and not vouched for yet.
     ///
     /// It has taken a write: two that may both be the primary do so at once only for a while, which is counted from here.

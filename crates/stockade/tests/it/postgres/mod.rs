@@ -37,6 +37,8 @@ mod tags;
 #[cfg(feature = "redis")]
 mod traffic;
 mod transfer;
+#[cfg(feature = "redis")]
+mod writing;
 
 use std::{borrow::Cow, time::Duration};
 #[cfg(feature = "redis")]

@@ -1,0 +1,110 @@
+//! Whether a relay runs for a cache, in whichever process.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use sqlx::{PgExecutor, PgPool};
+
+use crate::clock::Instant;
+
+/// How often a relay says that it is there.
+const SAY_EVERY: Duration = Duration::from_secs(5);
+/// How long that holds. The statements name it too.
+const HOLDS: Duration = Duration::from_secs(30);
+/// How long a process may commit before a relay has to be seen: its own may be about to start.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a relay has said about itself.
+#[derive(Debug, Default)]
+pub(super) struct Presence(Mutex<Option<Instant>>);
+
+impl Presence {
+    /// Says that there is a relay for these caches, if that is due.
+    pub(super) async fn say(&self, pool: &PgPool, caches: &[&'static str]) -> Result<(), sqlx::Error> {
+        // Of many relays one says so each time.
+        const SQL: &str = "insert into stockade.relay as r (cache, seen_at)
+            select distinct cache, clock_timestamp() from unnest($1::text[]) cache order by cache
+            on conflict (cache) do update set seen_at = excluded.seen_at
+            where r.seen_at < excluded.seen_at - make_interval(secs => $2) or r.seen_at > excluded.seen_at";
+        let said = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.is_none_or(|said| said.elapsed() >= SAY_EVERY) {
+            sqlx::query(SQL).bind(caches).bind(SAY_EVERY.as_secs_f64() / 2.0).execute(pool).await?;
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
+        Ok(())
+    }
+}
+
+/// Those of `caches` for which no relay was there lately.
+pub(super) async fn absent(executor: impl PgExecutor<'_>, caches: &[&'static str]) -> Result<Vec<String>, sqlx::Error> {
+    const SQL: &str = "select cache from unnest($1::text[]) cache where not exists (select from stockade.relay r
+        where r.cache = cache.cache and r.seen_at > clock_timestamp() - make_interval(secs => $2))";
+    sqlx::query_scalar(SQL).bind(caches).bind(HOLDS.as_secs_f64()).fetch_all(executor).await
+}
+
+/// The caches of which this process commits invalidations, and whether a relay is known to run for each.
+#[derive(Debug, Default)]
+pub(super) struct Wanted(Mutex<HashMap<&'static str, Want>>);
+
+#[derive(Debug)]
+struct Want {
+    since: Instant,
+    /// A relay was seen, or its absence told.
+    settled: bool,
+}
+
+impl Wanted {
+    /// Notes that invalidations of these were committed; those of which it is to be asked now whether a relay runs.
+    fn due(&self, caches: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
+        let mut wanted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let mut is_due = |cache: &&'static str| {
+            let want = wanted.entry(*cache).or_insert(Want { since: now, settled: false });
+            // Asked by one transaction.
+            let due = !want.settled && now.since(want.since) >= PATIENCE;
+            want.settled |= due;
+            due
+        };
+        caches.filter(|cache| is_due(cache)).collect()
+    }
+
+    /// These could not be asked about.
+    fn again(&self, caches: &[&'static str]) {
+        let mut wanted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for cache in caches {
+            wanted.insert(cache, Want { since: Instant::now(), settled: false });
+        }
+    }
+}
+
+/// Says once for each of these caches when their invalidations are written down for a relay and none runs. It takes no
+/// connection that others wait for.
+pub(super) async fn look_for_relays(pool: &PgPool, wanted: &Wanted, caches: impl Iterator<Item = &'static str>) {
+    let due = wanted.due(caches);
+    if due.is_empty() {
+        return;
+    }
+    let asked = match pool.try_acquire() {
+        Some(mut connection) => absent(&mut *connection, &due).await.map(Some),
+        None => Ok(None),
+    };
+    match asked {
+        Ok(Some(absent)) => absent.iter().for_each(|cache| tell_of_none(cache)),
+        Ok(None) => wanted.again(&due),
+        Err(error) => {
+            wanted.again(&due);
+            tracing::debug!(%error, "whether a relay runs is not known");
+        }
+    }
+}
+
+fn tell_of_none(cache: &str) {
+    tracing::warn!(
+        cache,
+        "no stockade::postgres::Relay runs for this cache in any process: an invalidation that its committer can't make \
+         is never made, and rows stay in stockade.outbox. Run one with `Relay::spawn(pool, [cache.invalidator()])`"
+    );
+}
