@@ -53,7 +53,8 @@ impl Writing {
     pub(super) async fn are_over(&self, pool: &PgPool) -> Result<Option<bool>, sqlx::Error> {
         const WRITES: &str = "select exists (select from pg_stat_activity
             where datname = current_database() and age(backend_xid) > age($1::text::xid8::xid))";
-        const OVER: &str = "select case when pg_snapshot_xmax(now) > $1::text::xid8 then pg_snapshot_xmin(now) > $1::text::xid8
+        const OVER: &str =
+            "select case when pg_snapshot_xmax(now) > $1::text::xid8 then pg_snapshot_xmin(now) > $1::text::xid8
                 or not ($2 or exists (select from pg_prepared_xacts
                     where database = current_database() and age(transaction) > age($1::text::xid8::xid))) end
             from pg_current_snapshot() now";

@@ -262,7 +262,11 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 
     pub(crate) async fn invalidate(&self, keys: &[Key]) -> Outcomes<()> {
-        self.drop_each(&INVALIDATE, keys, &[]).await.into_iter().map(|reply| Ok(drop(reply?))).collect()
+        self.drop_each(&INVALIDATE, keys, &[])
+            .await
+            .into_iter()
+            .map(|reply| reply.map(drop).map_err(NotTaken::from))
+            .collect()
     }
 
     pub(crate) async fn invalidate_tags(&self, tags: &[Tag]) -> Outcomes<()> {
@@ -285,7 +289,11 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
                 self.call_on(&INVALIDATE_TAG, keys(), args)
             })
             .collect();
-        futures_util::future::join_all(calls).await.into_iter().map(|reply| Ok(drop(reply?))).collect()
+        futures_util::future::join_all(calls)
+            .await
+            .into_iter()
+            .map(|reply| reply.map(drop).map_err(NotTaken::from))
+            .collect()
     }
 
     pub(crate) async fn begin(&self, keys: &[Key], intent: &Intent) -> Result<(), CacheError> {
