@@ -323,14 +323,15 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// [`LockError::Key`], [`LockError::Unavailable`].
+    /// [`LockError::Key`], [`LockError::Unavailable`], [`LockError::Foreign`].
     pub async fn inspect(&self, lock: impl Into<LockName>) -> Result<Inspection, LockError> {
         let key = lock.into().key()?;
         self.shared.store.inspect(&key).await
     }
 
     /// Takes one lock from its holders, who are told so as [`LossReason::Forced`](super::LossReason::Forced), and serves
-    /// the queue. Of a resource, or of an encoded key as text.
+    /// the queue. Of a resource, or of an encoded key as text. What another program put under the keys of the lock is
+    /// overwritten.
     ///
     /// A holder that is not stopped by being told may still write. Claim the fence with the returned token, which is above
     /// all before it (`postgres::claim_forced`, or `Fence::CLAIM_SQL` on another driver): whatever transaction the old

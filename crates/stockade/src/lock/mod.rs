@@ -44,4 +44,6 @@ pub use redlock::{RedlockBuilder, RedlockError};
 pub use request::LockRequest;
 pub use run_error::RunError;
 
-pub use crate::store::{Force, Forced, Inspection, LockError, LossReason, Mode, Party, Released, Token, Unavailable};
+pub use crate::store::{
+    Force, Forced, Inspection, LockError, LossReason, Misplaced, Mode, Party, Released, Token, Unavailable,
+};

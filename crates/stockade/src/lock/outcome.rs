@@ -65,6 +65,7 @@ impl Outcome {
             LockError::QueueFull { .. } => "full",
             LockError::ShuttingDown | LockError::Lost { .. } | LockError::HandoverVoid => "cancelled",
             LockError::Unavailable { .. }
+            | LockError::Foreign { .. }
             | LockError::Unsupported { .. }
             | LockError::Committing { .. }
             | LockError::Capacity { .. }

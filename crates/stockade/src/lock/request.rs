@@ -75,7 +75,7 @@ impl LockRequest {
     /// [`LockError::Key`], [`LockError::Tag`], [`LockError::Duration`] and [`LockError::Permits`] before anything is sent;
     /// [`LockError::Capacity`] for a semaphore;
     /// [`LockError::Timeout`], or [`LockError::Busy`] when the wait is zero; [`LockError::QueueFull`];
-    /// [`LockError::Unavailable`]; [`LockError::ShuttingDown`].
+    /// [`LockError::Unavailable`]; [`LockError::Foreign`]; [`LockError::ShuttingDown`].
     #[tracing::instrument(name = "lock", level = "debug", skip_all, fields(mode = self.mode.as_str()))]
     pub async fn acquire(self) -> Result<Guard, LockError> {
         let attempt = self.terms.attempt(self.key?, self.mode, self.shared.max_waiters)?;

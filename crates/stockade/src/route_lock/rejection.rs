@@ -115,6 +115,8 @@ impl From<LockError> for Rejection {
             LockError::Unavailable { retry_after, .. } => {
                 Self::new(Problem::LockStoreUnavailable).with_retry_after(retry_after)
             }
+            // No retry helps before somebody has looked.
+            LockError::Foreign { .. } => Self::new(Problem::LockStoreUnavailable),
             LockError::ShuttingDown => Self::new(Problem::ShuttingDown),
         }
     }

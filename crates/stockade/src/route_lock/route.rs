@@ -130,6 +130,7 @@ impl Route {
                 Rejection::from(error)
             }
             LockError::Unavailable { .. }
+            | LockError::Foreign { .. }
             | LockError::Lost { .. }
             | LockError::HandoverVoid
             | LockError::ShuttingDown => Rejection::from(error),

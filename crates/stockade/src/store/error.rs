@@ -71,6 +71,18 @@ pub enum LockError {
         /// When a retry makes sense.
         retry_after: Duration,
     },
+    /// A key of the lock in the store holds what another program put there. It stays so until that is deleted, or
+    /// overwritten by [`Locks::force_release`](crate::Locks::force_release). Nothing is held.
+    #[error(
+        "a key of the lock on a `{}` holds something else than {expected} (the log names it): delete it, or overwrite it with \
+         `force_release`; give the locks a key prefix of their own if another program writes there", key.label()
+    )]
+    Foreign {
+        /// The resource.
+        key: Key,
+        /// What the key should hold.
+        expected: Misplaced,
+    },
     /// The kind of store can't do what was asked for. Nothing was sent.
     #[error("{store} locks have no {operation}: {instead}")]
     Unsupported {
@@ -123,6 +135,27 @@ pub enum LockError {
     /// The locks were shut down.
     #[error("the locks are shutting down: no new grants")]
     ShuttingDown,
+}
+
+/// What a key of a lock should hold when it holds something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Misplaced {
+    /// Who holds the lock.
+    #[error("the state of a lock")]
+    State,
+    /// The largest fencing token of the bucket.
+    #[error("a floor of tokens")]
+    Floor,
+    /// The order of those who wait.
+    #[error("the queue of a lock")]
+    Queue,
+    /// What those who wait asked for.
+    #[error("the waiters of a lock")]
+    Waiters,
+    /// The leases of readers or permits.
+    #[error("the holders of a lock")]
+    Holders,
 }
 
 /// What was wrong with the store.

@@ -16,7 +16,7 @@ mod redis;
 #[cfg(feature = "redlock")]
 mod redlock;
 
-pub use error::{LockError, Unavailable};
+pub use error::{LockError, Misplaced, Unavailable};
 pub(crate) use handed::Handed;
 pub(crate) use memory::MemoryStore;
 pub use ownership::{LossReason, Mode, Token};

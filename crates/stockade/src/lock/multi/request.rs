@@ -73,7 +73,7 @@ impl MultiRequest {
     /// [`LockError::Key`], [`LockError::Count`], [`LockError::Tag`] and [`LockError::Duration`] before anything is sent;
     /// [`LockError::Timeout`], with the resource that was not free, or [`LockError::Busy`] when the wait is zero;
     /// [`LockError::Lost`] when one of them was lost while the rest was waited for; [`LockError::QueueFull`];
-    /// [`LockError::Unavailable`]; [`LockError::ShuttingDown`]. Nothing is held then.
+    /// [`LockError::Unavailable`]; [`LockError::Foreign`]; [`LockError::ShuttingDown`]. Nothing is held then.
     pub async fn acquire(self) -> Result<MultiGuard, LockError> {
         let (attempts, places) = self.attempts()?;
         let hands = acquire::all(&self.shared, attempts, self.terms.max_hold).await?;

@@ -51,7 +51,7 @@ impl Inner {
                 scripts_lost = true;
             } else if !redirects.follow(self, &error).await {
                 self.shards.suspect(&error);
-                return Err(self.unavailable(key, &error));
+                return Err(self.explain(key, &error).await);
             }
         }
     }
@@ -72,7 +72,10 @@ impl Inner {
 
     pub(super) async fn inspect(&self, key: &Key) -> Result<Inspection, LockError> {
         let reply = self.call(key, &INSPECT, self.keys.of(key), |_| Vec::new()).await?;
-        replies::inspection(&reply).map_err(|error| unavailable(&error))
+        match replies::inspection(&reply) {
+            Ok(inspection) => Ok(inspection),
+            Err(error) => Err(self.explain(key, &error).await),
+        }
     }
 
     pub(super) async fn list(&self, limit: usize) -> Result<Vec<String>, LockError> {

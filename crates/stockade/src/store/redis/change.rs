@@ -68,7 +68,7 @@ impl Inner {
                     ownership.set_mode(before);
                     ownership.set_between_modes(false);
                 }
-                return Err(self.unavailable(&ownership.key, &error));
+                return Err(self.explain(&ownership.key, &error).await);
             } else {
                 sleep(PAUSE).await;
             }
@@ -152,7 +152,7 @@ impl Adoption {
             if matches!(error, LinkError::NoScript) && !scripts_lost {
                 scripts_lost = true;
             } else if limit.remaining().is_zero() {
-                return Err(self.inner.unavailable(&self.key, &error));
+                return Err(self.inner.explain(&self.key, &error).await);
             } else {
                 sleep(PAUSE).await;
             }

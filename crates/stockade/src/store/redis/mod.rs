@@ -29,6 +29,7 @@ mod cell;
 mod change;
 mod compensation;
 mod entry;
+mod foreign;
 mod held;
 mod inbox;
 mod inner;

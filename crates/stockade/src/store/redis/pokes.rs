@@ -4,7 +4,7 @@ use std::{
     time::Duration,
 };
 
-use super::{cell::Cell, replies::Place};
+use super::cell::Cell;
 use crate::{clock::Instant, resource::Key, store::Owner};
 
 /// The resources that attempts of this process wait for, and when one of them last asked.
@@ -72,19 +72,15 @@ impl Poker {
         self.pokes.claim(&self.key, period)
     }
 
-    /// A question found this waiter's place as told, at server time `now`. When others have lost theirs with it, all
-    /// whose last answer is older ask again.
+    /// This waiter's place is gone, as a reply said that was made at server time `now`. All of the resource in this process
+    /// whose last answer is older ask again, unless they were told of this loss before.
     ///
-    /// `confirmed` is when the question was sent that last found the place there; `None` when the waiter knew that it
-    /// was gone. A queue that is there without this waiter is news only when the waiter had asked since the last loss.
-    pub(super) fn found(&self, place: Place, confirmed: Option<Instant>, now: u64) {
-        if place == Place::Kept {
-            return;
-        }
+    /// `confirmed` is when the question was sent that last found the place there: before the last loss that all were told
+    /// of, it is the same loss. `None` when the waiter knew that its own place was gone.
+    pub(super) fn displaced(&self, confirmed: Option<Instant>, now: u64) {
         let mut table = self.pokes.table();
         let Some(poked) = table.get_mut(&self.key) else { return };
-        let is_news = || confirmed.is_some_and(|sent| poked.told.is_none_or(|told| told < sent));
-        if place == Place::NoQueue || is_news() {
+        if confirmed.is_some_and(|sent| poked.told.is_none_or(|told| told < sent)) {
             poked.told = Some(Instant::now());
             poked.waiters.values().for_each(|cell| cell.displaced(now));
         }

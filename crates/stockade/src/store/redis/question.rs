@@ -64,7 +64,10 @@ impl Waiter {
                 }
                 Err(error) => {
                     self.inner.shards.suspect(&error);
-                    return Answer::Unknown(self.inner.unavailable(&self.attempt.key, &error));
+                    return match self.inner.explain(&self.attempt.key, &error).await {
+                        foreign @ LockError::Foreign { .. } => Answer::Refused(foreign),
+                        error => Answer::Unknown(error),
+                    };
                 }
             };
             return match reply {
@@ -137,8 +140,8 @@ impl Waiter {
     }
 
     fn found(&self, place: Place, now: u64) {
-        if let Some(poker) = &self.poker {
-            poker.found(place, self.confirmed, now);
+        if let (Place::Gone, Some(poker)) = (place, &self.poker) {
+            poker.displaced(self.confirmed, now);
         }
     }
 

@@ -55,7 +55,7 @@ impl RedisStore {
                 scripts_lost = true;
             } else if limit.remaining().is_zero() {
                 self.release_again(ownership, stray);
-                return Err(self.inner.unavailable(key, &error));
+                return Err(self.inner.explain(key, &error).await);
             } else {
                 sleep(Duration::from_millis(10)).await;
             }

@@ -14,10 +14,7 @@ use crate::{
 pub(super) enum Place {
     /// The place is there, or the caller never had one.
     Kept,
-    /// The place is gone; others stand in the queue.
     Gone,
-    /// Nobody stood in the queue: all places given before are gone.
-    NoQueue,
 }
 
 impl Place {
@@ -25,7 +22,6 @@ impl Place {
         match word {
             "0" => Some(Self::Kept),
             "1" => Some(Self::Gone),
-            "2" => Some(Self::NoQueue),
             _ => None,
         }
     }
@@ -279,12 +275,17 @@ fn read_inspection(value: &Value) -> Option<Inspection> {
             position: None,
         });
     } else if let Some(mode @ (Mode::Read | Mode::Permit)) = mode(text(state)?) {
+        // `queue first at`, and the capacity of a semaphore
+        let [_, _, first, at] = fields(text(state)?)?;
+        number(first).zip(number(at.split(' ').next()?))?;
         for shared in shared {
             // `x token unconfirmed lease yield tag`
             let [x, of, _, len, _, tag] = fields(text(shared)?)?;
             let (age, remaining) = (age(of, x, len)?, left(x)?);
             holders.push(Party { mode, tag: tag.to_owned(), token: token(of), age, remaining, position: None });
         }
+    } else if !matches!(text(state)?, "" | "n 1") {
+        return None;
     }
     // A lease that is over is not held, although no script has noticed yet.
     holders.retain(|party| !party.remaining.is_zero());

@@ -27,6 +27,7 @@ pub(super) static ADOPT: Script = script!("adopt", "adopt.lua", "adopt_body.lua"
 pub(in crate::store) static SEED: Script = script!("seed", "seed.lua");
 pub(in crate::store) static JOIN: Script = script!("join", "join.lua");
 pub(super) static INSPECT: Script = script!("inspect", "inspect.lua");
+pub(super) static FOREIGN: Script = script!("foreign", "foreign.lua", "foreign_body.lua");
 
 pub(super) static ALL: &[&Script] =
-    &[&ACQUIRE, &MULTI, &RELEASE, &RENEW, &FORCE, &DOWNGRADE, &ADOPT, &SEED, &JOIN, &INSPECT];
+    &[&ACQUIRE, &MULTI, &RELEASE, &RENEW, &FORCE, &DOWNGRADE, &ADOPT, &SEED, &JOIN, &INSPECT, &FOREIGN];

@@ -132,12 +132,10 @@ impl Waiter {
                     self.confirmed = None;
                     self.ask_in_time(&mut rest).await
                 }
-                Some(Event::AskAgain) => self.ask_in_time(&mut rest).await,
                 Some(Event::Poke) if !self.claims(&mut rest) => continue,
-                Some(Event::Poke) => self.ask_in_time(&mut rest).await,
                 None if self.has_ended() => return Err(self.timed_out()),
                 None if !self.rest(&mut rest).await => continue,
-                None => self.ask_in_time(&mut rest).await,
+                Some(Event::AskAgain | Event::Poke) | None => self.ask_in_time(&mut rest).await,
             };
             match answer {
                 Answer::Held(ownership) => return Ok(ownership),
@@ -151,7 +149,7 @@ impl Waiter {
     }
 
     /// Rests until there is something in the cell or the alarm rings. Returns whether to ask then.
-    async fn rest(&mut self, rest: &mut Rest) -> bool {
+    async fn rest(&self, rest: &mut Rest) -> bool {
         let limit = self.until.map_or(rest.alarm, |until| until.min(rest.alarm));
         tokio::select! {
             () = self.cell.wait() => return false,

@@ -9,8 +9,7 @@
 --   writers.
 -- Reply: `token` when the resource was free; else one of `GRANTED token x now place`, `QUEUED seq remaining now rank
 --   place`, `BUSY remaining length now`, `FULL remaining length now`, `STALE now`, `CAPACITY present now` for a semaphore
---   that is in use with another capacity, times in µs. place: 1 when the caller's place was gone, 2 when nobody else
---   stood in the queue either, else 0.
+--   that is in use with another capacity, times in µs. place: 1 when the caller's place was gone, else 0.
 
 -- The common case comes first: every closure made before its return would be paid for by each call.
 local time = redis.call('TIME')
@@ -24,6 +23,10 @@ local raw
 if ARGV[2] == 'w' and ARGV[7] == '0' then
   local token = string.format('%.0f', now)
   local last = redis.call('SET', KEYS[2], token, 'GET')
+  if last and not tonumber(last) then
+    redis.call('SET', KEYS[2], last)
+    return redis.error_reply('FOREIGN the key of the token floor holds what is no number')
+  end
   if last and tonumber(last) >= now then
     if tonumber(last) + 1 >= 9007199254740992 then
       redis.call('SET', KEYS[2], last)

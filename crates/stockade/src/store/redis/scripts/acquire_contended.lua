@@ -3,7 +3,7 @@ load(raw)
 local lease = ARGV[3] * 1000
 local wants, permits = string.sub(ARGV[2], 1, 1), tonumber(string.sub(ARGV[2], 2))
 
--- What became of the caller's place: 1 when it is gone, 2 when nobody else stands in the queue either.
+-- 1 when the caller's place is gone.
 local gone = 0
 
 local function granted(token, x)
@@ -36,7 +36,7 @@ local until_ = wait < 0 and now + 60000000 or now + wait * 1000
 local record = string.format('%s %.0f %.0f %s %s', ARGV[2], until_, lease, yield, ARGV[6])
 local queued = waiting and redis.call('ZSCORE', Q, me)
 if seq > 0 and not queued then
-  gone = waiting and 1 or 2
+  gone = 1
 end
 local function enqueue()
   redis.call('ZADD', Q, fmt(seq), me)

@@ -41,6 +41,9 @@ end
 local function mint()
   local token = now
   local last = tonumber(redis.call('GET', F) or 0)
+  if not last then
+    error({ err = 'FOREIGN the key of the token floor holds what is no number' })
+  end
   if last >= token then
     token = last + 1
   end
@@ -51,13 +54,24 @@ local function mint()
   return fmt(token)
 end
 
+-- What is no state is neither taken for free nor overwritten: somebody put it there.
+local function known(found)
+  if not found then
+    error({ err = 'FOREIGN the key of the lock holds what is no state of a lock' })
+  end
+end
+
 local function load(state)
   mode = state and string.sub(state, 1, 1) or 'n'
   if mode == 'w' then
     local c, owner, token, x, len, tag = string.match(state, '^w %d (%d) (%S+) (%d+) (%d+) (%d+) (.*)$')
+    known(c)
     hold = { c = c, owner = owner, token = token, x = tonumber(x), len = tonumber(len), tag = tag }
-  elseif mode ~= 'n' then
-    local earliest, written, permits = string.match(state, '^%a %d (%d+) (%d+) ?(%d*)')
+  elseif mode == 'n' then
+    known(not state or state == 'n 1')
+  else
+    local earliest, written, permits = string.match(state, '^[rs] %d (%d+) (%d+) ?(%d*)$')
+    known(earliest)
     first, at, capacity = tonumber(earliest), tonumber(written), tonumber(permits) or 0
     if redis.call('HLEN', M) == 0 then
       -- The records were deleted: there is no holder to wait for.

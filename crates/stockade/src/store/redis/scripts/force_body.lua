@@ -1,5 +1,15 @@
 -- Second part of force.lua, after common.lua.
-load(redis.call('GET', L))
+-- What is foreign is overwritten, whatever it is.
+for key, read in pairs({ [F] = 'GET', [Q] = 'ZCARD', [W] = 'HLEN', [M] = 'HLEN' }) do
+  local reply = redis.pcall(read, key)
+  if type(reply) == 'table' or (key == F and reply and not tonumber(reply)) then
+    redis.call('DEL', key)
+  end
+end
+if not pcall(load, redis.pcall('GET', L)) then
+  redis.call('DEL', L)
+  mode, hold = 'n', nil
+end
 expire()
 local holders = 0
 if mode == 'w' then

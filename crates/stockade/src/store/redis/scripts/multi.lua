@@ -24,6 +24,10 @@ local tokens = {}
 for i = 2, #KEYS, 5 do
   local token = string.format('%.0f', now)
   local last = redis.call('SET', KEYS[i], token, 'GET')
+  if last and not tonumber(last) then
+    redis.call('SET', KEYS[i], last)
+    return redis.error_reply('FOREIGN the key of the token floor holds what is no number')
+  end
   if last and tonumber(last) >= now then
     if tonumber(last) + 1 >= 9007199254740992 then
       redis.call('SET', KEYS[i], last)

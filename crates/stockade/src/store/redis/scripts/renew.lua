@@ -26,7 +26,9 @@ end
 local replies = {}
 for i = 1, #ARGV / 2 do
   local base, owner, lease = (i - 1) * 5, ARGV[i * 2 - 1], ARGV[i * 2] * 1000
-  local raw = redis.call('GET', KEYS[base + 1])
+  -- A key of another type ends this lock, and not the renewal of the others.
+  local raw = redis.pcall('GET', KEYS[base + 1])
+  raw = type(raw) == 'string' and raw
   local result, queued = 0, '0'
   if raw and string.sub(raw, 1, 1) == 'w' and string.sub(raw, 7, 34) == owner then
     local token, tag
@@ -35,8 +37,8 @@ for i = 1, #ARGV / 2 do
     keep(base, string.format('w %s 0 %s %s %.0f %.0f %s', queued, owner, token, now + lease, lease, tag), now + lease, queued)
     result = 1
   elseif raw and string.find(raw, '^[rs]') then
-    local record = redis.call('HGET', KEYS[base + 5], owner)
-    if record then
+    local record = redis.pcall('HGET', KEYS[base + 5], owner)
+    if type(record) == 'string' then
       queued = string.sub(raw, 3, 3)
       local token, yield, tag = string.match(record, '^%d+ (%d+) %d %d+ (%d) (.*)$')
       result = 2

@@ -9,6 +9,7 @@ pub(in crate::store) mod detour;
 mod failover;
 mod faults;
 mod fleet;
+mod foreign;
 mod fuzz;
 mod keys;
 mod late;

@@ -7,7 +7,10 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{LIMIT, World, all_served, calls_of, key, permit, read, section, server, until_waiting, waiting, write};
+use super::{
+    LIMIT, World, all_served, calls_of, connected, key, patient, permit, read, section, server, until_waiting, waiting,
+    write,
+};
 use crate::store::{
     Attempt, Force, LockError, LockStore, Owner, Released, Token,
     redis::{
@@ -63,7 +66,7 @@ async fn asked(store: &RedisStore, attempt: &Attempt, owner: &Owner, seq: u64) -
 async fn waiters_of_a_flushed_server_are_all_served_as_soon_as_one_of_their_process_finds_out() {
     const WAITERS: usize = 50;
     let world = World::start().await;
-    let stores = stores(&world, 1).await;
+    let stores = [connected(&patient(&world.server.url()).await).await];
     for (holder, attempt) in [
         (write(&key("flushed")), write(&key("flushed"))),
         (write(&key("flushed-read")), read(&key("flushed-read"))),

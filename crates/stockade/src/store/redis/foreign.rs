@@ -1,0 +1,53 @@
+//! What somebody else put under the keys of a lock.
+
+use redis::Value;
+
+use super::{inner::Inner, replies::text, scripts::FOREIGN};
+use crate::{
+    redis::LinkError,
+    resource::Key,
+    store::{LockError, Misplaced},
+};
+
+impl Inner {
+    /// Why a script on this resource went wrong, for its caller. One that stumbled over a value asks which key holds it.
+    pub(super) async fn explain(&self, key: &Key, error: &LinkError) -> LockError {
+        let of_a_value = match error {
+            LinkError::Refused { code } => matches!(code.as_str(), "FOREIGN" | "WRONGTYPE" | "ERR"),
+            LinkError::Protocol { .. } => true,
+            _ => false,
+        };
+        if !of_a_value {
+            return self.unavailable(key, error);
+        }
+        let names = self.keys.of(key);
+        let asked = match self.shard(key) {
+            Ok(shard) => shard.link.call(&FOREIGN, names.clone(), Vec::new()).await,
+            Err(error) => Err(error),
+        };
+        let misplaced = asked.ok().and_then(|reply| misplaced(&reply));
+        let Some((at, expected)) = misplaced else {
+            tracing::warn!(%error, label = %key.label(), "a script of the locks failed");
+            return self.unavailable(key, error);
+        };
+        let redis_key = names.get(at).map_or("", String::as_str);
+        tracing::warn!(
+            %error,
+            redis_key,
+            "a key holds something else than {expected}: delete it, or overwrite it with `force_release`"
+        );
+        LockError::Foreign { key: key.clone(), expected }
+    }
+}
+
+/// The place of the key among those of the resource, and what it should hold.
+fn misplaced(reply: &Value) -> Option<(usize, Misplaced)> {
+    Some(match text(reply)? {
+        "state" => (0, Misplaced::State),
+        "floor" => (1, Misplaced::Floor),
+        "queue" => (2, Misplaced::Queue),
+        "waiters" => (3, Misplaced::Waiters),
+        "holders" => (4, Misplaced::Holders),
+        _ => return None,
+    })
+}
