@@ -154,7 +154,7 @@ async fn it_stays_within_the_limits_and_its_failure_leaves_the_old_value() {
     assert_eq!((quantity(&found), found.info.degraded, found.info.stored), (Some(8), true, false));
     stocks.shutdown(Duration::ZERO).await;
     assert!(matches!(stocks.reload(&sku("a")).await, Err(CacheError::ShuttingDown)));
-    let long = stocks.reload(&sku(&"x".repeat(600))).await;
-    assert!(matches!(long, Err(CacheError::Key(_))), "{long:?}");
+    let empty = stocks.reload(&sku("")).await;
+    assert!(matches!(empty, Err(CacheError::Key(_))), "{empty:?}");
     server.end().await;
 }
