@@ -74,13 +74,16 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
         keys: Vec<K>,
         begin: impl FnOnce() -> Vec<u64> + Send,
     ) -> Result<Load<HashMap<Key, Loaded<V>>, Vec<u64>>, CacheError> {
-        let load = || match &self.load_batch {
-            Some(load) => load(keys),
-            None => self.one_by_one(keys),
+        let load = || {
+            let rows = match &self.load_batch {
+                Some(load) => load(keys),
+                None => self.one_by_one(keys),
+            };
+            // The application names its keys, and what panics there is the loader's panic.
+            let named = |(key, loaded)| Some((Key::of(&key).ok()?, loaded));
+            async move { Ok(rows.await?.into_iter().filter_map(named).collect()) }.boxed()
         };
-        let Load { loaded, took, mark } = self.within_limits(admission, load, begin, |_| LoadEnd::Ok).await?;
-        let named = |(key, loaded)| Some((Key::of(&key).ok()?, loaded));
-        Ok(Load { loaded: loaded.into_iter().filter_map(named).collect(), took, mark })
+        self.within_limits(admission, load, begin, |_| LoadEnd::Ok).await
     }
 
     fn one_by_one(&self, keys: Vec<K>) -> BoxFuture<'static, Result<Vec<(K, Loaded<V>)>, LoadError>> {

@@ -1,6 +1,7 @@
 use std::{
     fmt::Write as _,
     io::{self, Write},
+    panic::{AssertUnwindSafe, catch_unwind},
 };
 
 use crc::{CRC_32_ISO_HDLC, Crc, Table};
@@ -53,6 +54,8 @@ pub(crate) enum Unstorable {
     TooLarge(usize),
     #[error("it has no encoding: {0}")]
     NoEncoding(EncodeError),
+    #[error("its encoding panicked: mend its `Serialize`")]
+    Panicked,
 }
 
 impl Unstorable {
@@ -60,7 +63,7 @@ impl Unstorable {
     pub(crate) fn label(&self) -> &'static str {
         match self {
             Self::TooLarge(_) => "too_large",
-            Self::NoEncoding(_) => "no_encoding",
+            Self::NoEncoding(_) | Self::Panicked => "no_encoding",
         }
     }
 }
@@ -106,7 +109,12 @@ impl Envelope {
         head
     }
 
+    /// A panic of the type's `Serialize` is an error here: the caller holds the lease of a load, which it has to give back.
     pub(crate) fn encode<V: Serialize>(&self, value: Option<&V>) -> Result<Encoded, Unstorable> {
+        catch_unwind(AssertUnwindSafe(|| self.write(value))).unwrap_or(Err(Unstorable::Panicked))
+    }
+
+    fn write<V: Serialize>(&self, value: Option<&V>) -> Result<Encoded, Unstorable> {
         // With room for the header in front, since most payloads are stored as they are.
         let mut limited = Limited { bytes: vec![0; HEADER], end: HEADER.saturating_add(self.max), full: false };
         if let Some(value) = value {
@@ -135,7 +143,13 @@ impl Envelope {
 
     /// The value, and its weight in memory. `null` says whether the entry was stored as the absence of a row; absence and a
     /// value that is written as JSON `null` are different things.
+    ///
+    /// A value whose `Deserialize` panics can't be read: it may be the expired one that comes with a lease.
     pub(crate) fn decode<V: DeserializeOwned>(&self, bytes: &[u8], null: bool) -> Result<(Option<V>, u64), Unreadable> {
+        catch_unwind(|| self.read(bytes, null)).unwrap_or(Err(Unreadable))
+    }
+
+    fn read<V: DeserializeOwned>(&self, bytes: &[u8], null: bool) -> Result<(Option<V>, u64), Unreadable> {
         let (header, payload) = bytes.split_at_checked(HEADER).ok_or(Unreadable)?;
         let (head, sum) = header.split_at(HEAD);
         if head != self.head(head[2]) || sum != checksum(head, payload) {

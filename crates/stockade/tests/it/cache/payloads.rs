@@ -2,6 +2,7 @@
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use stockade::{
     Cache, Redis,
     cache::{CacheBuilder, Codec, Compression, Source},
@@ -10,9 +11,10 @@ use stockade_testbed::RedisServer;
 use tokio::task::JoinSet;
 
 use super::support::{
-    Database, Loading, Sku, Stock, Stocks, entry_key, eventually, field, get, process, quantity, reading, sku, stored,
+    Database, Loading, Sku, Stock, Stocks, entry_key, eventually, field, get, process, quantity, reading,
+    signed_up, sku, stored,
 };
-use crate::world::{World, cached};
+use crate::world::{World, cached, patient as patient_redis};
 
 #[tokio::test]
 async fn what_is_damaged_is_loaded_anew_and_overwritten() {
@@ -212,5 +214,99 @@ async fn a_value_over_the_limit_is_returned_and_not_stored() {
     let long = cached(long.build());
     eventually("the cache is on line", || async { !long.is_degraded() }).await;
     assert!(!long.get(&sku("x5000")).await.unwrap().info.stored);
+    server.end().await;
+}
+
+/// A number that is not written if it is 1 or 2, and not read if it is 3: 1 is an error, the others panic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Brittle(u64);
+
+impl Serialize for Brittle {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            1 => Err(ser::Error::custom("asked to")),
+            2 => panic!("asked to"),
+            number => serializer.serialize_u64(number),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Brittle {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = u64::deserialize(deserializer)?;
+        assert_ne!(number, 3, "asked to");
+        if number == 4 { Err(de::Error::custom("asked to")) } else { Ok(Self(number)) }
+    }
+}
+
+/// A cache of brittle numbers, whose loads and leases last so long that no test outlives a lease that is kept.
+async fn brittle(server: &RedisServer, database: &Arc<Database>) -> Cache<Sku, Brittle> {
+    let redis = patient_redis(&server.url()).await.namespace("shop");
+    let (one, many) = (Arc::clone(database), Arc::clone(database));
+    let number = |stock: Option<Stock>| stock.map(|stock| Brittle(stock.quantity));
+    let builder = Cache::builder(&redis).load_timeout(Duration::from_secs(60)).loader(move |sku: Sku| {
+        let database = Arc::clone(&one);
+        async move { database.query(&sku.0).await.map(number) }
+    });
+    let builder = builder.batch_loader(move |keys: Vec<Sku>| {
+        let database = Arc::clone(&many);
+        async move {
+            let rows = database.query_many(&keys).await?;
+            Ok::<_, std::io::Error>(rows.into_iter().map(|(key, row)| (key, number(row))).collect())
+        }
+    });
+    let cache = cached(builder.build());
+    eventually("the cache is on line", || async { !cache.is_degraded() }).await;
+    cache
+}
+
+#[tokio::test]
+async fn a_value_that_can_not_be_written_is_returned_and_its_lease_given_back_at_once() {
+    let server = World::start().await;
+    let database = Database::with(&[("fails", 1), ("panics", 2), ("good", 7)]);
+    let one = brittle(&server, &database).await;
+    let two = brittle(&server, &database).await;
+    for (id, number) in [("fails", 1), ("panics", 2)] {
+        let gate = database.shut();
+        let (stocks, key) = (one.clone(), sku(id));
+        let first = tokio::spawn(async move { stocks.get(&key).await });
+        database.queried().await;
+        let (stocks, key) = (two.clone(), sku(id));
+        let second = tokio::spawn(async move { stocks.get(&key).await });
+        signed_up(&server, id).await;
+        gate.add_permits(2);
+        for read in [first, second] {
+            let found = tokio::time::timeout(Duration::from_secs(30), read).await.expect("its lease was kept");
+            let found = found.unwrap().unwrap();
+            assert_eq!((found.value.as_deref(), found.info.stored), (Some(&Brittle(number)), false), "{id}");
+        }
+        database.open();
+        assert!(!stored(&server, id).await);
+    }
+    // Of several each by itself, and nobody waits for what was not stored.
+    for _ in 0..2 {
+        let keys = ["panics", "good", "fails"].map(sku);
+        let many = tokio::time::timeout(Duration::from_secs(30), one.get_many(&keys)).await.expect("a lease was kept");
+        let many: Vec<_> = many.into_iter().map(|found| found.unwrap().value.as_deref().copied()).collect();
+        assert_eq!(many, [2, 7, 1].map(|number| Some(Brittle(number))));
+    }
+    assert!(stored(&server, "good").await);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_value_whose_reading_panics_is_loaded_anew_like_any_that_can_not_be_read() {
+    let server = World::start().await;
+    let database = Database::with(&[("panics", 3), ("fails", 4)]);
+    let cache = brittle(&server, &database).await;
+    for (id, number) in [("panics", 3), ("fails", 4)] {
+        for _ in 0..2 {
+            let read = tokio::time::timeout(Duration::from_secs(30), cache.get(&sku(id))).await;
+            let found = read.expect("a lease was kept").unwrap();
+            assert_eq!((found.value.as_deref(), found.info.source), (Some(&Brittle(number)), Source::Load));
+        }
+        assert!(stored(&server, id).await);
+    }
+    assert_eq!((database.loads(), cache.stats().payloads_refused), (4, 2));
     server.end().await;
 }
