@@ -171,6 +171,7 @@ impl From<&CacheError> for Problem {
         match error {
             CacheError::Shed { retry_after } => Self::LoadShed(Retry(*retry_after)),
             CacheError::ShuttingDown => Self::ShuttingDown,
+            CacheError::HeldOff { .. } => Self::DatabaseUnavailable("the loads of this row keep failing"),
             CacheError::Load(error) => of_load(error),
             CacheError::Timeout(_) => {
                 tracing::warn!(error = error as &dyn Error, "a load took too long");

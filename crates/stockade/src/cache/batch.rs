@@ -1,36 +1,22 @@
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 
 use futures_util::future::join_all;
 use serde::{Serialize, de::DeserializeOwned};
+use tokio::{sync::Semaphore, time::sleep};
 use tracing::Instrument;
 
 use super::{
-    CacheError, Loaded, Lookup, Source,
+    CacheError, Lookup, Source,
+    batch_load::Flyer,
     core::{Core, kept, lookup},
-    fetch::{Leased, Start, ruled_out, unstored},
-    flight::{Board, Outcome, Passage, Pilot},
-    limits::Admission,
-    load::Load,
-    store::{Lease, Token, Want},
+    fetch::{Missing, POLL},
+    flight::{Board, Passage},
+    patience::Patience,
 };
-use crate::resource::{Key, Resource};
-
-/// One key of a batch that this call has to fetch.
-pub(super) struct Flyer<K, V> {
-    pub(super) key: K,
-    pub(super) name: Key,
-    pub(super) pilot: Pilot<V>,
-    pub(super) start: Start,
-}
-
-/// How one key of a batch is loaded.
-enum Grant<V> {
-    Leased(Leased<V>),
-    /// Without a lease: nothing is stored. `degraded` where the store is away.
-    Beside {
-        degraded: bool,
-    },
-}
+use crate::{
+    clock::Instant,
+    resource::{Key, Resource},
+};
 
 impl<K, V> Core<K, V>
 where
@@ -58,6 +44,7 @@ where
     }
 
     async fn look_up_all(self: &Arc<Self>, wanted: HashMap<Key, &K>) -> HashMap<Key, Result<Lookup<V>, CacheError>> {
+        let called = Instant::now();
         self.attempted().await;
         let mut found = HashMap::with_capacity(wanted.len());
         let mut asked = Vec::new();
@@ -73,199 +60,93 @@ where
         // All questions are on the wire before the first answer is awaited.
         let assurance = self.assurance();
         let reads = join_all(asked.iter().map(|(_, name, _)| self.store.read(name))).await;
-        let (mut flyers, mut passages) = (Vec::new(), Vec::new());
+        let mut cold = Vec::new();
         for ((reservation, name, key), read) in asked.into_iter().zip(reads) {
-            let start = match self.judge(key, &name, reservation, read, assurance) {
-                Ok(answer) => {
-                    found.insert(name, Ok(answer));
-                    continue;
-                }
-                Err(start) => start,
-            };
-            let (passage, pilot) = self.flights.board(&name, Board::Any);
-            let joined = pilot.is_none();
-            if let Some(pilot) = pilot {
-                flyers.push(Flyer { key: key.clone(), name: name.clone(), pilot, start });
+            match self.judge(key, &name, reservation, read, assurance) {
+                Ok(answer) => drop(found.insert(name, Ok(answer))),
+                Err(missing) => cold.push((name, key, missing)),
             }
-            passages.push(self.arrive(passage, name, key, joined));
         }
-        if !flyers.is_empty() {
-            self.tasks.spawn(Arc::clone(self).fly_all(flyers).in_current_span());
-        }
-        found.extend(join_all(passages).await);
+        found.extend(self.load_cold(called, cold).await);
         found
     }
 
-    /// The outcome for one key. Where that of the flight is not valid for this call, it asks alone.
+    /// Loads what is not there: as one where there is a loader for that, else as many at a time as may run, so that this call
+    /// does not crowd itself out. Those that have to wait for that have no flight yet, which others would board.
+    async fn load_cold(
+        self: &Arc<Self>,
+        called: Instant,
+        cold: Vec<(Key, &K, Missing<V>)>,
+    ) -> Vec<(Key, Result<Lookup<V>, CacheError>)> {
+        let lanes = Semaphore::new(self.loader.limits.width());
+        let together = self.loader.loads_batches() && cold.len() > 1;
+        let (mut flyers, mut arrivals) = (Vec::new(), Vec::with_capacity(cold.len()));
+        for (name, key, missing) in cold {
+            // One that failed lately could fail the others with it.
+            let flight = (together && !self.local.failing().has(&name)).then(|| {
+                let (passage, pilot) = self.flights.board(&name, Board::Any);
+                let joined = pilot.is_none();
+                let start = missing.start;
+                flyers.extend(pilot.map(|pilot| Flyer { key: key.clone(), name: name.clone(), pilot, start }));
+                (passage, joined)
+            });
+            let patience = Patience::of(called, missing.stale.clone());
+            let lanes = &lanes;
+            arrivals.push(async move {
+                let arriving = self.arrive(flight, &name, key, missing, lanes);
+                let result = self.in_time(arriving, patience).await.unwrap_or_else(|instead| instead);
+                (name, result)
+            });
+        }
+        let core = Arc::clone(self);
+        if flyers.len() > 1 {
+            self.tasks.spawn(async move { drop(core.fly_together(flyers, None).await) }.in_current_span());
+        } else {
+            for Flyer { key, name, pilot, start } in flyers {
+                self.tasks.spawn(Arc::clone(self).fly(key, name, pilot, start).in_current_span());
+            }
+        }
+        join_all(arrivals).await
+    }
+
+    /// The outcome for one key: of the flight with others, or else of one of its own, for which it waits its turn.
     async fn arrive(
         self: &Arc<Self>,
-        passage: Passage<V>,
-        name: Key,
+        flight: Option<(Passage<V>, bool)>,
+        name: &Key,
         key: &K,
-        joined: bool,
-    ) -> (Key, Result<Lookup<V>, CacheError>) {
-        let result = match passage.outcome().await {
-            Some(outcome) => self.landed(outcome, joined),
-            None => self.look_up(key, Board::NotAsked).await,
-        };
-        (name, result)
-    }
-
-    /// Fetches all of them: one question for leases, one load, one answer to the store.
-    async fn fly_all(self: Arc<Self>, flyers: Vec<Flyer<K, V>>) {
-        if flyers.len() == 1 || !self.loader.loads_batches() {
-            return self.fly_each(flyers);
+        missing: Missing<V>,
+        lanes: &Semaphore,
+    ) -> Result<Lookup<V>, CacheError> {
+        let (mut board, mut missing) = (Board::Any, Some(missing));
+        if let Some((passage, joined)) = flight {
+            if let Some(outcome) = passage.outcome().await {
+                return self.landed(outcome, joined);
+            }
+            (board, missing) = (Board::NotAsked, None);
         }
-        self.fly_together(flyers, None).await;
+        // Never closed: without a place it would go on all the same.
+        let _lane = lanes.acquire().await;
+        self.in_turn(key, name, board, missing).await
     }
 
-    /// As [`Core::fly_all`]. With an admission the load does not ask for one, and none begins without it: flights that can't
-    /// be part of it are left. They are returned, with how long to wait for news of them at most.
-    pub(super) async fn fly_together(
+    /// Fetches one key. A place that others have is waited for, which a read of one key would do for a shorter time.
+    async fn in_turn(
         self: &Arc<Self>,
-        flyers: Vec<Flyer<K, V>>,
-        admission: Option<Admission<'_>>,
-    ) -> HashMap<Key, Duration> {
-        let marks: Vec<_> = flyers.iter().map(|flyer| flyer.pilot.ask()).collect();
-        let absent = self.surely_absent(&flyers.iter().map(|flyer| &flyer.name).collect::<Vec<_>>()).await;
-        let mut possible = Vec::with_capacity(flyers.len());
-        for ((flyer, absent), mark) in flyers.into_iter().zip(absent).zip(marks) {
-            if absent && flyer.start == Start::Lease(Want::Value) {
-                flyer.pilot.land(Outcome::Answer(ruled_out(), Some(mark)));
-            } else {
-                possible.push(flyer);
-            }
-        }
-        let flyers = possible;
-        let asked = flyers.iter().map(|flyer| async {
-            let (token, reservation) = (Token::random(), self.local.reserve(&flyer.name));
-            let (mark, assurance) = (flyer.pilot.ask(), self.assurance());
-            let lease = match flyer.start {
-                Start::Lease(want) => {
-                    let want = if assurance.is_none() { Want::Load } else { want };
-                    let content = want == Want::Value && self.may_do(&flyer.name);
-                    self.store.lease(&flyer.name, &token, want, content).await
+        key: &K,
+        name: &Key,
+        board: Board,
+        mut missing: Option<Missing<V>>,
+    ) -> Result<Lookup<V>, CacheError> {
+        let give_up = Instant::now() + self.settings.lease + self.settings.load_timeout;
+        loop {
+            match self.fetched(key, name, board, missing.take()).await {
+                Err(CacheError::Shed { retry_after })
+                    if Instant::now() < give_up && !self.loader.limits.is_refusing() =>
+                {
+                    sleep(retry_after.min(POLL)).await;
                 }
-                Start::Degraded => Lease::Down,
-            };
-            let leased = move |stale| Leased { token, reservation, stale, mark, assurance };
-            (leased, lease, mark)
-        });
-        let leases = join_all(asked).await;
-        let (mut loading, mut alone) = (Vec::new(), Vec::new());
-        for (mut flyer, (leased, lease, mark)) in flyers.into_iter().zip(leases) {
-            let grant = match lease {
-                Lease::Granted(stale) => Grant::Leased(leased(stale)),
-                Lease::Bypass(overdue) => {
-                    self.ask_about(&flyer.name, overdue);
-                    Grant::Beside { degraded: false }
-                }
-                Lease::Down => match self.within_grace(&flyer.name) {
-                    Some(entry) => {
-                        flyer.pilot.land(Outcome::Answer(kept(entry, Source::Local, true), None));
-                        continue;
-                    }
-                    None => Grant::Beside { degraded: true },
-                },
-                Lease::Held(stale) => {
-                    if let Some(answer) = self.expired(&flyer.name, stale) {
-                        flyer.pilot.land(Outcome::Answer(answer, Some(mark)));
-                    } else {
-                        flyer.start = Start::Lease(Want::Load);
-                        alone.push((flyer, Duration::ZERO));
-                    }
-                    continue;
-                }
-                // Somebody has it or loads it, or what is there can't be read.
-                Lease::Hit(_) | Lease::Wait(_) => {
-                    let news = if let Lease::Wait(left) = lease { left } else { Duration::ZERO };
-                    flyer.start = Start::Lease(Want::Value);
-                    flyer.pilot.waits();
-                    alone.push((flyer, news));
-                    continue;
-                }
-                Lease::Unreadable => {
-                    self.unreadable(&flyer.name);
-                    flyer.start = Start::Lease(Want::Load);
-                    alone.push((flyer, Duration::ZERO));
-                    continue;
-                }
-            };
-            loading.push((flyer, grant));
-        }
-        let left = if admission.is_some() {
-            let leave = |(flyer, news): (Flyer<K, V>, Duration)| {
-                flyer.pilot.leave();
-                (flyer.name, news)
-            };
-            alone.into_iter().map(leave).collect()
-        } else {
-            self.fly_each(alone.into_iter().map(|(flyer, _)| flyer).collect());
-            HashMap::new()
-        };
-        if !loading.is_empty() {
-            self.load_all(loading, admission).await;
-        }
-        left
-    }
-
-    fn fly_each(self: &Arc<Self>, flyers: Vec<Flyer<K, V>>) {
-        for Flyer { key, name, pilot, start } in flyers {
-            self.tasks.spawn(Arc::clone(self).fly(key, name, pilot, start).in_current_span());
-        }
-    }
-
-    async fn load_all(&self, loading: Vec<(Flyer<K, V>, Grant<V>)>, admission: Option<Admission<'_>>) {
-        let keys = loading.iter().map(|(flyer, _)| flyer.key.clone()).collect();
-        let begin = || {
-            let ask = |(flyer, grant): &(Flyer<K, V>, Grant<V>)| {
-                if matches!(grant, Grant::Beside { .. }) {
-                    flyer.pilot.close();
-                }
-                flyer.pilot.ask()
-            };
-            loading.iter().map(ask).collect::<Vec<_>>()
-        };
-        match self.loader.run_batch(admission, keys, begin).await {
-            Ok(Load { mut loaded, took, mark: marks }) => {
-                let stored = loading.into_iter().zip(marks).map(|((flyer, grant), mark)| {
-                    let loaded = loaded.remove(&flyer.name).unwrap_or_else(|| Loaded::new(None));
-                    let loaded = self.loader.accept(loaded);
-                    async move {
-                        let Flyer { name, pilot, .. } = flyer;
-                        let loaded = match loaded {
-                            Ok(loaded) => loaded,
-                            Err(error) => {
-                                if let Grant::Leased(Leased { token, .. }) = &grant {
-                                    self.store.abort(&name, token, Duration::ZERO).await;
-                                }
-                                return pilot.land(Outcome::Failed(error));
-                            }
-                        };
-                        let outcome = match grant {
-                            Grant::Leased(leased) => {
-                                let load = Load { loaded, took, mark };
-                                self.store_loaded(&name, &pilot, &leased, load).await
-                            }
-                            Grant::Beside { degraded } => Outcome::Answer(unstored(loaded, 0, degraded), Some(mark)),
-                        };
-                        pilot.land(outcome);
-                    }
-                });
-                join_all(stored).await;
-            }
-            Err(error) => {
-                let given_up = loading.into_iter().map(|(flyer, grant)| {
-                    let error = error.clone();
-                    async move {
-                        let outcome = match grant {
-                            Grant::Leased(leased) => self.give_up(&flyer.name, leased, error).await,
-                            Grant::Beside { .. } => self.beside_failed(&flyer.name, error),
-                        };
-                        flyer.pilot.land(outcome);
-                    }
-                });
-                join_all(given_up).await;
+                result => return result,
             }
         }
     }

@@ -12,12 +12,13 @@ use super::load_in::LoadInFn;
 use super::{
     CacheError, CacheInfo, Lookup, Source,
     entry::Entry,
-    fetch::Start,
+    fetch::{Missing, Start},
     flight::{Answer, Board, Flights, Outcome},
     intent::Intent,
     invalidator::NotTaken,
     load::Loader,
     local::{Local, Reservation},
+    patience::Patience,
     refresh::is_due,
     settings::Settings,
     stats::Counters,
@@ -75,32 +76,53 @@ where
     }
 
     #[tracing::instrument(name = "cache", level = "debug", skip_all, fields(cache = self.settings.name))]
-    pub(super) async fn look_up(self: &Arc<Self>, key: &K, mut board: Board) -> Result<Lookup<V>, CacheError> {
+    async fn look_up(self: &Arc<Self>, key: &K, board: Board) -> Result<Lookup<V>, CacheError> {
         let name = Key::of(key)?;
+        self.fetched(key, &name, board, None).await
+    }
+
+    /// As [`Core::look_up`]. With something missing nobody is asked before the flight.
+    pub(super) async fn fetched(
+        self: &Arc<Self>,
+        key: &K,
+        name: &Key,
+        mut board: Board,
+        mut missing: Option<Missing<V>>,
+    ) -> Result<Lookup<V>, CacheError> {
+        let called = Instant::now();
         loop {
-            if let Some(entry) = self.fresh(&name) {
-                self.refresh_if_due(key, &name, &entry);
-                return Ok(lookup(kept(entry, Source::Local, false), false));
-            }
-            self.attempted().await;
-            let reservation = self.local.reserve(&name);
-            let assurance = self.assurance();
-            let read = self.store.read(&name).await;
-            let start = match self.judge(key, &name, reservation, read, assurance) {
-                Ok(answer) => return Ok(answer),
-                Err(start) => start,
+            let Missing { start, stale } = match missing.take() {
+                Some(missing) => missing,
+                None => match self.at_hand_or_stored(key, name).await {
+                    Ok(found) => return Ok(found),
+                    Err(missing) => missing,
+                },
             };
-            let (passage, pilot) = self.flights.board(&name, board);
+            let (passage, pilot) = self.flights.board(name, board);
             let joined = pilot.is_none();
             if let Some(pilot) = pilot {
                 self.tasks.spawn(Arc::clone(self).fly(key.clone(), name.clone(), pilot, start).in_current_span());
             }
-            match passage.outcome().await {
-                Some(outcome) => return self.landed(outcome, joined),
+            let patience = Patience { called, fetching: passage.began(), stale };
+            match self.in_time(passage.outcome(), patience).await {
+                Ok(Some(outcome)) => return self.landed(outcome, joined),
                 // A write may lie between that answer and this call. The next flight gives one that is surely valid.
-                None => board = Board::NotAsked,
+                Ok(None) => board = Board::NotAsked,
+                Err(instead) => return instead,
             }
         }
+    }
+
+    async fn at_hand_or_stored(self: &Arc<Self>, key: &K, name: &Key) -> Result<Lookup<V>, Missing<V>> {
+        if let Some(entry) = self.fresh(name) {
+            self.refresh_if_due(key, name, &entry);
+            return Ok(lookup(kept(entry, Source::Local, false), false));
+        }
+        self.attempted().await;
+        let reservation = self.local.reserve(name);
+        let assurance = self.assurance();
+        let read = self.store.read(name).await;
+        self.judge(key, name, reservation, read, assurance)
     }
 
     /// The answer that a read is, or how to begin to fetch one. `assurance`: of the store, from before it was asked.
@@ -111,9 +133,9 @@ where
         reservation: Reservation,
         read: Read<V>,
         assurance: Option<Assurance>,
-    ) -> Result<Lookup<V>, Start> {
+    ) -> Result<Lookup<V>, Missing<V>> {
         match read {
-            Read::Hit(_) if !self.stands(assurance) => Err(Start::Lease(Want::Load)),
+            Read::Hit(_) if !self.stands(assurance) => Err(Start::Lease(Want::Load).into()),
             Read::Hit(entry) => {
                 self.refresh_if_due(key, name, &entry);
                 self.local.put_found(reservation, name, entry.clone());
@@ -123,14 +145,15 @@ where
                 self.refresh(key, name);
                 Ok(lookup(kept(entry, Source::Redis, false), false))
             }
-            Read::Stale(_) | Read::Miss => Err(Start::Lease(Want::Value)),
+            Read::Stale(entry) => Err(Missing { start: Start::Lease(Want::Value), stale: Some(entry) }),
+            Read::Miss => Err(Start::Lease(Want::Value).into()),
             Read::Unreadable => {
                 self.unreadable(name);
-                Err(Start::Lease(Want::Load))
+                Err(Start::Lease(Want::Load).into())
             }
             Read::Down => match self.within_grace(name) {
                 Some(entry) => Ok(lookup(kept(entry, Source::Local, true), false)),
-                None => Err(Start::Degraded),
+                None => Err(Start::Degraded.into()),
             },
         }
     }

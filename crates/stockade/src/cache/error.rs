@@ -19,12 +19,21 @@ pub enum CacheError {
     /// The loader failed and no stale value was within its grace.
     #[error("the loader failed")]
     Load(#[source] LoadError),
-    /// The loader took longer than allowed and no stale value was within its grace.
-    #[error("the load did not end within {0:?}: retry later, or raise `load_timeout`")]
+    /// The loader took longer than allowed, or than a read waits, and no stale value was within its grace.
+    #[error(
+        "the load did not end within {0:?}: retry later, or raise `load_timeout` (and `hard_timeout`, if it is set)"
+    )]
     Timeout(Duration),
     /// The loader panicked.
     #[error("the loader panicked: see the log for its message")]
     Panicked,
+    /// The loads of this key keep failing, here or in another process, and no stale value was within its grace. Other keys are
+    /// loaded meanwhile. See [`CacheBuilder::hold_off`](super::CacheBuilder::hold_off).
+    #[error("the loads of this key keep failing: the next is tried in {retry_after:?}; see the log for the reason")]
+    HeldOff {
+        /// When the next load is tried.
+        retry_after: Duration,
+    },
     /// The load was refused to protect the database, and no stale value was within its grace.
     #[error("the load was shed to protect the database: retry in {retry_after:?}")]
     Shed {

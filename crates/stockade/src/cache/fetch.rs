@@ -8,11 +8,12 @@ use super::{
     CacheError, Loaded, Source,
     core::{Core, kept},
     entry::Entry,
+    failed_load::Loads,
     flight::{Answer, Outcome, Pilot},
     intent::Intent,
     load::Load,
     local::Reservation,
-    store::{Assurance, Filled, Filling, Lease, Token, Want},
+    store::{Assurance, Filled, Filling, Hold, Lease, Token, Want},
     wake::Wake,
 };
 use crate::{
@@ -21,7 +22,7 @@ use crate::{
 };
 
 /// How long a wait for another process's load goes without asking again: its message may be lost.
-const POLL: Duration = Duration::from_millis(250);
+pub(super) const POLL: Duration = Duration::from_millis(250);
 
 /// How a flight begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,19 @@ pub(super) enum Start {
     Lease(Want),
     /// The store did not answer: load without a lease, store nothing.
     Degraded,
+}
+
+/// What a read has found that did not answer it.
+pub(super) struct Missing<V> {
+    pub(super) start: Start,
+    /// A value that expired.
+    pub(super) stale: Option<Entry<V>>,
+}
+
+impl<V> From<Start> for Missing<V> {
+    fn from(start: Start) -> Self {
+        Self { start, stale: None }
+    }
 }
 
 /// A lease under which a load runs.
@@ -90,6 +104,9 @@ where
                     Some(answer) => return Outcome::Answer(answer, Some(mark)),
                     None => want = Want::Load,
                 },
+                Lease::Failing(retry_after) => {
+                    return self.stale_or(name, None, CacheError::HeldOff { retry_after }, mark);
+                }
                 Lease::Wait(_) if Instant::now() >= give_up => {
                     return self.stale_or(name, None, CacheError::Timeout(self.settings.load_timeout), mark);
                 }
@@ -118,23 +135,10 @@ where
     }
 
     pub(super) async fn load_leased(&self, key: K, name: &Key, pilot: &Pilot<V>, leased: Leased<V>) -> Outcome<V> {
-        match self.loader.run(key, || pilot.ask()).await {
+        match self.loader.run(key, name, || pilot.ask()).await {
             Ok(load) => self.store_loaded(name, pilot, &leased, load).await,
-            Err(error) => self.give_up(name, leased, error).await,
+            Err(error) => self.give_up(name, leased, error, Loads::One).await,
         }
-    }
-
-    pub(super) async fn give_up(&self, name: &Key, leased: Leased<V>, error: CacheError) -> Outcome<V> {
-        self.give_back(name, &leased.token, &error).await;
-        self.stale_or(name, leased.stale, error, leased.mark)
-    }
-
-    /// Gives the lease of a load that failed back.
-    pub(super) async fn give_back(&self, name: &Key, token: &Token, error: &CacheError) {
-        // A load that never began says nothing about the next.
-        let began = matches!(error, CacheError::Load(_) | CacheError::Timeout(_) | CacheError::Panicked);
-        let hold = if began { self.settings.hold_off } else { Duration::ZERO };
-        self.store.abort(name, token, hold).await;
     }
 
     /// Stores what was loaded under a lease, if that is still good.
@@ -155,7 +159,7 @@ where
             Err(reason) => {
                 self.counters.refused(self.settings.name, reason.label());
                 tracing::warn!(cache = self.settings.name, %name, %reason, "value not stored");
-                self.store.abort(name, token, Duration::ZERO).await;
+                self.store.abort(name, token, Hold::NONE).await;
                 return Outcome::Answer(answer, Some(mark));
             }
         };
@@ -194,16 +198,12 @@ where
             pilot.close();
             pilot.ask()
         };
-        match self.loader.run(key, begin).await {
+        if let Some(error) = self.held_off(name) {
+            return self.beside_failed(name, error);
+        }
+        match self.loader.run(key, name, begin).await {
             Ok(load) => Outcome::Answer(unstored(load.loaded, 0, degraded), Some(load.mark)),
             Err(error) => self.beside_failed(name, error),
-        }
-    }
-
-    pub(super) fn beside_failed(&self, name: &Key, error: CacheError) -> Outcome<V> {
-        match self.expired(name, None) {
-            Some(answer) => Outcome::Answer(answer, None),
-            None => Outcome::Failed(error),
         }
     }
 
@@ -217,8 +217,11 @@ where
         if let Some(entry) = self.within_grace(name) {
             return Outcome::Answer(kept(entry, Source::Local, true), Some(mark));
         }
+        if let Some(error) = self.held_off(name) {
+            return Outcome::Failed(error);
+        }
         let reservation = self.local.reserve(name);
-        match self.loader.run(key, || pilot.ask()).await {
+        match self.loader.run(key, name, || pilot.ask()).await {
             Ok(load) => {
                 pilot.close();
                 let tags = load.loaded.known_tags();
@@ -227,26 +230,6 @@ where
             }
             Err(error) => Outcome::Failed(error),
         }
-    }
-
-    /// The newest expired value that is within its grace, or else the error. It is for the passengers that boarded before
-    /// `mark`: a later one may know of a write that dropped this value.
-    fn stale_or(&self, name: &Key, stored: Option<Entry<V>>, error: CacheError, mark: u64) -> Outcome<V> {
-        match self.expired(name, stored) {
-            Some(answer) => Outcome::Answer(answer, Some(mark)),
-            None => Outcome::Failed(error),
-        }
-    }
-
-    /// The newest expired value that is within its grace: the one that the store gave, or that of this process.
-    pub(super) fn expired(&self, name: &Key, stored: Option<Entry<V>>) -> Option<Answer<V>> {
-        let now = Instant::now();
-        let stored = stored
-            .filter(|_| self.settings.strict.is_none())
-            .filter(|entry| now < entry.expires + self.settings.grace)
-            .map(|entry| kept(entry, Source::Redis, false));
-        let here = || self.within_grace(name).map(|entry| kept(entry, Source::Local, !self.store.is_verified()));
-        stored.or_else(here)
     }
 }
 

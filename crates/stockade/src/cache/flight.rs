@@ -6,7 +6,7 @@ use std::{
 use tokio::sync::watch;
 
 use super::{CacheError, entry::Entry, info::Source};
-use crate::resource::Key;
+use crate::{clock::Instant, resource::Key};
 
 /// What a flight brought back.
 #[derive(Debug)]
@@ -60,6 +60,7 @@ pub(crate) struct Flights<V>(Mutex<HashMap<Key, Arc<Flight<V>>>>);
 
 #[derive(Debug)]
 struct Flight<V> {
+    began: Instant,
     boarding: Mutex<Boarding>,
     end: watch::Sender<Option<End<V>>>,
 }
@@ -109,7 +110,7 @@ impl<V> Flights<V> {
             return (Passage { flight: Arc::clone(flight), number }, None);
         }
         let boarding = Mutex::new(Boarding { boarded: 1, asked: false });
-        let flight = Arc::new(Flight { boarding, end: watch::Sender::new(None) });
+        let flight = Arc::new(Flight { began: Instant::now(), boarding, end: watch::Sender::new(None) });
         flights.insert(key.clone(), Arc::clone(&flight));
         let pilot = Pilot { flights: Arc::clone(self), key: key.clone(), flight: Arc::clone(&flight) };
         (Passage { flight, number: 0 }, Some(pilot))
@@ -151,6 +152,10 @@ impl<V> Flight<V> {
 }
 
 impl<V: Send + Sync> Passage<V> {
+    pub(crate) fn began(&self) -> Instant {
+        self.flight.began
+    }
+
     /// The outcome, or `None` when there is none that is valid for this passenger: who needs one boards again. Cancel safe.
     pub(crate) async fn outcome(self) -> Option<Outcome<V>> {
         let mut end = self.flight.end.subscribe();
@@ -220,7 +225,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::clock::Instant;
 
     fn answer(before: Option<u64>) -> Outcome<u8> {
         let now = Instant::now();

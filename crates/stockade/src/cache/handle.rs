@@ -130,7 +130,8 @@ where
     ///
     /// # Errors
     ///
-    /// As [`Cache::get`], but no expired value takes the place of an error.
+    /// As [`Cache::get`], but no expired value takes the place of an error. A key whose loads keep failing is held off here,
+    /// too.
     pub async fn reload(&self, key: &K) -> Result<Lookup<V>, CacheError> {
         self.core.reload(key).await
     }
@@ -138,7 +139,11 @@ where
     /// The values of several keys, in their order, each with its own outcome: one round trip to Redis for what is there,
     /// and for what is not one for the leases, one load ([`CacheBuilder::batch_loader`]) and one to store it.
     ///
-    /// Cancel safe, as [`Cache::get`]. Duplicates cost nothing. A key that another call loads is waited for.
+    /// Without a batch loader as many of its keys are loaded at a time as the limits let run, and each waits for its turn,
+    /// however many there are. Other reads get theirs in between, also of keys of this call that it has not begun to load.
+    ///
+    /// Cancel safe, as [`Cache::get`]; what had not begun is not loaded. Duplicates cost nothing. A key that another call loads
+    /// is waited for.
     pub async fn get_many(&self, keys: &[K]) -> Vec<Result<Lookup<V>, CacheError>> {
         self.core.get_many(keys).await
     }

@@ -21,6 +21,9 @@ const WAITING_PER_LOAD: usize = 64;
 
 /// What stands between loaders and the database: how many run, how many begin per second, and whether it answers at all.
 ///
+/// Whether it answers is judged by failures of different keys: five in a row, and no load is tried for a second, then one that
+/// finds out, and at most ten seconds between such tries.
+///
 /// A cache makes its own unless [`CacheBuilder::limits`](super::CacheBuilder::limits) gives it one. Caches that load from
 /// one database share one. Cheap to clone.
 #[derive(Clone)]
@@ -28,6 +31,7 @@ pub struct Limits(Arc<Shared>);
 
 struct Shared {
     running: Semaphore,
+    max_loads: usize,
     waiting: AtomicUsize,
     max_waiting: usize,
     rate: Option<DefaultDirectRateLimiter>,
@@ -89,12 +93,23 @@ impl Limits {
         assert!(max_loads > 0, "a cache that may run no load can't answer: give at least 1");
         Self(Arc::new(Shared {
             running: Semaphore::new(max_loads.min(Semaphore::MAX_PERMITS)),
+            max_loads,
             waiting: AtomicUsize::new(0),
             max_waiting: max_loads.saturating_mul(WAITING_PER_LOAD),
             rate: per_second.map(|rate| RateLimiter::direct(Quota::per_second(rate))),
             breaker: Breaker::new("database"),
             spare: Spare::of(max_loads.min(Semaphore::MAX_PERMITS), per_second),
         }))
+    }
+
+    /// How many loads may run at a time.
+    pub(crate) fn width(&self) -> usize {
+        self.0.max_loads.min(Semaphore::MAX_PERMITS)
+    }
+
+    /// Whether the database is taken to be down, so that no load is tried.
+    pub(crate) fn is_refusing(&self) -> bool {
+        self.0.breaker.refusing().is_some()
     }
 
     /// Waits at most `wait` for a place. Cancel safe.

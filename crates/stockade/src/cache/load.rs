@@ -6,7 +6,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     CacheError, LoadError, Loaded, TagError,
+    failing::Failing,
     limits::{Admission, Limits},
+    row_error::is_of_the_row,
     stats::{LoadCounters, LoadEnd},
 };
 use crate::{
@@ -28,6 +30,7 @@ pub(crate) struct Loader<K, V> {
     pub(crate) load: LoadFn<K, V>,
     pub(crate) load_batch: Option<LoadBatchFn<K, V>>,
     pub(crate) limits: Limits,
+    pub(crate) failing: Arc<Failing>,
     pub(crate) counters: LoadCounters,
     pub(crate) time: Duration,
     /// Whether values may have tags, or why not.
@@ -49,9 +52,14 @@ pub(crate) struct Load<T, M = u64> {
 
 impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
     /// `begin` is called when the loader is about to run: after every wait for a place, before the first query.
-    pub(crate) async fn run(&self, key: K, begin: impl FnOnce() -> u64 + Send) -> Result<Load<Loaded<V>>, CacheError> {
+    pub(crate) async fn run(
+        &self,
+        key: K,
+        name: &Key,
+        begin: impl FnOnce() -> u64 + Send,
+    ) -> Result<Load<Loaded<V>>, CacheError> {
         let end = |loaded: &Loaded<V>| if loaded.value.is_some() { LoadEnd::Ok } else { LoadEnd::Absent };
-        let Load { loaded, took, mark } = self.within_limits(None, || (self.load)(key), begin, end).await?;
+        let Load { loaded, took, mark } = self.within_limits(None, &[name], || (self.load)(key), begin, end).await?;
         Ok(Load { loaded: self.accept(loaded)?, took, mark })
     }
 
@@ -72,6 +80,7 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
         &self,
         admission: Option<Admission<'_>>,
         keys: Vec<K>,
+        names: &[&Key],
         begin: impl FnOnce() -> Vec<u64> + Send,
     ) -> Result<Load<HashMap<Key, Loaded<V>>, Vec<u64>>, CacheError> {
         let load = || {
@@ -83,7 +92,7 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
             let named = |(key, loaded)| Some((Key::of(&key).ok()?, loaded));
             async move { Ok(rows.await?.into_iter().filter_map(named).collect()) }.boxed()
         };
-        self.within_limits(admission, load, begin, |_| LoadEnd::Ok).await
+        self.within_limits(admission, names, load, begin, |_| LoadEnd::Ok).await
     }
 
     fn one_by_one(&self, keys: Vec<K>) -> BoxFuture<'static, Result<Vec<(K, Loaded<V>)>, LoadError>> {
@@ -100,6 +109,7 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
     async fn within_limits<T, M>(
         &self,
         admission: Option<Admission<'_>>,
+        names: &[&Key],
         load: impl FnOnce() -> BoxFuture<'static, Result<T, LoadError>> + Send,
         begin: impl FnOnce() -> M + Send,
         end: impl Fn(&T) -> LoadEnd + Send,
@@ -125,7 +135,7 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
             () = self.aborting.cancelled() => End::Cancelled,
             ended = timeout(self.time, loading) => match ended {
                 Ok(Ok(Ok(loaded))) => End::Loaded(loaded),
-                Ok(Ok(Err(error))) => End::Failed(CacheError::Load(error)),
+                Ok(Ok(Err(error))) => End::Failed(error),
                 Ok(Err(_panic)) => End::Panicked,
                 Err(_) => End::TimedOut,
             }
@@ -133,34 +143,52 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
         let took = began.elapsed();
         running.ended(ended.counted(end));
         metrics::observe(CACHE_LOAD, &[tag("cache", self.name)], took);
+        self.report(&ended, names, admission);
         match ended {
-            End::Loaded(loaded) => {
+            End::Loaded(loaded) => Ok(Load { loaded, took, mark }),
+            End::Failed(error) => Err(CacheError::Load(error)),
+            End::TimedOut => Err(CacheError::Timeout(self.time)),
+            End::Panicked => Err(CacheError::Panicked),
+            End::Cancelled => Err(CacheError::ShuttingDown),
+        }
+    }
+
+    /// Tells the log, and the breaker what is news of the database: a key that fails time and again says nothing more of it.
+    fn report<T>(&self, ended: &End<T>, names: &[&Key], admission: Admission<'_>) {
+        let cache = self.name;
+        match ended {
+            End::Loaded(_) => {
+                self.failing.loaded(names);
                 admission.succeeded();
-                Ok(Load { loaded, took, mark })
             }
             End::Failed(error) => {
-                admission.failed();
-                tracing::warn!(cache = self.name, error = %Chain(&error), "load failed");
-                Err(error)
+                let is_news = self.failing.failed(names);
+                tracing::warn!(cache, error = %Chain(error.as_ref()), "load failed");
+                if is_of_the_row(error) {
+                    admission.succeeded();
+                } else if is_news {
+                    admission.failed();
+                }
             }
             End::TimedOut => {
-                admission.failed();
-                tracing::warn!(cache = self.name, limit = ?self.time, "load took too long");
-                Err(CacheError::Timeout(self.time))
+                tracing::warn!(cache, limit = ?self.time, "load took too long");
+                if self.failing.failed(names) {
+                    admission.failed();
+                }
             }
             // A panic and a shutdown say nothing about the database.
             End::Panicked => {
-                tracing::error!(cache = self.name, "loader panicked");
-                Err(CacheError::Panicked)
+                self.failing.failed(names);
+                tracing::error!(cache, "loader panicked");
             }
-            End::Cancelled => Err(CacheError::ShuttingDown),
+            End::Cancelled => {}
         }
     }
 }
 
 enum End<T> {
     Loaded(T),
-    Failed(CacheError),
+    Failed(LoadError),
     TimedOut,
     Panicked,
     Cancelled,

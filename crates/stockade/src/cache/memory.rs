@@ -5,7 +5,7 @@ use super::{
     intent::{Intent, Intents},
     leases::Leases,
     local::{Local, Reservation},
-    store::{Filled, Lease, Read, Token, Want},
+    store::{Filled, Hold, Lease, Read, Token, Want},
     wake::Wake,
 };
 use crate::{clock::Instant, resource::Key};
@@ -16,12 +16,13 @@ pub(crate) struct Memory<V> {
     local: Arc<Local<V>>,
     intents: Intents,
     leases: Leases,
+    hold_off: Duration,
 }
 
 impl<V> Memory<V> {
-    /// `lease`: how long a load keeps others off at most.
-    pub(crate) fn of(local: &Arc<Local<V>>, lease: Duration) -> Self {
-        Self { local: Arc::clone(local), intents: Intents::default(), leases: Leases::of(lease) }
+    /// `lease`: how long a load keeps others off at most; `hold_off`: how long one does that fails time and again.
+    pub(crate) fn of(local: &Arc<Local<V>>, lease: Duration, hold_off: Duration) -> Self {
+        Self { local: Arc::clone(local), intents: Intents::default(), leases: Leases::of(lease), hold_off }
     }
 
     pub(crate) fn read(&self, key: &Key) -> Read<V> {
@@ -38,9 +39,12 @@ impl<V> Memory<V> {
         match self.local.get(key.as_str()) {
             Some(entry) if want == Want::Value && entry.is_fresh(Instant::now()) => Lease::Hit(entry),
             Some(stale) if (content || want == Want::Value) && self.local.is_held(key) => Lease::Held(Some(stale)),
-            stale => match self.leases.take(key, token) {
-                Ok(()) => Lease::Granted(stale),
-                Err(left) => Lease::Wait(left),
+            stale => match self.local.failing().held(key, self.hold_off) {
+                Some(left) => Lease::Failing(left),
+                None => match self.leases.take(key, token) {
+                    Ok(()) => Lease::Granted(stale),
+                    Err(left) => Lease::Wait(left),
+                },
             },
         }
     }
@@ -52,8 +56,8 @@ impl<V> Memory<V> {
         if self.leases.end(key, token, put) == Some(true) { Filled::Accepted } else { Filled::Refused }
     }
 
-    pub(crate) fn abort(&self, key: &Key, token: &Token, hold: Duration) {
-        self.leases.end(key, token, || self.local.hold(key, hold));
+    pub(crate) fn abort(&self, key: &Key, token: &Token, hold: Hold) {
+        self.leases.end(key, token, || self.local.hold(key, hold.window));
     }
 
     pub(crate) fn invalidate(&self, keys: &[Key]) {

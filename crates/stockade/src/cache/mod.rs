@@ -39,6 +39,9 @@
 //! another understands differently and none overwrites it. During a deployment each version loads a key once; an
 //! invalidation by either drops the values and voids the loads of both.
 //!
+//! Readers need not wait as long as a load may take: after [`CacheBuilder::soft_timeout`] an expired value does, after
+//! [`CacheBuilder::hard_timeout`] there is an error, and the load lands in the background.
+//!
 //! A value that is about to expire is loaded again in the background, earlier the longer its load takes
 //! ([`CacheBuilder::early_refresh`]); with [`CacheBuilder::stale_while_revalidate`] an expired one is served meanwhile. Both
 //! take the lease or leave it to whoever has it.
@@ -66,7 +69,9 @@
 //! Redis that is down, slow or frozen costs at most the command time-out, then a breaker makes it free. Reads go on in this
 //! order: a value of this process, a value of Redis, an expired value within its grace, a limited load, and last
 //! [`CacheError::Shed`]. What was answered without Redis is marked [`CacheInfo::degraded`], and nothing of it is stored.
-//! While an expired value is served because its load failed, the load is tried once per [`CacheBuilder::hold_off`].
+//! While an expired value is served because its load failed, the load is tried once per [`CacheBuilder::hold_off`]. So is
+//! the load of a key that keeps failing with nothing to serve ([`CacheError::HeldOff`]): a row that can't be loaded keeps no
+//! other from being loaded, and counts once against the database.
 //! After a reconnection the in-process tier begins empty.
 //!
 //! A fresh answer of the in-process tier lacks no write that is older than three seconds. How old one may be that it lacks
@@ -76,6 +81,7 @@
 #![cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only transactions announce writes"))]
 
 mod batch;
+mod batch_load;
 #[cfg(feature = "redis")]
 pub mod bloom;
 mod builder;
@@ -85,6 +91,8 @@ mod core;
 mod entry;
 mod envelope;
 mod error;
+mod failed_load;
+mod failing;
 mod fetch;
 #[cfg(feature = "redis")]
 mod first_attempt;
@@ -102,10 +110,12 @@ mod load_in;
 mod loaded;
 mod local;
 mod memory;
+mod patience;
 #[cfg(feature = "redis")]
 mod redis;
 mod refresh;
 mod reload;
+mod row_error;
 mod settings;
 mod shape;
 mod stats;
@@ -134,6 +144,7 @@ pub use limits::Limits;
 #[cfg(feature = "postgres")]
 pub use load_in::LoadIn;
 pub use loaded::Loaded;
+pub use row_error::RowError;
 pub use stats::CacheStats;
 #[cfg(feature = "postgres")]
 pub(crate) use store::{LINGER, UnsureRun};

@@ -6,8 +6,10 @@ use tracing::Instrument;
 use super::{
     CacheError, Lookup,
     core::Core,
+    failed_load::Loads,
     fetch::{Leased, unstored, until_news},
     flight::{Board, Outcome, Pilot},
+    patience::Patience,
     store::{Lease, Token, Want},
 };
 use crate::{
@@ -28,22 +30,23 @@ where
 
     async fn load_anew(self: &Arc<Self>, key: &K) -> Result<Lookup<V>, CacheError> {
         let name = Key::of(key)?;
+        let (called, mut board) = (Instant::now(), Board::Any);
         self.attempted().await;
-        let mut board = Board::Any;
         loop {
             let (passage, pilot) = self.reloads.board(&name, board);
             let joined = pilot.is_none();
             if let Some(pilot) = pilot {
                 self.tasks.spawn(Arc::clone(self).fly_anew(key.clone(), name.clone(), pilot).in_current_span());
             }
-            match passage.outcome().await {
-                Some(outcome) => {
+            match self.in_time(passage.outcome(), Patience::of(called, None)).await {
+                Ok(Some(outcome)) => {
                     let mut found = self.landed(outcome, joined)?;
                     found.info.forced = true;
                     return Ok(found);
                 }
                 // Its loader had begun before this call, so that those who come meanwhile share the next load.
-                None => board = Board::NotAsked,
+                Ok(None) => board = Board::NotAsked,
+                Err(too_long) => return too_long,
             }
         }
     }
@@ -77,6 +80,7 @@ where
                     until_news(&mut wake, left).await;
                     continue;
                 }
+                Lease::Failing(retry_after) => return Outcome::Failed(CacheError::HeldOff { retry_after }),
                 Lease::Bypass(overdue) => {
                     self.ask_about(name, overdue);
                     false
@@ -84,7 +88,10 @@ where
                 // The others answer another question.
                 Lease::Down | Lease::Hit(_) | Lease::Held(_) | Lease::Unreadable => true,
             };
-            return match self.loader.run(key, || pilot.ask()).await {
+            if let Some(error) = self.held_off(name) {
+                return Outcome::Failed(error);
+            }
+            return match self.loader.run(key, name, || pilot.ask()).await {
                 Ok(load) => Outcome::Answer(unstored(load.loaded, 0, degraded), Some(load.mark)),
                 Err(error) => Outcome::Failed(error),
             };
@@ -93,7 +100,7 @@ where
 
     /// Whoever asked for a load is not content with an old value when it fails.
     async fn load_leased_anew(&self, key: K, name: &Key, pilot: &Pilot<V>, leased: &Leased<V>) -> Outcome<V> {
-        match self.loader.run(key, || pilot.ask()).await {
+        match self.loader.run(key, name, || pilot.ask()).await {
             Ok(load) => {
                 let mark = load.mark;
                 match self.store_loaded(name, pilot, leased, load).await {
@@ -102,7 +109,7 @@ where
                 }
             }
             Err(error) => {
-                self.give_back(name, &leased.token, &error).await;
+                self.give_back(name, &leased.token, &error, Loads::One).await;
                 Outcome::Failed(error)
             }
         }

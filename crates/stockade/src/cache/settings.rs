@@ -19,6 +19,10 @@ pub(crate) struct Settings {
     pub(crate) beta: f64,
     pub(crate) lease: Duration,
     pub(crate) load_timeout: Duration,
+    /// How long a read with an expired value to serve waits for a load.
+    pub(crate) soft_timeout: Option<Duration>,
+    /// How long any read waits for one.
+    pub(crate) hard_timeout: Option<Duration>,
     /// Whether fresh values are served from the in-process tier; without it they are only kept for bad times.
     pub(crate) serve_local: bool,
     /// With it no value survives the commit of a write that was announced, and none is served from memory.

@@ -88,9 +88,24 @@ pub(crate) enum Lease<V> {
     Granted(Option<Entry<V>>),
     /// A load failed lately: what is kept has to do for a while. With the expired value, if it is in the store.
     Held(Option<Entry<V>>),
+    /// The loads of this key keep failing. The next may be tried in so long.
+    Failing(Duration),
     /// A writer is committing: load, and store nothing. With the intents that stand for suspiciously long.
     Bypass(Vec<Intent>),
     Down,
+}
+
+/// What a load that brought no value keeps off for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hold {
+    /// For so long, those who have something to serve; zero for nobody.
+    pub(crate) window: Duration,
+    /// Whether it counts as a failure of this key. After two in a row it holds off the others too.
+    pub(crate) counts: bool,
+}
+
+impl Hold {
+    pub(crate) const NONE: Self = Self { window: Duration::ZERO, counts: false };
 }
 
 /// The reply to a fill.
@@ -161,7 +176,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    pub(crate) async fn abort(&self, key: &Key, token: &Token, hold: Duration) {
+    pub(crate) async fn abort(&self, key: &Key, token: &Token, hold: Hold) {
         match self {
             Self::Memory(memory) => memory.abort(key, token, hold),
             #[cfg(feature = "redis")]

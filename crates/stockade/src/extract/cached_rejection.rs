@@ -90,6 +90,9 @@ impl Refusal {
             CacheError::Load(_) | CacheError::Timeout(_) => {
                 Self::unavailable("database-unavailable", "The database is not available", soon)
             }
+            CacheError::HeldOff { retry_after } => {
+                Self::unavailable("database-unavailable", "The database is not available", *retry_after)
+            }
             CacheError::ShuttingDown => Self::unavailable("shutting-down", "The service is shutting down", soon),
             CacheError::Tag(_)
             | CacheError::Panicked

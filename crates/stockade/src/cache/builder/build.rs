@@ -1,4 +1,4 @@
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -60,12 +60,13 @@ where
             ttl: self.ttl,
             null_ttl: self.null_ttl,
             grace: self.grace,
-            // A strict cache serves nothing in place of a load.
-            hold_off: if self.strict.is_some() { Duration::ZERO } else { self.hold_off },
+            hold_off: self.hold_off,
             revalidate: self.revalidate,
             beta: self.beta,
             lease,
             load_timeout: self.load_timeout,
+            soft_timeout: self.soft_timeout,
+            hard_timeout: self.hard_timeout,
             serve_local: memory_only || self.local.is_some(),
             strict: self.strict,
             // What stays in the process is never inflated.
@@ -78,7 +79,7 @@ where
         });
         let local = Arc::new(Local::new(self.local.unwrap_or(WEIGHT), self.max_value));
         let store = match self.home {
-            Home::Memory => Store::Memory(Memory::of(&local, lease)),
+            Home::Memory => Store::Memory(Memory::of(&local, lease, settings.hold_off)),
             // Messages of one key come by one connection to one server here.
             #[cfg(feature = "cluster")]
             Home::Redis(redis) if redis.is_cluster() => return Err(BuildError::Cluster(settings.name)),
@@ -94,6 +95,7 @@ where
             load,
             load_batch: self.batch_loader,
             limits: self.limits.unwrap_or_else(|| Limits::new(self.max_loads, self.load_rate)),
+            failing: Arc::clone(local.failing()),
             counters: LoadCounters::of(settings.name),
             time: settings.load_timeout,
             takes_tags: if settings.strict.is_some() { Err(TagError::Strict(settings.name)) } else { Ok(()) },

@@ -29,6 +29,21 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         if self.load_timeout < shortest {
             return wrong("load_timeout", "must be 1 ms or more");
         }
+        if self.soft_timeout.is_some_and(|soft| soft < shortest) {
+            return wrong("soft_timeout", "must be 1 ms or more: leave it out to wait for every load");
+        }
+        if self.hard_timeout.is_some_and(|hard| hard < shortest) {
+            return wrong("hard_timeout", "must be 1 ms or more: leave it out to wait for every load");
+        }
+        if self.hard_timeout.is_some_and(|hard| self.soft_timeout.is_some_and(|soft| soft >= hard)) {
+            return wrong("soft_timeout", "must be shorter than `hard_timeout`");
+        }
+        if self.soft_timeout.is_some() && self.grace.is_zero() {
+            return wrong("soft_timeout", "needs a `grace`, for which expired values are kept");
+        }
+        if self.strict.is_some() && self.soft_timeout.is_some() {
+            return wrong("soft_timeout", "must not be set with `strict`, which serves nothing that expired");
+        }
         if self.max_loads == 0 {
             return wrong("max_loads", "must be 1 or more");
         }

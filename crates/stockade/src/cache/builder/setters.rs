@@ -40,7 +40,9 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     }
 
     /// How long after a failed load of a key no other load of it begins, in any process, while there is an expired value
-    /// within its [`CacheBuilder::grace`] to serve. A write ends it. Zero: whoever comes next tries again. Default 1 s.
+    /// within its [`CacheBuilder::grace`] to serve. After two failed loads of the key in a row, readers with nothing to serve
+    /// are held off for as long too, with [`CacheError::HeldOff`](crate::cache::CacheError::HeldOff); other keys are loaded
+    /// meanwhile. A write ends it. Zero: whoever comes next tries again. Default 1 s.
     pub fn hold_off(self, window: Duration) -> Self {
         Self { hold_off: window, ..self }
     }
@@ -102,9 +104,48 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { limits: Some(limits.clone()), ..self }
     }
 
-    /// How long a load may take. A load waits up to half as long for its place before it begins. Default 2 s.
+    /// How long a load may take; readers may wait for less, see [`CacheBuilder::hard_timeout`]. A load waits up to half as long for its place before it begins. Default 2 s.
     pub fn load_timeout(self, timeout: Duration) -> Self {
         Self { load_timeout: timeout, ..self }
+    }
+
+    /// How long a read waits for a load when it has found an expired value within its [`CacheBuilder::grace`]: it is then
+    /// answered with that, marked as stale ([`CacheInfo::stale`](crate::cache::CacheInfo::stale)), while the load goes on and
+    /// stores its value. Who has found nothing waits on. It counts from when this process began to fetch the key, so that of
+    /// a load that takes long only the first readers wait. A strict cache refuses it. Default: every read waits for the load.
+    ///
+    /// ```
+    /// # use std::{borrow::Cow, convert::Infallible, time::Duration};
+    /// # use stockade::{Cache, Resource};
+    /// # #[derive(Clone)]
+    /// # struct Report(u32);
+    /// # impl Resource for Report {
+    /// #     const KIND: &'static str = "report";
+    /// #     fn id(&self) -> Cow<'_, str> { Cow::Owned(self.0.to_string()) }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let reports = Cache::<Report, String>::memory()
+    ///     .grace(Duration::from_secs(3600))
+    ///     .load_timeout(Duration::from_secs(30)) // what a load may take
+    ///     .soft_timeout(Duration::from_millis(100)) // then yesterday's report will do
+    ///     .hard_timeout(Duration::from_secs(3)) // and without one nobody waits longer than this
+    ///     .loader(|report: Report| async move { Ok::<_, Infallible>(Some(format!("report {}", report.0))) })
+    ///     .build();
+    /// # assert!(reports.get(&Report(7)).await.is_ok());
+    /// # }
+    /// ```
+    pub fn soft_timeout(self, wait: Duration) -> Self {
+        Self { soft_timeout: Some(wait), ..self }
+    }
+
+    /// How long a read waits for a load at most, its own or another's, from the beginning of the call; a call for several keys
+    /// for all of them. Then it is answered with the expired value that it has found, if that is within its
+    /// [`CacheBuilder::grace`], or else with [`CacheError::Timeout`](crate::cache::CacheError::Timeout). A load that runs lands
+    /// in the background and stores its value: under its lease, in its place among the [`Limits`], for
+    /// [`CacheBuilder::load_timeout`] at most, and not beyond a shutdown. Default: a read waits as long as a load may take.
+    pub fn hard_timeout(self, wait: Duration) -> Self {
+        Self { hard_timeout: Some(wait), ..self }
     }
 
     /// How long the leave to load lasts; if the process that has it dies, another takes over then. At least one and a half
@@ -141,8 +182,10 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     /// How a value is loaded; `Ok(None)` when there is no such row. [`Loaded`] says more about it.
     ///
     /// It must read from the primary, in a snapshot that begins inside the call. It runs on a task of the cache: a
-    /// caller that goes away does not cancel it. Its error is shared by all who waited; five failures in a row open the
-    /// breaker of [`Limits`], so that for a while no load is tried.
+    /// caller that goes away does not cancel it. Its error is shared by all who waited. Five failures in a row, each of
+    /// another key, open the breaker of [`Limits`], so that for a while no load is tried. A key that goes on failing counts
+    /// once, and is held off by itself ([`CacheBuilder::hold_off`]). A loader that knows a row to be at fault, not the
+    /// database, says so with [`RowError`](crate::cache::RowError): that never counts.
     pub fn loader<F, Fut, L, E>(self, load: F) -> Self
     where
         F: Fn(K) -> Fut + Send + Sync + 'static,
@@ -169,7 +212,8 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     }
 
     /// How several values are loaded at once, for [`Cache::get_many`](crate::Cache::get_many): with the key of each; a key that is left out has no
-    /// row. The rest is as for [`CacheBuilder::loader`], which is needed too. Default: one load for each key.
+    /// row. The rest is as for [`CacheBuilder::loader`], which is needed too: when a load of several keys fails, or a key
+    /// failed lately, each is loaded by itself, so that one row takes no other with it. Default: one load for each key.
     pub fn batch_loader<F, Fut, L, E>(self, load: F) -> Self
     where
         F: Fn(Vec<K>) -> Fut + Send + Sync + 'static,

@@ -1,7 +1,7 @@
 use std::{
     hash::{BuildHasher, RandomState},
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -11,6 +11,7 @@ use super::entries::{Entries, Held, entries};
 use crate::{
     cache::{
         entry::Entry,
+        failing::Failing,
         tag::{Tag, Tags},
         tag_ticks::TagTicks,
     },
@@ -31,6 +32,7 @@ pub(crate) struct Local<V> {
     generations: Box<[Mutex<u64>]>,
     epoch: AtomicU64,
     ticks: TagTicks,
+    failing: Arc<Failing>,
     hasher: RandomState,
 }
 
@@ -51,6 +53,7 @@ impl<V> Local<V> {
             generations: (0..SLOTS).map(|_| Mutex::new(0)).collect(),
             epoch: AtomicU64::new(0),
             ticks: TagTicks::new(),
+            failing: Arc::default(),
             hasher: RandomState::new(),
         }
     }
@@ -128,7 +131,13 @@ impl<V> Local<V> {
         hold.is_some_and(|until| Instant::now() < until)
     }
 
+    /// The keys whose last load failed. An invalidation ends their holds, too.
+    pub(crate) fn failing(&self) -> &Arc<Failing> {
+        &self.failing
+    }
+
     pub(crate) fn invalidate(&self, key: &Key) {
+        self.failing.release(key);
         let mut generation = self.generation(self.slot(key));
         *generation += 1;
         self.entries.remove(key);

@@ -27,7 +27,7 @@ use crate::{
         invalidator::{NotTaken, Outcomes},
         local::{Local, Reservation},
         settings::Settings,
-        store::{Assurance, Filled, Filling, Lease, Read, Token, UnsureRun, Want},
+        store::{Assurance, Filled, Filling, Hold, Lease, Read, Token, UnsureRun, Want},
         tag::Tag,
         wake::Wake,
     },
@@ -187,6 +187,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             "WAIT" => Ok(Lease::Wait(Duration::from_micros(reply.number()?))),
             "LEASED" => Ok(Lease::Granted(reply.stored().and_then(|stored| self.entry(&stored).ok()))),
             "HELD" => Ok(Lease::Held(reply.stored().and_then(|stored| self.entry(&stored).ok()))),
+            "FAILING" => Ok(Lease::Failing(Duration::from_micros(reply.number()?))),
             "BYPASS" => Ok(Lease::Bypass(reply.intents())),
             _ => Err(reply.unexpected()),
         }
@@ -235,7 +236,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 
     fn undo(&self, key: &Key, token: &Token) {
-        let undo = self.aborting(key, token, Duration::ZERO);
+        let undo = self.aborting(key, token, Hold::NONE);
         drop(self.link.call_regardless(&ABORT, self.subscription.keys.of(key), undo));
     }
 
@@ -243,18 +244,18 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         self.envelope.shape().as_bytes().to_vec()
     }
 
-    fn aborting(&self, key: &Key, token: &Token, hold: Duration) -> Vec<Vec<u8>> {
+    fn aborting(&self, key: &Key, token: &Token, hold: Hold) -> Vec<Vec<u8>> {
         vec![
             token.as_bytes().to_vec(),
             key.as_str().as_bytes().to_vec(),
             self.subscription.keys.inbox_prefix().into_bytes(),
-            millis(hold),
+            millis(hold.window),
             self.shape(),
+            u8::from(hold.counts).to_string().into_bytes(),
         ]
     }
 
-    /// For `hold`, who has something to serve is kept from loading.
-    pub(crate) async fn abort(&self, key: &Key, token: &Token, hold: Duration) {
+    pub(crate) async fn abort(&self, key: &Key, token: &Token, hold: Hold) {
         if let Err(error) = self.call(&ABORT, key, self.aborting(key, token, hold)).await {
             // The token then ends with its lease.
             tracing::debug!(%key, %error, "cache abort failed");

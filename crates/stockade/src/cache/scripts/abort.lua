@@ -1,10 +1,10 @@
 -- Gives a token back unused, so that those who wait for its load try themselves.
 --
 -- After a load that failed, a hold keeps off for a while those who have a value to serve. It ends with the value that is
--- here at the latest.
+-- here at the latest. Loads of this key alone are counted: after two that failed in a row a hold keeps everybody off.
 --
 -- KEYS: E entry (hash; the fields of each shape of the value are its own), I intents (hash), S sequence
--- ARGV: token, resource, inbox prefix, ms to hold others off (0: not at all), shape
+-- ARGV: token, resource, inbox prefix, ms to hold others off (0: not at all), shape, whether it counts (`1` or `0`)
 -- Reply: {ABORTED, now}, or {REFUSED, now} when the token was no longer current
 -- Messages: `C <resource>` to the inbox of each waiting process
 local time = redis.call('TIME')
@@ -25,8 +25,15 @@ for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
 end
 if tonumber(ARGV[4]) > 0 then
   redis.call('HSET', KEYS[1], 'hold' .. s, string.format('%.0f', now + ARGV[4] * 1000))
-  if redis.call('HEXISTS', KEYS[1], 'v' .. s) == 0 and redis.call('PTTL', KEYS[1]) < tonumber(ARGV[4]) then
-    redis.call('PEXPIRE', KEYS[1], ARGV[4])
+  local kept = tonumber(ARGV[4])
+  if ARGV[6] == '1' then
+    local before = tonumber(redis.call('HGET', KEYS[1], 'fails' .. s) or '') or 0
+    redis.call('HSET', KEYS[1], 'fails' .. s, string.format('%.0f', before + 1))
+    -- The count has to outlast the hold, or each failure would be the first.
+    kept = kept * 2
+  end
+  if redis.call('HEXISTS', KEYS[1], 'v' .. s) == 0 and redis.call('PTTL', KEYS[1]) < kept then
+    redis.call('PEXPIRE', KEYS[1], string.format('%.0f', kept))
   end
 end
 redis.call('HDEL', KEYS[1], 'tok' .. s, 'tokx' .. s, 'tokt' .. s, 'tokc' .. s)

@@ -6,6 +6,7 @@
 --   without a load (`1` or `0`), ms that a hold lasts at most, run id, shape, channel, newest known epoch
 -- Reply: {HIT, now, v, kind, exp, at, ver, d, tags, ts, c}  fresh value (kind miss only)
 --        {HELD, now, v, ... as above}          a load failed lately; v is an expired value, or nil if the caller has one
+--        {FAILING, now, remaining us}          the loads of this key keep failing: none is tried for so long
 --        {WAIT, now, remaining us}             told by `C <resource>` on the process's inbox
 --        {LEASED, now, v, ... as above}        the token is current; v is an expired value or nil
 --        {BYPASS, now, id, xid, ...}           a writer is committing: load, don't fill; intents older than 2 s
@@ -37,7 +38,7 @@ end
 
 local s = ':' .. ARGV[8]
 local e = own_call('HMGET', KEYS[1], 'v' .. s, 'kind' .. s, 'exp' .. s, 'at' .. s, 'ver' .. s, 'd' .. s, 'tags' .. s,
-  'ts' .. s, 'c' .. s, 'tok' .. s, 'tokx' .. s, 'hold' .. s, 'tokc' .. s)
+  'ts' .. s, 'c' .. s, 'tok' .. s, 'tokx' .. s, 'hold' .. s, 'tokc' .. s, 'fails' .. s)
 local current = epoch_now(KEYS[5], ARGV[9], ARGV[10], now)
 if e[1] and (e[9] ~= current or e[7] and not tags_hold(KEYS[4], ARGV[7], e[8], e[7])) then
   -- As if it had been dropped, and what else is known of it.
@@ -50,8 +51,13 @@ end
 
 -- More than a whole hold is left only after the server's clock was set back.
 local hold = (tonumber(e[12]) or 0) - now
-if hold > 0 and hold <= ARGV[6] * 1000 and (ARGV[5] == '1' or (ARGV[4] == 'miss' and e[1])) then
-  return {'HELD', now_text, unpack(e, 1, 9)}
+if hold > 0 and hold <= ARGV[6] * 1000 then
+  if ARGV[5] == '1' or (ARGV[4] == 'miss' and e[1]) then
+    return {'HELD', now_text, unpack(e, 1, 9)}
+  end
+  if (tonumber(e[14]) or 0) > 1 then
+    return {'FAILING', now_text, string.format('%.0f', hold)}
+  end
 end
 
 local lease = tonumber(ARGV[2])

@@ -13,7 +13,7 @@ use super::{WarmProgress, WarmReport, WarmState};
 use crate::{
     cache::{
         CacheError, Source,
-        batch::Flyer,
+        batch_load::Flyer,
         core::Core,
         fetch::Start,
         flight::{Board, Outcome},
@@ -147,11 +147,22 @@ where
             if keys.is_empty() {
                 break;
             }
-            let Some(admission) = self.unless_over(self.core.loader.limits.admit_spare()).await else { return };
-            let left = self.load_within(admission, keys).await;
+            let mut left = Vec::new();
+            for load in self.apart(keys) {
+                let Some(admission) = self.unless_over(self.core.loader.limits.admit_spare()).await else { return };
+                left.extend(self.load_within(admission, load).await);
+            }
             let Some(missing) = self.unless_over(self.still_missing(left)).await else { return };
             keys = missing;
         }
+    }
+
+    /// As one load, but for those that failed lately: each of them could fail the others with it.
+    fn apart(&self, keys: Vec<Missing<K>>) -> Vec<Vec<Missing<K>>> {
+        let (alone, together): (Vec<_>, Vec<_>) =
+            keys.into_iter().partition(|missing| self.core.local.failing().has(&missing.name));
+        let alone = alone.into_iter().map(|missing| vec![missing]);
+        alone.chain([together]).filter(|load| !load.is_empty()).collect()
     }
 
     async fn unless_over<T>(&self, work: impl Future<Output = T>) -> Option<T> {

@@ -111,13 +111,16 @@ async fn batches_are_held_by_the_same_limits() {
     assert_eq!((database.loads(), database.most_running.load(Ordering::SeqCst)), (20, 3));
     // And by the same breaker.
     database.down(true);
-    for number in 0..5 {
+    for number in 0..2 {
         let keys = ["p", "q"].map(|id| sku(&format!("{id}{number}")));
-        assert!(stocks.get_many(&keys).await.iter().all(|found| matches!(found, Err(CacheError::Load(_)))));
+        let failed = stocks.get_many(&keys).await;
+        assert!(failed.iter().any(|found| matches!(found, Err(CacheError::Load(_)))), "{failed:?}");
     }
     let refused = stocks.get_many(&[sku("p"), sku("q")]).await;
     assert!(refused.iter().all(|found| matches!(found, Err(CacheError::Shed { .. }))), "{refused:?}");
-    assert_eq!(database.loads(), 25);
+    // Each batch, and then its keys by themselves, until five failed.
+    let loads = database.loads();
+    assert!((25..=26).contains(&loads), "{loads}");
     server.end().await;
 }
 

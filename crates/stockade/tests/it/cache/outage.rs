@@ -2,7 +2,10 @@
 
 use std::{
     num::NonZeroU32,
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -165,9 +168,13 @@ async fn when_the_database_fails_an_expired_value_is_served_within_its_grace() {
     assert_eq!(stocks.stats().stale, 1);
     assert!(matches!(stocks.get(&sku("b")).await, Err(CacheError::Load(error)) if error.to_string().contains("down")));
     eventually("its grace ends", || async { stocks.get(&sku("a")).await.is_err() }).await;
-    // By then the breaker of the database is open, and refuses with the time of its next attempt.
-    eventually("loads are shed", || async { matches!(stocks.get(&sku("a")).await, Err(CacheError::Shed { .. })) })
-        .await;
+    // After some more the breaker of the database is open, and refuses with the time of its next attempt.
+    let rows = AtomicUsize::new(0);
+    eventually("loads are shed", || async {
+        let row = sku(&format!("c{}", rows.fetch_add(1, Ordering::SeqCst)));
+        matches!(stocks.get(&row).await, Err(CacheError::Shed { .. }))
+    })
+    .await;
     let before = database.loads();
     assert!(stocks.get(&sku("a")).await.is_err());
     assert_eq!(database.loads(), before);

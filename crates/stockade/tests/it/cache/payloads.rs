@@ -11,8 +11,8 @@ use stockade_testbed::RedisServer;
 use tokio::task::JoinSet;
 
 use super::support::{
-    Database, Loading, Sku, Stock, Stocks, entry_key, eventually, field, get, process, quantity, reading,
-    signed_up, sku, stored,
+    Database, Loading, Sku, Stock, Stocks, entry_key, eventually, field, get, process, quantity, reading, signed_up,
+    sku, stored,
 };
 use crate::world::{World, cached, patient as patient_redis};
 

@@ -58,9 +58,11 @@ impl Expected {
                 let seen = Seen { value, fresh_until, value_epoch: before.epoch, ..seen };
                 Self::new("ACCEPTED", seen).because(why(verdict))
             }
-            Move::Abort { token, hold } if before.token.as_ref() == Some(token) => {
+            Move::Abort { token, hold, counts } if before.token.as_ref() == Some(token) => {
                 let held_until = if *hold > 0 { now + hold * 1000 } else { before.held_until };
-                let seen = Seen { token: None, noted: None, leased_until: 0, token_epoch: 0, held_until, ..same };
+                let failures = before.failures + u64::from(*hold > 0 && *counts);
+                let seen = Seen { token: None, noted: None, leased_until: 0, token_epoch: 0, ..same };
+                let seen = Seen { held_until, failures, ..seen };
                 Self::new("ABORTED", Seen { waiting: [].into(), ..seen })
             }
             Move::Fill { .. } | Move::Abort { .. } => Self::new("REFUSED", same),
@@ -171,6 +173,10 @@ fn lease(step: &Move, before: &Seen, reply: &Reply, after: &Seen) -> Expected {
     if is_held && (*content || (!early && value.is_some())) {
         is_given();
         return Expected::new("HELD", same).because(why(verdict));
+    }
+    if is_held && before.failures > 1 {
+        assert_eq!(reply.rest, [(held_until - now).to_string()], "how long it is held");
+        return Expected::new("FAILING", same).because(why(verdict));
     }
     let is_loading = before.token.is_some() && before.leased_until > now;
     if is_loading && before.token_epoch == epoch {

@@ -22,6 +22,7 @@ const ANSWERS: &[&str] = &[
     "lease HIT",
     "lease HIT its tags hold",
     "lease HELD",
+    "lease FAILING",
     "lease WAIT",
     "lease WAIT its tags hold",
     "lease WAIT its tag was invalidated",

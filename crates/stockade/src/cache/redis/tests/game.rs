@@ -161,7 +161,7 @@ impl Game {
             }
             92..108 => {
                 let hold = if self.random.random_bool(0.8) { self.random.random_range(1..300) } else { 0 };
-                Move::Abort { token, hold }
+                Move::Abort { token, hold, counts: self.random.random_bool(0.8) }
             }
             108..138 => Move::Read { run },
             138..141 => Move::Clear { known },

@@ -36,6 +36,7 @@ pub(super) enum Move {
     Abort {
         token: String,
         hold: u64,
+        counts: bool,
     },
     /// As a process does that wants no lease: the value, and what its tags are judged by.
     Read {
@@ -163,7 +164,9 @@ impl Move {
                 let (ttl, grace, lease) = (ttl.to_string(), grace.to_string(), Self::LONGEST_LEASE.to_string());
                 (&FILL, vec![token, value, kind, version, ttl, grace, took, resource, inbox, run, tags, lease, shape])
             }
-            Self::Abort { token, hold } => (&ABORT, vec![token, resource, inbox, hold.to_string(), shape]),
+            Self::Abort { token, hold, counts } => {
+                (&ABORT, vec![token, resource, inbox, hold.to_string(), shape, u8::from(counts).to_string()])
+            }
             Self::Invalidate => (&INVALIDATE, dropping.into()),
             Self::InvalidateTag { tag, longest, run, random } => {
                 let args = vec![tag.to_owned(), channel, run, random, longest.to_string()];

@@ -26,6 +26,8 @@ pub(super) struct Seen {
     pub(super) token_epoch: u64,
     /// Server time, µs, up to which a failed load is not tried again.
     pub(super) held_until: u64,
+    /// How many loads of this key alone failed in a row.
+    pub(super) failures: u64,
     pub(super) waiting: BTreeSet<String>,
     /// Transaction and server time in µs, by intent.
     pub(super) intents: BTreeMap<String, (String, u64)>,
@@ -60,6 +62,7 @@ impl Seen {
                 ("c", _) => seen.value_epoch = content.parse().unwrap(),
                 ("tokc", _) => seen.token_epoch = content.parse().unwrap(),
                 ("hold", _) => seen.held_until = content.parse().unwrap(),
+                ("fails", _) => seen.failures = content.parse().unwrap(),
                 ("tokx", _) => seen.leased_until = content.parse().unwrap(),
                 (_, Some(process)) => drop(seen.waiting.insert(process.to_owned())),
                 _ => {}

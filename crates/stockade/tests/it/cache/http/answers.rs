@@ -1,6 +1,9 @@
 //! What is answered, and how a client may hold it.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use axum::http::StatusCode;
 use futures_util::future::join_all;
@@ -130,8 +133,10 @@ async fn a_read_that_can_not_be_answered_is_503_and_tells_nothing_of_why() {
     assert!(body.contains(r#""applied":false"#) && header(&headers, "cache-control") == Some("no-store"), "{body}");
     assert!(body.contains("send the request again after the time in Retry-After"), "{body}");
     assert!(header(&headers, "retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+    // Of many rows: one alone would be held off by itself.
+    let rows = AtomicU64::new(0);
     eventually("loads are shed", || async {
-        let (status, headers, body) = service.get("/stock/a").await;
+        let (status, headers, body) = service.get(&format!("/stock/{}", rows.fetch_add(1, Ordering::SeqCst))).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
         assert!(header(&headers, "retry-after").unwrap().parse::<u64>().unwrap() >= 1);
         let shed = body.contains("/problems/load-shed");
@@ -195,8 +200,9 @@ async fn without_redis_answers_are_marked_and_never_304() {
         assert_eq!(header(&headers, "etag"), None);
     }
     service.down.store(true, Ordering::SeqCst);
+    let rows = AtomicU64::new(0);
     eventually("loads are shed", || async {
-        let (status, headers, body) = service.get("/stock/a").await;
+        let (status, headers, body) = service.get(&format!("/stock/{}", rows.fetch_add(1, Ordering::SeqCst))).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(header(&headers, "cache-status"), Some("stockade; fwd=uri-miss; detail=degraded"));
         body.contains("/problems/load-shed") && headers.contains_key("retry-after")

@@ -42,11 +42,21 @@ pub(in crate::cache) struct Database {
     pub(in crate::cache) most_running: AtomicUsize,
     down: AtomicBool,
     panics: AtomicBool,
+    /// Rows that can't be loaded, and how often that was tried.
+    bad: Mutex<HashMap<String, (Bad, usize)>>,
     /// How long a query takes after it has read its row.
     slow: Mutex<Duration>,
     /// While shut, queries that have read their row wait for it.
     gate: Mutex<Option<Arc<Semaphore>>>,
     read: Notify,
+}
+
+/// What becomes of a query for a row that can't be loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cache) enum Bad {
+    Fails,
+    Panics,
+    Hangs,
 }
 
 impl Database {
@@ -82,6 +92,24 @@ impl Database {
         self.panics.store(panics, Ordering::SeqCst);
     }
 
+    /// From now on no query that has to do with this row ends well.
+    pub(in crate::cache) fn spoil(&self, id: &str, bad: Bad) {
+        self.bad.lock().unwrap().insert(id.to_owned(), (bad, 0));
+    }
+
+    /// It does again. Returns how often it was asked for in the meantime.
+    pub(in crate::cache) fn mend(&self, id: &str) -> usize {
+        self.bad.lock().unwrap().remove(id).map_or(0, |(_, tried)| tried)
+    }
+
+    fn bad(&self, ids: &[&str]) -> Option<Bad> {
+        let mut bad = self.bad.lock().unwrap();
+        let id = ids.iter().find(|id| bad.contains_key(**id))?;
+        let (bad, tried) = bad.get_mut(*id)?;
+        *tried += 1;
+        Some(*bad)
+    }
+
     /// From now on queries stop after reading their row; each permit added lets one go on.
     pub(in crate::cache) fn shut(&self) -> Arc<Semaphore> {
         let gate = Arc::new(Semaphore::new(0));
@@ -110,11 +138,17 @@ impl Database {
             Some((key.clone(), Some(Stock { quantity })))
         };
         let rows = keys.iter().filter_map(row).collect();
-        self.query(&first).await?;
+        let ids: Vec<_> = keys.iter().map(|key| key.0.as_str()).collect();
+        self.query_any(&first, &ids).await?;
         Ok(rows)
     }
 
     pub(in crate::cache) async fn query(&self, id: &str) -> Result<Option<Stock>, std::io::Error> {
+        self.query_any(id, &[id]).await
+    }
+
+    /// The row of `id`, by a query that also reads others.
+    async fn query_any(&self, id: &str, all: &[&str]) -> Result<Option<Stock>, std::io::Error> {
         struct Running<'a>(&'a AtomicUsize);
         impl Drop for Running<'_> {
             fn drop(&mut self) {
@@ -127,6 +161,12 @@ impl Database {
         let _running = Running(&self.running);
         self.most_running.fetch_max(running, Ordering::SeqCst);
         assert!(!self.panics.load(Ordering::SeqCst), "asked to");
+        match self.bad(all) {
+            None => {}
+            Some(Bad::Fails) => return Err(std::io::Error::other("this row can't be read")),
+            Some(Bad::Panics) => panic!("asked to"),
+            Some(Bad::Hangs) => std::future::pending().await,
+        }
         let row = self.rows.lock().unwrap().get(id).map(|quantity| Stock { quantity: *quantity });
         let gate = self.gate.lock().unwrap().clone();
         self.read.notify_one();

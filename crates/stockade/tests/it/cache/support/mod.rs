@@ -6,7 +6,7 @@ mod eventually;
 mod process;
 mod reads;
 
-pub(super) use database::{Database, Sku, Stock, sku};
+pub(super) use database::{Bad, Database, Sku, Stock, sku};
 pub(super) use entries::{entry_key, field, signed_up, stored};
 pub(super) use eventually::eventually;
 pub(super) use process::{Loading, Stocks, hasty, patient, process, process_at};

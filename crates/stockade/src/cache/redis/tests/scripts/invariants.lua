@@ -115,6 +115,9 @@ local function part(key, announced, fields, waiting, known, ends)
     if not fields[value] ~= not fields[name] then wrong(key, value .. ' without the epoch of ' .. name) end
     if fields[name] and not string.match(fields[name], '^%d+$') then wrong(key, name .. ' ' .. fields[name]) end
   end
+  if fields.fails and not (fields.hold and string.match(fields.fails, '^%d+$')) then
+    wrong(key, 'failures ' .. fields.fails .. ' that hold nobody off')
+  end
   if fields.tok then
     if announced then wrong(key, 'leased while a write of it is announced') end
     if not is_time(fields.tokx) then wrong(key, 'leased until ' .. tostring(fields.tokx))
