@@ -109,8 +109,7 @@ async fn a_key_that_can_not_be_encoded_and_a_query_that_fails_concern_only_thems
     let stocks = builder.on(&database).await;
     get(&stocks, "a").await;
     database.down(true);
-    let long = "x".repeat(1000);
-    let many = stocks.get_many(&skus(&["a", &long, "b", "c"])).await;
+    let many = stocks.get_many(&skus(&["a", "", "b", "c"])).await;
     assert_eq!(many[0].as_ref().map(quantity).unwrap(), Some(1));
     assert!(matches!(many[1], Err(CacheError::Key(_))), "{:?}", many[1]);
     for failed in &many[2..] {

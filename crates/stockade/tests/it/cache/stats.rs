@@ -42,7 +42,7 @@ async fn step(stocks: Stocks, database: Arc<Database>, dice: u32, id: u32) -> Ve
         0..50 => vec![stocks.get(&key).await],
         50..60 => stocks.get_many(&[key.clone(), sku("1"), sku("none"), key]).await,
         60..75 => vec![stocks.reload(&key).await],
-        75..80 => vec![stocks.get(&sku(&"x".repeat(600))).await],
+        75..80 => vec![stocks.get(&sku("")).await],
         80..92 => {
             database.write(&id.to_string(), Some(dice.into()));
             stocks.invalidate(&key).await.unwrap();

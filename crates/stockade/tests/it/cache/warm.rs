@@ -91,7 +91,7 @@ async fn what_is_not_there_is_loaded_once_and_what_is_there_is_not() {
     }
     let mut wanted = rows.clone();
     wanted.extend(ids("absent", 10));
-    wanted.extend(["x".repeat(1000)]);
+    wanted.extend([String::new()]);
     let report = stocks.warm(stream::iter(skus(&wanted))).run().await;
     let counts = (report.keys, report.loaded, report.present, report.absent, report.failed, report.skipped());
     assert_eq!((report.state, counts), (WarmState::Complete, (261, 210, 40, 10, 1, 0)));

@@ -190,8 +190,7 @@ async fn what_goes_wrong_is_told_and_the_limits_of_loads_do_not_count() {
     let world = World::start().await;
     let stocks = world.process().await;
     let mut tx = world.writing(&stocks, 4).await;
-    let long = Sku(Box::leak("x".repeat(600).into_boxed_str()));
-    assert!(matches!(stocks.get_in(&mut tx, &long).await, Err(CacheError::Key(_))));
+    assert!(matches!(stocks.get_in(&mut tx, &Sku("")).await, Err(CacheError::Key(_))));
     let plain = Cache::<Sku, i32>::memory().name("plain").loader(async |_| Ok::<_, sqlx::Error>(Some(1))).build();
     let error = plain.get_in(&mut tx, &Sku("a")).await.unwrap_err().to_string();
     assert!(error.contains("`plain`") && error.contains(".loader_in()"), "{error}");

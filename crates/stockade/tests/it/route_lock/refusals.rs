@@ -84,11 +84,11 @@ async fn the_answer_of_a_key_function_is_the_answer() {
 }
 
 #[tokio::test]
-async fn an_id_that_is_too_long_is_a_bad_request() {
+async fn an_id_of_any_length_is_locked() {
     let locks = Locks::memory();
     let path = format!("/stock/{}", "x".repeat(600));
     for lock in [RouteLock::by::<Sku>(&locks), RouteLock::template(&locks, "stock:{sku}")] {
-        send(&app(lock), request(Method::POST, &path)).await.refusal(400, "bad-request");
+        assert_eq!(send(&app(lock), request(Method::POST, &path)).await.status, 200);
     }
 }
 
