@@ -12,6 +12,7 @@ use super::{
     fetch::{Missing, POLL},
     flight::{Board, Passage},
     patience::Patience,
+    turns::some_at_a_time,
 };
 use crate::{
     clock::Instant,
@@ -57,9 +58,9 @@ where
                 None => asked.push((self.local.reserve(&name), name, key)),
             }
         }
-        // All questions are on the wire before the first answer is awaited.
+        // Many questions are on the wire before the first answer is awaited.
         let assurance = self.assurance();
-        let reads = join_all(asked.iter().map(|(_, name, _)| self.store.read(name))).await;
+        let reads = some_at_a_time(asked.iter().map(|(_, name, _)| self.store.read(name))).await;
         let mut cold = Vec::new();
         for ((reservation, name, key), read) in asked.into_iter().zip(reads) {
             match self.judge(key, &name, reservation, read, assurance) {

@@ -12,6 +12,7 @@ use super::{
     limits::Admission,
     load::Load,
     store::{Hold, Lease, Token, Want},
+    turns::some_at_a_time,
 };
 use crate::resource::{Key, Resource};
 
@@ -61,7 +62,7 @@ where
             let leased = move |stale| Leased { token, reservation, stale, mark, assurance };
             (leased, lease, mark)
         });
-        let leases = join_all(asked).await;
+        let leases = some_at_a_time(asked).await;
         let (mut loading, mut left) = (Vec::new(), HashMap::new());
         for (flyer, (leased, lease, mark)) in possible.into_iter().zip(leases) {
             let landed = match lease {

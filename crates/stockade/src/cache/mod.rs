@@ -122,6 +122,7 @@ mod stats;
 mod store;
 mod tag;
 mod tag_ticks;
+mod turns;
 mod wake;
 mod warm;
 

@@ -53,7 +53,8 @@ impl SetnxError {
     /// `unfit` is what the server has against its use.
     pub(super) fn of(error: &LinkError, unit: Unit, unfit: Option<Arc<str>>) -> Self {
         let (reason, retry_after) = match error {
-            LinkError::Timeout => (Unavailable::Timeout, Duration::from_secs(1)),
+            LinkError::Timeout | LinkError::Unsent { silent: true } => (Unavailable::Timeout, Duration::from_secs(1)),
+            LinkError::Unsent { silent: false } => (Unavailable::Crowded, Duration::from_secs(1)),
             LinkError::Lost | LinkError::Down => (Unavailable::Disconnected, Duration::from_secs(1)),
             LinkError::Open { retry_after } => (Unavailable::BreakerOpen, *retry_after),
             LinkError::Refused { code } if code == "WRONGTYPE" => return Self::Value(unit),

@@ -60,7 +60,7 @@ impl Lease {
                 Ok(Value::Int(1)) => return Ok(Released::Released),
                 Ok(_) => return Ok(Released::Lost),
                 // Not executed.
-                Err(LinkError::NoScript | LinkError::Down) => sleep(PAUSE).await,
+                Err(LinkError::NoScript | LinkError::Down | LinkError::Unsent { .. }) => sleep(PAUSE).await,
                 Err(error) => return Err(SetnxError::of(&error, self.unit, core.link.unfit())),
             }
         }

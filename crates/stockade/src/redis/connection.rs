@@ -1,7 +1,7 @@
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -17,6 +17,7 @@ use super::{
     flight::Flight,
     handshake_error::HandshakeError,
     permissions::{self, Channel},
+    wire::Wire,
 };
 use crate::resource::Namespace;
 
@@ -26,11 +27,10 @@ const RELOAD: Duration = Duration::from_secs(1);
 
 /// One connection that passed its handshake.
 pub(super) struct Connection {
-    multiplexed: MultiplexedConnection,
+    pub(super) wire: Arc<Wire>,
     pub(super) up: Up,
     pub(super) place: Place,
     scripts: Vec<(&'static Script, String)>,
-    in_flight: Arc<AtomicUsize>,
     reloaded: Mutex<Option<Instant>>,
     shifted: Arc<AtomicBool>,
     /// Cancelled when the connection broke or must not be used any more.
@@ -86,11 +86,10 @@ impl Connection {
         }
         let new_run = last_run.is_some_and(|last| *last != run_id);
         Ok(Self {
-            multiplexed,
+            wire: Wire::new(multiplexed, dialer.timeout(), ended.clone()),
             up: Up { run_id, new_run, succession, counts_receivers, shard_channels },
             place,
             scripts: loaded,
-            in_flight: Arc::default(),
             reloaded: Mutex::default(),
             shifted,
             ended,
@@ -102,22 +101,20 @@ impl Connection {
         self.shifted.load(Ordering::Acquire)
     }
 
+    /// Sends a command at once, outside of the window.
     pub(super) fn start(&self, command: Cmd) -> Result<Flight, LinkError> {
-        Flight::start(&self.multiplexed, command, &self.in_flight)
+        self.wire.start(command)
+    }
+
+    /// The name by which the server knows a script.
+    pub(super) fn sha(&self, script: &'static Script) -> &str {
+        // A script that was not given to the link can't be found by the server either, which says NOSCRIPT.
+        let known = self.scripts.iter().find(|(known, _)| std::ptr::eq(*known, script));
+        known.map_or(script.name, |(_, sha)| sha.as_str())
     }
 
     pub(super) fn evalsha(&self, script: &'static Script, keys: Vec<String>, args: Vec<Vec<u8>>) -> Cmd {
-        let mut command = redis::cmd("EVALSHA");
-        // A script that was not given to the link can't be found by the server either, which says NOSCRIPT.
-        let sha = self.scripts.iter().find(|(known, _)| std::ptr::eq(*known, script)).map(|(_, sha)| sha.as_str());
-        command.arg(sha.unwrap_or(script.name)).arg(keys.len());
-        for key in keys {
-            command.arg(key);
-        }
-        for arg in args {
-            command.arg(arg);
-        }
-        command
+        evalsha(self.sha(script), keys, args)
     }
 
     /// Sends the scripts again, ahead of whatever is sent from now on; nothing when that was done a moment ago.
@@ -129,6 +126,18 @@ impl Connection {
         *reloaded = Some(Instant::now());
         self.scripts.iter().filter_map(|(script, _)| self.start(load(script)).ok()).collect()
     }
+}
+
+pub(super) fn evalsha(sha: &str, keys: Vec<String>, args: Vec<Vec<u8>>) -> Cmd {
+    let mut command = redis::cmd("EVALSHA");
+    command.arg(sha).arg(keys.len());
+    for key in keys {
+        command.arg(key);
+    }
+    for arg in args {
+        command.arg(arg);
+    }
+    command
 }
 
 fn load(script: &Script) -> Cmd {

@@ -80,9 +80,13 @@ impl ConnectError {
 /// Why a command on the link has no usable reply.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum LinkError {
-    /// Written, or waiting to be, and no reply within the command time-out: it may still be executed.
+    /// Sent, and no reply within the command time-out: it may still be executed.
     #[error("no reply within the command time-out")]
     Timeout,
+    /// No place on the wire in time: certainly not sent. `silent` when the connection owed an answer for a command
+    /// time-out, otherwise it had too much to do.
+    #[error("{}", if *silent { "no reply within the command time-out" } else { "no place on the wire in time" })]
+    Unsent { silent: bool },
     /// Written and the connection ended before the reply: it may have been executed.
     #[error("the connection ended before the reply")]
     Lost,
@@ -108,4 +112,11 @@ pub(crate) enum LinkError {
     /// A reply that the caller could not read.
     #[error("unexpected reply to {op}")]
     Protocol { op: &'static str },
+}
+
+impl LinkError {
+    /// Whether the command was certainly not executed, and will not be. One of NOSCRIPT was not either, and comes again.
+    pub(crate) fn is_never_executed(&self) -> bool {
+        matches!(self, Self::Unsent { .. } | Self::Down | Self::Open { .. } | Self::Moved | Self::Moving)
+    }
 }

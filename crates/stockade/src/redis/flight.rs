@@ -1,19 +1,20 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Wake, Waker},
 };
 
+use futures_util::task::AtomicWaker;
 use redis::{Cmd, RedisResult, Value, aio::MultiplexedConnection};
-use tokio::task::unconstrained;
+use tokio::{task::unconstrained, time::Instant};
 
-use super::LinkError;
+use super::{LinkError, wire::Wire};
 
-/// The most commands of one connection without a reply. The connection's own queue is as long, so that starting a
-/// command never has to wait for a place in it.
+/// The most commands that are handed to a connection's driver without a reply, those outside of the window included. The
+/// driver's own queue is as long, so that starting a command never has to wait for a place in it.
 pub(super) const MAX_IN_FLIGHT: usize = 8192;
 
 /// A command that has its place in the write order of its connection, and the reply to come.
@@ -22,29 +23,40 @@ pub(super) const MAX_IN_FLIGHT: usize = 8192;
 pub(super) struct Flight {
     reply: Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>,
     ready: Option<RedisResult<Value>>,
-    _place: Place,
+    arrival: Arc<Arrival>,
+    waker: Waker,
 }
 
 impl Flight {
-    /// Puts the command behind all that were started before it.
+    /// Puts the command behind all that were started before it. The caller counts it as in flight, under the lock of the
+    /// wire.
     pub(super) fn start(
-        connection: &MultiplexedConnection,
+        wire: &Arc<Wire>,
+        sent: Instant,
+        mut connection: MultiplexedConnection,
         command: Cmd,
-        in_flight: &Arc<AtomicUsize>,
     ) -> Result<Self, LinkError> {
-        let place = Place::take(in_flight).ok_or(LinkError::Down)?;
-        let mut connection = connection.clone();
+        let (wire, freed, caller) = (Arc::downgrade(wire), AtomicBool::new(false), AtomicWaker::new());
+        let arrival = Arc::new(Arrival { wire, sent, freed, caller });
+        let waker = Waker::from(Arc::clone(&arrival));
         // The first poll hands the command to the connection's queue. It must not be put off by the task's budget, or a
         // later call of another task could come first.
         let mut reply: Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>> =
             Box::pin(unconstrained(async move { connection.send_packed_command(&command).await }));
-        let ready = match reply.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            // The queue is closed, which is all that can be known so early.
-            Poll::Ready(Err(_)) => return Err(LinkError::Down),
-            Poll::Ready(Ok(value)) => Some(Ok(value)),
+        let ready = match reply.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(ready) => {
+                arrival.freed.store(true, Ordering::Release);
+                // The queue is closed, which is all that can be known so early.
+                Some(Ok(ready.map_err(|_| LinkError::Down)?))
+            }
             Poll::Pending => None,
         };
-        Ok(Self { reply, ready, _place: place })
+        Ok(Self { reply, ready, arrival, waker })
+    }
+
+    /// Whether the reply was there at once, so that it is not in flight.
+    pub(super) fn is_ready(&self) -> bool {
+        self.ready.is_some()
     }
 }
 
@@ -52,24 +64,47 @@ impl Future for Flight {
     type Output = RedisResult<Value>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.ready.take() {
-            Some(result) => Poll::Ready(result),
-            None => self.reply.as_mut().poll(context),
+        let flight = &mut *self;
+        if let Some(ready) = flight.ready.take() {
+            return Poll::Ready(ready);
+        }
+        flight.arrival.caller.register(context.waker());
+        flight.reply.as_mut().poll(&mut Context::from_waker(&flight.waker))
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.arrival.free(None);
+    }
+}
+
+/// Told by the driver of the connection as the reply is there, whether the caller looks or not.
+struct Arrival {
+    /// The driver keeps this until the reply is there, and the wire keeps the driver.
+    wire: Weak<Wire>,
+    sent: Instant,
+    freed: AtomicBool,
+    caller: AtomicWaker,
+}
+
+impl Arrival {
+    fn free(&self, answered: Option<Instant>) {
+        if !self.freed.swap(true, Ordering::AcqRel)
+            && let Some(wire) = self.wire.upgrade()
+        {
+            wire.freed(answered);
         }
     }
 }
 
-struct Place(Arc<AtomicUsize>);
-
-impl Place {
-    fn take(in_flight: &Arc<AtomicUsize>) -> Option<Self> {
-        let place = Self(Arc::clone(in_flight));
-        (in_flight.fetch_add(1, Ordering::Relaxed) < MAX_IN_FLIGHT).then_some(place)
+impl Wake for Arrival {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
     }
-}
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.free(Some(self.sent));
+        self.caller.wake();
     }
 }

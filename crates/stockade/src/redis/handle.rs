@@ -30,7 +30,11 @@ pub struct RedisBuilder {
 }
 
 impl RedisBuilder {
-    /// How long one command may take, connection set-up included. Default 250 ms.
+    /// How long one command may take from its sending, connection set-up included. Default 250 ms.
+    ///
+    /// While the connection delivers replies to others, a command may take four times as long: only one that is silent for
+    /// this time counts as failed. Commands of a burst wait for their place on the connection before they are sent: a lock
+    /// attempt for as long as its own wait, the others for twenty times this at most.
     #[must_use]
     pub fn command_timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }

@@ -20,16 +20,25 @@ use tokio_util::{
 
 use super::{
     LinkError, LinkEvents, Redis, Replicas, Script,
-    connection::Connection,
-    pending::{self, Pending},
+    attempt::{Attempt, Receipt, replies},
+    connection::{Connection, evalsha},
+    ledger,
+    pending::{Pending, Terms},
     supervisor,
+    wire::Turn,
 };
 use crate::breaker::{Breaker, Permit};
 
+/// How many command time-outs a command without a limit of its own waits for its place. A server that is silent ends that
+/// within one.
+const PLACE: u32 = 20;
+const LONGEST: Duration = Duration::from_secs(86_400 * 365);
+
 /// The connections of one role (`lock` or `cache`) to one server: one for commands and the inbox, one for renewals.
 ///
-/// Commands are written in the order of the calls; a caller that gives up, by its time-out or by being dropped, leaves
-/// the command in its place, and a task of the link waits for the reply. Reconnects by itself with jittered backoff.
+/// Commands are sent in the order of the calls, some at a time; a caller that gives up, by its time-out or by being
+/// dropped, leaves the command in its place, and a task of the link waits for the reply. Those that undo others go first, and
+/// an [`Attempt`] that was not sent yet is taken back. Reconnects by itself with jittered backoff.
 #[derive(Clone)]
 pub(crate) struct Link {
     shared: Arc<Shared>,
@@ -67,8 +76,22 @@ impl Slot {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// What waits for a place on the connection before is told that it is gone.
     pub(super) fn set(&self, connection: Option<Arc<Connection>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = connection;
+        let before = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), connection);
+        if let Some(before) = before {
+            before.wire.close();
+        }
+    }
+}
+
+impl Shared {
+    /// Until when a command may wait for its place: as long as its attempt may, and what has no wait of its own for some
+    /// command time-outs.
+    fn limit(&self, wait: Duration) -> Instant {
+        let wait = if wait.is_zero() { self.redis.timeout() * PLACE } else { wait.max(self.redis.timeout()) };
+        // As good as for ever.
+        Instant::now() + wait.min(LONGEST)
     }
 }
 
@@ -88,7 +111,7 @@ impl Link {
         scripts: &'static [&'static Script],
         events: Arc<dyn LinkEvents>,
     ) -> Self {
-        pending::announce();
+        ledger::announce();
         supervisor::announce();
         let breaker = Breaker::new(if role == "cache" { "redis_cache" } else { "redis_lock" });
         let shared = Arc::new(Shared {
@@ -114,9 +137,10 @@ impl Link {
         Self { shared, _owner: owner }
     }
 
-    /// EVALSHA on the command connection.
+    /// EVALSHA on the command connection, in the order of the calls.
     ///
-    /// The command takes its place in the write order when this is *called*, not when the future is first polled.
+    /// Waits for its place on the wire for twenty command time-outs at most. Dropping the future leaves the command in its
+    /// place.
     pub(crate) fn call(
         &self,
         script: &'static Script,
@@ -125,33 +149,59 @@ impl Link {
     ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
         let pending = self.permitted(|connection, permit| {
             let command = connection.evalsha(script, keys, args);
-            Pending::start(&self.shared, connection, command, script.name, Some(permit))
+            let terms = Terms { permit: Some(permit), ..self.terms(script.name, Turn::Ordinary) };
+            Pending::start(&self.shared, connection, terms, || command, None)
         });
         async move { pending?.reply().await }
     }
 
-    /// [`Link::call`], and right behind it on the same connection the question whether replicas have what it wrote.
-    pub(crate) fn call_replicated(
+    /// [`Link::call`] that waits for no place: for commands that are worth nothing a moment later.
+    #[cfg(feature = "redlock")]
+    pub(crate) fn call_at_once(
         &self,
         script: &'static Script,
         keys: Vec<String>,
         args: Vec<Vec<u8>>,
-        replicas: Replicas,
-    ) -> (
-        impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<>,
-        impl Future<Output = Result<bool, LinkError>> + Send + 'static + use<>,
-    ) {
-        let mut copies = Err(LinkError::Down);
+    ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
         let pending = self.permitted(|connection, permit| {
             let command = connection.evalsha(script, keys, args);
-            let pending = Pending::start(&self.shared, Arc::clone(&connection), command, script.name, Some(permit))?;
-            copies = Pending::start(&self.shared, connection, replicas.command(), "wait", None);
-            Ok(pending)
+            let terms = Terms { permit: Some(permit), ..self.terms(script.name, Turn::Now) };
+            Pending::start(&self.shared, connection, terms, || command, None)
         });
-        (async move { pending?.reply().await }, async move { replicas.read(&copies?.reply().await?) })
+        async move { pending?.reply().await }
     }
 
-    /// [`Link::call`] that the breaker doesn't hold back: for commands that undo others.
+    /// EVALSHA on the command connection for an attempt that has a limit of its own, whose arguments are made when it is
+    /// sent. With `replicas`, right behind it goes the question whether they have what it wrote.
+    ///
+    /// Dropping the reply takes the command back if it was not sent yet. [`Attempt::receipt`] then says so.
+    pub(crate) fn attempt(
+        &self,
+        script: &'static Script,
+        keys: Vec<String>,
+        args: impl FnOnce() -> Vec<Vec<u8>> + Send + 'static,
+        wait: Duration,
+        replicas: Option<Replicas>,
+    ) -> Attempt {
+        let receipt = Receipt::default();
+        let pending = self.permitted(|connection, permit| {
+            let (sha, receipt) = (connection.sha(script).to_owned(), receipt.clone());
+            let make = move || {
+                receipt.sent();
+                evalsha(&sha, keys, args())
+            };
+            let limit = self.shared.limit(wait);
+            let terms = Terms { op: script.name, turn: Turn::Ordinary, limit, revocable: true, permit: Some(permit) };
+            Pending::start(&self.shared, connection, terms, make, replicas.map(Replicas::command))
+        });
+        if replicas.is_none() {
+            return Attempt { receipt, reply: Box::pin(async move { pending?.reply().await }), copies: None };
+        }
+        let (reply, copies) = replies(pending, replicas);
+        Attempt { receipt, reply: Box::pin(reply), copies: Some(Box::pin(copies)) }
+    }
+
+    /// EVALSHA that neither the breaker nor commands of other kinds hold back: for commands that undo others.
     pub(crate) fn call_regardless(
         &self,
         script: &'static Script,
@@ -160,9 +210,10 @@ impl Link {
     ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
         let pending = self.shared.commands.get().ok_or(LinkError::Down).and_then(|connection| {
             let command = connection.evalsha(script, keys, args);
-            Pending::start(&self.shared, connection, command, script.name, None)
+            Pending::start(&self.shared, &connection, self.terms(script.name, Turn::Undoing), || command, None)
         });
-        async move { pending?.reply().await }
+        // Many of these may be under way, each on a task.
+        async move { Box::pin(pending?.reply()).await }
     }
 
     /// [`Link::call`] on the renewal connection. Uses the command connection while the other is not up, so that a lease
@@ -177,7 +228,8 @@ impl Link {
         self.call_renewal_replicated(script, keys, args, None).0
     }
 
-    /// On the renewal connection, with the question of [`Link::call_replicated`]. Without `replicas` enough have it.
+    /// On the renewal connection, ahead of all that waits, with the question of [`Link::attempt`]. Without `replicas`
+    /// enough have it.
     pub(crate) fn call_renewal_replicated(
         &self,
         script: &'static Script,
@@ -188,49 +240,65 @@ impl Link {
         impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<>,
         impl Future<Output = Result<bool, LinkError>> + Send + 'static + use<>,
     ) {
-        let mut copies = None;
+        let mut ended = None;
         let pending = self.renewing().ok_or(LinkError::Down).and_then(|connection| {
+            ended = Some(connection.ended.clone());
             let command = connection.evalsha(script, keys, args);
-            let ended = connection.ended.clone();
-            let pending = Pending::start(&self.shared, Arc::clone(&connection), command, script.name, None)?;
-            copies = replicas
-                .map(|replicas| (replicas, Pending::start(&self.shared, connection, replicas.command(), "wait", None)));
-            Ok((pending, ended))
+            let terms = self.terms(script.name, Turn::Now);
+            Pending::start(&self.shared, &connection, terms, || command, replicas.map(Replicas::command))
         });
+        let (reply, enough) = replies(pending, replicas);
         let reply = async move {
-            let (pending, ended) = pending?;
-            let reply = pending.reply().await?;
+            let reply = reply.await?;
             // The connection may have been given up because the server is not the primary any more.
-            if ended.is_cancelled() { Err(LinkError::Lost) } else { Ok(reply) }
-        };
-        let enough = async move {
-            match copies {
-                Some((replicas, pending)) => replicas.read(&pending?.reply().await?),
-                None => Ok(true),
-            }
+            if ended.is_some_and(|ended| ended.is_cancelled()) { Err(LinkError::Lost) } else { Ok(reply) }
         };
         (reply, enough)
     }
 
-    /// A plain command on the command connection; `op` is its metric label.
+    /// A plain command on the command connection; `op` is its metric label. As [`Link::call`].
     pub(crate) fn command(
         &self,
         op: &'static str,
         command: Cmd,
     ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
-        let pending =
-            self.permitted(|connection, permit| Pending::start(&self.shared, connection, command, op, Some(permit)));
+        self.command_in(Turn::Ordinary, op, command)
+    }
+
+    /// [`Link::command`] that waits for no place: a subscription, of which there are few, for which many wait.
+    pub(crate) fn subscribe(
+        &self,
+        op: &'static str,
+        command: Cmd,
+    ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
+        self.command_in(Turn::Now, op, command)
+    }
+
+    fn command_in(
+        &self,
+        turn: Turn,
+        op: &'static str,
+        command: Cmd,
+    ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
+        let pending = self.permitted(|connection, permit| {
+            let terms = Terms { permit: Some(permit), ..self.terms(op, turn) };
+            Pending::start(&self.shared, connection, terms, || command, None)
+        });
         async move { pending?.reply().await }
+    }
+
+    fn terms(&self, op: &'static str, turn: Turn) -> Terms {
+        Terms { op, turn, limit: self.shared.limit(Duration::ZERO), revocable: false, permit: None }
     }
 
     fn permitted<T>(
         &self,
-        start: impl FnOnce(Arc<Connection>, Permit) -> Result<T, LinkError>,
+        start: impl FnOnce(&Arc<Connection>, Permit) -> Result<T, LinkError>,
     ) -> Result<T, LinkError> {
         let permit =
             self.shared.breaker.permit().map_err(|refused| LinkError::Open { retry_after: refused.retry_after })?;
         match self.shared.commands.get() {
-            Some(connection) => start(connection, permit),
+            Some(connection) => start(&connection, permit),
             None => {
                 permit.failed();
                 Err(LinkError::Down)

@@ -1,75 +1,187 @@
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
+use futures_util::FutureExt;
 use redis::{Cmd, RedisResult, Value};
-use tokio::time::{Instant, timeout_at};
-
-use super::{LinkError, connection::Connection, flight::Flight, link::Shared};
-use crate::{
-    breaker::Permit,
-    metrics::{self, REDIS_COMMAND, REDIS_ERRORS, tag},
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout_at},
 };
 
-/// How long after its time-out a reply may still come. A connection that owes one for longer is given up: the server is
-/// frozen or the network swallows packets.
-const OVERDUE: Duration = Duration::from_secs(5);
+use super::{
+    LinkError,
+    connection::Connection,
+    flight::Flight,
+    ledger::{Ledger, count},
+    link::Shared,
+    wire::{Entered, Started, Ticket, Turn, look_around},
+};
+use crate::breaker::Permit;
 
-/// A started command with the caller's side of its reply. When the caller goes, by time-out or drop, a task of the link
-/// takes over and waits for the reply.
+/// How many time-outs the reply to one command may take on a connection that goes on answering others.
+const MOST: u32 = 4;
+
+/// How a command is sent, and what for.
+pub(super) struct Terms {
+    /// Its metric label.
+    pub(super) op: &'static str,
+    pub(super) turn: Turn,
+    /// Until when it may wait for its place.
+    pub(super) limit: Instant,
+    /// Whether it is taken back when its caller goes before it was sent. Otherwise it keeps its place.
+    pub(super) revocable: bool,
+    pub(super) permit: Option<Permit>,
+}
+
+/// A command that was called, with the caller's side of its reply. When the caller goes, by time-out or drop, a task of
+/// the link takes over and waits for the reply.
 pub(super) struct Pending {
-    flight: Option<Flight>,
+    stage: Stage,
+    /// What is sent right behind it.
+    behind: Option<Flight>,
+    revocable: bool,
+    limit: Instant,
     permit: Option<Permit>,
     ledger: Ledger,
 }
 
-/// What belongs to a command until its reply is there, whoever waits for it.
-struct Ledger {
-    shared: Arc<Shared>,
-    connection: Arc<Connection>,
-    op: &'static str,
-    started: Instant,
+enum Stage {
+    Waiting(Ticket, oneshot::Receiver<Result<Started, LinkError>>),
+    Sent(Flight),
+    Ended,
 }
 
 impl Pending {
     pub(super) fn start(
         shared: &Arc<Shared>,
-        connection: Arc<Connection>,
-        command: Cmd,
-        op: &'static str,
-        permit: Option<Permit>,
+        connection: &Arc<Connection>,
+        terms: Terms,
+        make: impl FnOnce() -> Cmd + Send + 'static,
+        behind: Option<Cmd>,
     ) -> Result<Self, LinkError> {
-        let started = Instant::now();
-        match connection.start(command) {
-            Ok(flight) => {
-                let ledger = Ledger { shared: Arc::clone(shared), connection, op, started };
-                Ok(Self { flight: Some(flight), permit, ledger })
-            }
+        let Terms { op, turn, limit, revocable, permit } = terms;
+        let entered = match connection.wire.enter(turn, make, behind) {
+            Ok(entered) => entered,
             Err(error) => {
-                if let Some(permit) = permit {
+                if let Some(permit) = permit.filter(|_| !matches!(error, LinkError::Unsent { .. })) {
                     permit.failed();
                 }
-                Err(error)
+                return Err(error);
+            }
+        };
+        let ledger =
+            Ledger { shared: Arc::clone(shared), connection: Arc::clone(connection), op, sent: Instant::now() };
+        let mut pending = Self { stage: Stage::Ended, behind: None, revocable, limit, permit, ledger };
+        match entered {
+            Entered::Started(started) => pending.sent(started),
+            Entered::Waiting(ticket, told) => pending.stage = Stage::Waiting(ticket, told),
+        }
+        Ok(pending)
+    }
+
+    fn sent(&mut self, Started { at, flight, behind }: Started) {
+        self.ledger.sent = at;
+        self.stage = Stage::Sent(flight);
+        self.behind = behind;
+    }
+
+    pub(super) async fn reply(mut self) -> Result<Value, LinkError> {
+        self.placed().await?;
+        self.answered().await
+    }
+
+    /// [`Pending::reply`], and the one to what was sent right behind it.
+    pub(super) fn replies(
+        mut self,
+    ) -> (
+        impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<>,
+        impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<>,
+    ) {
+        let (tell, told) = oneshot::channel();
+        let first = async move {
+            self.placed().await?;
+            if let Some(flight) = self.behind.take() {
+                let ledger = Ledger { op: "wait", ..self.ledger.clone() };
+                let stage = Stage::Sent(flight);
+                let (limit, revocable) = (self.limit, false);
+                // Whoever has no use for it any more leaves it to a task.
+                let _ = tell.send(Self { stage, behind: None, revocable, limit, permit: None, ledger });
+            }
+            self.answered().await
+        };
+        let second = async move {
+            let mut second: Self = told.await.map_err(|_| LinkError::Lost)?;
+            second.answered().await
+        };
+        (first, second)
+    }
+
+    /// Waits for the place on the wire: until its limit, or until the connection is found silent or ends.
+    async fn placed(&mut self) -> Result<(), LinkError> {
+        let Stage::Waiting(ticket, told) = &mut self.stage else { return Ok(()) };
+        let ticket = *ticket;
+        let mut outcome = timeout_at(self.limit, &mut *told).await;
+        if outcome.is_err() && !self.ledger.connection.wire.take_back(ticket) {
+            // Sent just now, or told something else.
+            outcome = Ok(told.await);
+        }
+        let error = match outcome {
+            Ok(Ok(Ok(started))) => {
+                self.sent(started);
+                return Ok(());
+            }
+            Ok(Ok(Err(error))) => error,
+            Ok(Err(_)) => LinkError::Down,
+            Err(_) => LinkError::Unsent { silent: false },
+        };
+        self.stage = Stage::Ended;
+        match error {
+            LinkError::Unsent { silent: false } => count("crowded"),
+            LinkError::Unsent { silent: true } => {
+                count("timeout");
+                self.settle(Some(false));
+            }
+            _ => self.settle(Some(false)),
+        }
+        Err(error)
+    }
+
+    /// Waits for the reply. The time-out counts from the sending, and from the last reply of the connection: replies come
+    /// in the order of the commands, so that one that answers is on its way to this one.
+    async fn answered(&mut self) -> Result<Value, LinkError> {
+        let (wire, timeout) = (Arc::clone(&self.ledger.connection.wire), self.ledger.shared.redis.timeout());
+        let sent = self.ledger.sent;
+        let (mut until, most) = (sent + timeout, sent + timeout * MOST);
+        loop {
+            let Stage::Sent(flight) = &mut self.stage else { return Err(LinkError::Lost) };
+            if let Ok(reply) = timeout_at(until, &mut *flight).await {
+                return self.read(reply);
+            }
+            look_around().await;
+            if let Some(reply) = flight.now_or_never() {
+                return self.read(reply);
+            }
+            let (now, dead_from) = (Instant::now(), wire.progress().max(sent) + timeout);
+            until = dead_from.min(most);
+            if until <= now {
+                self.settle((dead_from <= now).then_some(false));
+                count("timeout");
+                return Err(LinkError::Timeout);
             }
         }
     }
 
-    pub(super) async fn reply(mut self) -> Result<Value, LinkError> {
-        let Some(flight) = self.flight.as_mut() else { return Err(LinkError::Lost) };
-        let limit = self.ledger.started + self.ledger.shared.redis.timeout();
-        let Ok(reply) = timeout_at(limit, flight).await else {
-            self.settle(false);
-            count("timeout");
-            return Err(LinkError::Timeout);
-        };
-        self.flight = None;
+    fn read(&mut self, reply: RedisResult<Value>) -> Result<Value, LinkError> {
+        self.stage = Stage::Ended;
         let result = self.ledger.read(reply);
-        self.settle(!matches!(result, Err(LinkError::Lost)));
+        self.settle(Some(!matches!(result, Err(LinkError::Lost))));
         result
     }
 
-    fn settle(&mut self, answered: bool) {
-        match self.permit.take() {
-            Some(permit) if answered => permit.succeeded(),
-            Some(permit) => permit.failed(),
+    /// Tells the breaker: `None` says neither.
+    fn settle(&mut self, answered: Option<bool>) {
+        match self.permit.take().zip(answered) {
+            Some((permit, true)) => permit.succeeded(),
+            Some((permit, false)) => permit.failed(),
             None => {}
         }
     }
@@ -77,102 +189,15 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if let Some(flight) = self.flight.take() {
-            let Ledger { shared, connection, op, started } = &self.ledger;
-            let ledger =
-                Ledger { shared: Arc::clone(shared), connection: Arc::clone(connection), op, started: *started };
-            shared.tasks.spawn_on(ledger.outlive_caller(flight), &shared.runtime);
+        let (ledger, behind) = (&self.ledger, self.behind.take());
+        if let Some(flight) = behind {
+            ledger.spawn(Ledger { op: "wait", ..ledger.clone() }.outlive_caller(flight));
+        }
+        match std::mem::replace(&mut self.stage, Stage::Ended) {
+            Stage::Sent(flight) => ledger.spawn(ledger.clone().outlive_caller(flight)),
+            Stage::Waiting(ticket, _) if self.revocable && ledger.connection.wire.take_back(ticket) => {}
+            Stage::Waiting(_, told) => ledger.spawn(ledger.clone().outlive_waiting(told)),
+            Stage::Ended => {}
         }
     }
-}
-
-impl Ledger {
-    async fn outlive_caller(self, flight: Flight) {
-        let limit = self.started + self.shared.redis.timeout() + OVERDUE;
-        tokio::select! {
-            reply = timeout_at(limit, flight) => match reply {
-                Ok(reply) => {
-                    if self.read(reply).is_ok() {
-                        self.shared.breaker.alive();
-                    }
-                }
-                Err(_) => {
-                    if !self.connection.ended.is_cancelled() {
-                        tracing::warn!(role = self.shared.role, op = self.op, "a reply is overdue; giving the connection up");
-                    }
-                    self.connection.ended.cancel();
-                }
-            },
-            () = self.connection.ended.cancelled() => {}
-        }
-    }
-
-    /// Reads the reply and does what the connection needs done after it.
-    fn read(&self, reply: RedisResult<Value>) -> Result<Value, LinkError> {
-        metrics::observe(REDIS_COMMAND, &[tag("op", self.op)], self.started.elapsed());
-        if self.connection.is_shifted() {
-            // It may be the reply to another command.
-            count("io");
-            return Err(LinkError::Lost);
-        }
-        let code = match reply {
-            Ok(Value::ServerError(error)) => error.code().to_owned(),
-            Ok(value) => return Ok(value),
-            Err(_) => {
-                count("io");
-                self.connection.ended.cancel();
-                return Err(LinkError::Lost);
-            }
-        };
-        match code.as_str() {
-            "NOSCRIPT" => {
-                count("noscript");
-                for flight in self.connection.reload() {
-                    let ledger = Self {
-                        shared: Arc::clone(&self.shared),
-                        connection: Arc::clone(&self.connection),
-                        op: "script_load",
-                        started: Instant::now(),
-                    };
-                    self.shared.tasks.spawn_on(ledger.outlive_caller(flight), &self.shared.runtime);
-                }
-                return Err(LinkError::NoScript);
-            }
-            "MOVED" => {
-                count("moved");
-                return Err(LinkError::Moved);
-            }
-            "ASK" | "TRYAGAIN" => {
-                count("moving");
-                return Err(LinkError::Moving);
-            }
-            "LOADING" => count("loading"),
-            "READONLY" => {
-                // The server became a replica: another is the primary now.
-                count("readonly");
-                self.connection.ended.cancel();
-            }
-            "NOPERM" => {
-                count("other");
-                let op = self.op;
-                tracing::error!(
-                    op,
-                    "Redis refuses this user a command (NOPERM): grant what the documentation of `stockade::redis` lists"
-                );
-            }
-            _ => count("other"),
-        }
-        Err(LinkError::Refused { code })
-    }
-}
-
-/// Shows the errors as zero before the first.
-pub(super) fn announce() {
-    for kind in ["timeout", "io", "noscript", "loading", "readonly", "moved", "moving", "other"] {
-        metrics::announce(REDIS_ERRORS, &[tag("kind", kind)]);
-    }
-}
-
-fn count(kind: &'static str) {
-    metrics::count(REDIS_ERRORS, &[tag("kind", kind)]);
 }

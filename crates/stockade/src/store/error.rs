@@ -165,6 +165,9 @@ pub enum Unavailable {
     /// No answer within the command time-out.
     #[error("no answer within the command time-out")]
     Timeout,
+    /// The server answers, and this process had more to ask it than it could send in time: nothing was sent.
+    #[error("too many commands of this process wait for the store: start fewer at once, or wait longer")]
+    Crowded,
     /// No connection.
     #[error("no connection")]
     Disconnected,

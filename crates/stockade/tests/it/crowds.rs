@@ -1,8 +1,17 @@
 //! Many tasks, many locks, many rounds: what they leave behind and what they cost.
 
-use std::{borrow::Cow, time::Duration};
+use std::{
+    borrow::Cow,
+    hint,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
 
-use stockade::{Locks, Redis, Resource};
+use stockade::{Locks, Redis, Resource, lock::Released};
 use tokio::{
     runtime::Handle,
     task::JoinSet,
@@ -23,9 +32,9 @@ impl Resource for Item {
     }
 }
 
-/// A machine that stalls must not make commands late: each would be sent again and counted.
+/// With the default settings: a crowd, and a machine that is busy, make no command late.
 async fn locks(server: &World) -> Locks {
-    let redis = Redis::builder(server.url()).command_timeout(Duration::from_secs(5)).connect().await.unwrap();
+    let redis = Redis::connect(server.url()).await.unwrap();
     server.locks_of(Locks::builder(), &redis).await
 }
 
@@ -85,6 +94,57 @@ async fn ten_thousand_rounds_leave_no_key_no_task_and_no_renewal() {
     server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
     sleep(lease * 3).await;
     assert_eq!(scripts(&server).await, 0, "something is still renewed");
+    server.end().await;
+}
+
+/// Keeps a core busy until it is dropped.
+struct Busy(Arc<AtomicBool>, Option<JoinHandle<()>>);
+
+impl Busy {
+    fn start() -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&over);
+        let thread = thread::spawn(move || {
+            while !told.load(Ordering::Relaxed) {
+                hint::spin_loop();
+            }
+        });
+        Self(over, Some(thread))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        self.1.take().map(JoinHandle::join);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_attempts_at_once_on_a_busy_machine_are_ten_thousand_grants() {
+    const ATTEMPTS: u32 = 10_000;
+    let server = World::start().await;
+    let locks = locks(&server).await;
+    locks.write(&Item(0)).acquire().await.unwrap().release().await.unwrap();
+    let _busy = [Busy::start(), Busy::start()];
+    let mut tasks = JoinSet::new();
+    for n in 0..ATTEMPTS {
+        let request = locks.write(&Item(n)).wait(LIMIT);
+        tasks.spawn(async move {
+            let guard = request.acquire().await.map_err(|error| (n, error))?;
+            guard.release().await.map_err(|error| (n, error))
+        });
+    }
+    let mut failed = Vec::new();
+    while let Some(ended) = timeout(LIMIT, tasks.join_next()).await.expect("a task is stuck") {
+        match ended.unwrap() {
+            Ok(released) => assert_eq!(released, Released::Released),
+            Err(error) => failed.push(error),
+        }
+    }
+    assert!(failed.is_empty(), "{} of {ATTEMPTS} failed, such as {:?}", failed.len(), &failed[..failed.len().min(5)]);
+    assert!(!locks.is_degraded());
+    assert_eq!(keys(&server).await, 0);
     server.end().await;
 }
 

@@ -29,6 +29,7 @@ use crate::{
         settings::Settings,
         store::{Assurance, Filled, Filling, Hold, Lease, Read, Token, UnsureRun, Want},
         tag::Tag,
+        turns::some_at_a_time,
         wake::Wake,
     },
     clock::Instant,
@@ -173,7 +174,9 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             tracing::debug!(%key, %error, "cache lease failed");
             // It may still be executed. Behind it on the same connection goes its undoing, for which nobody waits, so
             // that the others are not kept waiting for a load that will not be stored.
-            self.undo(key, token);
+            if !error.is_never_executed() {
+                self.undo(key, token);
+            }
             Lease::Down
         })
     }
@@ -280,21 +283,19 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             .iter()
             .map(|tag| {
                 let (channel, random) = (self.subscription.keys.channel(), Token::random());
-                if tag.is_all() {
+                let (script, keys, args) = if tag.is_all() {
                     let args = vec![channel.into_bytes(), self.subscription.known_epoch()];
-                    return self.call_on(&CLEAR, vec![self.subscription.keys.epoch()], args);
-                }
-                let (tag, run) = (tag.as_str().as_bytes().to_vec(), self.run());
-                let args =
-                    vec![tag, channel.into_bytes(), run, random.as_bytes().to_vec(), longest.clone().into_bytes()];
-                self.call_on(&INVALIDATE_TAG, keys(), args)
+                    (&CLEAR, vec![self.subscription.keys.epoch()], args)
+                } else {
+                    let (tag, run) = (tag.as_str().as_bytes().to_vec(), self.run());
+                    let args =
+                        vec![tag, channel.into_bytes(), run, random.as_bytes().to_vec(), longest.clone().into_bytes()];
+                    (&INVALIDATE_TAG, keys(), args)
+                };
+                async move { self.call_on(script, keys, args).await }
             })
             .collect();
-        futures_util::future::join_all(calls)
-            .await
-            .into_iter()
-            .map(|reply| reply.map(drop).map_err(NotTaken::from))
-            .collect()
+        some_at_a_time(calls).await.into_iter().map(|reply| reply.map(drop).map_err(NotTaken::from)).collect()
     }
 
     pub(crate) async fn begin(&self, keys: &[Key], intent: &Intent) -> Result<(), CacheError> {
@@ -308,8 +309,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         replies.into_iter().map(|reply| Ok(reply?.word() == "ENDED")).collect()
     }
 
-    /// One of the scripts that drop a value, for each key, with what it wants beside: the reply for each. All are on the wire
-    /// before the first reply is awaited.
+    /// One of the scripts that drop a value, for each key, with what it wants beside: the reply for each. Many are on the
+    /// wire at a time.
     async fn drop_each(&self, script: &'static Script, keys: &[Key], beside: &[&str]) -> Vec<Result<Reply, LinkError>> {
         self.attempted().await;
         let (channel, inbox_prefix) = (self.subscription.keys.channel(), self.subscription.keys.inbox_prefix());
@@ -320,10 +321,11 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
                 let mut args: Vec<Vec<u8>> =
                     [key.as_str(), &bucket, &channel, &inbox_prefix].map(|arg| arg.as_bytes().to_vec()).into();
                 args.extend(beside.iter().map(|arg| arg.as_bytes().to_vec()));
-                self.call(script, key, args)
+                async move { self.call(script, key, args).await }
             })
             .collect();
-        futures_util::future::join_all(calls).await
+        // One that fails keeps none of the others back.
+        some_at_a_time(calls).await
     }
 
     /// One script call on the keys of `key`. It takes its place in the write order at once; after NOSCRIPT, which means

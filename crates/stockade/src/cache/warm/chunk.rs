@@ -19,6 +19,7 @@ use crate::{
         flight::{Board, Outcome},
         limits::Admission,
         store::{Read, Want},
+        turns::some_at_a_time,
         wake::Wake,
     },
     clock::Instant,
@@ -109,7 +110,7 @@ where
         let patience = Instant::now() + PATIENCE;
         loop {
             let assurance = core.assurance();
-            let reads = join_all(asked.iter().map(|(_, name, _)| core.store.read(name))).await;
+            let reads = some_at_a_time(asked.iter().map(|(_, name, _)| core.store.read(name))).await;
             let mut unanswered = Vec::new();
             for ((reservation, name, key), read) in asked.into_iter().zip(reads) {
                 let want = match read {

@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use super::{
     calls,
-    compensation::Sent,
+    compensation::{Posted, Sent},
     inner::Inner,
     replies::{Adopted, Renewed},
     sample::{believed, believed_until},
@@ -15,20 +15,13 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    redis::LinkError,
+    redis::{self, LinkError},
     resource::Key,
     store::{Handed, LockError, Mode, Owner, Ownership, Unavailable},
 };
 
 /// The pause before a command whose reply was lost is repeated.
 const PAUSE: Duration = Duration::from_millis(10);
-
-fn never_executed(error: &LinkError) -> bool {
-    matches!(
-        error,
-        LinkError::Down | LinkError::Open { .. } | LinkError::NoScript | LinkError::Moved | LinkError::Moving
-    )
-}
 
 impl Inner {
     /// Repeats the command while its reply is lost, within the command time-out: it then finds itself a reader.
@@ -59,7 +52,7 @@ impl Inner {
                 }
                 Err(error) => error,
             };
-            executed |= !never_executed(&error);
+            executed |= !error.is_never_executed() && !matches!(error, LinkError::NoScript);
             self.shards.suspect(&error);
             if matches!(error, LinkError::NoScript) && !scripts_lost {
                 scripts_lost = true;
@@ -106,7 +99,7 @@ impl Inner {
             return Err(LockError::ShuttingDown);
         }
         let owner = self.new_owner();
-        Adoption { inner: Arc::clone(self), key: handed.key.clone(), owner, sent: None, answered: true }
+        Adoption { inner: Arc::clone(self), key: handed.key.clone(), owner, sent: None, posted: None, answered: true }
             .run(handed)
             .await
     }
@@ -118,6 +111,8 @@ struct Adoption {
     key: Key,
     owner: Owner,
     sent: Option<Sent>,
+    /// The command that is under way, if it has been sent.
+    posted: Option<Posted>,
     /// Whether the last sending has been answered.
     answered: bool,
 }
@@ -161,16 +156,29 @@ impl Adoption {
 
     async fn ask(&mut self, handed: &Handed) -> Result<(Arc<Shard>, Run, Instant, Adopted), LinkError> {
         let shard = self.inner.shard(&self.key)?;
-        let (run, at, stale_after) = (shard.run(), Instant::now(), self.inner.timeout * 2);
-        let args = calls::adopt(&self.owner, handed, shard.clock.stamp(), stale_after);
-        let (carrier, reply) = shard.carried(|link| link.call(&ADOPT, self.inner.keys.of(&self.key), args));
-        let before = self.sent.map(|before| (before, self.answered));
-        let forgotten = at + handed.lease + Duration::from_secs(15);
-        self.sent = Some(Sent::new(at, carrier, forgotten, before));
-        self.answered = false;
-        let adopted = Adopted::read(&reply.await?)?;
+        let (run, stale_after) = (shard.run(), self.inner.timeout * 2);
+        let (owner, sender) = (self.owner.clone(), Arc::clone(&shard));
+        let adopted = handed.clone();
+        let args = move || calls::adopt(&owner, &adopted, sender.clock.stamp(), stale_after);
+        let keys = self.inner.keys.of(&self.key);
+        let (carrier, redis::Attempt { receipt, reply, .. }) =
+            shard.carried(|link| link.attempt(&ADOPT, keys, args, Duration::ZERO, None));
+        self.posted = Some(Posted::new(&receipt, carrier, handed.lease + Duration::from_secs(15)));
+        let reply = reply.await;
+        self.note_sending();
+        let adopted = Adopted::read(&reply?)?;
         self.answered = true;
+        let at = receipt.sent_at().ok_or(LinkError::Protocol { op: "adopt" })?;
         Ok((shard, run, at, adopted))
+    }
+
+    /// The command that was under way is the last sending, if it was sent.
+    fn note_sending(&mut self) {
+        let Some(posted) = self.posted.take() else { return };
+        let before = self.sent.map(|sent| (sent, self.answered));
+        if let Some((sent, answered)) = posted.sent(before) {
+            (self.sent, self.answered) = (Some(sent), answered);
+        }
     }
 
     fn adopted(&mut self, handed: &Handed, shard: &Arc<Shard>, run: Run, until: Instant) -> Arc<Ownership> {
@@ -189,6 +197,7 @@ impl Adoption {
 
 impl Drop for Adoption {
     fn drop(&mut self) {
+        self.note_sending();
         if let Some(sent) = self.sent.take() {
             self.inner.waiters.give_up(&self.owner, &self.key);
             self.inner.cancel(self.key.clone(), self.owner.clone(), sent, false);

@@ -3,7 +3,12 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
 
 use super::{calls, inner::Inner, replies::Left, scripts::RELEASE, shard::Carrier};
-use crate::{clock::Instant, redis::LinkError, resource::Key, store::Owner};
+use crate::{
+    clock::Instant,
+    redis::{LinkError, Receipt},
+    resource::Key,
+    store::Owner,
+};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -29,6 +34,29 @@ impl Sent {
             if answered || same { before.stray } else { Some(before.at) }
         });
         Self { at, carrier, stray, forgotten }
+    }
+}
+
+/// An attempt's command that was called, and perhaps not sent yet.
+#[derive(Debug)]
+pub(super) struct Posted {
+    receipt: Receipt,
+    /// The connection that it goes out on; `None` if that changed meanwhile.
+    carrier: Option<Carrier>,
+    /// What it leads to is forgotten by the server so long after its sending.
+    lasts: Duration,
+}
+
+impl Posted {
+    pub(super) fn new(receipt: &Receipt, carrier: Option<Carrier>, lasts: Duration) -> Self {
+        Self { receipt: receipt.clone(), carrier, lasts }
+    }
+
+    /// The sending, as [`Sent::new`]; what was before it when there was none. To be asked once the reply is there or was
+    /// dropped.
+    pub(super) fn sent(self, before: Option<(Sent, bool)>) -> Option<(Sent, bool)> {
+        let Some(at) = self.receipt.sent_at() else { return before };
+        Some((Sent::new(at, self.carrier, at + self.lasts, before), false))
     }
 }
 
@@ -71,7 +99,7 @@ impl Inner {
                 }
                 left
             };
-            inner.see_through(&key, &owner, repeat, sent, reply).await;
+            Box::pin(inner.see_through(&key, &owner, repeat, sent, reply)).await;
             inner.waiters.remove(&owner);
         });
     }

@@ -165,7 +165,8 @@ pub(super) fn unavailable(error: &LinkError) -> LockError {
 /// `unfit` is what the server has against its use: it is the reason why there is no connection, if there is none.
 pub(super) fn unavailable_as(error: &LinkError, unfit: Option<Arc<str>>) -> LockError {
     let (reason, retry_after) = match error {
-        LinkError::Timeout => (Unavailable::Timeout, Duration::from_secs(1)),
+        LinkError::Timeout | LinkError::Unsent { silent: true } => (Unavailable::Timeout, Duration::from_secs(1)),
+        LinkError::Unsent { silent: false } => (Unavailable::Crowded, Duration::from_secs(1)),
         LinkError::Lost | LinkError::Down => (Unavailable::Disconnected, Duration::from_secs(1)),
         LinkError::Open { retry_after } => (Unavailable::BreakerOpen, *retry_after),
         LinkError::Moved | LinkError::Moving => (Unavailable::SlotMoving, Duration::from_secs(1)),

@@ -1,11 +1,10 @@
 use std::{sync::Arc, time::Duration};
 
-use futures_util::future::Either;
 use tokio::time::timeout;
 
 use super::{
     calls::Asking,
-    compensation::Sent,
+    compensation::Posted,
     entry::unreplicated,
     redirects::Redirects,
     replies::{Acquired, Place},
@@ -16,9 +15,12 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    redis::LinkError,
+    redis::{Attempt, LinkError},
     store::{LockError, Ownership, Unavailable},
 };
+
+/// What is left of a wait that is as good as over: one that has begun to wait never becomes one that doesn't.
+const LEAST_WAIT: Duration = Duration::from_millis(1);
 
 /// What a question led to.
 pub(super) enum Answer {
@@ -164,7 +166,7 @@ impl Waiter {
             shard.listen(&self.inner, bucket).await?;
         }
         // One that has begun to wait never becomes one that doesn't.
-        Ok(self.until.map(|until| until.remaining().max(Duration::from_millis(1))))
+        Ok(self.until.map(|until| until.remaining().max(LEAST_WAIT)))
     }
 
     /// Waits until the run of the server has served for as long as the quarantine is. Which run that is; `None` while the
@@ -200,14 +202,6 @@ impl Waiter {
         let shard = inner.shard(&self.attempt.key)?;
         shard.raise_floor(&inner, self.attempt.key.bucket()).await?;
         let wait = self.wait_at(&shard).await?;
-        let asking = Asking {
-            attempt: &self.attempt,
-            owner: &self.owner,
-            wait,
-            seq: self.seq,
-            stamp: shard.clock.stamp(),
-            stale_after: inner.timeout * 2,
-        };
         if self.run.shard != shard.id {
             self.cell.elsewhere();
         }
@@ -217,29 +211,24 @@ impl Waiter {
             // Another run than the one that has served for long enough: to be looked at, too.
             return Err(LinkError::Moving);
         }
-        let args = asking.args(&shard.handing(&inner.keys, self.attempt.key.bucket()));
-        let keys = inner.keys.of(&self.attempt.key);
-        let sent = Instant::now();
+        let (keys, args) = (inner.keys.of(&self.attempt.key), self.arguments(&shard, wait));
+        let place = match self.attempt.wait.is_zero() {
+            true => Duration::ZERO,
+            false => self.until.map_or(Duration::MAX, |until| until.remaining().max(LEAST_WAIT)),
+        };
         // What an earlier sending led to was perhaps written by somebody else: that is confirmed by a renewal.
         let replicas = inner.options.replicas.filter(|_| self.sent.is_none());
-        let (carrier, (reply, copies)) = shard.carried(|link| match replicas {
-            Some(replicas) => {
-                let (reply, copies) = link.call_replicated(&ACQUIRE, keys, args, replicas);
-                (Either::Left(reply), Some(copies))
-            }
-            None => (Either::Right(link.call(&ACQUIRE, keys, args)), None),
-        });
+        let (carrier, Attempt { receipt, reply, copies }) =
+            shard.carried(|link| link.attempt(&ACQUIRE, keys, args, place, replicas));
         // A lease, or a place in the queue, which outlives its wait by some seconds.
         let longest = self.attempt.lease.max(wait.unwrap_or(Duration::from_secs(60))) + Duration::from_secs(15);
-        let before = (self.sent, self.answered);
-        let earlier = self.sent.map(|sent| (sent, self.answered));
-        self.sent = Some(Sent::new(sent, carrier, sent + longest, earlier));
-        self.answered = false;
+        self.posted = Some(Posted::new(&receipt, carrier, longest));
         let reply = reply.await;
-        if let Err(LinkError::Moved | LinkError::Moving | LinkError::Down | LinkError::Open { .. }) = reply {
+        if reply.as_ref().err().is_some_and(LinkError::is_never_executed) {
             // As if this one had never been sent; an earlier one may have been executed all the same.
-            (self.sent, self.answered) = before;
+            self.posted = None;
         }
+        self.note_sending();
         let reply = Acquired::read(&reply?)?;
         self.answered = true;
         let mut enough = Copies::Unknown;
@@ -254,6 +243,24 @@ impl Waiter {
                 None => Copies::Unknown,
             };
         }
+        let sent = receipt.sent_at().ok_or(LinkError::Protocol { op: "acquire" })?;
         Ok((shard, sent, reply, enough))
+    }
+
+    /// What is sent, made at its sending: it says when that is, and what is left of the wait by then.
+    fn arguments(
+        &self,
+        shard: &Arc<Shard>,
+        wait: Option<Duration>,
+    ) -> impl FnOnce() -> Vec<Vec<u8>> + Send + 'static + use<> {
+        let (attempt, owner, seq) = (self.attempt.clone(), self.owner.clone(), self.seq);
+        let handing = shard.handing(&self.inner.keys, attempt.key.bucket());
+        let (shard, until, stale_after) = (Arc::clone(shard), self.until, self.inner.timeout * 2);
+        move || {
+            let left = |wait: Duration| until.map_or(wait, |until| until.remaining().max(LEAST_WAIT));
+            let wait = wait.map(|wait| if wait.is_zero() { wait } else { left(wait) });
+            let stamp = shard.clock.stamp();
+            Asking { attempt: &attempt, owner: &owner, wait, seq, stamp, stale_after }.args(&handing)
+        }
     }
 }

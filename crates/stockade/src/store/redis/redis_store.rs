@@ -50,7 +50,7 @@ impl RedisStore {
                 Err(error) => error,
             };
             self.inner.shards.suspect(&error);
-            unknown |= !matches!(error, LinkError::NoScript | LinkError::Down | LinkError::Moved | LinkError::Moving);
+            unknown |= !error.is_never_executed() && !matches!(error, LinkError::NoScript);
             if matches!(error, LinkError::NoScript) && !scripts_lost {
                 scripts_lost = true;
             } else if limit.remaining().is_zero() {
@@ -78,7 +78,7 @@ impl RedisStore {
                 inner.doubt_unless_found(&ownership.key, &left);
                 left
             };
-            inner.see_through(&ownership.key, &ownership.owner, repeat, sent, reply).await;
+            Box::pin(inner.see_through(&ownership.key, &ownership.owner, repeat, sent, reply)).await;
         });
     }
 }

@@ -122,6 +122,7 @@ impl Shards {
     pub(super) fn suspect(&self, error: &LinkError) {
         let of_a_change = match error {
             LinkError::Timeout | LinkError::Lost | LinkError::Down | LinkError::Moved | LinkError::Moving => true,
+            LinkError::Unsent { silent } => *silent,
             LinkError::Refused { code } => matches!(code.as_str(), "CLUSTERDOWN" | "READONLY" | "LOADING"),
             LinkError::Open { .. } | LinkError::NoScript | LinkError::Protocol { .. } => false,
         };

@@ -147,7 +147,7 @@ impl Shard {
             inner.listens(bucket);
             let mut subscribe = redis::cmd("SSUBSCRIBE");
             subscribe.arg(inner.keys.bucket_inbox(bucket, &inner.process));
-            let (carrier, reply) = self.carried(|link| link.command("ssubscribe", subscribe));
+            let (carrier, reply) = self.carried(|link| link.subscribe("ssubscribe", subscribe));
             // What it tells is of use to others; nothing here depends on it.
             let marked = self.link.call(&JOIN, vec![inner.keys.marker(bucket)], vec![self.run_id()]);
             match reply.await? {

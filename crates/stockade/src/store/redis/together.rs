@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     calls::{self, GRANT},
-    compensation::Sent,
+    compensation::{Posted, Sent},
     inner::{Inner, unavailable_as},
     replies::Together as Reply,
     sample::believed,
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    redis::LinkError,
+    redis::{self, LinkError},
     store::{Attempt, LockError, Owner, Ownership, Token, Unavailable},
 };
 
@@ -21,12 +21,14 @@ pub(super) struct Together<'a> {
     attempts: &'a [Attempt],
     owners: Vec<Owner>,
     sent: Option<Sent>,
+    /// The command that is under way, if it has been sent.
+    posted: Option<Posted>,
 }
 
 impl<'a> Together<'a> {
     pub(super) fn new(inner: &'a Arc<Inner>, attempts: &'a [Attempt]) -> Self {
         let owners = attempts.iter().map(|_| inner.new_owner()).collect();
-        Self { inner, attempts, owners, sent: None }
+        Self { inner, attempts, owners, sent: None, posted: None }
     }
 
     /// `None` when they have to be asked for one by one.
@@ -67,7 +69,7 @@ impl<'a> Together<'a> {
                 }
                 // Not executed, and loaded again meanwhile.
                 Err(LinkError::NoScript) if !scripts_lost => scripts_lost = true,
-                Err(error @ (LinkError::Down | LinkError::Open { .. })) => {
+                Err(error @ (LinkError::Down | LinkError::Open { .. } | LinkError::Unsent { .. })) => {
                     self.sent = None;
                     return Err(unavailable_as(&error, shard.link.unfit()));
                 }
@@ -80,16 +82,28 @@ impl<'a> Together<'a> {
         }
     }
 
-    async fn send(&mut self, shard: &Shard) -> Result<(Instant, Reply), LinkError> {
-        let (stamp, stale_after) = (shard.clock.stamp(), self.inner.timeout * 2);
-        let args = calls::multi(self.attempts, &self.owners, stamp, stale_after);
+    async fn send(&mut self, shard: &Arc<Shard>) -> Result<(Instant, Reply), LinkError> {
+        let (attempts, owners) = (self.attempts.to_vec(), self.owners.clone());
+        let (sender, stale_after) = (Arc::clone(shard), self.inner.timeout * 2);
+        let args = move || calls::multi(&attempts, &owners, sender.clock.stamp(), stale_after);
         let keys = self.attempts.iter().flat_map(|attempt| self.inner.keys.of(&attempt.key)).collect();
-        let sent = Instant::now();
-        let (carrier, reply) = shard.carried(|link| link.call(&MULTI, keys, args));
+        let wait = self.attempts.iter().map(|attempt| attempt.wait).max().unwrap_or_default();
+        let (carrier, redis::Attempt { receipt, reply, .. }) =
+            shard.carried(|link| link.attempt(&MULTI, keys, args, wait, None));
         let longest = self.attempts.iter().map(|attempt| attempt.lease).max().unwrap_or_default();
-        // A sending before this one was answered: it was not executed.
-        self.sent = Some(Sent::new(sent, carrier, sent + longest + Duration::from_secs(15), None));
-        Ok((sent, Reply::read(&reply.await?, self.attempts.len())?))
+        self.posted = Some(Posted::new(&receipt, carrier, longest + Duration::from_secs(15)));
+        let reply = reply.await;
+        self.note_sending();
+        let sent = receipt.sent_at();
+        let reply = Reply::read(&reply?, self.attempts.len())?;
+        Ok((sent.ok_or(LinkError::Protocol { op: "multi" })?, reply))
+    }
+
+    /// The command that was under way is the last sending, if it was sent. One before it was answered: it was not executed.
+    fn note_sending(&mut self) {
+        if let Some((sent, _)) = self.posted.take().and_then(|posted| posted.sent(None)) {
+            self.sent = Some(sent);
+        }
     }
 
     /// Enters, if enough is left of the leases. What is not, is given back and asked for again.
@@ -120,6 +134,7 @@ impl<'a> Together<'a> {
 
 impl Drop for Together<'_> {
     fn drop(&mut self) {
+        self.note_sending();
         let Some(sent) = self.sent.take() else { return };
         for (attempt, owner) in self.attempts.iter().zip(&self.owners).rev() {
             self.inner.waiters.give_up(owner, &attempt.key);

@@ -6,7 +6,7 @@ use tokio::time::sleep;
 use super::{
     calls::GRANT,
     cell::{Cell, Event},
-    compensation::Sent,
+    compensation::{Posted, Sent},
     inner::Inner,
     pokes::Poker,
     question::Answer,
@@ -40,6 +40,8 @@ pub(super) struct Waiter {
     /// When the question was sent that last found the place there; `None` when it is known to be gone.
     pub(super) confirmed: Option<Instant>,
     pub(super) sent: Option<Sent>,
+    /// The command that is under way, if it has been sent.
+    pub(super) posted: Option<Posted>,
     /// Whether the last sending has been answered.
     pub(super) answered: bool,
     /// Whether it has asked once without queueing, in a bucket where no grant would have reached it.
@@ -78,6 +80,7 @@ impl Waiter {
             seq: 0,
             confirmed: None,
             sent: None,
+            posted: None,
             answered: true,
             knocked: false,
             cleared: None,
@@ -196,6 +199,15 @@ impl Waiter {
         self.attempt.lease.min(GRANT)
     }
 
+    /// The command that was under way is the last sending, if it was sent.
+    pub(super) fn note_sending(&mut self) {
+        let Some(posted) = self.posted.take() else { return };
+        let before = self.sent.map(|sent| (sent, self.answered));
+        if let Some((sent, answered)) = posted.sent(before) {
+            (self.sent, self.answered) = (Some(sent), answered);
+        }
+    }
+
     fn timed_out(&mut self) -> LockError {
         let waited = self.since.elapsed();
         let (key, remaining, position) = (self.attempt.key.clone(), self.remaining, self.position);
@@ -205,6 +217,8 @@ impl Waiter {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
+        // The reply was dropped before, and an attempt that was not sent by then never is.
+        self.note_sending();
         match self.sent.take() {
             Some(sent) => {
                 self.inner.waiters.give_up(&self.owner, &self.attempt.key);

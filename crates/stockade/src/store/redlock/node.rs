@@ -76,7 +76,7 @@ impl Node {
             token.map_or(0, Token::get).to_string().into_bytes(),
         ];
         let (run, generation, at) = (self.run(), self.link.generation(), Instant::now());
-        let reply = self.link.call(&ACQUIRE, keys, args);
+        let reply = self.link.call_at_once(&ACQUIRE, keys, args);
         // The connection that carries it is known only if none was made meanwhile.
         let generation = (self.link.generation() == generation).then_some(generation);
         let forgotten = self.settled(at) + *lease + Duration::from_secs(1);

@@ -127,7 +127,7 @@ impl Round {
         let certainly_not_taken = matches!(
             reply,
             Ok(Taken::Busy { .. } | Taken::Stale { .. })
-                | Err(LinkError::NoScript | LinkError::Down | LinkError::Open { .. })
+                | Err(LinkError::NoScript | LinkError::Down | LinkError::Open { .. } | LinkError::Unsent { .. })
         );
         if certainly_not_taken {
             asked.mark.sent = None;
@@ -206,7 +206,7 @@ impl Round {
             .map(|(node, _)| -> BoxFuture<'static, _> {
                 let keys = vec![self.names.lock.clone(), self.names.floor.clone()];
                 let args = vec![self.value.as_str().into(), self.token.to_string().into_bytes()];
-                let reply = node.link.call(&FENCE, keys, args);
+                let reply = node.link.call_at_once(&FENCE, keys, args);
                 Box::pin(async move { Taken::read(&reply.await?) })
             })
             .collect()

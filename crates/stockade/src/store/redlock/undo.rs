@@ -114,7 +114,7 @@ impl Undo {
                 }
                 Err(_) if self.sent.forgotten.remaining().is_zero() => return,
                 Err(error) => {
-                    unknown |= !matches!(error, LinkError::NoScript | LinkError::Down);
+                    unknown |= !error.is_never_executed() && !matches!(error, LinkError::NoScript);
                     sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }

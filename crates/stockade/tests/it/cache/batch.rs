@@ -5,7 +5,11 @@ use std::{
     time::Duration,
 };
 
-use stockade::cache::{CacheBuilder, CacheError, Source};
+use futures_util::stream;
+use stockade::{
+    Cache, Redis,
+    cache::{CacheBuilder, CacheError, Source},
+};
 
 use super::support::{
     Database, Loading, Sku, Stock, Stocks, eventually, get, patient, process, quantity, reading, sku, stored,
@@ -151,5 +155,31 @@ async fn without_a_batch_loader_each_key_is_loaded_within_the_limit() {
     assert!(many.iter().all(|lookup| lookup.as_ref().map(quantity).unwrap() == Some(5)));
     assert_eq!(database.loads(), 40);
     assert!(database.most_running.load(Ordering::SeqCst) <= 4, "more loads at once than allowed");
+    server.end().await;
+}
+
+/// With the default settings, on a machine that has other things to do: calls with more keys than a connection takes at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_thousand_keys_are_warmed_read_and_invalidated_by_one_call_each() {
+    const KEYS: usize = 20_000;
+    let server = World::start().await;
+    let redis = Redis::builder(server.url()).allow_eviction().connect().await.unwrap();
+    let keys: Vec<_> = (0..KEYS).map(|number| sku(&number.to_string())).collect();
+    let rows: Vec<_> = keys.iter().map(|key| (key.0.as_str(), 7)).collect();
+    let database = Database::with(&rows);
+    let stocks = Cache::builder(&redis).batching(&database).on(&database).await;
+    let report = stocks.warm(stream::iter(keys.clone())).within(Duration::from_secs(120)).run().await;
+    assert_eq!(report.loaded, KEYS as u64, "{report:?}");
+    let found = stocks.get_many(&keys).await;
+    let sources = found.iter().filter(|lookup| lookup.as_ref().is_ok_and(|found| found.info.source == Source::Redis));
+    assert_eq!(sources.count(), KEYS, "not all were read from Redis");
+    let names: Vec<_> = keys.iter().map(|key| stocks.key(key).unwrap()).collect();
+    let invalidator = stocks.invalidator();
+    invalidator.invalidate(&names).await.unwrap();
+    assert!(!stocks.is_degraded());
+    let again = stocks.get_many(&keys).await;
+    let loaded = again.iter().filter(|lookup| lookup.as_ref().is_ok_and(|found| found.info.source == Source::Load));
+    assert_eq!(loaded.count(), KEYS, "not all were invalidated");
+    assert!(!stocks.is_degraded());
     server.end().await;
 }

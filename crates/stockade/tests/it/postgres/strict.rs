@@ -368,3 +368,21 @@ async fn no_read_is_older_than_a_write_that_was_acknowledged_before_it() {
     assert!(hits > 100, "too few hits to show anything: {hits} of {reads}");
     world.end().await;
 }
+
+/// More keys than a connection takes at once, with the default settings.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_of_twenty_thousand_keys_is_announced_and_committed() {
+    let world = World::start().await;
+    let cache = world.cache().await;
+    let mut tx = world.write(&cache, 9).await;
+    // Postgres waits for the announcement, however busy the machine is.
+    sqlx::query("set local idle_in_transaction_session_timeout = '120s'").execute(&mut *tx).await.unwrap();
+    for number in 0..20_000 {
+        tx.invalidate(&cache, &Sku(number.to_string().leak()));
+    }
+    tx.commit().await.unwrap();
+    assert_eq!(read(&cache).await, 9);
+    assert!(!cache.is_degraded());
+    until(async || world.keys('i').await.is_empty()).await;
+    world.end().await;
+}

@@ -4,6 +4,7 @@ mod change;
 mod clock;
 #[cfg(feature = "cluster")]
 mod cluster;
+mod crowd;
 pub(in crate::store) mod detour;
 #[cfg(feature = "sentinel")]
 mod failover;

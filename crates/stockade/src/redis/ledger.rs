@@ -1,0 +1,132 @@
+use std::{sync::Arc, time::Duration};
+
+use redis::{RedisResult, Value};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout_at},
+};
+
+use super::{LinkError, connection::Connection, flight::Flight, link::Shared, wire::Started};
+use crate::metrics::{self, REDIS_COMMAND, REDIS_ERRORS, tag};
+
+/// How long after its time-out a reply may still come. A connection that owes one for longer, and delivers no other, is
+/// given up: the server is frozen or the network swallows packets.
+const OVERDUE: Duration = Duration::from_secs(5);
+
+/// What belongs to a command until its reply is there, whoever waits for it.
+#[derive(Clone)]
+pub(super) struct Ledger {
+    pub(super) shared: Arc<Shared>,
+    pub(super) connection: Arc<Connection>,
+    pub(super) op: &'static str,
+    pub(super) sent: Instant,
+}
+
+impl Ledger {
+    /// Runs on a task of the link, inside or outside of a runtime.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.shared.tasks.spawn_on(task, &self.shared.runtime);
+    }
+
+    /// Sees a command through whose caller has gone before it was sent. It keeps its place.
+    pub(super) async fn outlive_waiting(mut self, told: oneshot::Receiver<Result<Started, LinkError>>) {
+        // The wire ends with its connection, and tells all who wait.
+        let Ok(Ok(Started { at, flight, behind })) = told.await else { return };
+        self.sent = at;
+        if let Some(behind) = behind {
+            self.spawn(Self { op: "wait", ..self.clone() }.outlive_caller(behind));
+        }
+        self.outlive_caller(flight).await;
+    }
+
+    /// Sees a command through whose caller has gone.
+    pub(super) async fn outlive_caller(self, mut flight: Flight) {
+        let patience = self.shared.redis.timeout() + OVERDUE;
+        let mut limit = self.sent + patience;
+        loop {
+            let reply = tokio::select! {
+                reply = timeout_at(limit, &mut flight) => reply,
+                () = self.connection.ended.cancelled() => return,
+            };
+            if let Ok(reply) = reply {
+                if self.read(reply).is_ok() {
+                    self.shared.breaker.alive();
+                }
+                return;
+            }
+            // Replies come in the order of the commands: while others come, so will this one.
+            limit = self.connection.wire.progress().max(self.sent) + patience;
+            if limit <= Instant::now() {
+                break;
+            }
+        }
+        if !self.connection.ended.is_cancelled() {
+            tracing::warn!(role = self.shared.role, op = self.op, "a reply is overdue; giving the connection up");
+        }
+        self.connection.ended.cancel();
+    }
+
+    /// Reads the reply and does what the connection needs done after it.
+    pub(super) fn read(&self, reply: RedisResult<Value>) -> Result<Value, LinkError> {
+        metrics::observe(REDIS_COMMAND, &[tag("op", self.op)], self.sent.elapsed());
+        if self.connection.is_shifted() {
+            // It may be the reply to another command.
+            count("io");
+            return Err(LinkError::Lost);
+        }
+        let code = match reply {
+            Ok(Value::ServerError(error)) => error.code().to_owned(),
+            Ok(value) => return Ok(value),
+            Err(_) => {
+                count("io");
+                self.connection.ended.cancel();
+                return Err(LinkError::Lost);
+            }
+        };
+        match code.as_str() {
+            "NOSCRIPT" => {
+                count("noscript");
+                for flight in self.connection.reload() {
+                    let ledger = Self { op: "script_load", sent: Instant::now(), ..self.clone() };
+                    self.spawn(ledger.outlive_caller(flight));
+                }
+                return Err(LinkError::NoScript);
+            }
+            "MOVED" => {
+                count("moved");
+                return Err(LinkError::Moved);
+            }
+            "ASK" | "TRYAGAIN" => {
+                count("moving");
+                return Err(LinkError::Moving);
+            }
+            "LOADING" => count("loading"),
+            "READONLY" => {
+                // The server became a replica: another is the primary now.
+                count("readonly");
+                self.connection.ended.cancel();
+            }
+            "NOPERM" => {
+                count("other");
+                let op = self.op;
+                tracing::error!(
+                    op,
+                    "Redis refuses this user a command (NOPERM): grant what the documentation of `stockade::redis` lists"
+                );
+            }
+            _ => count("other"),
+        }
+        Err(LinkError::Refused { code })
+    }
+}
+
+/// Shows the errors as zero before the first.
+pub(super) fn announce() {
+    for kind in ["timeout", "crowded", "io", "noscript", "loading", "readonly", "moved", "moving", "other"] {
+        metrics::announce(REDIS_ERRORS, &[tag("kind", kind)]);
+    }
+}
+
+pub(super) fn count(kind: &'static str) {
+    metrics::count(REDIS_ERRORS, &[tag("kind", kind)]);
+}

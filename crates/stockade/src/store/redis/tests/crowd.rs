@@ -1,0 +1,54 @@
+//! Attempts that wait for their place on the wire.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+
+use super::{World, calls_of, key, server, write};
+use crate::{
+    clock::Instant,
+    redis::{leisurely, slow},
+    store::{Attempt, LockStore, Released},
+};
+
+const LEASE: Duration = Duration::from_secs(2);
+
+#[tokio::test]
+async fn an_attempt_that_waited_for_its_place_is_as_young_as_its_sending() {
+    let world = World::on(leisurely().await);
+    let store = world.store().await;
+    world.command(&["CONFIG", "RESETSTAT"]).await;
+    // In front of it for a second and a half, three times as long as a command may be on its way.
+    let before = slow(&server(&store).link);
+    let asked = Instant::now();
+    let attempt = Attempt { lease: LEASE, wait: Duration::from_secs(30), ..write(&key("patient")) };
+    let held = store.acquire(attempt).await.unwrap();
+    assert!(asked.elapsed() > store.inner.timeout * 2, "it had a place at once: {:?}", asked.elapsed());
+    assert!(held.deadline().remaining() > LEASE / 2, "{:?} of its lease are left", held.deadline().remaining());
+    let stats = world.command(&["INFO", "commandstats"]).await;
+    assert_eq!(calls_of(&stats, "evalsha"), 1, "it was refused as too old: {stats}");
+    for reply in before {
+        reply.await.unwrap();
+    }
+    assert_eq!(store.release(&held).await.unwrap(), Released::Released);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_attempt_that_is_given_up_before_it_was_sent_sends_nothing() {
+    let world = World::on(leisurely().await);
+    let store = world.store().await;
+    world.command(&["CONFIG", "RESETSTAT"]).await;
+    let before = slow(&server(&store).link);
+    let mut attempts: Vec<_> = (0..50).map(|n| Box::pin(store.acquire(write(&key(&format!("{n}")))))).collect();
+    for attempt in &mut attempts {
+        assert!(attempt.as_mut().now_or_never().is_none());
+    }
+    drop(attempts);
+    for reply in before {
+        reply.await.unwrap();
+    }
+    let stats = world.command(&["INFO", "commandstats"]).await;
+    assert_eq!(calls_of(&stats, "evalsha"), 0, "neither the attempt nor what undoes it: {stats}");
+    world.end().await;
+}
