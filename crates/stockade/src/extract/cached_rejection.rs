@@ -82,7 +82,7 @@ impl Refusal {
                 StatusCode::BAD_REQUEST,
                 "bad-request",
                 "The request can't be read",
-                "the id in the path is empty or too long: use a shorter one",
+                "the id in the path is empty: give one",
             ),
             CacheError::Shed { retry_after } => {
                 Self::unavailable("load-shed", "Too much is asked of the database", *retry_after)

@@ -180,12 +180,12 @@ impl Dialer {
 
     /// Connects, asks and closes, within the command time-out. Which run of a single server that is.
     pub(super) async fn check(&self) -> Result<Option<Arc<str>>, HandshakeError> {
-        let checked = self.check_all();
+        let checked = Box::pin(self.check_all());
         #[cfg(feature = "tls")]
         let checked = async {
             tokio::select! {
                 checked = checked => checked,
-                () = self.found_plain() => Err(HandshakeError::Tls(tls::NO_TLS.to_owned())),
+                () = Box::pin(self.found_plain()) => Err(HandshakeError::Tls(tls::NO_TLS.to_owned())),
             }
         };
         checked.await

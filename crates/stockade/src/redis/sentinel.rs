@@ -66,10 +66,7 @@ pub(super) enum LookError {
 impl LookError {
     /// Whether somebody has to change the configuration.
     pub(super) fn is_final(&self) -> bool {
-        match self {
-            Self::Credentials | Self::Unknown { .. } | Self::Tls(_) | Self::NoSentinel => true,
-            _ => false,
-        }
+        matches!(self, Self::Credentials | Self::Unknown { .. } | Self::Tls(_) | Self::NoSentinel)
     }
 }
 

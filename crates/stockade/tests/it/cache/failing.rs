@@ -1,6 +1,7 @@
 //! Rows that can't be loaded, and the others, which can.
 
 use std::{
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -36,15 +37,16 @@ fn tries(processes: u32, ran: Duration) -> usize {
 
 /// Reads that come every 5 ms until the other future is over.
 async fn beside<T>(read: impl AsyncFn(), until: impl Future<Output = T>) -> T {
-    let ask = async {
-        loop {
-            read().await;
-            sleep(Duration::from_millis(5)).await;
+    let mut until = pin!(until);
+    loop {
+        tokio::select! {
+            over = &mut until => return over,
+            () = read() => {}
         }
-    };
-    tokio::select! {
-        over = until => over,
-        () = ask => unreachable!("it has no end"),
+        tokio::select! {
+            over = &mut until => return over,
+            () = sleep(Duration::from_millis(5)) => {}
+        }
     }
 }
 

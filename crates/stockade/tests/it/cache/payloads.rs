@@ -268,16 +268,17 @@ async fn a_value_that_can_not_be_written_is_returned_and_its_lease_given_back_at
     let two = brittle(&server, &database).await;
     for (id, number) in [("fails", 1), ("panics", 2)] {
         let gate = database.shut();
+        let mut reads = JoinSet::new();
         let (stocks, key) = (one.clone(), sku(id));
-        let first = tokio::spawn(async move { stocks.get(&key).await });
+        reads.spawn(async move { stocks.get(&key).await });
         database.queried().await;
         let (stocks, key) = (two.clone(), sku(id));
-        let second = tokio::spawn(async move { stocks.get(&key).await });
+        reads.spawn(async move { stocks.get(&key).await });
         signed_up(&server, id).await;
         gate.add_permits(2);
-        for read in [first, second] {
-            let found = tokio::time::timeout(Duration::from_secs(30), read).await.expect("its lease was kept");
-            let found = found.unwrap().unwrap();
+        let both = tokio::time::timeout(Duration::from_secs(30), reads.join_all()).await.expect("its lease was kept");
+        for found in both {
+            let found = found.unwrap();
             assert_eq!((found.value.as_deref(), found.info.stored), (Some(&Brittle(number)), false), "{id}");
         }
         database.open();

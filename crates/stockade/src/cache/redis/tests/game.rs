@@ -163,10 +163,9 @@ impl Game {
                 let hold = if self.random.random_bool(0.8) { self.random.random_range(1..300) } else { 0 };
                 Move::Abort { token, hold, counts: self.random.random_bool(0.8) }
             }
-            108..138 => Move::Read { run },
             138..141 => Move::Clear { known },
             141 if self.random.random_bool(0.5) => Move::LoseEpoch,
-            141 => Move::Read { run },
+            108..138 | 141 => Move::Read { run },
             142..158 => self.invalidate_tag(run),
             158 => Move::Lose,
             159..165 => Move::Forget,

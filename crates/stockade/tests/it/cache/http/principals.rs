@@ -17,9 +17,10 @@ use stockade::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
+    task::JoinSet,
     time::timeout,
 };
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tokio_util::sync::CancellationToken;
 
 use super::service::header;
 use crate::{
@@ -107,7 +108,7 @@ struct Service {
     world: World,
     address: String,
     stop: CancellationToken,
-    task: AbortOnDropHandle<()>,
+    task: JoinSet<()>,
 }
 
 impl Service {
@@ -124,7 +125,8 @@ impl Service {
         let address = listener.local_addr().unwrap().to_string();
         let stop = CancellationToken::new();
         let serve = axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned());
-        let task = AbortOnDropHandle::new(tokio::spawn(async { serve.await.unwrap() }));
+        let mut task = JoinSet::new();
+        task.spawn(async { serve.await.unwrap() });
         Self { world, address, stop, task }
     }
 
@@ -150,7 +152,7 @@ impl Service {
 
     async fn end(self) {
         self.stop.cancel();
-        timeout(LIMIT, self.task).await.unwrap().unwrap();
+        timeout(LIMIT, self.task.join_all()).await.unwrap();
         self.world.end().await;
     }
 }
