@@ -9,7 +9,8 @@ use stockade::{
 use tokio::{task::JoinSet, time::Instant};
 
 use super::support::{
-    Database, Loading, Sku, Stock, Stocks, caught_up, eventually, get, patient, quantity, reading, sku, stored,
+    Database, Loading, Sku, Stock, Stocks, caught_up, entry_key, eventually, get, patient, quantity, reading, sku,
+    stored,
 };
 use crate::world::World;
 
@@ -80,7 +81,7 @@ async fn a_value_that_only_this_process_kept_is_held_as_well() {
     let stocks = expiring(patient(&server.url()).await).on(&database).await;
     expire(&stocks, &["a"]).await;
     database.down(true);
-    server.command(&["FLUSHALL"]).await.unwrap();
+    server.command(&["DEL", &entry_key(&server, "a").await]).await.unwrap();
     crowd(&[&stocks], &database).await;
     // One that has nothing to serve is held off by so many failures, too.
     let other = expiring(patient(&server.url()).await).on(&database).await;
