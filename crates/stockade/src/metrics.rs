@@ -44,7 +44,7 @@ names! {
     LOCK_RENEWAL_LAG = "stockade_lock_renewal_lag_seconds";
     /// From writing a command to its reply, seconds, by operation.
     REDIS_COMMAND = "stockade_redis_command_seconds";
-    /// Commands without a usable reply, by kind.
+    /// Commands without a usable reply, by role (`lock`, `cache`, `legacy`) and kind.
     REDIS_ERRORS = "stockade_redis_errors_total";
     /// Connections made after the first.
     REDIS_RECONNECTS = "stockade_redis_reconnects_total";

@@ -66,26 +66,31 @@ impl Ledger {
         self.connection.ended.cancel();
     }
 
+    /// Counts a command without a usable reply.
+    pub(super) fn count(&self, kind: &'static str) {
+        metrics::count(REDIS_ERRORS, &[tag("role", self.shared.role), tag("kind", kind)]);
+    }
+
     /// Reads the reply and does what the connection needs done after it.
     pub(super) fn read(&self, reply: RedisResult<Value>) -> Result<Value, LinkError> {
         metrics::observe(REDIS_COMMAND, &[tag("op", self.op)], self.sent.elapsed());
         if self.connection.is_shifted() {
             // It may be the reply to another command.
-            count("io");
+            self.count("io");
             return Err(LinkError::Lost);
         }
         let code = match reply {
             Ok(Value::ServerError(error)) => error.code().to_owned(),
             Ok(value) => return Ok(value),
             Err(_) => {
-                count("io");
+                self.count("io");
                 self.connection.ended.cancel();
                 return Err(LinkError::Lost);
             }
         };
         match code.as_str() {
             "NOSCRIPT" => {
-                count("noscript");
+                self.count("noscript");
                 for flight in self.connection.reload() {
                     let ledger = Self { op: "script_load", sent: Instant::now(), ..self.clone() };
                     self.spawn(ledger.outlive_caller(flight));
@@ -93,40 +98,36 @@ impl Ledger {
                 return Err(LinkError::NoScript);
             }
             "MOVED" => {
-                count("moved");
+                self.count("moved");
                 return Err(LinkError::Moved);
             }
             "ASK" | "TRYAGAIN" => {
-                count("moving");
+                self.count("moving");
                 return Err(LinkError::Moving);
             }
-            "LOADING" => count("loading"),
+            "LOADING" => self.count("loading"),
             "READONLY" => {
                 // The server became a replica: another is the primary now.
-                count("readonly");
+                self.count("readonly");
                 self.connection.ended.cancel();
             }
             "NOPERM" => {
-                count("other");
+                self.count("other");
                 let op = self.op;
                 tracing::error!(
                     op,
                     "Redis refuses this user a command (NOPERM): grant what the documentation of `stockade::redis` lists"
                 );
             }
-            _ => count("other"),
+            _ => self.count("other"),
         }
         Err(LinkError::Refused { code })
     }
 }
 
-/// Shows the errors as zero before the first.
-pub(super) fn announce() {
+/// Shows the errors of a role as zero before the first.
+pub(super) fn announce(role: &'static str) {
     for kind in ["timeout", "crowded", "io", "noscript", "loading", "readonly", "moved", "moving", "other"] {
-        metrics::announce(REDIS_ERRORS, &[tag("kind", kind)]);
+        metrics::announce(REDIS_ERRORS, &[tag("role", role), tag("kind", kind)]);
     }
-}
-
-pub(super) fn count(kind: &'static str) {
-    metrics::count(REDIS_ERRORS, &[tag("kind", kind)]);
 }

@@ -111,7 +111,7 @@ impl Link {
         scripts: &'static [&'static Script],
         events: Arc<dyn LinkEvents>,
     ) -> Self {
-        ledger::announce();
+        ledger::announce(role);
         supervisor::announce();
         let breaker = Breaker::new(if role == "cache" { "redis_cache" } else { "redis_lock" });
         let shared = Arc::new(Shared {

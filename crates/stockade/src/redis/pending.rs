@@ -11,7 +11,7 @@ use super::{
     LinkError,
     connection::Connection,
     flight::Flight,
-    ledger::{Ledger, count},
+    ledger::Ledger,
     link::Shared,
     wire::{Entered, Started, Ticket, Turn, look_around},
 };
@@ -135,9 +135,9 @@ impl Pending {
         };
         self.stage = Stage::Ended;
         match error {
-            LinkError::Unsent { silent: false } => count("crowded"),
+            LinkError::Unsent { silent: false } => self.ledger.count("crowded"),
             LinkError::Unsent { silent: true } => {
-                count("timeout");
+                self.ledger.count("timeout");
                 self.settle(Some(false));
             }
             _ => self.settle(Some(false)),
@@ -164,7 +164,7 @@ impl Pending {
             until = dead_from.min(most);
             if until <= now {
                 self.settle((dead_from <= now).then_some(false));
-                count("timeout");
+                self.ledger.count("timeout");
                 return Err(LinkError::Timeout);
             }
         }

@@ -13,7 +13,7 @@ pub(super) const METRICS: &[(&str, &[&str])] = &[
     ("stockade_lock_lost_total", &["lock", "reason"]),
     ("stockade_lock_renewal_lag_seconds", &[]),
     ("stockade_redis_command_seconds", &["op"]),
-    ("stockade_redis_errors_total", &["kind"]),
+    ("stockade_redis_errors_total", &["role", "kind"]),
     ("stockade_redis_reconnects_total", &[]),
     ("stockade_subscription_up", &[]),
     ("stockade_breaker_state", &["breaker", "state"]),
