@@ -1,5 +1,5 @@
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -7,7 +7,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 
-use super::LoadError;
+use super::{LoadError, sweep::Sweep};
 use crate::{clock::Instant, resource::Key};
 
 /// From this age on whoever meets an intent asks what became of its transaction.
@@ -50,11 +50,12 @@ pub(crate) struct Strict {
     /// outlive that.
     longest: Duration,
     asked: Arc<Mutex<HashMap<Arc<str>, Instant>>>,
+    pub(super) sweep: Arc<Sweep>,
 }
 
 impl Strict {
     pub(crate) fn new(fates: Fates, relayed: Relayed, longest: Duration) -> Self {
-        Self { fates, relayed, longest, asked: Arc::default() }
+        Self { fates, relayed, longest, asked: Arc::default(), sweep: Arc::default() }
     }
 
     /// Whether a relay runs for this cache, in any process.
@@ -77,8 +78,11 @@ impl Strict {
 
     /// Those of `intents` whose transaction is over.
     pub(crate) async fn over(&self, intents: Vec<Intent>) -> Result<Vec<Intent>, LoadError> {
-        let over = (self.fates)(intents.iter().map(|intent| Arc::clone(&intent.xid)).collect()).await?;
-        Ok(intents.into_iter().zip(over).filter(|(_, over)| *over).map(|(intent, _)| intent).collect())
+        // A transaction has an intent for each key.
+        let xids: BTreeSet<_> = intents.iter().map(|intent| Arc::clone(&intent.xid)).collect();
+        let fates = (self.fates)(xids.iter().map(Arc::clone).collect()).await?;
+        let over: BTreeSet<_> = xids.into_iter().zip(fates).filter_map(|(xid, over)| over.then_some(xid)).collect();
+        Ok(intents.into_iter().filter(|intent| over.contains(&intent.xid)).collect())
     }
 }
 
@@ -121,6 +125,14 @@ impl Intents {
             }
         }
         all
+    }
+
+    /// So many that stand, from this one on.
+    pub(crate) fn standing(&self, from: usize, count: usize) -> Vec<(Key, Intent)> {
+        let table = self.table();
+        let all =
+            table.iter().flat_map(|(key, intents)| intents.iter().map(|(intent, _)| (key.clone(), intent.clone())));
+        all.skip(from).take(count).collect()
     }
 
     /// `None` without an intent; else those that are overdue.

@@ -94,6 +94,10 @@ where
         Box::pin(self.begin_all(keys, intent))
     }
 
+    fn sweep(&self) -> BoxFuture<'_, Result<(), CacheError>> {
+        Box::pin(self.sweep_announced())
+    }
+
     fn unsure_run(&self) -> Option<UnsureRun> {
         self.store.unsure_run()
     }

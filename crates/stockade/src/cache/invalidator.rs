@@ -41,6 +41,9 @@ pub(crate) trait Invalidate: Send + Sync + 'static {
     /// All of those were made again.
     fn trust<'a>(&'a self, run: &'a UnsureRun) -> BoxFuture<'a, Result<(), CacheError>>;
 
+    /// Ends the announcements of writers that died. To be called about once a second.
+    fn sweep(&self) -> BoxFuture<'_, Result<(), CacheError>>;
+
     /// Ends what was announced, and invalidates. For each key whether the intent was still there.
     fn end<'a>(&'a self, keys: &'a [Key], id: &'a str) -> BoxFuture<'a, Outcomes<bool>>;
 }
@@ -138,6 +141,11 @@ impl Invalidator {
     #[cfg(feature = "postgres")]
     pub(crate) fn is_strict(&self) -> bool {
         self.0.is_strict()
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn sweep(&self) -> Result<(), CacheError> {
+        self.0.sweep().await
     }
 
     #[cfg(feature = "postgres")]

@@ -74,6 +74,10 @@ impl<V> Memory<V> {
         self.leases.void(keys);
     }
 
+    pub(crate) fn announced(&self, from: usize, count: usize) -> Vec<(Key, Intent)> {
+        self.intents.standing(from, count)
+    }
+
     pub(crate) fn end(&self, keys: &[Key], id: &str) -> bool {
         let ended = self.intents.end(keys, id);
         self.leases.void(keys);

@@ -120,6 +120,7 @@ mod settings;
 mod shape;
 mod stats;
 mod store;
+mod sweep;
 mod tag;
 mod tag_ticks;
 mod turns;

@@ -230,6 +230,15 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
+    /// So many of the announcements that stand, from this one on.
+    pub(crate) async fn announced(&self, from: usize, count: usize) -> Result<Vec<(Key, Intent)>, CacheError> {
+        match self {
+            Self::Memory(memory) => Ok(memory.announced(from, count)),
+            #[cfg(feature = "redis")]
+            Self::Redis(remote) => remote.announced(from, count).await,
+        }
+    }
+
     /// The instant up to which the in-process tier is known to have heard of every invalidation.
     pub(crate) fn verified_until(&self) -> Instant {
         match self {

@@ -1,4 +1,7 @@
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use rand::Rng;
 use sqlx::PgPool;
@@ -28,6 +31,8 @@ const BATCH: i64 = 256;
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 /// One round; a database that accepts and never answers does not hold the relay for ever.
 const ROUND_LIMIT: Duration = Duration::from_secs(30);
+/// How often announcements are looked for whose writer died.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Old rows are deleted every so many rounds.
 const DELETE_EVERY: u32 = 40;
 
@@ -35,6 +40,9 @@ const DELETE_EVERY: u32 = 40;
 ///
 /// Run one per process. Relays share the work: each locks the rows it applies and skips those locked by another.
 /// Applying a row twice is harmless. It survives outages of the cache and of Postgres, trying again at most every 5 s.
+///
+/// Once a second it also looks at what writers have announced to strict caches, by one script for each, and ends what belongs to
+/// a transaction that is over: its writer died.
 ///
 /// Rows are applied when they are 2 s old and their committer did not report success, and kept for 10 minutes after, for
 /// [`Relay::reapply`]: a cache's store that comes up as another run than before may be a replica that was promoted without
@@ -65,6 +73,8 @@ struct Worker {
     vouching: Vec<Vouching>,
     refusals: Refusals,
     presence: Presence,
+    /// When announcements were swept last.
+    swept: Mutex<Option<Instant>>,
 }
 
 /// What came of applying every kept row.
@@ -84,7 +94,16 @@ impl Relay {
         state.collect();
         let vouching = caches.iter().map(|_| Vouching::default()).collect();
         let refusals = Refusals::of(&names);
-        let worker = Arc::new(Worker { pool, state, caches, names, vouching, refusals, presence: Presence::default() });
+        let worker = Arc::new(Worker {
+            pool,
+            state,
+            caches,
+            names,
+            vouching,
+            refusals,
+            presence: Presence::default(),
+            swept: Mutex::default(),
+        });
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         tasks.spawn(run(Arc::clone(&worker), stop.clone()));
         tasks.close();
@@ -162,7 +181,24 @@ impl Worker {
         }
         // A cache that takes no invalidations must not keep the others from being believed.
         self.vouch().await?;
+        self.sweep().await;
         applied
+    }
+
+    /// Ends what writers announced to strict caches that died before they could end it.
+    async fn sweep(&self) {
+        {
+            let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+            if swept.is_some_and(|swept| swept.elapsed() < SWEEP_EVERY) {
+                return;
+            }
+            *swept = Some(Instant::now());
+        }
+        for cache in self.caches.iter().filter(|cache| cache.is_strict()) {
+            if let Err(error) = cache.sweep().await {
+                tracing::debug!(%error, cache = cache.name(), "announcements are swept in the next round");
+            }
+        }
     }
 
     /// Vouches for the runs of stores that came up since, once everything they can have lost was applied again.

@@ -95,6 +95,10 @@ impl Invalidate for Recorder {
         Box::pin(async { Ok(()) })
     }
 
+    fn sweep(&self) -> BoxFuture<'_, Result<(), CacheError>> {
+        Box::pin(async { Ok(()) })
+    }
+
     fn unsure_run(&self) -> Option<UnsureRun> {
         self.unsure().clone()
     }

@@ -23,6 +23,18 @@ impl Keys {
         vec![self.entry(key), self.keyed('i', key), self.sequence(key.bucket())]
     }
 
+    /// `E I S A`: those, and what is announced to the cache.
+    pub(super) fn of_write(&self, key: &Key) -> Vec<String> {
+        let mut keys = self.of(key);
+        keys.push(self.announcements());
+        keys
+    }
+
+    /// The one set of all announcements that stand.
+    pub(super) fn announcements(&self) -> String {
+        format!("{}{{{}}}a:{}", self.prefix, Bucket::FIRST.tag(), self.name)
+    }
+
     /// `E I S T C`: those, what is known of tags, and the epoch.
     pub(super) fn of_load(&self, key: &Key) -> Vec<String> {
         let mut keys = self.of(key);
@@ -105,6 +117,8 @@ mod tests {
         );
         assert_eq!(keys.of_load(&key)[..3], keys.of(&key));
         assert_eq!(keys.of_load(&key)[3..], ["shop:v1:{265b}t:stock", "shop:v1:{265b}c:stock"]);
+        assert_eq!(keys.of_write(&key)[..3], keys.of(&key));
+        assert_eq!(keys.of_write(&key)[3..], ["shop:v1:{265b}a:stock"]);
         assert_eq!(keys.channel(), "shop:v1:x:stock");
         assert_eq!(keys.inbox().len(), "shop:v1:i:".len() + 16);
         assert_ne!(keys.inbox(), Keys::new(&Namespace::new("shop").unwrap(), "stock").inbox());

@@ -12,7 +12,7 @@ use super::{
     keys::Keys,
     pulse,
     reply::{Reply, Stored},
-    scripts::{ABORT, ALL, BEGIN, CLEAR, END, FILL, INVALIDATE, INVALIDATE_TAG, LEASE, TRUST},
+    scripts::{ABORT, ALL, ANNOUNCED, BEGIN, CLEAR, END, FILL, INVALIDATE, INVALIDATE_TAG, LEASE, TRUST},
     subscription::Subscription,
     vouched,
 };
@@ -34,7 +34,7 @@ use crate::{
     },
     clock::Instant,
     redis::{Claim, Link, LinkError, LinkEvents, Script},
-    resource::{Bucket, Key},
+    resource::{Bucket, Key, Label},
 };
 
 /// What a server says of a key that holds another type than the command is for.
@@ -309,6 +309,17 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         replies.into_iter().map(|reply| Ok(reply?.word() == "ENDED")).collect()
     }
 
+    /// So many of the announcements that stand, from this rank on.
+    pub(crate) async fn announced(&self, from: usize, count: usize) -> Result<Vec<(Key, Intent)>, CacheError> {
+        let unavailable = |error| CacheError::Unavailable(Arc::new(error));
+        let ranks = [from, from + count - 1].map(|rank| rank.to_string().into_bytes()).into();
+        let keys = vec![self.subscription.keys.announcements()];
+        let mut reply = self.call_on(&ANNOUNCED, keys, ranks).await.map_err(unavailable)?;
+        let announced = reply.announced();
+        let key = |resource| Key::encoded(Label::Borrowed(self.settings.name), resource);
+        Ok(announced.into_iter().filter_map(|(resource, intent)| Some((key(resource).ok()?, intent))).collect())
+    }
+
     /// One of the scripts that drop a value, for each key, with what it wants beside: the reply for each. Many are on the
     /// wire at a time.
     async fn drop_each(&self, script: &'static Script, keys: &[Key], beside: &[&str]) -> Vec<Result<Reply, LinkError>> {
@@ -321,7 +332,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
                 let mut args: Vec<Vec<u8>> =
                     [key.as_str(), &bucket, &channel, &inbox_prefix].map(|arg| arg.as_bytes().to_vec()).into();
                 args.extend(beside.iter().map(|arg| arg.as_bytes().to_vec()));
-                async move { self.call(script, key, args).await }
+                async move { self.call_on(script, self.subscription.keys.of_write(key), args).await }
             })
             .collect();
         // One that fails keeps none of the others back.

@@ -51,6 +51,18 @@ impl Reply {
         std::iter::from_fn(|| Some(Intent { id: words.next()?.into(), xid: words.next()?.into() })).collect()
     }
 
+    /// What is announced: the resource, and its intent.
+    pub(super) fn announced(&mut self) -> Vec<(String, Intent)> {
+        // One word that is no text must not hide those behind it.
+        let mut words =
+            self.rest.by_ref().map_while(|value| Some(String::from_utf8_lossy(&bytes(value)?).into_owned()));
+        std::iter::from_fn(|| {
+            let intent = Intent { id: words.next()?.into(), xid: words.next()?.into() };
+            Some((words.next()?, intent))
+        })
+        .collect()
+    }
+
     /// The fields of a stored value, if there is one.
     pub(super) fn stored(&mut self) -> Option<Stored> {
         Stored::read(&mut self.rest)

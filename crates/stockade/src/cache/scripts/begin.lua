@@ -2,7 +2,9 @@
 --
 -- The intent has no expiry. It must not be taken for ended because time passed: its transaction may still be committing.
 --
--- KEYS: E entry (hash), I intents (hash), S sequence
+-- Whoever sweeps after writers that died finds it in A, under its transaction, without looking at all keys.
+--
+-- KEYS: E entry (hash), I intents (hash), S sequence, A announcements of the cache (sorted set of `intent resource` by transaction)
 -- ARGV: resource, bucket, channel, inbox prefix, intent, transaction id
 -- Reply: {BEGUN, now, seq}
 -- Messages: as invalidate.lua
@@ -11,3 +13,4 @@ local now = string.format('%.0f', time[1] * 1000000 + time[2])
 local reply = {'BEGUN', now}
 local resource, bucket, channel, inbox = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 own_call('HSET', KEYS[2], ARGV[5], ARGV[6] .. ' ' .. now)
+own_call('ZADD', KEYS[4], ARGV[6], ARGV[5] .. ' ' .. resource)

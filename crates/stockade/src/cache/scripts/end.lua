@@ -1,6 +1,6 @@
 -- Ends the intent of a transaction that committed or rolled back. Repeating it changes nothing but the sequence.
 --
--- KEYS: E entry (hash), I intents (hash), S sequence
+-- KEYS: E entry (hash), I intents (hash), S sequence, A announcements of the cache (sorted set, see begin.lua)
 -- ARGV: resource, bucket, channel, inbox prefix, intent
 -- Reply: {ENDED, now, seq}, or {MISSING, now, seq} when the intent was not there: the store lost it, or somebody else
 --   ended it
@@ -9,3 +9,4 @@ local time = redis.call('TIME')
 local there = own_call('HDEL', KEYS[2], ARGV[5]) == 1
 local reply = {there and 'ENDED' or 'MISSING', string.format('%.0f', time[1] * 1000000 + time[2])}
 local resource, bucket, channel, inbox = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+own_call('ZREM', KEYS[4], ARGV[5] .. ' ' .. resource)

@@ -64,6 +64,26 @@ async fn the_relay_of_another_process_makes_the_invalidation_of_one_that_was_kil
 }
 
 #[tokio::test]
+async fn what_a_strict_writer_announced_that_was_killed_before_its_commit_is_swept_though_nobody_reads_it() {
+    let world = World::patient().await;
+    let reader = world.cache().await;
+    let _holder = world.hold_commits().await;
+    let places = [(KIND, "strict".to_owned()), (REDIS, world.redis.url()), (POSTGRES, world.postgres.url())];
+    let mut child = Child::start("postgres::crashed::a_writer", &places);
+    child.says("written").await;
+    world.announced().await;
+    child.signal(Signal::KILL);
+    sqlx::query("select pg_terminate_backend(pid, 5000) from pg_stat_activity where wait_event = 'advisory'")
+        .execute(&world.pool)
+        .await
+        .unwrap();
+    until(async || world.keys('i').await.is_empty()).await;
+    assert_eq!(world.redis.command(&["KEYS", "*}a:*"]).await.unwrap(), "", "it is still looked at");
+    assert_eq!(read(&reader).await, 10);
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_strict_writer_that_was_killed_after_its_commit_leaves_nothing_to_be_read() {
     let world = World::patient().await;
     let reader = world.cache().await;

@@ -173,9 +173,12 @@ impl Move {
                 return (&INVALIDATE_TAG, vec![keys[3].clone(), first], args);
             }
             Self::Begin { intent, transaction } => {
-                (&BEGIN, [&dropping[..], &[intent, transaction.to_string()]].concat())
+                let args = [&dropping[..], &[intent, transaction.to_string()]].concat();
+                return (&BEGIN, names.of_write(&place.key), args);
             }
-            Self::End { intent } => (&END, [&dropping[..], &[intent]].concat()),
+            Self::End { intent } => {
+                return (&END, names.of_write(&place.key), [&dropping[..], &[intent]].concat());
+            }
             Self::Join { run, longest, known } => {
                 let args = vec![run, longest.to_string(), channel, known.to_string()];
                 return (&JOIN, vec![names.marker(), keys[4].clone()], args);

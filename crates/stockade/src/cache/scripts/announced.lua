@@ -1,0 +1,30 @@
+-- Some of the announcements that stand, those of the oldest transactions first.
+--
+-- KEYS: A announcements of the cache (sorted set, see begin.lua)
+-- ARGV: ranks of the first and of the last
+-- Reply: {ANNOUNCED, now, intent, transaction id, resource, ...}
+
+-- Whether the text is UTF-8, as far as it matters here: no byte is left over of any character.
+local function is_text(text)
+  for _, character in ipairs({'[\194-\223][\128-\191]', '[\224-\239][\128-\191][\128-\191]', '[\240-\244][\128-\191][\128-\191][\128-\191]'}) do
+    text = string.gsub(text, character, ' ')
+  end
+  return not string.find(text, '[\128-\255]')
+end
+
+local time = redis.call('TIME')
+local reply = {'ANNOUNCED', string.format('%.0f', time[1] * 1000000 + time[2])}
+local members = own_call('ZRANGE', KEYS[1], ARGV[1], ARGV[2], 'WITHSCORES')
+for i = 1, #members, 2 do
+  local intent, resource = string.match(members[i], '^(%x+) (.+)$')
+  local xid = tonumber(members[i + 1])
+  if intent and #resource <= 512 and is_text(resource) and xid >= 0 and xid <= 9007199254740991 and xid % 1 == 0 then
+    reply[#reply + 1] = intent
+    reply[#reply + 1] = string.format('%.0f', xid)
+    reply[#reply + 1] = resource
+  else
+    -- No writer announces so.
+    redis.call('ZREM', KEYS[1], members[i])
+  end
+end
+return reply
