@@ -6,7 +6,8 @@
 
 -- Whether the text is UTF-8, as far as it matters here: no byte is left over of any character.
 local function is_text(text)
-  for _, character in ipairs({'[\194-\223][\128-\191]', '[\224-\239][\128-\191][\128-\191]', '[\240-\244][\128-\191][\128-\191][\128-\191]'}) do
+  for _, character in ipairs({'[\194-\223][\128-\191]', '[\224-\239][\128-\191][\128-\191]',
+    '[\240-\244][\128-\191][\128-\191][\128-\191]'}) do
     text = string.gsub(text, character, ' ')
   end
   return not string.find(text, '[\128-\255]')
@@ -18,7 +19,8 @@ local members = own_call('ZRANGE', KEYS[1], ARGV[1], ARGV[2], 'WITHSCORES')
 for i = 1, #members, 2 do
   local intent, resource = string.match(members[i], '^(%x+) (.+)$')
   local xid = tonumber(members[i + 1])
-  if intent and #resource <= 512 and is_text(resource) and xid >= 0 and xid <= 9007199254740991 and xid % 1 == 0 then
+  local is_id = xid >= 0 and xid <= 9007199254740991 and xid % 1 == 0
+  if intent and is_id and #resource <= 512 and is_text(resource) then
     reply[#reply + 1] = intent
     reply[#reply + 1] = string.format('%.0f', xid)
     reply[#reply + 1] = resource

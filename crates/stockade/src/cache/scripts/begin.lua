@@ -4,7 +4,8 @@
 --
 -- Whoever sweeps after writers that died finds it in A, under its transaction, without looking at all keys.
 --
--- KEYS: E entry (hash), I intents (hash), S sequence, A announcements of the cache (sorted set of `intent resource` by transaction)
+-- KEYS: E entry (hash), I intents (hash), S sequence, A announcements of the cache (sorted set of `intent resource` by
+--   transaction)
 -- ARGV: resource, bucket, channel, inbox prefix, intent, transaction id
 -- Reply: {BEGUN, now, seq}
 -- Messages: as invalidate.lua

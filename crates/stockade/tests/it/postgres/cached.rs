@@ -18,7 +18,7 @@ use stockade::{
 use stockade_testbed::PostgresServer;
 use tokio::sync::Semaphore;
 
-use super::{Sku, database, until};
+use super::{Sku, until, with_tables};
 use crate::{looks::look, world};
 
 /// Every test ends with [`World::end`].
@@ -43,7 +43,11 @@ pub(super) struct Reads {
 
 impl World {
     pub(super) async fn start() -> Self {
-        let (postgres, pool) = database().await;
+        Self::on(PostgresServer::start().await.unwrap()).await
+    }
+
+    pub(super) async fn on(postgres: PostgresServer) -> Self {
+        let pool = with_tables(&postgres).await;
         let redis = world::World::start().await;
         Self { postgres, pool, redis, relay: Mutex::default(), is_patient: false, reads: Arc::default() }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustix::process::Signal;
 use stockade::{cache::Source, postgres::Relay};
-use stockade_testbed::{Fault, Proxy};
+use stockade_testbed::{Fault, PostgresServer, Proxy};
 
 use super::{
     Sku,
@@ -28,7 +28,9 @@ async fn a_writer() {
     let pool = pool(&std::env::var(POSTGRES).unwrap()).await;
     let builder = stock_at(&world::patient(&std::env::var(REDIS).unwrap()).await, &pool, &Arc::default());
     let cache = online(if kind == "strict" { builder.strict(&pool) } else { builder }).await;
-    let tx = write(&pool, &cache, 9).await;
+    let mut tx = write(&pool, &cache, 9).await;
+    // One that is stored by its hash.
+    tx.invalidate(&cache, &Sku(str::repeat("x", 600).leak()));
     say("written");
     tx.commit().await.unwrap();
     wait_for_parent().await;
@@ -80,6 +82,42 @@ async fn what_a_strict_writer_announced_that_was_killed_before_its_commit_is_swe
     until(async || world.keys('i').await.is_empty()).await;
     assert_eq!(world.redis.command(&["KEYS", "*}a:*"]).await.unwrap(), "", "it is still looked at");
     assert_eq!(read(&reader).await, 10);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_was_announced_of_a_transaction_that_runs_or_is_prepared_is_not_swept() {
+    let builder = PostgresServer::builder().setting("max_prepared_transactions", "2");
+    let world = World::on(builder.start().await.unwrap()).await;
+    let reader = online(world.at(&world.redis.url()).await.strict(&world.pool)).await;
+    world.vouched(&reader).await;
+    let intents = world.keys('e').await.replace("}e:", "}i:");
+    let announcements = "stockade:v1:{265b}a:stock";
+    let connection = async || world.pool.acquire().await.unwrap().detach();
+    let (mut first, mut second, mut third) = (connection().await, connection().await, connection().await);
+    for (connection, intent) in [(&mut first, "a1"), (&mut second, "a2"), (&mut third, "a3")] {
+        sqlx::raw_sql("set idle_in_transaction_session_timeout = 0; begin").execute(&mut *connection).await.unwrap();
+        let xid: String = sqlx::query_scalar("select pg_current_xact_id()::text").fetch_one(connection).await.unwrap();
+        world.redis.command(&["HSET", &intents, intent, &format!("{xid} 1")]).await.unwrap();
+        world.redis.command(&["ZADD", announcements, &xid, &format!("{intent} stock:a")]).await.unwrap();
+    }
+    // What no writer announces keeps nothing from being swept.
+    world
+        .redis
+        .command(&["ZADD", announcements, "0", "foreign", "0.5", "b1 stock:a", "-1", "b2 stock:a"])
+        .await
+        .unwrap();
+    sqlx::raw_sql("prepare transaction 'held'").execute(&mut first).await.unwrap();
+    sqlx::raw_sql("rollback").execute(&mut third).await.unwrap();
+    let left = async || world.redis.command(&["HKEYS", &intents]).await.unwrap();
+    // The newest is looked at behind the others.
+    until(async || !left().await.contains("a3")).await;
+    assert_eq!((left().await.contains("a1"), left().await.contains("a2")), (true, true), "{}", left().await);
+    assert_eq!(world.redis.command(&["ZCARD", announcements]).await.unwrap(), "2");
+    sqlx::raw_sql("commit").execute(&mut second).await.unwrap();
+    until(async || left().await == "a1").await;
+    sqlx::raw_sql("rollback prepared 'held'").execute(&mut first).await.unwrap();
+    until(async || left().await.is_empty()).await;
     world.end().await;
 }
 

@@ -65,6 +65,12 @@ impl Resource for Sku {
 /// A server with the schema and a table `stock` of ten units of `a`, and a pool with short time-outs.
 pub(crate) async fn database() -> (PostgresServer, PgPool) {
     let server = PostgresServer::start().await.unwrap();
+    let pool = with_tables(&server).await;
+    (server, pool)
+}
+
+/// The schema and the table of the tests, on this server.
+async fn with_tables(server: &PostgresServer) -> PgPool {
     let pool = pool(&server.url()).await;
     postgres::install(&pool).await.unwrap();
     sqlx::raw_sql(include_str!("../../sql/fence_watch.sql")).execute(&pool).await.unwrap();
@@ -74,7 +80,7 @@ pub(crate) async fn database() -> (PostgresServer, PgPool) {
     .execute(&pool)
     .await
     .unwrap();
-    (server, pool)
+    pool
 }
 
 pub(crate) async fn pool(url: &str) -> PgPool {

@@ -44,7 +44,7 @@ pub(super) struct Seen {
 impl Seen {
     /// The replies to [`Seen::ask`].
     pub(super) fn read(replies: &[Value]) -> Self {
-        let [entry, intents, sequence, marker, table, epoch, tag_sequence, time, kept] = replies else {
+        let [kept, entry, intents, sequence, marker, table, epoch, tag_sequence, time] = replies else {
             panic!("{replies:?}")
         };
         let number = |value| text(value).parse().unwrap_or_default();
@@ -83,9 +83,11 @@ impl Seen {
 
     /// Adds the commands that tell all about the keys `E I S T C`, the marker and the sequence of tags.
     pub(super) fn ask(pipe: &mut redis::Pipeline, keys: &[String], marker: &str, tag_sequence: &str) {
+        // Before the entry: of one that ends in between nobody could say so afterwards.
+        pipe.cmd("PTTL").arg(&keys[0]);
         pipe.cmd("HGETALL").arg(&keys[0]).cmd("HGETALL").arg(&keys[1]).cmd("GET").arg(&keys[2]);
         pipe.cmd("GET").arg(marker).cmd("ZRANGE").arg(&keys[3]).arg(0).arg(-1).arg("WITHSCORES");
-        pipe.cmd("GET").arg(&keys[4]).cmd("GET").arg(tag_sequence).cmd("TIME").cmd("PTTL").arg(&keys[0]);
+        pipe.cmd("GET").arg(&keys[4]).cmd("GET").arg(tag_sequence).cmd("TIME");
     }
 
     /// Whether the entry, or one that is kept for so many µs from now on, may have ended before this server time.
