@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use redis::Value;
 use stockade_testbed::RedisServer;
 use tokio::time::Instant;
@@ -156,8 +156,12 @@ async fn an_attempt_without_a_place_in_time_is_no_failure_of_the_server() {
         Vec::new()
     };
     let brief = link.attempt(&APPEND, vec!["list".into()], args, Duration::from_millis(1), None);
-    let refused = brief.reply.await;
-    assert!(matches!(refused, Err(LinkError::Unsent { silent: false })), "{refused:?}");
+    // As many more as failures open the breaker.
+    let more = join_all((0..5).map(|_| attempt(&link, "crowd", Duration::from_millis(1)).reply));
+    let (refused, more) = join(brief.reply, more).await;
+    for refused in more.into_iter().chain([refused]) {
+        assert!(matches!(refused, Err(LinkError::Unsent { silent: false })), "{refused:?}");
+    }
     assert!(brief.receipt.sent_at().is_none() && !made.load(Ordering::SeqCst), "it was made before it was sent");
     assert!(link.breaker().refusing().is_none());
     for reply in join_all(before).await {
