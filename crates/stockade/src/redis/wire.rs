@@ -27,8 +27,10 @@ const BRISK: u32 = 4;
 const MOST_WAITING: usize = 65_536;
 
 /// After so many turns of the scheduler, and of its timers, the driver of a connection has read what had arrived.
-const TURNS: usize = 3;
+const TURNS: u32 = 3;
 const TURN: Duration = Duration::from_millis(5);
+/// How often at most.
+const LOOKS: usize = 20;
 
 /// When a command is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -267,10 +269,17 @@ impl Wire {
     }
 }
 
-/// Lets a process that was held up read what has arrived meanwhile, before it calls a connection silent.
+/// Lets a process that was held up read what has arrived meanwhile, before it calls a connection silent. A look that takes
+/// long shows that it is held up still: then it looks again.
 pub(super) async fn look_around() {
-    for _ in 0..TURNS {
-        sleep(TURN).await;
-        yield_now().await;
+    for _ in 0..LOOKS {
+        let began = Instant::now();
+        for _ in 0..TURNS {
+            sleep(TURN).await;
+            yield_now().await;
+        }
+        if began.elapsed() < TURN * TURNS * 2 {
+            return;
+        }
     }
 }
