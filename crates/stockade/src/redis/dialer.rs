@@ -22,6 +22,7 @@ use super::{
     ConnectError, Succession,
     flight::MAX_IN_FLIGHT,
     handshake_error::HandshakeError,
+    outage::Outage,
     server_info::{Expected, ServerInfo},
     tls,
     topology::Topology,
@@ -45,6 +46,7 @@ pub(super) struct Dialer {
     expected: Expected,
     /// Whether the last primary that was seen takes writes for ever after it was replaced.
     unbounded: AtomicBool,
+    outage: Outage,
 }
 
 /// Called by a connection's driver for every push.
@@ -76,7 +78,13 @@ impl Dialer {
             timeout,
             eviction,
             unbounded: AtomicBool::new(false),
+            outage: Outage::default(),
         }
+    }
+
+    /// What is known of the server's being away.
+    pub(super) fn outage(&self) -> &Outage {
+        &self.outage
     }
 
     /// Whether both lead to one address of a single server, of whichever of its databases.

@@ -73,7 +73,9 @@ impl RedisBuilder {
                     Ok(refusal) => return Err(refusal),
                     Err(error) => error,
                 };
-                tracing::warn!(%error, server = %dialer, "Redis is not usable yet; going on without it");
+                if dialer.outage().failed(error.is_final()) {
+                    tracing::warn!(%error, server = %dialer, "Redis is not usable yet; going on without it");
+                }
                 None
             }
         };

@@ -30,6 +30,7 @@ mod handshake;
 mod handshake_error;
 mod ledger;
 mod link;
+mod outage;
 mod pending;
 mod permissions;
 mod pool;

@@ -6,7 +6,7 @@ use tokio::time::timeout;
 
 use super::{
     Handshake, LinkError, LinkEvents, Up, backoff::Backoff, connection::Connection, dialer::HANDSHAKE,
-    handshake_error::HandshakeError, link::Shared,
+    handshake_error::HandshakeError, link::Shared, outage::News,
 };
 use crate::{
     metrics::{self, REDIS_RECONNECTS},
@@ -47,7 +47,7 @@ async fn commands(shared: &Arc<Shared>) {
                 if last_run.replace(Arc::clone(&connection.up.run_id)).is_some() {
                     metrics::count(REDIS_RECONNECTS, &[]);
                 }
-                tracing::info!(role = shared.role, server = %shared.redis.dialer(), new_run = connection.up.new_run, "connected to Redis");
+                report_connected(shared, &connection.up);
                 backoff.reset();
                 // Counted first, so that nothing goes out on this connection under the number of the one before.
                 shared.generation.fetch_add(1, Ordering::AcqRel);
@@ -59,7 +59,7 @@ async fn commands(shared: &Arc<Shared>) {
                 until_ended(shared, &connection).await;
                 shared.commands.set(None);
                 shared.events.closed();
-                tracing::warn!(role = shared.role, server = %shared.redis.dialer(), "the connection to Redis ended");
+                tracing::debug!(role = shared.role, server = %shared.redis.dialer(), "the connection to Redis ended");
             }
             Err(error) => {
                 report(shared, &error);
@@ -85,6 +85,7 @@ async fn renewals(shared: &Arc<Shared>) {
         shared.renewals_wanted.notified().await;
         match within_limit(establish(shared, &name, &[], &deaf, None, None)).await {
             Ok(connection) => {
+                report_connected(shared, &connection.up);
                 backoff.reset();
                 shared.renewals.set(Some(Arc::clone(&connection)));
                 until_ended(shared, &connection).await;
@@ -138,11 +139,22 @@ async fn within_limit<T>(attempt: impl Future<Output = Result<T, HandshakeError>
 }
 
 fn report(shared: &Shared, error: &HandshakeError) {
-    let server = shared.redis.dialer();
-    if error.is_final() {
-        tracing::error!(role = shared.role, %server, %error, "Redis can't be used until its configuration is changed");
+    let (role, server) = (shared.role, shared.redis.dialer());
+    if !server.outage().failed(error.is_final()) {
+        tracing::debug!(role, %server, %error, "still no connection to Redis");
+    } else if error.is_final() {
+        tracing::error!(role, %server, %error, "Redis can't be used until its configuration is changed");
     } else {
-        tracing::warn!(role = shared.role, %server, %error, "can't connect to Redis");
+        tracing::warn!(role, %server, %error, "can't connect to Redis; trying on");
+    }
+}
+
+fn report_connected(shared: &Shared, up: &Up) {
+    let (role, server, new_run) = (shared.role, shared.redis.dialer(), up.new_run);
+    match server.outage().connected() {
+        News::First => tracing::info!(%server, "connected to Redis"),
+        News::Back(away) => tracing::info!(%server, new_run, ?away, "connected to Redis again"),
+        News::None => tracing::debug!(role, %server, new_run, "one more connection to Redis"),
     }
 }
 

@@ -16,6 +16,7 @@ mod late;
 mod leases;
 mod local;
 mod outage;
+mod outages;
 mod payloads;
 mod protocol;
 mod refresh;

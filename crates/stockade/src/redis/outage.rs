@@ -1,0 +1,81 @@
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+/// Whether a server is away. Locks and caches have connections of their own to it, and each tries again by itself; the
+/// log says once that it is away, and once that it is back.
+#[derive(Debug, Default)]
+pub(super) struct Outage(Mutex<State>);
+
+#[derive(Clone, Copy, Debug, Default)]
+enum State {
+    #[default]
+    New,
+    Up,
+    Away {
+        since: Instant,
+        is_final: bool,
+    },
+}
+
+/// What a connection that was made is to the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// The first to this server.
+    First,
+    /// The first after the server was away for so long.
+    Back(Duration),
+    /// One of several.
+    None,
+}
+
+impl Outage {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// No connection could be made. Returns whether to say so: for the first in an outage, and for the first that only a
+    /// change of the configuration mends.
+    pub(super) fn failed(&self, is_final: bool) -> bool {
+        let mut state = self.state();
+        match *state {
+            State::Away { is_final: known, .. } if known || !is_final => false,
+            State::Away { since, .. } => {
+                *state = State::Away { since, is_final };
+                true
+            }
+            State::New | State::Up => {
+                *state = State::Away { since: Instant::now(), is_final };
+                true
+            }
+        }
+    }
+
+    /// A connection was made.
+    pub(super) fn connected(&self) -> News {
+        match std::mem::replace(&mut *self.state(), State::Up) {
+            State::New => News::First,
+            State::Up => News::None,
+            State::Away { since, .. } => News::Back(since.elapsed()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_is_told_once_whoever_meets_it() {
+        let outage = Outage::default();
+        assert_eq!([outage.connected(), outage.connected()], [News::First, News::None]);
+        assert_eq!([false; 3].map(|is_final| outage.failed(is_final)), [true, false, false]);
+        assert_eq!([true; 2].map(|is_final| outage.failed(is_final)), [true, false], "nothing but a change mends it");
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert_eq!([outage.connected(), outage.connected()], [News::Back(Duration::from_secs(3)), News::None]);
+        assert!(outage.failed(false));
+    }
+}
