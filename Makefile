@@ -1,9 +1,7 @@
-# `make help` says what there is. SQLX_OFFLINE: queries are checked against the committed .sqlx, so no build needs a
-# database, whatever DATABASE_URL says.
+# `make help` says what there is.
 
 CARGO ?= cargo
 SHELL := /bin/sh
-export SQLX_OFFLINE := true
 
 DEMO = $(CARGO) run --locked --release -p stockade-inventory --features demo -- demo
 

@@ -14,7 +14,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
-export CARGO_TARGET_DIR=${MUTANTS_TARGET:-$root/target/mutants} SQLX_OFFLINE=true RUST_BACKTRACE=0
+export CARGO_TARGET_DIR=${MUTANTS_TARGET:-$root/target/mutants} RUST_BACKTRACE=0
 # Nobody debugs them, and most of the time goes into building.
 export CARGO_PROFILE_DEV_DEBUG=none
 limit=${MUTANT_SECONDS:-180}

@@ -3,10 +3,11 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tokio::runtime::Runtime;
 
 #[cfg(feature = "demo")]
 use crate::demo;
-use crate::{health, replay, seed, serve};
+use crate::{console, health, replay, seed, serve};
 
 /// An inventory service on Postgres, with locks and cache on Redis.
 #[derive(Debug, Parser)]
@@ -33,9 +34,23 @@ enum Command {
     Demo(demo::Args),
 }
 
+/// Runs the command that the arguments of this process name. The whole program is here: a binary that awaited it would
+/// compile every future below it a second time.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match Runtime::new() {
+        Ok(runtime) => runtime.block_on(cli.run()),
+        Err(error) => {
+            console::error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
 impl Cli {
     /// Runs the command to its end.
-    pub async fn run(self) -> ExitCode {
+    async fn run(self) -> ExitCode {
         match self.command {
             Command::Serve(args) => serve::run(&args).await,
             Command::Health(args) => health::run(args).await,

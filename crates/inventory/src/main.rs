@@ -2,10 +2,6 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use inventory::cli::Cli;
-
-#[tokio::main]
-async fn main() -> ExitCode {
-    Cli::parse().run().await
+fn main() -> ExitCode {
+    inventory::cli::main()
 }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use sqlx::{PgConnection, PgPool, postgres::types::PgInterval};
+use sqlx::{
+    FromRow, PgConnection, PgPool, Row,
+    postgres::{PgRow, types::PgInterval},
+};
 
 use super::undecodable;
 
@@ -20,6 +23,16 @@ pub struct Stored {
     pub body: String,
 }
 
+impl FromRow<'_, PgRow> for Stored {
+    fn from_row(row: &PgRow) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            fingerprint: row.try_get::<&[u8], _>("fingerprint")?.try_into().map_err(undecodable)?,
+            status: u16::try_from(row.try_get::<i16, _>("status")?).map_err(undecodable)?,
+            body: row.try_get("body")?,
+        })
+    }
+}
+
 /// The answer kept under `key`, if any that has not expired.
 ///
 /// # Errors
@@ -28,18 +41,10 @@ pub struct Stored {
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "idempotency.find"))]
 pub async fn find(connection: &mut PgConnection, key: &str) -> Result<Option<Stored>, sqlx::Error> {
     // language=PostgreSQL
-    let row =
-        sqlx::query!("select fingerprint, status, body from idempotency where key = $1 and expires_at > now()", key)
-            .fetch_optional(connection)
-            .await?;
-    row.map(|row| {
-        Ok(Stored {
-            fingerprint: row.fingerprint.as_slice().try_into().map_err(undecodable)?,
-            status: u16::try_from(row.status).map_err(undecodable)?,
-            body: row.body,
-        })
-    })
-    .transpose()
+    sqlx::query_as("select fingerprint, status, body from idempotency where key = $1 and expires_at > now()")
+        .bind(key)
+        .fetch_optional(connection)
+        .await
 }
 
 /// Keeps an answer under `key` for `ttl`. Returns false when another answer came first: the same key was used for two
@@ -57,19 +62,19 @@ pub async fn insert(
 ) -> Result<bool, sqlx::Error> {
     let ttl = PgInterval::try_from(ttl).map_err(sqlx::Error::Encode)?;
     // language=PostgreSQL
-    let inserted = sqlx::query!(
+    let inserted = sqlx::query(
         "insert into idempotency as i (key, fingerprint, status, body, expires_at)
          values ($1, $2, $3, $4, now() + $5::interval)
          on conflict (key) do update
          set fingerprint = excluded.fingerprint, status = excluded.status, body = excluded.body,
              expires_at = excluded.expires_at
          where i.expires_at <= now()",
-        key,
-        answer.fingerprint.as_slice(),
-        i16::try_from(answer.status).map_err(undecodable)?,
-        answer.body,
-        ttl
     )
+    .bind(key)
+    .bind(answer.fingerprint.as_slice())
+    .bind(i16::try_from(answer.status).map_err(undecodable)?)
+    .bind(&answer.body)
+    .bind(ttl)
     .execute(connection)
     .await?;
     Ok(inserted.rows_affected() == 1)
@@ -84,12 +89,12 @@ pub async fn insert(
 pub async fn sweep(pool: &PgPool, limit: i64) -> Result<u64, sqlx::Error> {
     // Rows that another instance sweeps, or that are being overwritten, are left alone.
     // language=PostgreSQL
-    let swept = sqlx::query!(
+    let swept = sqlx::query(
         "delete from idempotency
          where key in (select key from idempotency where expires_at <= now()
                        order by expires_at limit $1 for update skip locked)",
-        limit
     )
+    .bind(limit)
     .execute(pool)
     .await?;
     Ok(swept.rows_affected())

@@ -1,6 +1,6 @@
 //! The table `movement`: the ledger.
 
-use sqlx::{PgConnection, PgExecutor};
+use sqlx::{FromRow, PgConnection, PgExecutor, Row, postgres::PgRow};
 
 use super::undecodable;
 use crate::domain::{Delta, Kind, Movement, Quantity, Reference, Sku};
@@ -24,6 +24,21 @@ pub struct Entry<'a> {
     pub fencing_token: u64,
 }
 
+impl FromRow<'_, PgRow> for Movement {
+    fn from_row(row: &PgRow) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            id: row.try_get("id")?,
+            kind: row.try_get("kind")?,
+            delta: row.try_get("delta")?,
+            quantity: row.try_get("quantity")?,
+            version: row.try_get("version")?,
+            reference: row.try_get("reference")?,
+            fencing_token: row.try_get("fencing_token")?,
+            created_at: row.try_get("created_at")?,
+        })
+    }
+}
+
 /// Writes a line.
 ///
 /// # Errors
@@ -32,17 +47,17 @@ pub struct Entry<'a> {
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "movement.insert"))]
 pub async fn insert(connection: &mut PgConnection, entry: &Entry<'_>) -> Result<(), sqlx::Error> {
     // language=PostgreSQL
-    sqlx::query!(
+    sqlx::query(
         "insert into movement (sku, kind, delta, quantity, version, reference, fencing_token)
          values ($1, $2, $3, $4, $5, $6, $7)",
-        entry.sku.as_str(),
-        entry.kind.as_str(),
-        entry.delta.get(),
-        entry.quantity.get(),
-        i64::try_from(entry.version).map_err(undecodable)?,
-        entry.reference.map(Reference::as_str),
-        i64::try_from(entry.fencing_token).map_err(undecodable)?,
     )
+    .bind(entry.sku.as_str())
+    .bind(entry.kind.as_str())
+    .bind(entry.delta.get())
+    .bind(entry.quantity.get())
+    .bind(i64::try_from(entry.version).map_err(undecodable)?)
+    .bind(entry.reference.map(Reference::as_str))
+    .bind(i64::try_from(entry.fencing_token).map_err(undecodable)?)
     .execute(connection)
     .await?;
     Ok(())
@@ -61,17 +76,16 @@ pub async fn page(
     limit: i64,
 ) -> Result<Vec<Movement>, sqlx::Error> {
     // language=PostgreSQL
-    sqlx::query_as!(
-        Movement,
+    sqlx::query_as(
         "select id, kind, delta, quantity, version, reference, fencing_token, created_at
          from movement
          where sku = $1 and id < $2
          order by id desc
          limit $3",
-        sku.as_str(),
-        before.unwrap_or(i64::MAX),
-        limit
     )
+    .bind(sku.as_str())
+    .bind(before.unwrap_or(i64::MAX))
+    .bind(limit)
     .fetch_all(executor)
     .await
 }

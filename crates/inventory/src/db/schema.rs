@@ -1,9 +1,26 @@
 //! Whether the database is what this version of the service needs.
 
-use sqlx::{PgPool, migrate::Migrator};
+use std::sync::LazyLock;
+
+use sqlx::{
+    PgPool, SqlSafeStr,
+    migrate::{Migration, MigrationType, Migrator},
+};
+
+/// Every file of `migrations/`, oldest first, with the description that its name gives it.
+const MIGRATIONS: [(i64, &str, &str); 3] = [
+    (1, "stock", include_str!("../../../../migrations/0001_stock.sql")),
+    (2, "movement", include_str!("../../../../migrations/0002_movement.sql")),
+    (3, "idempotency", include_str!("../../../../migrations/0003_idempotency.sql")),
+];
 
 /// The migrations of the service. The library brings its own schema.
-pub static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
+pub static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {
+    let migrations = MIGRATIONS.into_iter().map(|(version, description, sql)| {
+        Migration::new(version, description.into(), MigrationType::Simple, sql.into_sql_str(), false)
+    });
+    Migrator::with_migrations(migrations.collect())
+});
 
 /// Whether the newest migration has been applied, and the library's schema is there. One round trip; a missing table is
 /// an answer, not an error.
@@ -13,7 +30,6 @@ pub static MIGRATOR: Migrator = sqlx::migrate!("../../migrations");
 /// Whatever else the database answers.
 pub async fn is_current(pool: &PgPool) -> Result<bool, sqlx::Error> {
     let newest = MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or_default();
-    // Checked at run time, not by `query!`: the tables belong to sqlx and to the library, and this asks whether they exist.
     // language=PostgreSQL
     let current = sqlx::query_scalar(
         "select exists (select from _sqlx_migrations where version = $1 and success)
@@ -38,4 +54,22 @@ pub async fn is_current(pool: &PgPool) -> Result<bool, sqlx::Error> {
 pub async fn migrate(pool: &PgPool) -> Result<(), sqlx::migrate::MigrateError> {
     stockade::postgres::install(pool).await.map_err(sqlx::migrate::MigrateError::Execute)?;
     MIGRATOR.run(pool).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_migrations_are_the_files_of_the_folder() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations");
+        let files = Migrator::new(folder).await.unwrap();
+        let facts = |migrator: &Migrator| -> Vec<_> {
+            let facts = migrator.iter().map(|one| (one.version, one.description.clone(), one.checksum.clone()));
+            facts.collect()
+        };
+        assert_eq!(facts(&MIGRATOR), facts(&files));
+    }
 }

@@ -10,8 +10,7 @@ const BATCH: usize = 1_000;
 
 // Rows that exist are left alone together with their ledger, so a second run, or one that follows a run which broke off,
 // adds only what is missing. A SKU that was deleted has a ledger without a row and is created anew. No lock and no fence:
-// a row comes into being under its primary key, and nothing of an existing row is changed. Checked at run time, not by
-// `query!`: the statement has to be the same text for every batch and touches two tables at once.
+// a row comes into being under its primary key, and nothing of an existing row is changed.
 // language=PostgreSQL
 const INSERT: &str = "
     with created as (

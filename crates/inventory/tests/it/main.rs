@@ -40,6 +40,8 @@ mod stage;
 #[cfg(test)]
 mod start;
 #[cfg(test)]
+mod statements;
+#[cfg(test)]
 mod stock_db;
 #[cfg(test)]
 mod support;
