@@ -31,8 +31,8 @@ failovers: setup ## Lose primaries under load, ten times in each way, and print 
 mutants: setup ## Switch the defences of locks, fence and cache off one by one; the test named for each must fail (takes long)
 	@./scripts/mutants.sh
 
-bench: setup ## Measure locks, cache and writes beside other libraries and the least that the servers can be asked for
-	@$(CARGO) run --locked --release -p stockade-bench
+bench: setup ## Measure locks, cache and service beside other libraries and floors, into docs/benchmarks.*; ROW=name: one group
+	@$(CARGO) run --locked --release -p stockade-bench -- $(ROW)
 
 check: ## What can be said without running anything: format, mutants that apply, lints, documentation, feature sets
 	@./scripts/mutants.sh --check

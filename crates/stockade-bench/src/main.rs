@@ -1,61 +1,115 @@
 //! Measures Stockade beside other libraries, and beside floors: the least that a server can be asked for to the same end.
 //!
-//! All contenders of a table run in one process against one private Redis and one private PostgreSQL, in turns, so that they share whatever the
-//! machine does meanwhile. A figure is the median over the rounds; a ratio is the median of the ratios of each round to
-//! the first contender's, which is steadier than either time.
+//! All contenders of a table run against one private Redis and one private PostgreSQL, in turns, so that they share
+//! whatever the machine does meanwhile. A figure is the median over the rounds; a ratio is the median of the ratios of
+//! each round to the first contender's, which is steadier than either time.
 //!
 //! ```text
-//! cargo run --release -p stockade-bench
+//! make bench            # everything, written to docs/benchmarks.*
+//! make bench ROW=http   # the tables whose name contains `http`, printed only
 //! ```
 
 #![expect(clippy::print_stdout, reason = "the tables are the output")]
 
 mod cache;
+mod child;
 mod contender;
 mod extract;
+mod http;
 mod locks;
 mod measure;
 mod page;
 mod payload;
+mod queue;
+mod report;
 mod tier;
 mod writes;
 
-use std::error::Error;
+use std::{env, path::Path, process::ExitCode};
 
 use metrics_exporter_prometheus::PrometheusBuilder;
+use mimalloc::MiMalloc;
 use stockade_testbed::{PostgresServer, RedisServer};
 
+use contender::Failure;
+use http::TASKS;
 use measure::{Plan, table};
+use report::Report;
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
+/// That of the service: contenders that allocate more would be punished more by the system's.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+fn main() -> Result<ExitCode, Failure> {
+    // A child that serves has the whole command line of the service, and a runtime of its own.
+    if env::args().nth(1).as_deref() == Some("serve") {
+        return Ok(inventory::cli::main());
+    }
+    let runtime = tokio::runtime::Runtime::new()?;
+    match env::args().nth(1).as_deref() {
+        Some("floor") => runtime.block_on(http::serve_floor()),
+        Some("wait") => runtime.block_on(queue::wait()),
+        only => runtime.block_on(measure_all(only)),
+    }
+}
+
+/// Measures the groups whose name contains `only`; all of them, and then writes the report, without it.
+async fn measure_all(only: Option<&str>) -> Result<ExitCode, Failure> {
     PrometheusBuilder::new().install_recorder()?;
     let redis = RedisServer::start().await?;
-    println!("{}", tokio::task::block_in_place(tier::candidates)?);
-    println!("{}", tier::whole(&redis).await?);
     let postgres = PostgresServer::start().await?;
-    for tasks in [1, 64] {
-        let plan = Plan { tasks, rounds: 31, operations: 4096 };
-        println!("{}", table("acquire and release", plan, &locks::free(&redis).await?).await?);
-        println!("{}", table("read of a cached value", plan, &cache::contenders(&redis).await?).await?);
-        println!("{}", table("cached value in a handler", plan, &extract::contenders()).await?);
-        println!(
-            "{}",
-            table("change of a row", Plan { operations: 512, ..plan }, &writes::contenders(&redis, &postgres).await?)
-                .await?
-        );
+    let wanted = |group: &str| only.is_none_or(|only| group.contains(only));
+    let mut report = Report::default();
+    if wanted("http") {
+        http_tables(&mut report, &redis, &postgres).await?;
     }
     for tasks in [1, 64] {
         let plan = Plan { tasks, rounds: 31, operations: 4096 };
-        println!("{}", table("hit in Redis beside its floor", plan, &payload::floor(&redis).await?).await?);
+        if wanted("locks") {
+            report.add(table("acquire and release", plan, &locks::free(&redis).await?).await?);
+        }
+        if wanted("cache") {
+            report.add(table("read of a cached value", plan, &cache::contenders(&redis).await?).await?);
+            report.add(table("hit in Redis beside its floor", plan, &payload::floor(&redis).await?).await?);
+        }
+        if wanted("extract") {
+            report.add(table("cached value in a handler", plan, &extract::contenders()).await?);
+        }
+        if wanted("writes") {
+            let plan = Plan { operations: 512, ..plan };
+            report.add(table("change of a row", plan, &writes::contenders(&redis, &postgres).await?).await?);
+        }
     }
-    for rows in [2, 8, 32, 512] {
-        let (contenders, stored) = payload::contenders(&redis, rows).await?;
-        let plan = Plan { tasks: 1, rounds: 15, operations: 512 };
-        println!("{}{stored}\n", table(&format!("hit of {rows} rows in Redis"), plan, &contenders).await?);
+    if wanted("tier") {
+        report.note(tier::whole(&redis).await?);
     }
-    // Those who poll take their time.
-    let crowd = Plan { tasks: 16, rounds: 7, operations: 256 };
-    println!("{}", table("sections of one resource", crowd, &locks::contended(&redis).await?).await?);
+    if wanted("payload") {
+        for rows in [2, 8, 32, 512] {
+            let (contenders, stored) = payload::contenders(&redis, rows).await?;
+            let plan = Plan { tasks: 1, rounds: 15, operations: 512 };
+            report.add(table(&format!("hit of {rows} rows in Redis"), plan, &contenders).await?);
+            report.note(stored);
+        }
+    }
+    if wanted("queue") {
+        for waiters in [2, 8, 32, 128] {
+            report.add(queue::table(&redis, waiters).await?);
+        }
+    }
+    if only.is_none() {
+        report.write(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn http_tables(report: &mut Report, redis: &RedisServer, postgres: &PostgresServer) -> Result<(), Failure> {
+    let world = http::World::start(redis, postgres).await?;
+    let reads = Plan { tasks: TASKS, rounds: 15, operations: 4096 };
+    let changes = Plan { operations: 1024, ..reads };
+    report.add(table("a read over HTTP", reads, &http::reads(&world).await?).await?);
+    report.add(table("reads over HTTP beside writes", reads, &http::reads_among_writes(&world).await?).await?);
+    report.add(table("adjustments of 1,000 SKUs over HTTP", changes, &http::changes(&world).await?).await?);
+    let one = Plan { operations: 512, ..reads };
+    report.add(table("adjustments of one SKU over HTTP", one, &http::changes_of_one(&world).await?).await?);
     Ok(())
 }

@@ -1,8 +1,9 @@
-use std::fmt::Write;
-
 use tokio::{task::JoinSet, time::Instant};
 
-use crate::contender::{Contender, Failure};
+use crate::{
+    contender::{Contender, Failure},
+    report::{Row, Table},
+};
 
 /// How much is measured.
 #[derive(Clone, Copy)]
@@ -14,8 +15,8 @@ pub(crate) struct Plan {
     pub(crate) operations: u32,
 }
 
-/// Runs the contenders in turns and renders a table; the first is what the others are compared with.
-pub(crate) async fn table(title: &str, plan: Plan, contenders: &[Contender]) -> Result<String, Failure> {
+/// Runs the contenders in turns; the first is what the others are compared with.
+pub(crate) async fn table(title: &str, plan: Plan, contenders: &[Contender]) -> Result<Table, Failure> {
     let mut micros = vec![Vec::with_capacity(plan.rounds); contenders.len()];
     for contender in contenders {
         round(contender, plan).await?;
@@ -25,14 +26,8 @@ pub(crate) async fn table(title: &str, plan: Plan, contenders: &[Contender]) -> 
             times.push(round(contender, plan).await?);
         }
     }
-    let tasks = plan.tasks;
-    let mut text = format!("{title}, {tasks} at once\n{:44}{:>12}{:>14}{:>8}\n", "", "µs each", "per second", "ratio");
-    for (contender, times) in contenders.iter().zip(&micros) {
-        let each = median(times.clone());
-        let ratio = median(times.iter().zip(&micros[0]).map(|(time, floor)| time / floor).collect());
-        writeln!(text, "{:44}{each:>12.2}{:>14.0}{ratio:>8.2}", contender.name, 1e6 / each)?;
-    }
-    Ok(text)
+    let rows = contenders.iter().zip(&micros).map(|(contender, times)| Row::new(contender.name, times, &micros[0]));
+    Ok(Table { title: title.to_owned(), tasks: plan.tasks, rows: rows.collect() })
 }
 
 /// Microseconds for each operation, as seen by all tasks together.
@@ -52,9 +47,4 @@ async fn round(contender: &Contender, plan: Plan) -> Result<f64, Failure> {
         ended??;
     }
     Ok(started.elapsed().as_secs_f64() * 1e6 / f64::from(plan.operations))
-}
-
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

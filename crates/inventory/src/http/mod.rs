@@ -19,4 +19,4 @@ pub(crate) mod trace;
 pub use json::JsonBody;
 pub use problem::{Problem, Retry};
 pub use request_id::RequestId;
-pub use router::app;
+pub use router::{app, around};

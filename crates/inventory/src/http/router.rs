@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use axum::{
     Router,
     extract::DefaultBodyLimit,
@@ -9,7 +11,11 @@ use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{Problem, adjustments, health, movements, path, stock, trace};
-use crate::{app::App, domain::Sku, metrics};
+use crate::{
+    app::{App, LoggedAnswers},
+    domain::Sku,
+    metrics,
+};
 
 /// The largest request body, in bytes.
 const BODY_LIMIT: usize = 64 * 1024;
@@ -36,17 +42,11 @@ pub fn app(app: App) -> Router {
         .wait(app.limits.lock_wait)
         .body_limit(BODY_LIMIT)
         .on_store_error(OnStoreError::Proceed);
-    let outside = ServiceBuilder::new()
-        .layer(from_fn_with_state(app.answers, trace::identify))
-        .layer(from_fn(trace::measure))
-        .layer(CatchPanicLayer::custom(trace::panicked))
-        .layer(from_fn_with_state(app.limits.request, trace::limit_time))
-        .layer(from_fn(path::well_formed))
-        .layer(DefaultBodyLimit::max(BODY_LIMIT));
     for (method, route, status) in ANSWERS {
         metrics::announce_route(method, route, status);
     }
-    Router::new()
+    let (answers, limit) = (app.answers, app.limits.request);
+    let routes = Router::new()
         .route("/stock", get(stock::list))
         .route("/stock/{sku}", get(stock::show).put(stock::set).delete(stock::remove).route_layer(lock.clone()))
         .route("/stock/{sku}/adjustments", post(adjustments::adjust).route_layer(lock))
@@ -55,8 +55,25 @@ pub fn app(app: App) -> Router {
         .route("/readyz", get(health::ready))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
-        .layer(outside)
-        .with_state(app)
+        .with_state(app);
+    around(routes, answers, limit)
+}
+
+/// What every request of the public port passes: which answers are logged, and the time that a whole request may take.
+/// Public, so that what it costs can be told from what a handler costs.
+pub fn around<S: Clone + Send + Sync + 'static>(
+    routes: Router<S>,
+    answers: LoggedAnswers,
+    limit: Duration,
+) -> Router<S> {
+    let outside = ServiceBuilder::new()
+        .layer(from_fn_with_state(answers, trace::identify))
+        .layer(from_fn(trace::measure))
+        .layer(CatchPanicLayer::custom(trace::panicked))
+        .layer(from_fn_with_state(limit, trace::limit_time))
+        .layer(from_fn(path::well_formed))
+        .layer(DefaultBodyLimit::max(BODY_LIMIT));
+    routes.layer(outside)
 }
 
 /// The answer where there is no route.

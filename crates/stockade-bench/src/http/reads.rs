@@ -1,0 +1,37 @@
+use super::{
+    World,
+    wire::{get, post},
+    world::{SKUS, contender, sku},
+};
+use crate::contender::{Contender, Failure};
+
+/// A warm read of one of 2,000 SKUs, beside the least that could answer it.
+pub(crate) async fn reads(world: &World) -> Result<Vec<Contender>, Failure> {
+    let of = |path: &'static str| move |task, turn| get(&format!("{path}/S{}", sku(task, turn, SKUS)));
+    Ok(vec![
+        contender("one SELECT", &world.floor, of("/select")).await?,
+        contender("one SELECT, within the service's layers", &world.floor, of("/within/select")).await?,
+        contender("one Redis GET", &world.floor, of("/redis")).await?,
+        contender("a fixed answer", &world.floor, of("/static")).await?,
+        contender("a fixed answer, within the service's layers", &world.floor, of("/within/static")).await?,
+        contender("stockade, GET /stock/{sku}, warm", &world.service, of("/stock")).await?,
+    ])
+}
+
+/// The same while one request in a hundred is a write.
+pub(crate) async fn reads_among_writes(world: &World) -> Result<Vec<Contender>, Failure> {
+    let of = |path: &'static str| move |task, turn| get(&format!("{path}/S{}", sku(task, turn, SKUS)));
+    let mixed = |task: u32, turn: u32| {
+        let sku = sku(task, turn, SKUS);
+        if turn.is_multiple_of(100) {
+            post(&format!("/stock/S{sku}/adjustments"), "{\"delta\":1}")
+        } else {
+            get(&format!("/stock/S{sku}"))
+        }
+    };
+    Ok(vec![
+        contender("one SELECT, no writes", &world.floor, of("/select")).await?,
+        contender("stockade, no writes", &world.service, of("/stock")).await?,
+        contender("stockade, one write in a hundred", &world.service, mixed).await?,
+    ])
+}

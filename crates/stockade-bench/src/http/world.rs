@@ -1,0 +1,87 @@
+use std::sync::Arc;
+
+use sqlx::{PgPool, postgres::PgPoolOptions};
+use stockade_testbed::{PostgresServer, RedisServer};
+use tokio::sync::Mutex;
+
+use super::wire::Wire;
+use crate::{
+    child::Part,
+    contender::{Contender, Failure},
+};
+
+/// How many SKUs there are.
+pub(super) const SKUS: u32 = 2_000;
+/// How many connections ask at once.
+pub(crate) const TASKS: u32 = 64;
+
+/// The service and the floor beneath it, over one PostgreSQL and one Redis.
+pub(crate) struct World {
+    pub(super) service: String,
+    pub(super) floor: String,
+    _parts: [Part; 2],
+}
+
+impl World {
+    /// Starts both on a database that holds the SKUs, and returns once they can answer.
+    pub(crate) async fn start(redis: &RedisServer, postgres: &PostgresServer) -> Result<Self, Failure> {
+        let database = postgres.create_database("stock").await?;
+        let pool = PgPoolOptions::new().max_connections(1).connect(&database).await?;
+        fill(&pool, redis).await?;
+        pool.close().await;
+        let settings = [
+            ("DATABASE_URL", database.as_str()),
+            ("REDIS_URL", &redis.url()),
+            ("LISTEN_ADDR", "127.0.0.1:0"),
+            ("OPS_ADDR", "127.0.0.1:0"),
+            ("CACHE_WARM_KEYS", "2000"),
+        ];
+        let mut service = Part::start("serve", &settings)?;
+        let mut floor = Part::start("floor", &settings)?;
+        let [service_address, floor_address] =
+            [service.says("listening on http://").await?, floor.says("listening on http://").await?];
+        Ok(Self { service: service_address, floor: floor_address, _parts: [service, floor] })
+    }
+}
+
+async fn fill(pool: &PgPool, redis: &RedisServer) -> Result<(), Failure> {
+    inventory::db::schema::migrate(pool).await?;
+    sqlx::query("insert into stock (sku, quantity) select 'S' || n, 7 from generate_series(0, $1 - 1) n")
+        .bind(i32::try_from(SKUS)?)
+        .execute(pool)
+        .await?;
+    let mut connection = redis::Client::open(redis.url())?.get_multiplexed_async_connection().await?;
+    for sku in 0..SKUS {
+        let text =
+            format!("{{\"sku\":\"S{sku}\",\"quantity\":7,\"version\":1,\"updated_at\":\"1970-01-01T00:00:00Z\"}}");
+        redis::cmd("SET").arg(format!("floor:S{sku}")).arg(text).exec_async(&mut connection).await?;
+    }
+    Ok(())
+}
+
+/// One connection for each task, which sends the requests that `request` makes of the task's number and its turn.
+pub(super) async fn contender(
+    name: &'static str,
+    address: &str,
+    request: impl Fn(u32, u32) -> Vec<u8> + Send + Sync + 'static,
+) -> Result<Contender, Failure> {
+    let mut wires = Vec::new();
+    for _ in 0..TASKS {
+        wires.push(Mutex::new((Wire::connect(address).await?, 0)));
+    }
+    let (wires, request) = (Arc::new(wires), Arc::new(request));
+    Ok(Contender::new(name, move |task| {
+        let (wires, request) = (Arc::clone(&wires), Arc::clone(&request));
+        async move {
+            let mut wire = wires[task as usize].lock().await;
+            let (wire, turn) = &mut *wire;
+            *turn += 1;
+            wire.exchange(&request(task, *turn)).await
+        }
+    }))
+}
+
+/// The SKU of a task's turn: all of them are asked for, and no two tasks for one at the same time for long.
+pub(super) fn sku(task: u32, turn: u32, of: u32) -> u32 {
+    (task.wrapping_mul(31) + turn.wrapping_mul(7)) % of
+}
