@@ -29,7 +29,6 @@ impl Wakes {
         }
     }
 
-    #[cfg(feature = "redis")]
     pub(crate) fn wake_all(&self) {
         for news in self.lock().values() {
             news.send_replace(());
