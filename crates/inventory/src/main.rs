@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 
-/// What one thread of the runtime allocates another frees, which the system's allocator is slow at.
+/// What one thread of the runtime allocates another frees, which mimalloc is made for.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -36,7 +36,7 @@ use http::TASKS;
 use measure::{Plan, table};
 use report::Report;
 
-/// That of the service: contenders that allocate more would be punished more by the system's.
+/// That of the service.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

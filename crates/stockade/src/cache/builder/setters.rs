@@ -111,7 +111,7 @@ impl<K: Resource, V> CacheBuilder<K, V> {
 
     /// How long a read waits for a load when it has found an expired value within its [`CacheBuilder::grace`]: it is then
     /// answered with that, marked as stale ([`CacheInfo::stale`](crate::cache::CacheInfo::stale)), while the load goes on and
-    /// stores its value. Who has found nothing waits on. It counts from when this process began to fetch the key, so that of
+    /// stores its value. A reader that found none waits on. It counts from when this process began to fetch the key, so that of
     /// a load that takes long only the first readers wait. A strict cache refuses it. Default: every read waits for the load.
     ///
     /// ```
