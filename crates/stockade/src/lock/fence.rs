@@ -1,6 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
+    clock::Instant,
     lock::{LockError, LossReason, Mode, Token},
     resource::Key,
     store::{LockStore, Ownership},
@@ -38,6 +39,13 @@ impl Fence {
     #[must_use]
     pub fn loss(&self) -> Option<LossReason> {
         self.ownership.loss()
+    }
+
+    /// Since when no writer can have been granted the resource; `None` unless this ownership is shared and held at this
+    /// moment, by the local clock.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the extractor of cached values"))]
+    pub(crate) fn shared_since(&self) -> Option<Instant> {
+        self.ownership.shared_since()
     }
 
     /// Resolves when the ownership is lost: told by the store, or at the local end of the lease, even when the store

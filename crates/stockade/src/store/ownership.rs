@@ -137,6 +137,8 @@ pub(crate) struct Ownership {
     pub(crate) handed_off: Option<Duration>,
     /// Nanoseconds of [`Instant`] at which the holder must believe the lease over.
     deadline: AtomicU64,
+    /// Nanoseconds of [`Instant`] at which it was known here to be held in its mode.
+    since: AtomicU64,
     lost: watch::Sender<Option<LossReason>>,
     /// Set when the holder gives it back: what the store says afterwards is no loss.
     released: AtomicBool,
@@ -168,6 +170,8 @@ impl Ownership {
     ) -> Self {
         let lost = watch::Sender::new(None);
         let deadline = AtomicU64::new(deadline.as_nanos());
+        // It is made from the reply, or from the message of a grant that was handed over.
+        let since = AtomicU64::new(Instant::now().as_nanos());
         let (released, commits, unanswered) = (AtomicBool::new(false), OnceLock::new(), AtomicU32::new(0));
         let (fence_owner, mode, between_modes) = (owner.clone(), AtomicU8::new(mode as u8), AtomicBool::new(false));
         Self {
@@ -180,6 +184,7 @@ impl Ownership {
             lease,
             handed_off,
             deadline,
+            since,
             lost,
             released,
             commits,
@@ -209,6 +214,10 @@ impl Ownership {
     }
 
     pub(crate) fn set_mode(&self, mode: Mode) {
+        if self.mode() != mode {
+            // Before the mode, so that whoever sees that also sees this.
+            self.since.fetch_max(Instant::now().as_nanos(), Ordering::AcqRel);
+        }
         self.mode.store(mode as u8, Ordering::Release);
     }
 
@@ -219,6 +228,13 @@ impl Ownership {
     /// Moves the deadline forward; never back, so that a late reply to an older renewal changes nothing.
     pub(crate) fn extend(&self, deadline: Instant) {
         self.deadline.fetch_max(deadline.as_nanos(), Ordering::AcqRel);
+    }
+
+    /// Since when no writer can have been granted the resource, for an ownership that is shared and neither lost nor given
+    /// back at this moment; for one that was exclusive before, since it is shared.
+    pub(crate) fn shared_since(&self) -> Option<Instant> {
+        let held = self.mode() == Mode::Read && !self.released.load(Ordering::Acquire) && self.loss().is_none();
+        held.then(|| Instant::from_nanos(self.since.load(Ordering::Acquire)))
     }
 
     /// Why it was lost: as told by the store, or because its deadline has passed.

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::support::{Faulty, SHORT, Sku, idle};
+use super::support::{Faulty, SHORT, Sku, idle, until};
 use crate::{
     clock::Instant,
     lock::{Force, LockError, Locks, LossReason, Mode, Released, Token},
@@ -161,4 +161,46 @@ async fn a_fence_raises_the_tokens_of_its_resource() {
     guard.fence().seed(seen).await.unwrap();
     drop(guard);
     assert!(locks.write(&Sku("1")).acquire().await.unwrap().token() > seen);
+}
+
+#[tokio::test]
+async fn a_reader_knows_since_when_it_keeps_writers_out() {
+    let locks = Locks::memory();
+    let asked = Instant::now();
+    let reader = locks.read(&Sku("1")).acquire().await.unwrap();
+    let fence = reader.fence();
+    let since = fence.shared_since().unwrap();
+    assert!(asked <= since && since <= Instant::now());
+    assert_eq!(fence.shared_since(), Some(since));
+    // One that was handed over counts from when it came, not from when it was asked for.
+    let waiting = locks.write(&Sku("1")).acquire();
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(waiting);
+    until("it waits", async || locks.inspect("stock:1").await.unwrap().waiting == 1).await;
+    tasks.spawn(locks.read(&Sku("1")).acquire());
+    until("both wait", async || locks.inspect("stock:1").await.unwrap().waiting == 2).await;
+    // A fence outlives its guard.
+    reader.release().await.unwrap();
+    assert_eq!(fence.shared_since(), None);
+    let writer = tasks.join_next().await.unwrap().unwrap().unwrap();
+    assert_eq!(writer.fence().shared_since(), None);
+    let written = Instant::now();
+    writer.release().await.unwrap();
+    let reader = tasks.join_next().await.unwrap().unwrap().unwrap();
+    assert!(reader.fence().shared_since().unwrap() > written);
+    locks.force_release("stock:1", Force::Now).await.unwrap();
+    assert_eq!(reader.fence().shared_since(), None);
+}
+
+#[tokio::test]
+async fn a_downgraded_guard_keeps_writers_out_as_a_reader_since_it_is_one() {
+    let locks = Locks::memory();
+    let writer = locks.write(&Sku("1")).acquire().await.unwrap();
+    let written = Instant::now();
+    let reader = writer.downgrade().await.unwrap();
+    let since = reader.fence().shared_since().unwrap();
+    assert!(since > written);
+    // It is a reader already, and only renewed.
+    let reader = reader.downgrade().await.unwrap();
+    assert_eq!(reader.fence().shared_since(), Some(since));
 }
