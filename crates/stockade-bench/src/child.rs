@@ -2,8 +2,8 @@ use std::{env, process::Stdio, time::Duration};
 
 use stockade_testbed::Watchdog;
 use tokio::{
-    io::{AsyncBufReadExt, BufReader, Lines},
-    process::{Child, ChildStdout, Command},
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
+    process::{Child, ChildStdin, ChildStdout, Command},
     time::timeout,
 };
 
@@ -15,6 +15,7 @@ const START: Duration = Duration::from_secs(30);
 pub(crate) struct Part {
     _child: Child,
     _watchdog: Watchdog,
+    stdin: ChildStdin,
     stdout: Lines<BufReader<ChildStdout>>,
 }
 
@@ -23,11 +24,17 @@ impl Part {
     pub(crate) fn start(part: &str, settings: &[(&str, &str)]) -> Result<Self, Failure> {
         let mut command = Command::new(env::current_exe()?);
         command.arg(part).env_clear().envs(settings.iter().copied());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn()?;
         let watchdog = Watchdog::over(child.id().ok_or("the child has ended")?)?;
+        let stdin = child.stdin.take().ok_or("the child has no input")?;
         let stdout = BufReader::new(child.stdout.take().ok_or("the child has no output")?).lines();
-        Ok(Self { _child: child, _watchdog: watchdog, stdout })
+        Ok(Self { _child: child, _watchdog: watchdog, stdin, stdout })
+    }
+
+    /// One line for the child to read.
+    pub(crate) async fn tell(&mut self, text: &str) -> Result<(), Failure> {
+        Ok(self.stdin.write_all(format!("{text}\n").as_bytes()).await?)
     }
 
     /// What stands behind `words` in the first line that begins with them.

@@ -12,7 +12,7 @@ const MINIMAL_RELEASE: &str = include_str!("scripts/minimal_release.lua");
 const COMPARE_AND_DELETE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
-struct Order(String);
+pub(crate) struct Order(pub(crate) String);
 
 impl Resource for Order {
     const KIND: &'static str = "order";
@@ -49,11 +49,13 @@ async fn load(connection: &MultiplexedConnection, script: &str) -> Result<String
     Ok(redis::cmd("SCRIPT").arg("LOAD").arg(script).query_async(&mut connection.clone()).await?)
 }
 
-async fn ping_twice(mut connection: MultiplexedConnection) -> Result<(), Failure> {
-    for _ in 0..2 {
-        redis::cmd("PING").exec_async(&mut connection).await?;
-    }
-    Ok(())
+async fn ping_twice(connection: MultiplexedConnection) -> Result<(), Failure> {
+    ping(connection.clone()).await?;
+    ping(connection).await
+}
+
+pub(crate) async fn ping(mut connection: MultiplexedConnection) -> Result<(), Failure> {
+    Ok(redis::cmd("PING").exec_async(&mut connection).await?)
 }
 
 async fn set_and_delete(mut connection: MultiplexedConnection, sha: String, task: u32) -> Result<(), Failure> {

@@ -13,16 +13,20 @@
 
 mod cache;
 mod child;
+mod cold;
 mod contender;
 mod extract;
+mod goals;
 mod http;
 mod locks;
 mod measure;
 mod page;
 mod payload;
 mod queue;
+mod renewals;
 mod report;
 mod tier;
+mod traffic;
 mod writes;
 
 use std::{env, path::Path, process::ExitCode};
@@ -49,6 +53,8 @@ fn main() -> Result<ExitCode, Failure> {
     match env::args().nth(1).as_deref() {
         Some("floor") => runtime.block_on(http::serve_floor()),
         Some("wait") => runtime.block_on(queue::wait()),
+        Some("keep") => runtime.block_on(renewals::renew()),
+        Some("ask") => runtime.block_on(cold::ask()),
         only => runtime.block_on(measure_all(only)),
     }
 }
@@ -63,14 +69,14 @@ async fn measure_all(only: Option<&str>) -> Result<ExitCode, Failure> {
     if wanted("http") {
         http_tables(&mut report, &redis, &postgres).await?;
     }
-    for tasks in [1, 64] {
-        let plan = Plan { tasks, rounds: 31, operations: 4096 };
+    // Alone, an operation is all round trip: it takes longer, and needs fewer of them for a steady figure.
+    for plan in [Plan { tasks: 1, rounds: 15, operations: 512 }, Plan { tasks: 64, rounds: 31, operations: 4096 }] {
         if wanted("locks") {
-            report.add(table("acquire and release", plan, &locks::free(&redis).await?).await?);
+            report.add(table(goals::LOCKS, plan, &locks::free(&redis).await?).await?);
         }
         if wanted("cache") {
             report.add(table("read of a cached value", plan, &cache::contenders(&redis).await?).await?);
-            report.add(table("hit in Redis beside its floor", plan, &payload::floor(&redis).await?).await?);
+            report.add(table(goals::HIT, plan, &payload::floor(&redis).await?).await?);
         }
         if wanted("extract") {
             report.add(table("cached value in a handler", plan, &extract::contenders()).await?);
@@ -81,20 +87,19 @@ async fn measure_all(only: Option<&str>) -> Result<ExitCode, Failure> {
         }
     }
     if wanted("tier") {
-        report.note(tier::whole(&redis).await?);
+        report.count(tier::whole(&redis).await?);
     }
     if wanted("payload") {
-        for rows in [2, 8, 32, 512] {
-            let (contenders, stored) = payload::contenders(&redis, rows).await?;
-            let plan = Plan { tasks: 1, rounds: 15, operations: 512 };
-            report.add(table(&format!("hit of {rows} rows in Redis"), plan, &contenders).await?);
-            report.note(stored);
-        }
+        payload_tables(&mut report, &redis).await?;
     }
     if wanted("queue") {
-        for waiters in [2, 8, 32, 128] {
-            report.add(queue::table(&redis, waiters).await?);
-        }
+        queue_tables(&mut report, &redis).await?;
+    }
+    if wanted("cold") {
+        report.count(cold::figures(&redis).await?);
+    }
+    if wanted("renewals") {
+        report.count(renewals::figures(&redis).await?);
     }
     if only.is_none() {
         report.write(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs"))?;
@@ -106,10 +111,31 @@ async fn http_tables(report: &mut Report, redis: &RedisServer, postgres: &Postgr
     let world = http::World::start(redis, postgres).await?;
     let reads = Plan { tasks: TASKS, rounds: 15, operations: 4096 };
     let changes = Plan { operations: 1024, ..reads };
-    report.add(table("a read over HTTP", reads, &http::reads(&world).await?).await?);
-    report.add(table("reads over HTTP beside writes", reads, &http::reads_among_writes(&world).await?).await?);
-    report.add(table("adjustments of 1,000 SKUs over HTTP", changes, &http::changes(&world).await?).await?);
+    report.add(table(goals::READS, reads, &http::reads(&world).await?).await?);
+    report.add(table(goals::MIXED, reads, &http::reads_among_writes(&world).await?).await?);
+    report.add(table(goals::CHANGES, changes, &http::changes(&world).await?).await?);
     let one = Plan { operations: 512, ..reads };
     report.add(table("adjustments of one SKU over HTTP", one, &http::changes_of_one(&world).await?).await?);
+    Ok(())
+}
+
+async fn payload_tables(report: &mut Report, redis: &RedisServer) -> Result<(), Failure> {
+    for rows in [2, 8, 32, 512] {
+        let (contenders, stored) = payload::contenders(redis, rows).await?;
+        let plan = Plan { tasks: 1, rounds: 15, operations: 512 };
+        report.add(table(&format!("hit of {rows} rows in Redis"), plan, &contenders).await?);
+        report.note(stored);
+    }
+    Ok(())
+}
+
+async fn queue_tables(report: &mut Report, redis: &RedisServer) -> Result<(), Failure> {
+    let mut counted = Vec::new();
+    for waiters in [2, 8, 32, 128] {
+        let (table, scripts) = queue::table(redis, waiters).await?;
+        report.add(table);
+        counted.push((waiters, scripts));
+    }
+    report.count(queue::scripts_of_a_section(&counted)?);
     Ok(())
 }

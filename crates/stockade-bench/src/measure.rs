@@ -2,7 +2,7 @@ use tokio::{task::JoinSet, time::Instant};
 
 use crate::{
     contender::{Contender, Failure},
-    report::{Row, Table},
+    report::Table,
 };
 
 /// How much is measured.
@@ -26,8 +26,8 @@ pub(crate) async fn table(title: &str, plan: Plan, contenders: &[Contender]) -> 
             times.push(round(contender, plan).await?);
         }
     }
-    let rows = contenders.iter().zip(&micros).map(|(contender, times)| Row::new(contender.name, times, &micros[0]));
-    Ok(Table { title: title.to_owned(), tasks: plan.tasks, rows: rows.collect() })
+    let names: Vec<_> = contenders.iter().map(|contender| contender.name).collect();
+    Table::new(title, plan.tasks, &names, &micros)
 }
 
 /// Microseconds for each operation, as seen by all tasks together.

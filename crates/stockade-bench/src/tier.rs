@@ -5,7 +5,10 @@ use stockade::{Cache, Redis, Resource, cache::Source};
 use stockade_testbed::RedisServer;
 use tokio::time::{Instant, sleep};
 
-use crate::{contender::Failure, report::quantile};
+use crate::{
+    contender::Failure,
+    report::{Figures, quantile},
+};
 
 const KEYS: usize = 1000;
 const HITS: u32 = 200_000;
@@ -23,7 +26,7 @@ impl Resource for Page {
 }
 
 /// The whole of a hit in the process, with its metrics counted by a Prometheus recorder.
-pub(crate) async fn whole(server: &RedisServer) -> Result<String, Failure> {
+pub(crate) async fn whole(server: &RedisServer) -> Result<Figures, Failure> {
     let redis = Redis::connect(server.url()).await?;
     let load = |_: Page| async { Ok::<_, Infallible>(Some("x".repeat(256))) };
     let cache = Cache::builder(&redis).name("whole").local(16 << 20).loader(load).build();
@@ -36,8 +39,12 @@ pub(crate) async fn whole(server: &RedisServer) -> Result<String, Failure> {
     let hit = |i: usize| {
         black_box(cache.get(&pages[i]).now_or_never());
     };
-    let [one, two] = tokio::task::block_in_place(|| hits(&hit));
-    Ok(format!("a whole hit in the process, metrics counted: {one:.0} ns, on each of two threads {two:.0} ns"))
+    let times = tokio::task::block_in_place(|| hits(&hit));
+    Figures::new(
+        "a hit in the process, without a runtime, metrics counted, mimalloc",
+        &["ns, one thread", "ns, each of two threads"],
+        vec![("stockade, Cache::get".to_owned(), times.to_vec())],
+    )
 }
 
 /// Nanoseconds for each call, on one thread and for each of two.

@@ -1,9 +1,13 @@
 //! What was measured, as tables for people (Markdown, SVG) and for programs (JSON).
 
+mod figures;
+mod goal;
 mod markdown;
 mod page;
 mod svg;
 mod table;
 
+pub(crate) use figures::Figures;
+pub(crate) use goal::{Goal, Verdict};
 pub(crate) use page::Report;
-pub(crate) use table::{Row, Table, quantile};
+pub(crate) use table::{Table, quantile};

@@ -1,31 +1,47 @@
 use std::{fs, path::Path};
 
-use super::{Table, svg::bars};
+use serde::Serialize;
+
+use super::{Figures, Table, svg::bars};
 use crate::contender::Failure;
 
 /// Between these two lines of the page stand the tables; the rest of it is written by hand.
 const BEGIN: &str = "<!-- tables: written by `make bench` -->\n";
 const END: &str = "<!-- end of the tables -->\n";
 
-/// All tables of a run.
+/// All that a run has measured, in its order.
 #[derive(Default)]
 pub(crate) struct Report {
-    tables: Vec<Table>,
-    /// Text between tables, by the number of the table that it follows.
-    notes: Vec<(usize, String)>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Entry {
+    Timed(Table),
+    Counted(Figures),
+    Note(String),
 }
 
 impl Report {
     /// Prints a table as soon as it is there, and keeps it.
     pub(crate) fn add(&mut self, table: Table) {
-        println!("{table}");
-        self.tables.push(table);
+        self.keep(Entry::Timed(table));
     }
 
-    /// Prints what is no table of contenders, and keeps it.
+    /// The same for what was counted.
+    pub(crate) fn count(&mut self, figures: Figures) {
+        self.keep(Entry::Counted(figures));
+    }
+
+    /// The same for what is no table.
     pub(crate) fn note(&mut self, text: String) {
-        println!("{text}");
-        self.notes.push((self.tables.len(), text));
+        self.keep(Entry::Note(text));
+    }
+
+    fn keep(&mut self, entry: Entry) {
+        println!("{}", entry.markdown());
+        self.entries.push(entry);
     }
 
     /// Writes `benchmarks.md` (between its two marks), `benchmarks.json` and `benchmarks.svg` into a folder.
@@ -35,22 +51,25 @@ impl Report {
         let missing = || format!("{}: the mark {BEGIN:?} or {END:?} is missing", path.display());
         let (before, rest) = page.split_once(BEGIN).ok_or_else(missing)?;
         let (_, after) = rest.split_once(END).ok_or_else(missing)?;
-        fs::write(&path, format!("{before}{BEGIN}\n{}{END}{after}", self.markdown()))?;
-        fs::write(folder.join("benchmarks.json"), serde_json::to_string_pretty(&self.tables)? + "\n")?;
-        fs::write(folder.join("benchmarks.svg"), bars(&self.tables)?)?;
+        let tables: Vec<_> = self.entries.iter().map(Entry::markdown).collect();
+        fs::write(&path, format!("{before}{BEGIN}\n{}\n{END}{after}", tables.join("\n")))?;
+        fs::write(folder.join("benchmarks.json"), serde_json::to_string_pretty(&self.entries)? + "\n")?;
+        let timed: Vec<_> = self.entries.iter().filter_map(Entry::timed).collect();
+        fs::write(folder.join("benchmarks.svg"), bars(&timed)?)?;
         Ok(())
     }
+}
 
+impl Entry {
     fn markdown(&self) -> String {
-        let mut text = String::new();
-        for number in 0..=self.tables.len() {
-            for (_, note) in self.notes.iter().filter(|(place, _)| *place == number) {
-                text += &format!("```text\n{}\n```\n\n", note.trim_end());
-            }
-            if let Some(table) = self.tables.get(number) {
-                text += &format!("{table}\n");
-            }
+        match self {
+            Self::Timed(table) => table.to_string(),
+            Self::Counted(figures) => figures.to_string(),
+            Self::Note(text) => format!("```text\n{}\n```\n", text.trim_end()),
         }
-        text
+    }
+
+    fn timed(&self) -> Option<&Table> {
+        if let Self::Timed(table) = self { Some(table) } else { None }
     }
 }
