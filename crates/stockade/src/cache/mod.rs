@@ -28,7 +28,7 @@
 //!
 //! # How it stays true
 //!
-//! A read is one HMGET. On a miss a script gives the value, a *lease token*, or the news that another process is loading
+//! A read is one HGET of one field. On a miss a script gives the value, a *lease token*, or the news that another process is loading
 //! and will tell. A load stores its value only while its own token is current; an invalidation voids the token, so that a
 //! value read before a write is never stored after it (leases as in "Scaling Memcache at Facebook", NSDI 2013, section
 //! 3.2.1, with a token per attempt). Absence is stored under the same rule. Within the process the callers of one key share

@@ -73,11 +73,11 @@ impl Tags {
             each.push(tag);
         }
         let joined = each.iter().map(Tag::as_str).collect::<Vec<_>>().join("\n");
-        Ok(Self::packed(joined))
+        Ok(Self::packed(&joined))
     }
 
     /// What [`Tags::as_packed`] gave.
-    pub(crate) fn packed(text: String) -> Self {
+    pub(crate) fn packed(text: &str) -> Self {
         Self((!text.is_empty()).then(|| text.into()))
     }
 
@@ -144,7 +144,7 @@ mod tests {
         let many: Vec<_> = (0..32).map(|number| number.to_string()).collect();
         let tags = Tags::new(many.iter().chain(&many)).unwrap();
         assert_eq!(tags.iter().collect::<Vec<_>>(), many);
-        assert_eq!(Tags::packed(tags.as_packed().to_owned()), tags);
+        assert_eq!(Tags::packed(tags.as_packed()), tags);
         assert_eq!(Tags::new((0..33).map(|number| number.to_string())), Err(TagError::TooMany));
         let none = Tags::new(Vec::<String>::new()).unwrap();
         assert!(none.is_empty() && none.iter().next().is_none() && none == Tags::default());

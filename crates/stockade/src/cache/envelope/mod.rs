@@ -14,8 +14,8 @@ use super::{
     shape,
 };
 
-/// The first byte of every stored value: the layout of what follows.
-const LAYOUT: u8 = 2;
+/// The first byte of every stored value: the layout of what follows, and of the field that it lies in.
+const LAYOUT: u8 = 3;
 /// Layout, codec, form of the payload, fingerprint.
 const HEAD: usize = 3 + size_of::<u64>();
 /// With the checksum of head and payload.

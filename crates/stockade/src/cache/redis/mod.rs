@@ -7,6 +7,7 @@ mod pulse;
 mod remote;
 mod reply;
 mod scripts;
+mod stored;
 mod subscription;
 mod tag_stamp;
 #[cfg(test)]

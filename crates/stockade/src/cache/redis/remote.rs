@@ -11,8 +11,9 @@ use super::{
     beat, bound,
     keys::Keys,
     pulse,
-    reply::{Reply, Stored},
+    reply::Reply,
     scripts::{ABORT, ALL, ANNOUNCED, BEGIN, CLEAR, END, FILL, INVALIDATE, INVALIDATE_TAG, LEASE, TRUST},
+    stored::Stored,
     subscription::Subscription,
     vouched,
 };
@@ -48,7 +49,7 @@ pub(crate) struct Remote<V> {
     subscription: Arc<Subscription<V>>,
     settings: Arc<Settings>,
     envelope: Envelope,
-    fields: [String; 9],
+    field: String,
     tasks: TaskTracker,
     beats: CancellationToken,
     _beats: DropGuard,
@@ -77,10 +78,10 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let vouched = vouched::show(Arc::clone(&subscription), settings.name, settings.strict.clone(), stop.clone());
         tasks.spawn(vouched);
         let envelope = settings.envelope.clone();
-        let fields = Stored::fields(envelope.shape());
+        let field = Stored::field(envelope.shape());
         let beats = stop.clone();
         let (first_attempt, _beats) = (FirstAttempt::default(), stop.drop_guard());
-        Self { link, first_attempt, subscription, settings, envelope, fields, tasks, beats, _beats, _claim: claim }
+        Self { link, first_attempt, subscription, settings, envelope, field, tasks, beats, _beats, _claim: claim }
     }
 
     pub(crate) async fn attempted(&self) {
@@ -88,15 +89,19 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 
     pub(crate) async fn read(&self, key: &Key) -> Read<V> {
-        let mut command = redis::cmd("HMGET");
-        command.arg(self.subscription.keys.entry(key)).arg(&self.fields);
+        let entry = self.subscription.keys.entry(key);
+        let mut command = redis::Cmd::with_capacity(3, entry.len() + self.field.len() + "HGET".len());
+        command.arg("HGET").arg(entry).arg(&self.field);
         let sent = Instant::now();
         match self.link.command("cache_read", command).await {
-            Ok(Value::Array(values)) => {
+            Ok(value) => {
                 self.subscription.answered(sent);
-                self.found(key, values).await
+                match value {
+                    Value::BulkString(bytes) => self.found(key, bytes).await,
+                    Value::Nil => Read::Miss,
+                    _ => Read::Unreadable,
+                }
             }
-            Ok(_) => Read::Unreadable,
             // What is there is no entry: the script that gives the lease deletes it.
             Err(LinkError::Refused { code }) if code == WRONG_TYPE => Read::Miss,
             Err(error) => {
@@ -106,9 +111,9 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         }
     }
 
-    async fn found(&self, key: &Key, values: Vec<Value>) -> Read<V> {
-        let Some(stored) = Stored::read(&mut values.into_iter()) else {
-            return Read::Miss;
+    async fn found(&self, key: &Key, bytes: Vec<u8>) -> Read<V> {
+        let Some(stored) = Stored::read(bytes) else {
+            return Read::Unreadable;
         };
         // News of a clear stands before the reply to any read that the server took after it.
         if stored.epoch != self.subscription.epoch() {
@@ -134,7 +139,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         if stored.tags.is_empty() {
             return Ok(true);
         }
-        let (Some(stamp), Some(run)) = (stored.stamp, self.subscription.run()) else {
+        let Some(run) = self.subscription.run() else {
             return Ok(false);
         };
         let mut command = redis::cmd("ZMSCORE");
@@ -148,7 +153,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             scores => scores?,
         };
         // Asked of a replica that was promoted in between, a table that the old primary left there would pass for its own.
-        Ok(self.subscription.run() == Some(run) && stamp.holds(scores))
+        Ok(self.subscription.run() == Some(run) && stored.stamp.holds(scores))
     }
 
     pub(crate) async fn lease(&self, key: &Key, token: &Token, want: Want, content: bool) -> Lease<V> {
@@ -203,15 +208,13 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         reservation: Reservation,
         filling: Filling<'_, V>,
     ) -> Filled {
-        let kind: &[u8] = if filling.entry.value.is_some() { b"value" } else { b"null" };
+        let Entry { value, version, took, .. } = filling.entry;
         let args = vec![
             token.as_bytes().to_vec(),
             filling.bytes,
-            kind.to_vec(),
-            filling.entry.version.map(|version| version.to_string()).unwrap_or_default().into_bytes(),
+            Stored::words(value.is_none(), *version, took.as_micros()).into_bytes(),
             millis(filling.ttl),
             millis(self.settings.grace),
-            filling.entry.took.as_micros().to_string().into_bytes(),
             key.as_str().as_bytes().to_vec(),
             self.subscription.keys.inbox_prefix().into_bytes(),
             self.run(),
@@ -375,7 +378,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 
     fn entry(&self, stored: &Stored) -> Result<Entry<V>, Unreadable> {
-        let (value, weight) = self.envelope.decode(&stored.bytes, stored.null)?;
+        let (value, weight) = self.envelope.decode(stored.payload(), stored.null)?;
         let clock = &self.subscription.clock;
         let (Some(loaded), Some(expires)) = (clock.local(stored.loaded), clock.local(stored.expires)) else {
             return Err(Unreadable);

@@ -5,12 +5,8 @@ use std::{
 
 use redis::Value;
 
-use super::tag_stamp::TagStamp;
-use crate::{
-    cache::{intent::Intent, tag::Tags},
-    clock::Instant,
-    redis::LinkError,
-};
+use super::stored::Stored;
+use crate::{cache::intent::Intent, clock::Instant, redis::LinkError};
 
 /// The reply of a script: a word, the server's time, the rest.
 #[derive(Debug)]
@@ -63,46 +59,9 @@ impl Reply {
         .collect()
     }
 
-    /// The fields of a stored value, if there is one.
+    /// A stored value, if there is one.
     pub(super) fn stored(&mut self) -> Option<Stored> {
-        Stored::read(&mut self.rest)
-    }
-}
-
-/// A value as it lies in Redis; times are the server's, in µs.
-#[derive(Debug)]
-pub(super) struct Stored {
-    pub(super) bytes: Vec<u8>,
-    pub(super) null: bool,
-    pub(super) expires: u64,
-    pub(super) loaded: u64,
-    pub(super) version: Option<u64>,
-    /// How long its load took, µs.
-    pub(super) took: u64,
-    pub(super) tags: Tags,
-    /// What its tags are judged by.
-    pub(super) stamp: Option<TagStamp>,
-    /// The epoch in which its load was leased.
-    pub(super) epoch: u64,
-}
-
-impl Stored {
-    /// The order in which every reply and HMGET gives them.
-    const FIELDS: [&'static str; 9] = ["v", "kind", "exp", "at", "ver", "d", "tags", "ts", "c"];
-
-    /// Their names within an entry that other versions of the program may use too.
-    pub(super) fn fields(shape: &str) -> [String; 9] {
-        Self::FIELDS.map(|field| format!("{field}:{shape}"))
-    }
-
-    pub(super) fn read(values: &mut impl Iterator<Item = Value>) -> Option<Self> {
-        let mut next = || values.next();
-        let (v, kind, expires, loaded, version, took) = (next()?, next()?, next()?, next()?, next()?, next()?);
-        let (tags, stamp, epoch) = (text(next()?), text(next()?), next()?);
-        let null = bytes(kind)? == b"null";
-        let (expires, loaded, took, epoch) = (number(expires)?, number(loaded)?, number(took)?, number(epoch)?);
-        let (tags, stamp) = (Tags::packed(tags.unwrap_or_default()), stamp.as_deref().and_then(TagStamp::read));
-        Some(Self { bytes: bytes(v)?, null, expires, loaded, version: number(version), took, tags, stamp, epoch })
+        self.rest.next().and_then(bytes).and_then(Stored::read)
     }
 }
 
@@ -113,10 +72,6 @@ fn bytes(value: Value) -> Option<Vec<u8>> {
         Value::Okay => Some(b"OK".to_vec()),
         _ => None,
     }
-}
-
-fn text(value: Value) -> Option<String> {
-    String::from_utf8(bytes(value)?).ok()
 }
 
 fn number(value: Value) -> Option<u64> {

@@ -4,16 +4,11 @@ use redis::Value;
 /// stamp in it. See `tags.lua`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TagStamp {
-    epoch: u64,
-    newest: u64,
+    pub(super) epoch: u64,
+    pub(super) newest: u64,
 }
 
 impl TagStamp {
-    pub(super) fn read(text: &str) -> Option<Self> {
-        let (epoch, newest) = text.split_once(' ')?;
-        Some(Self { epoch: epoch.parse().ok()?, newest: newest.parse().ok()? })
-    }
-
     /// Whether a value with this stamp still holds; `scores` are the table's of its epoch, its floor and the tags of the value.
     pub(super) fn holds(self, scores: Value) -> bool {
         let Value::Array(scores) = scores else { return false };
@@ -52,7 +47,7 @@ mod tests {
 
     #[test]
     fn a_value_holds_while_its_table_is_the_same_and_none_of_its_tags_is_newer() {
-        let stamp = TagStamp::read("77 1763747000000000").unwrap();
+        let stamp = TagStamp { epoch: 77, newest: 1_763_747_000_000_000 };
         let table = [Some(-77.0), Some(-5.0)];
         let with = |tags: &[Option<f64>]| stamp.holds(scores(&[&table, tags].concat()));
         assert!(with(&[None, None]));
@@ -63,8 +58,5 @@ mod tests {
         assert!(!stamp.holds(scores(&[Some(-78.0), Some(-5.0), None])), "a table that was begun anew");
         assert!(!stamp.holds(scores(&[Some(-77.0), Some(-1_763_747_000_000_001.0), None])), "below the floor");
         assert!(!stamp.holds(scores(&[Some(-77.0)])) && !stamp.holds(Value::Nil));
-        for text in ["", "77", "77 x", "-1 5"] {
-            assert_eq!(TagStamp::read(text), None);
-        }
     }
 }

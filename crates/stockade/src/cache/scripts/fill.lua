@@ -3,14 +3,19 @@
 --
 -- KEYS: E entry (hash; the fields of each shape of the value are its own), I intents (hash), S sequence, T tags (sorted set, see
 --   tags.lua), C epoch (string, see epoch.lua)
--- ARGV: token, v, kind: `value` or `null`, ver, ttl ms, grace ms, load us, resource, inbox prefix, run id,
---   tags, one to a line; lease ms, shape
+-- ARGV: token, payload; `value` or `null`, version or `-`, and load us, in one; ttl ms, grace ms, resource, inbox prefix,
+--   run id, tags, one to a line; lease ms, shape
 -- Reply: {ACCEPTED, now}, {REFUSED, now}, or {OUTDATED, now} for a clear or a tag: the token is still current and has to be given back
 -- Messages: `C <resource>` to the inbox of each waiting process
+--
+-- A value is one field, `v:<shape>`, so that a read asks for nothing else: a line of words, a line for each tag, an empty line,
+-- the payload. The words: fresh until, loaded at, epoch of the cache, epoch and newest stamp of the table of tags (0 without
+-- tags), `value` or `null`, version or `-`, how long the load took. `exp:<shape>` repeats the first for other versions of the
+-- program, which can't read the rest and keep the value until then.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_text = string.format('%.0f', now)
-local s = ':' .. ARGV[13]
+local s = ':' .. ARGV[11]
 
 if redis.call('EXISTS', KEYS[2]) == 1 or own_call('HGET', KEYS[1], 'tok' .. s) ~= ARGV[1] then
   return {'REFUSED', now_text}
@@ -21,10 +26,10 @@ if not epoch or redis.pcall('GET', KEYS[5]) ~= epoch then
   return {'OUTDATED', now_text}
 end
 
-local tags, stamp = ARGV[11], nil
+local tags, stamp = ARGV[9], '0 0'
 if tags ~= '' then
   stamp = redis.call('HGET', KEYS[1], 'tokt' .. s)
-  if not tags_hold(KEYS[4], ARGV[10], stamp, tags) then
+  if not tags_hold(KEYS[4], ARGV[8], stamp, tags) then
     return {'OUTDATED', now_text}
   end
 end
@@ -44,11 +49,11 @@ for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
 end
 
 -- What another version of the program holds under this key stays, as long as it may be of use to it.
-local keep = ARGV[5] + ARGV[6]
+local keep = ARGV[4] + ARGV[5]
 local alone = true
 for shape, fields in pairs(others) do
   local ends = redis.call('HMGET', KEYS[1], 'exp' .. shape, 'tokx' .. shape)
-  if math.max((tonumber(ends[1]) or 0) + ARGV[6] * 1000, tonumber(ends[2]) or 0) > now then
+  if math.max((tonumber(ends[1]) or 0) + ARGV[5] * 1000, tonumber(ends[2]) or 0) > now then
     alone = false
   else
     for _, field in ipairs(fields) do
@@ -64,16 +69,16 @@ else
   end
   keep = math.max(keep, redis.call('PTTL', KEYS[1]))
 end
-redis.call('HSET', KEYS[1], 'v' .. s, ARGV[2], 'kind' .. s, ARGV[3], 'ver' .. s, ARGV[4], 'd' .. s, ARGV[7],
-  'at' .. s, now_text, 'exp' .. s, string.format('%.0f', now + ARGV[5] * 1000), 'c' .. s, epoch)
+local expires = string.format('%.0f', now + ARGV[4] * 1000)
+local words = expires .. ' ' .. now_text .. ' ' .. epoch .. ' ' .. stamp .. ' ' .. ARGV[3]
+redis.call('HSET', KEYS[1], 'v' .. s, words .. '\n' .. tags .. '\n\n' .. ARGV[2], 'exp' .. s, expires)
 redis.call('PEXPIRE', KEYS[1], string.format('%.0f', keep))
 if tags ~= '' then
-  redis.call('HSET', KEYS[1], 'tags' .. s, tags, 'ts' .. s, stamp)
   -- A stamp that outdates it must not be forgotten before it ends. It may stay for longer beside another version's, and is
   -- not served then.
-  redis.call('ZADD', KEYS[4], 'LT', string.format('%.0f', -1000 * (ARGV[5] + ARGV[6] + ARGV[12])), 'h')
+  redis.call('ZADD', KEYS[4], 'LT', string.format('%.0f', -1000 * (ARGV[4] + ARGV[5] + ARGV[10])), 'h')
 end
 for _, process in ipairs(waiting) do
-  redis.pcall('PUBLISH', ARGV[9] .. process, 'C ' .. ARGV[8])
+  redis.pcall('PUBLISH', ARGV[7] .. process, 'C ' .. ARGV[6])
 end
 return {'ACCEPTED', now_text}

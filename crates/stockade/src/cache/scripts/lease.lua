@@ -4,11 +4,11 @@
 --   tags.lua), C epoch (string, see epoch.lua)
 -- ARGV: token, lease ms, process, kind: `miss`, or `early` for a load although the value is fresh, whether the caller can do
 --   without a load (`1` or `0`), ms that a hold lasts at most, run id, shape, channel, newest known epoch
--- Reply: {HIT, now, v, kind, exp, at, ver, d, tags, ts, c}  fresh value (kind miss only)
---        {HELD, now, v, ... as above}          a load failed lately; v is an expired value, or nil if the caller has one
+-- Reply: {HIT, now, v}                         fresh value, as it is stored (see fill.lua; kind miss only)
+--        {HELD, now, v}                        a load failed lately; v is an expired value, or nil if the caller has one
 --        {FAILING, now, remaining us}          the loads of this key keep failing: none is tried for so long
 --        {WAIT, now, remaining us}             told by `C <resource>` on the process's inbox
---        {LEASED, now, v, ... as above}        the token is current; v is an expired value or nil
+--        {LEASED, now, v}                      the token is current; v is an expired value or nil
 --        {BYPASS, now, id, xid, ...}           a writer is committing: load, don't fill; intents older than 2 s
 -- Messages: `E <epoch>` to the channel, if the epoch was lost
 local time = redis.call('TIME')
@@ -37,43 +37,45 @@ if #intents > 0 then
 end
 
 local s = ':' .. ARGV[8]
-local e = own_call('HMGET', KEYS[1], 'v' .. s, 'kind' .. s, 'exp' .. s, 'at' .. s, 'ver' .. s, 'd' .. s, 'tags' .. s,
-  'ts' .. s, 'c' .. s, 'tok' .. s, 'tokx' .. s, 'hold' .. s, 'tokc' .. s, 'fails' .. s)
+local e = own_call('HMGET', KEYS[1], 'v' .. s, 'tok' .. s, 'tokx' .. s, 'tokc' .. s, 'hold' .. s, 'fails' .. s)
+local v, tok, tokx, tokc, hold, fails = unpack(e)
 local current = epoch_now(KEYS[5], ARGV[9], ARGV[10], now)
-if e[1] and (e[9] ~= current or e[7] and not tags_hold(KEYS[4], ARGV[7], e[8], e[7])) then
+local exp, epoch, stamp, tags = string.match(v or '', '^(%d+) %d+ (%d+) (%d+ %d+) %l+ %S+ %d+\n(.-)\n\n')
+if not exp then
+  v = false
+elseif epoch ~= current or tags ~= '' and not tags_hold(KEYS[4], ARGV[7], stamp, tags) then
   -- As if it had been dropped, and what else is known of it.
-  e[1], e[12] = false, false
+  v, hold = false, false
 end
-local exp = tonumber(e[3])
-if ARGV[4] == 'miss' and e[1] and exp and exp > now then
-  return {'HIT', now_text, unpack(e, 1, 9)}
+if ARGV[4] == 'miss' and v and tonumber(exp) > now then
+  return {'HIT', now_text, v}
 end
 
 -- More than a whole hold is left only after the server's clock was set back.
-local hold = (tonumber(e[12]) or 0) - now
-if hold > 0 and hold <= ARGV[6] * 1000 then
-  if ARGV[5] == '1' or (ARGV[4] == 'miss' and e[1]) then
-    return {'HELD', now_text, unpack(e, 1, 9)}
+local held = (tonumber(hold) or 0) - now
+if held > 0 and held <= ARGV[6] * 1000 then
+  if ARGV[5] == '1' or (ARGV[4] == 'miss' and v) then
+    return {'HELD', now_text, v}
   end
-  if (tonumber(e[14]) or 0) > 1 then
-    return {'FAILING', now_text, string.format('%.0f', hold)}
+  if (tonumber(fails) or 0) > 1 then
+    return {'FAILING', now_text, string.format('%.0f', held)}
   end
 end
 
 local lease = tonumber(ARGV[2])
 -- A load from before a clear will not be stored.
-local left = e[10] and e[13] == current and (tonumber(e[11]) or 0) - now or 0
+local left = tok and tokc == current and (tonumber(tokx) or 0) - now or 0
 -- More than a lease is left only after the server's clock was set back: such a token is not waited for.
 if left > 0 and left <= lease * 1000 + 1000000 then
   redis.call('HSET', KEYS[1], 'w' .. s .. ':' .. ARGV[3], '1')
   return {'WAIT', now_text, string.format('%.0f', left)}
 end
 
--- Not in `ts`: that is the present value's, which may be served until this load has ended.
-local epoch, newest = tags_now(KEYS[4], ARGV[7], ARGV[1])
+-- Beside the present value's, which may be served until this load has ended.
+local table_epoch, newest = tags_now(KEYS[4], ARGV[7], ARGV[1])
 redis.call('HSET', KEYS[1], 'tok' .. s, ARGV[1], 'tokx' .. s, string.format('%.0f', now + lease * 1000),
-  'tokt' .. s, string.format('%.0f %.0f', epoch, newest), 'tokc' .. s, current)
+  'tokt' .. s, string.format('%.0f %.0f', table_epoch, newest), 'tokc' .. s, current)
 if redis.call('PTTL', KEYS[1]) < lease + 1000 then
   redis.call('PEXPIRE', KEYS[1], lease + 1000)
 end
-return {'LEASED', now_text, unpack(e, 1, 9)}
+return {'LEASED', now_text, v}

@@ -74,8 +74,8 @@ async fn a_reader_that_came_after_a_write_does_not_join_a_fill_under_way() {
     });
     let asked = Arc::clone(&server);
     let both_there = async move {
-        // One for each reader, and one that the script for the first lease made.
-        while !asked.command(&["INFO", "commandstats"]).await.unwrap().contains("cmdstat_hmget:calls=3,") {
+        // One for each reader, and two that the script of the first fill made.
+        while !asked.command(&["INFO", "commandstats"]).await.unwrap().contains("cmdstat_hget:calls=4,") {
             sleep(Duration::from_millis(5)).await;
         }
         sleep(WAY + WAY / 5).await;

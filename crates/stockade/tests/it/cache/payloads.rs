@@ -23,27 +23,35 @@ async fn what_is_damaged_is_loaded_anew_and_overwritten() {
     let stocks = process(&server).await.on(&database).await;
     get(&stocks, "a").await;
     let key = entry_key(&server, "a").await;
-    let [v, expires] = [field(&server, &key, "v").await.unwrap(), field(&server, &key, "exp").await.unwrap()];
-    for (refused, damaged) in
-        ["", "garbage", "\u{2}\u{1}\0garbage that is longer than any header"].into_iter().enumerate()
+    let v = field(&server, &key, "v").await.unwrap();
+    let head = "local v = redis.call('HGET', KEYS[1], ARGV[1]) local _, head = v:find('\\n.-\\n\\n')";
+    let set = async |damaged: &str, text: &str| {
+        let set = format!("{head} redis.call('HSET', KEYS[1], ARGV[1], {damaged})");
+        server.command(&["EVAL", &set, "1", &key, &v, text]).await.unwrap();
+    };
+    // All of it, and only the payload.
+    for (refused, (damaged, text)) in [
+        ("ARGV[2]", ""),
+        ("ARGV[2]", "garbage"),
+        ("v:sub(1, head) .. ARGV[2]", ""),
+        ("v:sub(1, head) .. ARGV[2]", "garbage"),
+        ("v:sub(1, head) .. ARGV[2]", "\u{3}\u{1}\0garbage that is longer than any header"),
+    ]
+    .into_iter()
+    .enumerate()
     {
-        server.command(&["HSET", &key, &v, damaged]).await.unwrap();
+        set(damaged, text).await;
         let found = get(&stocks, "a").await;
-        assert_eq!((quantity(&found), found.info.source), (Some(7), Source::Load), "{damaged:?}");
+        assert_eq!((quantity(&found), found.info.source), (Some(7), Source::Load), "{damaged} {text:?}");
         assert_eq!(get(&stocks, "a").await.info.source, Source::Redis);
         let stats = stocks.stats();
         assert_eq!((stats.payloads_refused, stats.load, stats.error), (refused as u64 + 1, refused as u64 + 2, 0));
     }
-    server.command(&["HSET", &key, &expires, "soon"]).await.unwrap();
-    assert_eq!(quantity(&get(&stocks, "a").await), Some(7));
-    // Cut off behind the header and within it.
-    for length in [0, 5, 15, 20] {
+    // Cut off behind the header of the payload and within it, and within the words before it.
+    for length in ["0", "20", "60", "head - 1", "head", "head + 5", "head + 15", "head + 20"] {
         stocks.invalidate(&sku("a")).await.unwrap();
         get(&stocks, "a").await;
-        let cut = format!(
-            "local v = redis.call('HGET', KEYS[1], ARGV[1]) redis.call('HSET', KEYS[1], ARGV[1], v:sub(1, {length}))"
-        );
-        server.command(&["EVAL", &cut, "1", &key, &v]).await.unwrap();
+        set(&format!("v:sub(1, {length})"), "").await;
         assert_eq!(get(&stocks, "a").await.info.source, Source::Load, "{length} bytes left");
         assert_eq!(get(&stocks, "a").await.info.source, Source::Redis, "{length} bytes left");
     }
@@ -83,6 +91,33 @@ async fn versions_side_by_side_keep_values_of_their_own_and_a_write_drops_both()
         }
         assert_eq!(both.each_ref().map(|version| version.stats().payloads_refused), [0, 0]);
     }
+    server.end().await;
+}
+
+/// As 0.1 had a value: a field for each of its parts.
+#[tokio::test]
+async fn a_value_in_several_fields_and_one_in_a_single_field_are_kept_beside_each_other() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 1)]);
+    let stocks = process(&server).await.on(&database).await;
+    get(&stocks, "a").await;
+    let key = entry_key(&server, "a").await;
+    // That version looks at this field of the values of others, and takes away what is no longer of use by it.
+    let expires = field(&server, &key, "exp").await.unwrap();
+    let expires: u64 = server.command(&["HGET", &key, &expires]).await.unwrap().parse().unwrap();
+    let seconds: u64 = server.command(&["TIME"]).await.unwrap().lines().next().unwrap().parse().unwrap();
+    assert!(expires > seconds * 1_000_000, "{expires} at {seconds} s");
+
+    server.command(&["DEL", &key]).await.unwrap();
+    let (fresh, now) = (((seconds + 60) * 1_000_000).to_string(), (seconds * 1_000_000).to_string());
+    let other = ["v:5a", "an envelope", "kind:5a", "value", "exp:5a", &fresh, "at:5a", &now, "ver:5a", "", "d:5a", "7"];
+    server.command(&[&["HSET", &key], &other[..]].concat()).await.unwrap();
+    server.command(&["HSET", &key, "c:5a", &now]).await.unwrap();
+    assert_eq!(get(&stocks, "a").await.info.source, Source::Load);
+    assert_eq!(get(&stocks, "a").await.info.source, Source::Redis);
+    assert_eq!(server.command(&["HGET", &key, "v:5a"]).await.unwrap(), "an envelope");
+    stocks.invalidate(&sku("a")).await.unwrap();
+    assert_eq!(server.command(&["EXISTS", &key]).await.unwrap(), "0", "a write drops both");
     server.end().await;
 }
 

@@ -158,7 +158,7 @@ async fn proof_that_a_primary_takes_writes_costs_two_commands_a_second() {
         }
         let calls = calls(&pair.old).await;
         let writes = since.elapsed().as_millis() / 500;
-        assert_eq!(calls["hmget"], reads, "{calls:?}");
+        assert_eq!(calls["hget"], reads, "{calls:?}");
         // One more was on its way when this began, and one was due.
         assert!((1..=writes + 2).contains(&calls["del"].into()), "{writes} were due: {calls:?}");
         break;

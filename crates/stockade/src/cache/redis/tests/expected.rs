@@ -161,9 +161,8 @@ fn lease(step: &Move, before: &Seen, reply: &Reply, after: &Seen) -> Expected {
     let value = before.value.as_ref().filter(|_| !outdated);
     let held_until = if outdated { 0 } else { before.held_until };
     let is_given = || {
-        let given = [reply.rest[0].as_str(), &reply.rest[6], &reply.rest[7]];
         let stamp = before.stamp.as_deref().unwrap_or_default();
-        assert_eq!(given, [value.map_or("", String::as_str), &before.tags, stamp]);
+        assert_eq!(reply.rest, value.map_or(["", "", ""], |value| [value, &before.tags, stamp]));
     };
     if !early && value.is_some() && before.fresh_until > now {
         is_given();

@@ -2,8 +2,8 @@ use super::{game::Place, seen::SHAPE};
 use crate::{
     cache::redis::{
         keys::Keys,
-        reply::Stored,
         scripts::{ABORT, BEAT, BEGIN, CLEAR, END, FILL, INVALIDATE, INVALIDATE_TAG, JOIN, LEASE, TRUST},
+        stored::Stored,
     },
     redis::Script,
     resource::Bucket,
@@ -122,7 +122,7 @@ impl Move {
     ) {
         match self {
             Self::Read { run } => {
-                pipe.cmd("HMGET").arg(&place.keys[0]).arg(&Stored::fields(SHAPE));
+                pipe.cmd("HGET").arg(&place.keys[0]).arg(Stored::field(SHAPE));
                 pipe.cmd("ZMSCORE").arg(&place.keys[3]).arg(format!("e:{run}")).arg("f");
                 for tag in Self::TAGS {
                     pipe.arg(format!("t:{tag}"));
@@ -160,9 +160,9 @@ impl Move {
                 (&LEASE, vec![token, lease, process, kind, content, longest, run, shape, channel, known])
             }
             Self::Fill { token, value, ttl, grace, tags, run } => {
-                let (kind, version, took) = ("value".to_owned(), String::new(), "7".to_owned());
+                let words = Stored::words(false, None, 7);
                 let (ttl, grace, lease) = (ttl.to_string(), grace.to_string(), Self::LONGEST_LEASE.to_string());
-                (&FILL, vec![token, value, kind, version, ttl, grace, took, resource, inbox, run, tags, lease, shape])
+                (&FILL, vec![token, value, words, ttl, grace, resource, inbox, run, tags, lease, shape])
             }
             Self::Abort { token, hold, counts } => {
                 (&ABORT, vec![token, resource, inbox, hold.to_string(), shape, u8::from(counts).to_string()])

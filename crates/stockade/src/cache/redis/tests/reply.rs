@@ -1,7 +1,7 @@
 use redis::Value;
 
 use super::{moves::Move, seen::text};
-use crate::cache::redis::reply::Stored;
+use crate::cache::redis::stored::Stored;
 
 /// The reply to a call: a word, the server's time in µs, the rest.
 #[derive(Debug)]
@@ -19,7 +19,11 @@ impl Reply {
             (_, [Value::Array(parts)]) => {
                 let mut parts = parts.iter().map(text);
                 let (word, now) = (parts.next().unwrap(), parts.next().unwrap().parse().unwrap());
-                Self { word, now, rest: parts.collect() }
+                let rest = match word.as_str() {
+                    "HIT" | "HELD" | "LEASED" => given(&parts.next().unwrap()).into(),
+                    _ => parts.collect(),
+                };
+                Self { word, now, rest }
             }
             other => panic!("{other:?}"),
         }
@@ -27,9 +31,9 @@ impl Reply {
 
     /// What a process makes of a value and of the scores of its table's epoch, its floor and every tag there is.
     fn judged(stored: &Value, scores: &Value, epoch: &Value) -> Self {
-        let (Value::Array(fields), Value::Array(scores)) = (stored, scores) else { panic!("{stored:?} {scores:?}") };
-        let mut rest: Vec<_> = fields.iter().map(text).collect();
-        let word = match Stored::read(&mut fields.clone().into_iter()) {
+        let Value::Array(scores) = scores else { panic!("{scores:?}") };
+        let found = text(stored);
+        let word = match Stored::read(found.clone().into_bytes()) {
             None => "ABSENT",
             Some(stored) if stored.epoch.to_string() != text(epoch) => "OUTDATED",
             Some(stored) if stored.tags.is_empty() => "UNTAGGED",
@@ -37,13 +41,10 @@ impl Reply {
                 let (table, each) = scores.split_at(2);
                 let its = Move::TAGS.iter().zip(each).filter(|(tag, _)| stored.tags.iter().any(|its| its == **tag));
                 let scores = table.iter().chain(its.map(|(_, score)| score)).cloned().collect();
-                if stored.stamp.unwrap().holds(Value::Array(scores)) { "HOLDS" } else { "OUTDATED" }
+                if stored.stamp.holds(Value::Array(scores)) { "HOLDS" } else { "OUTDATED" }
             }
         };
-        if word == "ABSENT" {
-            rest.clear();
-        }
-        Self { word: word.to_owned(), now: 0, rest }
+        Self { word: word.to_owned(), now: 0, rest: if word == "ABSENT" { Vec::new() } else { given(&found).into() } }
     }
 
     /// The value that somebody was given or stored by this, and its tags.
@@ -52,9 +53,20 @@ impl Reply {
             (Move::Fill { value, tags, .. }, "ACCEPTED") => Some((value, tags)),
             (Move::Lease { .. }, "HIT" | "HELD" | "LEASED") | (Move::Read { .. }, "UNTAGGED" | "HOLDS") => {
                 let value = self.rest.first().filter(|value| !value.is_empty())?;
-                Some((value, &self.rest[6]))
+                Some((value, &self.rest[1]))
             }
             _ => None,
         }
     }
+}
+
+/// The value, its tags and what they are judged by, of what lies in the field; empty texts where nothing does.
+fn given(found: &str) -> [String; 3] {
+    let Some(stored) = Stored::read(found.as_bytes().to_vec()) else {
+        assert_eq!(found, "", "no value can be read");
+        return Default::default();
+    };
+    let stamp = format!("{} {}", stored.stamp.epoch, stored.stamp.newest);
+    let value = String::from_utf8(stored.payload().to_vec()).unwrap();
+    [value, stored.tags.as_packed().to_owned(), if stored.tags.is_empty() { String::new() } else { stamp }]
 }

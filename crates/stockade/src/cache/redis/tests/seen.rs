@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use redis::Value;
 
 use super::table::{Table, Verdict};
+use crate::cache::redis::stored::Stored;
 
 /// The shape of the values that are played with.
 pub(super) const SHAPE: &str = "5a";
@@ -50,16 +51,14 @@ impl Seen {
         let number = |value| text(value).parse().unwrap_or_default();
         let (sequence, tag_sequence, epoch) = (number(sequence), number(tag_sequence), number(epoch));
         let mut seen = Self { sequence, tag_sequence, epoch, ..Self::default() };
+        let mut expires = 0;
         for (field, content) in fields(entry) {
             let field = field.strip_suffix(&format!(":{SHAPE}")).unwrap_or(&field);
             match (field, field.strip_prefix(&format!("w:{SHAPE}:"))) {
-                ("v", _) => seen.value = Some(content),
-                ("exp", _) => seen.fresh_until = content.parse().unwrap(),
-                ("tags", _) => seen.tags = content,
-                ("ts", _) => seen.stamp = Some(content),
+                ("v", _) => seen.stored(content),
+                ("exp", _) => expires = content.parse().unwrap(),
                 ("tok", _) => seen.token = Some(content),
                 ("tokt", _) => seen.noted = Some(content),
-                ("c", _) => seen.value_epoch = content.parse().unwrap(),
                 ("tokc", _) => seen.token_epoch = content.parse().unwrap(),
                 ("hold", _) => seen.held_until = content.parse().unwrap(),
                 ("fails", _) => seen.failures = content.parse().unwrap(),
@@ -68,6 +67,7 @@ impl Seen {
                 _ => {}
             }
         }
+        assert_eq!(expires, seen.fresh_until, "what other versions are told");
         for (intent, content) in fields(intents) {
             let (transaction, started) = content.split_once(' ').unwrap();
             seen.intents.insert(intent, (transaction.to_owned(), started.parse().unwrap()));
@@ -76,6 +76,15 @@ impl Seen {
         let (seconds, micros): (u64, u64) = redis::from_redis_value(time.clone()).unwrap();
         let at = seconds * 1_000_000 + micros;
         Self { marker: text(marker), table: Table::read(table.clone()), at, kept: *kept, ..seen }
+    }
+
+    fn stored(&mut self, content: String) {
+        let stored = Stored::read(content.into_bytes()).unwrap();
+        self.value = Some(String::from_utf8(stored.payload().to_vec()).unwrap());
+        (self.fresh_until, self.value_epoch) = (stored.expires, stored.epoch);
+        let stamp = format!("{} {}", stored.stamp.epoch, stored.stamp.newest);
+        self.stamp = (!stored.tags.is_empty()).then_some(stamp);
+        stored.tags.as_packed().clone_into(&mut self.tags);
     }
 
     /// How many commands [`Seen::ask`] adds.

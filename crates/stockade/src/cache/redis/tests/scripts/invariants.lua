@@ -90,20 +90,21 @@ local function part(key, announced, fields, waiting, known, ends)
   if fields.v then
     values = values + 1
     if announced then wrong(key, 'a value while a write of it is announced') end
-    if fields.kind ~= 'value' and fields.kind ~= 'null' then wrong(key, 'kind ' .. tostring(fields.kind)) end
-    for _, name in ipairs({'ver', 'd'}) do
-      if not string.match(fields[name] or 'none', '^%d*$') then wrong(key, name .. ' ' .. tostring(fields[name])) end
-    end
-    if not is_time(fields.at) or tonumber(fields.at) > now then wrong(key, 'stored at ' .. tostring(fields.at)) end
-    if not is_time(fields.exp) then wrong(key, 'fresh until ' .. tostring(fields.exp))
-    elseif tonumber(fields.exp) > ends then wrong(key, 'fresh for longer than it is kept') end
-    if fields.tags and noted(key, fields.ts, known, 'ts') and fields.exp - fields.at > known.h then
+    local exp, at, epoch, stamp, kind, version, took, tags =
+      string.match(fields.v, '^(%d+) (%d+) (%d+) (%d+ %d+) (%l+) (%S+) (%d+)\n(.-)\n\n')
+    if kind ~= 'value' and kind ~= 'null' then wrong(key, 'words ' .. string.match(fields.v, '^[^\n]*')) return end
+    if version ~= '-' and not string.match(version, '^%d+$') then wrong(key, 'version ' .. version) end
+    if not is_time(at) or tonumber(at) > now then wrong(key, 'stored at ' .. at) end
+    if not is_time(exp) then wrong(key, 'fresh until ' .. exp)
+    elseif tonumber(exp) > ends then wrong(key, 'fresh for longer than it is kept') end
+    if fields.exp ~= exp then wrong(key, 'fresh until ' .. exp .. ', and ' .. tostring(fields.exp) .. ' for other versions') end
+    if tags == '' then
+      if stamp ~= '0 0' then wrong(key, 'a stamp without a tag') end
+    elseif noted(key, stamp, known, 'the stamp') and exp - at > known.h then
       wrong(key, 'fresh for longer than stamps are kept')
-    elseif fields.ts and not fields.tags then
-      wrong(key, 'a stamp without a tag')
     end
-  elseif fields.tags or fields.ts then
-    wrong(key, 'tags without a value')
+  elseif fields.exp then
+    wrong(key, 'fresh until ' .. fields.exp .. ' without a value')
   elseif not fields.tok and not fields.hold then
     wrong(key, 'neither a value nor a load')
   end
@@ -111,10 +112,8 @@ local function part(key, announced, fields, waiting, known, ends)
     if not is_time(fields.hold) then wrong(key, 'held until ' .. tostring(fields.hold))
     elseif not fields.v and tonumber(fields.hold) > ends then wrong(key, 'held for longer than it is kept') end
   end
-  for value, name in pairs({v = 'c', tok = 'tokc'}) do
-    if not fields[value] ~= not fields[name] then wrong(key, value .. ' without the epoch of ' .. name) end
-    if fields[name] and not string.match(fields[name], '^%d+$') then wrong(key, name .. ' ' .. fields[name]) end
-  end
+  if not fields.tok ~= not fields.tokc then wrong(key, 'tok without the epoch of tokc') end
+  if fields.tokc and not string.match(fields.tokc, '^%d+$') then wrong(key, 'tokc ' .. fields.tokc) end
   if fields.fails and not (fields.hold and string.match(fields.fails, '^%d+$')) then
     wrong(key, 'failures ' .. fields.fails .. ' that hold nobody off')
   end
