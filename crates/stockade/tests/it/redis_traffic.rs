@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, process::Stdio, time::Duration};
 
-use stockade::{Locks, Redis, Resource};
+use stockade::{Locks, Redis, Resource, lock::Released};
 use stockade_testbed::RedisServer;
 #[cfg(feature = "sentinel")]
 use stockade_testbed::SentinelGroup;
@@ -69,21 +69,47 @@ async fn an_uncontended_pair_costs_no_more_behind_sentinels() {
     locks.shutdown(Duration::ZERO).await;
 }
 
+const PAIRS: u64 = 1000;
+
 async fn count_uncontended_pairs(url: &str, server: &RedisServer) -> Locks {
-    const PAIRS: u64 = 1000;
     let locks = locks(url).await;
-    locks.write(&Item("warm")).acquire().await.unwrap().release().await.unwrap();
+    let pair = async || locks.write(&Item("pair")).acquire().await.unwrap().release().await.unwrap();
+    // A floor ahead of the clock costs one SET more; within one process that takes two grants in one microsecond.
+    let expected = [("del", 1), ("evalsha", 2), ("get", 1), ("set", 2), ("time", 1)];
+    count(server, pair, &expected).await;
+    locks
+}
+
+/// Calls of each command in so many pairs, none of which waits.
+async fn count(server: &RedisServer, pair: impl AsyncFn() -> Released, expected: &[(&str, u64)]) {
+    assert_eq!(pair().await, Released::Released);
     server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
     for _ in 0..PAIRS {
-        locks.write(&Item("pair")).acquire().await.unwrap().release().await.unwrap();
+        assert_eq!(pair().await, Released::Released);
     }
     let mut calls = calls(server).await;
     // What sentinels and replicas ask of their primary.
     calls.retain(|command, _| !["ping", "publish", "replconf"].contains(&command.as_str()));
-    let expected = [("del", PAIRS), ("evalsha", 2 * PAIRS), ("get", PAIRS), ("set", 2 * PAIRS), ("time", PAIRS)];
-    // A floor ahead of the clock costs one SET more; within one process that takes two grants in one microsecond.
-    assert_eq!(calls, expected.map(|(command, calls)| (command.to_owned(), calls)).into());
-    locks
+    let expected = expected.iter().map(|(command, calls)| ((*command).to_owned(), calls * PAIRS));
+    assert_eq!(calls, expected.collect());
+}
+
+#[tokio::test]
+async fn an_uncontended_pair_of_a_reader_asks_only_what_there_is() {
+    let server = World::start().await;
+    let locks = server.opened(locks(&server.url()).await);
+    let pair = async || locks.read(&Item("read")).acquire().await.unwrap().release().await.unwrap();
+    let mut expected = vec![("del", 1), ("evalsha", 2), ("exists", 2), ("get", 1), ("hdel", 1), ("hset", 1)];
+    expected.extend([("pexpireat", 1), ("set", 2), ("time", 1)]);
+    count(&server, pair, &expected).await;
+    // Beside one whose lease ends later the records need no other end.
+    let others = server.opened(self::locks(&server.url()).await);
+    let other = others.read(&Item("read")).lease(Duration::from_secs(300)).acquire().await.unwrap();
+    let mut expected = vec![("evalsha", 2), ("exists", 1), ("get", 1), ("hdel", 1), ("hexists", 1), ("hlen", 1)];
+    expected.extend([("hset", 1), ("pexpiretime", 1), ("set", 3), ("time", 1)]);
+    count(&server, pair, &expected).await;
+    other.release().await.unwrap();
+    server.end().await;
 }
 
 #[tokio::test]

@@ -10,6 +10,18 @@ if type(raw) == 'string' and string.sub(raw, 1, 3) == 'w 0' and string.sub(raw, 
   redis.call('DEL', KEYS[1])
   return 1
 end
+-- Whether the caller was a reader, and is none any more.
+local gone = false
+if type(raw) == 'string' and string.find(raw, '^r 0 %d+ %d+$') and redis.call('HDEL', KEYS[5], ARGV[1]) == 1 then
+  if redis.call('EXISTS', KEYS[3], KEYS[4], KEYS[5]) == 0 then
+    redis.call('DEL', KEYS[1])
+    return 1
+  elseif redis.call('HLEN', KEYS[5]) > 0 then
+    return 1
+  end
+  -- Somebody waits, although the state does not say so.
+  gone = true
+end
 if raw and (type(raw) == 'table' or not string.find(raw, '^[wrsn] [01]')) then
   -- Somebody put it there, and it is not ours to end. A place in the queue is left all the same.
   redis.pcall('HDEL', KEYS[4], ARGV[1])

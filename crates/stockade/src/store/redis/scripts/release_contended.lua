@@ -1,7 +1,9 @@
 -- Second part of release.lua, after common.lua.
 load(raw)
 local found = 0
-if mode == 'w' and hold.owner == me then
+if gone then
+  found = 1
+elseif mode == 'w' and hold.owner == me then
   mode, hold, found = 'n', nil, 1
 elseif (mode == 'r' or mode == 's') and redis.call('HDEL', M, me) == 1 then
   found = 1

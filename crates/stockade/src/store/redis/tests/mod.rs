@@ -17,6 +17,7 @@ mod late;
 mod owners;
 mod quarantine;
 mod queue;
+mod readers;
 mod reconnect;
 mod renewal;
 mod replicas;
@@ -38,11 +39,11 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use self::world::{World, connected, connected_with, opened};
-use super::{Options, RedisStore, shard::Shard};
+use super::{Options, RedisStore, calls, replies::Acquired, scripts::ACQUIRE, shard::Shard};
 use crate::{
     redis::Redis,
     resource::{Bucket, Key},
-    store::{Attempt, LockError, LockStore, Mode, Ownership, Token},
+    store::{Attempt, LockError, LockStore, Mode, Owner, Ownership, Token},
 };
 
 /// Longer than anything takes on a busy machine.
@@ -93,6 +94,15 @@ fn section(store: &Arc<RedisStore>, attempt: Attempt) -> JoinHandle<Result<Token
         store.release(&held).await?;
         Ok(held.token)
     })
+}
+
+/// Asks once for an owner, as a waiter would.
+async fn asked(store: &RedisStore, attempt: &Attempt, owner: &Owner, seq: u64) -> Acquired {
+    let (wait, stale_after) = (Some(attempt.wait), Duration::from_secs(1));
+    let asking = calls::Asking { attempt, owner, wait, seq, stamp: 0, stale_after };
+    let handing = server(store).handing(&store.inner.keys, attempt.key.bucket());
+    let keys = store.inner.keys.of(&attempt.key);
+    Acquired::read(&server(store).link.call(&ACQUIRE, keys, asking.args(&handing)).await.unwrap()).unwrap()
 }
 
 /// Waits until all were served, in their order and with tokens above `last`.

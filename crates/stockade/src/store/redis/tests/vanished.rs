@@ -8,17 +8,12 @@ use tokio::{
 };
 
 use super::{
-    LIMIT, World, all_served, calls_of, connected, key, patient, permit, read, section, server, until_waiting, waiting,
+    LIMIT, World, all_served, asked, calls_of, connected, key, patient, permit, read, section, until_waiting, waiting,
     write,
 };
 use crate::store::{
     Attempt, Force, LockError, LockStore, Owner, Released, Token,
-    redis::{
-        RedisStore,
-        calls::{self, GRANT},
-        replies::Acquired,
-        scripts::ACQUIRE,
-    },
+    redis::{RedisStore, calls::GRANT, replies::Acquired},
 };
 
 /// What a loss may cost on a busy machine where a command of the process finds out: less than the next poke is away.
@@ -51,15 +46,6 @@ async fn stores(world: &World, count: usize) -> Vec<Arc<RedisStore>> {
         stores.push(world.store().await);
     }
     stores
-}
-
-/// Asks once for an owner, as a waiter would.
-async fn asked(store: &RedisStore, attempt: &Attempt, owner: &Owner, seq: u64) -> Acquired {
-    let (wait, stale_after) = (Some(attempt.wait), Duration::from_secs(1));
-    let asking = calls::Asking { attempt, owner, wait, seq, stamp: 0, stale_after };
-    let handing = server(store).handing(&store.inner.keys, attempt.key.bucket());
-    let keys = store.inner.keys.of(&attempt.key);
-    Acquired::read(&server(store).link.call(&ACQUIRE, keys, asking.args(&handing)).await.unwrap()).unwrap()
 }
 
 #[tokio::test]

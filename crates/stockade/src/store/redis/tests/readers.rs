@@ -1,0 +1,213 @@
+//! Readers who come and go beside each other while nobody waits: they never reach the second part of the scripts.
+
+use std::{slice, sync::Arc, time::Duration};
+
+use tokio::time::{Instant, timeout};
+
+use super::{LIMIT, World, asked, key, patient, permit, read, server, until_waiting, waiting, world::connected, write};
+use crate::{
+    resource::Key,
+    store::{
+        Attempt, LockStore, Mode, Owner, Ownership, Released,
+        redis::{RedisStore, calls, calls::GRANT, replies::Acquired, scripts::ACQUIRE},
+    },
+};
+
+const BRIEF: Duration = Duration::from_millis(300);
+
+/// Another owner of the process, which nobody renews.
+fn forgotten(store: &RedisStore) -> Owner {
+    Owner::new(format!("{}.99999999999", store.inner.process))
+}
+
+fn brief(key: &Key) -> Attempt {
+    Attempt { lease: BRIEF, ..read(key) }
+}
+
+async fn number(world: &World, words: &[&str]) -> i64 {
+    world.command(words).await.trim().parse().unwrap()
+}
+
+/// A writer gets in as soon as the readers have ended that it sees.
+async fn a_writer_enters(store: &Arc<RedisStore>, key: &Key) {
+    let began = Instant::now();
+    let next = timeout(LIMIT, store.acquire(write(key))).await.expect("stuck").unwrap();
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert_eq!(store.release(&next).await.unwrap(), Released::Released);
+}
+
+#[tokio::test]
+async fn the_record_of_a_reader_has_all_that_it_asked_with() {
+    let world = World::start().await;
+    let store = connected(&patient(&world.server.url()).await).await;
+    let attempt = read(&key("record"));
+    let names = store.inner.keys.of(&attempt.key);
+    for (number, yields) in ["0", "1"].into_iter().enumerate() {
+        let owner = Owner::new(format!("{}.9999999999{number}", store.inner.process));
+        let (wait, stale_after) = (Some(attempt.wait), Duration::from_secs(1));
+        let asking = calls::Asking { attempt: &attempt, owner: &owner, wait, seq: 0, stamp: 0, stale_after };
+        let mut args = asking.args(&server(&store).handing(&store.inner.keys, attempt.key.bucket()));
+        let pack = args.last_mut().unwrap();
+        *pack.last_mut().unwrap() = yields.as_bytes()[0];
+        let reply = server(&store).link.call(&ACQUIRE, names.clone(), args).await.unwrap();
+        let Acquired::Free { token } = Acquired::read(&reply).unwrap() else { panic!("{reply:?}") };
+        let record = world.command(&["HGET", &names[4], owner.as_str()]).await;
+        let (x, rest) = record.trim().split_once(' ').unwrap();
+        assert_eq!(rest, format!("{token} 0 10000000 {yields} a tag"));
+        // The lease ends so long after its grant, which is the token.
+        assert_eq!(x.parse::<u64>().unwrap(), token.get() + 10_000_000);
+    }
+    let state = world.command(&["GET", &names[0]]).await;
+    assert_eq!(state.trim().len(), "r 0 1763668800000000 1763668800000000".len(), "{state}");
+    store.force(&attempt.key, crate::store::Force::Now).await.unwrap();
+    world.end().await;
+}
+
+/// The state and the records last as long as the longest lease, whichever reader comes first.
+#[tokio::test]
+async fn readers_outlast_the_leases_of_those_beside_them() {
+    let world = World::start().await;
+    let store = world.store().await;
+    for long_first in [false, true] {
+        let key = key(&format!("outlasts-{long_first}"));
+        let names = store.inner.keys.of(&key);
+        let mut held = None;
+        if long_first {
+            held = Some(store.acquire(read(&key)).await.unwrap());
+        }
+        let asked = asked(&store, &brief(&key), &forgotten(&store), 0).await;
+        assert!(matches!(asked, Acquired::Free { .. }), "{asked:?}");
+        let held = match held {
+            Some(held) => held,
+            None => store.acquire(read(&key)).await.unwrap(),
+        };
+        let state = number(&world, &["PEXPIRETIME", &names[0]]).await;
+        assert!(number(&world, &["PEXPIRETIME", &names[4]]).await >= state, "without records it would be free");
+        assert!(number(&world, &["PTTL", &names[0]]).await > 5_000);
+        store.renew(slice::from_ref(&held)).await.unwrap();
+        assert_eq!(held.loss(), None);
+        assert_eq!(store.release(&held).await.unwrap(), Released::Released);
+        a_writer_enters(&store, &key).await;
+    }
+    world.end().await;
+}
+
+/// What is left of a dead reader ends with its lease, whichever reader comes first.
+#[tokio::test]
+async fn a_reader_that_died_keeps_no_writer_beyond_its_lease() {
+    let world = World::start().await;
+    let store = world.store().await;
+    for long_first in [false, true] {
+        let key = key(&format!("ends-{long_first}"));
+        let record = store.inner.keys.of(&key).remove(4);
+        let mut held: Vec<Arc<Ownership>> = Vec::new();
+        if long_first {
+            held.push(store.acquire(read(&key)).await.unwrap());
+        }
+        let granted = Instant::now();
+        asked(&store, &brief(&key), &forgotten(&store), 0).await;
+        if !long_first {
+            held.push(store.acquire(read(&key)).await.unwrap());
+        }
+        assert_eq!(number(&world, &["HLEN", &record]).await, 2);
+        tokio::time::sleep_until(granted + BRIEF + Duration::from_millis(20)).await;
+        for held in held {
+            assert_eq!(store.release(&held).await.unwrap(), Released::Released);
+        }
+        a_writer_enters(&store, &key).await;
+    }
+    world.end().await;
+}
+
+/// As the reader of half a second looks that came before the clock went back by ten minutes, and died.
+#[tokio::test]
+async fn readers_notice_a_clock_that_was_set_back() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let key = key("stepped-readers");
+    let names = store.inner.keys.of(&key);
+    let ahead = server(&store).clock.stamp() + 600_000_000;
+    world.command(&["SET", &names[0], &format!("r 0 {ahead} {ahead}"), "PX", "600500"]).await;
+    let record = format!("{ahead} {ahead} 0 500000 0 ");
+    world.command(&["HSET", &names[4], "dead-process-xyz.00000000000", &record]).await;
+    world.command(&["PEXPIRE", &names[4], "600500"]).await;
+    let held = store.acquire(read(&key)).await.unwrap();
+    assert_eq!(store.release(&held).await.unwrap(), Released::Released);
+    a_writer_enters(&store, &key).await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn records_of_a_deleted_state_are_no_readers_beside_the_next() {
+    let world = World::start().await;
+    let store = world.store().await;
+    for before in [permit(&key("old-permits")), read(&key("old-readers"))] {
+        let key = before.key.clone();
+        let old = store.acquire(before).await.unwrap();
+        world.command(&["DEL", &store.inner.keys.of(&key)[0]]).await;
+        let held = store.acquire(read(&key)).await.unwrap();
+        assert_eq!(store.inspect(&key).await.unwrap().holders.len(), 1);
+        store.renew(slice::from_ref(&old)).await.unwrap();
+        assert!(old.loss().is_some(), "its lease had ended with the state");
+        assert_eq!(store.release(&held).await.unwrap(), Released::Released);
+        world.until_nothing_is_left().await;
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_reader_finds_the_queue_of_a_state_that_was_deleted() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let key = key("left-queue");
+    let held = store.acquire(write(&key)).await.unwrap();
+    let writer = waiting(&store, write(&key));
+    until_waiting(&store, &key, 1).await;
+    world.command(&["DEL", &store.inner.keys.of(&key)[0]]).await;
+    let deleted = Instant::now();
+    let asked = asked(&store, &read(&key), &forgotten(&store), 0).await;
+    assert!(matches!(asked, Acquired::Queued { .. }), "it overtook a writer: {asked:?}");
+    let writer = timeout(LIMIT, writer).await.unwrap().unwrap().unwrap();
+    assert!(deleted.elapsed() < GRANT / 2, "only its poke found out: {:?}", deleted.elapsed());
+    assert_eq!(store.release(&held).await.unwrap(), Released::Lost);
+    assert_eq!(store.release(&writer).await.unwrap(), Released::Released);
+    // The reader's grant is given back: nobody knows it.
+    world.until_nothing_is_left().await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn the_last_reader_leaves_no_key() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let key = key("leaves-nothing");
+    let (first, second) = (store.acquire(read(&key)).await.unwrap(), store.acquire(read(&key)).await.unwrap());
+    assert_eq!(store.release(&first).await.unwrap(), Released::Released);
+    assert_eq!(world.keys().await.len(), 2, "another one reads");
+    assert_eq!(store.release(&second).await.unwrap(), Released::Released);
+    assert_eq!(world.keys().await, [""; 0]);
+    world.end().await;
+}
+
+/// A state that was written again without the queue behind it, as from an old dump.
+#[tokio::test]
+async fn the_last_reader_serves_a_queue_that_its_state_does_not_tell_of() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let key = key("untold");
+    let state = store.inner.keys.of(&key).remove(0);
+    let first = store.acquire(read(&key)).await.unwrap();
+    let second = store.acquire(read(&key)).await.unwrap();
+    let alone = world.command(&["GET", &state]).await;
+    let writer = waiting(&store, write(&key));
+    until_waiting(&store, &key, 1).await;
+    world.command(&["SET", &state, alone.trim(), "KEEPTTL"]).await;
+    let released = Instant::now();
+    assert_eq!(store.release(&first).await.unwrap(), Released::Released);
+    assert_eq!(store.inspect(&key).await.unwrap().holders[0].mode, Mode::Read, "another one reads");
+    assert_eq!(store.release(&second).await.unwrap(), Released::Released);
+    let writer = timeout(LIMIT, writer).await.unwrap().unwrap().unwrap();
+    assert!(released.elapsed() < GRANT / 2, "only its poke found out: {:?}", released.elapsed());
+    store.release(&writer).await.unwrap();
+    world.end().await;
+}
