@@ -2,11 +2,24 @@
 
 use std::{borrow::Cow, convert::Infallible, time::Duration};
 
+use axum::{
+    Router,
+    body::Body,
+    extract::{FromRequestParts, Request, State},
+    http::{StatusCode, request::Parts},
+    routing::get,
+};
 use futures_util::FutureExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
-use stockade::{Cache, Redis, Resource, cache::Source};
+use stockade::{
+    Cache, Locks, Redis, Resource,
+    cache::Source,
+    extract::{Cached, FromCache},
+    route_lock::RouteLock,
+};
 use stockade_testbed::RedisServer;
 use tokio::time::{Instant, sleep};
+use tower::ServiceExt;
 
 struct Sku(&'static str);
 
@@ -22,6 +35,54 @@ impl Resource for Sku {
     fn id(&self) -> Cow<'_, str> {
         Cow::Borrowed(self.0)
     }
+}
+
+#[derive(Clone)]
+struct App(Cache<Sku, String>);
+
+impl<S: Sync> FromRequestParts<S> for Sku {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(_: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self("85123A"))
+    }
+}
+
+impl FromCache<App> for String {
+    type Key = Sku;
+
+    fn cache(app: &App) -> &Cache<Sku, Self> {
+        &app.0
+    }
+}
+
+/// Reads often under the lock of its route.
+async fn read_often(State(app): State<App>, request: Request) -> StatusCode {
+    let (mut parts, _) = request.into_parts();
+    Cached::<String>::from_request_parts(&mut parts, &app).await.unwrap();
+    let taken = allocation_counter::measure(|| {
+        for _ in 0..1000 {
+            let found = Cached::<String>::from_request_parts(&mut parts, &app).now_or_never().unwrap();
+            assert_eq!(found.unwrap().info().source, Source::Local);
+        }
+    });
+    assert_eq!(taken.count_total, 0, "{taken:?}");
+    StatusCode::NO_CONTENT
+}
+
+#[tokio::test]
+async fn a_hit_under_the_lock_takes_no_memory() {
+    let server = RedisServer::start().await.unwrap();
+    let redis = Redis::connect(server.url()).await.unwrap();
+    let load = |_: Sku| async { Ok::<_, Infallible>(Some("x".repeat(256))) };
+    let cache = Cache::builder(&redis).under_locks().loader(load).build();
+    while cache.is_degraded() {
+        sleep(Duration::from_millis(2)).await;
+    }
+    let lock = RouteLock::by::<Sku>(&Locks::memory()).read();
+    let app = Router::new().route("/", get(read_often).route_layer(lock)).with_state(App(cache));
+    let answer = app.oneshot(Request::new(Body::empty())).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::NO_CONTENT);
 }
 
 #[tokio::test]

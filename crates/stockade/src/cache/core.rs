@@ -66,7 +66,40 @@ where
     /// The answer of the in-process tier. No memory is taken and the clock is read once: this is the path that is fast.
     fn at_hand(self: &Arc<Self>, key: &K) -> Option<Lookup<V>> {
         let now = self.serving_at()?;
-        let entry = find_by_text(key, |text| self.local.get(text)).filter(|entry| entry.is_fresh(now))?;
+        let entry = find_by_text(key, |text| self.local.get(text))?;
+        self.serve(key, entry, now)
+    }
+
+    /// The answer of the in-process tier to a caller that holds the lock of the key shared. `since` is asked with the text of
+    /// the key when no writer can have had that lock since; it answers `None` where the lock is not held.
+    ///
+    /// The order matters. First the subscription: a write whose acknowledgement waited until every live process had heard
+    /// of it is heard of before the value is looked up. Then the value, then the lock: at the moment of serving it is still
+    /// held, and has been since before the value was asked for.
+    #[cfg(feature = "axum")]
+    pub(crate) fn at_hand_under_lock(
+        self: &Arc<Self>,
+        key: &K,
+        since: impl FnOnce(&str) -> Option<Instant>,
+    ) -> Option<Lookup<V>> {
+        if !self.settings.under_locks {
+            return None;
+        }
+        let now = self.verified_at()?;
+        let entry = find_by_text(key, |text| {
+            let (entry, asked) = self.local.get_asked(text)?;
+            (asked > since(text)?).then_some(entry)
+        })?;
+        let found = Ok(self.serve(key, entry, now)?);
+        self.counters.request(&found);
+        found.ok()
+    }
+
+    /// A fresh value of the in-process tier as an answer.
+    fn serve(self: &Arc<Self>, key: &K, entry: Entry<V>, now: Instant) -> Option<Lookup<V>> {
+        if !entry.is_fresh(now) {
+            return None;
+        }
         if is_due(&entry, self.settings.beta, now)
             && let Ok(name) = Key::of(key)
         {
@@ -175,9 +208,11 @@ where
 
     /// The present, if the in-process tier may serve under the normal rules. Where it never does, the clock is not read.
     fn serving_at(&self) -> Option<Instant> {
-        if !self.settings.serve_local {
-            return None;
-        }
+        if self.settings.serve_local { self.verified_at() } else { None }
+    }
+
+    /// The present, if the in-process tier hears of invalidations.
+    fn verified_at(&self) -> Option<Instant> {
         let now = Instant::now();
         self.store.is_verified_at(now).then_some(now)
     }

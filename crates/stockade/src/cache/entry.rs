@@ -8,6 +8,8 @@ use crate::clock::Instant;
 pub(crate) struct Entry<V> {
     pub(crate) value: Option<Arc<V>>,
     pub(crate) loaded: Instant,
+    /// When its store took it, by the clock of that store, in µs; `None` where it is in no other store.
+    pub(crate) stored: Option<u64>,
     pub(crate) expires: Instant,
     /// How long its load took.
     pub(crate) took: Duration,
@@ -20,6 +22,12 @@ pub(crate) struct Entry<V> {
 impl<V> Entry<V> {
     pub(crate) fn is_fresh(&self, now: Instant) -> bool {
         now < self.expires
+    }
+
+    /// Whether both came from one load, by way of the store. The times of each may be mapped to this process's clock in
+    /// another way.
+    pub(crate) fn is_of_same_load(&self, other: &Self) -> bool {
+        self.stored.is_some() && self.stored == other.stored
     }
 
     /// Time past expiry, if it has expired.

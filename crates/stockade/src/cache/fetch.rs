@@ -254,6 +254,6 @@ pub(super) fn unstored<V>(loaded: Loaded<V>, weight: u64, degraded: bool) -> Ans
     let now = Instant::now();
     let tags = loaded.known_tags();
     let (value, version) = (loaded.value.map(Arc::new), loaded.version);
-    let entry = Entry { value, loaded: now, expires: now, took: Duration::ZERO, version, tags, weight };
+    let entry = Entry { value, loaded: now, stored: None, expires: now, took: Duration::ZERO, version, tags, weight };
     Answer { entry, source: Source::Load, degraded, stored: false, waited: false }
 }

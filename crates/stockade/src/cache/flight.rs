@@ -231,6 +231,7 @@ mod tests {
         let entry = Entry {
             value: None,
             loaded: now,
+            stored: None,
             expires: now,
             took: Duration::ZERO,
             version: None,

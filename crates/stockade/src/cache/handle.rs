@@ -4,6 +4,8 @@ use futures_util::Stream;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{CacheBuilder, CacheError, CacheStats, Invalidator, Lookup, Warmup, core::Core};
+#[cfg(feature = "axum")]
+use crate::clock::Instant;
 use crate::resource::{Key, KeyError, Resource};
 
 /// A cache-aside with its loader. Cheap to clone.
@@ -119,6 +121,13 @@ where
     /// [`CacheError::Key`]; the others when there is neither a value nor one within its grace.
     pub async fn get(&self, key: &K) -> Result<Lookup<V>, CacheError> {
         self.core.get(key).await
+    }
+
+    /// The value from the memory of this process, for a caller that holds the lock of its key shared; see
+    /// [`Core::at_hand_under_lock`].
+    #[cfg(feature = "axum")]
+    pub(crate) fn at_hand_under_lock(&self, key: &K, since: impl FnOnce(&str) -> Option<Instant>) -> Option<Lookup<V>> {
+        self.core.at_hand_under_lock(key, since)
     }
 
     /// The value as the loader gives it now: loaded although there may be one, under a lease and within the limits of loads, and

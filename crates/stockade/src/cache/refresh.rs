@@ -75,6 +75,7 @@ mod tests {
             Entry {
                 value: Some(Arc::new(())),
                 loaded: expires - ttl,
+                stored: None,
                 expires,
                 took,
                 version: None,

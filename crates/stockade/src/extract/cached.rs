@@ -16,7 +16,10 @@ use super::{
     json::{JSON, unwritable, written},
     no_body::no_body,
 };
-use crate::cache::{CacheInfo, Lookup};
+use crate::{
+    cache::{CacheInfo, Lookup},
+    route_lock::Held,
+};
 
 /// A cached value as extractor and as answer.
 ///
@@ -111,7 +114,14 @@ where
     let safe = matches!(parts.method, Method::GET | Method::HEAD);
     let anew = safe && directives::no_cache(&parts.headers) && T::honours_no_cache(parts, state);
     let refused = |error| CachedRejection::Cache { error, degraded: degraded || cache.is_degraded(), forced: anew };
-    let found = if anew { cache.reload(&key).await } else { cache.get(&key).await };
+    let held_since = |key: &str| Held::of(&parts.extensions)?.shared_since(key);
+    let found = match anew {
+        true => cache.reload(&key).await,
+        false => match cache.at_hand_under_lock(&key, held_since) {
+            Some(found) => Ok(found),
+            None => cache.get(&key).await,
+        },
+    };
     let Lookup { value, mut info } = found.map_err(refused)?;
     info.version = value.as_deref().and_then(T::version).or(info.version);
     info.degraded |= degraded;

@@ -43,7 +43,7 @@ impl Fence {
 
     /// Since when no writer can have been granted the resource; `None` unless this ownership is shared and held at this
     /// moment, by the local clock.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the extractor of cached values"))]
+    #[cfg(feature = "axum")]
     pub(crate) fn shared_since(&self) -> Option<Instant> {
         self.ownership.shared_since()
     }

@@ -3,7 +3,7 @@ use axum::{
     http::{Extensions, request::Parts},
 };
 
-use crate::{lock::Fence, resource::Key};
+use crate::{clock::Instant, lock::Fence, resource::Key};
 
 /// The locks a request runs under, outermost first, among its extensions.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +33,11 @@ impl Held {
 
     pub(crate) fn fences(&self) -> impl DoubleEndedIterator<Item = &Fence> {
         self.0.iter().map(|entry| &entry.fence)
+    }
+
+    /// Since when no writer can have had the resource with this key, where one of these holds it shared at this moment.
+    pub(crate) fn shared_since(&self, key: &str) -> Option<Instant> {
+        self.fences().find(|fence| fence.key().as_str() == key)?.shared_since()
     }
 
     /// Whether a lock further out has this resource, in which case waiting for it could only end by the time-out.

@@ -68,6 +68,8 @@ where
             soft_timeout: self.soft_timeout,
             hard_timeout: self.hard_timeout,
             serve_local: memory_only || self.local.is_some(),
+            // Without Redis every read is served from memory anyway.
+            under_locks: self.under_locks && !memory_only,
             strict: self.strict,
             // What stays in the process is never inflated.
             envelope: Envelope::of::<V>(

@@ -89,6 +89,13 @@ impl<K: Resource, V> CacheBuilder<K, V> {
                 "must not be set with `strict`: another process could not be told of a write in time",
             );
         }
+        if self.strict.is_some() && self.under_locks {
+            return wrong(
+                "under_locks",
+                "must not be set with `strict`, which serves nothing from memory: choose one of them. `under_locks` is for \
+                 values whose writers all hold the lock of their key",
+            );
+        }
         let lease = self.lease.unwrap_or(self.load_timeout.saturating_mul(2));
         if lease < self.load_timeout.saturating_mul(3) / 2 {
             return wrong("lease", "must be at least one and a half times `load_timeout`");

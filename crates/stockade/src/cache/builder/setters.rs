@@ -68,6 +68,23 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { local: Some(weight), ..self }
     }
 
+    /// Serves fresh values from the memory of this process to requests that hold the shared lock of their key: by the
+    /// extractor `Cached`, behind a `RouteLock` for reading.
+    ///
+    /// It says that **every writer of what a value is made of holds the exclusive lock of the value's key**, in the same
+    /// [`Locks`](crate::Locks), until its write is committed and invalidated. A value is then served if it was asked for
+    /// after the shared lock was granted, the lock is still held, and the subscription to invalidations is live. Any other
+    /// read asks Redis, and what it finds is kept for those who come after it.
+    ///
+    /// Such a read misses no write that was acknowledged while its writer held the lock. A write under no lock, or under
+    /// another one, or one whose writer had lost its lock, is seen when its message arrives, after 3 s at most.
+    ///
+    /// Off by default. A strict cache refuses it. It keeps up to 16 MiB of values, or as much as [`CacheBuilder::local`]
+    /// says; with that setting a read that may not be served by this rule is served by that one.
+    pub fn under_locks(self) -> Self {
+        Self { under_locks: true, ..self }
+    }
+
     /// The largest encoded value that is stored, in bytes; a larger one is returned and not stored. Default 1 MiB.
     pub fn max_value(self, bytes: usize) -> Self {
         Self { max_value: bytes, ..self }

@@ -22,6 +22,8 @@ pub(super) struct Held<V> {
     pub(super) epoch: u64,
     /// The tick of tags at which it was asked for.
     pub(super) since: u64,
+    /// When it was asked for last.
+    pub(super) asked: Instant,
     /// Until when its failed load is not tried again. Only where there is no other store.
     pub(super) hold: Option<Instant>,
 }

@@ -19,7 +19,16 @@ fn key(id: &str) -> Key {
 fn entry(value: u64, weight: u64) -> Entry<u64> {
     let now = Instant::now();
     let (value, expires) = (Some(Arc::new(value)), now + Duration::from_secs(60));
-    Entry { value, loaded: now, expires, took: Duration::ZERO, version: None, tags: Tags::default(), weight }
+    Entry {
+        value,
+        loaded: now,
+        stored: None,
+        expires,
+        took: Duration::ZERO,
+        version: None,
+        tags: Tags::default(),
+        weight,
+    }
 }
 
 #[test]
@@ -62,6 +71,34 @@ fn what_was_found_in_the_store_takes_the_place_of_nothing_newer() {
     local.flush();
     assert!(local.put_found(local.reserve(&a), &a, lived(5, 40, 60)));
     assert_eq!(value(), Some(5));
+}
+
+#[test]
+fn what_is_found_of_the_load_that_is_here_was_asked_for_anew() {
+    let local = Local::new(1 << 20, 1 << 10);
+    let a = key("a");
+    let of_load = |stored, value| Entry { stored: Some(stored), ..entry(value, 8) };
+    let asked = || local.get_asked(a.as_str()).map(|(entry, asked)| (*entry.value.unwrap(), asked));
+    let (first, between) = (local.reserve(&a), Instant::now());
+    let (second, third) = (local.reserve(&a), local.reserve(&a));
+    let own = of_load(7, 1);
+    assert!(local.put(first, &a, own.clone()));
+    assert!(asked().unwrap().1 <= between);
+    // By the clock of the store it may seem to be older than it is by our own.
+    let found = |by: u64| Entry { loaded: own.loaded - Duration::from_millis(by), ..own.clone() };
+    assert!(local.put_found(third, &a, found(3)));
+    let (_, latest) = asked().unwrap();
+    assert!(latest > between);
+    // A reader that asked earlier takes nothing of that back.
+    assert!(local.put_found(second, &a, found(5)));
+    assert_eq!(asked(), Some((1, latest)));
+    // Another load, and it is older.
+    let other = Entry { loaded: own.loaded - Duration::from_millis(5), ..of_load(6, 0) };
+    assert!(!local.put_found(local.reserve(&a), &a, other));
+    assert_eq!(asked(), Some((1, latest)));
+    let early = local.reserve(&a);
+    local.invalidate(&a);
+    assert!(!local.put_found(early, &a, found(0)));
 }
 
 #[test]

@@ -43,6 +43,7 @@ pub(crate) struct Reservation {
     generation: u64,
     epoch: u64,
     since: u64,
+    asked: Instant,
 }
 
 impl<V> Local<V> {
@@ -62,7 +63,8 @@ impl<V> Local<V> {
     pub(crate) fn reserve(&self, key: &Key) -> Reservation {
         let slot = self.slot(key);
         let epoch = self.epoch.load(Ordering::SeqCst);
-        Reservation { slot, generation: *self.generation(slot), epoch, since: self.ticks.now() }
+        let (generation, since) = (*self.generation(slot), self.ticks.now());
+        Reservation { slot, generation, epoch, since, asked: Instant::now() }
     }
 
     /// Whether neither the key nor one of these tags was invalidated since, nor the tier flushed.
@@ -74,25 +76,28 @@ impl<V> Local<V> {
 
     /// Stores what this process loaded under the reservation; false when it is void.
     pub(crate) fn put(&self, reservation: Reservation, key: &Key, entry: Entry<V>) -> bool {
-        self.put_unless(reservation, key, entry, |_| false)
+        self.put_if(reservation, key, entry, |_| Some(reservation.asked))
     }
 
     /// As [`Local::put`], for what was found in the store: it takes the place of nothing that was loaded after it. The
-    /// store may have answered before a reload replaced its value.
+    /// store may have answered before a reload replaced its value. What is here already was asked for anew by this.
     pub(crate) fn put_found(&self, reservation: Reservation, key: &Key, entry: Entry<V>) -> bool {
-        self.put_unless(reservation, key, entry, |found| {
+        self.put_if(reservation, key, entry, |found| match self.get_asked(key.as_str()) {
+            // Another reader may have asked later, and been answered before.
+            Some((held, asked)) if held.is_of_same_load(found) => Some(reservation.asked.max(asked)),
             // A fresh one only, so that a clock that was set back shuts nothing out for longer than a lifetime.
-            let newer = |held: Entry<V>| held.loaded > found.loaded && held.is_fresh(Instant::now());
-            self.get(key.as_str()).is_some_and(newer)
+            Some((held, _)) if held.loaded > found.loaded && held.is_fresh(Instant::now()) => None,
+            _ => Some(reservation.asked),
         })
     }
 
-    fn put_unless(
+    /// Stores it as asked for at the instant that `asked` says, if it says one.
+    fn put_if(
         &self,
         reservation: Reservation,
         key: &Key,
         entry: Entry<V>,
-        late: impl FnOnce(&Entry<V>) -> bool,
+        asked: impl FnOnce(&Entry<V>) -> Option<Instant>,
     ) -> bool {
         // The insertion happens under the slot's mutex: an invalidation comes either before it and voids it, or after it
         // and removes what was inserted. A flush needs no such order, since the entry carries the epoch it was read in.
@@ -101,19 +106,25 @@ impl<V> Local<V> {
             return false;
         }
         // One that comes after this is seen by whoever looks at the entry.
-        if !self.ticks.hold(&entry.tags, reservation.since) || late(&entry) {
+        if !self.ticks.hold(&entry.tags, reservation.since) {
             return false;
         }
-        self.entries
-            .insert(key.clone(), Held { entry, epoch: reservation.epoch, since: reservation.since, hold: None });
+        let Some(asked) = asked(&entry) else { return false };
+        let Reservation { epoch, since, .. } = reservation;
+        self.entries.insert(key.clone(), Held { entry, epoch, since, asked, hold: None });
         true
     }
 
     /// By the text of the key.
     pub(crate) fn get(&self, key: &str) -> Option<Entry<V>> {
+        self.get_asked(key).map(|(entry, _)| entry)
+    }
+
+    /// As [`Local::get`], with the instant before which nobody had asked the store or the source for it.
+    pub(crate) fn get_asked(&self, key: &str) -> Option<(Entry<V>, Instant)> {
         let held = self.entries.get(key)?;
         let holds = held.epoch == self.epoch.load(Ordering::SeqCst) && self.ticks.hold(&held.entry.tags, held.since);
-        holds.then_some(held.entry)
+        holds.then_some((held.entry, held.asked))
     }
 
     /// A load of what is here failed, and is not to be tried again for so long. An invalidation and a fill end that.

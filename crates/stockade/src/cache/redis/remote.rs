@@ -73,7 +73,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             let has_sentinels = redis.has_sentinels();
             tasks.spawn(pulse::keep(link.clone(), Arc::clone(&subscription), has_sentinels, stop.clone()));
         }
-        let shown = bound::show(Arc::clone(&subscription), settings.name, settings.serve_local, stop.clone());
+        let serves = settings.serve_local || settings.under_locks;
+        let shown = bound::show(Arc::clone(&subscription), settings.name, serves, stop.clone());
         tasks.spawn(shown);
         let vouched = vouched::show(Arc::clone(&subscription), settings.name, settings.strict.clone(), stop.clone());
         tasks.spawn(vouched);
@@ -224,7 +225,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         ];
         match self.call_on(&FILL, self.subscription.keys.of_load(key), args).await {
             Ok(reply) if reply.word() == "ACCEPTED" => {
-                self.subscription.local.put(reservation, key, filling.entry.clone());
+                let entry = Entry { stored: Some(reply.now), ..filling.entry.clone() };
+                self.subscription.local.put(reservation, key, entry);
                 Filled::Accepted
             }
             Ok(reply) => {
@@ -385,7 +387,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         };
         let took = Duration::from_micros(stored.took);
         let (version, tags) = (stored.version, stored.tags.clone());
-        Ok(Entry { value: value.map(Arc::new), loaded, expires, took, version, tags, weight })
+        let (value, stored) = (value.map(Arc::new), Some(stored.loaded));
+        Ok(Entry { value, loaded, stored, expires, took, version, tags, weight })
     }
 
     /// What stands for the server having lost no invalidation.

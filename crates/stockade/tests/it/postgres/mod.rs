@@ -38,6 +38,8 @@ mod tags;
 mod traffic;
 mod transfer;
 #[cfg(feature = "redis")]
+mod under_locks;
+#[cfg(feature = "redis")]
 mod writing;
 
 use std::{borrow::Cow, time::Duration};

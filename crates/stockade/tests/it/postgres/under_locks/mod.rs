@@ -1,0 +1,4 @@
+//! Caches whose values are served from memory to those who hold the lock of their key.
+
+mod reads;
+mod visit;

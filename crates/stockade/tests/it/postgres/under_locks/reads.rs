@@ -1,0 +1,202 @@
+//! What is served from memory under a lock, and what is not.
+
+use std::time::Duration;
+
+use axum::response::IntoResponse;
+use stockade::{
+    Cache, Locks,
+    cache::Source,
+    extract::CACHE_STATUS,
+    postgres::{Relay, Tx},
+};
+use stockade_testbed::{Fault, Proxy};
+use tokio::{task::JoinSet, time::Instant};
+
+use super::visit::Visit;
+use crate::postgres::{
+    Sku,
+    cached::{World, online},
+    until,
+};
+
+/// Sets the quantity under the lock.
+async fn write(world: &World, locks: &Locks, cache: &Cache<Sku, i32>, quantity: i32) {
+    let held = locks.write(&Sku("a")).acquire().await.unwrap();
+    let mut tx = held.begin(&world.pool).await.unwrap();
+    sqlx::query("update stock set quantity = $1").bind(quantity).execute(&mut *tx).await.unwrap();
+    tx.invalidate(cache, &Sku("a"));
+    tx.commit().await.unwrap();
+    held.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_asked_for_under_the_lock_is_served_from_memory() {
+    let world = World::patient().await;
+    let cache = online(world.at(&world.redis.url()).await.under_locks()).await;
+    let locks = world.redis.locks().await;
+    let mut visit = Visit::begin(&locks, &cache).await;
+    let loaded = visit.read().await;
+    assert_eq!((*loaded, loaded.info().source), (10, Source::Load));
+    let tag = loaded.etag().unwrap();
+    for _ in 0..3 {
+        let found = visit.read().await;
+        assert_eq!((*found, found.info().source, found.info().degraded), (10, Source::Local, false));
+        assert_eq!(found.etag(), Some(tag));
+        let status = found.into_response().headers()[CACHE_STATUS].to_str().unwrap().to_owned();
+        assert!(status.starts_with("stockade; hit; ttl=") && status.ends_with("; detail=local"), "{status}");
+    }
+    assert_eq!(cache.stats().hits_local, 3);
+
+    visit.leave().await;
+    write(&world, &locks, &cache, 9).await;
+    let mut visit = Visit::begin(&locks, &cache).await;
+    assert_eq!((*visit.read().await, visit.read().await.info().source), (9, Source::Local));
+    // Also what another process has loaded, and that there is no such row.
+    let other = online(world.at(&world.redis.url()).await.under_locks()).await;
+    let (mut beside, loads) = (Visit::begin(&locks, &other).await, world.loads());
+    let sources = [beside.read().await.info().source, beside.read().await.info().source];
+    assert_eq!((sources, world.loads()), ([Source::Redis, Source::Local], loads));
+    let mut absent = Visit::under(Visit::lock(&locks, "none").read(), &cache, "none").await;
+    let looks = [absent.look().await, absent.look().await].map(|info| (info.absent, info.source));
+    assert_eq!(looks, [(true, Source::Load), (true, Source::Local)]);
+    drop((visit, beside, absent));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn without_a_shared_lock_of_its_key_nothing_is_served_from_memory() {
+    let world = World::patient().await;
+    let cache = online(world.at(&world.redis.url()).await.under_locks()).await;
+    let other = online(world.at(&world.redis.url()).await.name("others")).await;
+    let locks = world.redis.locks().await;
+    let mut visit = Visit::begin(&locks, &cache).await;
+    visit.read().await;
+    assert_eq!(visit.read().await.info().source, Source::Local);
+    let unlocked = cache.get(&Sku("a")).await.unwrap();
+    assert_eq!(unlocked.info.source, Source::Redis);
+    let mut elsewhere = Visit::under(Visit::lock(&locks, "b").read(), &cache, "a").await;
+    assert_eq!(elsewhere.read().await.info().source, Source::Redis);
+    // A cache that was not told that all writers hold the lock.
+    let mut plain = Visit::begin(&locks, &other).await;
+    assert_eq!((plain.read().await.info().source, plain.read().await.info().source), (Source::Load, Source::Redis));
+    // Its request is over, and a writer may be in.
+    visit.leave().await;
+    assert_eq!(visit.read().await.info().source, Source::Redis);
+    drop(plain);
+    let mut writer = Visit::under(Visit::lock(&locks, "a").write(), &cache, "a").await;
+    writer.read().await;
+    assert_eq!(writer.read().await.info().source, Source::Redis);
+    drop((writer, elsewhere));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn under_another_lock_the_first_read_asks_redis_and_the_next_ones_do_not() {
+    let world = World::patient().await;
+    let cache = online(world.at(&world.redis.url()).await.under_locks()).await;
+    let locks = world.redis.locks().await;
+    let mut visit = Visit::begin(&locks, &cache).await;
+    visit.read().await;
+    for _ in 0..3 {
+        visit.leave().await;
+        visit = Visit::begin(&locks, &cache).await;
+        let sources = [visit.read().await.info().source, visit.read().await.info().source];
+        assert_eq!((sources, world.loads()), ([Source::Redis, Source::Local], 1));
+    }
+    drop(visit);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_was_asked_for_before_the_lock_is_not_served_under_it() {
+    let world = World::patient().await;
+    let proxy = Proxy::start(world.redis.addr()).await.unwrap();
+    let writer = online(world.at(&world.redis.url()).await.under_locks()).await;
+    let reader = online(world.at(&proxy.url_for(&world.redis.url())).await.under_locks()).await;
+    let locks = world.redis.locks().await;
+    let mut visit = Visit::begin(&locks, &reader).await;
+    assert_eq!((*visit.read().await, visit.read().await.info().source), (10, Source::Local));
+    visit.leave().await;
+    // The message of the write comes a second later than the lock.
+    proxy.set(Fault::Delay(Duration::from_secs(1)));
+    write(&world, &locks, &writer, 9).await;
+    let mut visit = Visit::begin(&locks, &reader).await;
+    assert_eq!(*visit.read().await, 9, "what was there before a write that was acknowledged");
+    proxy.set(Fault::None);
+    drop(visit);
+    world.end_behind(proxy).await;
+}
+
+#[tokio::test]
+async fn what_the_relay_drops_while_it_is_read_is_not_served_after() {
+    let world = World::start().await;
+    let proxy = Proxy::start(world.redis.addr()).await.unwrap();
+    let writer = online(world.at(&proxy.url_for(&world.redis.url())).await.under_locks()).await;
+    let reader = online(world.at(&world.redis.url()).await.under_locks()).await;
+    let locks = world.redis.locks().await;
+    let mut visit = Visit::begin(&locks, &reader).await;
+    // A load has read the row, and its value is on the way to the cache.
+    let (gate, before) = (world.shut(), world.loads());
+    let mut reads = JoinSet::new();
+    reads.spawn(async move {
+        let early = *visit.read().await;
+        (visit, early)
+    });
+    world.loaded_after(before).await;
+    world.open();
+    // By a writer whose lock is lost, and who can't tell the cache.
+    proxy.set(Fault::Hole);
+    let mut tx = Tx::unfenced(&world.pool).await.unwrap();
+    sqlx::query("update stock set quantity = 9").execute(&mut *tx).await.unwrap();
+    tx.invalidate(&writer, &Sku("a"));
+    tx.commit().await.unwrap();
+    let relay = Relay::spawn(world.pool.clone(), [reader.invalidator()]);
+    let applied = "select count(*) from stockade.outbox where applied_at is null";
+    until(async || sqlx::query_scalar::<_, i64>(applied).fetch_one(&world.pool).await.unwrap() == 0).await;
+    gate.close();
+    let (mut visit, early) = reads.join_next().await.unwrap().unwrap();
+    assert_eq!(early, 10, "it began before the write was known");
+    assert_eq!(*visit.read().await, 9);
+    relay.shutdown(Duration::from_secs(5)).await;
+    drop(visit);
+    proxy.set(Fault::None);
+    world.end_behind(proxy).await;
+}
+
+/// What a writer that holds no lock writes is seen as late as it is without locks.
+#[tokio::test]
+async fn a_write_under_no_lock_is_seen_after_three_seconds_of_silence_at_most() {
+    let world = World::start().await;
+    let proxy = Proxy::start(world.redis.addr()).await.unwrap();
+    let writer = online(world.at(&world.redis.url()).await).await;
+    let reader = online(world.at(&proxy.url_for(&world.redis.url())).await.under_locks()).await;
+    let locks = world.redis.locks().await;
+    let mut visit = Visit::begin(&locks, &reader).await;
+    visit.read().await;
+    assert_eq!(visit.read().await.info().source, Source::Local);
+    proxy.set(Fault::Hole);
+    let cut = Instant::now();
+    world.write(&writer, 9).await.commit().await.unwrap();
+    let mut served = 0;
+    while cut.elapsed() < Duration::from_secs(4) {
+        let asked = cut.elapsed();
+        let found = visit.read().await;
+        let info = found.info();
+        served += u32::from(info.source == Source::Local && !info.degraded);
+        assert!(*found == 9 || info.degraded || asked < Duration::from_millis(3100), "stale after {asked:?}: {info:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(served > 0, "as long as it is live it is believed");
+    proxy.set(Fault::None);
+    drop(visit);
+    world.end_behind(proxy).await;
+}
+
+#[tokio::test]
+async fn a_strict_cache_refuses_to_serve_from_memory_under_locks() {
+    let world = World::start().await;
+    let builder = world.at(&world.redis.url()).await.strict(&world.pool).under_locks();
+    let error = builder.try_build().unwrap_err().to_string();
+    assert!(error.contains("`under_locks`") && error.contains("`strict`"), "{error}");
+    world.end().await;
+}
