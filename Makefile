@@ -18,7 +18,8 @@ demo-once: setup ## The same, ending after the report: fails when stock and ledg
 	@$(DEMO) --exit
 
 # Tests wait more than they compute.
-test: setup ## Run every test, doc tests included, each against servers of its own
+test: ## Run every test, doc tests included, each against servers of its own; installs valgrind too, which counts instructions
+	@./scripts/setup.sh --valgrind
 	RUST_TEST_THREADS=$$((2 * $$(getconf _NPROCESSORS_ONLN))) $(CARGO) test --locked --workspace --all-features
 	$(CARGO) test --locked --workspace --all-features --test scale
 
@@ -32,6 +33,7 @@ mutants: setup ## Switch the defences of locks, fence and cache off one by one; 
 	@./scripts/mutants.sh
 
 bench: setup ## Measure locks, cache and service beside other libraries and floors, into docs/benchmarks.*; ROW=name: one group
+	@$(CARGO) build --locked --release -p stockade-bench
 	@$(CARGO) run --locked --release -p stockade-bench -- $(ROW)
 
 check: ## What can be said without running anything: format, mutants that apply, lints, documentation, feature sets

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs the servers that tests and the demo start for themselves: redis-server, and PostgreSQL with contrib.
+# Installs the servers that tests and the demo start for themselves: redis-server, and PostgreSQL with contrib. With
+# `--valgrind` also Valgrind, for the test that counts instructions; where it can't be had, that test is skipped.
 #
 # Does nothing when they are found: named by REDIS_SERVER and PG_BIN, on PATH, or in the usual folders. Otherwise says
 # what it is going to install and how much that is, asks when there is a terminal to ask on, and uses apt, dnf, apk or
@@ -203,6 +204,36 @@ with_brew() {
     brew install $packages
 }
 
+# --- the tool of one test --------------------------------------------------------------------------------------------
+
+# Runs in a subshell: that it is missing, or not wanted, stops nothing else.
+get_valgrind() {
+    if command -v apt-get >/dev/null; then
+        size() {
+            LC_ALL=C apt-get install -y --print-uris --no-install-recommends valgrind 2>/dev/null |
+                grep -E '^(Need to get|After this operation)' | tr '\n' ' '
+        }
+        how_much=$(size || :)
+        [ -n "$how_much" ] || { as_root apt-get update -qq && how_much=$(size || :); }
+        announce apt valgrind "$how_much"
+        install() {
+            as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends valgrind </dev/null
+        }
+        install || { as_root apt-get update -qq && install; }
+    elif command -v dnf >/dev/null; then
+        announce dnf valgrind ""
+        as_root dnf install -y valgrind
+    elif command -v apk >/dev/null; then
+        announce apk valgrind ""
+        as_root apk add valgrind
+    elif command -v brew >/dev/null; then
+        announce brew valgrind ""
+        brew install valgrind
+    else
+        return 1
+    fi
+}
+
 # --- and so ----------------------------------------------------------------------------------------------------------
 
 look() {
@@ -234,6 +265,11 @@ if [ -z "$redis" ] || [ -z "$postgres" ]; then
     [ -n "$redis" ] || fail "redis-server is still not found; name it with REDIS_SERVER"
     [ -n "$postgres" ] || fail "PostgreSQL with pg_stat_statements is still not found; name its bin folder with PG_BIN"
     say "setup: installed redis-server ($redis) and PostgreSQL ($postgres)"
+fi
+
+if [ "${1:-}" = --valgrind ] && ! command -v valgrind >/dev/null; then
+    (get_valgrind) && command -v valgrind >/dev/null ||
+        say "setup: there is no valgrind: the test that counts instructions will be skipped"
 fi
 
 command -v cargo >/dev/null || fail "the servers are there, but cargo is not: install Rust 1.94 or newer"

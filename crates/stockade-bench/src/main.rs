@@ -15,6 +15,7 @@ mod cache;
 mod child;
 mod cold;
 mod contender;
+mod counts;
 mod extract;
 mod goals;
 mod http;
@@ -100,6 +101,10 @@ async fn measure_all(only: Option<&str>) -> Result<ExitCode, Failure> {
     }
     if wanted("renewals") {
         report.count(renewals::figures(&redis).await?);
+    }
+    if wanted("counts") {
+        report.count(counts::allocations(&redis).await?);
+        report.count(counts::memory(&RedisServer::start().await?).await?);
     }
     if only.is_none() {
         report.write(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs"))?;

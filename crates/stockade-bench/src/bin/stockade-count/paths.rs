@@ -1,0 +1,113 @@
+use std::{borrow::Cow, convert::Infallible, fmt, time::Duration};
+
+use stockade::{Cache, Locks, Redis, Resource, cache::Source};
+use tokio::time::{sleep, timeout};
+
+use crate::Failure;
+
+/// Far beyond what a command takes under a tool that makes it fifty times slower.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks at what connects.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// What is done most often.
+#[derive(Clone, Copy)]
+pub(crate) enum Path {
+    WriteLock,
+    ReadLock,
+    RedisHit,
+    MemoryHit,
+}
+
+/// All that they need, connected and warm.
+pub(crate) struct Paths {
+    locks: Locks,
+    remote: Cache<Item, String>,
+    local: Cache<Item, String>,
+    item: Item,
+}
+
+#[derive(Clone)]
+pub(crate) struct Item(String);
+
+impl Item {
+    pub(crate) fn new(number: u32) -> Self {
+        Self(number.to_string())
+    }
+}
+
+impl Resource for Item {
+    const KIND: &'static str = "item";
+
+    fn id(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.0)
+    }
+}
+
+impl Path {
+    pub(crate) const ALL: [Self; 4] = [Self::WriteLock, Self::ReadLock, Self::RedisHit, Self::MemoryHit];
+
+    /// How often it is done to count its instructions: what a thread does once must not show.
+    pub(crate) fn times(self) -> u32 {
+        if matches!(self, Self::MemoryHit) { 5_000 } else { 200 }
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::WriteLock => "write-lock",
+            Self::ReadLock => "read-lock",
+            Self::RedisHit => "redis-hit",
+            Self::MemoryHit => "memory-hit",
+        })
+    }
+}
+
+impl Paths {
+    pub(crate) async fn open(url: &str) -> Result<Self, Failure> {
+        let redis = Redis::builder(url).command_timeout(PATIENCE).connect().await?;
+        let paths = Self {
+            locks: Locks::builder().lease(PATIENCE * 4).redis(&redis),
+            remote: cache(&redis, "remote", 0),
+            local: cache(&redis, "local", 64 << 20),
+            item: Item::new(0),
+        };
+        timeout(PATIENCE * 2, paths.warm()).await??;
+        Ok(paths)
+    }
+
+    /// Until everything is connected and every value is where it is read from.
+    async fn warm(&self) -> Result<(), Failure> {
+        while self.locks.write(&self.item).try_acquire().await.is_err() {
+            sleep(PAUSE).await;
+        }
+        while self.local.get(&self.item).await?.info.source != Source::Local {
+            sleep(PAUSE).await;
+        }
+        while self.remote.get(&self.item).await?.info.source != Source::Redis {
+            sleep(PAUSE).await;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn run(&self, path: Path, times: u32) -> Result<(), Failure> {
+        for _ in 0..times {
+            match path {
+                Path::WriteLock => drop(self.locks.write(&self.item).acquire().await?.release().await?),
+                Path::ReadLock => drop(self.locks.read(&self.item).acquire().await?.release().await?),
+                Path::RedisHit => drop(self.remote.get(&self.item).await?),
+                Path::MemoryHit => drop(self.local.get(&self.item).await?),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Values of 256 bytes, kept in the process up to so many bytes.
+pub(crate) fn cache(redis: &Redis, name: &'static str, local: u64) -> Cache<Item, String> {
+    let load = |item: Item| async move { Ok::<_, Infallible>(Some(format!("{:0>256}", item.0))) };
+    let builder = Cache::builder(redis).name(name);
+    let builder = if local > 0 { builder.local(local) } else { builder };
+    builder.loader(load).build()
+}

@@ -1,0 +1,121 @@
+//! What the paths that are taken most often may cost a client. Nothing is timed: allocations and instructions are counted.
+//!
+//! They are those of a debug build, in which all tests are built: a release build of the same crates takes minutes. It
+//! runs far fewer instructions, but work that a change adds shows in both.
+//!
+//! A bound lies some 15 % above what was measured. A change that makes a path cheaper lowers its bound.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Write,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use stockade_testbed::RedisServer;
+
+/// A path, and the most that one operation of it may take.
+struct Bound {
+    path: &'static str,
+    allocations: f64,
+    instructions: f64,
+}
+
+/// Measured with a Prometheus recorder that counts all metrics.
+const BOUNDS: [Bound; 4] = [
+    Bound { path: "write-lock", allocations: 146.0, instructions: 900_000.0 },
+    Bound { path: "read-lock", allocations: 146.0, instructions: 920_000.0 },
+    Bound { path: "redis-hit", allocations: 18.5, instructions: 260_000.0 },
+    Bound { path: "memory-hit", allocations: 0.0, instructions: 9_100.0 },
+];
+
+const COUNT: &str = env!("CARGO_BIN_EXE_stockade-count");
+/// What else happens on a thread, as a heartbeat that was due, only adds. So the least of some runs is what a path takes.
+const RUNS: usize = 3;
+
+#[tokio::test]
+async fn no_path_allocates_more_than_its_bound() {
+    let server = RedisServer::start().await.unwrap();
+    let ran = succeeded(Command::new(COUNT).arg("allocations").env("REDIS_URL", server.url()));
+    let counted = lines(&ran);
+    say("allocations", &counted);
+    for bound in BOUNDS {
+        let (path, allocations) = (bound.path, counted[bound.path]);
+        assert!(allocations <= bound.allocations, "{path}: {allocations} allocations, bound {}", bound.allocations);
+    }
+}
+
+#[tokio::test]
+async fn no_path_runs_more_instructions_than_its_bound() {
+    if Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err() {
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped, no instruction is counted: valgrind is missing; `make test` installs it"
+        );
+        return;
+    }
+    let server = RedisServer::start().await.unwrap();
+    let within = |counted: &BTreeMap<String, f64>| BOUNDS.iter().all(|bound| counted[bound.path] <= bound.instructions);
+    let mut least = instructions(&server);
+    for _ in 1..RUNS {
+        if within(&least) {
+            break;
+        }
+        for (path, counted) in instructions(&server) {
+            least.entry(path).and_modify(|least| *least = least.min(counted));
+        }
+    }
+    say("instructions", &least);
+    for bound in BOUNDS {
+        let (path, instructions) = (bound.path, least[bound.path]);
+        assert!(
+            instructions <= bound.instructions,
+            "{path}: {instructions} instructions, bound {}",
+            bound.instructions
+        );
+    }
+}
+
+/// Of one operation of each path. The paths run on the second thread, the third and so on, each by itself.
+fn instructions(server: &RedisServer) -> BTreeMap<String, f64> {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("counts");
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--separate-threads=yes"]);
+    valgrind.arg(format!("--callgrind-out-file={}", out.display())).args([COUNT, "threads"]);
+    let ran = succeeded(valgrind.env("REDIS_URL", server.url()));
+    let said = String::from_utf8(ran.stdout).unwrap();
+    let threads = said.lines().zip(2..).map(|(line, thread)| {
+        let (path, times) = line.split_once('\t').unwrap();
+        let total = total(&folder.path().join(format!("counts-{thread:02}")));
+        (path.to_owned(), total / times.parse::<f64>().unwrap())
+    });
+    threads.collect()
+}
+
+/// All instructions that callgrind has counted for a thread.
+fn total(file: &Path) -> f64 {
+    let text = fs::read_to_string(file).unwrap();
+    let total = text.lines().find_map(|line| line.strip_prefix("totals: "));
+    total.expect("callgrind wrote no totals").trim().parse().unwrap()
+}
+
+fn succeeded(command: &mut Command) -> Output {
+    let ran = command.output().unwrap();
+    assert!(ran.status.success(), "{command:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    ran
+}
+
+/// Names and figures, apart by a tab.
+fn lines(ran: &Output) -> BTreeMap<String, f64> {
+    let text = str::from_utf8(&ran.stdout).unwrap();
+    let pairs = text.lines().map(|line| line.split_once('\t').unwrap());
+    pairs.map(|(name, figure)| (name.to_owned(), figure.parse().unwrap())).collect()
+}
+
+/// Shown whether or not the test passes: what a bound should be lowered to is known from it.
+fn say(what: &str, counted: &BTreeMap<String, f64>) {
+    let figures: Vec<_> = counted.iter().map(|(path, figure)| format!("{path} {figure:.1}")).collect();
+    let _ = writeln!(std::io::stderr(), "\n{what} of one operation: {}", figures.join(", "));
+}
