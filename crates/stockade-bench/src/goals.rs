@@ -2,8 +2,9 @@
 
 use crate::report::Goal;
 
-/// Titles of the tables that have goals.
+/// Titles of the tables that have goals, or that other places name.
 pub(crate) const LOCKS: &str = "acquire and release";
+pub(crate) const CACHE: &str = "read of a cached value";
 pub(crate) const HIT: &str = "hit in Redis beside its floor";
 pub(crate) const READS: &str = "a read over HTTP";
 pub(crate) const MIXED: &str = "reads over HTTP beside writes";

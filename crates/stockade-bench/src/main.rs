@@ -5,7 +5,7 @@
 //! each round to the first contender's, which is steadier than either time.
 //!
 //! ```text
-//! make bench            # everything, written to docs/benchmarks.*
+//! make bench            # everything, written to docs/benchmarks.*, some of it to README.md
 //! make bench ROW=http   # the tables whose name contains `http`, printed only
 //! ```
 
@@ -39,7 +39,7 @@ use stockade_testbed::{PostgresServer, RedisServer};
 use contender::Failure;
 use http::TASKS;
 use measure::{Plan, table};
-use report::Report;
+use report::{Report, Run};
 
 /// That of the service.
 #[global_allocator]
@@ -66,7 +66,7 @@ async fn measure_all(only: Option<&str>) -> Result<ExitCode, Failure> {
     let redis = RedisServer::start().await?;
     let postgres = PostgresServer::start().await?;
     let wanted = |group: &str| only.is_none_or(|only| group.contains(only));
-    let mut report = Report::default();
+    let mut report = Report::of(Run::look(&redis, &postgres).await?);
     if wanted("http") {
         http_tables(&mut report, &redis, &postgres).await?;
     }
@@ -76,7 +76,7 @@ async fn measure_all(only: Option<&str>) -> Result<ExitCode, Failure> {
             report.add(table(goals::LOCKS, plan, &locks::free(&redis).await?).await?);
         }
         if wanted("cache") {
-            report.add(table("read of a cached value", plan, &cache::contenders(&redis).await?).await?);
+            report.add(table(goals::CACHE, plan, &cache::contenders(&redis).await?).await?);
             report.add(table(goals::HIT, plan, &payload::floor(&redis).await?).await?);
         }
         if wanted("extract") {
@@ -107,7 +107,7 @@ async fn measure_all(only: Option<&str>) -> Result<ExitCode, Failure> {
         report.count(counts::memory(&RedisServer::start().await?).await?);
     }
     if only.is_none() {
-        report.write(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs"))?;
+        report.write(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -100,8 +100,10 @@ pub(crate) async fn floor(server: &RedisServer) -> Result<Vec<Contender>, Failur
     let redis = Redis::connect(server.url()).await?;
     let load = |_: List| async { Ok::<_, Infallible>(Some("x".repeat(256))) };
     let cache = Arc::new(Cache::builder(&redis).name("beside-floor").loader(load).build());
+    let one = connection.clone();
     Ok(vec![
         Contender::new("HMGET of two fields, decoded", move |task| bare(connection.clone(), task)),
+        Contender::new("HGET of one field, decoded", move |task| bare_field(one.clone(), task)),
         Contender::new("stockade, hit in Redis", move |task| {
             let cache = Arc::clone(&cache);
             async move {
@@ -110,6 +112,13 @@ pub(crate) async fn floor(server: &RedisServer) -> Result<Vec<Contender>, Failur
             }
         }),
     ])
+}
+
+async fn bare_field(mut connection: MultiplexedConnection, task: u32) -> Result<(), Failure> {
+    let found: Vec<u8> =
+        redis::cmd("HGET").arg(format!("bare-hash:{task}")).arg("v").query_async(&mut connection).await?;
+    let text: String = serde_json::from_slice(&found)?;
+    if text.len() == 256 { Ok(()) } else { Err("the bare value is missing".into()) }
 }
 
 async fn bare(mut connection: MultiplexedConnection, task: u32) -> Result<(), Failure> {

@@ -18,7 +18,7 @@ pub(crate) struct Verdict {
     at_most: f64,
     of: Option<&'static str>,
     reached: f64,
-    met: bool,
+    pub(crate) met: bool,
 }
 
 impl Goal {

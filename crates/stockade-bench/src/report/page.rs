@@ -2,16 +2,23 @@ use std::{fs, path::Path};
 
 use serde::Serialize;
 
-use super::{Figures, Table, svg::bars};
-use crate::contender::Failure;
+use super::{Figures, Run, Table, Verdict, marks, svg::bars};
+use crate::{contender::Failure, goals};
 
-/// Between these two lines of the page stand the tables; the rest of it is written by hand.
-const BEGIN: &str = "<!-- tables: written by `make bench` -->\n";
-const END: &str = "<!-- end of the tables -->\n";
+/// The tables that the project's page shows, with how many ask at once.
+const QUOTED: [(&str, u32); 6] = [
+    (goals::READS, 64),
+    (goals::CHANGES, 64),
+    (goals::LOCKS, 64),
+    (goals::HIT, 64),
+    (goals::CACHE, 64),
+    (goals::SECTIONS, 32),
+];
 
 /// All that a run has measured, in its order.
-#[derive(Default)]
+#[derive(Serialize)]
 pub(crate) struct Report {
+    run: Run,
     entries: Vec<Entry>,
 }
 
@@ -24,6 +31,10 @@ enum Entry {
 }
 
 impl Report {
+    pub(crate) fn of(run: Run) -> Self {
+        Self { run, entries: Vec::new() }
+    }
+
     /// Prints a table as soon as it is there, and keeps it.
     pub(crate) fn add(&mut self, table: Table) {
         self.keep(Entry::Timed(table));
@@ -44,19 +55,29 @@ impl Report {
         self.entries.push(entry);
     }
 
-    /// Writes `benchmarks.md` (between its two marks), `benchmarks.json` and `benchmarks.svg` into a folder.
-    pub(crate) fn write(&self, folder: &Path) -> Result<(), Failure> {
-        let path = folder.join("benchmarks.md");
-        let page = fs::read_to_string(&path)?;
-        let missing = || format!("{}: the mark {BEGIN:?} or {END:?} is missing", path.display());
-        let (before, rest) = page.split_once(BEGIN).ok_or_else(missing)?;
-        let (_, after) = rest.split_once(END).ok_or_else(missing)?;
+    /// Writes `docs/benchmarks.md` and some of its tables into `README.md`, both between the marks, and
+    /// `docs/benchmarks.json` and `.svg`.
+    pub(crate) fn write(&self, root: &Path) -> Result<(), Failure> {
+        let docs = root.join("docs");
         let tables: Vec<_> = self.entries.iter().map(Entry::markdown).collect();
-        fs::write(&path, format!("{before}{BEGIN}\n{}\n{END}{after}", tables.join("\n")))?;
-        fs::write(folder.join("benchmarks.json"), serde_json::to_string_pretty(&self.entries)? + "\n")?;
+        let bars_of = "![Bars of what each row took](benchmarks.svg)";
+        let whole = format!("{}\n\n{}\n\n{bars_of}\n\n{}", self.run, self.verdicts(), tables.join("\n"));
         let timed: Vec<_> = self.entries.iter().filter_map(Entry::timed).collect();
-        fs::write(folder.join("benchmarks.svg"), bars(&timed)?)?;
-        Ok(())
+        let quoted = |table: &&&Table| QUOTED.contains(&(table.title.as_str(), table.tasks));
+        let some: Vec<_> = timed.iter().filter(quoted).map(ToString::to_string).collect();
+        marks::fill(&docs.join("benchmarks.md"), &whole)?;
+        marks::fill(&root.join("README.md"), &format!("{}\n\n{}", self.run, some.join("\n")))?;
+        fs::write(docs.join("benchmarks.json"), serde_json::to_string_pretty(self)? + "\n")?;
+        Ok(fs::write(docs.join("benchmarks.svg"), bars(&timed)?)?)
+    }
+
+    /// How many goals were met, and a list of the others.
+    fn verdicts(&self) -> String {
+        let all: Vec<_> = self.entries.iter().flat_map(Entry::verdicts).collect();
+        let missed = all.iter().filter(|(_, verdict)| !verdict.met);
+        let missed: Vec<_> = missed.map(|(row, verdict)| format!("- {row}: {verdict}")).collect();
+        let met = all.len() - missed.len();
+        format!("{met} of {} goals were met.\n\n{}", all.len(), missed.join("\n")).trim_end().to_owned()
     }
 }
 
@@ -71,5 +92,20 @@ impl Entry {
 
     fn timed(&self) -> Option<&Table> {
         if let Self::Timed(table) = self { Some(table) } else { None }
+    }
+
+    /// Each with the row that it is about.
+    fn verdicts(&self) -> Vec<(String, &Verdict)> {
+        match self {
+            Self::Timed(Table { title, tasks, rows }) => {
+                let of = |row: &'static str| format!("{title}, {tasks} at once, {row}");
+                rows.iter().flat_map(|row| row.goals.iter().map(move |goal| (of(row.name), goal))).collect()
+            }
+            Self::Counted(Figures { title, rows, .. }) => {
+                let of = |row: &str| format!("{title}, {row}");
+                rows.iter().flat_map(|row| row.goals.iter().map(move |goal| (of(&row.name), goal))).collect()
+            }
+            Self::Note(_) => Vec::new(),
+        }
     }
 }
