@@ -1,23 +1,16 @@
 //! The table `movement`: the ledger.
 
-use sqlx::{FromRow, PgConnection, PgExecutor, Row, postgres::PgRow};
+use sqlx::{FromRow, PgExecutor, Row, postgres::PgRow};
 
-use super::undecodable;
-use crate::domain::{Delta, Kind, Movement, Quantity, Reference, Sku};
+use crate::domain::{Delta, Kind, Movement, Reference, Sku};
 
-/// A line about to be written.
+/// What the ledger says of a change, beside what the row says. Statements on the table `stock` write it.
 #[derive(Debug)]
-pub struct Entry<'a> {
-    /// Whose quantity changed.
-    pub sku: &'a Sku,
-    /// What changed it.
+pub struct Line<'a> {
+    /// What changed the quantity.
     pub kind: Kind,
-    /// By how much.
-    pub delta: Delta,
-    /// How many are on hand afterwards.
-    pub quantity: Quantity,
-    /// The version of the stock afterwards.
-    pub version: u64,
+    /// By how much; a change by nothing has no line.
+    pub delta: Option<Delta>,
     /// What the client says it was for.
     pub reference: Option<&'a Reference>,
     /// The token of the ownership it is written under.
@@ -37,30 +30,6 @@ impl FromRow<'_, PgRow> for Movement {
             created_at: row.try_get("created_at")?,
         })
     }
-}
-
-/// Writes a line.
-///
-/// # Errors
-///
-/// Whatever the database answers.
-#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "movement.insert"))]
-pub async fn insert(connection: &mut PgConnection, entry: &Entry<'_>) -> Result<(), sqlx::Error> {
-    // language=PostgreSQL
-    sqlx::query(
-        "insert into movement (sku, kind, delta, quantity, version, reference, fencing_token)
-         values ($1, $2, $3, $4, $5, $6, $7)",
-    )
-    .bind(entry.sku.as_str())
-    .bind(entry.kind.as_str())
-    .bind(entry.delta.get())
-    .bind(entry.quantity.get())
-    .bind(i64::try_from(entry.version).map_err(undecodable)?)
-    .bind(entry.reference.map(Reference::as_str))
-    .bind(i64::try_from(entry.fencing_token).map_err(undecodable)?)
-    .execute(connection)
-    .await?;
-    Ok(())
 }
 
 /// At most `limit` lines of `sku` older than the line `before`, newest first.

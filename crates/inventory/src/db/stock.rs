@@ -2,8 +2,24 @@
 
 use sqlx::{FromRow, PgConnection, PgExecutor, Row, postgres::PgRow};
 
-use super::undecodable;
-use crate::domain::{Quantity, Sku, Stock};
+use super::{movement::Line, undecodable};
+use crate::domain::{Delta, Quantity, Reference, Sku, Stock};
+
+/// A change of the row `$1` to the quantity `$2` with its line of the ledger, in one statement.
+macro_rules! with_its_line {
+    ($change:literal) => {
+        concat!(
+            "with changed as (",
+            $change,
+            "), line as (
+                insert into movement (sku, kind, delta, quantity, version, reference, fencing_token)
+                select sku, $3::text, $4::bigint, quantity, version, $5::text, $6::bigint from changed
+                where $4::bigint is not null
+            )
+            select sku, quantity, version, updated_at from changed"
+        )
+    };
+}
 
 impl FromRow<'_, PgRow> for Stock {
     fn from_row(row: &PgRow) -> Result<Self, sqlx::Error> {
@@ -58,53 +74,77 @@ pub async fn latest(executor: impl PgExecutor<'_>, limit: i64) -> Result<Vec<Sku
     skus.iter().map(|sku| Sku::new(sku).map_err(undecodable)).collect()
 }
 
-/// Creates `sku`, which must not exist.
+/// Creates `sku`, which must not exist, and writes the line into the ledger.
 ///
 /// # Errors
 ///
 /// Whatever the database answers.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.insert"))]
-pub async fn insert(connection: &mut PgConnection, sku: &Sku, quantity: Quantity) -> Result<Stock, sqlx::Error> {
+pub async fn insert(
+    connection: &mut PgConnection,
+    sku: &Sku,
+    quantity: Quantity,
+    line: &Line<'_>,
+) -> Result<Stock, sqlx::Error> {
     // language=PostgreSQL
-    sqlx::query_as("insert into stock (sku, quantity) values ($1, $2) returning sku, quantity, version, updated_at")
-        .bind(sku.as_str())
-        .bind(quantity.get())
-        .fetch_one(connection)
-        .await
+    const SQL: &str = with_its_line!(
+        "insert into stock (sku, quantity) values ($1, $2) returning sku, quantity, version, updated_at"
+    );
+    change(connection, SQL, sku, quantity, line).await
 }
 
-/// Sets the quantity of `sku`, which must exist, and gives it the next version.
+/// Sets the quantity of `sku`, which must exist, gives it the next version, and writes the line into the ledger.
 ///
 /// # Errors
 ///
 /// Whatever the database answers; [`sqlx::Error::RowNotFound`] when there is no such row.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.update"))]
-pub async fn update(connection: &mut PgConnection, sku: &Sku, quantity: Quantity) -> Result<Stock, sqlx::Error> {
+pub async fn update(
+    connection: &mut PgConnection,
+    sku: &Sku,
+    quantity: Quantity,
+    line: &Line<'_>,
+) -> Result<Stock, sqlx::Error> {
     // language=PostgreSQL
-    sqlx::query_as(
+    const SQL: &str = with_its_line!(
         "update stock set quantity = $2, version = nextval('stock_version'), updated_at = now()
          where sku = $1
-         returning sku, quantity, version, updated_at",
-    )
-    .bind(sku.as_str())
-    .bind(quantity.get())
-    .fetch_one(connection)
-    .await
+         returning sku, quantity, version, updated_at"
+    );
+    change(connection, SQL, sku, quantity, line).await
 }
 
-/// Removes `sku`, which must exist. Returns the version that the removal takes.
+/// Removes `sku`, which must exist, and writes the line into the ledger. Returns the version that the removal takes.
 ///
 /// # Errors
 ///
 /// Whatever the database answers; [`sqlx::Error::RowNotFound`] when there is no such row.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.delete"))]
-pub async fn delete(connection: &mut PgConnection, sku: &Sku) -> Result<u64, sqlx::Error> {
+pub async fn delete(connection: &mut PgConnection, sku: &Sku, line: &Line<'_>) -> Result<u64, sqlx::Error> {
     // language=PostgreSQL
-    let version: i64 = sqlx::query_scalar("delete from stock where sku = $1 returning nextval('stock_version')")
+    const SQL: &str = with_its_line!(
+        "delete from stock where sku = $1
+         returning sku, $2::bigint as quantity, nextval('stock_version') as version, updated_at"
+    );
+    Ok(change(connection, SQL, sku, Quantity::ZERO, line).await?.version)
+}
+
+async fn change(
+    connection: &mut PgConnection,
+    sql: &'static str,
+    sku: &Sku,
+    quantity: Quantity,
+    line: &Line<'_>,
+) -> Result<Stock, sqlx::Error> {
+    sqlx::query_as(sql)
         .bind(sku.as_str())
+        .bind(quantity.get())
+        .bind(line.kind.as_str())
+        .bind(line.delta.map(Delta::get))
+        .bind(line.reference.map(Reference::as_str))
+        .bind(i64::try_from(line.fencing_token).map_err(undecodable)?)
         .fetch_one(connection)
-        .await?;
-    u64::try_from(version).map_err(undecodable)
+        .await
 }
 
 /// At most `limit` rows after the SKU `after`, ordered by the code points of the SKU.

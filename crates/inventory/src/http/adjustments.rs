@@ -12,7 +12,7 @@ use super::{
     JsonBody, Problem, RequestId,
     idempotency::{IdempotencyKey, Target, answer, replay},
     json,
-    ledger::{NO_STOCK, commit, record},
+    ledger::{NO_STOCK, commit, line},
 };
 use crate::{
     app::App,
@@ -76,8 +76,8 @@ pub(super) async fn adjust(
         }
         Err(error) => return Err(Problem::Unprocessable(error.to_string().into())),
     };
-    let new = db::stock::update(&mut tx, &sku, quantity).await?;
-    record(&mut tx, &fence, Kind::Adjustment, old.quantity, &new, reference.as_ref()).await?;
+    let line = line(&fence, Kind::Adjustment, old.quantity, quantity, reference.as_ref());
+    let new = db::stock::update(&mut tx, &sku, quantity, &line).await?;
     let adjusted =
         Adjusted { sku: &new.sku, quantity: new.quantity, version: new.version, fencing_token: fence.token().get() };
     let body = json::to_string(&adjusted)?;

@@ -15,7 +15,7 @@ use stockade::{
 
 use super::{
     JsonBody, Problem,
-    ledger::{NO_STOCK, commit, record},
+    ledger::{NO_STOCK, commit, line},
     page::{Page, PageQuery, bad_cursor, cursor, position},
     precondition::Precondition,
 };
@@ -96,14 +96,12 @@ pub(super) async fn set(
             return Ok((fence, tag(&app, &stock)?, CachePolicy::shared(), Json(stock)).into_response());
         }
         Some(old) => {
-            let stock = db::stock::update(&mut tx, &sku, quantity).await?;
-            record(&mut tx, &fence, Kind::Set, old.quantity, &stock, None).await?;
-            (StatusCode::OK, stock)
+            let line = line(&fence, Kind::Set, old.quantity, quantity, None);
+            (StatusCode::OK, db::stock::update(&mut tx, &sku, quantity, &line).await?)
         }
         None => {
-            let stock = db::stock::insert(&mut tx, &sku, quantity).await?;
-            record(&mut tx, &fence, Kind::Set, Quantity::ZERO, &stock, None).await?;
-            (StatusCode::CREATED, stock)
+            let line = line(&fence, Kind::Set, Quantity::ZERO, quantity, None);
+            (StatusCode::CREATED, db::stock::insert(&mut tx, &sku, quantity, &line).await?)
         }
     };
     let tag = tag(&app, &stock)?;
@@ -123,9 +121,8 @@ pub(super) async fn remove(
     let old = db::stock::find(&mut *tx, &sku).await?;
     precondition.check(old.as_ref().map(|stock| tag(&app, stock)).transpose()?)?;
     let Some(old) = old else { return Err(NO_STOCK) };
-    let version = db::stock::delete(&mut tx, &sku).await?;
-    let gone = Stock { quantity: Quantity::ZERO, version, ..old.clone() };
-    record(&mut tx, &fence, Kind::Delete, old.quantity, &gone, None).await?;
+    let line = line(&fence, Kind::Delete, old.quantity, Quantity::ZERO, None);
+    db::stock::delete(&mut tx, &sku, &line).await?;
     commit(tx, &app, &sku, Kind::Delete).await?;
     Ok((StatusCode::NO_CONTENT, fence, ()).into_response())
 }

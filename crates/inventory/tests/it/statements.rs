@@ -5,7 +5,7 @@ use std::time::Duration;
 use inventory::{
     db::{
         idempotency::{self, Stored},
-        movement::{self, Entry},
+        movement::{self, Line},
         stock,
     },
     domain::{Delta, Kind, Quantity, Reference, Sku},
@@ -35,9 +35,10 @@ async fn the_statements_on_stock_fit_its_table() {
     let (pool, mut connection) = database(&server).await;
 
     assert_eq!(stock::find(&pool, &sku("A")).await.unwrap(), None);
-    let created = stock::insert(&mut connection, &sku("A"), quantity(3)).await.unwrap();
-    let other = stock::insert(&mut connection, &sku("b"), quantity(0)).await.unwrap();
-    let updated = stock::update(&mut connection, &sku("A"), quantity(1_000_000_000)).await.unwrap();
+    let line = Line { kind: Kind::Set, delta: None, reference: None, fencing_token: 9 };
+    let created = stock::insert(&mut connection, &sku("A"), quantity(3), &line).await.unwrap();
+    let other = stock::insert(&mut connection, &sku("b"), quantity(0), &line).await.unwrap();
+    let updated = stock::update(&mut connection, &sku("A"), quantity(1_000_000_000), &line).await.unwrap();
     assert!(created.version < other.version && other.version < updated.version, "{created:?} {other:?} {updated:?}");
     assert_eq!((updated.sku.as_str(), updated.quantity.get()), ("A", 1_000_000_000));
 
@@ -49,8 +50,15 @@ async fn the_statements_on_stock_fit_its_table() {
     assert_eq!(stock::page(&pool, None, 9).await.unwrap(), [updated.clone(), other.clone()]);
     assert_eq!(stock::page(&pool, Some(&sku("A")), 9).await.unwrap(), [other]);
 
-    assert!(stock::delete(&mut connection, &sku("A")).await.unwrap() > updated.version);
+    assert!(stock::delete(&mut connection, &sku("A"), &line).await.unwrap() > updated.version);
     assert_eq!(stock::find(&pool, &sku("A")).await.unwrap(), None);
+    for gone in [
+        stock::update(&mut connection, &sku("A"), quantity(1), &line).await.map(drop),
+        stock::delete(&mut connection, &sku("A"), &line).await.map(drop),
+    ] {
+        assert!(matches!(gone, Err(sqlx::Error::RowNotFound)), "{gone:?}");
+    }
+    assert!(movement::page(&pool, &sku("A"), None, 9).await.unwrap().is_empty(), "a change by nothing has no line");
 }
 
 #[tokio::test]
@@ -58,19 +66,22 @@ async fn the_statements_on_the_ledger_fit_its_table() {
     let server = PostgresServer::start().await.unwrap();
     let (pool, mut connection) = database(&server).await;
     let reference = Reference::new("order 7".to_owned()).unwrap();
-    let mut write = async |delta, reference, version| {
-        let (sku, delta, quantity) = (&sku("A"), Delta::new(delta).unwrap(), quantity(5));
-        let entry = Entry { sku, kind: Kind::Adjustment, delta, quantity, version, reference, fencing_token: 9 };
-        movement::insert(&mut connection, &entry).await.unwrap();
-    };
-    write(5, None, 1).await;
-    write(-4, Some(&reference), 2).await;
+    let line = |kind, delta, reference| Line { kind, delta: Delta::new(delta).ok(), reference, fencing_token: 9 };
+    let set = line(Kind::Set, 5, None);
+    let created = stock::insert(&mut connection, &sku("A"), quantity(5), &set).await.unwrap();
+    let adjusted = line(Kind::Adjustment, -4, Some(&reference));
+    let changed = stock::update(&mut connection, &sku("A"), quantity(1), &adjusted).await.unwrap();
+    let removed = stock::delete(&mut connection, &sku("A"), &line(Kind::Delete, -1, None)).await.unwrap();
 
     let lines = movement::page(&pool, &sku("A"), None, 9).await.unwrap();
-    let [newer, older] = lines.as_slice() else { panic!("{lines:?}") };
+    let versions = lines.iter().map(|line| u64::try_from(line.version).unwrap()).collect::<Vec<_>>();
+    assert_eq!(versions, [removed, changed.version, created.version]);
+    let [gone, newer, older] = lines.as_slice() else { panic!("{lines:?}") };
+    assert_eq!((gone.kind.as_str(), gone.delta, gone.quantity), ("delete", -1, 0));
+    assert_eq!(newer.quantity, 1);
     assert_eq!((newer.delta, newer.reference.as_deref(), newer.fencing_token), (-4, Some("order 7"), Some(9)));
-    assert_eq!((older.kind.as_str(), older.quantity, older.version, &older.reference), ("adjustment", 5, 1, &None));
-    assert_eq!(movement::page(&pool, &sku("A"), Some(newer.id), 9).await.unwrap(), lines[1..]);
+    assert_eq!((older.kind.as_str(), older.quantity, &older.reference), ("set", 5, &None));
+    assert_eq!(movement::page(&pool, &sku("A"), Some(newer.id), 9).await.unwrap(), lines[2..]);
 }
 
 #[tokio::test]

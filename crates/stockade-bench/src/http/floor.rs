@@ -9,7 +9,7 @@ use axum::{
 };
 use inventory::{
     app::LoggedAnswers,
-    db,
+    db::{self, movement::Line},
     domain::{Delta, Kind, Sku, Stock},
     http::around,
 };
@@ -84,10 +84,8 @@ async fn for_update(State(floor): State<Floor>, Path(sku): Path<String>) -> Resu
         .map_err(failed)?;
     let old = db::stock::find(&mut *tx, &sku).await.map_err(failed)?.ok_or_else(|| failed("no such SKU"))?;
     let quantity = old.quantity.apply(delta).map_err(failed)?;
-    let new = db::stock::update(&mut tx, &sku, quantity).await.map_err(failed)?;
-    let (kind, version) = (Kind::Adjustment, new.version);
-    let entry = db::movement::Entry { sku: &sku, kind, delta, quantity, version, reference: None, fencing_token: 1 };
-    db::movement::insert(&mut tx, &entry).await.map_err(failed)?;
+    let line = Line { kind: Kind::Adjustment, delta: Some(delta), reference: None, fencing_token: 1 };
+    let new = db::stock::update(&mut tx, &sku, quantity, &line).await.map_err(failed)?;
     tx.commit().await.map_err(failed)?;
     Ok(Json(new))
 }

@@ -2,12 +2,13 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use sqlx::{PgExecutor, PgPool};
 
+use super::registry::PoolState;
 use crate::clock::Instant;
 
 /// How often a relay says that it is there.
@@ -80,22 +81,27 @@ impl Wanted {
     }
 }
 
-/// Says once for each of these caches when their invalidations are written down for a relay and none runs. It takes no
-/// connection that others wait for.
-pub(super) async fn look_for_relays(pool: &PgPool, wanted: &Wanted, caches: impl Iterator<Item = &'static str>) {
-    let due = wanted.due(caches);
-    if due.is_empty() {
-        return;
+/// Says once for each of these caches when their invalidations are written down for a relay and none runs. Nobody waits
+/// for that, and it takes no connection that others wait for.
+pub(super) fn look_for_relays(pool: &PgPool, state: &Arc<PoolState>, caches: impl Iterator<Item = &'static str>) {
+    let due = state.wanted.due(caches);
+    if !due.is_empty() {
+        let (pool, wanting) = (pool.clone(), Arc::clone(state));
+        // One at a time for each cache: what is due is not due again before this has ended.
+        state.tasks.spawn(async move { look(&pool, &wanting.wanted, &due).await });
     }
+}
+
+async fn look(pool: &PgPool, wanted: &Wanted, due: &[&'static str]) {
     let asked = match pool.try_acquire() {
-        Some(mut connection) => absent(&mut *connection, &due).await.map(Some),
+        Some(mut connection) => absent(&mut *connection, due).await.map(Some),
         None => Ok(None),
     };
     match asked {
         Ok(Some(absent)) => absent.iter().for_each(|cache| tell_of_none(cache)),
-        Ok(None) => wanted.again(&due),
+        Ok(None) => wanted.again(due),
         Err(error) => {
-            wanted.again(&due);
+            wanted.again(due);
             tracing::debug!(%error, "whether a relay runs is not known");
         }
     }

@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use sqlx::{PgConnection, PgPool, postgres::PgConnectOptions};
+use tokio_util::task::TaskTracker;
 
 use super::{FenceError, install, presence::Wanted};
 
@@ -23,6 +24,8 @@ pub(super) struct PoolState {
     /// Outbox rows whose invalidation was applied by the committer; `None` while no relay runs on this pool.
     flushed: Mutex<Option<Vec<i64>>>,
     pub(super) wanted: Wanted,
+    /// What nobody waits for.
+    pub(super) tasks: TaskTracker,
 }
 
 impl PoolState {

@@ -206,7 +206,7 @@ impl Tx {
             let ids: Vec<i64> =
                 rows.iter().filter(|row| !left.contains(&row.cache.as_str())).map(|row| row.id).collect();
             self.pool.flushed(&ids);
-            presence::look_for_relays(&self.database, &self.pool.wanted, self.invalidations.caches()).await;
+            presence::look_for_relays(&self.database, &self.pool, self.invalidations.caches());
         }
         Ok(())
     }
