@@ -28,6 +28,10 @@ macro_rules! names {
 names! {
     /// Attempts to lock that ended, by outcome.
     LOCK_ACQUISITIONS = "stockade_lock_acquisitions_total";
+    /// Shared locks that this process keeps for its readers until others want the resource.
+    LOCK_DELEGATIONS = "stockade_lock_delegations";
+    /// Such locks that took no more readers from then on, by reason.
+    LOCK_DELEGATION_RECALLS = "stockade_lock_delegation_recalls_total";
     /// From the request to the grant, seconds.
     LOCK_WAIT = "stockade_lock_wait_seconds";
     /// From the grant to the release, seconds.

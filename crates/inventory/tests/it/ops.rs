@@ -141,6 +141,8 @@ async fn counters_and_histograms_are_there_before_their_first_event() {
     let metrics = instance.metrics().await;
     for series in [
         r#"stockade_lock_acquisitions_total{lock="stock",mode="read",outcome="granted"}"#,
+        r#"stockade_lock_acquisitions_total{lock="stock",mode="read",outcome="delegated"}"#,
+        r#"stockade_lock_delegation_recalls_total{lock="stock",reason="wanted"}"#,
         r#"stockade_lock_acquisitions_total{lock="stock",mode="write",outcome="store_error"}"#,
         r#"stockade_lock_lost_total{lock="stock",reason="expired"}"#,
         r#"stockade_lock_lost_total{lock="stock",reason="store_lost_data"}"#,

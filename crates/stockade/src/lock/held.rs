@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::{renewal::Renewal, shared::Shared};
+use super::{delegation::Inside, renewal::Renewal, shared::Shared};
 use crate::{
     clock::Instant,
     lock::{Fence, Handover, LossReason, Mode},
@@ -16,7 +16,7 @@ use crate::{
 pub(super) struct Held {
     fence: Fence,
     shared: Arc<Shared>,
-    renewal: Renewal,
+    way: Way,
     /// As what it is counted: the ownership itself may be shared by now.
     mode: Mode,
     since: Instant,
@@ -24,6 +24,16 @@ pub(super) struct Held {
     ends_at: Option<Instant>,
     state: State,
     _counted: TaskTrackerToken,
+}
+
+/// Who keeps the ownership.
+#[derive(Debug)]
+enum Way {
+    Renewed(Renewal),
+    /// Shared with other readers of this process, the last of whom gives it back.
+    Shared(Inside),
+    /// Nobody any more.
+    Ended,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +51,27 @@ impl Held {
         max_hold: Option<Duration>,
         counted: TaskTrackerToken,
     ) -> Self {
-        let since = Instant::now();
-        let ends_at = max_hold.map(|max| since + max);
-        let renewal = shared.renewals.add(&ownership, ends_at);
-        let mode = ownership.mode();
+        let ends_at = max_hold.map(|max| Instant::now() + max);
+        let way = Way::Renewed(shared.renewals.add(&ownership, ends_at));
+        Self::by(way, shared, ownership, ends_at, counted)
+    }
+
+    /// A reader's part in what it shares with others of this process.
+    pub(super) fn shared(shared: Arc<Shared>, inside: Inside, counted: TaskTrackerToken) -> Self {
+        let ownership = Arc::new(inside.ownership());
+        Self::by(Way::Shared(inside), shared, ownership, None, counted)
+    }
+
+    fn by(
+        way: Way,
+        shared: Arc<Shared>,
+        ownership: Arc<Ownership>,
+        ends_at: Option<Instant>,
+        counted: TaskTrackerToken,
+    ) -> Self {
+        let (since, mode) = (Instant::now(), ownership.mode());
         let fence = Fence { ownership, store: Arc::clone(&shared.store) };
-        let held = Self { fence, shared, renewal, mode, since, ends_at, state: State::Held, _counted: counted };
+        let held = Self { fence, shared, way, mode, since, ends_at, state: State::Held, _counted: counted };
         metrics::gauge_add(metrics::LOCKS_HELD, &held.tags(), 1.0);
         held
     }
@@ -57,11 +82,17 @@ impl Held {
 
     /// The longest time for which it is held from now on.
     pub(super) fn limit(&self, max_hold: Duration) {
-        self.renewal.limit(Instant::now() + max_hold);
+        if let Way::Renewed(renewal) = &self.way {
+            renewal.limit(Instant::now() + max_hold);
+        }
     }
 
     pub(super) async fn release(mut self) -> Result<Released, LockError> {
         self.stop();
+        if self.state == State::Released {
+            let lost = self.fence.loss().is_some();
+            return Ok(if lost { Released::Lost } else { Released::Released });
+        }
         let released = self.shared.store.release(&self.fence.ownership).await;
         self.state = State::Released;
         released
@@ -73,8 +104,19 @@ impl Held {
             return;
         }
         self.state = State::Releasing;
+        if let (Way::Shared(_), Some(reason)) = (&self.way, self.fence.loss()) {
+            // Nobody else counts it.
+            self.fence.ownership.lose(reason);
+        }
         self.fence.ownership.give_back();
-        self.renewal.end();
+        match std::mem::replace(&mut self.way, Way::Ended) {
+            Way::Renewed(renewal) => renewal.end(),
+            Way::Shared(inside) => {
+                drop(inside);
+                self.state = State::Released;
+            }
+            Way::Ended => {}
+        }
         self.count_end();
     }
 
@@ -92,6 +134,10 @@ impl Held {
         }
         if ownership.loss().is_some() {
             return Err(ownership.lost_error());
+        }
+        if matches!(self.way, Way::Shared(_)) {
+            // A reader already, whose lease is renewed all the while.
+            return Ok(());
         }
         if !ownership.share() {
             return Err(LockError::Committing { key: ownership.key.clone() });
@@ -119,6 +165,10 @@ impl Held {
         let ownership = &self.fence.ownership;
         if ownership.loss().is_some() {
             return Err(ownership.lost_error());
+        }
+        if matches!(self.way, Way::Shared(_)) {
+            let instead = "acquire the lock without `delegate` for what is to be handed over";
+            return Err(LockError::Unsupported { store: "delegated", operation: "handing over", instead });
         }
         let exclusive = ownership.mode() == Mode::Write;
         if exclusive && !ownership.share() {

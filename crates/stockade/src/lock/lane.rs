@@ -10,13 +10,15 @@ use super::cadence::Cadence;
 use crate::{
     clock::Instant,
     metrics,
-    store::{LockStore, LossReason, Ownership},
+    store::{LockStore, LossReason, Ownership, Recall},
 };
 
 /// Renewals due within this time of each other go together.
 const TOGETHER: Duration = Duration::from_millis(5);
 /// What a renewal may take however short the lease is: a slow round trip.
 const LEAST_PATIENCE: Duration = Duration::from_millis(50);
+/// What readers share is recalled at this age: nobody begins a transaction under a token that is much older than that.
+const OLDEST_SHARED: Duration = Duration::from_secs(300);
 /// The most in one call, so that one slow call does not hold up many.
 const BATCH: usize = 256;
 
@@ -48,6 +50,7 @@ struct Entry {
     ownership: Arc<Ownership>,
     /// Its place in the agenda.
     at: Instant,
+    added: Instant,
     /// `None` while a renewal is on its way.
     renew_at: Option<Instant>,
     /// The end of the longest hold that its request allowed.
@@ -60,6 +63,20 @@ impl Entry {
         let deadline = self.ownership.deadline();
         let end = self.ends_at.map_or(deadline, |end| end.min(deadline));
         self.renew_at.map_or(end, |renew| renew.min(end))
+    }
+}
+
+impl Entry {
+    /// Whether it is to be renewed. What readers share is recalled when nobody used it since it was renewed last, and at its
+    /// greatest age, from which on only those who are inside keep it.
+    fn is_wanted(&self, now: Instant) -> bool {
+        let Some(readers) = self.ownership.readers() else { return true };
+        if readers.rested() {
+            readers.recall(Recall::Unused);
+        } else if now.since(self.added) >= OLDEST_SHARED {
+            readers.recall(Recall::Old);
+        }
+        readers.recalled().is_none() || !readers.is_empty()
     }
 }
 
@@ -127,7 +144,7 @@ impl Lane {
         }
         let id = table.next_id;
         table.next_id += 1;
-        let entry = Entry { ownership: Arc::clone(ownership), at: now, renew_at: Some(renew_at), ends_at };
+        let entry = Entry { ownership: Arc::clone(ownership), at: now, added: now, renew_at: Some(renew_at), ends_at };
         table.entries.insert(id, entry);
         table.plan(id);
         let next = table.agenda.first().map(|(at, _)| *at);
@@ -198,8 +215,10 @@ impl Lane {
                 }
                 if let Some(planned) = entry.renew_at.take_if(|renew_at| *renew_at <= now + TOGETHER) {
                     metrics::observe(metrics::LOCK_RENEWAL_LAG, &[], now.since(planned));
-                    let (ownership, deadline) = (Arc::clone(&entry.ownership), entry.ownership.deadline());
-                    due.push(Due { id, ownership, planned: planned.max(now), deadline });
+                    if entry.is_wanted(now) {
+                        let (ownership, deadline) = (Arc::clone(&entry.ownership), entry.ownership.deadline());
+                        due.push(Due { id, ownership, planned: planned.max(now), deadline });
+                    }
                 }
                 table.plan(id);
             }
@@ -276,4 +295,31 @@ impl Table {
 /// The pause before a renewal that failed is tried again.
 fn retry_after(lease: Duration) -> Duration {
     (lease / 10).clamp(Duration::from_millis(10), Duration::from_secs(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        lock::{Mode, Token},
+        resource::Key,
+        store::{Owner, Readers},
+    };
+
+    #[test]
+    fn what_readers_share_is_recalled_when_it_is_old_and_renewed_while_one_is_inside() {
+        let readers = Arc::<Readers>::default();
+        let (added, lease) = (Instant::now(), Duration::from_secs(2));
+        let (key, owner) = (Key::new("stock", "1").unwrap(), Owner::new("a".repeat(28)));
+        let ownership = Ownership::new(key, owner, Mode::Read, Token::new(7).unwrap(), lease, added + lease, None);
+        let ownership = Arc::new(ownership.shared_by(Some(Arc::clone(&readers))));
+        let entry = Entry { ownership, at: added, added, renew_at: None, ends_at: None };
+        assert!(readers.enter());
+        assert!(entry.is_wanted(added + (OLDEST_SHARED - lease)));
+        assert_eq!(readers.recalled(), None);
+        assert!(entry.is_wanted(added + OLDEST_SHARED), "somebody is inside");
+        assert_eq!(readers.recalled(), Some(Recall::Old));
+        readers.leave();
+        assert!(!entry.is_wanted(added + OLDEST_SHARED));
+    }
 }

@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use super::{held::Held, shared::Shared};
+use super::{delegation, held::Held, shared::Shared};
 use crate::{
     lock::{Force, Forced, Guard, Handover, Inspection, LockError, LockName, LockRequest, Mode, MultiRequest},
     resource::{Key, KeyError, Resource},
@@ -21,6 +21,8 @@ pub struct Locks {
 pub struct LocksBuilder {
     lease: Duration,
     max_waiters: u32,
+    delegate: bool,
+    delegation: delegation::Settings,
     #[cfg(feature = "redis")]
     redis: crate::store::RedisOptions,
     #[cfg(feature = "axum")]
@@ -40,6 +42,31 @@ impl LocksBuilder {
     #[must_use]
     pub fn max_waiters(mut self, max: u32) -> Self {
         self.max_waiters = max;
+        self
+    }
+
+    /// Whether readers of this process may share one ownership of a resource, a *delegation*, that is kept until somebody else
+    /// wants the resource: those who ask by [`LockRequest::delegate`], and the reads of a `RouteLock`. Where it pays, by
+    /// counts, a read then sends nothing. Default `true`; only locks on one Redis, behind sentinels or on a cluster have
+    /// delegations.
+    #[must_use]
+    pub fn delegate(mut self, delegate: bool) -> Self {
+        self.delegate = delegate;
+        self
+    }
+
+    /// The longest lease of a delegation, 100 ms to 5 min: so long do writers wait for a process that died while it read.
+    /// Renewed at a third of it while it is used. A read with a shorter lease has an ownership of its own. Default 2 s.
+    #[must_use]
+    pub fn delegation_lease(mut self, lease: Duration) -> Self {
+        self.delegation.lease = lease;
+        self
+    }
+
+    /// The most delegations at a time; further resources are read under an ownership for each reader. Default 10,000.
+    #[must_use]
+    pub fn max_delegations(mut self, max: usize) -> Self {
+        self.delegation.most = max;
         self
     }
 
@@ -107,13 +134,14 @@ impl LocksBuilder {
     }
 
     pub(crate) fn on(self, store: Arc<dyn LockStore>) -> Locks {
-        Locks {
-            shared: Arc::new(Shared {
-                #[cfg(feature = "axum")]
-                extensions: self.extensions,
-                ..Shared::new(store, self.lease, self.max_waiters)
-            }),
+        let delegation = self.delegate.then_some(self.delegation);
+        #[cfg_attr(not(feature = "axum"), expect(unused_mut, reason = "only layers above keep something with it"))]
+        let mut shared = Shared::new(store, self.lease, self.max_waiters, delegation);
+        #[cfg(feature = "axum")]
+        {
+            shared.extensions = self.extensions;
         }
+        Locks { shared: Arc::new(shared) }
     }
 }
 
@@ -137,6 +165,8 @@ impl Locks {
         LocksBuilder {
             lease: Duration::from_secs(10),
             max_waiters: 1000,
+            delegate: true,
+            delegation: delegation::Settings { lease: Duration::from_secs(2), most: 10_000 },
             #[cfg(feature = "redis")]
             redis: crate::store::RedisOptions::default(),
             #[cfg(feature = "axum")]
@@ -272,10 +302,13 @@ impl Locks {
         LockRequest::new(Arc::clone(&self.shared), key, mode)
     }
 
-    /// Whether the store's breaker refuses this key at once; the time after which it lets an attempt through.
+    /// Whether the store's breaker refuses this key at once; the time after which it lets an attempt through. It is not
+    /// asked by a reader that need not ask the store.
     #[cfg(feature = "axum")]
-    pub(crate) fn refusing(&self, key: &Key) -> Option<Duration> {
-        self.shared.store.refusing(key)
+    pub(crate) fn refusing(&self, key: &Key, mode: Mode) -> Option<Duration> {
+        let delegations = self.shared.delegations.as_ref().filter(|_| mode == Mode::Read);
+        let is_live = || delegations.is_some_and(|delegations| delegations.is_live(key));
+        self.shared.store.refusing(key).filter(|_| !is_live())
     }
 
     /// Whether locks can't be had now, as far as is known without asking: the store, or one of its servers, is not

@@ -11,6 +11,7 @@
 //! others, and one Redis unless it is the loss of a server that hurts.
 
 mod cadence;
+mod delegation;
 mod fence;
 mod guard;
 mod guard_error;

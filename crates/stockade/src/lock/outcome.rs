@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use crate::{
     clock::Instant,
     metrics,
@@ -17,11 +19,16 @@ pub(super) struct Outcome {
 /// Shows the metrics of a lock before its first attempt: counters as zero, histograms as empty.
 #[cfg(feature = "axum")]
 pub(super) fn announce(label: &Label) {
-    use crate::store::LossReason;
+    use crate::store::{LossReason, Recall};
 
     let lock = || ("lock", label.clone());
     metrics::announce_times(metrics::LOCK_HANDOFF, &[lock()]);
     metrics::announce_times(metrics::LOCK_RENEWAL_LAG, &[]);
+    let read = |outcome| [lock(), metrics::tag("mode", Mode::Read.as_str()), metrics::tag("outcome", outcome)];
+    metrics::announce(metrics::LOCK_ACQUISITIONS, &read(DELEGATED));
+    for reason in Recall::labels() {
+        metrics::announce(metrics::LOCK_DELEGATION_RECALLS, &[lock(), metrics::tag("reason", reason)]);
+    }
     for mode in [Mode::Read, Mode::Write] {
         for name in [metrics::LOCK_WAIT, metrics::LOCK_HOLD] {
             metrics::announce_times(name, &[lock(), metrics::tag("mode", mode.as_str())]);
@@ -34,6 +41,16 @@ pub(super) fn announce(label: &Label) {
     for reason in [LossReason::Expired, LossReason::Stolen, LossReason::Forced, LossReason::StoreLostData] {
         metrics::announce(metrics::LOCK_LOST, &[lock(), metrics::tag("reason", reason.as_str())]);
     }
+}
+
+/// A reader shares an ownership of this process.
+const DELEGATED: &str = "delegated";
+
+/// A reader entered without asking anybody.
+pub(super) fn entered(label: &Label) {
+    let (lock, mode) = (("lock", label.clone()), metrics::tag("mode", Mode::Read.as_str()));
+    metrics::observe(metrics::LOCK_WAIT, &[lock.clone(), mode.clone()], Duration::ZERO);
+    metrics::count(metrics::LOCK_ACQUISITIONS, &[lock, mode, metrics::tag("outcome", DELEGATED)]);
 }
 
 /// The outcome of an attempt that counts for nothing.
@@ -52,6 +69,13 @@ impl Outcome {
         if let Some(handed_off) = ownership.handed_off {
             metrics::observe(metrics::LOCK_HANDOFF, &tags[..1], handed_off);
         }
+    }
+
+    /// By an attempt that it made together with other readers.
+    pub(super) fn delegated(mut self) {
+        self.outcome = DELEGATED;
+        let tags = [("lock", self.label.clone()), metrics::tag("mode", self.mode.as_str())];
+        metrics::observe(metrics::LOCK_WAIT, &tags, self.since.elapsed());
     }
 
     /// Nothing was decided: another attempt is made in its place.

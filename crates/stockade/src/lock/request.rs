@@ -1,9 +1,17 @@
 use std::{sync::Arc, time::Duration};
 
-use super::{held::Held, outcome::Outcome, run_error::RunError, shared::Shared, terms::Terms};
+use super::{
+    delegation::Delegations,
+    held::Held,
+    outcome::{self, Outcome},
+    run_error::RunError,
+    shared::Shared,
+    terms::Terms,
+};
 use crate::{
     lock::{Fence, Guard, LockError, LossReason, Mode, Released},
     resource::{Key, KeyError, Label},
+    store::Attempt,
 };
 
 /// A lock about to be asked for.
@@ -15,13 +23,14 @@ pub struct LockRequest {
     shared: Arc<Shared>,
     key: Result<Key, KeyError>,
     mode: Mode,
+    delegate: bool,
     terms: Terms,
 }
 
 impl LockRequest {
     pub(super) fn new(shared: Arc<Shared>, key: Result<Key, KeyError>, mode: Mode) -> Self {
         let terms = Terms::new(&shared);
-        Self { shared, key, mode, terms }
+        Self { shared, key, mode, delegate: false, terms }
     }
 
     /// How many may hold it together, for [`Mode::Permit`].
@@ -66,6 +75,19 @@ impl LockRequest {
         self
     }
 
+    /// For reads: may share one ownership with other readers of these locks, a delegation, which is kept until somebody else
+    /// wants the resource. While it is kept, a read neither sends nor waits. Without effect on other kinds of locks, and
+    /// where [`LocksBuilder::delegate`](super::LocksBuilder::delegate) is off or the store has none.
+    ///
+    /// Readers that share one have its token and its tag, `delegation`. The loss of it is a loss of all of them; the longest
+    /// hold of each is its own. Their guards can't be [handed over](Guard::hand_over). A reader that joins an attempt
+    /// of its process overtakes writers that queued behind that, once. A lease shorter than that of the
+    /// delegation, and a wait of zero, begin none; a shorter lease takes no part in one either.
+    pub fn delegate(mut self) -> Self {
+        self.delegate = true;
+        self
+    }
+
     /// Waits its turn. Must be polled within a tokio runtime.
     ///
     /// Cancel safe: a future that is dropped leaves neither a queue entry nor a lock behind.
@@ -78,7 +100,19 @@ impl LockRequest {
     /// [`LockError::Unavailable`]; [`LockError::Foreign`]; [`LockError::ShuttingDown`].
     #[tracing::instrument(name = "lock", level = "debug", skip_all, fields(mode = self.mode.as_str()))]
     pub async fn acquire(self) -> Result<Guard, LockError> {
-        let attempt = self.terms.attempt(self.key?, self.mode, self.shared.max_waiters)?;
+        if let Some(guard) = self.enter() {
+            return Ok(guard);
+        }
+        let mut attempt = self.terms.attempt(self.key?, self.mode, self.shared.max_waiters)?;
+        if let Some(delegations) = &self.shared.delegations {
+            if self.mode != Mode::Read {
+                delegations.recall(&attempt.key);
+            } else if self.delegate
+                && let Some(guard) = together(&self.shared, delegations, &mut attempt, self.terms.max_hold).await?
+            {
+                return Ok(guard);
+            }
+        }
         let outcome = Outcome::begin(attempt.key.label().clone(), self.mode);
         // Taken before the look at `closing`, so that a shutdown waits for every attempt that it did not refuse.
         let counted = self.shared.guards.token();
@@ -97,6 +131,18 @@ impl LockRequest {
                 Err(error)
             }
         }
+    }
+
+    /// What [`LockRequest::acquire`] returns where nobody has to be asked: a reader's part in a live delegation.
+    pub(crate) fn enter(&self) -> Option<Guard> {
+        let delegations = self.shared.delegations.as_ref().filter(|_| self.delegate && self.mode == Mode::Read)?;
+        let key = self.key.as_ref().ok()?;
+        self.terms.check(self.mode).ok()?;
+        // Taken before it enters: a shutdown that finds it inside waits for it.
+        let counted = self.shared.guards.token();
+        let inside = delegations.enter(key, self.terms.lease, self.terms.max_hold)?;
+        outcome::entered(key.label());
+        Some(Guard::new(Held::shared(Arc::clone(&self.shared), inside, counted)))
     }
 
     /// Tries once, whatever [`LockRequest::wait`] said; `None` when somebody else holds it or waits for it. Cancel safe, as
@@ -147,6 +193,38 @@ impl LockRequest {
         let guard = self.acquire().await?;
         let fence = guard.fence();
         run_under(fence.key().label(), work(guard.fence()), fence.lost(), guard.release()).await
+    }
+}
+
+/// A reader's part in a delegation that is live or asked for; `None` when it is to lock by itself, with what is left of
+/// its wait.
+async fn together(
+    shared: &Arc<Shared>,
+    delegations: &Arc<Delegations>,
+    attempt: &mut Attempt,
+    max_hold: Option<Duration>,
+) -> Result<Option<Guard>, LockError> {
+    let outcome = Outcome::begin(attempt.key.label().clone(), attempt.mode);
+    // Taken before the look at `closing`, so that a shutdown waits for every attempt that it did not refuse.
+    let counted = shared.guards.token();
+    let entered = tokio::select! {
+        biased;
+        () = shared.closing.cancelled() => Err(LockError::ShuttingDown),
+        entered = delegations.share(attempt, max_hold) => entered,
+    };
+    match entered {
+        Ok(Some(inside)) => {
+            outcome.delegated();
+            Ok(Some(Guard::new(Held::shared(Arc::clone(shared), inside, counted))))
+        }
+        Ok(None) => {
+            outcome.withdraw();
+            Ok(None)
+        }
+        Err(error) => {
+            outcome.refused(&error);
+            Err(error)
+        }
     }
 }
 

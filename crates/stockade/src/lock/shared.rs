@@ -3,7 +3,10 @@ use std::{sync::Arc, time::Duration};
 use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::renewal::Renewals;
+use super::{
+    delegation::{self, Delegations},
+    renewal::Renewals,
+};
 use crate::store::{LockStore, LossReason};
 
 /// How long the last releases of a shutdown may take.
@@ -15,7 +18,9 @@ pub(super) struct Shared {
     pub(super) store: Arc<dyn LockStore>,
     pub(super) lease: Duration,
     pub(super) max_waiters: u32,
-    pub(super) renewals: Renewals,
+    pub(super) renewals: Arc<Renewals>,
+    /// Where the store recalls them, and they are wanted.
+    pub(super) delegations: Option<Arc<Delegations>>,
     /// Ends waits: no more grants.
     pub(super) closing: CancellationToken,
     /// One token per ownership that a guard holds.
@@ -28,16 +33,25 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(store: Arc<dyn LockStore>, lease: Duration, max_waiters: u32) -> Self {
-        let renewals = Renewals::new(Arc::clone(&store), Handle::try_current().ok());
+    pub(super) fn new(
+        store: Arc<dyn LockStore>,
+        lease: Duration,
+        max_waiters: u32,
+        delegation: Option<delegation::Settings>,
+    ) -> Self {
+        let renewals = Arc::new(Renewals::new(Arc::clone(&store), Handle::try_current().ok()));
         let (closing, guards, tasks) = (CancellationToken::new(), TaskTracker::new(), TaskTracker::new());
         guards.close();
         tasks.close();
+        let delegations = delegation
+            .filter(|_| store.delegates())
+            .map(|settings| Arc::new(Delegations::new(&store, &renewals, &closing, &tasks, settings)));
         Self {
             store,
             lease,
             max_waiters,
             renewals,
+            delegations,
             closing,
             guards,
             tasks,
@@ -46,20 +60,37 @@ impl Shared {
         }
     }
 
+    fn end_delegations(&self) {
+        if let Some(delegations) = &self.delegations {
+            delegations.close();
+        }
+    }
+
     pub(super) async fn shutdown(&self, limit: Duration) {
         self.closing.cancel();
+        self.end_delegations();
         let started = tokio::time::Instant::now();
         // Renewal goes on here: those who still work keep their locks until the limit.
         let _ = tokio::time::timeout(limit, self.guards.wait()).await;
         for ownership in self.renewals.close() {
             // The holder's lock is taken from it by a decision, as by an administrator.
             ownership.lose(LossReason::Forced);
-            self.store.release_detached(ownership);
+            // What readers share is given back once, by whoever comes first.
+            if ownership.readers().is_none() || ownership.give_back() {
+                self.store.release_detached(ownership);
+            }
         }
         let left = limit.saturating_sub(started.elapsed()).max(LAST_RELEASES);
         self.store.shutdown(left).await;
         self.renewals.ended().await;
         // Those whose lock was taken have seen it; what is left may still wait for a commit.
         let _ = tokio::time::timeout(LAST_RELEASES, self.tasks.wait()).await;
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // No guard is left, and nobody can ask for one.
+        self.end_delegations();
     }
 }

@@ -34,8 +34,8 @@ impl Terms {
         Self { wait: None, lease: shared.lease, max_hold: None, permits: 0, tag: Arc::default() }
     }
 
-    /// The attempt on a resource, once everything that can be wrong with the terms was looked at.
-    pub(super) fn attempt(&self, key: Key, mode: Mode, max_waiters: u32) -> Result<Attempt, LockError> {
+    /// Looks at everything that can be wrong with the terms.
+    pub(super) fn check(&self, mode: Mode) -> Result<(), LockError> {
         if self.tag.len() > MAX_TAG || self.tag.chars().any(char::is_control) {
             return Err(LockError::Tag);
         }
@@ -47,13 +47,19 @@ impl Terms {
         if mode == Mode::Permit && !(1..=MOST_PERMITS).contains(&self.permits) {
             return Err(LockError::Permits { given: self.permits, max: MOST_PERMITS });
         }
+        Ok(())
+    }
+
+    /// The attempt on a resource, if nothing is wrong with the terms.
+    pub(super) fn attempt(&self, key: Key, mode: Mode, max_waiters: u32) -> Result<Attempt, LockError> {
+        self.check(mode)?;
         let permits = self.permits;
         let wait = match self.wait {
             None | Some(Duration::MAX) => Duration::MAX,
             Some(wait) => wait.min(LONGEST_WAIT),
         };
         let (lease, tag) = (self.lease, Arc::clone(&self.tag));
-        Ok(Attempt { key, mode, permits, lease, wait, max_waiters, tag })
+        Ok(Attempt { key, mode, permits, lease, wait, max_waiters, tag, yields: None })
     }
 }
 
@@ -72,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_wait_is_bounded_or_has_no_end() {
-        let shared = Shared::new(Arc::new(MemoryStore::new()), Duration::from_secs(10), 1);
+        let shared = Shared::new(Arc::new(MemoryStore::new()), Duration::from_secs(10), 1, None);
         let wait = |wait| {
             let terms = Terms { wait, ..Terms::new(&shared) };
             terms.attempt(Key::new("test", "1").unwrap(), Mode::Write, 1).unwrap().wait

@@ -64,7 +64,7 @@ impl Route {
         if Held::refuses(&parts, &key) {
             return Err(Problem::NestedLock.into());
         }
-        if let Some(retry_after) = self.locks.refusing(&key) {
+        if let Some(retry_after) = self.locks.refusing(&key, mode) {
             if !self.settings.proceeds(mode) {
                 return Err(Rejection::new(Problem::LockStoreUnavailable).with_retry_after(retry_after).into());
             }
@@ -96,18 +96,15 @@ impl Route {
         let Settings { permits, wait, lease, max_hold, commit_timeout, .. } = self.settings;
         // The section keeps its own time. This is for the one that is never polled again, as behind a stalled connection.
         let longest = max_hold.saturating_add(commit_timeout);
-        let request = self
-            .locks
-            .request(Ok(key), mode)
-            .permits(permits)
-            .wait(wait)
-            .max_hold(longest)
-            .tag(tag(&parts.method, parts));
+        let request = self.locks.request(Ok(key), mode).permits(permits).wait(wait).max_hold(longest).delegate();
         let request = match lease {
             Some(lease) => request.lease(lease),
             None => request,
         };
-        request.acquire().await
+        match request.enter() {
+            Some(guard) => Ok(guard),
+            None => request.tag(tag(&parts.method, parts)).acquire().await,
+        }
     }
 
     fn refused(&self, error: LockError) -> Rejection {

@@ -11,6 +11,7 @@ mod error;
 mod handed;
 mod memory;
 mod ownership;
+mod readers;
 #[cfg(feature = "redis")]
 mod redis;
 #[cfg(feature = "redlock")]
@@ -21,6 +22,7 @@ pub(crate) use handed::Handed;
 pub(crate) use memory::MemoryStore;
 pub use ownership::{LossReason, Mode, Token};
 pub(crate) use ownership::{Owner, Ownership};
+pub(crate) use readers::{Readers, Recall};
 #[cfg(feature = "redis")]
 pub(crate) use redis::{Options as RedisOptions, RedisStore};
 #[cfg(feature = "redlock")]
@@ -46,6 +48,8 @@ pub(crate) struct Attempt {
     pub(crate) max_waiters: u32,
     /// Who holds it, for people who look: at most 64 bytes, no control characters (checked by the request builder).
     pub(crate) tag: Arc<str>,
+    /// The readers of this process that are to share it: the store recalls it when others want the resource.
+    pub(crate) yields: Option<Arc<Readers>>,
 }
 
 /// What a release found.
@@ -188,6 +192,11 @@ pub(crate) trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// The time until the store lets an attempt for this key through again, while it refuses all of them at once.
     fn refusing(&self, _key: &Key) -> Option<Duration> {
         None
+    }
+
+    /// Whether it recalls a shared ownership of one who [yields](Attempt::yields).
+    fn delegates(&self) -> bool {
+        false
     }
 
     /// Whether locks can be had, as far as is known without asking: every server is connected and answers.

@@ -7,9 +7,9 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
-use super::LockError;
+use super::{LockError, Readers, Recall};
 use crate::{clock::Instant, metrics, resource::Key};
 
 /// How a resource is held.
@@ -139,7 +139,13 @@ pub(crate) struct Ownership {
     deadline: AtomicU64,
     /// Nanoseconds of [`Instant`] at which it was known here to be held in its mode.
     since: AtomicU64,
-    lost: watch::Sender<Option<LossReason>>,
+    /// Of a reader the ownership that it shares with others of this process, whose owner, token and lease it has.
+    within: Option<Arc<Self>>,
+    /// Of an ownership that readers of this process share: who is inside.
+    readers: Option<Arc<Readers>>,
+    lost: OnceLock<LossReason>,
+    /// Wakes those who wait for a loss.
+    told: Notify,
     /// Set when the holder gives it back: what the store says afterwards is no loss.
     released: AtomicBool,
     /// Shared with the ownerships around it, for which the same answer is given.
@@ -168,7 +174,6 @@ impl Ownership {
         deadline: Instant,
         handed_off: Option<Duration>,
     ) -> Self {
-        let lost = watch::Sender::new(None);
         let deadline = AtomicU64::new(deadline.as_nanos());
         // It is made from the reply, or from the message of a grant that was handed over.
         let since = AtomicU64::new(Instant::now().as_nanos());
@@ -185,7 +190,10 @@ impl Ownership {
             handed_off,
             deadline,
             since,
-            lost,
+            within: None,
+            readers: None,
+            lost: OnceLock::new(),
+            told: Notify::new(),
             released,
             commits,
             unanswered,
@@ -195,6 +203,31 @@ impl Ownership {
     /// It was adopted: its token was minted for another owner.
     pub(crate) fn known_to_fences_as(self, fence_owner: Owner) -> Self {
         Self { fence_owner, ..self }
+    }
+
+    /// These readers of this process share it.
+    pub(crate) fn shared_by(self, readers: Option<Arc<Readers>>) -> Self {
+        Self { readers, ..self }
+    }
+
+    /// One of the readers that share `delegation`, for as long as it may hold it.
+    pub(crate) fn of_reader(delegation: &Arc<Self>, ends_at: Option<Instant>) -> Self {
+        let Self { key, owner, fence_owner, token, lease, .. } = delegation.as_ref();
+        let ends_at = ends_at.unwrap_or(Instant::from_nanos(u64::MAX));
+        let reader = Self::new(key.clone(), owner.clone(), Mode::Read, *token, *lease, ends_at, None);
+        let since = AtomicU64::new(delegation.since.load(Ordering::Acquire));
+        Self { within: Some(Arc::clone(delegation)), since, ..reader.known_to_fences_as(fence_owner.clone()) }
+    }
+
+    pub(crate) fn readers(&self) -> Option<&Readers> {
+        self.readers.as_deref()
+    }
+
+    /// No more readers of this process enter, if it is one that they share.
+    pub(crate) fn recall(&self, reason: Recall) {
+        if let Some(readers) = &self.readers {
+            readers.recall(reason);
+        }
     }
 
     pub(crate) fn mode(&self) -> Mode {
@@ -222,7 +255,8 @@ impl Ownership {
     }
 
     pub(crate) fn deadline(&self) -> Instant {
-        Instant::from_nanos(self.deadline.load(Ordering::Acquire))
+        let own = Instant::from_nanos(self.deadline.load(Ordering::Acquire));
+        self.within.as_ref().map_or(own, |within| own.min(within.deadline()))
     }
 
     /// Moves the deadline forward; never back, so that a late reply to an older renewal changes nothing.
@@ -239,7 +273,7 @@ impl Ownership {
 
     /// Why it was lost: as told by the store, or because its deadline has passed.
     pub(crate) fn loss(&self) -> Option<LossReason> {
-        let told = *self.lost.borrow();
+        let told = self.lost.get().or_else(|| self.within.as_ref()?.lost.get()).copied();
         told.or_else(|| (Instant::now() >= self.deadline()).then_some(LossReason::Expired))
     }
 
@@ -252,36 +286,50 @@ impl Ownership {
     ///
     /// The only place where losses are counted, so that each counts once whoever notices it.
     pub(crate) fn lose(&self, reason: LossReason) -> bool {
-        let first = self.lost.send_if_modified(|lost| {
-            let first = lost.is_none();
-            if first {
-                *lost = Some(reason);
-            }
-            first
-        });
-        if first && !self.released.load(Ordering::Acquire) {
+        let first = self.lost.set(reason).is_ok();
+        if !first {
+            return false;
+        }
+        self.recall(Recall::Lost);
+        self.told.notify_waiters();
+        // What readers share is lost to those who are inside, each of whom counts by himself.
+        if self.readers.is_none() && !self.released.load(Ordering::Acquire) {
             let tags = [("lock", self.key.label().clone()), metrics::tag("reason", reason.as_str())];
             metrics::count(metrics::LOCK_LOST, &tags);
             tracing::warn!(lock = %self.key.label(), token = %self.token, reason = reason.as_str(), "lock lost");
         }
-        first
+        true
     }
 
-    /// The holder gives it back. From here on nothing renews it and its end is no loss.
-    pub(crate) fn give_back(&self) {
-        self.released.store(true, Ordering::Release);
+    /// The holder gives it back. From here on nothing renews it and its end is no loss. Returns whether this call was the
+    /// first.
+    pub(crate) fn give_back(&self) -> bool {
+        if self.within.is_some() {
+            // The others go on renewing what it shared.
+            self.deadline.fetch_min(self.deadline().as_nanos(), Ordering::AcqRel);
+        }
+        !self.released.swap(true, Ordering::AcqRel)
     }
 
     /// Resolves when the store reports a loss. The deadline is not watched here: the renewal task calls
     /// [`Ownership::lose`] when it passes.
     pub(crate) async fn lost(&self) -> LossReason {
-        let mut lost = self.lost.subscribe();
+        let Some(within) = &self.within else { return self.told().await };
+        let reason = tokio::select! {
+            reason = self.told() => reason,
+            reason = within.told() => reason,
+        };
+        self.lose(reason);
+        reason
+    }
+
+    async fn told(&self) -> LossReason {
         loop {
-            if let Some(reason) = *lost.borrow_and_update() {
-                return reason;
+            let told = self.told.notified();
+            if let Some(reason) = self.lost.get() {
+                return *reason;
             }
-            // The sender lives in `self`, so the channel can't close while this runs.
-            let _ = lost.changed().await;
+            told.await;
         }
     }
 

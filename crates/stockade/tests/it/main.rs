@@ -12,6 +12,8 @@ mod crowds;
 #[cfg(feature = "tls")]
 mod crypto;
 #[cfg(test)]
+mod delegation;
+#[cfg(test)]
 mod locks_on_redis;
 #[cfg(test)]
 mod log;

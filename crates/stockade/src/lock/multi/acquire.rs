@@ -14,6 +14,9 @@ pub(super) async fn all(
     max_hold: Option<Duration>,
 ) -> Result<Hands, LockError> {
     let since = Instant::now();
+    if let Some(delegations) = &shared.delegations {
+        attempts.iter().for_each(|attempt| delegations.recall(&attempt.key));
+    }
     let at_once = match attempts.len() {
         1 => None,
         _ => at_once(shared, &attempts).await?,

@@ -1,5 +1,6 @@
 //! Guards, renewal and shutdown, on the memory store and on stores that misbehave.
 
+mod delegation;
 mod downgrade;
 mod guard;
 mod handover;

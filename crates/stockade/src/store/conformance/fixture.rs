@@ -169,6 +169,7 @@ pub(super) fn attempt(key: &Key, mode: Mode) -> Attempt {
         wait: LIMIT,
         max_waiters: 1000,
         tag: Arc::from("suite"),
+        yields: None,
     }
 }
 

@@ -100,6 +100,7 @@ impl Model {
             wait: if self.rng.random_bool(0.1) { Duration::ZERO } else { Duration::MAX },
             max_waiters: MAX_WAITERS,
             tag: Arc::default(),
+            yields: None,
         };
         let present = self.table.locks().get(&attempt.key).and_then(Lock::capacity);
         let stage = match self.table.enter(self.now, &asker, &attempt) {

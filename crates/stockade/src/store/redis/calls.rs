@@ -36,10 +36,9 @@ pub(super) struct Asking<'a> {
 
 impl Asking<'_> {
     pub(super) fn args(&self, handing: &Handing) -> Vec<Vec<u8>> {
-        let Attempt { mode, permits, lease, max_waiters, tag, .. } = self.attempt;
+        let Attempt { mode, permits, lease, max_waiters, tag, yields, .. } = self.attempt;
         let wait = self.wait.map_or("-1".to_owned(), |wait| wait.as_micros().div_ceil(1000).to_string());
-        // No lock of ours asks to be told of waiting writers yet.
-        let pack = format!("{wait} {max_waiters} {} 0", handing.pack());
+        let pack = format!("{wait} {max_waiters} {} {}", handing.pack(), u8::from(yields.is_some()));
         vec![
             self.owner.as_str().into(),
             match mode {

@@ -53,6 +53,8 @@ struct Mail {
     reconnected: bool,
     poke: bool,
     closing: bool,
+    /// Somebody waits for what it was granted.
+    wanted: bool,
 }
 
 impl Cell {
@@ -87,6 +89,15 @@ impl Cell {
 
     pub(super) fn closing(&self) {
         self.post(|mail| mail.closing = true);
+    }
+
+    /// Somebody waits for what this attempt was granted.
+    pub(super) fn wanted(&self) {
+        self.mail().wanted = true;
+    }
+
+    pub(super) fn is_wanted(&self) -> bool {
+        self.mail().wanted
     }
 
     /// A reply made at server time `now` was received. It may show less than the last, after the clock was set back.

@@ -6,7 +6,7 @@ use super::{cell::Grant, inner::unavailable, question::Answer, replies::Renewed,
 use crate::{
     clock::Instant,
     redis::LinkError,
-    store::{LockError, Ownership, Token, Unavailable},
+    store::{LockError, Ownership, Recall, Token, Unavailable},
 };
 
 /// How often a grant is confirmed that is nearly over by the time each confirmation is there.
@@ -14,22 +14,30 @@ const MOST_CONFIRMATIONS: u32 = 3;
 /// The pause before asking again for a grant that is over but for the drift of clocks.
 const ENDING: Duration = Duration::from_millis(25);
 
+/// How a grant came.
+pub(super) struct Entry {
+    /// Until when it may be believed in.
+    pub(super) until: Instant,
+    pub(super) handed_off: Option<Duration>,
+    /// Whether as many replicas have it as are wanted.
+    pub(super) replicated: bool,
+    /// Whether others wait for it, as far as is known.
+    pub(super) wanted: bool,
+}
+
 impl Waiter {
     /// A grant was pushed. It was written by another process, which asked no replicas about it.
     pub(super) async fn admit(&mut self, grant: Grant) -> Answer {
         let replicated = self.inner.options.replicas.is_none();
-        self.held(grant.token, grant.until, Some(grant.handed_off), replicated).await
+        // Others may wait behind it.
+        let entry = Entry { until: grant.until, handed_off: Some(grant.handed_off), replicated, wanted: true };
+        self.held(grant.token, entry).await
     }
 
     /// Enters with a grant that has enough time left and, where that is asked for, is known to replicas; confirms it first
     /// where it has not, or is not.
-    pub(super) async fn held(
-        &mut self,
-        token: Token,
-        mut until: Instant,
-        handed_off: Option<Duration>,
-        mut replicated: bool,
-    ) -> Answer {
+    pub(super) async fn held(&mut self, token: Token, entry: Entry) -> Answer {
+        let Entry { mut until, handed_off, mut replicated, mut wanted } = entry;
         let mut confirmations = 0;
         while !replicated || until.remaining() < self.grant_lease() / 2 {
             if confirmations == MOST_CONFIRMATIONS {
@@ -39,9 +47,9 @@ impl Waiter {
             confirmations += 1;
             let sent = Instant::now();
             match self.inner.renew_one(&self.attempt.key, &self.owner, self.attempt.lease).await {
-                Ok((Renewed::Extended { .. }, true)) => {
+                Ok((Renewed::Extended { wanted: waited, .. }, true)) => {
                     until = believed(sent, self.attempt.lease);
-                    replicated = true;
+                    (replicated, wanted) = (true, wanted || waited);
                 }
                 // Dropping the attempt gives it back.
                 Ok((Renewed::Extended { .. }, false)) => return Answer::Refused(unreplicated()),
@@ -67,12 +75,17 @@ impl Waiter {
         }
         let (key, owner) = (self.attempt.key.clone(), self.owner.clone());
         let (mode, lease) = (self.attempt.mode, self.attempt.lease);
-        let ownership = Arc::new(Ownership::new(key, owner, mode, token, lease, until, handed_off));
+        let ownership = Ownership::new(key, owner, mode, token, lease, until, handed_off);
+        let ownership = Arc::new(ownership.shared_by(self.attempt.yields.clone()));
         self.inner.floors.note(&self.attempt.key, token);
         let answered = self.answered;
         // One that timed out before the grant came may have gone with its connection when the release is sent.
         let stray = self.sent.take().and_then(|sent| if answered { sent.stray } else { Some(sent.at) });
         self.inner.held.insert(&ownership, self.run, stray);
+        // What is told from here on finds it there.
+        if wanted || self.cell.is_wanted() || !self.is_heard() {
+            ownership.recall(Recall::Once);
+        }
         if let Some(shard) = self.inner.shards.of(ownership.key.bucket()) {
             if shard.run() != self.run {
                 // The link has met another run since, and has asked about all others already.
@@ -81,6 +94,12 @@ impl Waiter {
             self.inner.listen_behind(&shard, ownership.key.bucket());
         }
         Answer::Held(ownership)
+    }
+
+    /// Whether a message that somebody waits would come, from the grant on.
+    fn is_heard(&self) -> bool {
+        let Some(shard) = self.inner.shards.of(self.attempt.key.bucket()) else { return false };
+        shard.link.is_up() && self.heard.is_some() && shard.carried(|_| ()).0 == self.heard
     }
 }
 

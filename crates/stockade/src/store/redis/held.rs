@@ -9,7 +9,8 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    store::{LossReason, Owner, Ownership, Token},
+    resource::Key,
+    store::{LossReason, Owner, Ownership, Recall, Token},
 };
 
 /// What this process holds, for what the server says about it.
@@ -50,6 +51,21 @@ impl HeldTable {
     /// When an acquire of it was sent that may still arrive.
     pub(super) fn stray(&self, owner: &Owner) -> Option<Instant> {
         self.table().get(owner).and_then(|held| held.stray)
+    }
+
+    /// Somebody waits for it.
+    pub(super) fn recall(&self, owner: &Owner) {
+        let ownership = self.table().get(owner).and_then(|held| held.ownership.upgrade());
+        if let Some(ownership) = ownership {
+            ownership.recall(Recall::Wanted);
+        }
+    }
+
+    /// Nobody would hear that somebody waits for one of these.
+    pub(super) fn recall_all(&self, of: impl Fn(&Key) -> bool) {
+        let held: Vec<_> = self.table().values().filter_map(|held| held.ownership.upgrade()).collect();
+        let recalled = held.iter().filter(|ownership| ownership.readers().is_some() && of(&ownership.key));
+        recalled.for_each(|ownership| ownership.recall(Recall::Disconnected));
     }
 
     pub(super) fn lose(&self, owner: &Owner, reason: LossReason) {

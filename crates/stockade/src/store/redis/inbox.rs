@@ -44,8 +44,10 @@ pub(super) enum Message {
         owner: Owner,
         now: u64,
     },
-    /// A writer waits, for a holder that asked to be told.
-    Wanted,
+    /// Somebody waits for what it holds, since it asked to be told.
+    Wanted {
+        owner: Owner,
+    },
 }
 
 impl Message {
@@ -61,7 +63,7 @@ impl Message {
             ["X", of, now] => Self::Ended { owner: owner(of), now: number(now)? },
             ["D", of @ .., now] => Self::Dropped { owners: of.iter().map(|of| owner(of)).collect(), now: number(now)? },
             ["F", of, now] => Self::Forced { owner: owner(of), now: number(now)? },
-            ["W", _, _] => Self::Wanted,
+            ["W", of, _] => Self::Wanted { owner: owner(of) },
             _ => return None,
         })
     }
@@ -197,7 +199,8 @@ impl LinkEvents for Inbox {
     }
 
     fn closed(&self) {
-        if let Some((inner, _)) = self.owners() {
+        if let Some((inner, shard)) = self.owners() {
+            inner.held.recall_all(|key| inner.shards.has(&shard, key.bucket()));
             inner.shards.doubt();
         }
     }
@@ -232,7 +235,11 @@ impl Inner {
             }
             Message::Ended { owner, now } => self.ended(&owner, now, LossReason::Expired),
             Message::Forced { owner, now } => self.ended(&owner, now, LossReason::Forced),
-            Message::Wanted => {}
+            Message::Wanted { owner } => {
+                // Its grant may not be known here yet: it is looked for in this order, and becomes known in the other one.
+                self.waiters.post(&owner, |_, cell| cell.wanted());
+                self.held.recall(&owner);
+            }
         }
     }
 

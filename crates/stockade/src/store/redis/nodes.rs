@@ -98,6 +98,7 @@ impl Inner {
     /// took over from one that failed may know less.
     fn moved(self: &Arc<Self>, nodes: &Nodes) {
         let left = nodes.leave();
+        self.held.recall_all(|key| left.contains(&key.bucket()));
         let mut places = Vec::new();
         for bucket in &left {
             let Some(shard) = nodes.of(*bucket) else { continue };

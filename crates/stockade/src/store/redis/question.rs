@@ -5,7 +5,7 @@ use tokio::time::timeout;
 use super::{
     calls::Asking,
     compensation::Posted,
-    entry::unreplicated,
+    entry::{Entry, unreplicated},
     redirects::Redirects,
     replies::{Acquired, Place},
     sample::{believed, believed_until},
@@ -45,6 +45,7 @@ impl Waiter {
     /// Sends the attempt, again or for the first time, with the place it has.
     pub(super) async fn ask(&mut self) -> Answer {
         let (mut scripts_lost, mut stale) = (false, false);
+        self.put_off();
         let mut redirects = Redirects::new(&self.inner, self.until);
         loop {
             self.cleared = match self.quarantined().await {
@@ -78,13 +79,14 @@ impl Waiter {
                     Answer::Refused(unreplicated())
                 }
                 Acquired::Free { token } => {
-                    let until = believed(sent, self.attempt.lease);
-                    self.held(token, until, None, copies == Copies::Enough).await
+                    let (until, replicated) = (believed(sent, self.attempt.lease), copies == Copies::Enough);
+                    self.held(token, Entry { until, handed_off: None, replicated, wanted: false }).await
                 }
-                Acquired::Granted { token, x, now, place } => {
+                Acquired::Granted { token, x, now, place, wanted } => {
                     self.told(&shard, sent, now);
                     self.found(place, now);
-                    self.held(token, believed_until(sent, now, x), None, copies == Copies::Enough).await
+                    let (until, replicated) = (believed_until(sent, now, x), copies == Copies::Enough);
+                    self.held(token, Entry { until, handed_off: None, replicated, wanted }).await
                 }
                 Acquired::Queued { seq, remaining, now, position, place } => {
                     self.told(&shard, sent, now);
@@ -93,15 +95,19 @@ impl Waiter {
                     self.seq = seq;
                     self.remaining = remaining;
                     self.position = Some(position);
+                    if let Some(readers) = &self.attempt.yields {
+                        readers.queued(position, remaining);
+                    }
                     if !shard.hears(self.attempt.key.bucket()) {
                         // The connection changed in between.
                         continue;
                     }
                     Answer::Queued
                 }
-                Acquired::Busy { remaining, now } => {
+                Acquired::Busy { remaining, now, yields } => {
                     self.told(&shard, sent, now);
                     self.left_nothing();
+                    self.yields = yields;
                     if !self.attempt.wait.is_zero() {
                         // It has only knocked.
                         continue;
@@ -218,8 +224,10 @@ impl Waiter {
         };
         // What an earlier sending led to was perhaps written by somebody else: that is confirmed by a renewal.
         let replicas = inner.options.replicas.filter(|_| self.sent.is_none());
+        let hears = shard.hears(self.attempt.key.bucket());
         let (carrier, Attempt { receipt, reply, copies }) =
             shard.carried(|link| link.attempt(&ACQUIRE, keys, args, place, replicas));
+        self.heard = carrier.filter(|_| hears);
         // A lease, or a place in the queue, which outlives its wait by some seconds.
         let longest = self.attempt.lease.max(wait.unwrap_or(Duration::from_secs(60))) + Duration::from_secs(15);
         self.posted = Some(Posted::new(&receipt, carrier, longest));

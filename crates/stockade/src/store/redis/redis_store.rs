@@ -137,6 +137,10 @@ impl LockStore for RedisStore {
         self.inner.shard(key).map_or(0, |shard| shard.id)
     }
 
+    fn delegates(&self) -> bool {
+        true
+    }
+
     fn refusing(&self, key: &Key) -> Option<Duration> {
         self.inner.shard(key).ok()?.link.breaker().refusing().map(|refused| refused.retry_after)
     }

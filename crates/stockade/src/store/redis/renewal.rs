@@ -15,7 +15,7 @@ use crate::{
     clock::Instant,
     redis::{LinkError, Replicas},
     resource::Key,
-    store::{LockError, Owner, Ownership},
+    store::{LockError, Owner, Ownership, Recall},
 };
 
 /// The most resources in one script.
@@ -125,12 +125,15 @@ impl Inner {
 
     fn renewed(&self, ownership: &Arc<Ownership>, renewed: Renewed, sent: Instant, run: Run) {
         match renewed {
-            Renewed::Extended { .. } => {
+            Renewed::Extended { wanted, .. } => {
                 ownership.extend(believed(sent, ownership.lease));
                 self.held.confirmed(&ownership.owner, run);
+                if wanted {
+                    ownership.recall(Recall::Wanted);
+                }
             }
             // Forced, with the rest of its lease to finish in.
-            Renewed::Ending { .. } => {}
+            Renewed::Ending { .. } => ownership.recall(Recall::Wanted),
             Renewed::Gone { .. } => self.gone(ownership, run),
         }
     }

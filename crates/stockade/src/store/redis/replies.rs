@@ -40,6 +40,8 @@ pub(super) enum Acquired {
         x: u64,
         now: u64,
         place: Place,
+        /// Whether somebody waits.
+        wanted: bool,
     },
     Queued {
         seq: u64,
@@ -52,6 +54,8 @@ pub(super) enum Acquired {
     Busy {
         remaining: Duration,
         now: u64,
+        /// Whether all who hold it give way, and were told to.
+        yields: bool,
     },
     Full {
         waiters: u64,
@@ -75,15 +79,17 @@ impl Acquired {
         let words: Vec<_> = text.split(' ').collect();
         let parsed = match words.as_slice() {
             [only] => token(only).map(|token| Self::Free { token }),
-            ["GRANTED", of, x, now, place] => (|| {
-                let place = Place::read(place)?;
-                Some(Self::Granted { token: token(of)?, x: number(x)?, now: number(now)?, place })
+            ["GRANTED", of, x, now, place, wanted] => (|| {
+                let (place, wanted) = (Place::read(place)?, flag(wanted)?);
+                Some(Self::Granted { token: token(of)?, x: number(x)?, now: number(now)?, place, wanted })
             })(),
             ["QUEUED", seq, left, now, rank, place] => (|| {
                 let (position, place) = (number(rank)?.checked_add(1)?, Place::read(place)?);
                 Some(Self::Queued { seq: number(seq)?, remaining: micros(left)?, now: number(now)?, position, place })
             })(),
-            ["BUSY", left, _, now] => (|| Some(Self::Busy { remaining: micros(left)?, now: number(now)? }))(),
+            ["BUSY", left, _, now, yields] => {
+                (|| Some(Self::Busy { remaining: micros(left)?, now: number(now)?, yields: flag(yields)? }))()
+            }
             ["FULL", left, length, now] => {
                 (|| Some(Self::Full { waiters: number(length)?, remaining: micros(left)?, now: number(now)? }))()
             }
@@ -147,8 +153,10 @@ impl Left {
 /// What one renewal of a batch found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Renewed {
+    /// `wanted`: somebody waits.
     Extended {
         now: u64,
+        wanted: bool,
     },
     /// Still held, to its end and no longer.
     Ending {
@@ -169,9 +177,9 @@ impl Renewed {
 
     pub(super) fn read(value: &Value) -> Option<Self> {
         let mut words = text(value)?.split(' ');
-        let (code, now) = (words.next()?, number(words.next()?)?);
+        let (code, now, wanted) = (words.next()?, number(words.next()?)?, words.next() == Some("1"));
         match code {
-            "1" => Some(Self::Extended { now }),
+            "1" => Some(Self::Extended { now, wanted }),
             "2" => Some(Self::Ending { now }),
             "0" => Some(Self::Gone { now }),
             _ => None,
@@ -180,7 +188,7 @@ impl Renewed {
 
     pub(super) fn now(self) -> u64 {
         match self {
-            Self::Extended { now } | Self::Ending { now } | Self::Gone { now } => now,
+            Self::Extended { now, .. } | Self::Ending { now } | Self::Gone { now } => now,
         }
     }
 }
@@ -324,6 +332,14 @@ fn fields<const N: usize>(record: &str) -> Option<[&str; N]> {
         *field = words.next()?;
     }
     Some(fields)
+}
+
+fn flag(word: &str) -> Option<bool> {
+    match word {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
+    }
 }
 
 pub(in crate::store) fn text(value: &Value) -> Option<&str> {

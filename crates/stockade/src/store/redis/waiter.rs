@@ -10,7 +10,7 @@ use super::{
     inner::Inner,
     pokes::Poker,
     question::Answer,
-    shard::Run,
+    shard::{Carrier, Run},
 };
 use crate::{
     clock::Instant,
@@ -21,6 +21,8 @@ use crate::{
 const MOST_ATTEMPTS: usize = 65_536;
 /// An unbounded wait is entered in the queue for a minute at a time.
 const REFRESH: Duration = Duration::from_secs(20);
+/// What an attempt that doesn't wait gives those to give way who do so as soon as they are told to.
+const YIELDING: Duration = Duration::from_millis(100);
 /// Spreads the pokes of many processes.
 const JITTER: Duration = Duration::from_millis(50);
 
@@ -31,7 +33,7 @@ pub(super) struct Waiter {
     pub(super) owner: Owner,
     pub(super) cell: Arc<Cell>,
     pub(super) since: Instant,
-    /// The end of the wait; `None` without limit.
+    /// The end of the wait, as it was told the store; `None` without limit.
     pub(super) until: Option<Instant>,
     /// Its part in the pokes; `None` for an attempt that does not wait.
     pub(super) poker: Option<Poker>,
@@ -46,6 +48,10 @@ pub(super) struct Waiter {
     pub(super) answered: bool,
     /// Whether it has asked once without queueing, in a bucket where no grant would have reached it.
     pub(super) knocked: bool,
+    /// The connection that the last question went out on, if what it leads to would be heard there.
+    pub(super) heard: Option<Carrier>,
+    /// Whether all who hold it were told to give way.
+    pub(super) yields: bool,
     /// The run of the server that has been through its quarantine.
     pub(super) cleared: Option<Run>,
     /// The run of the server that was asked last.
@@ -83,6 +89,8 @@ impl Waiter {
             posted: None,
             answered: true,
             knocked: false,
+            heard: None,
+            yields: false,
             cleared: None,
             run: Run::default(),
             trouble: None,
@@ -92,6 +100,38 @@ impl Waiter {
     }
 
     pub(super) async fn acquire(mut self) -> Result<Arc<Ownership>, LockError> {
+        self.register()?;
+        self.inner.shards.attempted(self.attempt.key.bucket(), self.inner.timeout).await;
+        match self.ask().await {
+            Answer::Held(ownership) => Ok(ownership),
+            Answer::Refused(LockError::Busy { .. }) if self.yields => self.ask_those_who_yield().await,
+            Answer::Refused(error) | Answer::Unknown(error) => Err(error),
+            // It was held for a moment that passed before it could be used.
+            Answer::Queued if self.attempt.wait.is_zero() => Err(LockError::Busy { remaining: Duration::ZERO }),
+            Answer::Queued => self.wait().await,
+        }
+    }
+
+    /// All who hold it have been told to give way, which takes them a message: an attempt that doesn't wait asks once more,
+    /// and waits for that.
+    async fn ask_those_who_yield(mut self) -> Result<Arc<Ownership>, LockError> {
+        (self.attempt.wait, self.until) = (YIELDING, Some(Instant::now() + YIELDING));
+        // No reason to ask a third time.
+        self.knocked = true;
+        self.register()?;
+        let acquired = match self.ask().await {
+            Answer::Held(ownership) => return Ok(ownership),
+            Answer::Refused(error) | Answer::Unknown(error) => Err(error),
+            Answer::Queued => self.wait().await,
+        };
+        acquired.map_err(|error| match error {
+            LockError::Timeout { remaining, .. } => LockError::Busy { remaining },
+            error => error,
+        })
+    }
+
+    /// Makes one that waits known to the inbox.
+    fn register(&mut self) -> Result<(), LockError> {
         if !self.attempt.wait.is_zero() {
             let waiters = self.inner.waiters.len();
             if waiters >= MOST_ATTEMPTS {
@@ -102,17 +142,7 @@ impl Waiter {
             self.poker = Some(Poker::new(&self.inner.pokes, &self.attempt.key, &self.owner, &self.cell));
         }
         // After it is known to the inbox, so that a shutdown either finds it there or is found here.
-        if self.inner.is_closing() {
-            return Err(LockError::ShuttingDown);
-        }
-        self.inner.shards.attempted(self.attempt.key.bucket(), self.inner.timeout).await;
-        match self.ask().await {
-            Answer::Held(ownership) => Ok(ownership),
-            Answer::Refused(error) | Answer::Unknown(error) => Err(error),
-            // It was held for a moment that passed before it could be used.
-            Answer::Queued if self.attempt.wait.is_zero() => Err(LockError::Busy { remaining: Duration::ZERO }),
-            Answer::Queued => self.wait().await,
-        }
+        if self.inner.is_closing() { Err(LockError::ShuttingDown) } else { Ok(()) }
     }
 
     async fn wait(mut self) -> Result<Arc<Ownership>, LockError> {
@@ -136,7 +166,11 @@ impl Waiter {
                     self.ask_in_time(&mut rest).await
                 }
                 Some(Event::Poke) if !self.claims(&mut rest) => continue,
-                None if self.has_ended() => return Err(self.timed_out()),
+                None if self.is_over() => match self.put_off() {
+                    // The store knows the end that was told it.
+                    true => self.ask_in_time(&mut rest).await,
+                    false => return Err(self.timed_out()),
+                },
                 None if !self.rest(&mut rest).await => continue,
                 Some(Event::AskAgain | Event::Poke) | None => self.ask_in_time(&mut rest).await,
             };
@@ -176,15 +210,26 @@ impl Waiter {
     }
 
     async fn ask_in_time(&mut self, rest: &mut Rest) -> Answer {
-        if self.has_ended() {
+        if self.is_over() && !self.put_off() {
             return Answer::Refused(self.timed_out());
         }
         rest.asked = Instant::now();
         self.ask().await
     }
 
-    fn has_ended(&self) -> bool {
+    fn is_over(&self) -> bool {
         self.until.is_some_and(|until| until.remaining().is_zero())
+    }
+
+    /// Readers who have come since may wait for longer. Returns whether that puts off the end of the wait.
+    pub(super) fn put_off(&mut self) -> bool {
+        let Some((until, readers)) = self.until.zip(self.attempt.yields.as_ref()) else { return false };
+        let latest = readers.waits_until();
+        let later = latest.is_none_or(|latest| latest > until);
+        if later {
+            self.until = latest;
+        }
+        later
     }
 
     fn period(&self) -> Duration {

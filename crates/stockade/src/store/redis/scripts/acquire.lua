@@ -8,9 +8,10 @@
 --   waiter without a subscriber is skipped, prefix of the inbox channels, whether the holder asks to be told of waiting
 --   writers.
 -- Reply: `token` when the resource was free, or shared by readers while nobody waited; else one of
---   `GRANTED token x now place`, `QUEUED seq remaining now rank place`, `BUSY remaining length now`,
+--   `GRANTED token x now place wanted`, `QUEUED seq remaining now rank place`, `BUSY remaining length now yields`,
 --   `FULL remaining length now`, `STALE now`, `CAPACITY present now` for a semaphore that is in use with another
---   capacity, times in µs. place: 1 when the caller's place was gone, else 0.
+--   capacity, times in µs. place: 1 when the caller's place was gone, else 0; wanted: 1 when somebody waits; yields: 1
+--   when all holders asked to be told of waiting writers, and were told.
 
 -- The common case comes first: every closure made before its return would be paid for by each call.
 local time = redis.call('TIME')

@@ -7,7 +7,8 @@ local wants, permits = string.sub(ARGV[2], 1, 1), tonumber(string.sub(ARGV[2], 2
 local gone = 0
 
 local function granted(token, x)
-  return string.format('GRANTED %s %.0f %.0f %d', token, x, now, gone)
+  local wanted = redis.call('ZCARD', Q) > 0 and 1 or 0
+  return string.format('GRANTED %s %.0f %.0f %d %d', token, x, now, gone, wanted)
 end
 
 -- Whether the caller holds the resource now; a shared holder's own record counts while it has not run out.
@@ -102,7 +103,8 @@ if length == 0 and admits(wants, permits) then
 end
 
 -- The time until the caller could be served: one permit is enough for another, everything else waits for all to go.
-local remaining, yielding = 0, {}
+-- Those holders among them who want to hear of it when somebody waits.
+local remaining, yielding, others = 0, {}, false
 if mode == 'w' then
   remaining = hold.x - now
 elseif mode == 's' and wants == 's' then
@@ -112,29 +114,44 @@ elseif mode ~= 'n' then
   for i = 1, #all, 2 do
     local x, yields = string.match(all[i + 1], '^(%d+) %d+ %d %d+ (%d)')
     remaining = math.max(remaining, tonumber(x) - now)
-    if yields == '1' then
-      yielding[process(all[i])] = all[i]
+    if mode == 'r' and yields == '1' then
+      yielding[#yielding + 1] = all[i]
+    else
+      others = true
     end
+  end
+end
+local function recall()
+  for _, owner in ipairs(yielding) do
+    tell(owner, 'W')
   end
 end
 if not queued then
   -- A place given earlier was within the limit then.
   local full = seq == 0 and length >= cap
-  if wait == 0 or full then
+  if wait == 0 then
+    -- Whoever waits already has told them.
+    local yields = length == 0 and #yielding > 0 and not others
+    if yields then
+      recall()
+    end
     save()
-    return string.format('%s %.0f %d %.0f', wait == 0 and 'BUSY' or 'FULL', remaining, length, now)
+    return string.format('BUSY %.0f %d %.0f %d', remaining, length, now, yields and 1 or 0)
+  elseif full then
+    save()
+    return string.format('FULL %.0f %d %.0f', remaining, length, now)
   end
   if seq == 0 then
     local last = redis.call('ZRANGE', Q, -1, -1, 'WITHSCORES')[2]
     seq = math.max(now, last and last + 1 or 0)
   end
   enqueue()
-  if mode == 'r' and wants == 'w' then
-    for _, owner in pairs(yielding) do
-      tell(owner, 'W')
-    end
+  if length == 0 then
+    recall()
   end
 else
+  -- A poll: a message may have been lost.
+  recall()
   seq = tonumber(redis.call('ZSCORE', Q, me) or seq)
 end
 save()

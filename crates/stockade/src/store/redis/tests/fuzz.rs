@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -207,7 +208,8 @@ impl Game {
             _ => Duration::from_secs(5),
         };
         let key = self.keys[self.random.random_range(0..self.keys.len())].clone();
-        let attempt = Attempt { key, mode, permits, lease, wait, max_waiters: 12, tag: "x".into() };
+        let yields = self.random.random_bool(0.5).then(Arc::default);
+        let attempt = Attempt { key, mode, permits, lease, wait, max_waiters: 12, tag: "x".into(), yields };
         self.players.insert(number, Player { owner, attempt, wait, seq: 0, token: None, believes: None });
         number
     }

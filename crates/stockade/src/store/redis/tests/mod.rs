@@ -29,6 +29,7 @@ mod together;
 mod unfit;
 mod vanished;
 mod world;
+mod yielding;
 
 use std::{sync::Arc, time::Duration};
 
@@ -141,6 +142,7 @@ fn write(key: &Key) -> Attempt {
         wait: LIMIT,
         max_waiters: 1000,
         tag: Arc::from("a tag"),
+        yields: None,
     }
 }
 

@@ -178,6 +178,7 @@ fn write(key: &Key) -> Attempt {
         wait: LIMIT,
         max_waiters: 1000,
         tag: Arc::from("a tag"),
+        yields: None,
     }
 }
 

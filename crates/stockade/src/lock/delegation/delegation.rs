@@ -1,0 +1,157 @@
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::Notify;
+
+use crate::{
+    clock::Instant,
+    lock::{
+        LossReason,
+        renewal::{Renewal, Renewals},
+    },
+    store::{LockStore, Ownership, Readers, Recall},
+};
+
+/// One shared ownership for the readers of this process.
+///
+/// It ends once: when it was recalled and the last reader is gone, or none of them may hold it any longer. It is then given
+/// back, whatever ended it.
+#[derive(Debug)]
+pub(super) struct Delegation {
+    pub(super) ownership: Arc<Ownership>,
+    pub(super) readers: Arc<Readers>,
+    store: Arc<dyn LockStore>,
+    renewal: Renewal,
+    /// The latest end of a hold that a reader was allowed, in nanoseconds of [`Instant`].
+    latest_end: AtomicU64,
+    /// How many are inside who may stay for as long as they like.
+    unlimited: AtomicUsize,
+    /// Wakes the keeper when the last of those has gone.
+    limited: Notify,
+}
+
+impl Delegation {
+    /// Of an ownership that these readers share.
+    pub(super) fn new(
+        store: &Arc<dyn LockStore>,
+        renewals: &Renewals,
+        ownership: Arc<Ownership>,
+        readers: Arc<Readers>,
+    ) -> Self {
+        let renewal = renewals.add(&ownership, None);
+        let (latest_end, unlimited) = (AtomicU64::new(0), AtomicUsize::new(0));
+        Self { ownership, readers, store: Arc::clone(store), renewal, latest_end, unlimited, limited: Notify::new() }
+    }
+
+    /// One more reader, unless it was recalled or its lease is over.
+    pub(super) fn enter(self: &Arc<Self>, max_hold: Option<Duration>) -> Option<Inside> {
+        let now = Instant::now();
+        let ends_at = self.may_stay(now, max_hold);
+        if !self.readers.enter() {
+            self.stays_no_more(ends_at);
+            return None;
+        }
+        let inside = Inside { delegation: Arc::clone(self), ends_at };
+        (now < self.ownership.deadline()).then_some(inside)
+    }
+
+    /// Those who asked for it together are inside, recalled or not: each takes its part.
+    pub(super) fn admit(self: &Arc<Self>, max_holds: impl Iterator<Item = Option<Duration>>) -> Vec<Inside> {
+        let now = Instant::now();
+        let ends: Vec<_> = max_holds.map(|max_hold| self.may_stay(now, max_hold)).collect();
+        self.readers.admit(u32::try_from(ends.len()).unwrap_or(u32::MAX));
+        ends.into_iter().map(|ends_at| Inside { delegation: Arc::clone(self), ends_at }).collect()
+    }
+
+    /// Before a reader counts as inside: whoever sees it there sees how long it may stay.
+    fn may_stay(&self, now: Instant, max_hold: Option<Duration>) -> Option<Instant> {
+        let ends_at = max_hold.map(|max_hold| now + max_hold);
+        match ends_at {
+            Some(end) => drop(self.latest_end.fetch_max(end.as_nanos(), Ordering::AcqRel)),
+            None => drop(self.unlimited.fetch_add(1, Ordering::AcqRel)),
+        }
+        ends_at
+    }
+
+    fn stays_no_more(&self, ends_at: Option<Instant>) {
+        if ends_at.is_none() && self.unlimited.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.limited.notify_one();
+        }
+    }
+
+    /// Nobody enters any more. With nobody inside the release is on its way when this returns.
+    pub(super) fn recall(&self, reason: Recall) {
+        self.readers.recall(reason);
+        if self.readers.is_empty() {
+            self.end();
+        }
+    }
+
+    /// Returns when it was given back after a recall: by the last reader, or when none of them may hold it any longer.
+    pub(super) async fn ended(&self) {
+        tokio::select! {
+            () = self.readers.emptied() => {}
+            _ = self.ownership.lost() => {}
+            () = self.overstayed() => {
+                self.ownership.lose(LossReason::Expired);
+            }
+        }
+        self.end();
+    }
+
+    /// Resolves when none of those inside may hold it any longer, after a recall.
+    async fn overstayed(&self) {
+        loop {
+            while self.unlimited.load(Ordering::Acquire) > 0 {
+                self.limited.notified().await;
+            }
+            let left = Instant::from_nanos(self.latest_end.load(Ordering::Acquire)).remaining();
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left).await;
+        }
+    }
+
+    /// Ends renewal before the release is sent.
+    pub(super) fn end(&self) {
+        if self.ownership.give_back() {
+            self.renewal.end();
+            self.store.release_detached(Arc::clone(&self.ownership));
+        }
+    }
+}
+
+/// A reader's part in a delegation: dropping it leaves.
+#[derive(Debug)]
+pub(in crate::lock) struct Inside {
+    delegation: Arc<Delegation>,
+    /// The end of the longest hold that its request allowed.
+    ends_at: Option<Instant>,
+}
+
+impl Inside {
+    /// Whether what it shares is not lost.
+    pub(super) fn is_held(&self) -> bool {
+        self.delegation.ownership.loss().is_none()
+    }
+
+    /// What the reader holds: with a loss and a longest hold of its own.
+    pub(in crate::lock) fn ownership(&self) -> Ownership {
+        Ownership::of_reader(&self.delegation.ownership, self.ends_at)
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.delegation.stays_no_more(self.ends_at);
+        if self.delegation.readers.leave() {
+            self.delegation.end();
+        }
+    }
+}

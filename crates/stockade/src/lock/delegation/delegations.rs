@@ -1,0 +1,269 @@
+use std::{
+    collections::{HashMap, hash_map::Entry as Slot},
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    Inside,
+    delegation::Delegation,
+    joined::{Joined, Waiter, Waiting},
+    keeper::Keeper,
+    policy::Policy,
+};
+use crate::{
+    clock::Instant,
+    lock::renewal::Renewals,
+    metrics,
+    resource::Key,
+    store::{Attempt, LockError, LockStore, Ownership, Recall},
+};
+
+/// Each with a lock of its own, so that readers of different resources seldom meet.
+const SHARDS: usize = 64;
+/// Who holds it, for people who look.
+const TAG: &str = "delegation";
+
+/// The delegations of one [`Locks`](crate::Locks), by resource: those that are live, and those that are asked for. One that was
+/// recalled is no more found here, and ends by itself.
+pub(in crate::lock) struct Delegations {
+    pub(super) store: Arc<dyn LockStore>,
+    pub(super) closing: CancellationToken,
+    renewals: Arc<Renewals>,
+    tasks: TaskTracker,
+    settings: Settings,
+    policy: Policy,
+    shards: [Mutex<HashMap<Key, Entry>>; SHARDS],
+    /// How many there are in all shards.
+    entries: AtomicUsize,
+    closed: AtomicBool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(in crate::lock) struct Settings {
+    /// The longest lease of a delegation.
+    pub(in crate::lock) lease: Duration,
+    /// The most at a time.
+    pub(in crate::lock) most: usize,
+}
+
+#[derive(Debug)]
+enum Entry {
+    /// An attempt, with this lease.
+    Asked(Arc<Joined>, Duration),
+    Granted(Arc<Delegation>),
+}
+
+/// How a reader gets the resource.
+#[derive(Debug)]
+pub(super) enum Way {
+    /// It has it.
+    Inside(Inside),
+    /// With others, by one attempt.
+    Together(Waiting),
+    /// By an attempt of its own.
+    Alone,
+}
+
+impl Delegations {
+    pub(in crate::lock) fn new(
+        store: &Arc<dyn LockStore>,
+        renewals: &Arc<Renewals>,
+        closing: &CancellationToken,
+        tasks: &TaskTracker,
+        settings: Settings,
+    ) -> Self {
+        Self {
+            store: Arc::clone(store),
+            closing: closing.clone(),
+            renewals: Arc::clone(renewals),
+            tasks: tasks.clone(),
+            settings,
+            policy: Policy::default(),
+            shards: std::array::from_fn(|_| Mutex::default()),
+            entries: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    fn shard(&self, key: &Key) -> MutexGuard<'_, HashMap<Key, Entry>> {
+        let shard = &self.shards[usize::from(key.bucket().index()) % SHARDS];
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Under a delegation that is live, for a reader with a lease that is not shorter: a writer then waits for a reader that
+    /// died no longer than the reader asked for.
+    pub(in crate::lock) fn enter(&self, key: &Key, lease: Duration, max_hold: Option<Duration>) -> Option<Inside> {
+        match self.shard(key).get(key) {
+            Some(Entry::Granted(delegation)) if delegation.ownership.lease <= lease => delegation.enter(max_hold),
+            _ => None,
+        }
+    }
+
+    /// Whether readers can enter without asking anybody.
+    pub(in crate::lock) fn is_live(&self, key: &Key) -> bool {
+        let shard = self.shard(key);
+        let Some(Entry::Granted(delegation)) = shard.get(key) else { return false };
+        delegation.readers.recalled().is_none() && delegation.ownership.loss().is_none()
+    }
+
+    /// How a reader that found no live delegation gets the resource. One that does not wait never asks together with
+    /// others.
+    pub(super) fn way(self: &Arc<Self>, attempt: &Attempt, max_hold: Option<Duration>) -> Result<Way, LockError> {
+        let key = &attempt.key;
+        let mut shard = self.shard(key);
+        match shard.get(key) {
+            Some(Entry::Granted(delegation)) if delegation.ownership.lease > attempt.lease => return Ok(Way::Alone),
+            Some(Entry::Asked(_, lease)) if *lease > attempt.lease => return Ok(Way::Alone),
+            Some(Entry::Granted(delegation)) => {
+                if let Some(inside) = delegation.enter(max_hold) {
+                    return Ok(Way::Inside(inside));
+                }
+                self.remove(&mut shard, key);
+            }
+            Some(Entry::Asked(..)) if attempt.wait.is_zero() => return Ok(Way::Alone),
+            Some(Entry::Asked(joined, _)) => return joined.join(attempt, max_hold).map(Way::Together),
+            None => {}
+        }
+        let delegated = self.policy.read(key) && !attempt.wait.is_zero();
+        if !delegated
+            || self.entries.load(Ordering::Acquire) >= self.settings.most
+            || self.closed.load(Ordering::Acquire)
+        {
+            return Ok(Way::Alone);
+        }
+        let lease = attempt.lease.min(self.settings.lease);
+        let joined = Arc::<Joined>::default();
+        let waiting = joined.join(attempt, max_hold)?;
+        shard.insert(key.clone(), Entry::Asked(Arc::clone(&joined), lease));
+        self.entries.fetch_add(1, Ordering::AcqRel);
+        drop(shard);
+        let attempt = Attempt { lease, tag: TAG.into(), yields: Some(Arc::clone(&joined.readers)), ..attempt.clone() };
+        drop(self.tasks.spawn(Keeper::new(self, key.clone(), joined).run(attempt)));
+        Ok(Way::Together(waiting))
+    }
+
+    /// Somebody of this process is about to ask for the resource for himself.
+    pub(in crate::lock) fn recall(&self, key: &Key) {
+        let delegation = match self.shard(key).get(key) {
+            Some(Entry::Granted(delegation)) => Arc::clone(delegation),
+            _ => return,
+        };
+        delegation.recall(Recall::Local);
+        self.forget(&delegation);
+    }
+
+    /// Recalls all, and delegates no more.
+    pub(in crate::lock) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        for shard in &self.shards {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let granted = shard.values().filter_map(|entry| match entry {
+                Entry::Granted(delegation) => Some(Arc::clone(delegation)),
+                Entry::Asked(..) => None,
+            });
+            let granted: Vec<_> = granted.collect();
+            drop(shard);
+            for delegation in granted {
+                delegation.recall(Recall::Shutdown);
+                self.forget(&delegation);
+            }
+        }
+    }
+
+    /// Nobody is left to ask for: whether that is so.
+    pub(super) fn give_up_deserted(&self, key: &Key, joined: &Arc<Joined>) -> bool {
+        let mut shard = self.shard(key);
+        let deserted = joined.is_empty();
+        if deserted {
+            self.withdraw(&mut shard, key, joined);
+        }
+        deserted
+    }
+
+    /// The attempt has waited for as long as it was to; those who waited for it, unless one has come who waits for longer.
+    pub(super) fn give_up_in_time(&self, key: &Key, joined: &Arc<Joined>) -> Option<Vec<Waiter>> {
+        let mut shard = self.shard(key);
+        let over = joined.readers.waits_until().is_some_and(|until| until.remaining().is_zero());
+        over.then(|| {
+            self.withdraw(&mut shard, key, joined);
+            joined.take()
+        })
+    }
+
+    /// The attempt has failed; those who waited for it.
+    pub(super) fn give_up(&self, key: &Key, joined: &Arc<Joined>) -> Vec<Waiter> {
+        let mut shard = self.shard(key);
+        self.withdraw(&mut shard, key, joined);
+        joined.take()
+    }
+
+    fn withdraw(&self, shard: &mut HashMap<Key, Entry>, key: &Key, joined: &Arc<Joined>) {
+        if matches!(shard.get(key), Some(Entry::Asked(asked, _)) if Arc::ptr_eq(asked, joined)) {
+            shard.remove(key);
+            self.entries.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// The attempt was granted: those who waited for it are inside, and others may enter, unless it is recalled by now.
+    pub(super) fn granted(&self, joined: &Arc<Joined>, ownership: Arc<Ownership>) -> Arc<Delegation> {
+        let (key, readers) = (ownership.key.clone(), Arc::clone(&joined.readers));
+        let delegation = Arc::new(Delegation::new(&self.store, &self.renewals, ownership, readers));
+        let mut shard = self.shard(&key);
+        let waiters = joined.take();
+        let inside = delegation.admit(waiters.iter().map(|waiter| waiter.max_hold));
+        if waiters.is_empty() {
+            delegation.readers.recall(Recall::Once);
+        }
+        if delegation.readers.recalled() == Some(Recall::Once) {
+            self.withdraw(&mut shard, &key, joined);
+        } else if let Slot::Occupied(mut entry) = shard.entry(key)
+            && matches!(entry.get(), Entry::Asked(asked, _) if Arc::ptr_eq(asked, joined))
+        {
+            metrics::gauge_add(metrics::LOCK_DELEGATIONS, &[("lock", entry.key().label().clone())], 1.0);
+            entry.insert(Entry::Granted(Arc::clone(&delegation)));
+        }
+        drop(shard);
+        waiters.into_iter().zip(inside).for_each(|(waiter, inside)| waiter.answer(Ok(inside)));
+        delegation
+    }
+
+    /// It was recalled: another one may be asked for.
+    pub(super) fn forget(&self, delegation: &Arc<Delegation>) {
+        let key = &delegation.ownership.key;
+        let mut shard = self.shard(key);
+        if matches!(shard.get(key), Some(Entry::Granted(granted)) if Arc::ptr_eq(granted, delegation)) {
+            self.remove(&mut shard, key);
+        }
+    }
+
+    /// Removes a delegation that was recalled, or whose lease is over.
+    fn remove(&self, shard: &mut HashMap<Key, Entry>, key: &Key) {
+        let Some(Entry::Granted(delegation)) = shard.remove(key) else { return };
+        self.entries.fetch_sub(1, Ordering::AcqRel);
+        if let Some(reason) = delegation.ownership.loss() {
+            // By the local clock, which the one who renews it may not have looked at yet.
+            delegation.ownership.lose(reason);
+        }
+        let reason = delegation.readers.recalled().unwrap_or(Recall::Lost);
+        let last_read = if reason == Recall::Unused { Instant::from_nanos(0) } else { Instant::now() };
+        self.policy.recalled(key, delegation.readers.entered(), last_read);
+        let lock = || ("lock", key.label().clone());
+        metrics::gauge_add(metrics::LOCK_DELEGATIONS, &[lock()], -1.0);
+        if let Some(reason) = reason.label() {
+            metrics::count(metrics::LOCK_DELEGATION_RECALLS, &[lock(), metrics::tag("reason", reason)]);
+        }
+    }
+}
+
+impl fmt::Debug for Delegations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Delegations").field("entries", &self.entries).finish_non_exhaustive()
+    }
+}

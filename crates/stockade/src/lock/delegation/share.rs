@@ -1,0 +1,48 @@
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::timeout;
+
+use super::{
+    Inside,
+    delegations::{Delegations, Way},
+};
+use crate::{
+    clock::Instant,
+    store::{Attempt, LockError},
+};
+
+impl Delegations {
+    /// A reader's part in a delegation, at the end of its wait at the latest; `None` when it is to lock by itself, with what
+    /// is left of that. Cancel safe.
+    pub(in crate::lock) async fn share(
+        self: &Arc<Self>,
+        attempt: &mut Attempt,
+        max_hold: Option<Duration>,
+    ) -> Result<Option<Inside>, LockError> {
+        let (since, wait) = (Instant::now(), attempt.wait);
+        loop {
+            let mut waiting = match self.way(attempt, max_hold)? {
+                Way::Inside(inside) => return Ok(Some(inside)),
+                Way::Together(waiting) => waiting,
+                Way::Alone => return Ok(None),
+            };
+            let inside = match wait {
+                Duration::MAX => waiting.answer().await?,
+                _ => match timeout(attempt.wait, waiting.answer()).await {
+                    Ok(answer) => answer?,
+                    Err(_) => return Err(waiting.timed_out(&attempt.key, since)),
+                },
+            };
+            if inside.is_held() {
+                return Ok(Some(inside));
+            }
+            // It was lost before this reader came to its turn.
+            if wait != Duration::MAX {
+                attempt.wait = wait.saturating_sub(since.elapsed());
+                if attempt.wait.is_zero() {
+                    return Err(waiting.timed_out(&attempt.key, since));
+                }
+            }
+        }
+    }
+}

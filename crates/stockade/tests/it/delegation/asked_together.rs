@@ -1,0 +1,149 @@
+//! Readers of one process that ask together.
+
+use std::time::Duration;
+
+use stockade::{Guard, LockError, Locks, lock::Mode};
+use tokio::task::JoinSet;
+
+use super::support::{LIMIT, SHORT, Sku, delegations, locks, locks_of, read, read_within, scripts, until, waiting};
+use crate::world::World;
+
+/// Held by a writer, after so many reads that the next one asks for a delegation.
+async fn written(reader: &Locks, writer: &Locks) -> Guard {
+    read(reader, "1").await.release().await.unwrap();
+    writer.write(&Sku("1")).wait(LIMIT).acquire().await.unwrap()
+}
+
+type Attempts = JoinSet<Result<Guard, LockError>>;
+
+#[tokio::test]
+async fn one_attempt_serves_all_who_come_before_its_grant() {
+    const READERS: usize = 100;
+    let world = World::start().await;
+    let (reader, writer) = (locks(&world).await, locks(&world).await);
+    let held = written(&reader, &writer).await;
+    let mut readers = Attempts::new();
+    let sent = scripts(&world, async || {
+        for _ in 0..READERS {
+            readers.spawn(reader.read(&Sku("1")).wait(LIMIT).delegate().acquire());
+        }
+        waiting(&writer, "1", 1).await;
+        held.release().await.unwrap();
+        let guards = readers.join_all().await;
+        assert!(guards.iter().all(|guard| guard.as_ref().is_ok_and(Guard::is_held)));
+    })
+    .await;
+    assert!(sent < 20, "{sent} scripts, of which some look at the queue");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_was_handed_over_is_for_those_who_asked_only() {
+    let world = World::start().await;
+    let (reader, writer, other) = (locks(&world).await, locks(&world).await, locks(&world).await);
+    let held = written(&reader, &writer).await;
+    let mut readers = Attempts::new();
+    for _ in 0..3 {
+        readers.spawn(reader.read(&Sku("1")).wait(LIMIT).delegate().acquire());
+    }
+    waiting(&writer, "1", 1).await;
+    let mut writers = Attempts::new();
+    writers.spawn(other.write(&Sku("1")).wait(LIMIT).acquire());
+    waiting(&writer, "1", 2).await;
+    held.release().await.unwrap();
+    let inside: Vec<_> = readers.join_all().await.into_iter().map(Result::unwrap).collect();
+    assert_eq!(delegations(&writer, "1").await, 1, "one for all three");
+    let late = read_within(&reader, "1", SHORT).await;
+    assert!(matches!(late, Err(LockError::Timeout { .. })), "it comes after the writer: {late:?}");
+    drop(inside);
+    drop(writers.join_next().await.unwrap().unwrap().unwrap());
+    world.end().await;
+}
+
+#[tokio::test]
+async fn the_end_of_one_reader_is_no_end_for_the_others() {
+    let world = World::start().await;
+    let (reader, writer) = (locks(&world).await, locks(&world).await);
+    let held = written(&reader, &writer).await;
+    let mut readers = Attempts::new();
+    // The one that begins the attempt waits the shortest, and the next goes away.
+    readers.spawn(reader.read(&Sku("1")).wait(SHORT).delegate().acquire());
+    waiting(&writer, "1", 1).await;
+    let mut gone = Attempts::new();
+    gone.spawn(reader.read(&Sku("1")).wait(LIMIT).delegate().acquire());
+    let mut patient = Attempts::new();
+    patient.spawn(reader.read(&Sku("1")).wait(LIMIT).delegate().acquire());
+    let mut writers = Attempts::new();
+    writers.spawn(writer.write(&Sku("1")).wait(LIMIT).acquire());
+    let refused = readers.join_next().await.unwrap().unwrap();
+    assert!(matches!(refused, Err(LockError::Timeout { position: Some(1), .. })), "{refused:?}");
+    gone.shutdown().await;
+    waiting(&writer, "1", 2).await;
+    // Beyond the end that the store was told first.
+    until("told a later end", async || {
+        let found = writer.inspect(&Sku("1")).await.unwrap();
+        found.waiters.first().is_some_and(|first| first.mode == Mode::Read && first.remaining > SHORT * 10)
+    })
+    .await;
+    held.release().await.unwrap();
+    let inside = patient.join_next().await.unwrap().unwrap().unwrap();
+    assert!(inside.is_held());
+    drop(inside);
+    drop(writers.join_next().await.unwrap().unwrap().unwrap());
+    world.end().await;
+}
+
+#[tokio::test]
+async fn the_place_of_a_process_that_dies_ends_with_the_waits_of_its_readers() {
+    let world = World::start().await;
+    let (reader, writer) = (locks(&world).await, locks(&world).await);
+    let held = written(&reader, &writer).await;
+    let wait = Duration::from_secs(2);
+    let mut readers = Attempts::new();
+    for _ in 0..2 {
+        readers.spawn(reader.read(&Sku("1")).wait(wait).delegate().acquire());
+    }
+    waiting(&writer, "1", 1).await;
+    let found = writer.inspect(&Sku("1")).await.unwrap();
+    assert!(found.waiters.iter().all(|waiter| waiter.remaining <= wait), "{found:?}");
+    held.release().await.unwrap();
+    assert!(readers.join_all().await.iter().all(Result::is_ok));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_attempt_ends_with_the_last_of_its_readers() {
+    let world = World::start().await;
+    let (reader, writer) = (locks(&world).await, locks(&world).await);
+    let held = written(&reader, &writer).await;
+    let mut readers = Attempts::new();
+    for _ in 0..3 {
+        readers.spawn(reader.read(&Sku("1")).wait(LIMIT).delegate().acquire());
+    }
+    waiting(&writer, "1", 1).await;
+    readers.shutdown().await;
+    waiting(&writer, "1", 0).await;
+    held.release().await.unwrap();
+    world.end().await;
+}
+
+#[tokio::test]
+async fn readers_that_ask_together_count_as_waiters_each() {
+    let world = World::start().await;
+    let (reader, writer) = (locks_of(&world, Locks::builder().max_waiters(2)).await, locks(&world).await);
+    let held = written(&reader, &writer).await;
+    let mut readers = Attempts::new();
+    for _ in 0..2 {
+        readers.spawn(reader.read(&Sku("1")).wait(LIMIT).delegate().acquire());
+    }
+    waiting(&writer, "1", 1).await;
+    let mut refused = None;
+    until("full", async || {
+        refused = read_within(&reader, "1", Duration::from_millis(20)).await.err();
+        matches!(refused, Some(LockError::QueueFull { waiters: 2, position: 3, .. }))
+    })
+    .await;
+    held.release().await.unwrap();
+    assert!(readers.join_all().await.iter().all(Result::is_ok));
+    world.end().await;
+}

@@ -1,0 +1,51 @@
+//! How often it is recalled where it does not pay.
+
+use metrics_exporter_prometheus::PrometheusBuilder;
+use rand::{Rng, SeedableRng, rngs::SmallRng};
+
+use super::support::{LIMIT, Sku, locks, read};
+use crate::world::World;
+
+/// The sum of a counter over its labels.
+fn sum(rendered: &str, name: &str) -> u64 {
+    let lines = rendered.lines().filter(|line| line.starts_with(name));
+    lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+}
+
+/// The tests run on one thread, to which the recorder belongs.
+async fn recalls_of_reads(processes: usize) -> (u64, u64) {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    let _recorder = metrics::set_default_local_recorder(&recorder);
+    let world = World::start().await;
+    let mut all = Vec::new();
+    for _ in 0..processes {
+        all.push(locks(&world).await);
+    }
+    let mut random = SmallRng::seed_from_u64(7);
+    let mut reads = 0;
+    for _ in 0..1500 {
+        let locks = &all[random.random_range(0..processes)];
+        if random.random_bool(0.5) {
+            reads += 1;
+            drop(read(locks, "1").await);
+        } else {
+            drop(locks.write(&Sku("1")).wait(LIMIT).acquire().await.unwrap());
+        }
+    }
+    let recalls = sum(&handle.render(), "stockade_lock_delegation_recalls_total");
+    drop(all);
+    world.end().await;
+    (recalls, reads)
+}
+
+#[tokio::test]
+async fn of_reads_and_writes_in_turn_a_ninth_of_the_reads_is_recalled_at_most() {
+    for processes in [1, 4, 16] {
+        let (recalls, reads) = recalls_of_reads(processes).await;
+        assert!(recalls > 0, "{processes} processes never delegated");
+        // The first of each process comes with its second read.
+        let first = 8 * processes as u64;
+        assert!(recalls * 9 <= reads + first, "{processes} processes: {recalls} recalls of {reads} reads");
+    }
+}

@@ -1,0 +1,90 @@
+use std::{borrow::Cow, time::Duration};
+
+use stockade::{
+    Guard, LockError, Locks, Redis, Resource,
+    lock::{LocksBuilder, Mode, Token},
+};
+use stockade_testbed::RedisServer;
+use tokio::time::{sleep, timeout};
+
+use crate::{redis_traffic::calls, world::World};
+
+/// Longer than anything takes on a busy machine, and shorter than what a switched off defence leaves waiting.
+pub(super) const LIMIT: Duration = Duration::from_secs(20);
+/// What an attempt waits that is to be refused.
+pub(super) const SHORT: Duration = Duration::from_millis(150);
+
+pub(super) struct Sku(pub(super) &'static str);
+
+impl Resource for Sku {
+    const KIND: &'static str = "stock";
+
+    fn id(&self) -> Cow<'_, str> {
+        Cow::Borrowed(self.0)
+    }
+}
+
+pub(super) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let reached = timeout(LIMIT, async {
+        while !condition().await {
+            sleep(Duration::from_millis(1)).await;
+        }
+    });
+    assert!(reached.await.is_ok(), "never came true: {what}");
+}
+
+/// Locks of one more process, whose commands may take as long as a busy machine needs.
+pub(super) async fn locks(world: &World) -> Locks {
+    locks_of(world, Locks::builder()).await
+}
+
+pub(super) async fn locks_of(world: &World, builder: LocksBuilder) -> Locks {
+    let redis = Redis::builder(world.url()).command_timeout(Duration::from_secs(5)).connect().await.unwrap();
+    world.locks_of(builder, &redis).await
+}
+
+/// A read that may share.
+pub(super) async fn read(locks: &Locks, sku: &'static str) -> Guard {
+    read_within(locks, sku, LIMIT).await.unwrap()
+}
+
+pub(super) async fn read_within(locks: &Locks, sku: &'static str, wait: Duration) -> Result<Guard, LockError> {
+    locks.read(&Sku(sku)).wait(wait).delegate().acquire().await
+}
+
+/// The token of a read that is over.
+pub(super) async fn token_of_read(locks: &Locks, sku: &'static str) -> Token {
+    let guard = read(locks, sku).await;
+    let token = guard.token();
+    guard.release().await.unwrap();
+    token
+}
+
+/// Reads until the process has a delegation; its token.
+pub(super) async fn delegated(locks: &Locks, sku: &'static str) -> Token {
+    let mut token = token_of_read(locks, sku).await;
+    until("delegated", async || {
+        let before = token;
+        token = token_of_read(locks, sku).await;
+        token == before
+    })
+    .await;
+    token
+}
+
+/// How many delegations hold the resource.
+pub(super) async fn delegations(locks: &Locks, sku: &'static str) -> usize {
+    let found = locks.inspect(&Sku(sku)).await.unwrap();
+    found.holders.iter().filter(|holder| holder.mode == Mode::Read && holder.tag == "delegation").count()
+}
+
+pub(super) async fn waiting(locks: &Locks, sku: &'static str, wanted: u64) {
+    until("waiting", async || locks.inspect(&Sku(sku)).await.is_ok_and(|found| found.waiting == wanted)).await;
+}
+
+/// The scripts that `work` leads to.
+pub(super) async fn scripts(server: &RedisServer, work: impl AsyncFnOnce()) -> u64 {
+    server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
+    work().await;
+    calls(server).await.get("evalsha").copied().unwrap_or_default()
+}
