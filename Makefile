@@ -3,7 +3,7 @@
 CARGO ?= cargo
 SHELL := /bin/sh
 
-DEMO = $(CARGO) run --locked --release -p stockade-inventory --features demo -- demo
+DEMO = $(CARGO) run --locked --profile demo -p stockade-inventory --no-default-features --features demo -- demo
 
 .DEFAULT_GOAL := help
 .PHONY: setup demo demo-once test interop failovers mutants bench check fmt help

@@ -2,7 +2,7 @@ use std::{fmt, net::SocketAddr, ops::RangeInclusive, time::Duration};
 
 use sqlx::postgres::PgConnectOptions;
 use stockade::postgres::Timeouts;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 
 use super::{
     Args, ConfigError, ConfigErrors, DatabaseArgs, Secret,
@@ -59,7 +59,7 @@ pub struct Config {
     /// Which answers are logged.
     pub logged_answers: LoggedAnswers,
     /// What is logged.
-    pub log_filter: EnvFilter,
+    pub log_filter: Targets,
 }
 
 /// What clients may take of a port.
@@ -358,9 +358,9 @@ fn logged_answers(text: &str) -> Result<LoggedAnswers, ConfigError> {
     }
 }
 
-fn log_filter(text: &str) -> Result<EnvFilter, ConfigError> {
+fn log_filter(text: &str) -> Result<Targets, ConfigError> {
     let remedy = "use directives such as `info` or `warn,inventory=debug`";
-    EnvFilter::try_new(text).map_err(|_| ConfigError::new("RUST_LOG", "not a filter", remedy).with_value(text))
+    text.parse().map_err(|_| ConfigError::new("RUST_LOG", "not a filter", remedy).with_value(text))
 }
 
 #[cfg(test)]

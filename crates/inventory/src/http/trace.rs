@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn the_id_of_a_request_is_in_its_warnings_where_only_warnings_are_logged() {
-        let filter = tracing_subscriber::fmt().with_env_filter("warn").finish();
+        let filter = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).finish();
         tracing::subscriber::with_default(filter, || {
             // Another test may have met the span first, where nobody wanted it, which is remembered.
             tracing::callsite::rebuild_interest_cache();

@@ -128,6 +128,7 @@ async fn a_database_that_redis_lacks_is_refused_with_its_number() {
     assert!(output.contains("LOCK_REDIS_URL") && output.contains("database 99"), "{output}");
 }
 
+#[cfg(feature = "tls")]
 #[tokio::test]
 async fn locks_and_cache_may_be_behind_sentinels_or_tls() {
     let stage = Stage::start().await;
