@@ -1,5 +1,7 @@
 //! What a write does to a cache.
 
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -8,7 +10,7 @@ use super::{
     core::Core,
     intent::Intent,
     invalidator::{Invalidate, Outcomes},
-    store::UnsureRun,
+    store::{HEARD_WITHIN, UnsureRun},
     tag::Tag,
 };
 use crate::resource::{Key, Resource};
@@ -88,6 +90,10 @@ where
 
     fn is_strict(&self) -> bool {
         self.settings.strict.is_some()
+    }
+
+    fn heard_within(&self) -> Option<Duration> {
+        self.settings.under_locks.then_some(HEARD_WITHIN)
     }
 
     fn begin<'a>(&'a self, keys: &'a [Key], intent: &'a Intent) -> BoxFuture<'a, Result<(), CacheError>> {

@@ -1,4 +1,4 @@
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 
@@ -31,6 +31,10 @@ pub(crate) trait Invalidate: Send + Sync + 'static {
 
     /// Whether writes are announced to it before they commit.
     fn is_strict(&self) -> bool;
+
+    /// For so long after an invalidation a process may serve what it drops to those who hold a lock, since it has not heard of
+    /// it; `None` where nothing is served so.
+    fn heard_within(&self) -> Option<Duration>;
 
     /// Announces a write. Confirmed for every key, or the transaction must not commit.
     fn begin<'a>(&'a self, keys: &'a [Key], intent: &'a Intent) -> BoxFuture<'a, Result<(), CacheError>>;
@@ -136,6 +140,11 @@ impl Invalidator {
     #[cfg(feature = "postgres")]
     pub(crate) async fn trust(&self, run: &UnsureRun) -> Result<(), CacheError> {
         self.0.trust(run).await
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) fn heard_within(&self) -> Option<Duration> {
+        self.0.heard_within()
     }
 
     #[cfg(feature = "postgres")]

@@ -40,6 +40,15 @@ impl Assurance {
     }
 }
 
+/// How long the channel of a cache may be silent, and no question be answered, before the in-process tier is no longer believed.
+/// Beats come each second.
+#[cfg(feature = "redis")]
+pub(crate) const SILENCE: Duration = Duration::from_secs(3);
+
+/// After so long every process has heard of an invalidation, or serves nothing from memory: [`SILENCE`] by a clock that goes
+/// faster by one in a hundred, as leases reckon with.
+pub(crate) const HEARD_WITHIN: Duration = Duration::from_millis(3_030);
+
 /// For so long the server that a new run replaced may go on taking writes: until its replicas have not been heard of for
 /// `min-replicas-max-lag`, 10 s at most, which Redis counts in whole seconds and once a second. One more for a server that is
 /// busy.

@@ -1,7 +1,8 @@
 use std::{sync::Arc, time::Duration};
 
+#[cfg(any(test, feature = "axum"))]
+use crate::clock::Instant;
 use crate::{
-    clock::Instant,
     lock::{LockError, LossReason, Mode, Token},
     resource::Key,
     store::{LockStore, Ownership},
@@ -43,7 +44,7 @@ impl Fence {
 
     /// Since when no writer can have been granted the resource; `None` unless this ownership is shared and held at this
     /// moment, by the local clock.
-    #[cfg(feature = "axum")]
+    #[cfg(any(test, feature = "axum"))]
     pub(crate) fn shared_since(&self) -> Option<Instant> {
         self.ownership.shared_since()
     }

@@ -106,7 +106,7 @@ returning f.token";
         if self.mode() == Mode::Permit {
             return Err(FenceError::Shared(Mode::Permit));
         }
-        let mut tx = Tx::start(pool, Some(self.clone())).await?;
+        let mut tx = Tx::start(pool, vec![self.clone()]).await?;
         let passed = match self.mode() {
             Mode::Write => claim(&mut tx, &self.claim_args()?).await?,
             Mode::Read | Mode::Permit => check(&mut tx, self).await?,
@@ -149,7 +149,7 @@ impl MultiFence {
         }
         let fences = self.in_lock_order();
         // They share one gate for commits, so any of them stands for all.
-        let mut tx = Tx::start(pool, fences.first().cloned()).await?;
+        let mut tx = Tx::start(pool, fences.to_vec()).await?;
         for fence in fences {
             if !claim(&mut tx, &fence.claim_args()?).await? {
                 return Err(fence.refused(tx).await);

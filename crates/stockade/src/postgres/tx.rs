@@ -30,8 +30,9 @@ use crate::{
 #[must_use = "dropping the transaction rolls it back"]
 pub struct Tx {
     inner: Transaction<'static, Postgres>,
-    fence: Option<Fence>,
-    /// Whether the fence was exclusive when this began.
+    /// In lock order; none without a lock.
+    fences: Vec<Fence>,
+    /// Whether they were exclusive when this began.
     exclusive: bool,
     database: PgPool,
     pool: Arc<PoolState>,
@@ -52,13 +53,13 @@ impl Tx {
     ///
     /// [`FenceError::Schema`], [`FenceError::Sqlx`].
     pub async fn unfenced(pool: &PgPool) -> Result<Self, FenceError> {
-        Self::start(pool, None).await
+        Self::start(pool, Vec::new()).await
     }
 
-    pub(super) async fn start(pool: &PgPool, fence: Option<Fence>) -> Result<Self, FenceError> {
+    pub(super) async fn start(pool: &PgPool, fences: Vec<Fence>) -> Result<Self, FenceError> {
         // The level is named because a database may default to another, under which every statement would read from the
         // claim's snapshot.
-        let mode = fence.as_ref().map(Fence::mode);
+        let mode = fences.first().map(Fence::mode);
         let begin = match mode {
             Some(Mode::Read | Mode::Permit) => "begin isolation level read committed read only",
             Some(Mode::Write) | None => "begin isolation level read committed read write",
@@ -69,7 +70,7 @@ impl Tx {
         let exclusive = mode == Some(Mode::Write);
         Ok(Self {
             inner,
-            fence,
+            fences,
             exclusive,
             database: pool.clone(),
             pool: state,
@@ -148,7 +149,12 @@ impl Tx {
     ///
     /// Once COMMIT succeeded, so has this call: a cache that does not answer within one command time-out is left to the
     /// [`Relay`](super::Relay). Dropping the future before COMMIT was sent rolls back; afterwards the transaction may be
-    /// applied, and the relay then invalidates.
+    /// applied, and the relay then invalidates, unless the cache had confirmed before.
+    ///
+    /// Until the cached values are dropped the lock is neither downgraded nor handed over. Where a lock of the transaction was
+    /// lost or given back by then, and a cache is built with
+    /// [`CacheBuilder::under_locks`](crate::cache::CacheBuilder::under_locks), this returns 3 s later, without a database
+    /// connection: others may have read under the lock meanwhile, and by then every process has heard of the write.
     ///
     /// # Errors
     ///
@@ -160,7 +166,7 @@ impl Tx {
             let _ = self.inner.rollback().await;
             return Err(error);
         }
-        let exclusive = self.fence.as_ref().filter(|_| self.exclusive);
+        let exclusive = self.fences.first().filter(|_| self.exclusive);
         if exclusive.is_some_and(|fence| fence.mode() != Mode::Write) {
             let _ = self.inner.rollback().await;
             return Err(CommitError::Downgraded);
@@ -182,18 +188,14 @@ impl Tx {
             return Err(CommitError::Announce(error));
         }
         // What only reads applies nothing, and is no reason to answer that it may have.
-        let writes = self.fence.as_ref().filter(|_| self.exclusive);
+        let writes = self.fences.first().filter(|_| self.exclusive);
         if let Some(Err(refused)) = writes.map(may_send) {
             let _ = self.inner.rollback().await;
             self.invalidations.retract(intent.as_ref()).await;
             return Err(refused);
         }
         let committed = self.inner.commit().await.map_err(commit_statement);
-        if let Some(fence) = writes
-            && !matches!(committed, Err(CommitError::Unknown(_)))
-        {
-            fence.ownership.commit_answered();
-        }
+        let answered = writes.filter(|_| !matches!(committed, Err(CommitError::Unknown(_)))).map(Answered);
         if let Err(error) = committed {
             // One whose fate is unknown keeps its intent until the database has told a reader.
             if error.applied() == Some(false) {
@@ -203,10 +205,17 @@ impl Tx {
         }
         if !self.invalidations.is_empty() {
             let left = self.invalidations.flush(intent.as_ref()).await;
+            // As long as all are held nobody has read under one of them, and who does so later reads what was written.
+            let lost = !self.fences.iter().all(|fence| fence.ownership.is_exclusive());
+            let heard_within = self.invalidations.heard_within(&left).filter(|_| lost);
+            drop(answered);
             let ids: Vec<i64> =
                 rows.iter().filter(|row| !left.contains(&row.cache.as_str())).map(|row| row.id).collect();
             self.pool.flushed(&ids);
             presence::look_for_relays(&self.database, &self.pool, self.invalidations.caches());
+            if let Some(limit) = heard_within {
+                tokio::time::sleep(limit).await;
+            }
         }
         Ok(())
     }
@@ -237,7 +246,17 @@ impl Tx {
     }
 }
 
-/// Whether COMMIT may be sent. From here to its answer the lock is neither downgraded nor handed over; it may have been
+/// A commit of a write that was answered. When this goes the lock may be downgraded and handed over again: once the caches
+/// are told, or nobody is there any more to tell them.
+struct Answered<'a>(&'a Fence);
+
+impl Drop for Answered<'_> {
+    fn drop(&mut self) {
+        self.0.ownership.commit_answered();
+    }
+}
+
+/// Whether COMMIT may be sent. From here until [`Answered`] the lock is neither downgraded nor handed over; it may have been
 /// before. That is asked first: once the request was told of a commit, nobody can say that nothing was applied.
 fn may_send(fence: &Fence) -> Result<(), CommitError> {
     if !fence.ownership.commit_sent() {
@@ -282,6 +301,9 @@ impl DerefMut for Tx {
 impl fmt::Debug for Tx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let invalidations = self.invalidations.count();
-        f.debug_struct("Tx").field("fence", &self.fence).field("invalidations", &invalidations).finish_non_exhaustive()
+        f.debug_struct("Tx")
+            .field("fences", &self.fences)
+            .field("invalidations", &invalidations)
+            .finish_non_exhaustive()
     }
 }

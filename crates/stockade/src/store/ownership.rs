@@ -266,9 +266,16 @@ impl Ownership {
 
     /// Since when no writer can have been granted the resource, for an ownership that is shared and neither lost nor given
     /// back at this moment; for one that was exclusive before, since it is shared.
+    #[cfg(any(test, feature = "axum"))]
     pub(crate) fn shared_since(&self) -> Option<Instant> {
         let held = self.mode() == Mode::Read && !self.released.load(Ordering::Acquire) && self.loss().is_none();
         held.then(|| Instant::from_nanos(self.since.load(Ordering::Acquire)))
+    }
+
+    /// Whether it is exclusive, and neither lost nor given back at this moment.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.mode() == Mode::Write && !self.released.load(Ordering::Acquire) && self.loss().is_none()
     }
 
     /// Why it was lost: as told by the store, or because its deadline has passed.
@@ -379,7 +386,7 @@ impl Ownership {
         self.unanswered.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
     }
 
-    /// That commit was answered, or not sent after all. Never called for one whose fate is unknown: it may be applied at any time.
+    /// That commit was answered and what it makes stale is dropped or left to others, or it was not sent after all. Never called for one whose fate is unknown: it may be applied at any time.
     #[cfg(feature = "postgres")]
     pub(crate) fn commit_answered(&self) {
         self.unanswered.fetch_sub(1, Ordering::AcqRel);

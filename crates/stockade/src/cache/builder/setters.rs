@@ -76,8 +76,10 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     /// after the shared lock was granted, the lock is still held, and the subscription to invalidations is live. Any other
     /// read asks Redis, and what it finds is kept for those who come after it.
     ///
-    /// Such a read misses no write that was acknowledged while its writer held the lock. A write under no lock, or under
-    /// another one, or one whose writer had lost its lock, is seen when its message arrives, after 3 s at most.
+    /// Such a read misses no write of a `postgres::Tx` under the lock that was acknowledged before the read began. That is why
+    /// a commit whose lock was lost returns 3 s later: by then every process has heard of it, or serves nothing from memory.
+    /// A write under no lock, or under another one, or that reaches the database on another way and has lost its lock, is
+    /// seen when its message arrives, after 3 s at most.
     ///
     /// Off by default. A strict cache refuses it. It keeps up to 16 MiB of values, or as much as [`CacheBuilder::local`]
     /// says; with that setting a read that may not be served by this rule is served by that one.

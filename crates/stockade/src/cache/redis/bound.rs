@@ -3,8 +3,9 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::subscription::{SILENCE, Subscription};
+use super::subscription::Subscription;
 use crate::{
+    cache::store::SILENCE,
     clock::Instant,
     metrics::{self, CACHE_LOCAL_STALENESS_BOUND, tag},
 };

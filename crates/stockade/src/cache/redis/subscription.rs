@@ -17,7 +17,7 @@ use super::{
 use crate::{
     cache::{
         local::Local,
-        store::{Assurance, UnsureRun},
+        store::{Assurance, SILENCE, UnsureRun},
         tag::Tag,
         wake::Wakes,
     },
@@ -26,10 +26,6 @@ use crate::{
     redis::{Handshake, LinkError, LinkEvents, Succession, Up},
     resource::{Key, Label},
 };
-
-/// How long the channel may be silent, and no question be answered, before the in-process tier is no longer believed. Beats
-/// come each second.
-pub(super) const SILENCE: Duration = Duration::from_secs(3);
 
 const BUCKETS: usize = 256;
 

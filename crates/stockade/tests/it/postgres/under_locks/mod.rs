@@ -1,4 +1,5 @@
 //! Caches whose values are served from memory to those who hold the lock of their key.
 
+mod commits;
 mod reads;
 mod visit;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::response::IntoResponse;
 use stockade::{
-    Cache, Locks,
+    Cache, Locks, Redis,
     cache::Source,
     extract::CACHE_STATUS,
     postgres::{Relay, Tx},
@@ -94,7 +94,8 @@ async fn without_a_shared_lock_of_its_key_nothing_is_served_from_memory() {
 async fn under_another_lock_the_first_read_asks_redis_and_the_next_ones_do_not() {
     let world = World::patient().await;
     let cache = online(world.at(&world.redis.url()).await.under_locks()).await;
-    let locks = world.redis.locks().await;
+    let redis = Redis::connect(world.redis.url()).await.unwrap();
+    let locks = world.redis.locks_of(Locks::builder().delegate(false), &redis).await;
     let mut visit = Visit::begin(&locks, &cache).await;
     visit.read().await;
     for _ in 0..3 {
@@ -104,6 +105,29 @@ async fn under_another_lock_the_first_read_asks_redis_and_the_next_ones_do_not()
         assert_eq!((sources, world.loads()), ([Source::Redis, Source::Local], 1));
     }
     drop(visit);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn readers_that_share_a_lock_serve_each_other_until_a_writer_comes() {
+    let world = World::patient().await;
+    let cache = online(world.at(&world.redis.url()).await.under_locks()).await;
+    let (here, there) = (world.redis.locks().await, world.redis.locks().await);
+    let read = async || {
+        let found = Visit::begin(&here, &cache).await.read().await;
+        (*found, found.info().source)
+    };
+    for quantity in [10, 9, 8] {
+        if quantity < 10 {
+            write(&world, &there, &cache, quantity).await;
+        }
+        until(async || read().await == (quantity, Source::Local)).await;
+        let hits = cache.stats().hits_redis;
+        for _ in 0..20 {
+            assert_eq!(read().await.0, quantity);
+        }
+        assert!(cache.stats().hits_redis < hits + 20, "each had a lock of its own");
+    }
     world.end().await;
 }
 
