@@ -1,4 +1,5 @@
-//! The protocols as models, every interleaving of which is looked at: locks, the leases and intents of a cache, and its tags.
+//! The protocols as models, every interleaving of which is looked at: locks, the leases and intents of a cache, its tags, and what
+//! is served from memory under a lock.
 //!
 //! Each model has its defences as switches. With all of them it must find nothing; without any one of them it must find
 //! the run that the defence is there for.
@@ -8,6 +9,7 @@
 mod cache;
 mod lock;
 mod tags;
+mod under_locks;
 
 use std::{fmt::Debug, hash::Hash};
 
