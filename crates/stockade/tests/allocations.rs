@@ -1,6 +1,6 @@
-//! A hit in the memory of the process takes no memory, with metrics counted.
+//! What cached reads and locks take of the allocator, with metrics counted.
 
-use std::{borrow::Cow, convert::Infallible, time::Duration};
+use std::{borrow::Cow, convert::Infallible, sync::Once, time::Duration};
 
 use axum::{
     Router,
@@ -15,6 +15,7 @@ use stockade::{
     Cache, Locks, Redis, Resource,
     cache::Source,
     extract::{Cached, FromCache},
+    lock::{LockRequest, Released},
     route_lock::RouteLock,
 };
 use stockade_testbed::RedisServer;
@@ -35,6 +36,11 @@ impl Resource for Sku {
     fn id(&self) -> Cow<'_, str> {
         Cow::Borrowed(self.0)
     }
+}
+
+fn record() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| drop(PrometheusBuilder::new().install_recorder().expect("another recorder")));
 }
 
 #[derive(Clone)]
@@ -72,6 +78,7 @@ async fn read_often(State(app): State<App>, request: Request) -> StatusCode {
 
 #[tokio::test]
 async fn a_hit_under_the_lock_takes_no_memory() {
+    record();
     let server = RedisServer::start().await.unwrap();
     let redis = Redis::connect(server.url()).await.unwrap();
     let load = |_: Sku| async { Ok::<_, Infallible>(Some("x".repeat(256))) };
@@ -87,7 +94,7 @@ async fn a_hit_under_the_lock_takes_no_memory() {
 
 #[tokio::test]
 async fn a_hit_in_the_process_takes_no_memory() {
-    PrometheusBuilder::new().install_recorder().unwrap();
+    record();
     let server = RedisServer::start().await.unwrap();
     let redis = Redis::connect(server.url()).await.unwrap();
     let load = |sku: Sku| async move { Ok::<_, Infallible>((sku.0 != "absent").then(|| "x".repeat(256))) };
@@ -110,4 +117,33 @@ async fn a_hit_in_the_process_takes_no_memory() {
         });
         assert_eq!(taken.count_total, 0, "`{id}`: {taken:?}");
     }
+}
+
+/// Both scripts of a pair, their replies and all that is done about them; the driver of the connection included.
+#[test]
+fn a_lock_that_waits_for_nobody_takes_little_memory() {
+    const PAIRS: u64 = 500;
+    const MOST: u64 = 61;
+    record();
+    // One thread, so that all is counted.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let server = runtime.block_on(RedisServer::start()).unwrap();
+    let redis = runtime.block_on(Redis::builder(server.url()).command_timeout(Duration::from_secs(20)).connect());
+    let locks = runtime.block_on(async { Locks::new(&redis.unwrap()) });
+    let pairs = |request: fn(&Locks) -> LockRequest| {
+        runtime.block_on(async {
+            for _ in 0..PAIRS {
+                let guard = request(&locks).acquire().await.unwrap();
+                assert_eq!(guard.release().await.unwrap(), Released::Released);
+            }
+        });
+    };
+    for request in
+        [(|locks| locks.write(&Sku("85123A"))) as fn(&Locks) -> LockRequest, |locks| locks.read(&Sku("22423"))]
+    {
+        pairs(request);
+        let taken = allocation_counter::measure(|| pairs(request));
+        assert!(taken.count_total <= MOST * PAIRS, "{} allocations a pair: {taken:?}", taken.count_total / PAIRS);
+    }
+    runtime.block_on(locks.shutdown(Duration::from_secs(1)));
 }

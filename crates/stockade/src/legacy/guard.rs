@@ -13,7 +13,7 @@ use super::{
 use crate::{
     clock::Instant,
     lock::{Released, Unavailable},
-    redis::LinkError,
+    redis::{LinkError, evalsha},
 };
 
 /// Between two looks for a connection that a release can go out on.
@@ -56,7 +56,8 @@ impl Lease {
     /// of somebody whose time is the same by now.
     async fn give_back(self, core: &Core) -> Result<Released, SetnxError> {
         while !self.remaining().is_zero() {
-            match core.link.call_regardless(&RELEASE, vec![self.key.clone()], self.args()).await {
+            let make = |sha: &str| evalsha(sha, vec![self.key.clone()], self.args());
+            match core.link.call_regardless(&RELEASE, &make).await {
                 Ok(Value::Int(1)) => return Ok(Released::Released),
                 Ok(_) => return Ok(Released::Lost),
                 // Not executed.

@@ -30,7 +30,7 @@ pub(super) struct Connection {
     pub(super) wire: Arc<Wire>,
     pub(super) up: Up,
     pub(super) place: Place,
-    scripts: Vec<(&'static Script, String)>,
+    scripts: Vec<(&'static Script, Arc<str>)>,
     reloaded: Mutex<Option<Instant>>,
     shifted: Arc<AtomicBool>,
     /// Cancelled when the connection broke or must not be used any more.
@@ -82,7 +82,8 @@ impl Connection {
         };
         let mut loaded = Vec::with_capacity(scripts.len());
         for &script in scripts {
-            loaded.push((script, load(script).query_async(&mut multiplexed).await?));
+            let sha: String = load(script).query_async(&mut multiplexed).await?;
+            loaded.push((script, sha.into()));
         }
         let new_run = last_run.is_some_and(|last| *last != run_id);
         Ok(Self {
@@ -107,14 +108,14 @@ impl Connection {
     }
 
     /// The name by which the server knows a script.
-    pub(super) fn sha(&self, script: &'static Script) -> &str {
+    pub(super) fn sha(&self, script: &'static Script) -> Arc<str> {
         // A script that was not given to the link can't be found by the server either, which says NOSCRIPT.
         let known = self.scripts.iter().find(|(known, _)| std::ptr::eq(*known, script));
-        known.map_or(script.name, |(_, sha)| sha.as_str())
+        known.map_or_else(|| script.name.into(), |(_, sha)| Arc::clone(sha))
     }
 
     pub(super) fn evalsha(&self, script: &'static Script, keys: Vec<String>, args: Vec<Vec<u8>>) -> Cmd {
-        evalsha(self.sha(script), keys, args)
+        evalsha(&self.sha(script), keys, args)
     }
 
     /// Sends the scripts again, ahead of whatever is sent from now on; nothing when that was done a moment ago.
@@ -128,9 +129,17 @@ impl Connection {
     }
 }
 
-pub(super) fn evalsha(sha: &str, keys: Vec<String>, args: Vec<Vec<u8>>) -> Cmd {
-    let mut command = redis::cmd("EVALSHA");
-    command.arg(sha).arg(keys.len());
+/// EVALSHA, to which the keys and the arguments of the script are added yet: so many words of so many bytes together.
+pub(crate) fn evalsha_of(sha: &str, keys: usize, words: usize, bytes: usize) -> Cmd {
+    const NAME: &str = "EVALSHA";
+    let mut command = Cmd::with_capacity(3 + words, NAME.len() + sha.len() + 8 + bytes);
+    command.arg(NAME).arg(sha).arg(keys);
+    command
+}
+
+pub(crate) fn evalsha(sha: &str, keys: Vec<String>, args: Vec<Vec<u8>>) -> Cmd {
+    let bytes = keys.iter().map(String::len).chain(args.iter().map(Vec::len)).sum();
+    let mut command = evalsha_of(sha, keys.len(), keys.len() + args.len(), bytes);
     for key in keys {
         command.arg(key);
     }

@@ -21,7 +21,7 @@ use tokio_util::{
 use super::{
     LinkError, LinkEvents, Redis, Replicas, Script,
     attempt::{Attempt, Receipt, replies},
-    connection::{Connection, evalsha},
+    connection::Connection,
     ledger,
     pending::{Pending, Terms},
     supervisor,
@@ -171,24 +171,23 @@ impl Link {
         async move { pending?.reply().await }
     }
 
-    /// EVALSHA on the command connection for an attempt that has a limit of its own, whose arguments are made when it is
-    /// sent. With `replicas`, right behind it goes the question whether they have what it wrote.
+    /// EVALSHA on the command connection for an attempt that has a limit of its own. `make` is called when it is sent, with
+    /// the name of the script. With `replicas`, right behind it goes the question whether they have what it wrote.
     ///
     /// Dropping the reply takes the command back if it was not sent yet. [`Attempt::receipt`] then says so.
     pub(crate) fn attempt(
         &self,
         script: &'static Script,
-        keys: Vec<String>,
-        args: impl FnOnce() -> Vec<Vec<u8>> + Send + 'static,
+        make: impl FnOnce(&str) -> Cmd + Send + 'static,
         wait: Duration,
         replicas: Option<Replicas>,
     ) -> Attempt {
         let receipt = Receipt::default();
         let pending = self.permitted(|connection, permit| {
-            let (sha, receipt) = (connection.sha(script).to_owned(), receipt.clone());
+            let (sha, receipt) = (connection.sha(script), receipt.clone());
             let make = move || {
                 receipt.sent();
-                evalsha(&sha, keys, args())
+                make(&sha)
             };
             let limit = self.shared.limit(wait);
             let terms = Terms { op: script.name, turn: Turn::Ordinary, limit, revocable: true, permit: Some(permit) };
@@ -201,15 +200,15 @@ impl Link {
         Attempt { receipt, reply: Box::pin(reply), copies: Some(Box::pin(copies)) }
     }
 
-    /// EVALSHA that neither the breaker nor commands of other kinds hold back: for commands that undo others.
+    /// EVALSHA that neither the breaker nor commands of other kinds hold back: for commands that undo others. `make` is
+    /// given the name of the script.
     pub(crate) fn call_regardless(
         &self,
         script: &'static Script,
-        keys: Vec<String>,
-        args: Vec<Vec<u8>>,
+        make: &dyn Fn(&str) -> Cmd,
     ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
         let pending = self.shared.commands.get().ok_or(LinkError::Down).and_then(|connection| {
-            let command = connection.evalsha(script, keys, args);
+            let command = make(&connection.sha(script));
             Pending::start(&self.shared, &connection, self.terms(script.name, Turn::Undoing), || command, None)
         });
         // Many of these may be under way, each on a task.

@@ -53,6 +53,7 @@ mod wire;
 
 pub(crate) use attempt::{Attempt, Receipt};
 pub(crate) use claims::Claim;
+pub(crate) use connection::{evalsha, evalsha_of};
 pub use error::ConnectError;
 pub(crate) use error::LinkError;
 pub(crate) use events::{LinkEvents, Up};

@@ -34,7 +34,7 @@ use crate::{
         wake::Wake,
     },
     clock::Instant,
-    redis::{Claim, Link, LinkError, LinkEvents, Script},
+    redis::{Claim, Link, LinkError, LinkEvents, Script, evalsha},
     resource::{Bucket, Key, Label},
 };
 
@@ -244,8 +244,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 
     fn undo(&self, key: &Key, token: &Token) {
-        let undo = self.aborting(key, token, Hold::NONE);
-        drop(self.link.call_regardless(&ABORT, self.subscription.keys.of(key), undo));
+        let make = |sha: &str| evalsha(sha, self.subscription.keys.of(key), self.aborting(key, token, Hold::NONE));
+        drop(self.link.call_regardless(&ABORT, &make));
     }
 
     fn shape(&self) -> Vec<u8> {

@@ -14,7 +14,7 @@ use stockade_testbed::RedisServer;
 use tokio::time::Instant;
 
 use super::{APPEND, Link, LinkError, Redis, append, list, open, until, up};
-use crate::redis::Attempt;
+use crate::redis::{Attempt, evalsha};
 
 /// More than any window, and fewer than a test has time for.
 const CROWD: usize = 1000;
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 fn attempt(link: &Link, value: &str, wait: Duration) -> Attempt {
     let value = value.as_bytes().to_vec();
-    link.attempt(&APPEND, vec!["list".into()], move || vec![value], wait, None)
+    link.attempt(&APPEND, move |sha| evalsha(sha, vec!["list".into()], vec![value]), wait, None)
 }
 
 async fn connected(server: &RedisServer) -> Link {
@@ -103,8 +103,8 @@ async fn what_undoes_goes_ahead_of_the_crowd_and_renewals_ahead_of_both() {
     let link = patient(&server).await;
     server.pause().unwrap();
     let crowd: Vec<_> = (0..CROWD).map(|_| append(&link, "crowd")).collect();
-    let undoing: Vec<_> =
-        (0..CROWD).map(|_| link.call_regardless(&APPEND, vec!["list".into()], vec![b"undoing".to_vec()])).collect();
+    let undo = |sha: &str| evalsha(sha, vec!["list".into()], vec![b"undoing".to_vec()]);
+    let undoing: Vec<_> = (0..CROWD).map(|_| link.call_regardless(&APPEND, &undo)).collect();
     // There is no connection of their own yet.
     let renewal = link.call_renewal(&APPEND, vec!["list".into()], vec![b"renewal".to_vec()]);
     server.resume().unwrap();
@@ -151,11 +151,11 @@ async fn an_attempt_without_a_place_in_time_is_no_failure_of_the_server() {
     let before = slow(&link);
     let made = Arc::new(AtomicBool::new(false));
     let making = Arc::clone(&made);
-    let args = move || {
+    let make = move |sha: &str| {
         making.store(true, Ordering::SeqCst);
-        Vec::new()
+        evalsha(sha, vec!["list".into()], Vec::new())
     };
-    let brief = link.attempt(&APPEND, vec!["list".into()], args, Duration::from_millis(1), None);
+    let brief = link.attempt(&APPEND, make, Duration::from_millis(1), None);
     // As many more as failures open the breaker.
     let more = join_all((0..5).map(|_| attempt(&link, "crowd", Duration::from_millis(1)).reply));
     let (refused, more) = join(brief.reply, more).await;

@@ -1,8 +1,15 @@
 //! Arguments of the scripts, in the form their headers give.
 
-use std::time::Duration;
+use std::{fmt, sync::Arc, time::Duration};
 
-use crate::store::{Attempt, Force, Handed, Mode, Owner};
+use redis::{Cmd, RedisWrite};
+
+use super::keys::Keys;
+use crate::{
+    redis::evalsha_of,
+    resource::Key,
+    store::{Attempt, Force, Handed, Mode, Owner},
+};
 
 /// The lease of a grant that was handed over and not confirmed yet: what a waiter that died costs those behind it.
 pub(super) const GRANT: Duration = Duration::from_secs(2);
@@ -12,12 +19,12 @@ pub(super) const GRANT: Duration = Duration::from_secs(2);
 pub(super) struct Handing {
     /// Waiters without a subscription are passed over. Only where the server counts receivers.
     pub(super) skip: bool,
-    pub(super) channel: String,
+    pub(super) channel: Arc<str>,
 }
 
-impl Handing {
-    fn pack(&self) -> String {
-        format!("{} {} {}", GRANT.as_millis(), u8::from(self.skip), self.channel)
+impl fmt::Display for Handing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", GRANT.as_millis(), u8::from(self.skip), self.channel)
     }
 }
 
@@ -35,25 +42,46 @@ pub(super) struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    pub(super) fn args(&self, handing: &Handing) -> Vec<Vec<u8>> {
-        let Attempt { mode, permits, lease, max_waiters, tag, yields, .. } = self.attempt;
-        let wait = self.wait.map_or("-1".to_owned(), |wait| wait.as_micros().div_ceil(1000).to_string());
-        let pack = format!("{wait} {max_waiters} {} {}", handing.pack(), u8::from(yields.is_some()));
-        vec![
-            self.owner.as_str().into(),
-            match mode {
-                Mode::Read => b"r".to_vec(),
-                Mode::Write => b"w".to_vec(),
-                Mode::Permit => format!("s{permits}").into_bytes(),
-            },
-            millis(*lease),
-            self.stamp.to_string().into_bytes(),
-            millis(self.stale_after),
-            tag.as_bytes().to_vec(),
-            self.seq.to_string().into_bytes(),
-            pack.into_bytes(),
-        ]
+    /// The whole command, with the name of the script.
+    pub(super) fn command(&self, sha: &str, keys: &Keys, handing: &Handing) -> Cmd {
+        // Numbers are short.
+        const NUMBERS: usize = 96;
+        let (names, bytes) = keys.size(&self.attempt.key);
+        let texts = self.owner.as_str().len() + self.attempt.tag.len() + handing.channel.len();
+        let mut command = evalsha_of(sha, names, names + 8, bytes + texts + NUMBERS);
+        keys.add(&self.attempt.key, &mut command);
+        self.add(handing, &mut command);
+        command
     }
+
+    fn add(&self, handing: &Handing, command: &mut Cmd) {
+        let Attempt { mode, permits, lease, max_waiters, tag, yields, .. } = self.attempt;
+        command.arg(self.owner.as_str());
+        match mode {
+            Mode::Read => command.arg("r"),
+            Mode::Write => command.arg("w"),
+            Mode::Permit => command.arg(format!("s{permits}")),
+        };
+        command.arg(whole_millis(*lease)).arg(self.stamp).arg(whole_millis(self.stale_after)).arg(&**tag).arg(self.seq);
+        let yields = u8::from(yields.is_some());
+        match self.wait.map(|wait| wait.as_micros().div_ceil(1000)) {
+            Some(wait) => command.write_arg_fmt(format_args!("{wait} {max_waiters} {handing} {yields}")),
+            None => command.write_arg_fmt(format_args!("-1 {max_waiters} {handing} {yields}")),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn args(&self, handing: &Handing) -> Vec<Vec<u8>> {
+        let mut command = Cmd::new();
+        self.add(handing, &mut command);
+        words(&command)
+    }
+}
+
+#[cfg(test)]
+fn words(command: &Cmd) -> Vec<Vec<u8>> {
+    let word = |word: redis::Arg<&[u8]>| if let redis::Arg::Simple(word) = word { word.to_vec() } else { Vec::new() };
+    command.args_iter().map(word).collect()
 }
 
 /// Several attempts, which have lease and tag in common.
@@ -64,12 +92,22 @@ pub(super) fn multi(attempts: &[Attempt], owners: &[Owner], stamp: u64, stale_af
     args
 }
 
-pub(super) fn release(owner: &Owner, handing: &Handing) -> Vec<Vec<u8>> {
-    vec![owner.as_str().into(), handing.pack().into_bytes()]
+#[cfg(test)]
+pub(super) fn release_args(owner: &Owner, handing: &Handing) -> Vec<Vec<u8>> {
+    vec![owner.as_str().into(), handing.to_string().into_bytes()]
+}
+
+/// A RELEASE, with the name of the script.
+pub(super) fn release(sha: &str, keys: &Keys, key: &Key, owner: &Owner, handing: &Handing) -> Cmd {
+    let (names, bytes) = keys.size(key);
+    let mut command = evalsha_of(sha, names, names + 2, bytes + owner.as_str().len() + handing.channel.len() + 16);
+    keys.add(key, &mut command);
+    command.arg(owner.as_str()).write_arg_fmt(handing);
+    command
 }
 
 pub(super) fn downgrade(owner: &Owner, lease: Duration, handing: &Handing) -> Vec<Vec<u8>> {
-    vec![owner.as_str().into(), handing.pack().into_bytes(), millis(lease)]
+    vec![owner.as_str().into(), handing.to_string().into_bytes(), millis(lease)]
 }
 
 pub(super) fn adopt(owner: &Owner, handed: &Handed, stamp: u64, stale_after: Duration) -> Vec<Vec<u8>> {
@@ -93,9 +131,13 @@ pub(super) fn force(force: Force, handing: &Handing) -> Vec<Vec<u8>> {
         Force::Now => "now",
         Force::AfterLeases => "after_leases",
     };
-    vec![mode.into(), handing.pack().into_bytes()]
+    vec![mode.into(), handing.to_string().into_bytes()]
 }
 
 pub(in crate::store) fn millis(duration: Duration) -> Vec<u8> {
     duration.as_millis().to_string().into_bytes()
+}
+
+fn whole_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

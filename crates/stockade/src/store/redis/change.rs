@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    redis::{self, LinkError},
+    redis::{self, LinkError, evalsha},
     resource::Key,
     store::{Handed, LockError, Mode, Owner, Ownership, Unavailable},
 };
@@ -159,10 +159,11 @@ impl Adoption {
         let (run, stale_after) = (shard.run(), self.inner.timeout * 2);
         let (owner, sender) = (self.owner.clone(), Arc::clone(&shard));
         let adopted = handed.clone();
-        let args = move || calls::adopt(&owner, &adopted, sender.clock.stamp(), stale_after);
         let keys = self.inner.keys.of(&self.key);
+        let make =
+            move |sha: &str| evalsha(sha, keys, calls::adopt(&owner, &adopted, sender.clock.stamp(), stale_after));
         let (carrier, redis::Attempt { receipt, reply, .. }) =
-            shard.carried(|link| link.attempt(&ADOPT, keys, args, Duration::ZERO, None));
+            shard.carried(|link| link.attempt(&ADOPT, make, Duration::ZERO, None));
         self.posted = Some(Posted::new(&receipt, carrier, handed.lease + Duration::from_secs(15)));
         let reply = reply.await;
         self.note_sending();

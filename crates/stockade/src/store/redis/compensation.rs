@@ -68,8 +68,9 @@ impl Inner {
         owner: &Owner,
     ) -> (Option<Carrier>, impl Future<Output = Result<Left, LinkError>> + Send + 'static + use<>) {
         let sent = self.shard(key).map(|shard| {
-            let args = calls::release(owner, &shard.handing(&self.keys, key.bucket()));
-            shard.carried(|link| link.call_regardless(&RELEASE, self.keys.of(key), args))
+            let handing = shard.handing(&self.keys, key.bucket());
+            let release = |sha: &str| calls::release(sha, &self.keys, key, owner, &handing);
+            shard.carried(|link| link.call_regardless(&RELEASE, &release))
         });
         let (carrier, reply) = match sent {
             Ok((carrier, reply)) => (carrier, Ok(reply)),

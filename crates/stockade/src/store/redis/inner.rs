@@ -1,5 +1,5 @@
 use std::{
-    fmt,
+    fmt::{self, Write},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -76,7 +76,10 @@ impl Inner {
 
     pub(super) fn new_owner(&self) -> Owner {
         let number = self.attempts.fetch_add(1, Ordering::Relaxed);
-        Owner::new(format!("{}.{number:011}", self.process))
+        let mut owner = String::with_capacity(self.process.len() + 1 + 11);
+        // Writing to a String can't fail.
+        let _ = write!(owner, "{}.{number:011}", self.process);
+        Owner::new(owner)
     }
 
     /// The server that has the resource.

@@ -1,43 +1,77 @@
+use std::{io::Write, sync::Arc};
+
+use redis::{Cmd, RedisWrite};
+
 use crate::resource::{Bucket, Key, Namespace};
+
+/// What stands before the resource in the names of its keys, but for the key of the token floor, which has none.
+const LETTERS: [&str; 5] = ["l:", "f", "q:", "w:", "m:"];
 
 /// Names of keys and channels. The bucket's tag keeps all that a script touches in one Cluster slot.
 #[derive(Debug)]
 pub(in crate::store) struct Keys {
     namespace: Namespace,
+    /// What all names of a bucket begin with.
+    heads: Box<[Box<str>]>,
+    inbox_prefix: Arc<str>,
 }
 
 impl Keys {
     pub(in crate::store) fn new(namespace: Namespace) -> Self {
-        Self { namespace }
+        let head = |index| format!("{namespace}{{{}}}", Bucket::from_index(index).tag()).into_boxed_str();
+        Self { heads: (0..=u8::MAX).map(head).collect(), inbox_prefix: format!("{namespace}i:").into(), namespace }
+    }
+
+    fn head(&self, bucket: Bucket) -> &str {
+        &self.heads[usize::from(bucket.index())]
+    }
+
+    fn parts<'a>(&'a self, key: &'a Key) -> [[&'a str; 3]; 5] {
+        let head = self.head(key.bucket());
+        LETTERS.map(|letter| [head, letter, if letter.ends_with(':') { key.as_str() } else { "" }])
     }
 
     /// The keys L F Q W M of a resource, which every script gets in this order, needed or not: an undeclared key would
     /// make it fail half-way where slots migrate.
     pub(super) fn of(&self, key: &Key) -> Vec<String> {
-        let (namespace, tag, key_text) = (&self.namespace, key.bucket().tag(), key.as_str());
-        let named = |letter: &str| format!("{namespace}{{{tag}}}{letter}:{key_text}");
-        vec![named("l"), self.floor(key.bucket()), named("q"), named("w"), named("m")]
+        self.parts(key).map(|parts| parts.concat()).into()
+    }
+
+    /// Adds the keys of [`Keys::of`] to a command, in the memory that it has.
+    pub(super) fn add(&self, key: &Key, command: &mut Cmd) {
+        for parts in self.parts(key) {
+            let mut name = command.writer_for_next_arg();
+            for part in parts {
+                // Writing to memory can't fail.
+                let _ = name.write_all(part.as_bytes());
+            }
+        }
+    }
+
+    /// How many they are, and how long together.
+    pub(super) fn size(&self, key: &Key) -> (usize, usize) {
+        (LETTERS.len(), LETTERS.len() * (self.head(key.bucket()).len() + 2 + key.as_str().len()))
     }
 
     /// The token floor of a bucket.
     pub(in crate::store) fn floor(&self, bucket: Bucket) -> String {
-        format!("{}{{{}}}f", self.namespace, bucket.tag())
+        format!("{}f", self.head(bucket))
     }
 
     /// The run marker of the server that has the bucket.
     pub(in crate::store) fn marker(&self, bucket: Bucket) -> String {
-        format!("{}{{{}}}e", self.namespace, bucket.tag())
+        format!("{}e", self.head(bucket))
     }
 
     /// What stands before the process in the name of its inbox.
-    pub(super) fn inbox_prefix(&self) -> String {
-        format!("{}i:", self.namespace)
+    pub(super) fn inbox_prefix(&self) -> Arc<str> {
+        Arc::clone(&self.inbox_prefix)
     }
 
     /// The same in a cluster. A script may publish only in the slot of its keys, and only there the number of receivers
     /// is right; the scripts tell by the braces that the channel is a sharded one.
-    pub(super) fn bucket_inbox_prefix(&self, bucket: Bucket) -> String {
-        format!("{}{{{}}}i:", self.namespace, bucket.tag())
+    pub(super) fn bucket_inbox_prefix(&self, bucket: Bucket) -> Arc<str> {
+        format!("{}i:", self.head(bucket)).into()
     }
 
     pub(super) fn bucket_inbox(&self, bucket: Bucket, process: &str) -> String {

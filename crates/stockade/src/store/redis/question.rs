@@ -1,5 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
+use redis::Cmd;
 use tokio::time::timeout;
 
 use super::{
@@ -217,7 +218,7 @@ impl Waiter {
             // Another run than the one that has served for long enough: to be looked at, too.
             return Err(LinkError::Moving);
         }
-        let (keys, args) = (inner.keys.of(&self.attempt.key), self.arguments(&shard, wait));
+        let command = self.command(&shard, wait);
         let place = match self.attempt.wait.is_zero() {
             true => Duration::ZERO,
             false => self.until.map_or(Duration::MAX, |until| until.remaining().max(LEAST_WAIT)),
@@ -226,7 +227,7 @@ impl Waiter {
         let replicas = inner.options.replicas.filter(|_| self.sent.is_none());
         let hears = shard.hears(self.attempt.key.bucket());
         let (carrier, Attempt { receipt, reply, copies }) =
-            shard.carried(|link| link.attempt(&ACQUIRE, keys, args, place, replicas));
+            shard.carried(|link| link.attempt(&ACQUIRE, command, place, replicas));
         self.heard = carrier.filter(|_| hears);
         // A lease, or a place in the queue, which outlives its wait by some seconds.
         let longest = self.attempt.lease.max(wait.unwrap_or(Duration::from_secs(60))) + Duration::from_secs(15);
@@ -256,19 +257,17 @@ impl Waiter {
     }
 
     /// What is sent, made at its sending: it says when that is, and what is left of the wait by then.
-    fn arguments(
-        &self,
-        shard: &Arc<Shard>,
-        wait: Option<Duration>,
-    ) -> impl FnOnce() -> Vec<Vec<u8>> + Send + 'static + use<> {
-        let (attempt, owner, seq) = (self.attempt.clone(), self.owner.clone(), self.seq);
+    fn command(&self, shard: &Arc<Shard>, wait: Option<Duration>) -> impl FnOnce(&str) -> Cmd + Send + 'static + use<> {
+        let (inner, attempt, owner, seq) =
+            (Arc::clone(&self.inner), self.attempt.clone(), self.owner.clone(), self.seq);
         let handing = shard.handing(&self.inner.keys, attempt.key.bucket());
         let (shard, until, stale_after) = (Arc::clone(shard), self.until, self.inner.timeout * 2);
-        move || {
+        move |sha| {
             let left = |wait: Duration| until.map_or(wait, |until| until.remaining().max(LEAST_WAIT));
             let wait = wait.map(|wait| if wait.is_zero() { wait } else { left(wait) });
             let stamp = shard.clock.stamp();
-            Asking { attempt: &attempt, owner: &owner, wait, seq, stamp, stale_after }.args(&handing)
+            let asking = Asking { attempt: &attempt, owner: &owner, wait, seq, stamp, stale_after };
+            asking.command(sha, &inner.keys, &handing)
         }
     }
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    redis::{self, LinkError},
+    redis::{self, LinkError, evalsha},
     store::{Attempt, LockError, Owner, Ownership, Token, Unavailable},
 };
 
@@ -85,11 +85,12 @@ impl<'a> Together<'a> {
     async fn send(&mut self, shard: &Arc<Shard>) -> Result<(Instant, Reply), LinkError> {
         let (attempts, owners) = (self.attempts.to_vec(), self.owners.clone());
         let (sender, stale_after) = (Arc::clone(shard), self.inner.timeout * 2);
-        let args = move || calls::multi(&attempts, &owners, sender.clock.stamp(), stale_after);
         let keys = self.attempts.iter().flat_map(|attempt| self.inner.keys.of(&attempt.key)).collect();
+        let make =
+            move |sha: &str| evalsha(sha, keys, calls::multi(&attempts, &owners, sender.clock.stamp(), stale_after));
         let wait = self.attempts.iter().map(|attempt| attempt.wait).max().unwrap_or_default();
         let (carrier, redis::Attempt { receipt, reply, .. }) =
-            shard.carried(|link| link.attempt(&MULTI, keys, args, wait, None));
+            shard.carried(|link| link.attempt(&MULTI, make, wait, None));
         let longest = self.attempts.iter().map(|attempt| attempt.lease).max().unwrap_or_default();
         self.posted = Some(Posted::new(&receipt, carrier, longest + Duration::from_secs(15)));
         let reply = reply.await;

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    redis::LinkError,
+    redis::{LinkError, evalsha},
     store::{Owner, Ownership},
 };
 
@@ -74,7 +74,8 @@ impl Node {
         lock: &str,
         value: &Owner,
     ) -> impl Future<Output = Result<bool, LinkError>> + Send + 'static + use<> {
-        let reply = self.link.call_regardless(&RELEASE, vec![lock.to_owned()], vec![value.as_str().into()]);
+        let make = |sha: &str| evalsha(sha, vec![lock.to_owned()], vec![value.as_str().into()]);
+        let reply = self.link.call_regardless(&RELEASE, &make);
         async move { released(&reply.await?) }
     }
 }

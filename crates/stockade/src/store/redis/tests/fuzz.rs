@@ -169,7 +169,7 @@ impl Game {
                 (&MULTI, calls::multi(&attempts, &owners, 0, Duration::from_secs(1)))
             }
             Move::Leave(number) | Move::LeaveAgain(number) => {
-                (&RELEASE, calls::release(&self.players[&number].owner, &self.handing))
+                (&RELEASE, calls::release_args(&self.players[&number].owner, &self.handing))
             }
             Move::Renew(number) => {
                 let Player { owner, attempt, .. } = &self.players[&number];

@@ -41,8 +41,13 @@ async fn ask(store: &RedisStore, attempt: &Attempt, owner: &Owner) -> Acquired {
 
 async fn release(store: &RedisStore, key: &Key, owner: &Owner) -> bool {
     Left::read(
-        &call(store, &RELEASE, key, calls::release(owner, &server(store).handing(&store.inner.keys, key.bucket())))
-            .await,
+        &call(
+            store,
+            &RELEASE,
+            key,
+            calls::release_args(owner, &server(store).handing(&store.inner.keys, key.bucket())),
+        )
+        .await,
     )
     .unwrap()
     .found
