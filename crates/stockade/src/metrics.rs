@@ -143,6 +143,27 @@ impl Counter {
     }
 }
 
+/// A histogram that was looked up once, as [`Counter`]. Shown as empty before its first event.
+pub(crate) struct Times(#[cfg(feature = "metrics")] ::metrics::Histogram);
+
+impl Times {
+    pub(crate) fn of(name: &'static str, tags: &[Tag]) -> Self {
+        #[cfg(not(feature = "metrics"))]
+        let _ = (name, tags);
+        Self(
+            #[cfg(feature = "metrics")]
+            ::metrics::histogram!(name, labels(tags)),
+        )
+    }
+
+    pub(crate) fn observe(&self, value: Duration) {
+        #[cfg(feature = "metrics")]
+        self.0.record(value.as_secs_f64());
+        #[cfg(not(feature = "metrics"))]
+        let _ = (self, value);
+    }
+}
+
 /// Shows a counter as zero before its first event: `rate()` does not see the first step of a series that begins with it.
 pub(crate) fn announce(name: &'static str, tags: &[Tag]) {
     #[cfg(feature = "metrics")]

@@ -19,18 +19,28 @@ use super::{
     permissions::{self, Channel},
     wire::Wire,
 };
-use crate::resource::Namespace;
+use crate::{
+    metrics::{self, REDIS_COMMAND, Times, tag},
+    resource::Namespace,
+};
 
 const SELF_TEST: Script = Script { name: "self_test", text: include_str!("scripts/self_test.lua") };
 /// Scripts are loaded again at most this often, however many calls find them gone.
 const RELOAD: Duration = Duration::from_secs(1);
+
+/// A script that the server knows.
+struct Loaded {
+    script: &'static Script,
+    sha: Arc<str>,
+    times: Times,
+}
 
 /// One connection that passed its handshake.
 pub(super) struct Connection {
     pub(super) wire: Arc<Wire>,
     pub(super) up: Up,
     pub(super) place: Place,
-    scripts: Vec<(&'static Script, Arc<str>)>,
+    scripts: Vec<Loaded>,
     reloaded: Mutex<Option<Instant>>,
     shifted: Arc<AtomicBool>,
     /// Cancelled when the connection broke or must not be used any more.
@@ -83,7 +93,8 @@ impl Connection {
         let mut loaded = Vec::with_capacity(scripts.len());
         for &script in scripts {
             let sha: String = load(script).query_async(&mut multiplexed).await?;
-            loaded.push((script, sha.into()));
+            let times = Times::of(REDIS_COMMAND, &[tag("op", script.name)]);
+            loaded.push(Loaded { script, sha: sha.into(), times });
         }
         let new_run = last_run.is_some_and(|last| *last != run_id);
         Ok(Self {
@@ -110,8 +121,16 @@ impl Connection {
     /// The name by which the server knows a script.
     pub(super) fn sha(&self, script: &'static Script) -> Arc<str> {
         // A script that was not given to the link can't be found by the server either, which says NOSCRIPT.
-        let known = self.scripts.iter().find(|(known, _)| std::ptr::eq(*known, script));
-        known.map_or_else(|| script.name.into(), |(_, sha)| Arc::clone(sha))
+        let known = self.scripts.iter().find(|known| std::ptr::eq(known.script, script));
+        known.map_or_else(|| script.name.into(), |known| Arc::clone(&known.sha))
+    }
+
+    /// Notes how long a command took, by its metric label.
+    pub(super) fn took(&self, op: &'static str, time: Duration) {
+        match self.scripts.iter().find(|known| std::ptr::eq(known.script.name, op)) {
+            Some(known) => known.times.observe(time),
+            None => metrics::observe(REDIS_COMMAND, &[tag("op", op)], time),
+        }
     }
 
     pub(super) fn evalsha(&self, script: &'static Script, keys: Vec<String>, args: Vec<Vec<u8>>) -> Cmd {
@@ -125,7 +144,7 @@ impl Connection {
             return Vec::new();
         }
         *reloaded = Some(Instant::now());
-        self.scripts.iter().filter_map(|(script, _)| self.start(load(script)).ok()).collect()
+        self.scripts.iter().filter_map(|known| self.start(load(known.script)).ok()).collect()
     }
 }
 

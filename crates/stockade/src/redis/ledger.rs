@@ -7,7 +7,7 @@ use tokio::{
 };
 
 use super::{LinkError, connection::Connection, flight::Flight, link::Shared, wire::Started};
-use crate::metrics::{self, REDIS_COMMAND, REDIS_ERRORS, tag};
+use crate::metrics::{self, REDIS_ERRORS, tag};
 
 /// How long after its time-out a reply may still come. A connection that owes one for longer, and delivers no other, is
 /// given up: the server is frozen or the network swallows packets.
@@ -73,7 +73,7 @@ impl Ledger {
 
     /// Reads the reply and does what the connection needs done after it.
     pub(super) fn read(&self, reply: RedisResult<Value>) -> Result<Value, LinkError> {
-        metrics::observe(REDIS_COMMAND, &[tag("op", self.op)], self.sent.elapsed());
+        self.connection.took(self.op, self.sent.elapsed());
         if self.connection.is_shifted() {
             // It may be the reply to another command.
             self.count("io");
