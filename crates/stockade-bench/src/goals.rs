@@ -11,6 +11,7 @@ pub(crate) const MIXED: &str = "reads over HTTP beside writes";
 pub(crate) const CHANGES: &str = "adjustments of 1,000 SKUs over HTTP";
 pub(crate) const SECTIONS: &str = "sections of one resource, over several processes";
 pub(crate) const SCRIPTS: &str = "scripts of one section of that resource";
+pub(crate) const TIER: &str = "a hit in the process, without a runtime, metrics counted, mimalloc";
 pub(crate) const COLD: &str =
     "1,000 callers in each of 3 processes want one key that is not cached; a load takes 20 ms; mimalloc";
 pub(crate) const ALLOCATIONS: &str = "allocations of one operation, metrics counted by a Prometheus recorder";
@@ -19,6 +20,7 @@ pub(crate) const ALLOCATIONS: &str = "allocations of one operation, metrics coun
 const GOALS: &[Goal] = &[
     at(READS, 64, "stockade, GET /stock/{sku}, warm", 0.4, "one SELECT"),
     at(READS, 64, "stockade, GET /stock/{sku}, warm", 1.67, "a fixed answer, within the service's layers"),
+    at(READS, 64, "stockade, the same undelegated, hits in Redis", 0.83, "one SELECT"),
     at(MIXED, 64, "stockade, one write in a hundred", 1.25, "stockade, no writes"),
     at(CHANGES, 64, "stockade, POST /stock/{sku}/adjustments", 1.25, "the same statements under SELECT … FOR UPDATE"),
     at(LOCKS, 64, "stockade, fair, fenced, renewed", 1.3, "the least that is fair and fenced"),
@@ -28,6 +30,7 @@ const GOALS: &[Goal] = &[
     at(SECTIONS, 32, "stockade, handed over in order", 1.25, "stockade, 2 waiters"),
     at(SECTIONS, 32, "stockade, handed over in order", 2.0, "one PING, alone"),
     Goal { table: SCRIPTS, tasks: 0, row: "32 waiters", at_most: 2.1, of: None },
+    Goal { table: TIER, tasks: 0, row: "stockade, Cached under a shared lock", at_most: 400.0, of: None },
     Goal { table: ALLOCATIONS, tasks: 0, row: "write-lock", at_most: 40.0, of: None },
     Goal { table: ALLOCATIONS, tasks: 0, row: "memory-hit", at_most: 0.0, of: None },
     Goal { table: COLD, tasks: 0, row: "stockade, Cache::get", at_most: 1.0, of: None },

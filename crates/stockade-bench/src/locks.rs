@@ -29,7 +29,7 @@ pub(crate) async fn free(server: &RedisServer) -> Result<Vec<Contender>, Failure
     let sha = load(&connection, COMPARE_AND_DELETE).await?;
     let minimal = [load(&connection, MINIMAL_ACQUIRE).await?, load(&connection, MINIMAL_RELEASE).await?];
     let locks = Locks::new(&Redis::connect(server.url()).await?);
-    let (pings, bare, reads) = (connection.clone(), connection.clone(), locks.clone());
+    let (pings, bare, reads, shared) = (connection.clone(), connection.clone(), locks.clone(), locks.clone());
     let peer = LockManager::new(vec![server.url()]);
     Ok(vec![
         Contender::new("2 × PING", move |_| ping_twice(pings.clone())),
@@ -42,6 +42,7 @@ pub(crate) async fn free(server: &RedisServer) -> Result<Vec<Contender>, Failure
         Contender::new("rslock, one server", move |task| peer_lock(peer.clone(), format!("peer:{task}"))),
         Contender::new("stockade, fair, fenced, renewed", move |task| lock(locks.clone(), task)),
         Contender::new("stockade, shared", move |task| read_lock(reads.clone(), task)),
+        Contender::new("stockade, shared, delegated", move |task| delegated_lock(shared.clone(), task)),
     ])
 }
 
@@ -79,6 +80,12 @@ async fn least(mut connection: MultiplexedConnection, scripts: [String; 2], task
 async fn read_lock(locks: Locks, task: u32) -> Result<(), Failure> {
     let guard = locks.read(&Order(format!("read {task}"))).wait(Duration::from_secs(10)).acquire().await?;
     guard.release().await?;
+    Ok(())
+}
+
+async fn delegated_lock(locks: Locks, task: u32) -> Result<(), Failure> {
+    let request = locks.read(&Order(format!("delegated {task}"))).wait(Duration::from_secs(10));
+    request.delegate().acquire().await?.release().await?;
     Ok(())
 }
 

@@ -28,6 +28,7 @@ mod renewals;
 mod report;
 mod tier;
 mod traffic;
+mod under_lock;
 mod writes;
 
 use std::{env, path::Path, process::ExitCode};

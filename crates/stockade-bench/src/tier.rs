@@ -3,11 +3,16 @@ use std::{borrow::Cow, convert::Infallible, hint::black_box, thread, time::Durat
 use futures_util::FutureExt;
 use stockade::{Cache, Redis, Resource, cache::Source};
 use stockade_testbed::RedisServer;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, sleep},
+};
 
 use crate::{
     contender::Failure,
+    goals,
     report::{Figures, quantile},
+    under_lock,
 };
 
 const KEYS: usize = 1000;
@@ -36,20 +41,30 @@ pub(crate) async fn whole(server: &RedisServer) -> Result<Figures, Failure> {
             sleep(Duration::from_millis(1)).await;
         }
     }
-    let hit = |i: usize| {
-        black_box(cache.get(&pages[i]).now_or_never());
+    let hit = || {
+        |i: usize| {
+            black_box(cache.get(&pages[i]).now_or_never());
+        }
     };
     let times = tokio::task::block_in_place(|| hits(&hit));
+    let under_lock = under_lock::nanoseconds(&redis).await?;
     Figures::new(
-        "a hit in the process, without a runtime, metrics counted, mimalloc",
+        goals::TIER,
         &["ns, one thread", "ns, each of two threads"],
-        vec![("stockade, Cache::get".to_owned(), times.to_vec())],
+        vec![
+            ("stockade, Cache::get".to_owned(), times.to_vec()),
+            ("stockade, Cached under a shared lock".to_owned(), under_lock.to_vec()),
+        ],
     )
 }
 
-/// Nanoseconds for each call, on one thread and for each of two.
-fn hits(hit: &(dyn Fn(usize) + Sync)) -> [f64; 2] {
+/// Nanoseconds for each call, on one thread and for each of two; every thread makes its own hits.
+pub(crate) fn hits<H: FnMut(usize)>(make: &(impl Fn() -> H + Sync)) -> [f64; 2] {
+    let runtime = Handle::current();
     let run = || {
+        // A value that memory does not give just now is asked for in Redis.
+        let _inside = runtime.enter();
+        let mut hit = make();
         let began = Instant::now();
         for i in 0..HITS as usize {
             hit(i.wrapping_mul(7919) % KEYS);

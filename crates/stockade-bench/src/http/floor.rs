@@ -8,13 +8,17 @@ use axum::{
     routing::{get, post},
 };
 use inventory::{
-    app::LoggedAnswers,
+    app::{App, Draining, Limits, LoggedAnswers},
     db::{self, movement::Line},
     domain::{Delta, Kind, Sku, Stock},
     http::around,
 };
 use redis::aio::MultiplexedConnection;
 use sqlx::{PgPool, postgres::PgPoolOptions};
+use stockade::{
+    Locks, Redis,
+    cache::{Cache, WarmProgress},
+};
 use time::OffsetDateTime;
 use tokio::net::TcpListener;
 
@@ -29,7 +33,10 @@ struct Floor {
     redis: MultiplexedConnection,
 }
 
-/// Serves handlers without lock, fence and cache, each bare and, below `/within`, inside the layers of the service.
+const REQUEST: Duration = Duration::from_secs(10);
+
+/// Serves handlers without lock, fence and cache, each bare and, below `/within`, inside the layers of the service; below
+/// `/undelegated` the service itself, with a lock of its own for each read and every hit in Redis.
 pub(crate) async fn serve() -> Result<ExitCode, Failure> {
     let floor = Floor {
         pg: PgPoolOptions::new().max_connections(CONNECTIONS).connect(&env::var("DATABASE_URL")?).await?,
@@ -41,12 +48,31 @@ pub(crate) async fn serve() -> Result<ExitCode, Failure> {
         .route("/redis/{sku}", get(from_redis))
         .route("/for-update/{sku}", post(for_update))
         .route("/conditional/{sku}", post(conditional));
-    let within = around(routes.clone(), LoggedAnswers::Refusals, Duration::from_secs(10));
-    let app = routes.nest("/within", within).with_state(floor);
+    let undelegated = inventory::http::app(undelegated(floor.pg.clone()).await?);
+    let within = around(routes.clone(), LoggedAnswers::Refusals, REQUEST);
+    let app = routes.nest("/within", within).with_state(floor).nest("/undelegated", undelegated);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("listening on http://{}", listener.local_addr()?);
     axum::serve(listener, app).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+async fn undelegated(pg: PgPool) -> Result<App, Failure> {
+    let redis = Redis::connect(env::var("REDIS_URL")?).await?;
+    let source = pg.clone();
+    let load = move |sku: Sku| {
+        let pg = source.clone();
+        async move { db::stock::find(&pg, &sku).await }
+    };
+    Ok(App {
+        locks: Locks::builder().delegate(false).redis(&redis),
+        stocks: Cache::builder(&redis).name("undelegated").loader(load).build(),
+        pg,
+        limits: Limits { lock_wait: REQUEST, request: REQUEST, idempotency_ttl: REQUEST },
+        warm_up: WarmProgress::default(),
+        answers: LoggedAnswers::Refusals,
+        draining: Draining::default(),
+    })
 }
 
 fn failed(error: impl std::fmt::Display) -> Response {

@@ -15,6 +15,7 @@ pub(crate) async fn reads(world: &World) -> Result<Vec<Contender>, Failure> {
         contender("a fixed answer", &world.floor, of("/static")).await?,
         contender("a fixed answer, within the service's layers", &world.floor, of("/within/static")).await?,
         contender("stockade, GET /stock/{sku}, warm", &world.service, of("/stock")).await?,
+        contender("stockade, the same undelegated, hits in Redis", &world.floor, of("/undelegated/stock")).await?,
     ])
 }
 

@@ -35,6 +35,8 @@ impl World {
             ("LISTEN_ADDR", "127.0.0.1:0"),
             ("OPS_ADDR", "127.0.0.1:0"),
             ("CACHE_WARM_KEYS", "2000"),
+            // Connections wait while others have their turn.
+            ("HEADER_TIMEOUT", "10m"),
         ];
         let mut service = Part::start("serve", &settings)?;
         let mut floor = Part::start("floor", &settings)?;

@@ -11,6 +11,8 @@ use crate::{
 };
 
 const MANY: u32 = 10_000;
+/// Few enough to be read twice each before the first is given back, which comes a third of a lease after its last use.
+const DELEGATED: u32 = 500;
 /// As many as may wait for one resource by default.
 const WAITERS: u32 = 1_000;
 const LEASE: Duration = Duration::from_secs(60);
@@ -38,6 +40,16 @@ pub(crate) fn print(runtime: &Runtime, url: &str) -> Result<(), Failure> {
     // What a first operation sets up is not the price of one more.
     let locks = Locks::builder().lease(LEASE).redis(&redis);
     runtime.block_on(async { locks.write(&Item::new(MANY)).acquire().await?.release().await })?;
+
+    let taken = kept(runtime, &mut server, DELEGATED, async || {
+        for item in (0..DELEGATED).map(|number| Item::new(MANY + number)) {
+            for _ in 0..2 {
+                locks.read(&item).delegate().acquire().await?.release().await?;
+            }
+        }
+        Ok(())
+    })?;
+    println!("a resource that is delegated, with no reader\t{}\t{}", taken[0], taken[1]);
 
     let mut guards = Vec::new();
     let taken = kept(runtime, &mut server, MANY, async || {

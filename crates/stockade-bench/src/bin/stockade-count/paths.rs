@@ -15,6 +15,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 pub(crate) enum Path {
     WriteLock,
     ReadLock,
+    DelegatedRead,
     RedisHit,
     MemoryHit,
 }
@@ -25,6 +26,8 @@ pub(crate) struct Paths {
     remote: Cache<Item, String>,
     local: Cache<Item, String>,
     item: Item,
+    /// Read by nobody else: whoever locks it by himself ends the delegation.
+    delegated: Item,
 }
 
 #[derive(Clone)]
@@ -45,11 +48,12 @@ impl Resource for Item {
 }
 
 impl Path {
-    pub(crate) const ALL: [Self; 4] = [Self::WriteLock, Self::ReadLock, Self::RedisHit, Self::MemoryHit];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::WriteLock, Self::ReadLock, Self::DelegatedRead, Self::RedisHit, Self::MemoryHit];
 
     /// How often it is done to count its instructions: what a thread does once must not show.
     pub(crate) fn times(self) -> u32 {
-        if matches!(self, Self::MemoryHit) { 5_000 } else { 200 }
+        if matches!(self, Self::DelegatedRead | Self::MemoryHit) { 5_000 } else { 200 }
     }
 }
 
@@ -58,6 +62,7 @@ impl fmt::Display for Path {
         f.write_str(match self {
             Self::WriteLock => "write-lock",
             Self::ReadLock => "read-lock",
+            Self::DelegatedRead => "delegated-read",
             Self::RedisHit => "redis-hit",
             Self::MemoryHit => "memory-hit",
         })
@@ -72,6 +77,7 @@ impl Paths {
             remote: cache(&redis, "remote", 0),
             local: cache(&redis, "local", 64 << 20),
             item: Item::new(0),
+            delegated: Item::new(1),
         };
         timeout(PATIENCE * 2, paths.warm()).await??;
         Ok(paths)
@@ -93,12 +99,24 @@ impl Paths {
 
     pub(crate) async fn run(&self, path: Path, times: u32) -> Result<(), Failure> {
         for _ in 0..times {
-            match path {
-                Path::WriteLock => drop(self.locks.write(&self.item).acquire().await?.release().await?),
-                Path::ReadLock => drop(self.locks.read(&self.item).acquire().await?.release().await?),
-                Path::RedisHit => drop(self.remote.get(&self.item).await?),
-                Path::MemoryHit => drop(self.local.get(&self.item).await?),
+            self.once(path).await?;
+        }
+        Ok(())
+    }
+
+    async fn once(&self, path: Path) -> Result<(), Failure> {
+        match path {
+            Path::WriteLock => {
+                self.locks.write(&self.item).acquire().await?.release().await?;
             }
+            Path::ReadLock => {
+                self.locks.read(&self.item).acquire().await?.release().await?;
+            }
+            Path::DelegatedRead => {
+                self.locks.read(&self.delegated).delegate().acquire().await?.release().await?;
+            }
+            Path::RedisHit => drop(self.remote.get(&self.item).await?),
+            Path::MemoryHit => drop(self.local.get(&self.item).await?),
         }
         Ok(())
     }
