@@ -40,8 +40,8 @@ impl fmt::Display for Seeded {
 }
 
 /// Creates the [`opening_stock`] of every SKU of the lines that has no stock row, each with a movement in the ledger.
-/// Running it again changes nothing. Meant to run before instances serve: one that looked for a SKU earlier may remember
-/// its absence for as long as it keeps absent rows.
+/// Running it again changes nothing. Meant to run before instances serve: it holds no lock and tells no cache, so one that
+/// looked for a SKU earlier may remember its absence for as long as it keeps absent rows.
 ///
 /// # Errors
 ///

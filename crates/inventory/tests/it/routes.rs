@@ -1,7 +1,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::stage::{Answer, Instance, Stage};
+use crate::stage::{Answer, Instance, Stage, until};
 
 async fn put_if(instance: &Instance, header: (&str, &str), quantity: i64) -> Answer {
     let request = instance.request(Method::PUT, "/stock/A").header(header.0, header.1);
@@ -232,4 +232,25 @@ async fn head_answers_what_get_answers_without_its_body() {
     assert_eq!(head.header("content-length"), get.header("content-length"));
     let absent = Answer::to(instance.request(Method::HEAD, "/stock/none")).await;
     assert_eq!((absent.status.as_u16(), absent.header("content-type")), (404, "application/problem+json"));
+}
+
+/// Without a command for the lock or the value, as long as nobody writes.
+#[tokio::test]
+async fn what_is_read_often_comes_from_memory_and_holds_every_write() {
+    let stage = Stage::start().await;
+    let (reader, writer) = (stage.serve(&[]).await, stage.serve(&[]).await);
+    for quantity in 0..20 {
+        assert!(writer.put("A", quantity).await.status.is_success());
+        let shown = reader.get("/stock/A").await;
+        assert_eq!(shown.json()["quantity"], quantity, "{shown:?}");
+        if quantity % 5 == 0 {
+            until("it comes from memory", async || {
+                let shown = reader.get("/stock/A").await;
+                assert_eq!(shown.json()["quantity"], quantity, "{shown:?}");
+                assert!(!shown.header("etag").is_empty());
+                shown.header("cache-status").ends_with("; detail=local")
+            })
+            .await;
+        }
+    }
 }
