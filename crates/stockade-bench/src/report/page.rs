@@ -109,3 +109,40 @@ impl Entry {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::marks::{BEGIN, END};
+
+    #[test]
+    fn a_whole_run_fills_both_pages_and_lists_what_was_missed() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("docs")).unwrap();
+        for page in ["README.md", "docs/benchmarks.md"] {
+            fs::write(root.path().join(page), format!("by hand\n{BEGIN}{END}")).unwrap();
+        }
+        let mut report = Report::of(Run::default());
+        let names = ["HMGET of two fields, decoded", "stockade, hit in Redis"];
+        report.add(Table::new(goals::HIT, 64, &names, &[vec![2.0], vec![5.0]]).unwrap());
+        report.add(Table::new("quoted nowhere", 1, &["a row"], &[vec![1.0]]).unwrap());
+        let rows = vec![("stockade, Cache::get".to_owned(), vec![1.0])];
+        report.count(Figures::new(goals::COLD, &["loads"], rows).unwrap());
+        report.note("a note".to_owned());
+        report.write(root.path()).unwrap();
+
+        let read = |file: &str| fs::read_to_string(root.path().join(file)).unwrap();
+        let (page, quoted) = (read("docs/benchmarks.md"), read("README.md"));
+        assert!(page.contains("1 of 2 goals were met."), "{page}");
+        let missed =
+            format!("- {}, 64 at once, stockade, hit in Redis: ≤ 1.25 × “{}”: **missed**", goals::HIT, names[0]);
+        assert!(page.contains(&missed), "{page}");
+        for text in ["by hand", "quoted nowhere", goals::COLD, "a note"] {
+            assert!(page.contains(text), "{text}: {page}");
+        }
+        assert!(quoted.contains(goals::HIT) && !quoted.contains("quoted nowhere"), "{quoted}");
+        let json: serde_json::Value = serde_json::from_str(&read("docs/benchmarks.json")).unwrap();
+        assert_eq!(json["entries"].as_array().unwrap().len(), 4);
+        assert!(read("docs/benchmarks.svg").contains(names[1]));
+    }
+}

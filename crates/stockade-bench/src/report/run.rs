@@ -8,7 +8,7 @@ use tokio::process::Command;
 use crate::contender::Failure;
 
 /// Of what, when and on what a run was made.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub(crate) struct Run {
     commit: String,
     day: String,
