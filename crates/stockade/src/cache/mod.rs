@@ -77,6 +77,8 @@
 //! A fresh answer of the in-process tier lacks no write that is older than three seconds. How old one may be that it lacks
 //! is shown by the gauge `stockade_cache_local_staleness_bound_seconds`, usually below 1.3; 0 means that the tier answers
 //! nothing as fresh. Each process that asks nothing else sends one small command a second for that.
+//! [`CacheBuilder::under_locks`] lets requests that hold the shared lock of a key be answered from there, and miss nothing
+//! that was written under that lock.
 
 #![cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only transactions announce writes"))]
 
