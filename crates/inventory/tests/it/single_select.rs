@@ -1,11 +1,13 @@
 //! A thousand readers of something that no cache knows cost the database one query.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use reqwest::StatusCode;
 
 use crate::{
     stage::{Instance, Stage},
-    support::{alone, figure, fleet, lock_keys},
+    support::{alone, figure, fleet, lock_keys, within},
 };
 
 const READERS: usize = 1_000;
@@ -54,5 +56,7 @@ async fn a_thousand_readers_of_a_cold_sku_over_three_processes_cost_one_select()
     assert_eq!(read_by_all(&stage, &instances, "/stock/cold", StatusCode::OK).await, 1);
     assert_eq!(instances[1].get("/stock/cold").await.json()["quantity"], 7);
     assert_eq!(read_by_all(&stage, &instances, "/stock/absent", StatusCode::NOT_FOUND).await, 1);
-    assert_eq!(lock_keys(&stage).await, Vec::<String>::new(), "no reader left anything behind");
+    // What the readers of an instance shared goes when nobody has used it for a while.
+    let nothing = async || lock_keys(&stage).await.is_empty();
+    within(Duration::from_secs(5), "no reader left anything behind", nothing).await;
 }

@@ -55,7 +55,7 @@ impl LocksBuilder {
         self
     }
 
-    /// The longest lease of a delegation, 100 ms to 5 min: so long do writers wait for a process that died while it read.
+    /// The longest lease of a delegation, 100 ms to 5 min; with another value every read that would begin one is refused. So long do writers wait for a process that died while it read.
     /// Renewed at a third of it while it is used. A read with a shorter lease has an ownership of its own. Default 2 s.
     #[must_use]
     pub fn delegation_lease(mut self, lease: Duration) -> Self {

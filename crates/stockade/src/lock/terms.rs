@@ -63,6 +63,11 @@ impl Terms {
     }
 }
 
+/// Looks at a lease that is no request's own.
+pub(super) fn check_lease(what: &'static str, given: Duration) -> Result<(), LockError> {
+    within(what, given, LEASES.0, LEASES.1)
+}
+
 pub(super) fn is_lease(given: &Duration) -> bool {
     (LEASES.0..=LEASES.1).contains(given)
 }

@@ -16,7 +16,7 @@ pub enum LockError {
     /// A duration is outside its limits.
     #[error("the {what} is {given:?}: it must be within {min:?} and {max:?}")]
     Duration {
-        /// Which one: `lease` or `wait`.
+        /// Which one: `lease`, `delegation lease` or `max_hold`.
         what: &'static str,
         /// What was asked for.
         given: Duration,

@@ -48,7 +48,7 @@ impl Delegation {
         Self { ownership, readers, store: Arc::clone(store), renewal, latest_end, unlimited, limited: Notify::new() }
     }
 
-    /// One more reader, unless it was recalled or its lease is over.
+    /// One more reader, unless it was recalled or lost.
     pub(super) fn enter(self: &Arc<Self>, max_hold: Option<Duration>) -> Option<Inside> {
         let now = Instant::now();
         let ends_at = self.may_stay(now, max_hold);
@@ -57,7 +57,7 @@ impl Delegation {
             return None;
         }
         let inside = Inside { delegation: Arc::clone(self), ends_at };
-        (now < self.ownership.deadline()).then_some(inside)
+        self.ownership.loss().is_none().then_some(inside)
     }
 
     /// Those who asked for it together are inside, recalled or not: each takes its part.

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    lock::renewal::Renewals,
+    lock::{renewal::Renewals, terms::check_lease},
     metrics,
     resource::Key,
     store::{Attempt, LockError, LockStore, Ownership, Recall},
@@ -138,6 +138,7 @@ impl Delegations {
         {
             return Ok(Way::Alone);
         }
+        check_lease("delegation lease", self.settings.lease)?;
         let lease = attempt.lease.min(self.settings.lease);
         let joined = Arc::<Joined>::default();
         let waiting = joined.join(attempt, max_hold)?;
@@ -214,6 +215,9 @@ impl Delegations {
     /// The attempt was granted: those who waited for it are inside, and others may enter, unless it is recalled by now.
     pub(super) fn granted(&self, joined: &Arc<Joined>, ownership: Arc<Ownership>) -> Arc<Delegation> {
         let (key, readers) = (ownership.key.clone(), Arc::clone(&joined.readers));
+        if let Some(handed_off) = ownership.handed_off {
+            metrics::observe(metrics::LOCK_HANDOFF, &[("lock", key.label().clone())], handed_off);
+        }
         let delegation = Arc::new(Delegation::new(&self.store, &self.renewals, ownership, readers));
         let mut shard = self.shard(&key);
         let waiters = joined.take();

@@ -7,7 +7,7 @@ use stockade::{
     lock::{Mode, Released},
 };
 
-use super::support::{SHORT, Sku, delegated, delegations, locks, locks_of, read, scripts, until};
+use super::support::{SHORT, Sku, delegated, delegations, locks, locks_of, read, read_within, scripts, until};
 use crate::world::World;
 
 #[tokio::test]
@@ -83,6 +83,20 @@ async fn only_those_share_who_ask_for_it() {
 }
 
 #[tokio::test]
+async fn a_lease_that_no_lock_may_have_is_none_for_a_delegation() {
+    let world = World::start().await;
+    let locks = locks_of(&world, Locks::builder().delegation_lease(Duration::from_millis(99))).await;
+    let mut refused = Ok(());
+    until("refused", async || {
+        refused = read_within(&locks, "1", SHORT).await.map(drop);
+        refused.is_err()
+    })
+    .await;
+    assert!(matches!(refused, Err(LockError::Duration { what: "delegation lease", .. })), "{refused:?}");
+    world.end().await;
+}
+
+#[tokio::test]
 async fn no_more_resources_are_delegated_than_allowed() {
     let world = World::start().await;
     let locks = locks_of(&world, Locks::builder().max_delegations(1)).await;
@@ -121,7 +135,7 @@ async fn after_a_shutdown_nobody_enters() {
     let locks = locks(&world).await;
     delegated(&locks, "1").await;
     locks.shutdown(SHORT).await;
-    let refused = super::support::read_within(&locks, "1", SHORT).await.unwrap_err();
+    let refused = read_within(&locks, "1", SHORT).await.unwrap_err();
     assert!(matches!(refused, LockError::ShuttingDown), "{refused}");
     world.end().await;
 }

@@ -13,14 +13,14 @@ use tokio_util::task::TaskTracker;
 
 #[cfg(feature = "tls")]
 use super::waiting;
-use super::{LIMIT, connected, key, server, until, until_waiting};
+use super::{LIMIT, connected, key, server, until, until_waiting, yielding};
 #[cfg(feature = "tls")]
 use crate::redis::TlsOptions;
 use crate::{
     redis::Redis,
     resource::Key,
     store::{
-        Attempt, LockStore, LossReason, Released,
+        Attempt, LockStore, LossReason, Recall, Released,
         conformance::{shut_down, until_without_leftovers},
         redis::RedisStore,
     },
@@ -97,6 +97,24 @@ async fn a_lock_that_was_replicated_is_kept_over_a_failover() {
     let later = store.acquire(write(&keys[0])).await.unwrap();
     assert!(later.token > held[0].token);
     store.release(&later).await.unwrap();
+    end(group).await;
+}
+
+#[tokio::test]
+async fn what_gives_way_is_recalled_with_its_primary() {
+    let group = SentinelGroup::start().await.unwrap();
+    let store = connected(&redis(&group).await).await;
+    let key = key("shared");
+    let (attempt, readers) = yielding(read(&key));
+    let held = store.acquire(attempt).await.unwrap();
+    assert_eq!(readers.recalled(), None);
+    until_everywhere(&group, &store, &key).await;
+    let before = server(&store).link.generation();
+    group.failover().await.unwrap();
+    until("recalled", || readers.recalled() == Some(Recall::Disconnected)).await;
+    until_moved(&store, before).await;
+    assert_eq!(held.loss(), None, "who is inside stays");
+    store.release(&held).await.unwrap();
     end(group).await;
 }
 

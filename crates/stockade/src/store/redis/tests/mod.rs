@@ -44,7 +44,7 @@ use super::{Options, RedisStore, calls, replies::Acquired, scripts::ACQUIRE, sha
 use crate::{
     redis::Redis,
     resource::{Bucket, Key},
-    store::{Attempt, LockError, LockStore, Mode, Owner, Ownership, Token},
+    store::{Attempt, LockError, LockStore, Mode, Owner, Ownership, Readers, Token},
 };
 
 /// Longer than anything takes on a busy machine.
@@ -148,6 +148,12 @@ fn write(key: &Key) -> Attempt {
 
 fn read(key: &Key) -> Attempt {
     Attempt { mode: Mode::Read, ..write(key) }
+}
+
+/// For readers of one process who are told when others want it.
+fn yielding(attempt: Attempt) -> (Attempt, Arc<Readers>) {
+    let readers = Arc::<Readers>::default();
+    (Attempt { yields: Some(Arc::clone(&readers)), ..attempt }, readers)
 }
 
 /// The only permit of a semaphore.

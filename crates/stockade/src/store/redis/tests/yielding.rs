@@ -5,19 +5,16 @@ use std::{
     time::Duration,
 };
 
-use super::{LIMIT, World, connected, key, patient, permit, read, server, until, until_waiting, waiting, write};
+use super::{
+    LIMIT, World, connected, key, patient, permit, read, server, until, until_waiting, waiting, write, yielding,
+};
 use crate::{
     redis::LinkEvents,
     store::{
-        Attempt, LockError, LockStore, Readers, Recall,
+        Attempt, LockError, LockStore, Recall,
         redis::{RedisStore, inbox::Inbox},
     },
 };
-
-fn yielding(attempt: Attempt) -> (Attempt, Arc<Readers>) {
-    let readers = Arc::<Readers>::default();
-    (Attempt { yields: Some(Arc::clone(&readers)), ..attempt }, readers)
-}
 
 /// What a message in the inbox of the store leads to, without its way there.
 fn told(store: &RedisStore, message: &str) {

@@ -4,9 +4,37 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{Cluster, acquire, granted, key_on, keys_on, neighbour_of};
 use crate::store::{
-    Attempt, LockError, LockStore, Released, Unavailable,
-    redis::tests::{LIMIT, until, until_waiting, write},
+    Attempt, LockError, LockStore, Recall, Released, Unavailable,
+    redis::tests::{LIMIT, read, until, until_waiting, write, yielding},
 };
+
+#[tokio::test]
+async fn what_gives_way_is_recalled_when_its_slot_moves() {
+    let cluster = Cluster::start().await;
+    let store = cluster.store().await;
+    let key = key_on(0);
+    let slot = key.bucket().slot();
+    // No message reaches the first in its bucket, which is never open to others.
+    let first_that_is_told = async {
+        loop {
+            let (attempt, readers) = yielding(read(&key));
+            let held = store.acquire(attempt).await.unwrap();
+            if readers.recalled().is_none() {
+                return (held, readers);
+            }
+            assert_eq!(readers.recalled(), Some(Recall::Once));
+            store.release(&held).await.unwrap();
+        }
+    };
+    let (held, readers) = timeout(LIMIT, first_that_is_told).await.unwrap();
+    cluster.nodes.begin_migration(slot, cluster.primary(1)).await.unwrap();
+    cluster.nodes.move_keys(slot).await.unwrap();
+    cluster.nodes.finish_migration(slot).await.unwrap();
+    until("recalled", || readers.recalled() == Some(Recall::Disconnected)).await;
+    assert_eq!(held.loss(), None, "who is inside stays");
+    store.release(&held).await.unwrap();
+    cluster.end().await;
+}
 
 #[tokio::test]
 async fn who_holds_or_waits_outlasts_the_migration_of_the_slot() {
