@@ -2,7 +2,8 @@ use sqlx::{PgConnection, PgPool};
 
 use super::{
     FenceError, Tx,
-    error::{claim_statement, own_statement},
+    begin::literal,
+    error::{REFUSED, claim_statement, own_statement, sqlstate},
     registry::PoolState,
 };
 use crate::lock::{Fence, LossReason, Mode, MultiFence, Token};
@@ -15,12 +16,6 @@ returning f.token";
 
 const LAST_SQL: &str = "select greatest(
     (select token from stockade.fence where resource = $1),
-    (select token from stockade.fence_floor),
-    0)";
-
-/// The claim of a shared ownership itself is no newer writer's: it was made before the downgrade.
-const OTHERS_SQL: &str = "select greatest(
-    (select token from stockade.fence where resource = $1 and (token, owner) <> ($2::bigint, $3)),
     (select token from stockade.fence_floor),
     0)";
 
@@ -64,11 +59,7 @@ returning f.token";
         }
         match self.mode() {
             mode @ (Mode::Read | Mode::Permit) => Err(FenceError::Shared(mode)),
-            Mode::Write => Ok(ClaimArgs {
-                resource: self.key().as_str().to_owned(),
-                token: sql_token(self.token()),
-                owner: self.ownership.fence_owner.as_str().to_owned(),
-            }),
+            Mode::Write => Ok(self.args()),
         }
     }
 
@@ -83,7 +74,7 @@ returning f.token";
         self.begin(pool).await?.end().await.map_err(FenceError::Sqlx)
     }
 
-    /// Starts a transaction under this ownership: BEGIN, then the claim.
+    /// Starts a transaction under this ownership: BEGIN and the claim, in one round trip.
     ///
     /// An exclusive ownership takes the fence row and keeps it locked to the end of the transaction. A shared one only
     /// checks that no newer writer was there, and its transaction is read only: two readers are valid together, so
@@ -106,24 +97,46 @@ returning f.token";
         if self.mode() == Mode::Permit {
             return Err(FenceError::Shared(Mode::Permit));
         }
-        let mut tx = Tx::start(pool, vec![self.clone()]).await?;
-        let passed = match self.mode() {
-            Mode::Write => claim(&mut tx, &self.claim_args()?).await?,
-            Mode::Read | Mode::Permit => check(&mut tx, self).await?,
-        };
-        if passed { Ok(tx) } else { Err(self.refused(tx).await) }
+        let (state, opening) = (PoolState::of(pool), self.opening()?);
+        state.check_schema_of(pool).await?;
+        match Tx::claimed(pool, state, self, opening).await {
+            Err(error) if sqlstate(&error) == Some(REFUSED) => Err(self.refused(pool).await),
+            begun => begun.map_err(if self.mode() == Mode::Write { claim_statement } else { own_statement }),
+        }
     }
 
-    /// Ends a transaction whose claim was refused.
-    async fn refused(&self, mut tx: Tx) -> FenceError {
-        let last = match last(&mut tx, self.key().as_str()).await {
+    /// The message that begins a transaction under this ownership.
+    ///
+    /// BEGIN comes last: statements before it are a transaction that it goes on with, and that is over when one of them fails,
+    /// so that a refusal leaves nothing on the connection. Each statement has a snapshot of its own, and what is read under
+    /// the claim comes in later ones. The level is named because a database may default to another, under which they would
+    /// all read from the claim's.
+    fn opening(&self) -> Result<String, FenceError> {
+        let (access, function, args) = match self.mode() {
+            Mode::Write => ("read write", "claim", self.claim_args()?),
+            Mode::Read | Mode::Permit => ("read only", "check_claims", self.args()),
+        };
+        let (resource, token, owner) = (literal(&args.resource), args.token, literal(&args.owner));
+        Ok(format!(
+            "set transaction isolation level read committed, {access}; \
+             select stockade.{function}({resource}, {token}, {owner}); begin"
+        ))
+    }
+
+    fn args(&self) -> ClaimArgs {
+        ClaimArgs {
+            resource: self.key().as_str().to_owned(),
+            token: sql_token(self.token()),
+            owner: self.ownership.fence_owner.as_str().to_owned(),
+        }
+    }
+
+    /// After a claim was refused and its transaction is over.
+    async fn refused(&self, pool: &PgPool) -> FenceError {
+        let last = match last(pool, self.key().as_str()).await {
             Ok(last) => last,
             Err(error) => return error,
         };
-        // The connection goes back before the lock store is asked for anything.
-        if let Err(error) = tx.rollback().await {
-            return FenceError::Sqlx(error);
-        }
         if self.loss().is_none()
             && let Err(error) = self.store.seed(self.key(), last).await
         {
@@ -152,7 +165,9 @@ impl MultiFence {
         let mut tx = Tx::start(pool, fences.to_vec()).await?;
         for fence in fences {
             if !claim(&mut tx, &fence.claim_args()?).await? {
-                return Err(fence.refused(tx).await);
+                // The connection goes back before anything else is asked.
+                tx.rollback().await.map_err(FenceError::Sqlx)?;
+                return Err(fence.refused(pool).await);
             }
         }
         Ok(tx)
@@ -223,21 +238,9 @@ async fn claim(connection: &mut PgConnection, args: &ClaimArgs) -> Result<bool, 
     Ok(claimed.is_some())
 }
 
-/// Whether every writer seen is older than this shared ownership.
-async fn check(connection: &mut PgConnection, fence: &Fence) -> Result<bool, FenceError> {
-    let others: i64 = sqlx::query_scalar(OTHERS_SQL)
-        .bind(fence.key().as_str())
-        .bind(sql_token(fence.token()))
-        .bind(fence.ownership.fence_owner.as_str())
-        .fetch_one(connection)
-        .await
-        .map_err(own_statement)?;
-    Ok(token_of(others) < fence.token())
-}
-
 /// The highest token that a claim of this resource is compared with.
-async fn last(connection: &mut PgConnection, resource: &str) -> Result<Token, FenceError> {
-    let last: i64 = sqlx::query_scalar(LAST_SQL).bind(resource).fetch_one(connection).await.map_err(own_statement)?;
+async fn last(pool: &PgPool, resource: &str) -> Result<Token, FenceError> {
+    let last: i64 = sqlx::query_scalar(LAST_SQL).bind(resource).fetch_one(pool).await.map_err(own_statement)?;
     Ok(token_of(last))
 }
 

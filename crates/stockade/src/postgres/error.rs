@@ -1,3 +1,5 @@
+use std::io;
+
 use sqlx::error::DatabaseError;
 
 use crate::{
@@ -70,8 +72,8 @@ pub enum CommitError {
     /// back: nothing was applied.
     #[error("a cache could not be told of the write: nothing was applied, retry later")]
     Announce(#[source] CacheError),
-    /// An earlier statement failed, the commit was refused (a constraint, a serialization failure), or the connection
-    /// ended before COMMIT was sent. Rolled back: nothing was applied.
+    /// An earlier statement failed, the commit was refused (a constraint, a serialization failure), or the database ended
+    /// the session before it came to COMMIT. Rolled back: nothing was applied.
     #[error("the transaction was rolled back: nothing was applied")]
     NotApplied(#[source] sqlx::Error),
     /// The connection ended after COMMIT was sent and before its answer: the transaction may have been applied.
@@ -113,6 +115,9 @@ pub enum RelayError {
 pub(super) const LOCK_NOT_AVAILABLE: &str = "55P03";
 pub(super) const QUERY_CANCELED: &str = "57014";
 pub(super) const DEADLOCK_DETECTED: &str = "40P01";
+/// What the functions of the schema answer an ownership that is not the newest.
+pub(super) const REFUSED: &str = "ST001";
+const UNDEFINED_FUNCTION: &str = "42883";
 const UNDEFINED_TABLE: &str = "42P01";
 const UNDEFINED_COLUMN: &str = "42703";
 const INVALID_SCHEMA_NAME: &str = "3F000";
@@ -130,7 +135,9 @@ pub(super) fn sqlstate(error: &sqlx::Error) -> Option<&str> {
 /// An error of a statement that is this crate's own: a missing table is then a missing schema.
 pub(super) fn own_statement(error: sqlx::Error) -> FenceError {
     match sqlstate(&error) {
-        Some(UNDEFINED_TABLE | UNDEFINED_COLUMN | INVALID_SCHEMA_NAME) => FenceError::Schema { found: None },
+        Some(UNDEFINED_FUNCTION | UNDEFINED_TABLE | UNDEFINED_COLUMN | INVALID_SCHEMA_NAME) => {
+            FenceError::Schema { found: None }
+        }
         _ => FenceError::Sqlx(error),
     }
 }
@@ -155,4 +162,18 @@ pub(super) fn commit_statement(error: sqlx::Error) -> CommitError {
             && code != "40003"
     });
     if rolled_back { CommitError::NotApplied(error) } else { CommitError::Unknown(error) }
+}
+
+/// What an error says about the transaction that comes before the first statement of the message has ended which COMMIT is
+/// the second of.
+///
+/// Statements are run in order, and replies come in order: while the first has not ended COMMIT has not begun. Without an
+/// answer of the server nobody can say how far it came, unless the message did not go out.
+pub(super) fn statement_before_commit(error: sqlx::Error) -> CommitError {
+    let unsent = matches!(&error, sqlx::Error::Io(error) if error.kind() == io::ErrorKind::BrokenPipe);
+    if unsent || error.as_database_error().is_some() {
+        CommitError::NotApplied(error)
+    } else {
+        CommitError::Unknown(error)
+    }
 }

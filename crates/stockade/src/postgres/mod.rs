@@ -50,6 +50,7 @@
 //! `stockade.fence` keeps one row per resource ever claimed. [`prune_rows`] and [`prune_floor`] remove old ones.
 
 mod applying;
+mod begin;
 mod claim;
 mod error;
 mod install;

@@ -2,7 +2,16 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use sqlx::{FromRow, PgConnection, PgExecutor, Row as _, postgres::PgRow};
+use futures_util::StreamExt;
+use sqlx::{
+    AssertSqlSafe, Either, FromRow, PgConnection, PgExecutor, Postgres, Row as _, Transaction, postgres::PgRow,
+};
+
+use super::{
+    CommitError,
+    begin::literal,
+    error::{commit_statement, statement_before_commit},
+};
 
 /// How long an applied row is kept: what a cache can have lost by then is stale for no longer than this. No value of a strict
 /// cache lives longer. The builder's error and the documentation name it as 10 minutes.
@@ -28,6 +37,19 @@ impl FromRow<'_, PgRow> for Row {
     }
 }
 
+/// A row that a transaction has just written.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) id: i64,
+    pub(super) cache: String,
+}
+
+impl Written {
+    fn of(row: &PgRow) -> Result<Self, sqlx::Error> {
+        Ok(Self { id: row.try_get(0)?, cache: row.try_get(1)? })
+    }
+}
+
 /// An invalidation to be written.
 pub(super) struct New<'a> {
     pub(super) cache: &'a str,
@@ -39,10 +61,10 @@ pub(super) struct New<'a> {
 pub(super) async fn write(
     connection: &mut PgConnection,
     rows: Vec<New<'_>>,
-) -> Result<(Vec<Row>, String), sqlx::Error> {
+) -> Result<(Vec<Written>, String), sqlx::Error> {
     const SQL: &str = "insert into stockade.outbox (cache, resource, intent)
         select * from unnest($1::text[], $2::text[], $3::text[])
-        returning id, cache, resource, intent, pg_current_xact_id()::text";
+        returning id, cache, pg_current_xact_id()::text";
     let (mut caches, mut resources, mut intents) = (Vec::new(), Vec::new(), Vec::new());
     for New { cache, resource, intent } in rows {
         caches.push(cache);
@@ -50,9 +72,41 @@ pub(super) async fn write(
         intents.push(intent);
     }
     let written = sqlx::query(SQL).bind(caches).bind(resources).bind(intents).fetch_all(connection).await?;
-    let transaction = written.first().ok_or(sqlx::Error::RowNotFound)?.try_get(4)?;
-    let rows: Result<_, _> = written.iter().map(Row::from_row).collect();
+    let transaction = written.first().ok_or(sqlx::Error::RowNotFound)?.try_get(2)?;
+    let rows: Result<_, _> = written.iter().map(Written::of).collect();
     Ok((rows?, transaction))
+}
+
+/// Adds rows within the writer's transaction and commits it, in one round trip. The rows, with the cache of each.
+///
+/// A statement stands before COMMIT in any case: a transaction in which one failed answers COMMIT with a rollback and no error,
+/// and only a statement shows it. The next transaction, which CHAIN begins, is the one that the driver goes on to know of; it
+/// is empty, and ends when `tx` is dropped.
+pub(super) async fn write_and_commit(
+    mut tx: Transaction<'static, Postgres>,
+    rows: &[New<'_>],
+) -> Result<Vec<Written>, CommitError> {
+    let list = |texts: Vec<String>| format!("array[{}]", texts.join(","));
+    let statement = if rows.is_empty() {
+        "select 1".to_owned()
+    } else {
+        let caches = list(rows.iter().map(|row| literal(row.cache)).collect());
+        let resources = list(rows.iter().map(|row| literal(&row.resource)).collect());
+        format!("select * from stockade.write_down({caches}, {resources})")
+    };
+    let message = AssertSqlSafe(format!("{statement}; commit and chain"));
+    let mut replies = sqlx::raw_sql(message).fetch_many(&mut *tx);
+    let (mut written, mut committing) = (Vec::new(), false);
+    while let Some(reply) = replies.next().await {
+        match reply {
+            Ok(Either::Left(_)) => committing = true,
+            // The relay makes the invalidation of a row that can't be read once more.
+            Ok(Either::Right(row)) => written.extend(Written::of(&row)),
+            Err(error) if committing => return Err(commit_statement(error)),
+            Err(error) => return Err(statement_before_commit(error)),
+        }
+    }
+    Ok(written)
 }
 
 /// Locks rows that nobody applied within `older_than`, skipping those another relay works on and those that are to be tried

@@ -50,6 +50,15 @@ impl PoolState {
         Ok(())
     }
 
+    /// The same, on a connection of its own where that was not done yet.
+    pub(super) async fn check_schema_of(&self, pool: &PgPool) -> Result<(), FenceError> {
+        if self.schema_checked.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut connection = pool.acquire().await.map_err(FenceError::Sqlx)?;
+        self.check_schema(&mut connection).await
+    }
+
     /// From now on applied rows are collected for a relay.
     pub(super) fn collect(&self) {
         lock(&self.flushed).get_or_insert_default();

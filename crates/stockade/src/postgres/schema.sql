@@ -56,5 +56,47 @@ create table if not exists stockade.relay (
     seen_at timestamptz not null
 ) with (fillfactor = 50);
 
-insert into stockade.schema_version (version) values (4)
+-- What a transaction begins and ends with, as functions: they go in one message with BEGIN and with COMMIT, where no statement
+-- can be prepared, and a session keeps the plans of a function. Their parameters have no names, which could be taken for
+-- columns.
+
+-- The claim, `Fence::CLAIM_SQL`. Nobody reads rows of the message that it goes in, so a refusal is an error.
+create or replace function stockade.claim(text, bigint, text) returns void language plpgsql as $$
+declare
+    claimed bigint;
+begin
+    insert into stockade.fence as f (resource, token, owner)
+select $1, $2::bigint, $3 where $2::bigint > (select token from stockade.fence_floor)
+on conflict (resource) do update set token = excluded.token, owner = excluded.owner
+where f.token < excluded.token or (f.token = excluded.token and f.owner = excluded.owner)
+returning f.token into claimed;
+    if claimed is null then
+        raise exception using errcode = 'ST001', message = 'a newer claim of this resource was seen: nothing was applied';
+    end if;
+end
+$$;
+
+-- What a shared ownership asks in place of a claim: whether any other one is newer. The claim of the shared ownership itself
+-- is no newer writer's: it was made before a downgrade.
+create or replace function stockade.check_claims(text, bigint, text) returns void language plpgsql as $$
+begin
+    if $2 <= greatest(
+        (select f.token from stockade.fence f where f.resource = $1 and (f.token, f.owner) <> ($2, $3)),
+        (select floor.token from stockade.fence_floor floor),
+        0)
+    then
+        raise exception using errcode = 'ST001', message = 'a newer claim of this resource was seen: nothing was applied';
+    end if;
+end
+$$;
+
+-- Invalidations of these caches and resources. The rows, with the cache of each.
+create or replace function stockade.write_down(text[], text[]) returns table (row_id bigint, row_cache text)
+language plpgsql as $$
+begin
+    return query insert into stockade.outbox as o (cache, resource) select * from unnest($1, $2) returning o.id, o.cache;
+end
+$$;
+
+insert into stockade.schema_version (version) values (5)
 on conflict (only_row) do update set version = greatest(schema_version.version, excluded.version);

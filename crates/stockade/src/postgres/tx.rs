@@ -7,10 +7,10 @@ use std::{
 use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 
 use super::{
-    CommitError, FenceError,
+    CommitError, FenceError, begin,
     error::commit_statement,
     invalidations::Invalidations,
-    outbox::{self, Row},
+    outbox::{self, Written},
     presence,
     registry::PoolState,
 };
@@ -56,19 +56,30 @@ impl Tx {
         Self::start(pool, Vec::new()).await
     }
 
+    /// Without a claim. The level is named because a database may default to another, under which every statement would read
+    /// from the first one's snapshot.
     pub(super) async fn start(pool: &PgPool, fences: Vec<Fence>) -> Result<Self, FenceError> {
-        // The level is named because a database may default to another, under which every statement would read from the
-        // claim's snapshot.
-        let mode = fences.first().map(Fence::mode);
-        let begin = match mode {
-            Some(Mode::Read | Mode::Permit) => "begin isolation level read committed read only",
-            Some(Mode::Write) | None => "begin isolation level read committed read write",
-        };
         let state = PoolState::of(pool);
-        let mut inner = pool.begin_with(begin).await.map_err(FenceError::Sqlx)?;
+        let begin = "begin isolation level read committed read write".to_owned();
+        let mut inner = begin::begin(pool, &state, begin).await.map_err(FenceError::Sqlx)?;
         state.check_schema(&mut inner).await?;
-        let exclusive = mode == Some(Mode::Write);
-        Ok(Self {
+        Ok(Self::begun(pool, state, inner, fences))
+    }
+
+    /// By the message of a claim.
+    pub(super) async fn claimed(
+        pool: &PgPool,
+        state: Arc<PoolState>,
+        fence: &Fence,
+        opening: String,
+    ) -> Result<Self, sqlx::Error> {
+        let inner = begin::begin(pool, &state, opening).await?;
+        Ok(Self::begun(pool, state, inner, vec![fence.clone()]))
+    }
+
+    fn begun(pool: &PgPool, state: Arc<PoolState>, inner: Transaction<'static, Postgres>, fences: Vec<Fence>) -> Self {
+        let exclusive = fences.first().map(Fence::mode) == Some(Mode::Write);
+        Self {
             inner,
             fences,
             exclusive,
@@ -78,7 +89,7 @@ impl Tx {
             #[cfg(feature = "redis")]
             ids: Vec::new(),
             refused: None,
-        })
+        }
     }
 
     /// Drops the cached value of `key` when, and only when, this transaction commits.
@@ -147,6 +158,8 @@ impl Tx {
 
     /// Writes the invalidations to the outbox, commits, and drops the cached values.
     ///
+    /// The rows of the outbox and COMMIT are one round trip, unless a strict cache has to hear of the write in between.
+    ///
     /// Once COMMIT succeeded, so has this call: a cache that does not answer within one command time-out is left to the
     /// [`Relay`](super::Relay). Dropping the future before COMMIT was sent rolls back; afterwards the transaction may be
     /// applied, and the relay then invalidates, unless the cache had confirmed before.
@@ -171,15 +184,19 @@ impl Tx {
             let _ = self.inner.rollback().await;
             return Err(CommitError::Downgraded);
         }
-        let intent = self.invalidations.is_strict().then(Intent::random_id);
-        let (rows, xid) = self.before_commit(intent.as_deref()).await.map_err(CommitError::NotApplied)?;
+        // What announces a write to a strict cache names its transaction, so its rows are written before.
+        let announced = match self.invalidations.is_strict() {
+            true => Some(self.write_down().await.map_err(CommitError::NotApplied)?),
+            false => None,
+        };
+        let (rows, intent) = announced.unzip();
+        let intent = intent.as_ref();
         #[cfg(feature = "redis")]
         if let Err(error) = add_ids(&self.ids).await {
             let _ = self.inner.rollback().await;
             return Err(CommitError::Announce(error));
         }
-        let intent = intent.map(|id| Intent { id, xid: xid.into() });
-        if let Some(intent) = &intent
+        if let Some(intent) = intent
             && let Err(error) = self.invalidations.announce(intent).await
         {
             let _ = self.inner.rollback().await;
@@ -191,27 +208,32 @@ impl Tx {
         let writes = self.fences.first().filter(|_| self.exclusive);
         if let Some(Err(refused)) = writes.map(may_send) {
             let _ = self.inner.rollback().await;
-            self.invalidations.retract(intent.as_ref()).await;
+            self.invalidations.retract(intent).await;
             return Err(refused);
         }
-        let committed = self.inner.commit().await.map_err(commit_statement);
+        let committed = match rows {
+            Some(rows) => self.inner.commit().await.map(|()| rows).map_err(commit_statement),
+            None => outbox::write_and_commit(self.inner, &self.invalidations.rows(None)).await,
+        };
         let answered = writes.filter(|_| !matches!(committed, Err(CommitError::Unknown(_)))).map(Answered);
-        if let Err(error) = committed {
-            // One whose fate is unknown keeps its intent until the database has told a reader.
-            if error.applied() == Some(false) {
-                self.invalidations.retract(intent.as_ref()).await;
+        let written = match committed {
+            Ok(written) => written,
+            Err(error) => {
+                // One whose fate is unknown keeps its intent until the database has told a reader.
+                if error.applied() == Some(false) {
+                    self.invalidations.retract(intent).await;
+                }
+                return Err(error);
             }
-            return Err(error);
-        }
+        };
         if !self.invalidations.is_empty() {
-            let left = self.invalidations.flush(intent.as_ref()).await;
+            let left = self.invalidations.flush(intent).await;
             // As long as all are held nobody has read under one of them, and who does so later reads what was written.
             let lost = !self.fences.iter().all(|fence| fence.ownership.is_exclusive());
             let heard_within = self.invalidations.heard_within(&left).filter(|_| lost);
             drop(answered);
-            let ids: Vec<i64> =
-                rows.iter().filter(|row| !left.contains(&row.cache.as_str())).map(|row| row.id).collect();
-            self.pool.flushed(&ids);
+            let flushed = written.iter().filter(|row| !left.contains(&row.cache.as_str())).map(|row| row.id);
+            self.pool.flushed(&flushed.collect::<Vec<_>>());
             presence::look_for_relays(&self.database, &self.pool, self.invalidations.caches());
             if let Some(limit) = heard_within {
                 tokio::time::sleep(limit).await;
@@ -220,14 +242,11 @@ impl Tx {
         Ok(())
     }
 
-    /// The last statement before COMMIT. There always is one: a transaction in which a statement failed answers COMMIT
-    /// with a rollback and no error, and only a statement shows it.
-    async fn before_commit(&mut self, intent: Option<&str>) -> Result<(Vec<Row>, String), sqlx::Error> {
-        if self.invalidations.is_empty() {
-            sqlx::query("select 1").execute(&mut *self.inner).await?;
-            return Ok((Vec::new(), String::new()));
-        }
-        outbox::write(&mut self.inner, self.invalidations.rows(intent)).await
+    /// Writes what is to be announced, under a new intent.
+    async fn write_down(&mut self) -> Result<(Vec<Written>, Intent), sqlx::Error> {
+        let id = Intent::random_id();
+        let (written, xid) = outbox::write(&mut self.inner, self.invalidations.rows(Some(&id))).await?;
+        Ok((written, Intent { id, xid: xid.into() }))
     }
 
     /// Ends the transaction without applying anything, and waits for the database to say so. Dropping does the same in

@@ -1,12 +1,13 @@
 use std::time::Duration;
 
+use sqlx::postgres::PgPoolOptions;
 use stockade::{
-    Locks,
+    Fence, Locks,
     lock::{Force, LossReason, Mode, Token},
-    postgres::{FenceError, Tx, claim_forced},
+    postgres::{FenceError, SCHEMA, Tx, claim_forced},
 };
 
-use super::{Sku, blocked, claim, database, quantity};
+use super::{Sku, blocked, claim, database, quantity, until};
 
 #[tokio::test]
 async fn a_holder_that_is_no_longer_the_newest_is_refused_before_it_reads() {
@@ -121,6 +122,37 @@ async fn a_begin_that_is_dropped_while_it_waits_leaves_nothing_behind() {
     first.commit().await.unwrap();
     held.begin(&pool).await.unwrap().commit().await.unwrap();
     blocked(&pool, 0).await;
+    until(async || {
+        let open = "select count(*) from pg_stat_activity where state like 'idle in transaction%'";
+        sqlx::query_scalar::<_, i64>(open).fetch_one(&pool).await.unwrap() == 0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_claim_that_fails_leaves_its_connection_clean() {
+    let (server, other) = database().await;
+    // The one connection is the one on which it failed.
+    let pool = PgPoolOptions::new().max_connections(1).connect_with((*other.connect_options()).clone()).await.unwrap();
+    let locks = Locks::memory();
+    let held = locks.write(&Sku("a")).acquire().await.unwrap();
+    let first = held.begin(&other).await.unwrap();
+    let busy = held.begin(&pool).await.unwrap_err();
+    assert!(matches!(busy, FenceError::Busy(_)), "{busy:?}");
+    assert_eq!(quantity(&mut pool.acquire().await.unwrap()).await, 10);
+    first.rollback().await.unwrap();
+
+    let newer = held.fence().token().get() + 5;
+    assert!(claim(&mut other.acquire().await.unwrap(), "stock:a", i64::try_from(newer).unwrap(), "newer").await);
+    let refused = held.begin(&pool).await.unwrap_err();
+    assert!(matches!(refused, FenceError::Rejected { last, .. } if last.get() == newer), "{refused:?}");
+    assert_eq!(quantity(&mut pool.acquire().await.unwrap()).await, 10);
+    drop((server, held));
+}
+
+#[test]
+fn the_claim_of_the_schema_is_the_one_of_other_drivers() {
+    assert!(SCHEMA.contains(&format!("{} into claimed;", Fence::CLAIM_SQL)));
 }
 
 #[tokio::test]

@@ -100,22 +100,36 @@ async fn a_lock_under_which_a_commit_was_never_answered_is_not_shared() {
 async fn a_downgrade_on_the_way_to_a_commit_refuses_it() {
     let world = World::start().await;
     let here = world.redis.locks().await;
-    let cache = online(world.at(&world.redis.url()).await).await;
-    let writer = here.write(&Sku("a")).acquire().await.unwrap();
-    let mut tx = write(&world, &writer).await;
-    tx.invalidate(&cache, &Sku("a"));
-    // It has been asked to commit and waits to write down what it makes stale.
-    let mut busy = world.pool.begin().await.unwrap();
-    sqlx::query("lock table stockade.outbox in access exclusive mode").execute(&mut *busy).await.unwrap();
-    let mut commits = commit(tx);
-    blocked(&world.pool, 1).await;
-    let reader = writer.downgrade().await.unwrap();
-    busy.rollback().await.unwrap();
-    let refused = commits.join_next().await.unwrap().unwrap().unwrap_err();
-    assert!(matches!(refused, CommitError::Downgraded), "{refused:?}");
-    assert_eq!(quantity(&mut world.pool.acquire().await.unwrap()).await, 10);
-    assert_eq!(reader.release().await.unwrap(), Released::Released);
-    drop(cache);
+    let eventual = online(world.at(&world.redis.url()).await).await;
+    let strict = online(world.at(&world.redis.url()).await.name("strict").strict(&world.pool)).await;
+    for cache in [&strict, &eventual] {
+        let writer = here.write(&Sku("a")).acquire().await.unwrap();
+        let mut tx = write(&world, &writer).await;
+        tx.invalidate(cache, &Sku("a"));
+        // It has been asked to commit and waits to write down what it makes stale.
+        let mut busy = world.pool.begin().await.unwrap();
+        sqlx::query("lock table stockade.outbox in access exclusive mode").execute(&mut *busy).await.unwrap();
+        let mut commits = commit(tx);
+        blocked(&world.pool, 1).await;
+        let released = if std::ptr::eq(cache, &strict) {
+            // COMMIT comes after a strict cache was told.
+            let reader = writer.downgrade().await.unwrap();
+            busy.rollback().await.unwrap();
+            let refused = commits.join_next().await.unwrap().unwrap().unwrap_err();
+            assert!(matches!(refused, CommitError::Downgraded), "{refused:?}");
+            assert_eq!(quantity(&mut world.pool.acquire().await.unwrap()).await, 10);
+            reader.release().await.unwrap()
+        } else {
+            // COMMIT is in the same message.
+            let writer = refused(writer).await;
+            busy.rollback().await.unwrap();
+            commits.join_next().await.unwrap().unwrap().unwrap();
+            assert_eq!(quantity(&mut world.pool.acquire().await.unwrap()).await, 4);
+            writer.release().await.unwrap()
+        };
+        assert_eq!(released, Released::Released);
+    }
+    drop((eventual, strict));
     world.end().await;
 }
 

@@ -29,6 +29,7 @@ mod prune;
 mod refused_rows;
 #[cfg(feature = "redis")]
 mod relay;
+mod round_trips;
 mod snapshot;
 #[cfg(feature = "redis")]
 mod strict;
