@@ -95,10 +95,6 @@ impl Invalidate for Recorder {
         false
     }
 
-    fn heard_within(&self) -> Option<Duration> {
-        None
-    }
-
     fn begin<'a>(&'a self, _keys: &'a [Key], _intent: &'a Intent) -> BoxFuture<'a, Result<(), CacheError>> {
         Box::pin(async { Ok(()) })
     }
