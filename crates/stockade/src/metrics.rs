@@ -143,7 +143,30 @@ impl Counter {
     }
 }
 
+/// A gauge that was looked up once, as [`Counter`].
+#[derive(Debug)]
+pub(crate) struct Gauge(#[cfg(feature = "metrics")] ::metrics::Gauge);
+
+impl Gauge {
+    pub(crate) fn of(name: &'static str, tags: &[Tag]) -> Self {
+        #[cfg(not(feature = "metrics"))]
+        let _ = (name, tags);
+        Self(
+            #[cfg(feature = "metrics")]
+            ::metrics::gauge!(name, labels(tags)),
+        )
+    }
+
+    pub(crate) fn add(&self, delta: f64) {
+        #[cfg(feature = "metrics")]
+        self.0.increment(delta);
+        #[cfg(not(feature = "metrics"))]
+        let _ = (self, delta);
+    }
+}
+
 /// A histogram that was looked up once, as [`Counter`]. Shown as empty before its first event.
+#[derive(Debug)]
 pub(crate) struct Times(#[cfg(feature = "metrics")] ::metrics::Histogram);
 
 impl Times {

@@ -2,11 +2,10 @@ use std::{sync::Arc, time::Duration};
 
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::{delegation::Inside, renewal::Renewal, shared::Shared};
+use super::{delegation::Inside, renewal::Renewal, series::Series, shared::Shared};
 use crate::{
     clock::Instant,
     lock::{Fence, Handover, LossReason, Mode},
-    metrics::{self, Tag},
     store::{LockError, Ownership, Released},
 };
 
@@ -19,6 +18,7 @@ pub(super) struct Held {
     way: Way,
     /// As what it is counted: the ownership itself may be shared by now.
     mode: Mode,
+    series: Arc<Series>,
     since: Instant,
     /// The end of the longest hold that its request allowed.
     ends_at: Option<Instant>,
@@ -70,10 +70,10 @@ impl Held {
         counted: TaskTrackerToken,
     ) -> Self {
         let (since, mode) = (Instant::now(), ownership.mode());
+        let series = shared.series.of(ownership.key.label(), mode);
+        series.held.add(1.0);
         let fence = Fence { ownership, store: Arc::clone(&shared.store) };
-        let held = Self { fence, shared, way, mode, since, ends_at, state: State::Held, _counted: counted };
-        metrics::gauge_add(metrics::LOCKS_HELD, &held.tags(), 1.0);
-        held
+        Self { fence, shared, way, mode, series, since, ends_at, state: State::Held, _counted: counted }
     }
 
     pub(super) fn fence(&self) -> &Fence {
@@ -121,8 +121,8 @@ impl Held {
     }
 
     fn count_end(&self) {
-        metrics::gauge_add(metrics::LOCKS_HELD, &self.tags(), -1.0);
-        metrics::observe(metrics::LOCK_HOLD, &self.tags(), self.since.elapsed());
+        self.series.held.add(-1.0);
+        self.series.hold.observe(self.since.elapsed());
     }
 
     /// Goes on as a reader. Also on an error it is counted as what it may be by then.
@@ -150,7 +150,8 @@ impl Held {
             self.count_end();
             self.mode = self.fence.mode();
             self.since = Instant::now();
-            metrics::gauge_add(metrics::LOCKS_HELD, &self.tags(), 1.0);
+            self.series = self.shared.series.of(self.fence.key().label(), self.mode);
+            self.series.held.add(1.0);
         }
         // Forced, say, while the reply was on its way.
         let ownership = &self.fence.ownership;
@@ -185,10 +186,6 @@ impl Held {
         // For the fences that are left: they would claim as who adopts it does.
         self.fence.ownership.lose(LossReason::HandedOver);
         Ok(Handover::new(handed, hold_left))
-    }
-
-    fn tags(&self) -> [Tag; 2] {
-        [("lock", self.fence.key().label().clone()), metrics::tag("mode", self.mode.as_str())]
     }
 }
 

@@ -28,6 +28,7 @@ mod renewal;
 mod renewer;
 mod request;
 mod run_error;
+mod series;
 mod shared;
 mod terms;
 #[cfg(test)]

@@ -1,17 +1,17 @@
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use super::series::Series;
 use crate::{
     clock::Instant,
-    metrics,
-    resource::Label,
-    store::{LockError, Mode, Ownership},
+    store::{LockError, Ownership},
 };
+#[cfg(feature = "axum")]
+use crate::{metrics, resource::Label, store::Mode};
 
 /// One attempt in the metrics: counted exactly once, as cancelled when it is dropped before anything else.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    label: Label,
-    mode: Mode,
+    series: Arc<Series>,
     since: Instant,
     outcome: &'static str,
 }
@@ -43,39 +43,37 @@ pub(super) fn announce(label: &Label) {
     }
 }
 
+pub(super) const GRANTED: &str = "granted";
 /// A reader shares an ownership of this process.
-const DELEGATED: &str = "delegated";
+pub(super) const DELEGATED: &str = "delegated";
 
 /// A reader entered without asking anybody.
-pub(super) fn entered(label: &Label) {
-    let (lock, mode) = (("lock", label.clone()), metrics::tag("mode", Mode::Read.as_str()));
-    metrics::observe(metrics::LOCK_WAIT, &[lock.clone(), mode.clone()], Duration::ZERO);
-    metrics::count(metrics::LOCK_ACQUISITIONS, &[lock, mode, metrics::tag("outcome", DELEGATED)]);
+pub(super) fn entered(series: &Series) {
+    series.wait.observe(Duration::ZERO);
+    series.count(DELEGATED);
 }
 
 /// The outcome of an attempt that counts for nothing.
 const WITHDRAWN: &str = "";
 
 impl Outcome {
-    pub(super) fn begin(label: Label, mode: Mode) -> Self {
-        metrics::gauge_add(metrics::LOCK_WAITERS, &[("lock", label.clone())], 1.0);
-        Self { label, mode, since: Instant::now(), outcome: "cancelled" }
+    pub(super) fn begin(series: Arc<Series>) -> Self {
+        series.waiters.add(1.0);
+        Self { series, since: Instant::now(), outcome: "cancelled" }
     }
 
     pub(super) fn granted(mut self, ownership: &Ownership) {
-        self.outcome = "granted";
-        let tags = [("lock", self.label.clone()), metrics::tag("mode", self.mode.as_str())];
-        metrics::observe(metrics::LOCK_WAIT, &tags, self.since.elapsed());
+        self.outcome = GRANTED;
+        self.series.wait.observe(self.since.elapsed());
         if let Some(handed_off) = ownership.handed_off {
-            metrics::observe(metrics::LOCK_HANDOFF, &tags[..1], handed_off);
+            self.series.handed_off(handed_off);
         }
     }
 
     /// By an attempt that it made together with other readers.
     pub(super) fn delegated(mut self) {
         self.outcome = DELEGATED;
-        let tags = [("lock", self.label.clone()), metrics::tag("mode", self.mode.as_str())];
-        metrics::observe(metrics::LOCK_WAIT, &tags, self.since.elapsed());
+        self.series.wait.observe(self.since.elapsed());
     }
 
     /// Nothing was decided: another attempt is made in its place.
@@ -104,12 +102,9 @@ impl Outcome {
 
 impl Drop for Outcome {
     fn drop(&mut self) {
-        let label = std::mem::take(&mut self.label);
-        metrics::gauge_add(metrics::LOCK_WAITERS, &[("lock", label.clone())], -1.0);
-        if self.outcome == WITHDRAWN {
-            return;
+        self.series.waiters.add(-1.0);
+        if self.outcome != WITHDRAWN {
+            self.series.count(self.outcome);
         }
-        let tags = [("lock", label), metrics::tag("mode", self.mode.as_str()), metrics::tag("outcome", self.outcome)];
-        metrics::count(metrics::LOCK_ACQUISITIONS, &tags);
     }
 }

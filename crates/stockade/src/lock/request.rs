@@ -113,7 +113,7 @@ impl LockRequest {
                 return Ok(guard);
             }
         }
-        let outcome = Outcome::begin(attempt.key.label().clone(), self.mode);
+        let outcome = Outcome::begin(self.shared.series.of(attempt.key.label(), self.mode));
         // Taken before the look at `closing`, so that a shutdown waits for every attempt that it did not refuse.
         let counted = self.shared.guards.token();
         let acquired = tokio::select! {
@@ -141,7 +141,7 @@ impl LockRequest {
         // Taken before it enters: a shutdown that finds it inside waits for it.
         let counted = self.shared.guards.token();
         let inside = delegations.enter(key, self.terms.lease, self.terms.max_hold)?;
-        outcome::entered(key.label());
+        outcome::entered(&self.shared.series.of(key.label(), self.mode));
         Some(Guard::new(Held::shared(Arc::clone(&self.shared), inside, counted)))
     }
 
@@ -204,7 +204,7 @@ async fn together(
     attempt: &mut Attempt,
     max_hold: Option<Duration>,
 ) -> Result<Option<Guard>, LockError> {
-    let outcome = Outcome::begin(attempt.key.label().clone(), attempt.mode);
+    let outcome = Outcome::begin(shared.series.of(attempt.key.label(), attempt.mode));
     // Taken before the look at `closing`, so that a shutdown waits for every attempt that it did not refuse.
     let counted = shared.guards.token();
     let entered = tokio::select! {

@@ -6,6 +6,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     delegation::{self, Delegations},
     renewal::Renewals,
+    series::AllSeries,
 };
 use crate::store::{LockStore, LossReason};
 
@@ -19,6 +20,7 @@ pub(super) struct Shared {
     pub(super) lease: Duration,
     pub(super) max_waiters: u32,
     pub(super) renewals: Arc<Renewals>,
+    pub(super) series: AllSeries,
     /// Where the store recalls them, and they are wanted.
     pub(super) delegations: Option<Arc<Delegations>>,
     /// Ends waits: no more grants.
@@ -51,6 +53,7 @@ impl Shared {
             lease,
             max_waiters,
             renewals,
+            series: AllSeries::default(),
             delegations,
             closing,
             guards,

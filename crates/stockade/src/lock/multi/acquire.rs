@@ -33,7 +33,7 @@ pub(super) async fn all(
 async fn at_once(shared: &Arc<Shared>, attempts: &[Attempt]) -> Result<Option<Hands>, LockError> {
     let begun: Vec<_> = attempts
         .iter()
-        .map(|attempt| (Outcome::begin(attempt.key.label().clone(), attempt.mode), shared.guards.token()))
+        .map(|attempt| (Outcome::begin(shared.series.of(attempt.key.label(), attempt.mode)), shared.guards.token()))
         .collect();
     let tried = tokio::select! {
         biased;
@@ -68,7 +68,7 @@ async fn in_turn(shared: &Arc<Shared>, attempts: Vec<Attempt>, since: Instant) -
         if wait != Duration::MAX {
             attempt.wait = wait.saturating_sub(since.elapsed());
         }
-        let outcome = Outcome::begin(key.label().clone(), attempt.mode);
+        let outcome = Outcome::begin(shared.series.of(key.label(), attempt.mode));
         // Taken before the look at `closing`, so that a shutdown waits for every attempt that it did not refuse.
         let counted = shared.guards.token();
         let acquired = tokio::select! {

@@ -1,0 +1,78 @@
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock, PoisonError, RwLock},
+    time::Duration,
+};
+
+use crate::{
+    metrics::{self, Counter, Gauge, Times},
+    resource::Label,
+    store::Mode,
+};
+
+/// The metrics of one lock in one mode, looked up once: an uncontended pair would take longer for them than for all else
+/// that it does here.
+#[derive(Debug)]
+pub(super) struct Series {
+    label: Label,
+    mode: Mode,
+    pub(super) waiters: Gauge,
+    pub(super) held: Gauge,
+    pub(super) wait: Times,
+    pub(super) hold: Times,
+    granted: OnceLock<Counter>,
+    delegated: OnceLock<Counter>,
+}
+
+impl Series {
+    fn new(label: &Label, mode: Mode) -> Self {
+        let tags = [("lock", label.clone()), metrics::tag("mode", mode.as_str())];
+        Self {
+            waiters: Gauge::of(metrics::LOCK_WAITERS, &tags[..1]),
+            held: Gauge::of(metrics::LOCKS_HELD, &tags),
+            wait: Times::of(metrics::LOCK_WAIT, &tags),
+            hold: Times::of(metrics::LOCK_HOLD, &tags),
+            granted: OnceLock::new(),
+            delegated: OnceLock::new(),
+            label: label.clone(),
+            mode,
+        }
+    }
+
+    pub(super) fn handed_off(&self, after: Duration) {
+        metrics::observe(metrics::LOCK_HANDOFF, &[("lock", self.label.clone())], after);
+    }
+
+    /// Counts an attempt that ended. Those that end well are many.
+    pub(super) fn count(&self, outcome: &'static str) {
+        let tags = || {
+            [("lock", self.label.clone()), metrics::tag("mode", self.mode.as_str()), metrics::tag("outcome", outcome)]
+        };
+        let kept = match outcome {
+            super::outcome::GRANTED => &self.granted,
+            super::outcome::DELEGATED => &self.delegated,
+            _ => return metrics::count(metrics::LOCK_ACQUISITIONS, &tags()),
+        };
+        kept.get_or_init(|| Counter::of(metrics::LOCK_ACQUISITIONS, &tags())).count();
+    }
+}
+
+/// The series of one `Locks`: few, since labels are kinds and templates.
+#[derive(Debug, Default)]
+pub(super) struct AllSeries(RwLock<HashMap<Label, Vec<Arc<Series>>>>);
+
+impl AllSeries {
+    pub(super) fn of(&self, label: &Label, mode: Mode) -> Arc<Series> {
+        let known = |series: &Vec<Arc<Series>>| series.iter().find(|series| series.mode == mode).map(Arc::clone);
+        let found = self.0.read().unwrap_or_else(PoisonError::into_inner).get(label.as_ref()).and_then(known);
+        found.unwrap_or_else(|| {
+            let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+            let series = all.entry(label.clone()).or_default();
+            known(series).unwrap_or_else(|| {
+                let new = Arc::new(Series::new(label, mode));
+                series.push(Arc::clone(&new));
+                new
+            })
+        })
+    }
+}
