@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::{delegation::Inside, renewal::Renewal, series::Series, shared::Shared};
+use super::{delegations::Inside, renewal::Renewal, series::Series, shared::Shared};
 use crate::{
     clock::Instant,
     lock::{Fence, Handover, LossReason, Mode},

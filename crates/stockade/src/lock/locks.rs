@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use super::{delegation, held::Held, shared::Shared};
+use super::{delegations, held::Held, shared::Shared};
 use crate::{
     lock::{Force, Forced, Guard, Handover, Inspection, LockError, LockName, LockRequest, Mode, MultiRequest},
     resource::{Key, KeyError, Resource},
@@ -22,7 +22,7 @@ pub struct LocksBuilder {
     lease: Duration,
     max_waiters: u32,
     delegate: bool,
-    delegation: delegation::Settings,
+    delegation: delegations::Settings,
     #[cfg(feature = "redis")]
     redis: crate::store::RedisOptions,
     #[cfg(feature = "axum")]
@@ -166,7 +166,7 @@ impl Locks {
             lease: Duration::from_secs(10),
             max_waiters: 1000,
             delegate: true,
-            delegation: delegation::Settings { lease: Duration::from_secs(2), most: 10_000 },
+            delegation: delegations::Settings { lease: Duration::from_secs(2), most: 10_000 },
             #[cfg(feature = "redis")]
             redis: crate::store::RedisOptions::default(),
             #[cfg(feature = "axum")]

@@ -11,7 +11,7 @@
 //! others, and one Redis unless it is the loss of a server that hurts.
 
 mod cadence;
-mod delegation;
+mod delegations;
 mod fence;
 mod guard;
 mod guard_error;

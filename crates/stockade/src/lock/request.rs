@@ -1,7 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    delegation::Delegations,
+    delegations::Delegations,
     held::Held,
     outcome::{self, Outcome},
     run_error::RunError,

@@ -4,7 +4,7 @@ use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    delegation::{self, Delegations},
+    delegations::{self, Delegations},
     renewal::Renewals,
     series::AllSeries,
 };
@@ -39,7 +39,7 @@ impl Shared {
         store: Arc<dyn LockStore>,
         lease: Duration,
         max_waiters: u32,
-        delegation: Option<delegation::Settings>,
+        delegation: Option<delegations::Settings>,
     ) -> Self {
         let renewals = Arc::new(Renewals::new(Arc::clone(&store), Handle::try_current().ok()));
         let (closing, guards, tasks) = (CancellationToken::new(), TaskTracker::new(), TaskTracker::new());

@@ -1,5 +1,8 @@
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -39,6 +42,8 @@ pub(super) enum Event {
 pub(super) struct Cell {
     mail: Mutex<Mail>,
     wake: Notify,
+    /// Somebody waits for what it was granted.
+    wanted: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -53,8 +58,6 @@ struct Mail {
     reconnected: bool,
     poke: bool,
     closing: bool,
-    /// Somebody waits for what it was granted.
-    wanted: bool,
 }
 
 impl Cell {
@@ -93,11 +96,11 @@ impl Cell {
 
     /// Somebody waits for what this attempt was granted.
     pub(super) fn wanted(&self) {
-        self.mail().wanted = true;
+        self.wanted.store(true, Ordering::Release);
     }
 
     pub(super) fn is_wanted(&self) -> bool {
-        self.mail().wanted
+        self.wanted.load(Ordering::Acquire)
     }
 
     /// A reply made at server time `now` was received. It may show less than the last, after the clock was set back.

@@ -85,7 +85,7 @@ impl RedisStore {
 
 impl LockStore for RedisStore {
     fn acquire(&self, attempt: Attempt) -> BoxFuture<'_, Result<Arc<Ownership>, LockError>> {
-        Box::pin(async move { Waiter::new(&self.inner, attempt).acquire().await })
+        Box::pin(Waiter::new(&self.inner, attempt).acquire())
     }
 
     fn try_all<'a>(&'a self, attempts: &'a [Attempt]) -> BoxFuture<'a, Result<Option<Vec<Arc<Ownership>>>, LockError>> {

@@ -1,6 +1,6 @@
 //! How often it is recalled where it does not pay.
 
-use metrics_exporter_prometheus::PrometheusBuilder;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
 use super::support::{LIMIT, Sku, locks, read};
@@ -12,11 +12,9 @@ fn sum(rendered: &str, name: &str) -> u64 {
     lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
 }
 
-/// The tests run on one thread, to which the recorder belongs.
-async fn recalls_of_reads(processes: usize) -> (u64, u64) {
-    let recorder = PrometheusBuilder::new().build_recorder();
-    let handle = recorder.handle();
-    let _recorder = metrics::set_default_local_recorder(&recorder);
+async fn recalls_of_reads(processes: usize, recorded: &PrometheusHandle) -> (u64, u64) {
+    let recalls = || sum(&recorded.render(), "stockade_lock_delegation_recalls_total");
+    let before = recalls();
     let world = World::start().await;
     let mut all = Vec::new();
     for _ in 0..processes {
@@ -33,7 +31,7 @@ async fn recalls_of_reads(processes: usize) -> (u64, u64) {
             drop(locks.write(&Sku("1")).wait(LIMIT).acquire().await.unwrap());
         }
     }
-    let recalls = sum(&handle.render(), "stockade_lock_delegation_recalls_total");
+    let recalls = recalls() - before;
     drop(all);
     world.end().await;
     (recalls, reads)
@@ -41,8 +39,12 @@ async fn recalls_of_reads(processes: usize) -> (u64, u64) {
 
 #[tokio::test]
 async fn of_reads_and_writes_in_turn_a_ninth_of_the_reads_is_recalled_at_most() {
+    // The test runs on one thread, to which the recorder belongs.
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let recorded = recorder.handle();
+    let _recorder = metrics::set_default_local_recorder(&recorder);
     for processes in [1, 4, 16] {
-        let (recalls, reads) = recalls_of_reads(processes).await;
+        let (recalls, reads) = recalls_of_reads(processes, &recorded).await;
         assert!(recalls > 0, "{processes} processes never delegated");
         // The first of each process comes with its second read.
         let first = 8 * processes as u64;

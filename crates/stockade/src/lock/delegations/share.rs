@@ -4,7 +4,7 @@ use tokio::time::timeout;
 
 use super::{
     Inside,
-    delegations::{Delegations, Way},
+    table::{Delegations, Way},
 };
 use crate::{
     clock::Instant,

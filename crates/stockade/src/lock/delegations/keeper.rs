@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{delegation::Delegation, delegations::Delegations, joined::Joined};
+use super::{delegation::Delegation, joined::Joined, table::Delegations};
 use crate::{
     resource::Key,
     store::{Attempt, LockError, Ownership, Recall},

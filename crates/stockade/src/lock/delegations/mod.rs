@@ -1,6 +1,6 @@
 //! Read delegation: one shared ownership of a resource for all readers of this process, kept until somebody else wants it.
 //!
-//! A reader that finds a live [`delegation`] in the table of [`delegations`] enters by one atomic step: nothing is sent, and
+//! A reader that finds a live [`delegation`] in the table of [`table`] enters by one atomic step: nothing is sent, and
 //! neither a task nor a timer is made. Otherwise the readers of the process share one ordinary attempt ([`joined`]), whose
 //! task then keeps what it got ([`keeper`]). Whether a delegation pays is decided by counts ([`policy`]).
 //!
@@ -10,11 +10,11 @@
 //! the last reader sends the release.
 
 mod delegation;
-mod delegations;
 mod joined;
 mod keeper;
 mod policy;
 mod share;
+mod table;
 
 pub(super) use delegation::Inside;
-pub(super) use delegations::{Delegations, Settings};
+pub(super) use table::{Delegations, Settings};
