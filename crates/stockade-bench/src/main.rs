@@ -72,7 +72,10 @@ async fn measure_all(only: Option<&str>) -> Result<ExitCode, Failure> {
         http_tables(&mut report, &redis, &postgres).await?;
     }
     // Alone, an operation is all round trip: it takes longer, and needs fewer of them for a steady figure.
-    for plan in [Plan { tasks: 1, rounds: 15, operations: 512 }, Plan { tasks: 64, rounds: 31, operations: 4096 }] {
+    for plan in [
+        Plan { tasks: 1, rounds: 15, operations: 512, warm: false },
+        Plan { tasks: 64, rounds: 31, operations: 4096, warm: false },
+    ] {
         if wanted("locks") {
             report.add(table(goals::LOCKS, plan, &locks::free(&redis).await?).await?);
         }
@@ -115,12 +118,12 @@ async fn measure_all(only: Option<&str>) -> Result<ExitCode, Failure> {
 
 async fn http_tables(report: &mut Report, redis: &RedisServer, postgres: &PostgresServer) -> Result<(), Failure> {
     let world = http::World::start(redis, postgres).await?;
-    let reads = Plan { tasks: TASKS, rounds: 15, operations: 4096 };
-    let changes = Plan { operations: 1024, ..reads };
+    let reads = Plan { tasks: TASKS, rounds: 9, operations: 8192, warm: true };
+    let changes = Plan { rounds: 15, operations: 1024, warm: false, ..reads };
     report.add(table(goals::READS, reads, &http::reads(&world).await?).await?);
     report.add(table(goals::MIXED, reads, &http::reads_among_writes(&world).await?).await?);
     report.add(table(goals::CHANGES, changes, &http::changes(&world).await?).await?);
-    let one = Plan { operations: 512, ..reads };
+    let one = Plan { operations: 512, ..changes };
     report.add(table("adjustments of one SKU over HTTP", one, &http::changes_of_one(&world).await?).await?);
     Ok(())
 }
@@ -128,7 +131,7 @@ async fn http_tables(report: &mut Report, redis: &RedisServer, postgres: &Postgr
 async fn payload_tables(report: &mut Report, redis: &RedisServer) -> Result<(), Failure> {
     for rows in [2, 8, 32, 512] {
         let (contenders, stored) = payload::contenders(redis, rows).await?;
-        let plan = Plan { tasks: 1, rounds: 15, operations: 512 };
+        let plan = Plan { tasks: 1, rounds: 15, operations: 512, warm: false };
         report.add(table(&format!("hit of {rows} rows in Redis"), plan, &contenders).await?);
         report.note(stored);
     }

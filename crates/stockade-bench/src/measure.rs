@@ -13,6 +13,9 @@ pub(crate) struct Plan {
     pub(crate) rounds: usize,
     /// Of all tasks together, in each round.
     pub(crate) operations: u32,
+    /// Whether each round follows one that is not timed: what a contender keeps while it is in use may go while others
+    /// have their turn.
+    pub(crate) warm: bool,
 }
 
 /// Runs the contenders in turns; the first is what the others are compared with.
@@ -23,6 +26,9 @@ pub(crate) async fn table(title: &str, plan: Plan, contenders: &[Contender]) -> 
     }
     for _ in 0..plan.rounds {
         for (contender, times) in contenders.iter().zip(&mut micros) {
+            if plan.warm {
+                round(contender, plan).await?;
+            }
             times.push(round(contender, plan).await?);
         }
     }

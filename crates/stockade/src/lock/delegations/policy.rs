@@ -80,10 +80,11 @@ impl Policy {
         begins
     }
 
-    /// A delegation was recalled that has served so many readers, the last of them at `last_read` or before.
-    pub(super) fn recalled(&self, key: &Key, served: u32, last_read: Instant) {
+    /// A delegation was recalled that has served so many readers, for another reason than that nobody used it.
+    pub(super) fn recalled(&self, key: &Key, served: u32) {
         let Some(slot) = self.slot(key) else { return };
-        let recalled = |packed| Some(Slot::unpack(packed).recalled(at(last_read), served).pack());
+        let now = at(Instant::now());
+        let recalled = |packed| Some(Slot::unpack(packed).recalled(now, served).pack());
         let _ = slot.fetch_update(Ordering::Relaxed, Ordering::Relaxed, recalled);
     }
 }
@@ -130,7 +131,7 @@ mod tests {
             reads += 1;
             if policy.read(&key) {
                 // Another process writes after each read.
-                policy.recalled(&key, 1, Instant::now());
+                policy.recalled(&key, 1);
                 recalls += 1;
             }
         }

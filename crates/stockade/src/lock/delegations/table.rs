@@ -18,7 +18,6 @@ use super::{
     policy::Policy,
 };
 use crate::{
-    clock::Instant,
     lock::{renewal::Renewals, terms::check_lease},
     metrics,
     resource::Key,
@@ -256,8 +255,10 @@ impl Delegations {
             delegation.ownership.lose(reason);
         }
         let reason = delegation.readers.recalled().unwrap_or(Recall::Lost);
-        let last_read = if reason == Recall::Unused { Instant::from_nanos(0) } else { Instant::now() };
-        self.policy.recalled(key, delegation.readers.entered(), last_read);
+        // One that nobody used any more kept nobody waiting.
+        if reason != Recall::Unused {
+            self.policy.recalled(key, delegation.readers.entered());
+        }
         let lock = || ("lock", key.label().clone());
         metrics::gauge_add(metrics::LOCK_DELEGATIONS, &[lock()], -1.0);
         if let Some(reason) = reason.label() {
