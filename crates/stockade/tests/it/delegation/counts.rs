@@ -3,7 +3,7 @@
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
-use super::support::{LIMIT, Sku, locks, read};
+use super::support::{LIMIT, Sku, delegated, delegations, locks, read, token_of_read, until};
 use crate::world::World;
 
 /// The sum of a counter over its labels.
@@ -50,4 +50,25 @@ async fn of_reads_and_writes_in_turn_a_ninth_of_the_reads_is_recalled_at_most() 
         let first = 8 * processes as u64;
         assert!(recalls * 9 <= reads + first, "{processes} processes: {recalls} recalls of {reads} reads");
     }
+}
+
+/// Writers had nothing to do with its end.
+#[tokio::test]
+async fn one_that_nobody_used_any_more_is_followed_by_another() {
+    let world = World::start().await;
+    let locks = locks(&world).await;
+    delegated(&locks, "1").await;
+    until("given back", async || delegations(&locks, "1").await == 0).await;
+    let (mut last, mut reads) = (token_of_read(&locks, "1").await, 1);
+    loop {
+        let token = token_of_read(&locks, "1").await;
+        reads += 1;
+        if token == last {
+            break;
+        }
+        last = token;
+    }
+    assert!(reads < 8, "{reads} reads before one was shared");
+    drop(locks);
+    world.end().await;
 }
