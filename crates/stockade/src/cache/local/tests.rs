@@ -93,7 +93,7 @@ fn what_is_found_of_the_load_that_is_here_was_asked_for_anew() {
     assert!(local.put_found(second, &a, found(5)));
     assert_eq!(asked(), Some((1, latest)));
     // Another load, and it is older.
-    let other = Entry { loaded: own.loaded - Duration::from_millis(5), ..of_load(6, 0) };
+    let other = Entry { loaded: own.loaded - Duration::from_millis(50), ..of_load(6, 0) };
     assert!(!local.put_found(local.reserve(&a), &a, other));
     assert_eq!(asked(), Some((1, latest)));
     let early = local.reserve(&a);
