@@ -8,7 +8,7 @@ use std::{
 use futures_util::stream;
 use stockade::{
     Cache, Redis,
-    cache::{CacheBuilder, CacheError, Source},
+    cache::{CacheBuilder, CacheError, CacheInfo, Source},
 };
 
 use super::support::{
@@ -176,10 +176,11 @@ async fn twenty_thousand_keys_are_warmed_read_and_invalidated_by_one_call_each()
     let names: Vec<_> = keys.iter().map(|key| stocks.key(key).unwrap()).collect();
     let invalidator = stocks.invalidator();
     invalidator.invalidate(&names).await.unwrap();
-    assert!(!stocks.is_degraded());
     let again = stocks.get_many(&keys).await;
-    let loaded = again.iter().filter(|lookup| lookup.as_ref().is_ok_and(|found| found.info.source == Source::Load));
-    assert_eq!(loaded.count(), KEYS, "not all were invalidated");
-    assert!(!stocks.is_degraded());
+    // The answers are looked at, not the cache: it believes nothing that was asked over three seconds ago, and one thread of a
+    // debug build may take as long for all of them.
+    let loaded = |lookup: &CacheInfo| lookup.source == Source::Load && !lookup.degraded;
+    let loaded = again.iter().filter(|lookup| lookup.as_ref().is_ok_and(|found| loaded(&found.info)));
+    assert_eq!(loaded.count(), KEYS, "not all were invalidated, or some were read without Redis");
     server.end().await;
 }
