@@ -8,9 +8,9 @@ pub struct Args {
     /// End after the report: status 0 when every check holds, 1 when one does not.
     #[arg(long, env = "DEMO_EXIT", value_parser = BoolishValueParser::new())]
     pub exit: bool,
-    /// Replay the first N order lines; the file that comes with the project has 21,338.
-    #[arg(long, env = "DEMO_LINES", value_name = "N", default_value = "10000")]
-    pub lines: usize,
+    /// Replay only the first N order lines.
+    #[arg(long, env = "DEMO_LINES", value_name = "N")]
+    pub lines: Option<usize>,
     /// The order lines. Default: the file that comes with the project.
     #[arg(long, env = "DEMO_CSV", value_name = "FILE")]
     pub csv: Option<PathBuf>,

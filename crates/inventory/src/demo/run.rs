@@ -81,7 +81,7 @@ impl Stage {
     async fn play(args: &Args, folder: &Path) -> Result<(Self, bool), DemoError> {
         let begun = Instant::now();
         let csv = args.csv.clone().unwrap_or_else(bundled_csv);
-        let orders = Orders::load(&csv, Some(args.lines)).await?;
+        let orders = Orders::load(&csv, args.lines).await?;
         let lines: Arc<[OrderLine]> = orders.lines.into();
 
         let stage = Self::start(folder, &lines).await?;
