@@ -26,7 +26,7 @@ pub(super) struct Held {
     _counted: TaskTrackerToken,
 }
 
-/// Who keeps the ownership.
+/// What keeps the ownership alive.
 #[derive(Debug)]
 enum Way {
     Renewed(Renewal),

@@ -386,7 +386,9 @@ impl Ownership {
         self.unanswered.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
     }
 
-    /// That commit was answered and what it makes stale is dropped or left to others, or it was not sent after all. Never called for one whose fate is unknown: it may be applied at any time.
+    /// That commit was answered and what it makes stale is dropped or left to others, or it was not sent after all.
+    ///
+    /// Never called for one whose fate is unknown: it may be applied at any time.
     #[cfg(feature = "postgres")]
     pub(crate) fn commit_answered(&self) {
         self.unanswered.fetch_sub(1, Ordering::AcqRel);

@@ -80,7 +80,8 @@ impl<V> Local<V> {
     }
 
     /// As [`Local::put`], for what was found in the store: it takes the place of nothing that was loaded after it. The
-    /// store may have answered before a reload replaced its value. What is here already was asked for anew by this.
+    /// store may have answered before a reload replaced its value. Where the same load is here already, it now counts as asked
+    /// for by this reservation.
     pub(crate) fn put_found(&self, reservation: Reservation, key: &Key, entry: Entry<V>) -> bool {
         self.put_if(reservation, key, entry, |found| match self.get_asked(key.as_str()) {
             // Another reader may have asked later, and been answered before.

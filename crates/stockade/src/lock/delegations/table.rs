@@ -26,7 +26,7 @@ use crate::{
 
 /// Each with a lock of its own, so that readers of different resources seldom meet.
 const SHARDS: usize = 64;
-/// Who holds it, for people who look.
+/// The tag of every delegation, which `Locks::inspect` shows.
 const TAG: &str = "delegation";
 
 /// The delegations of one [`Locks`](crate::Locks), by resource: those that are live, and those that are asked for. One that was
