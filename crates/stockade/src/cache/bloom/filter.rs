@@ -34,7 +34,7 @@ pub(super) const AT_ONCE: usize = 500;
 /// A Bloom filter in Redis, shared by a fleet. Cheap to clone. See the [module docs](super).
 #[derive(Clone)]
 pub struct Bloom {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     /// Ends the keeper when the last clone goes.
     _owner: Arc<DropGuard>,
 }

@@ -38,10 +38,10 @@ async fn watch(filter: &Shared) {
     filter.first_attempt.of(&filter.link).await;
     loop {
         let looked = look(filter).await;
-        let ready = matches!(looked, Ok(true));
+        let ready = matches!(looked, Ok(State::Complete));
         filter.ready.store(ready, Ordering::Release);
-        if let Ok(false) = looked {
-            match build(filter).await {
+        if let Ok(State::Incomplete { epoch }) = looked {
+            match build(filter, Some(epoch)).await {
                 Ok(true) => continue,
                 // Not yet, or somebody else does.
                 Ok(false) => {}
@@ -69,8 +69,20 @@ async fn watch(filter: &Shared) {
     }
 }
 
-/// Whether it is complete.
-async fn look(filter: &Shared) -> Result<bool, LinkError> {
+#[cfg(test)]
+mod tests;
+
+/// What a look at the filter found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Complete,
+    /// The number grows with every filter that is completed; 0 before the first.
+    Incomplete {
+        epoch: i64,
+    },
+}
+
+async fn look(filter: &Shared) -> Result<State, LinkError> {
     let Known { run, design, may_have_rival, .. } = filter.server.known().ok_or(LinkError::Down)?;
     if may_have_rival {
         let info = filter.link.command("cache_replication", redis::cmd("INFO")).await?;
@@ -83,19 +95,19 @@ async fn look(filter: &Shared) -> Result<bool, LinkError> {
     if word(&reply) == Some("RESEED") {
         // It was emptied or cleared.
         filter.reopen().await?;
-        return Ok(false);
+        return Ok(State::Incomplete { epoch: 0 });
     }
-    if let Value::Array(values) = &reply
-        && let Some(Value::Int(keys)) = values.get(1)
-    {
-        filter.held.store(u64::try_from(*keys).unwrap_or_default(), Ordering::Release);
-    }
-    Ok(word(&reply) == Some("READY"))
+    let Value::Array(values) = &reply else { return Err(LinkError::Protocol { op: LOOK.name }) };
+    let [_, Value::Int(keys), Value::Int(epoch)] = values[..] else {
+        return Err(LinkError::Protocol { op: LOOK.name });
+    };
+    filter.held.store(u64::try_from(keys).unwrap_or_default(), Ordering::Release);
+    Ok(if word(&reply) == Some("READY") { State::Complete } else { State::Incomplete { epoch } })
 }
 
 /// Builds the filter once more, as soon as nobody else does: whoever builds already may have read what is outdated by now.
 pub(super) async fn rebuild(filter: &Shared) -> Result<(), LoadError> {
-    while !build(filter).await? {
+    while !build(filter, None).await? {
         let pause = RETRY_EVERY.mul_f64(rand::rng().random_range(0.75..1.25));
         sleep(pause).await;
     }
@@ -103,8 +115,9 @@ pub(super) async fn rebuild(filter: &Shared) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Builds the next epoch, unless it is too soon or another process does. Whether it is complete now.
-async fn build(filter: &Shared) -> Result<bool, LoadError> {
+/// Builds the next epoch, unless it is too soon, another process does, or one has since the filter was found incomplete
+/// at that epoch: otherwise every process of a fleet that starts would read the source. Whether it is complete now.
+async fn build(filter: &Shared, incomplete: Option<i64>) -> Result<bool, LoadError> {
     let builder = format!("{:032x}", rand::random::<u128>());
     let known = filter.server.known().ok_or_else(|| share(LinkError::Down))?;
     if known.has_rival() {
@@ -120,6 +133,7 @@ async fn build(filter: &Shared) -> Result<bool, LoadError> {
         text(LEASE.as_millis()),
         text(design.shape.bits),
         run.as_bytes().to_vec(),
+        incomplete.map(|epoch| epoch.to_string().into_bytes()).unwrap_or_default(),
     ];
     match word(&filter.call(&BEGIN, args).await.map_err(share)?) {
         Some("BUILDING") => {}

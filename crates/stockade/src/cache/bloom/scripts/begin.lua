@@ -1,6 +1,7 @@
 -- Begins to build the next epoch, into which everybody adds from now on.
--- KEYS: state and bits, see check.lua. ARGV: seed, builder, ms of its lease, number of bits, run id
--- Reply: {BUILDING}; {RESEED} when the seed is another by now; {BUSY} while somebody else builds
+-- KEYS: state and bits, see check.lua. ARGV: seed, builder, ms of its lease, number of bits, run id, the epoch that was found
+--   incomplete (empty: build in any case)
+-- Reply: {BUILDING}; {RESEED} when the seed is another by now; {BUSY} while somebody else builds, or did since that look
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local state = redis.call('HMGET', KEYS[1], 'seed', 'epoch', 'builder', 'until')
@@ -10,6 +11,9 @@ end
 -- More than a lease is left only after the server's clock was set back.
 local left = state[3] and tonumber(state[4]) - now or 0
 if left > 0 and left <= ARGV[3] * 1000 and state[3] ~= ARGV[2] then
+  return {'BUSY'}
+end
+if ARGV[6] ~= '' and ARGV[6] ~= (state[2] or '0') then
   return {'BUSY'}
 end
 local epoch = tonumber(state[2] or 0) + 1

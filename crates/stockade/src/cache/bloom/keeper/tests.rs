@@ -1,0 +1,80 @@
+use std::{
+    borrow::Cow,
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::stream;
+use stockade_testbed::RedisServer;
+use tokio::{sync::Notify, time::timeout};
+
+use super::{State, build, look};
+use crate::{Redis, Resource, cache::Bloom};
+
+struct Sku(&'static str);
+
+impl Resource for Sku {
+    const KIND: &'static str = "stock";
+
+    fn id(&self) -> Cow<'_, str> {
+        Cow::Borrowed(self.0)
+    }
+}
+
+/// A filter whose source counts how often it is read, and is empty once `complete` says so.
+async fn filter(url: &str, complete: &Arc<Notify>) -> (Bloom, Arc<AtomicUsize>) {
+    let (complete, reads) = (Arc::clone(complete), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&reads);
+    let source = move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let complete = Arc::clone(&complete);
+        stream::unfold(complete, |complete| async move {
+            complete.notified().await;
+            None::<(Result<Sku, Infallible>, _)>
+        })
+    };
+    let redis =
+        Redis::builder(url).command_timeout(Duration::from_secs(10)).connect().await.expect("the server is there");
+    (Bloom::builder::<Sku>(&redis).expected(100).source(source).build(), reads)
+}
+
+async fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let polled = async {
+        while !done() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), polled).await.unwrap_or_else(|_| panic!("not within 20 s: {what}"));
+}
+
+#[tokio::test]
+async fn a_filter_that_another_process_completed_since_the_look_is_not_built_again() {
+    let server = RedisServer::start().await.expect("a server");
+    let complete = Arc::new(Notify::new());
+    let (one, reads_of_one) = filter(&server.url(), &complete).await;
+    until("it is being built", || reads_of_one.load(Ordering::SeqCst) == 1).await;
+    let (other, reads_of_other) = filter(&server.url(), &complete).await;
+    other.attempted().await;
+    let looked = look(&other.shared).await.expect("the server answers");
+    assert_eq!(looked, State::Incomplete { epoch: 0 });
+
+    complete.notify_one();
+    until("it is complete", || one.stats().ready).await;
+    assert!(!build(&other.shared, Some(0)).await.expect("the server answers"), "built what is complete");
+    assert_eq!(reads_of_other.load(Ordering::SeqCst), 0, "its source was read");
+    assert_eq!(look(&other.shared).await.expect("the server answers"), State::Complete);
+
+    let anew = tokio::spawn({
+        let other = other.clone();
+        async move { build(&other.shared, None).await }
+    });
+    until("who asks for it builds it again", || reads_of_other.load(Ordering::SeqCst) == 1).await;
+    complete.notify_one();
+    assert!(anew.await.expect("no panic").expect("the server answers"));
+    one.shutdown(Duration::from_secs(5)).await;
+    other.shutdown(Duration::from_secs(5)).await;
+}
