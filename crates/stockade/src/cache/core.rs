@@ -6,25 +6,24 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 #[cfg(feature = "redis")]
-use super::bloom::{Bloom, Bound};
+use crate::cache::bloom::{Bloom, Bound};
 #[cfg(feature = "postgres")]
-use super::load_in::LoadInFn;
-use super::{
-    CacheError, CacheInfo, Lookup, Source,
-    entry::Entry,
-    fetch::{Missing, Start},
-    flight::{Answer, Board, Flights, Outcome},
-    intent::Intent,
-    invalidator::NotTaken,
-    load::Loader,
-    local::{Local, Reservation},
-    patience::Patience,
-    refresh::is_due,
-    settings::Settings,
-    stats::Counters,
-    store::{Assurance, Read, Store, Want},
-};
+use crate::cache::load::LoadInFn;
 use crate::{
+    cache::{
+        CacheError, CacheInfo, Lookup, Source,
+        fetch::{Missing, Start},
+        flight::{Answer, Board, Flights, Outcome},
+        invalidation::NotTaken,
+        load::Loader,
+        local::{Local, Reservation},
+        read::{Patience, is_due},
+        settings::Settings,
+        stats::Counters,
+        store::{Assurance, Read, Store, Want},
+        strict::Intent,
+        value::Entry,
+    },
     clock::Instant,
     resource::{Key, Resource, find_by_text},
 };

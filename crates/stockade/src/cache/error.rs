@@ -1,7 +1,6 @@
 use std::{error::Error, sync::Arc, time::Duration};
 
-use super::tag::TagError;
-use crate::resource::KeyError;
+use crate::{cache::tags::TagError, resource::KeyError};
 
 /// The error of a loader, shared by every caller that waited for the load.
 pub type LoadError = Arc<dyn Error + Send + Sync>;

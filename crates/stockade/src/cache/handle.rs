@@ -3,10 +3,12 @@ use std::{fmt, sync::Arc, time::Duration};
 use futures_util::Stream;
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{CacheBuilder, CacheError, CacheStats, Invalidator, Lookup, Warmup, core::Core};
 #[cfg(feature = "axum")]
 use crate::clock::Instant;
-use crate::resource::{Key, KeyError, Resource};
+use crate::{
+    cache::{CacheBuilder, CacheError, CacheStats, Invalidator, Lookup, Warmup, core::Core},
+    resource::{Key, KeyError, Resource},
+};
 
 /// A cache-aside with its loader. Cheap to clone.
 ///

@@ -82,77 +82,48 @@
 
 #![cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only transactions announce writes"))]
 
-mod batch;
-mod batch_load;
 #[cfg(feature = "redis")]
 pub mod bloom;
 mod builder;
-mod codec;
-mod compression;
 mod core;
-mod entry;
-mod envelope;
 mod error;
-mod failed_load;
-mod failing;
 mod fetch;
-#[cfg(feature = "redis")]
-mod first_attempt;
 mod flight;
 mod handle;
 mod info;
-mod intent;
 mod invalidation;
-mod invalidator;
-mod leases;
-mod limits;
 mod load;
-#[cfg(feature = "postgres")]
-mod load_in;
-mod loaded;
 mod local;
-mod memory;
-mod patience;
-#[cfg(feature = "redis")]
-mod redis;
-mod refresh;
-mod reload;
-mod row_error;
+mod read;
 mod settings;
-mod shape;
 mod stats;
 mod store;
-mod sweep;
-mod tag;
-mod tag_ticks;
-mod turns;
-mod wake;
+mod strict;
+mod tags;
+mod value;
 mod warm;
 
 #[cfg(feature = "redis")]
 pub use bloom::Bloom;
 pub use builder::CacheBuilder;
-pub use codec::Codec;
-pub use compression::Compression;
 pub use error::{BuildError, CacheError, LoadError};
 pub use handle::Cache;
 pub use info::{CacheInfo, Lookup, Source};
+pub use invalidation::Invalidator;
 #[cfg(feature = "postgres")]
-pub(crate) use intent::{Fates, Intent, Relayed};
-pub use invalidator::Invalidator;
-#[cfg(feature = "postgres")]
-pub(crate) use invalidator::NotTaken;
+pub(crate) use invalidation::NotTaken;
 #[cfg(test)]
-pub(crate) use invalidator::{Invalidate, Outcomes};
-pub use limits::Limits;
+pub(crate) use invalidation::{Invalidate, Outcomes};
 #[cfg(feature = "postgres")]
-pub use load_in::LoadIn;
-pub use loaded::Loaded;
-pub use row_error::RowError;
+pub use load::LoadIn;
+pub use load::{Limits, Loaded, RowError};
 pub use stats::CacheStats;
 #[cfg(feature = "postgres")]
 pub(crate) use store::{LINGER, UnsureRun};
 #[cfg(feature = "postgres")]
-pub(crate) use tag::Tag;
-pub use tag::TagError;
+pub(crate) use strict::{Fates, Intent, Relayed};
+#[cfg(feature = "postgres")]
+pub(crate) use tags::Tag;
+pub use tags::TagError;
+pub use value::{Codec, Compression};
 pub use warm::{WarmProgress, WarmReport, WarmState, Warmup};

@@ -2,7 +2,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use rand::Rng;
 
-use super::{Loaded, envelope::Envelope, intent::Strict};
+use crate::cache::{Loaded, strict::Strict, value::Envelope};
 
 /// What a cache was built with.
 #[derive(Debug)]

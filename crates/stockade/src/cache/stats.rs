@@ -1,9 +1,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{CacheError, Lookup, Source};
 #[cfg(feature = "postgres")]
 use crate::metrics::CACHE_TX_READS;
-use crate::metrics::{self, CACHE_LOADS, CACHE_LOADS_IN_FLIGHT, CACHE_REQUESTS, Counter, tag};
+use crate::{
+    cache::{CacheError, Lookup, Source},
+    metrics::{self, CACHE_LOADS, CACHE_LOADS_IN_FLIGHT, CACHE_REQUESTS, Counter, tag},
+};
 
 /// How one read ended: a label of `stockade_cache_requests_total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,7 +26,7 @@ pub(crate) async fn look(server: &RedisServer) -> Look {
 
 /// [`look`], of a server that may be down.
 pub(crate) async fn try_look(server: &RedisServer) -> Result<Look> {
-    let script = include_str!("../../src/cache/redis/tests/scripts/invariants.lua");
+    let script = include_str!("../../src/cache/store/redis/tests/scripts/invariants.lua");
     let reply = server.command_within(Duration::from_secs(60), &["EVAL", script, "0"]).await?;
     let mut lines = reply.split('\n');
     let mut next = || lines.next().unwrap_or_default().to_owned();

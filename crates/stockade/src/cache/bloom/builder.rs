@@ -2,7 +2,7 @@ use std::{fmt, marker::PhantomData};
 
 use futures_util::{Stream, StreamExt, stream::BoxStream};
 
-use super::{Bloom, shape::Shape};
+use super::{Bloom, geometry::Shape};
 use crate::{
     Redis, Resource,
     cache::{BuildError, LoadError, load::share},

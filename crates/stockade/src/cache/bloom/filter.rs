@@ -16,14 +16,14 @@ use tokio_util::{
 use super::{
     BloomBuilder,
     builder::SourceFn,
-    keeper, keys,
+    geometry::{Design, Seed, Shape},
     scripts::{ADD, ALL, CHECK, OPEN, RESET},
     server::{Known, Server, word},
-    shape::{Design, Seed, Shape},
 };
+use super::{keeper, keys};
 use crate::{
     Redis, Resource,
-    cache::{CacheError, first_attempt::FirstAttempt},
+    cache::{CacheError, store::FirstAttempt},
     redis::{Link, LinkError, LinkEvents, Script},
     resource::Key,
 };

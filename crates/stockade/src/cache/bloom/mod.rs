@@ -46,11 +46,11 @@
 
 mod builder;
 mod filter;
+mod geometry;
 mod keeper;
 mod keys;
 mod scripts;
 mod server;
-mod shape;
 
 pub use builder::BloomBuilder;
 pub(super) use filter::Bound;

@@ -5,8 +5,8 @@ use redis::Value;
 use tokio::sync::Notify;
 
 use super::{
+    geometry::{Design, Seed, Shape},
     scripts::OPEN,
-    shape::{Design, Seed, Shape},
 };
 use crate::{
     cache::store::LINGER,

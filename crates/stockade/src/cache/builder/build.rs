@@ -5,19 +5,18 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{CacheBuilder, parts::Home};
 #[cfg(feature = "redis")]
-use crate::cache::redis::Remote;
+use crate::cache::store::Remote;
 use crate::{
     cache::{
         BuildError, Cache, Limits, TagError,
         core::Core,
-        envelope::Envelope,
         flight::Flights,
         load::Loader,
         local::Local,
-        memory::Memory,
         settings::Settings,
         stats::{Counters, LoadCounters},
-        store::Store,
+        store::{Memory, Store},
+        value::Envelope,
     },
     resource::Resource,
 };

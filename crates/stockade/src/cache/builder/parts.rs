@@ -5,13 +5,15 @@ use crate::Redis;
 #[cfg(feature = "redis")]
 use crate::cache::Bloom;
 #[cfg(feature = "postgres")]
-use crate::cache::load_in::LoadInFn;
-use crate::cache::{
-    Codec, Compression, Limits,
-    intent::Strict,
-    load::{LoadBatchFn, LoadFn},
+use crate::cache::load::LoadInFn;
+use crate::{
+    cache::{
+        Codec, Compression, Limits,
+        load::{LoadBatchFn, LoadFn},
+        strict::Strict,
+    },
+    resource::Resource,
 };
-use crate::resource::Resource;
 
 /// Settings of a [`Cache`](crate::Cache). [`Cache::builder`](crate::Cache::builder) and [`Cache::memory`](crate::Cache::memory) make one.
 #[must_use = "a builder does nothing until `build()`"]

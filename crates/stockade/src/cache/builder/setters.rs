@@ -6,14 +6,16 @@ use crate::cache::Bloom;
 #[cfg(feature = "lz4")]
 use crate::cache::Compression;
 #[cfg(feature = "postgres")]
-use crate::cache::load_in::LoadInFn;
-use crate::cache::{
-    Codec, Limits, Loaded,
-    load::{LoadBatchFn, LoadFn, share},
-};
+use crate::cache::load::LoadInFn;
 #[cfg(feature = "postgres")]
-use crate::cache::{Fates, Relayed, intent::Strict};
-use crate::resource::Resource;
+use crate::cache::{Fates, Relayed, strict::Strict};
+use crate::{
+    cache::{
+        Codec, Limits, Loaded,
+        load::{LoadBatchFn, LoadFn, share},
+    },
+    resource::Resource,
+};
 
 impl<K: Resource, V> CacheBuilder<K, V> {
     /// The namespace of the keys and the metric label, `[a-z0-9_-]+`. Default [`Resource::KIND`].

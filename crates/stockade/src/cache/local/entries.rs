@@ -5,7 +5,7 @@ use quick_cache::{
     sync::{Cache, DefaultLifecycle},
 };
 
-use crate::{cache::entry::Entry, clock::Instant, resource::Key};
+use crate::{cache::value::Entry, clock::Instant, resource::Key};
 
 /// What an entry costs beside its key and value, in bytes: the table's part and the two reference counts.
 const OVERHEAD: u64 = 128;

@@ -5,8 +5,8 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use super::Local;
 use crate::{
     cache::{
-        entry::Entry,
-        tag::{Tag, Tags},
+        tags::{Tag, Tags},
+        value::Entry,
     },
     clock::Instant,
     resource::Key,

@@ -10,10 +10,9 @@ use std::{
 use super::entries::{Entries, Held, entries};
 use crate::{
     cache::{
-        entry::Entry,
-        failing::Failing,
-        tag::{Tag, Tags},
-        tag_ticks::TagTicks,
+        load::Failing,
+        tags::{Tag, TagTicks, Tags},
+        value::Entry,
     },
     clock::Instant,
     resource::Key,

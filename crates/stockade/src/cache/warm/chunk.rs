@@ -13,14 +13,11 @@ use super::{WarmProgress, WarmReport, WarmState};
 use crate::{
     cache::{
         CacheError, Source,
-        batch_load::Flyer,
         core::Core,
-        fetch::Start,
+        fetch::{Flyer, Start},
         flight::{Board, Outcome},
-        limits::Admission,
-        store::{Read, Want},
-        turns::some_at_a_time,
-        wake::Wake,
+        load::Admission,
+        store::{Read, Wake, Want, some_at_a_time},
     },
     clock::Instant,
     resource::{Key, Resource},

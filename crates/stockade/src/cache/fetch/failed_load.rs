@@ -1,0 +1,74 @@
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::one::Leased;
+use crate::{
+    cache::{
+        CacheError, Source,
+        core::{Core, kept},
+        flight::{Answer, Outcome},
+        store::{Hold, Token},
+        value::Entry,
+    },
+    clock::Instant,
+    resource::{Key, Resource},
+};
+
+/// How many keys a load is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loads {
+    One,
+    /// When it fails, nobody knows which of them is at fault.
+    Several,
+}
+
+impl<K, V> Core<K, V>
+where
+    K: Resource + Clone + Send + Sync + 'static,
+    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    pub(crate) async fn give_up(&self, name: &Key, leased: Leased<V>, error: CacheError, loads: Loads) -> Outcome<V> {
+        self.give_back(name, &leased.token, &error, loads).await;
+        self.stale_or(name, leased.stale, error, leased.mark)
+    }
+
+    /// Gives the lease of a load that failed back.
+    pub(crate) async fn give_back(&self, name: &Key, token: &Token, error: &CacheError, loads: Loads) {
+        // A load that never began says nothing about the next.
+        let began = matches!(error, CacheError::Load(_) | CacheError::Timeout(_) | CacheError::Panicked);
+        let hold = Hold { window: self.settings.hold_off, counts: loads == Loads::One };
+        self.store.abort(name, token, if began { hold } else { Hold::NONE }).await;
+    }
+
+    /// That this key is not to be loaded now where no store says so, because its loads keep failing.
+    pub(crate) fn held_off(&self, name: &Key) -> Option<CacheError> {
+        let retry_after = self.local.failing().held(name, self.settings.hold_off)?;
+        Some(CacheError::HeldOff { retry_after })
+    }
+
+    pub(crate) fn beside_failed(&self, name: &Key, error: CacheError) -> Outcome<V> {
+        match self.expired(name, None) {
+            Some(answer) => Outcome::Answer(answer, None),
+            None => Outcome::Failed(error),
+        }
+    }
+
+    /// The newest expired value that is within its grace, or else the error. It is for the passengers that boarded before
+    /// `mark`: a later one may know of a write that dropped this value.
+    pub(crate) fn stale_or(&self, name: &Key, stored: Option<Entry<V>>, error: CacheError, mark: u64) -> Outcome<V> {
+        match self.expired(name, stored) {
+            Some(answer) => Outcome::Answer(answer, Some(mark)),
+            None => Outcome::Failed(error),
+        }
+    }
+
+    /// The newest expired value that is within its grace: the one that the store gave, or that of this process.
+    pub(crate) fn expired(&self, name: &Key, stored: Option<Entry<V>>) -> Option<Answer<V>> {
+        let now = Instant::now();
+        let stored = stored
+            .filter(|_| self.settings.strict.is_none())
+            .filter(|entry| now < entry.expires + self.settings.grace)
+            .map(|entry| kept(entry, Source::Redis, false));
+        let here = || self.within_grace(name).map(|entry| kept(entry, Source::Local, !self.store.is_verified()));
+        stored.or_else(here)
+    }
+}

@@ -1,0 +1,183 @@
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    failed_load::Loads,
+    one::{Leased, Start, ruled_out, unstored},
+};
+use crate::{
+    cache::{
+        CacheError, Loaded, Source,
+        core::{Core, kept},
+        flight::{Outcome, Pilot},
+        load::{Admission, Load},
+        store::{Hold, Lease, Token, Want, some_at_a_time},
+    },
+    resource::{Key, Resource},
+};
+
+/// One key of a batch that this call has to fetch.
+pub(crate) struct Flyer<K, V> {
+    pub(crate) key: K,
+    pub(crate) name: Key,
+    pub(crate) pilot: Pilot<V>,
+    pub(crate) start: Start,
+}
+
+/// How one key of a batch is loaded.
+enum Grant<V> {
+    Leased(Leased<V>),
+    /// Without a lease: nothing is stored. `degraded` where the store is away.
+    Beside {
+        degraded: bool,
+    },
+}
+
+impl<K, V> Core<K, V>
+where
+    K: Resource + Clone + Send + Sync + 'static,
+    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    /// Fetches them as one: one question for leases, one load, one answer to the store. Flights that can't be part of it are
+    /// left. They are returned, with how long to wait for news of them at most.
+    ///
+    /// With an admission the load does not ask for one.
+    pub(crate) async fn fly_together(
+        self: &Arc<Self>,
+        flyers: Vec<Flyer<K, V>>,
+        admission: Option<Admission<'_>>,
+    ) -> HashMap<Key, Duration> {
+        let possible = self.possible(flyers).await;
+        let asked = possible.iter().map(|flyer| async {
+            let (token, reservation) = (Token::random(), self.local.reserve(&flyer.name));
+            let (mark, assurance) = (flyer.pilot.ask(), self.assurance());
+            let lease = match flyer.start {
+                Start::Lease(want) => {
+                    let want = if assurance.is_none() { Want::Load } else { want };
+                    let content = want == Want::Value && self.may_do(&flyer.name);
+                    self.store.lease(&flyer.name, &token, want, content).await
+                }
+                Start::Degraded => Lease::Down,
+            };
+            let leased = move |stale| Leased { token, reservation, stale, mark, assurance };
+            (leased, lease, mark)
+        });
+        let leases = some_at_a_time(asked).await;
+        let (mut loading, mut left) = (Vec::new(), HashMap::new());
+        for (flyer, (leased, lease, mark)) in possible.into_iter().zip(leases) {
+            let landed = match lease {
+                Lease::Granted(stale) => Err(Grant::Leased(leased(stale))),
+                Lease::Bypass(overdue) => {
+                    self.ask_about(&flyer.name, overdue);
+                    Err(Grant::Beside { degraded: false })
+                }
+                Lease::Down => match self.within_grace(&flyer.name) {
+                    Some(entry) => Ok(Some(Outcome::Answer(kept(entry, Source::Local, true), None))),
+                    None => Err(Grant::Beside { degraded: true }),
+                },
+                Lease::Held(stale) => {
+                    Ok(self.expired(&flyer.name, stale).map(|answer| Outcome::Answer(answer, Some(mark))))
+                }
+                Lease::Failing(retry_after) => {
+                    Ok(Some(self.stale_or(&flyer.name, None, CacheError::HeldOff { retry_after }, mark)))
+                }
+                // Somebody has it or loads it, or what is there can't be read.
+                Lease::Hit(_) | Lease::Wait(_) | Lease::Unreadable => {
+                    left.insert(flyer.name.clone(), if let Lease::Wait(left) = lease { left } else { Duration::ZERO });
+                    Ok(None)
+                }
+            };
+            match landed {
+                Ok(Some(outcome)) => flyer.pilot.land(outcome),
+                Ok(None) => flyer.pilot.leave(),
+                Err(grant) => loading.push((flyer, grant)),
+            }
+        }
+        if !loading.is_empty() {
+            self.load_all(loading, admission).await;
+        }
+        left
+    }
+
+    /// Those that the filter does not rule out.
+    async fn possible(&self, flyers: Vec<Flyer<K, V>>) -> Vec<Flyer<K, V>> {
+        let marks: Vec<_> = flyers.iter().map(|flyer| flyer.pilot.ask()).collect();
+        let absent = self.surely_absent(&flyers.iter().map(|flyer| &flyer.name).collect::<Vec<_>>()).await;
+        let mut possible = Vec::with_capacity(flyers.len());
+        for ((flyer, absent), mark) in flyers.into_iter().zip(absent).zip(marks) {
+            if absent && flyer.start == Start::Lease(Want::Value) {
+                flyer.pilot.land(Outcome::Answer(ruled_out(), Some(mark)));
+            } else {
+                possible.push(flyer);
+            }
+        }
+        possible
+    }
+
+    async fn load_all(&self, loading: Vec<(Flyer<K, V>, Grant<V>)>, admission: Option<Admission<'_>>) {
+        let keys = loading.iter().map(|(flyer, _)| flyer.key.clone()).collect();
+        let names: Vec<_> = loading.iter().map(|(flyer, _)| &flyer.name).collect();
+        let begin = || {
+            let ask = |(flyer, grant): &(Flyer<K, V>, Grant<V>)| {
+                if matches!(grant, Grant::Beside { .. }) {
+                    flyer.pilot.close();
+                }
+                flyer.pilot.ask()
+            };
+            loading.iter().map(ask).collect::<Vec<_>>()
+        };
+        match self.loader.run_batch(admission, keys, &names, begin).await {
+            Ok(Load { mut loaded, took, mark: marks }) => {
+                let stored = loading.into_iter().zip(marks).map(|((flyer, grant), mark)| {
+                    let loaded = loaded.remove(&flyer.name).unwrap_or_else(|| Loaded::new(None));
+                    let loaded = self.loader.accept(loaded);
+                    async move {
+                        let Flyer { name, pilot, .. } = flyer;
+                        let loaded = match loaded {
+                            Ok(loaded) => loaded,
+                            Err(error) => {
+                                if let Grant::Leased(Leased { token, .. }) = &grant {
+                                    self.store.abort(&name, token, Hold::NONE).await;
+                                }
+                                return pilot.land(Outcome::Failed(error));
+                            }
+                        };
+                        let outcome = match grant {
+                            Grant::Leased(leased) => {
+                                let load = Load { loaded, took, mark };
+                                self.store_loaded(&name, &pilot, &leased, load).await
+                            }
+                            Grant::Beside { degraded } => Outcome::Answer(unstored(loaded, 0, degraded), Some(mark)),
+                        };
+                        pilot.land(outcome);
+                    }
+                });
+                join_all(stored).await;
+            }
+            Err(error) => self.give_all_up(loading, &error).await,
+        }
+    }
+
+    /// Ends the flights of a load that failed. Where one row may have failed them all, those that have nothing to serve are
+    /// left, so that each is loaded by itself.
+    async fn give_all_up(&self, loading: Vec<(Flyer<K, V>, Grant<V>)>, error: &CacheError) {
+        let loads = if loading.len() > 1 { Loads::Several } else { Loads::One };
+        let may_be_one = matches!(error, CacheError::Load(_) | CacheError::Panicked);
+        let apart = loads == Loads::Several && may_be_one && !self.loader.limits.is_refusing();
+        let given_up = loading.into_iter().map(|(Flyer { name, pilot, .. }, grant)| async move {
+            let outcome = match grant {
+                Grant::Leased(Leased { token, stale, .. }) if apart && self.expired(&name, stale.clone()).is_none() => {
+                    self.store.abort(&name, &token, Hold::NONE).await;
+                    return pilot.leave();
+                }
+                Grant::Leased(leased) => self.give_up(&name, leased, error.clone(), loads).await,
+                Grant::Beside { .. } if apart => return pilot.leave(),
+                Grant::Beside { .. } => self.beside_failed(&name, error.clone()),
+            };
+            pilot.land(outcome);
+        });
+        join_all(given_up).await;
+    }
+}

@@ -1,0 +1,303 @@
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::watch;
+
+use crate::{
+    cache::{CacheError, info::Source, value::Entry},
+    clock::Instant,
+    resource::Key,
+};
+
+/// What a flight brought back.
+#[derive(Debug)]
+pub(crate) struct Answer<V> {
+    pub(crate) entry: Entry<V>,
+    pub(crate) source: Source,
+    pub(crate) degraded: bool,
+    pub(crate) stored: bool,
+    /// Whether it was loaded by another process.
+    pub(crate) waited: bool,
+}
+
+/// How a flight ended.
+#[derive(Debug)]
+pub(crate) enum Outcome<V> {
+    /// A value. With `Some(n)`, only for the passengers that boarded before number n: its source was asked then, and a
+    /// later passenger may know of a write that the value does not hold.
+    Answer(Answer<V>, Option<u64>),
+    Failed(CacheError),
+    /// The task that flew it is gone.
+    Lost,
+}
+
+/// What became of a flight.
+#[derive(Debug)]
+enum End<V> {
+    Landed(Outcome<V>),
+    /// Whoever flew it can do without an answer, and made none.
+    Left,
+}
+
+impl<V> Clone for Answer<V> {
+    fn clone(&self) -> Self {
+        Self { entry: self.entry.clone(), ..*self }
+    }
+}
+
+impl<V> Clone for Outcome<V> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Answer(answer, before) => Self::Answer(answer.clone(), *before),
+            Self::Failed(error) => Self::Failed(error.clone()),
+            Self::Lost => Self::Lost,
+        }
+    }
+}
+
+/// The keys that are being fetched by this process: at most one flight per key that can be boarded.
+#[derive(Debug)]
+pub(crate) struct Flights<V>(Mutex<HashMap<Key, Arc<Flight<V>>>>);
+
+#[derive(Debug)]
+struct Flight<V> {
+    began: Instant,
+    boarding: Mutex<Boarding>,
+    end: watch::Sender<Option<End<V>>>,
+}
+
+#[derive(Debug, Default)]
+struct Boarding {
+    boarded: u64,
+    /// Whether the source of the value has been asked and its reply is awaited or being worked on.
+    asked: bool,
+}
+
+/// A caller's place on a flight. Dropping it never ends the flight.
+#[derive(Debug)]
+pub(crate) struct Passage<V> {
+    flight: Arc<Flight<V>>,
+    number: u64,
+}
+
+/// The duty to fly: ends the flight as [`Outcome::Lost`] when dropped.
+#[derive(Debug)]
+pub(crate) struct Pilot<V> {
+    flights: Arc<Flights<V>>,
+    key: Key,
+    flight: Arc<Flight<V>>,
+}
+
+/// Which flights a caller may board.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Board {
+    /// Any that is still open.
+    Any,
+    /// Only one that has not asked for the value yet, so that its answer is certain to be valid.
+    NotAsked,
+}
+
+impl<V> Flights<V> {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(Mutex::new(HashMap::new())))
+    }
+
+    /// A place on the flight for this key. With a pilot, the flight is new and the caller must start it.
+    pub(crate) fn board(self: &Arc<Self>, key: &Key, board: Board) -> (Passage<V>, Option<Pilot<V>>) {
+        let mut flights = self.lock();
+        if let Some(flight) = flights.get(key)
+            && let Some(number) = flight.admit(board)
+        {
+            return (Passage { flight: Arc::clone(flight), number }, None);
+        }
+        let boarding = Mutex::new(Boarding { boarded: 1, asked: false });
+        let flight = Arc::new(Flight { began: Instant::now(), boarding, end: watch::Sender::new(None) });
+        flights.insert(key.clone(), Arc::clone(&flight));
+        let pilot = Pilot { flights: Arc::clone(self), key: key.clone(), flight: Arc::clone(&flight) };
+        (Passage { flight, number: 0 }, Some(pilot))
+    }
+
+    /// No caller boards the present flight for this key any more.
+    pub(crate) fn detach(&self, key: &Key) {
+        self.lock().remove(key);
+    }
+
+    /// No caller boards any of the present flights any more.
+    pub(crate) fn detach_all(&self) {
+        self.lock().clear();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<Flight<V>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<V> Flight<V> {
+    fn boarding(&self) -> MutexGuard<'_, Boarding> {
+        self.boarding.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn admit(&self, board: Board) -> Option<u64> {
+        let mut boarding = self.boarding();
+        if board == Board::NotAsked && boarding.asked {
+            return None;
+        }
+        let number = boarding.boarded;
+        boarding.boarded += 1;
+        Some(number)
+    }
+}
+
+impl<V: Send + Sync> Passage<V> {
+    pub(crate) fn began(&self) -> Instant {
+        self.flight.began
+    }
+
+    /// The outcome, or `None` when there is none that is valid for this passenger: who needs one boards again. Cancel safe.
+    pub(crate) async fn outcome(self) -> Option<Outcome<V>> {
+        let mut end = self.flight.end.subscribe();
+        // The sender lives in the flight, which this passage holds, so that waiting can't fail.
+        match end.wait_for(Option::is_some).await.ok()?.as_ref()? {
+            End::Left => None,
+            End::Landed(Outcome::Answer(_, Some(before))) if self.number >= *before => None,
+            End::Landed(outcome) => Some(outcome.clone()),
+        }
+    }
+}
+
+impl<V> Pilot<V> {
+    /// To be called right before the source of the value is asked: returns the number before which passengers boarded
+    /// in time for its reply.
+    pub(crate) fn ask(&self) -> u64 {
+        let mut boarding = self.flight.boarding();
+        boarding.asked = true;
+        boarding.boarded
+    }
+
+    /// The reply brought no value; another source will be asked later.
+    pub(crate) fn waits(&self) {
+        self.flight.boarding().asked = false;
+    }
+
+    /// No caller boards any more. To be called before a fill is sent: a passenger that boarded between the fill and its
+    /// reply could know of a write that came after the fill.
+    pub(crate) fn close(&self) {
+        let mut flights = self.flights.lock();
+        if flights.get(&self.key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
+            flights.remove(&self.key);
+        }
+    }
+
+    pub(crate) fn land(self, outcome: Outcome<V>) {
+        self.end(End::Landed(outcome));
+    }
+
+    /// Ends the flight without an answer. Passengers who boarded meanwhile board again, and do not wait for whoever can do
+    /// without one.
+    pub(crate) fn leave(self) {
+        self.end(End::Left);
+    }
+
+    fn end(self, end: End<V>) {
+        self.close();
+        self.flight.end.send_replace(Some(end));
+    }
+}
+
+impl<V> Drop for Pilot<V> {
+    fn drop(&mut self) {
+        self.close();
+        self.flight.end.send_if_modified(|end| {
+            let lost = end.is_none();
+            if lost {
+                *end = Some(End::Landed(Outcome::Lost));
+            }
+            lost
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn answer(before: Option<u64>) -> Outcome<u8> {
+        let now = Instant::now();
+        let entry = Entry {
+            value: None,
+            loaded: now,
+            stored: None,
+            expires: now,
+            took: Duration::ZERO,
+            version: None,
+            tags: crate::cache::tags::Tags::default(),
+            weight: 0,
+        };
+        Outcome::Answer(Answer { entry, source: Source::Load, degraded: false, stored: true, waited: false }, before)
+    }
+
+    #[tokio::test]
+    async fn passengers_who_boarded_after_the_question_do_not_take_its_answer() {
+        let flights = Flights::new();
+        let key = Key::new("stock", "a").unwrap();
+        let (first, pilot) = flights.board(&key, Board::Any);
+        let pilot = pilot.unwrap();
+        let (second, none) = flights.board(&key, Board::NotAsked);
+        assert!(none.is_none());
+        let before = pilot.ask();
+        let (late, none) = flights.board(&key, Board::Any);
+        assert!(none.is_none());
+        let (_, other) = flights.board(&key, Board::NotAsked);
+        assert!(other.is_some(), "a flight that has asked takes only those who accept any");
+        pilot.land(answer(Some(before)));
+        assert!(first.outcome().await.is_some());
+        assert!(second.outcome().await.is_some());
+        assert!(late.outcome().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_closed_flight_takes_nobody_and_its_end_leaves_the_next_alone() {
+        let flights = Flights::new();
+        let key = Key::new("stock", "a").unwrap();
+        let (first, pilot) = flights.board(&key, Board::Any);
+        let pilot = pilot.unwrap();
+        pilot.close();
+        let (_second, next) = flights.board(&key, Board::Any);
+        assert!(next.is_some());
+        pilot.land(answer(None));
+        assert!(first.outcome().await.is_some());
+        assert_eq!(flights.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn who_boarded_a_flight_that_is_left_boards_the_next() {
+        let flights = Flights::<u8>::new();
+        let key = Key::new("stock", "a").unwrap();
+        let (first, pilot) = flights.board(&key, Board::Any);
+        let (second, none) = flights.board(&key, Board::Any);
+        assert!(none.is_none());
+        pilot.unwrap().leave();
+        assert!(first.outcome().await.is_none());
+        assert!(second.outcome().await.is_none());
+        let (_, next) = flights.board(&key, Board::Any);
+        assert!(next.is_some());
+    }
+
+    #[tokio::test]
+    async fn a_pilot_that_is_dropped_leaves_nobody_waiting() {
+        let flights = Flights::<u8>::new();
+        let key = Key::new("stock", "a").unwrap();
+        let (first, pilot) = flights.board(&key, Board::Any);
+        drop(pilot);
+        assert!(matches!(first.outcome().await, Some(Outcome::Lost)));
+        assert_eq!(flights.len(), 0);
+    }
+}

@@ -1,0 +1,120 @@
+//! What a write does to a cache.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::invalidator::{Invalidate, Outcomes};
+use crate::{
+    cache::{
+        CacheError,
+        core::Core,
+        store::{HEARD_WITHIN, UnsureRun},
+        strict::Intent,
+        tags::Tag,
+    },
+    resource::{Key, Resource},
+};
+
+impl<K, V> Core<K, V>
+where
+    K: Resource + Clone + Send + Sync + 'static,
+    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    async fn invalidate_all(&self, keys: &[Key]) -> Outcomes<()> {
+        self.forget(keys);
+        let confirmed = self.store.invalidate(keys).await;
+        // Once more: a read of this process may have fetched the old value before the store dropped it, and its message
+        // may still be on the way when the reply is not.
+        self.forget(keys);
+        confirmed
+    }
+
+    async fn invalidate_all_with(&self, tags: &[Tag]) -> Outcomes<()> {
+        self.forget_tags(tags);
+        let confirmed = self.store.invalidate_tags(tags).await;
+        // Once more, for the same reason as a key.
+        self.forget_tags(tags);
+        confirmed
+    }
+
+    async fn begin_all(&self, keys: &[Key], intent: &Intent) -> Result<(), CacheError> {
+        let confirmed = self.store.begin(keys, intent).await;
+        // What is read from here on meets the intent.
+        self.forget(keys);
+        confirmed
+    }
+
+    pub(crate) async fn end_all(&self, keys: &[Key], id: &str) -> Outcomes<bool> {
+        let ended = self.store.end(keys, id).await;
+        self.forget(keys);
+        ended
+    }
+
+    fn forget(&self, keys: &[Key]) {
+        for key in keys {
+            self.local.invalidate(key);
+            self.flights.detach(key);
+        }
+    }
+
+    /// For a tag flights need not be detached: nobody knows their tags yet, and who boards one late takes its answer only if that
+    /// was stored.
+    fn forget_tags(&self, tags: &[Tag]) {
+        for tag in tags {
+            if tag.is_all() {
+                self.local.flush();
+                self.flights.detach_all();
+            } else {
+                self.local.invalidate_tag(tag);
+            }
+        }
+    }
+}
+
+impl<K, V> Invalidate for Core<K, V>
+where
+    K: Resource + Clone + Send + Sync + 'static,
+    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    fn name(&self) -> &'static str {
+        self.settings.name
+    }
+
+    fn invalidate<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Outcomes<()>> {
+        Box::pin(self.invalidate_all(keys))
+    }
+
+    fn invalidate_tags<'a>(&'a self, tags: &'a [Tag]) -> BoxFuture<'a, Outcomes<()>> {
+        Box::pin(self.invalidate_all_with(tags))
+    }
+
+    fn is_strict(&self) -> bool {
+        self.settings.strict.is_some()
+    }
+
+    fn heard_within(&self) -> Option<Duration> {
+        self.settings.under_locks.then_some(HEARD_WITHIN)
+    }
+
+    fn begin<'a>(&'a self, keys: &'a [Key], intent: &'a Intent) -> BoxFuture<'a, Result<(), CacheError>> {
+        Box::pin(self.begin_all(keys, intent))
+    }
+
+    fn sweep(&self) -> BoxFuture<'_, Result<(), CacheError>> {
+        Box::pin(self.sweep_announced())
+    }
+
+    fn unsure_run(&self) -> Option<UnsureRun> {
+        self.store.unsure_run()
+    }
+
+    fn trust<'a>(&'a self, run: &'a UnsureRun) -> BoxFuture<'a, Result<(), CacheError>> {
+        Box::pin(self.store.trust(run))
+    }
+
+    fn end<'a>(&'a self, keys: &'a [Key], id: &'a str) -> BoxFuture<'a, Outcomes<bool>> {
+        Box::pin(self.end_all(keys, id))
+    }
+}

@@ -1,0 +1,188 @@
+use std::{fmt, sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+
+use crate::{
+    cache::{
+        CacheError,
+        store::UnsureRun,
+        strict::Intent,
+        tags::{Tag, TagError},
+    },
+    resource::Key,
+};
+
+/// What became of each of several keys or tags, in their order.
+pub(crate) type Outcomes<T> = Vec<Result<T, NotTaken>>;
+
+/// Why a key or a tag was not invalidated.
+#[derive(Debug)]
+pub(crate) struct NotTaken {
+    pub(crate) error: CacheError,
+    /// The store answered, and refused this one: it says nothing about others.
+    pub(crate) refused: bool,
+}
+
+/// What a cache offers to those who know neither its key nor its value type.
+pub(crate) trait Invalidate: Send + Sync + 'static {
+    fn name(&self) -> &'static str;
+
+    fn invalidate<'a>(&'a self, keys: &'a [Key]) -> BoxFuture<'a, Outcomes<()>>;
+
+    fn invalidate_tags<'a>(&'a self, tags: &'a [Tag]) -> BoxFuture<'a, Outcomes<()>>;
+
+    /// Whether writes are announced to it before they commit.
+    fn is_strict(&self) -> bool;
+
+    /// For so long after an invalidation a process may serve what it drops to those who hold a lock, since it has not heard of
+    /// it; `None` where nothing is served so.
+    fn heard_within(&self) -> Option<Duration>;
+
+    /// Announces a write. Confirmed for every key, or the transaction must not commit.
+    fn begin<'a>(&'a self, keys: &'a [Key], intent: &'a Intent) -> BoxFuture<'a, Result<(), CacheError>>;
+
+    /// The run of its store that may have lost invalidations which an earlier one had acknowledged.
+    fn unsure_run(&self) -> Option<UnsureRun>;
+
+    /// All of those were made again.
+    fn trust<'a>(&'a self, run: &'a UnsureRun) -> BoxFuture<'a, Result<(), CacheError>>;
+
+    /// Ends the announcements of writers that died. To be called about once a second.
+    fn sweep(&self) -> BoxFuture<'_, Result<(), CacheError>>;
+
+    /// Ends what was announced, and invalidates. For each key whether the intent was still there.
+    fn end<'a>(&'a self, keys: &'a [Key], id: &'a str) -> BoxFuture<'a, Outcomes<bool>>;
+}
+
+/// The invalidating side of a [`Cache`](super::Cache), without its types: for transactions and relays.
+#[derive(Clone)]
+pub struct Invalidator(Arc<dyn Invalidate>);
+
+impl Invalidator {
+    pub(crate) fn new(cache: Arc<dyn Invalidate>) -> Self {
+        Self(cache)
+    }
+
+    /// The name of the cache.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    /// Drops the values of these keys in every process and voids the loads that are running for them. Idempotent.
+    ///
+    /// Call it after the write was committed. The values of this process are dropped even when the store is
+    /// unreachable. Dropping the future leaves each key either invalidated or not.
+    ///
+    /// # Errors
+    ///
+    /// [`CacheError::Unavailable`] when a key was not confirmed: repeat the call.
+    pub async fn invalidate(&self, keys: &[Key]) -> Result<(), CacheError> {
+        all(self.0.invalidate(keys).await).map(drop)
+    }
+
+    /// As [`Invalidator::invalidate`], with the outcome of each key.
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn invalidate_each(&self, keys: &[Key]) -> Outcomes<()> {
+        self.0.invalidate(keys).await
+    }
+
+    /// Drops every value with this tag in every process, and voids the loads that are running for such values, however many
+    /// there are: by one script. Idempotent. The rest is as for [`Invalidator::invalidate`].
+    ///
+    /// # Errors
+    ///
+    /// [`CacheError::Tag`]; [`CacheError::Unavailable`] when it was not confirmed: repeat the call.
+    pub async fn invalidate_tag<T: AsRef<str> + Sync + ?Sized>(&self, tag: &T) -> Result<(), CacheError> {
+        let tag = self.tag(tag)?;
+        self.invalidate_tags(&[tag]).await
+    }
+
+    /// Drops every value of the cache in every process, and voids all loads that are running, however many there are: by one
+    /// script. Idempotent. The rest is as for [`Cache::clear`](super::Cache::clear).
+    ///
+    /// # Errors
+    ///
+    /// [`CacheError::Unavailable`] when it was not confirmed: repeat the call.
+    pub async fn clear(&self) -> Result<(), CacheError> {
+        self.invalidate_tags(&[Tag::all()]).await
+    }
+
+    /// The whole cache, as a transaction drops it.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn whole(&self) -> Result<Tag, TagError> {
+        if self.0.is_strict() { Err(TagError::Strict(self.name())) } else { Ok(Tag::all()) }
+    }
+
+    /// A tag as this cache takes it.
+    pub(crate) fn tag(&self, text: impl AsRef<str>) -> Result<Tag, TagError> {
+        if self.0.is_strict() { Err(TagError::Strict(self.name())) } else { Tag::new(text) }
+    }
+
+    pub(crate) async fn invalidate_tags(&self, tags: &[Tag]) -> Result<(), CacheError> {
+        all(self.0.invalidate_tags(tags).await).map(drop)
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn invalidate_each_tag(&self, tags: &[Tag]) -> Outcomes<()> {
+        self.0.invalidate_tags(tags).await
+    }
+
+    /// Whether both belong to one cache. Two may have one name, in namespaces of their own or in memory.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) fn unsure_run(&self) -> Option<UnsureRun> {
+        self.0.unsure_run()
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn trust(&self, run: &UnsureRun) -> Result<(), CacheError> {
+        self.0.trust(run).await
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) fn heard_within(&self) -> Option<Duration> {
+        self.0.heard_within()
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) fn is_strict(&self) -> bool {
+        self.0.is_strict()
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn sweep(&self) -> Result<(), CacheError> {
+        self.0.sweep().await
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn begin(&self, keys: &[Key], intent: &Intent) -> Result<(), CacheError> {
+        self.0.begin(keys, intent).await
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn end(&self, keys: &[Key], id: &str) -> Result<bool, CacheError> {
+        Ok(all(self.0.end(keys, id).await)?.into_iter().all(|was_there| was_there))
+    }
+
+    /// As [`Invalidator::end`], with the outcome of each key.
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn end_each(&self, keys: &[Key], id: &str) -> Outcomes<bool> {
+        self.0.end(keys, id).await
+    }
+}
+
+/// What was taken, if all was.
+fn all<T>(outcomes: Outcomes<T>) -> Result<Vec<T>, CacheError> {
+    outcomes.into_iter().map(|outcome| outcome.map_err(|not_taken| not_taken.error)).collect()
+}
+
+impl fmt::Debug for Invalidator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Invalidator").field(&self.name()).finish()
+    }
+}

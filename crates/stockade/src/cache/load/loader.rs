@@ -1,0 +1,228 @@
+use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::{FutureExt, future::BoxFuture};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    failing::Failing,
+    limits::{Admission, Limits},
+    row_error::is_of_the_row,
+};
+use crate::{
+    cache::{
+        CacheError, LoadError, Loaded, TagError,
+        stats::{LoadCounters, LoadEnd},
+    },
+    clock::Instant,
+    metrics::{self, CACHE_LOAD, tag},
+    resource::{Key, Resource},
+};
+
+/// The application's loader with its types made uniform.
+pub(crate) type LoadFn<K, V> = Box<dyn Fn(K) -> BoxFuture<'static, Result<Loaded<V>, LoadError>> + Send + Sync>;
+
+/// The application's loader of several keys. What it does not return has no row.
+pub(crate) type LoadBatchFn<K, V> =
+    Box<dyn Fn(Vec<K>) -> BoxFuture<'static, Result<Vec<(K, Loaded<V>)>, LoadError>> + Send + Sync>;
+
+/// Runs the loader within its limits.
+pub(crate) struct Loader<K, V> {
+    pub(crate) name: &'static str,
+    pub(crate) load: LoadFn<K, V>,
+    pub(crate) load_batch: Option<LoadBatchFn<K, V>>,
+    pub(crate) limits: Limits,
+    pub(crate) failing: Arc<Failing>,
+    pub(crate) counters: LoadCounters,
+    pub(crate) time: Duration,
+    /// Whether values may have tags, or why not.
+    pub(crate) takes_tags: Result<(), TagError>,
+    /// No load begins any more.
+    pub(crate) closing: CancellationToken,
+    /// Loads that run are given up.
+    pub(crate) aborting: CancellationToken,
+}
+
+/// A load that ended well.
+#[derive(Debug)]
+pub(crate) struct Load<T, M = u64> {
+    pub(crate) loaded: T,
+    pub(crate) took: Duration,
+    /// What `begin` returned.
+    pub(crate) mark: M,
+}
+
+impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
+    /// `begin` is called when the loader is about to run: after every wait for a place, before the first query.
+    pub(crate) async fn run(
+        &self,
+        key: K,
+        name: &Key,
+        begin: impl FnOnce() -> u64 + Send,
+    ) -> Result<Load<Loaded<V>>, CacheError> {
+        let end = |loaded: &Loaded<V>| if loaded.value.is_some() { LoadEnd::Ok } else { LoadEnd::Absent };
+        let Load { loaded, took, mark } = self.within_limits(None, &[name], || (self.load)(key), begin, end).await?;
+        Ok(Load { loaded: self.accept(loaded)?, took, mark })
+    }
+
+    /// Refuses tags that can't be stored. Of a batch each by itself.
+    pub(crate) fn accept(&self, loaded: Loaded<V>) -> Result<Loaded<V>, CacheError> {
+        loaded.accepted(self.takes_tags.clone()).map_err(|error| {
+            tracing::warn!(cache = self.name, %error, "what was loaded is refused");
+            CacheError::Tag(error)
+        })
+    }
+
+    pub(crate) fn loads_batches(&self) -> bool {
+        self.load_batch.is_some()
+    }
+
+    /// As [`Loader::run`], for several keys; it counts as one load. With an admission it does not ask for one.
+    pub(crate) async fn run_batch(
+        &self,
+        admission: Option<Admission<'_>>,
+        keys: Vec<K>,
+        names: &[&Key],
+        begin: impl FnOnce() -> Vec<u64> + Send,
+    ) -> Result<Load<HashMap<Key, Loaded<V>>, Vec<u64>>, CacheError> {
+        let load = || {
+            let rows = match &self.load_batch {
+                Some(load) => load(keys),
+                None => self.one_by_one(keys),
+            };
+            // The application names its keys, and what panics there is the loader's panic.
+            let named = |(key, loaded)| Some((Key::of(&key).ok()?, loaded));
+            async move { Ok(rows.await?.into_iter().filter_map(named).collect()) }.boxed()
+        };
+        self.within_limits(admission, names, load, begin, |_| LoadEnd::Ok).await
+    }
+
+    fn one_by_one(&self, keys: Vec<K>) -> BoxFuture<'static, Result<Vec<(K, Loaded<V>)>, LoadError>> {
+        let loads: Vec<_> = keys.into_iter().map(|key| (key.clone(), (self.load)(key))).collect();
+        Box::pin(async {
+            let mut rows = Vec::with_capacity(loads.len());
+            for (key, load) in loads {
+                rows.push((key, load.await?));
+            }
+            Ok(rows)
+        })
+    }
+
+    async fn within_limits<T, M>(
+        &self,
+        admission: Option<Admission<'_>>,
+        names: &[&Key],
+        load: impl FnOnce() -> BoxFuture<'static, Result<T, LoadError>> + Send,
+        begin: impl FnOnce() -> M + Send,
+        end: impl Fn(&T) -> LoadEnd + Send,
+    ) -> Result<Load<T, M>, CacheError> {
+        if self.closing.is_cancelled() {
+            return Err(CacheError::ShuttingDown);
+        }
+        // Half, so that the wait and the load together stay within the lease that the caller holds.
+        let admission = match admission {
+            Some(admission) => admission,
+            None => {
+                let admission = self.limits.admit(self.time / 2).await;
+                admission.map_err(|shed| CacheError::Shed { retry_after: shed.retry_after })?
+            }
+        };
+        let mark = begin();
+        let running = self.counters.begin(self.name);
+        let began = Instant::now();
+        // The call itself is inside, so that a loader that panics before its first await is caught too.
+        let loading = AssertUnwindSafe(async { load().await }).catch_unwind();
+        let ended = tokio::select! {
+            biased;
+            () = self.aborting.cancelled() => End::Cancelled,
+            ended = timeout(self.time, loading) => match ended {
+                Ok(Ok(Ok(loaded))) => End::Loaded(loaded),
+                Ok(Ok(Err(error))) => End::Failed(error),
+                Ok(Err(_panic)) => End::Panicked,
+                Err(_) => End::TimedOut,
+            }
+        };
+        let took = began.elapsed();
+        running.ended(ended.counted(end));
+        metrics::observe(CACHE_LOAD, &[tag("cache", self.name)], took);
+        self.report(&ended, names, admission);
+        match ended {
+            End::Loaded(loaded) => Ok(Load { loaded, took, mark }),
+            End::Failed(error) => Err(CacheError::Load(error)),
+            End::TimedOut => Err(CacheError::Timeout(self.time)),
+            End::Panicked => Err(CacheError::Panicked),
+            End::Cancelled => Err(CacheError::ShuttingDown),
+        }
+    }
+
+    /// Tells the log, and the breaker what is news of the database: a key that fails time and again says nothing more of it.
+    fn report<T>(&self, ended: &End<T>, names: &[&Key], admission: Admission<'_>) {
+        let cache = self.name;
+        match ended {
+            End::Loaded(_) => {
+                self.failing.loaded(names);
+                admission.succeeded();
+            }
+            End::Failed(error) => {
+                let is_news = self.failing.failed(names);
+                tracing::warn!(cache, error = %Chain(error.as_ref()), "load failed");
+                if is_of_the_row(error) {
+                    admission.succeeded();
+                } else if is_news {
+                    admission.failed();
+                }
+            }
+            End::TimedOut => {
+                tracing::warn!(cache, limit = ?self.time, "load took too long");
+                if self.failing.failed(names) {
+                    admission.failed();
+                }
+            }
+            // A panic and a shutdown say nothing about the database.
+            End::Panicked => {
+                self.failing.failed(names);
+                tracing::error!(cache, "loader panicked");
+            }
+            End::Cancelled => {}
+        }
+    }
+}
+
+enum End<T> {
+    Loaded(T),
+    Failed(LoadError),
+    TimedOut,
+    Panicked,
+    Cancelled,
+}
+
+impl<T> End<T> {
+    fn counted(&self, loaded_as: impl Fn(&T) -> LoadEnd) -> LoadEnd {
+        match self {
+            Self::Loaded(loaded) => loaded_as(loaded),
+            Self::Failed(_) | Self::Panicked => LoadEnd::Error,
+            Self::TimedOut => LoadEnd::Timeout,
+            Self::Cancelled => LoadEnd::Cancelled,
+        }
+    }
+}
+
+/// An error with its sources, for the log.
+struct Chain<'a>(&'a dyn std::error::Error);
+
+impl std::fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut source = self.0.source();
+        while let Some(error) = source {
+            write!(f, ": {error}")?;
+            source = error.source();
+        }
+        Ok(())
+    }
+}
+
+/// Anything that converts to a boxed error, as the shared form.
+pub(crate) fn share(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> LoadError {
+    Arc::from(error.into())
+}

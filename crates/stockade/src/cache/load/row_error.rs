@@ -1,0 +1,78 @@
+use std::error::Error;
+
+use super::loader::share;
+use crate::cache::LoadError;
+
+/// A loader's word that a row is at fault and its source is well, as with text that can't be parsed: such a failure never
+/// counts against the database. It may be a `source` of the loader's own error.
+///
+/// ```
+/// # use stockade::cache::RowError;
+/// fn quantity(text: &str) -> Result<u32, RowError> {
+///     text.parse().map_err(RowError::new)
+/// }
+/// # assert!(quantity("many").is_err());
+/// ```
+///
+/// Of the errors of sqlx those are known by themselves that say that a row can't be decoded, or that Postgres can't compute
+/// with its content (SQLSTATE class 22).
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the row can't be loaded, although its source answers: mend the row, or the loader")]
+pub struct RowError(#[source] LoadError);
+
+impl RowError {
+    /// Takes the reason.
+    pub fn new(reason: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(share(reason))
+    }
+}
+
+/// Whether the row is at fault, by what the error says or any of its sources.
+pub(crate) fn is_of_the_row(error: &LoadError) -> bool {
+    let mut reason: Option<&(dyn Error + 'static)> = Some(error.as_ref());
+    while let Some(error) = reason {
+        if error.is::<RowError>() || is_of_sqlx(error) {
+            return true;
+        }
+        reason = error.source();
+    }
+    false
+}
+
+#[cfg(feature = "postgres")]
+fn is_of_sqlx(error: &(dyn Error + 'static)) -> bool {
+    match error.downcast_ref() {
+        Some(sqlx::Error::Database(error)) => error.code().is_some_and(|code| code.starts_with("22")),
+        Some(sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::RowNotFound) => true,
+        _ => false,
+    }
+}
+
+#[cfg(not(feature = "postgres"))]
+fn is_of_sqlx(_: &(dyn Error + 'static)) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("wrapped")]
+    struct Wrapped(#[source] RowError);
+
+    #[test]
+    fn a_row_at_fault_is_known_behind_other_errors_and_nothing_else_is_one() {
+        assert!(is_of_the_row(&share(RowError::new("garbage"))));
+        assert!(is_of_the_row(&share(Wrapped(RowError::new("garbage")))));
+        assert!(!is_of_the_row(&share(std::io::Error::other("the database is down"))));
+    }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn what_sqlx_can_not_decode_is_a_row_at_fault_and_a_lost_connection_is_not() {
+        let garbled = sqlx::Error::ColumnDecode { index: "quantity".to_owned(), source: "garbage".into() };
+        assert!(is_of_the_row(&share(garbled)));
+        assert!(!is_of_the_row(&share(sqlx::Error::PoolTimedOut)));
+    }
+}

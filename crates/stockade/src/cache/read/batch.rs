@@ -1,0 +1,153 @@
+use std::{collections::HashMap, sync::Arc};
+
+use futures_util::future::join_all;
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::{sync::Semaphore, time::sleep};
+use tracing::Instrument;
+
+use super::patience::Patience;
+use crate::{
+    cache::{
+        CacheError, Lookup, Source,
+        core::{Core, kept, lookup},
+        fetch::{Flyer, Missing, POLL},
+        flight::{Board, Passage},
+        store::some_at_a_time,
+    },
+    clock::Instant,
+    resource::{Key, Resource},
+};
+
+impl<K, V> Core<K, V>
+where
+    K: Resource + Clone + Send + Sync + 'static,
+    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    pub(crate) async fn get_many(self: &Arc<Self>, keys: &[K]) -> Vec<Result<Lookup<V>, CacheError>> {
+        let names: Vec<_> = keys.iter().map(Key::of).collect();
+        let mut wanted: HashMap<Key, &K> = HashMap::new();
+        for (key, name) in keys.iter().zip(&names) {
+            if let Ok(name) = name {
+                wanted.entry(name.clone()).or_insert(key);
+            }
+        }
+        let found = self.look_up_all(wanted).await;
+        let results: Vec<_> = names
+            .into_iter()
+            .map(|name| match name {
+                Ok(name) => found.get(&name).cloned().unwrap_or(Err(CacheError::Panicked)),
+                Err(error) => Err(error.into()),
+            })
+            .collect();
+        results.iter().for_each(|result| self.counters.request(result));
+        results
+    }
+
+    async fn look_up_all(self: &Arc<Self>, wanted: HashMap<Key, &K>) -> HashMap<Key, Result<Lookup<V>, CacheError>> {
+        let called = Instant::now();
+        self.attempted().await;
+        let mut found = HashMap::with_capacity(wanted.len());
+        let mut asked = Vec::new();
+        for (name, key) in wanted {
+            match self.fresh(&name) {
+                Some(entry) => {
+                    self.refresh_if_due(key, &name, &entry);
+                    found.insert(name, Ok(lookup(kept(entry, Source::Local, false), false)));
+                }
+                None => asked.push((self.local.reserve(&name), name, key)),
+            }
+        }
+        // Many questions are on the wire before the first answer is awaited.
+        let assurance = self.assurance();
+        let reads = some_at_a_time(asked.iter().map(|(_, name, _)| self.store.read(name))).await;
+        let mut cold = Vec::new();
+        for ((reservation, name, key), read) in asked.into_iter().zip(reads) {
+            match self.judge(key, &name, reservation, read, assurance) {
+                Ok(answer) => drop(found.insert(name, Ok(answer))),
+                Err(missing) => cold.push((name, key, missing)),
+            }
+        }
+        found.extend(self.load_cold(called, cold).await);
+        found
+    }
+
+    /// Loads what is not there: as one where there is a loader for that, else as many at a time as may run, so that this call
+    /// does not crowd itself out. Those that have to wait for that have no flight yet, which others would board.
+    async fn load_cold(
+        self: &Arc<Self>,
+        called: Instant,
+        cold: Vec<(Key, &K, Missing<V>)>,
+    ) -> Vec<(Key, Result<Lookup<V>, CacheError>)> {
+        let lanes = Semaphore::new(self.loader.limits.width());
+        let together = self.loader.loads_batches() && cold.len() > 1;
+        let (mut flyers, mut arrivals) = (Vec::new(), Vec::with_capacity(cold.len()));
+        for (name, key, missing) in cold {
+            // One that failed lately could fail the others with it.
+            let flight = (together && !self.local.failing().has(&name)).then(|| {
+                let (passage, pilot) = self.flights.board(&name, Board::Any);
+                let joined = pilot.is_none();
+                let start = missing.start;
+                flyers.extend(pilot.map(|pilot| Flyer { key: key.clone(), name: name.clone(), pilot, start }));
+                (passage, joined)
+            });
+            let patience = Patience::of(called, missing.stale.clone());
+            let lanes = &lanes;
+            arrivals.push(async move {
+                let arriving = self.arrive(flight, &name, key, missing, lanes);
+                let result = self.in_time(arriving, patience).await.unwrap_or_else(|instead| instead);
+                (name, result)
+            });
+        }
+        let core = Arc::clone(self);
+        if flyers.len() > 1 {
+            self.tasks.spawn(async move { drop(core.fly_together(flyers, None).await) }.in_current_span());
+        } else {
+            for Flyer { key, name, pilot, start } in flyers {
+                self.tasks.spawn(Arc::clone(self).fly(key, name, pilot, start).in_current_span());
+            }
+        }
+        join_all(arrivals).await
+    }
+
+    /// The outcome for one key: of the flight with others, or else of one of its own, for which it waits its turn.
+    async fn arrive(
+        self: &Arc<Self>,
+        flight: Option<(Passage<V>, bool)>,
+        name: &Key,
+        key: &K,
+        missing: Missing<V>,
+        lanes: &Semaphore,
+    ) -> Result<Lookup<V>, CacheError> {
+        let (mut board, mut missing) = (Board::Any, Some(missing));
+        if let Some((passage, joined)) = flight {
+            if let Some(outcome) = passage.outcome().await {
+                return self.landed(outcome, joined);
+            }
+            (board, missing) = (Board::NotAsked, None);
+        }
+        // Never closed: without a place it would go on all the same.
+        let _lane = lanes.acquire().await;
+        self.in_turn(key, name, board, missing).await
+    }
+
+    /// Fetches one key. A place that others have is waited for, which a read of one key would do for a shorter time.
+    async fn in_turn(
+        self: &Arc<Self>,
+        key: &K,
+        name: &Key,
+        board: Board,
+        mut missing: Option<Missing<V>>,
+    ) -> Result<Lookup<V>, CacheError> {
+        let give_up = Instant::now() + self.settings.lease + self.settings.load_timeout;
+        loop {
+            match self.fetched(key, name, board, missing.take()).await {
+                Err(CacheError::Shed { retry_after })
+                    if Instant::now() < give_up && !self.loader.limits.is_refusing() =>
+                {
+                    sleep(retry_after.min(POLL)).await;
+                }
+                result => return result,
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+use std::{sync::Arc, time::Duration};
+
+use rand::Rng;
+use serde::{Serialize, de::DeserializeOwned};
+use tracing::Instrument;
+
+use crate::{
+    cache::{
+        core::Core,
+        fetch::Leased,
+        flight::{Board, Pilot},
+        store::{Lease, Token, Want},
+        value::Entry,
+    },
+    clock::Instant,
+    resource::{Key, Resource},
+};
+
+/// Loads are taken to last at least this long, so that one that took no time at all is refreshed early too.
+const SHORTEST_LOAD: Duration = Duration::from_millis(1);
+
+/// Whether a value is to be loaded again before it expires.
+///
+/// XFetch, after "Optimal Probabilistic Cache Stampede Prevention" (Vattani, Chierichetti, Lowenstein; VLDB 2015): the
+/// earlier the longer its load takes, at a random time that makes it unlikely for two to choose the same, and by at most
+/// half its lifetime.
+pub(crate) fn is_due<V>(entry: &Entry<V>, beta: f64, now: Instant) -> bool {
+    let left = entry.expires.since(now);
+    if left > entry.expires.since(entry.loaded) / 2 {
+        return false;
+    }
+    // From (0, 1]: the logarithm of zero has no value.
+    let random = 1.0 - rand::rng().random::<f64>();
+    let lead = entry.took.max(SHORTEST_LOAD).as_secs_f64() * beta * -random.ln();
+    left.as_secs_f64() <= lead
+}
+
+impl<K, V> Core<K, V>
+where
+    K: Resource + Clone + Send + Sync + 'static,
+    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    /// Loads the value anew in the background, unless this process does so already or another one has the lease.
+    pub(crate) fn refresh(self: &Arc<Self>, key: &K, name: &Key) {
+        let (_, pilot) = self.refreshes.board(name, Board::Any);
+        if let Some(pilot) = pilot {
+            let (core, key, name) = (Arc::clone(self), key.clone(), name.clone());
+            self.tasks.spawn(async move { core.fly_early(key, &name, pilot).await }.in_current_span());
+        }
+    }
+
+    /// Nobody waits for it, so that whatever is in its way ends it.
+    async fn fly_early(&self, key: K, name: &Key, pilot: Pilot<V>) {
+        let token = Token::random();
+        let reservation = self.local.reserve(name);
+        let (mark, assurance) = (pilot.ask(), self.assurance());
+        if let Lease::Granted(stale) = self.store.lease(name, &token, Want::Load, true).await {
+            let leased = Leased { token, reservation, stale, mark, assurance };
+            let outcome = self.load_leased(key, name, &pilot, leased).await;
+            pilot.land(outcome);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lead_follows_the_duration_of_the_load() {
+        let now = Instant::now();
+        let ttl = Duration::from_secs(10);
+        let entry = |left: Duration, took: Duration| {
+            let expires = now + left;
+            Entry {
+                value: Some(Arc::new(())),
+                loaded: expires - ttl,
+                stored: None,
+                expires,
+                took,
+                version: None,
+                tags: crate::cache::tags::Tags::default(),
+                weight: 0,
+            }
+        };
+        let share = |left: Duration, took: Duration| {
+            let due = (0..20_000).filter(|_| is_due(&entry(left, took), 1.0, now)).count();
+            f64::from(u32::try_from(due).unwrap()) / 20_000.0
+        };
+        let took = Duration::from_millis(100);
+        // The chance at a gap g is e^(-g/took).
+        for (gap, chance) in [(50, 0.6065), (100, 0.3679), (300, 0.0498)] {
+            let seen = share(Duration::from_millis(gap), took);
+            assert!((seen - chance).abs() < 0.02, "{gap} ms before the end: {seen}, expected {chance}");
+        }
+        assert!(share(Duration::ZERO, took) > 0.999, "at its end it is always due");
+        let long = Duration::from_secs(3600);
+        assert_eq!(share(Duration::from_secs(6), long), 0.0, "in the first half of its life it never is");
+    }
+}

@@ -1,0 +1,116 @@
+use std::sync::Arc;
+
+use serde::{Serialize, de::DeserializeOwned};
+use tracing::Instrument;
+
+use super::patience::Patience;
+use crate::{
+    cache::{
+        CacheError, Lookup,
+        core::Core,
+        fetch::{Leased, Loads, unstored, until_news},
+        flight::{Board, Outcome, Pilot},
+        store::{Lease, Token, Want},
+    },
+    clock::Instant,
+    resource::{Key, Resource},
+};
+
+impl<K, V> Core<K, V>
+where
+    K: Resource + Clone + Send + Sync + 'static,
+    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    pub(crate) async fn reload(self: &Arc<Self>, key: &K) -> Result<Lookup<V>, CacheError> {
+        let result = self.load_anew(key).await;
+        self.counters.request(&result);
+        result
+    }
+
+    async fn load_anew(self: &Arc<Self>, key: &K) -> Result<Lookup<V>, CacheError> {
+        let name = Key::of(key)?;
+        let (called, mut board) = (Instant::now(), Board::Any);
+        self.attempted().await;
+        loop {
+            let (passage, pilot) = self.reloads.board(&name, board);
+            let joined = pilot.is_none();
+            if let Some(pilot) = pilot {
+                self.tasks.spawn(Arc::clone(self).fly_anew(key.clone(), name.clone(), pilot).in_current_span());
+            }
+            match self.in_time(passage.outcome(), Patience::of(called, None)).await {
+                Ok(Some(outcome)) => {
+                    let mut found = self.landed(outcome, joined)?;
+                    found.info.forced = true;
+                    return Ok(found);
+                }
+                // Its loader had begun before this call, so that those who come meanwhile share the next load.
+                Ok(None) => board = Board::NotAsked,
+                Err(too_long) => return too_long,
+            }
+        }
+    }
+
+    async fn fly_anew(self: Arc<Self>, key: K, name: Key, pilot: Pilot<V>) {
+        let outcome = self.fetch_anew(key, &name, &pilot).await;
+        pilot.land(outcome);
+    }
+
+    /// Loads under a lease, whatever is stored. The stored value stays until the new one takes its place.
+    ///
+    /// Whoever boards while the loader runs is given nothing of it: that call begins the next load, with all who came in the
+    /// same time.
+    async fn fetch_anew(self: &Arc<Self>, key: K, name: &Key, pilot: &Pilot<V>) -> Outcome<V> {
+        let give_up = Instant::now() + self.settings.lease + self.settings.load_timeout;
+        loop {
+            let token = Token::random();
+            let reservation = self.local.reserve(name);
+            let mut wake = self.store.watch(name);
+            let degraded = match self.store.lease(name, &token, Want::Load, false).await {
+                Lease::Granted(_) => {
+                    // What it says of late passengers is not asked: there is nothing here for them.
+                    let leased = Leased { token, reservation, stale: None, mark: 0, assurance: None };
+                    return self.load_leased_anew(key, name, pilot, &leased).await;
+                }
+                // Whoever has the lease may have asked before this began: it is waited for, and its value not taken.
+                Lease::Wait(_) if Instant::now() >= give_up => {
+                    return Outcome::Failed(CacheError::Timeout(self.settings.load_timeout));
+                }
+                Lease::Wait(left) => {
+                    until_news(&mut wake, left).await;
+                    continue;
+                }
+                Lease::Failing(retry_after) => return Outcome::Failed(CacheError::HeldOff { retry_after }),
+                Lease::Bypass(overdue) => {
+                    self.ask_about(name, overdue);
+                    false
+                }
+                // The others answer another question.
+                Lease::Down | Lease::Hit(_) | Lease::Held(_) | Lease::Unreadable => true,
+            };
+            if let Some(error) = self.held_off(name) {
+                return Outcome::Failed(error);
+            }
+            return match self.loader.run(key, name, || pilot.ask()).await {
+                Ok(load) => Outcome::Answer(unstored(load.loaded, 0, degraded), Some(load.mark)),
+                Err(error) => Outcome::Failed(error),
+            };
+        }
+    }
+
+    /// Whoever asked for a load is not content with an old value when it fails.
+    async fn load_leased_anew(&self, key: K, name: &Key, pilot: &Pilot<V>, leased: &Leased<V>) -> Outcome<V> {
+        match self.loader.run(key, name, || pilot.ask()).await {
+            Ok(load) => {
+                let mark = load.mark;
+                match self.store_loaded(name, pilot, leased, load).await {
+                    Outcome::Answer(answer, _) => Outcome::Answer(answer, Some(mark)),
+                    outcome => outcome,
+                }
+            }
+            Err(error) => {
+                self.give_back(name, &leased.token, &error, Loads::One).await;
+                Outcome::Failed(error)
+            }
+        }
+    }
+}

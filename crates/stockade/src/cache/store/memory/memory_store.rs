@@ -1,0 +1,92 @@
+use std::{sync::Arc, time::Duration};
+
+use super::leases::Leases;
+use crate::{
+    cache::{
+        local::{Local, Reservation},
+        store::{Filled, Hold, Lease, Read, Token, Wake, Want},
+        strict::{Intent, Intents},
+        value::Entry,
+    },
+    clock::Instant,
+    resource::Key,
+};
+
+/// The store of a cache without Redis: the in-process tier, and the rules of the other store for one process.
+#[derive(Debug)]
+pub(crate) struct Memory<V> {
+    local: Arc<Local<V>>,
+    intents: Intents,
+    leases: Leases,
+    hold_off: Duration,
+}
+
+impl<V> Memory<V> {
+    /// `lease`: how long a load keeps others off at most; `hold_off`: how long one does that fails time and again.
+    pub(crate) fn of(local: &Arc<Local<V>>, lease: Duration, hold_off: Duration) -> Self {
+        Self { local: Arc::clone(local), intents: Intents::default(), leases: Leases::of(lease), hold_off }
+    }
+
+    pub(crate) fn read(&self, key: &Key) -> Read<V> {
+        match self.local.get(key.as_str()) {
+            Some(entry) if !entry.is_fresh(Instant::now()) => Read::Stale(entry),
+            _ => Read::Miss,
+        }
+    }
+
+    pub(crate) fn lease(&self, key: &Key, token: &Token, want: Want, content: bool) -> Lease<V> {
+        if let Some(overdue) = self.intents.of(key) {
+            return Lease::Bypass(overdue);
+        }
+        match self.local.get(key.as_str()) {
+            Some(entry) if want == Want::Value && entry.is_fresh(Instant::now()) => Lease::Hit(entry),
+            Some(stale) if (content || want == Want::Value) && self.local.is_held(key) => Lease::Held(Some(stale)),
+            stale => match self.local.failing().held(key, self.hold_off) {
+                Some(left) => Lease::Failing(left),
+                None => match self.leases.take(key, token) {
+                    Ok(()) => Lease::Granted(stale),
+                    Err(left) => Lease::Wait(left),
+                },
+            },
+        }
+    }
+
+    /// Stores if the token and the reservation taken before it are still good.
+    pub(crate) fn fill(&self, key: &Key, token: &Token, reservation: Reservation, entry: &Entry<V>) -> Filled {
+        // An intent that comes between the two moves the generation, which voids the reservation.
+        let put = || self.intents.of(key).is_none() && self.local.put(reservation, key, entry.clone());
+        if self.leases.end(key, token, put) == Some(true) { Filled::Accepted } else { Filled::Refused }
+    }
+
+    pub(crate) fn abort(&self, key: &Key, token: &Token, hold: Hold) {
+        self.leases.end(key, token, || self.local.hold(key, hold.window));
+    }
+
+    pub(crate) fn invalidate(&self, keys: &[Key]) {
+        self.leases.void(keys);
+    }
+
+    /// The values themselves are flushed by whoever calls this.
+    pub(crate) fn clear(&self) {
+        self.leases.void_all();
+    }
+
+    pub(crate) fn begin(&self, keys: &[Key], intent: &Intent) {
+        self.intents.begin(keys, intent);
+        self.leases.void(keys);
+    }
+
+    pub(crate) fn announced(&self, from: usize, count: usize) -> Vec<(Key, Intent)> {
+        self.intents.standing(from, count)
+    }
+
+    pub(crate) fn end(&self, keys: &[Key], id: &str) -> bool {
+        let ended = self.intents.end(keys, id);
+        self.leases.void(keys);
+        ended
+    }
+
+    pub(crate) fn watch(&self, key: &Key) -> Wake {
+        self.leases.watch(key)
+    }
+}

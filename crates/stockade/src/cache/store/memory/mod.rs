@@ -1,0 +1,6 @@
+//! The store of a cache that lives in one process.
+
+mod leases;
+mod memory_store;
+
+pub(crate) use memory_store::Memory;

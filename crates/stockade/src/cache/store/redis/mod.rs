@@ -1,0 +1,15 @@
+//! The lease protocol on Redis: keys, scripts, the invalidation subscription.
+
+mod keys;
+mod remote;
+mod reply;
+mod scripts;
+mod stored;
+mod subscription;
+mod tag_stamp;
+mod tasks;
+#[cfg(test)]
+mod tests;
+mod write_probe;
+
+pub(crate) use remote::Remote;

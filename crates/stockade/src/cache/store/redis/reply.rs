@@ -1,0 +1,103 @@
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use redis::Value;
+
+use super::stored::Stored;
+use crate::{cache::strict::Intent, clock::Instant, redis::LinkError};
+
+/// The reply of a script: a word, the server's time, the rest.
+#[derive(Debug)]
+pub(super) struct Reply {
+    op: &'static str,
+    word: String,
+    pub(super) now: u64,
+    rest: std::vec::IntoIter<Value>,
+}
+
+impl Reply {
+    pub(super) fn read(op: &'static str, value: Value) -> Result<Self, LinkError> {
+        let unexpected = || LinkError::Protocol { op };
+        let Value::Array(values) = value else {
+            return Err(unexpected());
+        };
+        let mut rest = values.into_iter();
+        let word = rest.next().and_then(bytes).and_then(|word| String::from_utf8(word).ok()).ok_or_else(unexpected)?;
+        let now = rest.next().and_then(number).ok_or_else(unexpected)?;
+        Ok(Self { op, word, now, rest })
+    }
+
+    pub(super) fn word(&self) -> &str {
+        &self.word
+    }
+
+    pub(super) fn unexpected(&self) -> LinkError {
+        LinkError::Protocol { op: self.op }
+    }
+
+    pub(super) fn number(&mut self) -> Result<u64, LinkError> {
+        self.rest.next().and_then(number).ok_or_else(|| self.unexpected())
+    }
+
+    /// Pairs of intent and transaction.
+    pub(super) fn intents(&mut self) -> Vec<Intent> {
+        let mut words = self.rest.by_ref().map_while(|value| String::from_utf8(bytes(value)?).ok());
+        std::iter::from_fn(|| Some(Intent { id: words.next()?.into(), xid: words.next()?.into() })).collect()
+    }
+
+    /// What is announced: the resource, and its intent.
+    pub(super) fn announced(&mut self) -> Vec<(String, Intent)> {
+        // One word that is no text must not hide those behind it.
+        let mut words =
+            self.rest.by_ref().map_while(|value| Some(String::from_utf8_lossy(&bytes(value)?).into_owned()));
+        std::iter::from_fn(|| {
+            let intent = Intent { id: words.next()?.into(), xid: words.next()?.into() };
+            Some((words.next()?, intent))
+        })
+        .collect()
+    }
+
+    /// A stored value, if there is one.
+    pub(super) fn stored(&mut self) -> Option<Stored> {
+        self.rest.next().and_then(bytes).and_then(Stored::read)
+    }
+}
+
+fn bytes(value: Value) -> Option<Vec<u8>> {
+    match value {
+        Value::BulkString(bytes) => Some(bytes),
+        Value::SimpleString(text) => Some(text.into_bytes()),
+        Value::Okay => Some(b"OK".to_vec()),
+        _ => None,
+    }
+}
+
+fn number(value: Value) -> Option<u64> {
+    match value {
+        Value::Int(number) => u64::try_from(number).ok(),
+        value => std::str::from_utf8(&bytes(value)?).ok()?.parse().ok(),
+    }
+}
+
+/// What the server's clock shows, by the latest reply that carried it. Good for expiry, which may be off by a round
+/// trip; nothing else is judged by it.
+#[derive(Debug, Default)]
+pub(super) struct ServerClock(Mutex<Option<(u64, Instant)>>);
+
+impl ServerClock {
+    pub(super) fn saw(&self, now: u64) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Instant::now()));
+    }
+
+    /// A server time on this process's clock; `None` before the first reply.
+    pub(super) fn local(&self, server: u64) -> Option<Instant> {
+        let (then, at) = (*self.0.lock().unwrap_or_else(PoisonError::into_inner))?;
+        Some(if server >= then {
+            at + Duration::from_micros(server - then)
+        } else {
+            at - Duration::from_micros(then - server)
+        })
+    }
+}

@@ -1,0 +1,118 @@
+use std::str::{FromStr, Split, from_utf8};
+
+use super::tag_stamp::TagStamp;
+use crate::cache::tags::Tags;
+
+/// A value as it lies in Redis: one field of its entry, so that a hit asks for nothing else. `fill.lua` describes it.
+///
+/// Times are the server's, in µs.
+#[derive(Debug)]
+pub(super) struct Stored {
+    bytes: Vec<u8>,
+    payload: usize,
+    pub(super) null: bool,
+    pub(super) expires: u64,
+    pub(super) loaded: u64,
+    pub(super) version: Option<u64>,
+    /// How long its load took, µs.
+    pub(super) took: u64,
+    pub(super) tags: Tags,
+    /// What its tags are judged by.
+    pub(super) stamp: TagStamp,
+    /// The epoch in which its load was leased.
+    pub(super) epoch: u64,
+}
+
+impl Stored {
+    /// The name of the field, within an entry that other versions of the program may use too.
+    pub(super) fn field(shape: &str) -> String {
+        format!("v:{shape}")
+    }
+
+    /// `None` for what no cache has written so.
+    pub(super) fn read(bytes: Vec<u8>) -> Option<Self> {
+        let line = bytes.iter().position(|byte| *byte == b'\n')?;
+        let mut words = from_utf8(&bytes[..line]).ok()?.split(' ');
+        let (expires, loaded, epoch) = (number(&mut words)?, number(&mut words)?, number(&mut words)?);
+        let stamp = TagStamp { epoch: number(&mut words)?, newest: number(&mut words)? };
+        let null = match words.next()? {
+            Self::VALUE => false,
+            Self::NULL => true,
+            _ => return None,
+        };
+        let version = match words.next()? {
+            Self::NO_VERSION => None,
+            version => Some(version.parse().ok()?),
+        };
+        let took = number(&mut words)?;
+        let tags = line + 1;
+        let end = tags + bytes[tags..].windows(2).position(|pair| pair == b"\n\n")?;
+        let tags = Tags::packed(from_utf8(&bytes[tags..end]).ok()?);
+        Some(Self { payload: end + 2, null, expires, loaded, version, took, tags, stamp, epoch, bytes })
+    }
+
+    /// The words about a value that its process knows: whether there is one, its version, and how long its load took, µs.
+    pub(super) fn words(null: bool, version: Option<u64>, took: u128) -> String {
+        let kind = if null { Self::NULL } else { Self::VALUE };
+        match version {
+            Some(version) => format!("{kind} {version} {took}"),
+            None => format!("{kind} {} {took}", Self::NO_VERSION),
+        }
+    }
+
+    /// The value in its envelope.
+    pub(super) fn payload(&self) -> &[u8] {
+        &self.bytes[self.payload..]
+    }
+
+    const VALUE: &str = "value";
+    const NULL: &str = "null";
+    const NO_VERSION: &str = "-";
+}
+
+fn number<N: FromStr>(words: &mut Split<'_, char>) -> Option<N> {
+    words.next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Option<Stored> {
+        Stored::read(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn a_value_is_read_as_the_script_stores_it() {
+        let stored =
+            read("1763747000000900 1763747000000000 77 5 6 value 18446744073709551615 42\nred\nsize:1\n\n{\n\n}")
+                .unwrap();
+        assert_eq!((stored.expires, stored.loaded, stored.epoch), (1_763_747_000_000_900, 1_763_747_000_000_000, 77));
+        assert_eq!((stored.stamp, stored.took), (TagStamp { epoch: 5, newest: 6 }, 42));
+        assert_eq!((stored.null, stored.version), (false, Some(u64::MAX)));
+        assert_eq!(stored.tags.iter().collect::<Vec<_>>(), ["red", "size:1"]);
+        assert_eq!(stored.payload(), b"{\n\n}");
+        let absence = read(&format!("9 8 77 0 0 {}\n\n\n\n\n", Stored::words(true, None, 3))).unwrap();
+        assert_eq!((absence.null, absence.version, absence.took), (true, None, 3));
+        assert!(absence.tags.is_empty());
+        assert_eq!(absence.payload(), b"\n\n");
+    }
+
+    #[test]
+    fn what_no_cache_has_written_is_no_value() {
+        let whole = "9 8 77 5 6 value 1 42\nred\n\n";
+        assert!(read(whole).is_some());
+        for end in 0..whole.len() {
+            assert!(read(&whole[..end]).is_none(), "cut off behind {end} bytes");
+        }
+        for (place, word) in whole.trim_end().split([' ', '\n']).enumerate().take(8) {
+            for other in ["", "x", "-1", "inf", "1e300", "18446744073709551616"] {
+                let mut words: Vec<_> = "9 8 77 5 6 value 1 42".split(' ').collect();
+                words[place] = other;
+                let text = format!("{}\n\n\n", words.join(" "));
+                assert!(read(&text).is_none(), "{other:?} in place of {word}");
+            }
+        }
+        assert!(Stored::read(b"9 8 77 5 6 value 1 42\n\xff\n\n".to_vec()).is_none());
+    }
+}

@@ -1,0 +1,333 @@
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+
+use super::{
+    keys::Keys,
+    reply::{Reply, ServerClock},
+    scripts::JOIN,
+    write_probe::{self, Pulse, WHAT_TO_SET},
+};
+use crate::{
+    cache::{
+        local::Local,
+        store::{Assurance, SILENCE, UnsureRun, Wakes},
+        tags::Tag,
+    },
+    clock::Instant,
+    metrics::{self, SUBSCRIPTION_UP},
+    redis::{Handshake, LinkError, LinkEvents, Succession, Up},
+    resource::{Key, Label},
+};
+
+const BUCKETS: usize = 256;
+
+/// The invalidation subscription: keeps the in-process tier true, or knows that it can't.
+///
+/// Each bucket's messages are numbered by the script that dropped the value. A number that is not the next one, a
+/// silence, a new connection: each flushes the tier.
+#[derive(Debug)]
+pub(super) struct Subscription<V> {
+    pub(super) keys: Keys,
+    pub(super) local: Arc<Local<V>>,
+    pub(super) wakes: Arc<Wakes>,
+    pub(super) clock: ServerClock,
+    pub(super) pulse: Pulse,
+    channel: String,
+    /// Whether it is asked about every run that nobody vouched for. Otherwise only about one that is known to
+    /// have replaced another: a fleet that starts would make its first invalidations twice.
+    strict: bool,
+    /// After this time no value is left from before a new run.
+    longest: Duration,
+    /// The run of the server that this process is connected to.
+    run: Mutex<Option<Arc<str>>>,
+    /// The last run that has answered to JOIN, on the connection where it did.
+    joined: Mutex<Option<UnsureRun>>,
+    /// Whether that run is known to have lost no invalidation.
+    trusted: AtomicBool,
+    /// The number of the connection.
+    connection: AtomicU64,
+    /// The newest epoch of the cache that was heard of.
+    epoch: AtomicU64,
+    open: AtomicBool,
+    /// Nanoseconds of [`Instant`] at which the last message came.
+    heard: AtomicU64,
+    /// Nanoseconds of [`Instant`] at which the latest question was sent that has its answer. The answer came behind every
+    /// message that was published before the question arrived: what else was published is younger than this.
+    proven: AtomicU64,
+    buckets: Mutex<Buckets>,
+}
+
+#[derive(Debug)]
+struct Buckets {
+    last: [Option<u64>; BUCKETS],
+    /// Whose number nobody has repeated since it changed.
+    unconfirmed: Vec<u8>,
+    heard_beat: Instant,
+}
+
+impl<V> Subscription<V> {
+    pub(super) fn new(keys: Keys, local: Arc<Local<V>>, longest: Duration, strict: bool) -> Self {
+        let channel = keys.channel();
+        metrics::gauge(SUBSCRIPTION_UP, &[], 0.0);
+        let buckets = Buckets { last: [None; BUCKETS], unconfirmed: Vec::new(), heard_beat: Instant::from_nanos(0) };
+        Self {
+            keys,
+            local,
+            wakes: Arc::default(),
+            clock: ServerClock::default(),
+            pulse: Pulse::default(),
+            channel,
+            strict,
+            longest,
+            run: Mutex::default(),
+            joined: Mutex::default(),
+            trusted: AtomicBool::new(false),
+            connection: AtomicU64::new(0),
+            epoch: AtomicU64::new(0),
+            open: AtomicBool::new(false),
+            heard: AtomicU64::new(0),
+            proven: AtomicU64::new(0),
+            buckets: Mutex::new(buckets),
+        }
+    }
+
+    fn is_trusted(&self) -> bool {
+        self.trusted.load(Ordering::Acquire)
+    }
+
+    /// The run that is connected. It is set before the first command goes to it.
+    pub(super) fn run(&self) -> Option<Arc<str>> {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The epoch in which a value has to have been leased to count. Whoever looks at a reply has heard of every clear that the
+    /// server had made when it gave it.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// As scripts are told it.
+    pub(super) fn known_epoch(&self) -> Vec<u8> {
+        self.epoch().to_string().into_bytes()
+    }
+
+    /// Epochs only grow: news that comes late, of a connection before this one, changes nothing.
+    fn began(&self, epoch: u64) {
+        /// Scripts count in doubles.
+        const LIMIT: u64 = 1 << 53;
+        if epoch < LIMIT && self.epoch.fetch_max(epoch, Ordering::AcqRel) < epoch {
+            self.local.flush();
+            // A load that they wait for will not be stored.
+            self.wakes.wake_all();
+        }
+    }
+
+    /// What stands for the server having lost no invalidation, and not having been replaced by one that has newer ones.
+    pub(super) fn assurance(&self) -> Option<Assurance> {
+        // In this order: one of the last connection must not pass for one of the next.
+        let connection = self.connection.load(Ordering::Acquire);
+        let stands = self.is_trusted() && self.pulse.stands(connection);
+        stands.then(|| Assurance::of_connection(connection))
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
+    }
+
+    /// Whether it is connected to a server that is known to have lost no invalidation.
+    pub(super) fn is_vouched_for(&self) -> bool {
+        let believed = if self.strict { self.assurance().is_some() } else { self.is_trusted() };
+        believed && self.is_open()
+    }
+
+    /// The run that is connected and not vouched for yet.
+    ///
+    /// It has taken a write: two that may both be the primary do so at once only for a while, which is counted from here.
+    pub(super) fn unsure_run(&self) -> Option<UnsureRun> {
+        let run = self.joined.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let is_connected = run.connection == self.connection.load(Ordering::Acquire) && !self.is_trusted();
+        // Nobody can vouch for a server that would have taken it beside any other.
+        (is_connected && (!self.strict || self.pulse.outlasts_rivals(run.connection))).then_some(run)
+    }
+
+    /// The key and the arguments of JOIN for this run.
+    pub(super) fn joining(&self, run: &str) -> (Vec<String>, Vec<Vec<u8>>) {
+        let (longest, channel) = (self.longest.as_millis().to_string(), self.channel.clone());
+        let args = vec![run.as_bytes().to_vec(), longest.into_bytes(), channel.into_bytes(), self.known_epoch()];
+        (vec![self.keys.marker(), self.keys.epoch()], args)
+    }
+
+    /// What JOIN replied about this run; nothing when it is connected anew by now, or another is.
+    pub(super) fn joined(&self, run: &UnsureRun, reply: &Reply) {
+        self.clock.saw(reply.now);
+        let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.connection.load(Ordering::Acquire) == run.connection {
+            *joined = Some(run.clone());
+            self.trusted.store(reply.word() == "TRUSTED", Ordering::Release);
+        }
+    }
+
+    /// Whether the channel is heard, and every invalidation that is older than [`SILENCE`] has been.
+    ///
+    /// Messages alone do not show the second: on a connection that lags they keep coming, each too late.
+    pub(super) fn is_live(&self, now: Instant) -> bool {
+        self.open.load(Ordering::Acquire) && now.since(self.heard()) < SILENCE && now.since(self.proven()) < SILENCE
+    }
+
+    /// Up to when every invalidation has been heard; now, while it is live.
+    pub(super) fn live_until(&self) -> Instant {
+        let now = Instant::now();
+        if self.is_live(now) { now } else { self.heard().min(self.proven()) }
+    }
+
+    /// A question that was sent at this instant has its answer, on the connection that carries the messages.
+    pub(super) fn answered(&self, sent: Instant) {
+        self.proven.fetch_max(sent.as_nanos(), Ordering::AcqRel);
+    }
+
+    /// The time since the question was sent that was answered last.
+    pub(super) fn since_proof(&self, now: Instant) -> Duration {
+        now.since(self.proven())
+    }
+
+    /// The time since anybody's beat was heard.
+    pub(super) fn since_beat(&self) -> Duration {
+        self.lock().heard_beat.elapsed()
+    }
+
+    /// The buckets that a beat should repeat: those that changed since the last one.
+    pub(super) fn unconfirmed(&self) -> Vec<u8> {
+        self.lock().unconfirmed.clone()
+    }
+
+    fn proven(&self) -> Instant {
+        Instant::from_nanos(self.proven.load(Ordering::Acquire))
+    }
+
+    fn heard(&self) -> Instant {
+        Instant::from_nanos(self.heard.load(Ordering::Acquire))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Buckets> {
+        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn invalidated(&self, bucket: u8, seq: u64, resource: &str) {
+        let now = Instant::now();
+        let mut buckets = self.lock();
+        let expected = buckets.last[usize::from(bucket)].replace(seq);
+        let beat = resource == "-";
+        let missed = expected.is_some_and(|last| if beat { seq != last } else { seq != last + 1 });
+        let silent = self.open.load(Ordering::Acquire) && now.since(self.heard()) >= SILENCE;
+        if beat {
+            buckets.heard_beat = now;
+            buckets.unconfirmed.retain(|other| *other != bucket);
+        } else if !buckets.unconfirmed.contains(&bucket) {
+            buckets.unconfirmed.push(bucket);
+        }
+        drop(buckets);
+        if missed || silent {
+            tracing::debug!(channel = self.channel, bucket, missed, silent, "flushing the in-process cache");
+            self.local.flush();
+        }
+        if let Some(tag) = resource.strip_prefix(Tag::MARK) {
+            if let Ok(tag) = Tag::new(tag) {
+                self.local.invalidate_tag(&tag);
+            }
+        } else if !beat && let Ok(key) = Key::encoded(Label::Borrowed(""), resource.to_owned()) {
+            self.local.invalidate(&key);
+        }
+        // After the flush: until here a silent subscription stays not live.
+        self.heard.store(now.as_nanos(), Ordering::Release);
+    }
+}
+
+impl<V: Send + Sync + 'static> LinkEvents for Subscription<V> {
+    fn message(&self, channel: &str, payload: &[u8]) {
+        let Ok(text) = std::str::from_utf8(payload) else {
+            return;
+        };
+        if let Some(epoch) = text.strip_prefix("E ").filter(|_| channel == self.channel) {
+            if let Ok(epoch) = epoch.parse() {
+                self.began(epoch);
+            }
+        } else if channel == self.channel {
+            let mut parts = text.splitn(3, ' ');
+            let bucket = parts.next().and_then(|bucket| bucket.parse().ok());
+            let seq = parts.next().and_then(|seq| seq.parse().ok());
+            if let (Some(bucket), Some(seq), Some(resource)) = (bucket, seq, parts.next()) {
+                self.invalidated(bucket, seq, resource);
+            }
+        } else if let Some(resource) = text.strip_prefix("C ") {
+            self.wakes.wake(resource);
+        }
+    }
+
+    fn prepare<'a>(&'a self, up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
+        Box::pin(async {
+            let connection = {
+                let _joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+                self.trusted.store(false, Ordering::Release);
+                self.connection.fetch_add(1, Ordering::AcqRel) + 1
+            };
+            self.pulse.begin(connection, up.succession);
+            if self.strict && up.succession == Succession::ByHand && self.pulse.tells() {
+                tracing::warn!(
+                    "nothing tells a strict cache when a replica is made the primary and this Redis goes on answering: \
+                     {WHAT_TO_SET}"
+                );
+            }
+            *self.run.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&up.run_id));
+            let run = UnsureRun { id: Arc::clone(&up.run_id), connection, has_rival: up.succession.has_rival() };
+            // Its reply is also the first sample of the server's clock.
+            let (keys, args) = self.joining(&up.run_id);
+            let reply = handshake.call(&JOIN, &keys, &args).await?;
+            let mut reply = Reply::read(JOIN.name, reply)?;
+            self.began(reply.number()?);
+            self.joined(&run, &reply);
+            let replaces = up.new_run || reply.word() == "REPLACING";
+            if !self.strict && !replaces {
+                self.trusted.store(true, Ordering::Release);
+            }
+            if self.strict && up.succession == Succession::Bounded {
+                let sent = Instant::now();
+                match handshake.command(write_probe::write(&self.keys)).await {
+                    Ok(_) => self.pulse.taken(connection, sent),
+                    Err(LinkError::Refused { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn opened(&self, _up: &Up) {
+        // Whatever was missed while there was no connection, and whatever a restarted server forgot.
+        self.local.flush();
+        let now = Instant::now();
+        {
+            let mut buckets = self.lock();
+            buckets.last = [None; BUCKETS];
+            buckets.unconfirmed.clear();
+            buckets.heard_beat = now;
+        }
+        self.heard.store(now.as_nanos(), Ordering::Release);
+        // Nothing is held that is older than this.
+        self.answered(now);
+        self.open.store(true, Ordering::Release);
+        metrics::gauge(SUBSCRIPTION_UP, &[], 1.0);
+        self.wakes.wake_all();
+    }
+
+    fn closed(&self) {
+        self.open.store(false, Ordering::Release);
+        metrics::gauge(SUBSCRIPTION_UP, &[], 0.0);
+    }
+}

@@ -1,0 +1,5 @@
+//! What runs in the background for a subscription.
+
+pub(super) mod heartbeat;
+pub(super) mod staleness_gauge;
+pub(super) mod trust_gauge;

@@ -1,0 +1,57 @@
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    cache::{store::redis::subscription::Subscription, strict::Strict},
+    clock::Instant,
+    metrics::{self, CACHE_VOUCHED_FOR, tag},
+};
+
+const TICK: Duration = Duration::from_millis(100);
+/// How long a strict cache waits for somebody to vouch before it asks whether a relay runs.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Shows, until told to stop, whether the store is known to have lost no invalidation, and says once when a strict cache waits
+/// for a relay and none runs.
+pub(crate) async fn show<V: Send + Sync + 'static>(
+    subscription: Arc<Subscription<V>>,
+    cache: &'static str,
+    strict: Option<Strict>,
+    stop: CancellationToken,
+) {
+    let set = |shown: bool| metrics::gauge(CACHE_VOUCHED_FOR, &[tag("cache", cache)], f64::from(u8::from(shown)));
+    let (mut since, mut unasked) = (Instant::now(), strict);
+    loop {
+        let vouched_for = subscription.is_vouched_for();
+        set(vouched_for);
+        if vouched_for || !subscription.is_open() {
+            since = Instant::now();
+        } else if since.elapsed() >= PATIENCE
+            && let Some(strict) = &unasked
+        {
+            since = Instant::now();
+            match stop.run_until_cancelled(strict.is_relayed(cache)).await {
+                Some(Ok(false)) => {
+                    tell_of_none(cache);
+                    unasked = None;
+                }
+                Some(Ok(true)) | None => {}
+                Some(Err(error)) => tracing::debug!(%error, "whether a relay runs is not known"),
+            }
+        }
+        if stop.run_until_cancelled(sleep(TICK)).await.is_none() {
+            break;
+        }
+    }
+    set(false);
+}
+
+fn tell_of_none(cache: &'static str) {
+    tracing::warn!(
+        cache,
+        "a strict cache loads every read, since no stockade::postgres::Relay runs for it in any process, which would vouch for \
+         its Redis: run one with `Relay::spawn(pool, [cache.invalidator()])`"
+    );
+}

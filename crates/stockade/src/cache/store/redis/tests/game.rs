@@ -1,0 +1,300 @@
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    time::Duration,
+};
+
+use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+use redis::{AsyncConnectionConfig, Value, aio::MultiplexedConnection};
+use stockade_testbed::RedisServer;
+use tokio::time::sleep;
+
+use super::{
+    expected::Expected,
+    history::History,
+    moves::{FORGET, Move},
+    reply::Reply,
+    seen::{Seen, text},
+};
+use crate::{
+    cache::store::redis::{keys::Keys, scripts::ALL},
+    redis::Script,
+    resource::{Bucket, Key, Namespace},
+};
+
+static LOOK: Script = Script { name: "look", text: include_str!("scripts/invariants.lua") };
+
+/// Calls that are sent together.
+const TOGETHER: usize = 8;
+const PROCESSES: [&str; 3] = ["one", "two", "three"];
+
+/// One key of the game.
+pub(super) struct Place {
+    pub(super) key: Key,
+    pub(super) keys: Vec<String>,
+    /// Tokens of loads that were leased, used or not, void or not; the first nobody has.
+    tokens: Vec<String>,
+    /// The one that was current when the key was looked at last.
+    current: Option<String>,
+    intents: Vec<String>,
+}
+
+/// Random calls on three keys of one cache, each compared with what it must do to what lay there before.
+pub(super) struct Game {
+    connection: MultiplexedConnection,
+    shas: HashMap<&'static str, String>,
+    names: Keys,
+    places: Vec<Place>,
+    random: StdRng,
+    next: u64,
+    /// Of the server, as those see it who do not come late.
+    run: u64,
+    history: History,
+    /// Of tables of tags.
+    epochs: HashSet<u64>,
+    pub(super) calls: u64,
+    /// By what was called, answered, and why.
+    pub(super) answers: BTreeMap<String, u64>,
+    /// Processes that had signed up and had to be told.
+    pub(super) told: u64,
+    /// Those of which nobody can say whether they were still signed up.
+    pub(super) may_be_told: u64,
+    /// Invalidations of tags.
+    pub(super) tags: u64,
+    /// The newest epoch that was seen, as processes know it, and the one before it, as those do who are late.
+    known: [u64; 2],
+    /// What a failure is reported with.
+    title: String,
+}
+
+impl Game {
+    pub(super) async fn new(server: &RedisServer, seed: u64, number: u64) -> Self {
+        // As the library does: scores are numbers there, not texts.
+        let client = redis::Client::open(format!("{}?protocol=resp3", server.url())).unwrap();
+        // A busy machine may take its time.
+        let patience = Some(Duration::from_secs(60));
+        let config = AsyncConnectionConfig::new().set_response_timeout(patience).set_connection_timeout(patience);
+        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.unwrap();
+        let mut shas = HashMap::new();
+        for script in ALL.iter().copied().chain([&LOOK, &FORGET]) {
+            let load = redis::cmd("SCRIPT").arg("LOAD").arg(script.text).query_async(&mut connection).await;
+            shas.insert(script.name, load.unwrap());
+        }
+        // A namespace of its own, and with it a marker, a table of tags and sequences.
+        let names = Keys::new(&Namespace::new(&format!("fuzz-{number}")).unwrap(), "fuzz");
+        let place = |id: u64| {
+            let key = Key::new("fuzz", &id.to_string()).unwrap();
+            assert_ne!(key.bucket(), Bucket::FIRST, "its sequence would be that of tags, too");
+            let (keys, tokens) = (names.of_load(&key), vec!["nobody's".to_owned()]);
+            Place { key, keys, tokens, current: None, intents: Vec::new() }
+        };
+        Self {
+            connection,
+            shas,
+            places: (0..3).map(place).collect(),
+            names,
+            random: StdRng::seed_from_u64(seed.wrapping_add(number)),
+            next: 1,
+            run: 0,
+            history: History::default(),
+            epochs: HashSet::new(),
+            calls: 0,
+            answers: BTreeMap::new(),
+            told: 0,
+            may_be_told: 0,
+            tags: 0,
+            known: [0; 2],
+            title: format!("STOCKADE_SEED={seed}, game {number}"),
+        }
+    }
+
+    fn next_name(&mut self, kind: &str) -> String {
+        self.next += 1;
+        format!("{kind}{}", self.next)
+    }
+
+    /// The run of the server, or now and then another one, as by somebody who has not heard of it or knows better.
+    fn run(&mut self) -> String {
+        if self.random.random_bool(0.002) {
+            self.run = self.random.random_range(0..3);
+        }
+        let run = if self.random.random_bool(0.98) { self.run } else { self.random.random_range(0..3) };
+        format!("run-{run}")
+    }
+
+    /// What somebody knows of epochs.
+    fn known(&mut self) -> u64 {
+        // Never one that is not there any more, as nobody does who hears of each: that would bring old values back.
+        self.known[usize::from(self.random.random_bool(0.3))]
+    }
+
+    fn choose(&mut self, place: usize) -> Move {
+        let chance = self.random.random_range(0..200);
+        let run = self.run();
+        let known = self.known();
+        let any_run = format!("run-{}", self.random.random_range(0..2));
+        // Mostly the one that is still good, if any is.
+        let Place { tokens, current, .. } = &self.places[place];
+        // A load that nobody has begun is mostly begun, not ended.
+        let is_idle = current.is_none() && (52..108).contains(&chance) && self.random.random_bool(0.7);
+        let chance = if is_idle { 0 } else { chance };
+        let current = current.as_ref().filter(|_| self.random.random_bool(0.8));
+        let token = current.unwrap_or_else(|| tokens.choose(&mut self.random).unwrap()).clone();
+        match chance {
+            0..52 => {
+                let token = self.next_name("token");
+                self.places[place].tokens.push(token.clone());
+                let process = PROCESSES.choose(&mut self.random).unwrap();
+                let (early, content) = (self.random.random_bool(0.3), self.random.random_bool(0.5));
+                // Shorter than a hold only as after the clock was set back.
+                let longest = if self.random.random_bool(0.9) { 300 } else { self.random.random_range(0..300) };
+                let lease = if self.random.random_bool(0.3) { 10 } else { Move::LONGEST_LEASE };
+                let lease = self.random.random_range(2..lease);
+                Move::Lease { token, lease, process, early, content, longest, run, known }
+            }
+            52..92 => {
+                let value = format!("{token} {}", self.next_name("value"));
+                let ttl = if self.random.random_bool(0.5) { 10 } else { 300 };
+                let (ttl, grace) = (self.random.random_range(1..ttl), self.random.random_range(50..250));
+                let tags = if self.random.random_bool(0.3) { 0 } else { self.random.random_range(1..=2) };
+                let tags: Vec<_> = Move::TAGS.choose_multiple(&mut self.random, tags).copied().collect();
+                Move::Fill { token, value, ttl, grace, tags: tags.join("\n"), run }
+            }
+            92..108 => {
+                let hold = if self.random.random_bool(0.8) { self.random.random_range(1..300) } else { 0 };
+                Move::Abort { token, hold, counts: self.random.random_bool(0.8) }
+            }
+            138..141 => Move::Clear { known },
+            141 if self.random.random_bool(0.5) => Move::LoseEpoch,
+            108..138 | 141 => Move::Read { run },
+            142..158 => self.invalidate_tag(run),
+            158 => Move::Lose,
+            159..165 => Move::Forget,
+            165..168 => Move::Invalidate,
+            168..171 => {
+                let intent = self.next_name("intent");
+                self.places[place].intents.push(intent.clone());
+                Move::Begin { intent, transaction: self.next }
+            }
+            171..183 => match self.places[place].intents.choose(&mut self.random).cloned() {
+                // Often the last there is, so that there also are times without any; now and then one twice.
+                Some(intent) => {
+                    if self.random.random_bool(0.9) {
+                        self.places[place].intents.retain(|other| *other != intent);
+                    }
+                    Move::End { intent }
+                }
+                None if self.random.random_bool(0.3) => Move::End { intent: "nobody's".to_owned() },
+                None => Move::Read { run },
+            },
+            183..191 => Move::Join { run: any_run, longest: self.random.random_range(0..200), known },
+            191..196 => Move::Trust { run: any_run },
+            _ => Move::Beat { known },
+        }
+    }
+
+    fn invalidate_tag(&mut self, run: String) -> Move {
+        let tag = Move::TAGS.choose(&mut self.random).unwrap();
+        // Shorter than values last only as when two caches of one name were built differently.
+        let longest = if self.random.random_bool(0.7) { 50 } else { 2_000_000 };
+        let longest = self.random.random_range(0..longest);
+        Move::InvalidateTag { tag, longest, run, random: self.next_name("random") }
+    }
+
+    /// Before there is a value with tags in a new table, its stamps are forgotten at once.
+    fn begin_anew(&mut self, place: usize) -> Vec<(usize, Move)> {
+        let run = self.run();
+        let mut moves = vec![(place, Move::Lose)];
+        moves.extend((0..3).map(|_| (place, self.invalidate_tag(run.clone()))));
+        moves
+    }
+
+    /// One round trip: all about the key, the call, all about the key, and what must hold of it.
+    async fn round(&mut self, moves: Vec<(usize, Move)>) {
+        let mut pipe = redis::pipe();
+        let (marker, tag_sequence) = (self.names.marker(), self.names.sequence(Bucket::FIRST));
+        for (place, step) in &moves {
+            let place = &self.places[*place];
+            Seen::ask(&mut pipe, &place.keys, &marker, &tag_sequence);
+            step.send(&mut pipe, place, &self.names, |script| self.shas[script.name].clone());
+            Seen::ask(&mut pipe, &place.keys, &marker, &tag_sequence);
+            let look = pipe.cmd("EVALSHA").arg(&self.shas[LOOK.name]).arg(place.keys.len() + 1).arg(&place.keys);
+            look.arg(&marker);
+        }
+        let replies: Vec<Value> = match pipe.query_async(&mut self.connection).await {
+            Ok(replies) => replies,
+            Err(error) => panic!("{}: {error}", self.title),
+        };
+        let mut replies = replies.as_slice();
+        for (place, step) in moves {
+            let (before, rest) = replies.split_at(Seen::COMMANDS);
+            let (reply, rest) = rest.split_at(step.commands());
+            let (after, rest) = rest.split_at(Seen::COMMANDS);
+            let (look, rest) = rest.split_first().unwrap();
+            replies = rest;
+            let Value::Array(look) = look else { panic!("{look:?}") };
+            assert_eq!(text(&look[0]), "", "{}, after {step:?} of {}", self.title, self.places[place].key);
+            self.judge(place, &step, &Seen::read(before), &Reply::of(&step, reply), &Seen::read(after));
+        }
+        assert!(replies.is_empty());
+    }
+
+    fn judge(&mut self, place: usize, step: &Move, before: &Seen, reply: &Reply, after: &Seen) {
+        self.calls += 1;
+        self.tags += u64::from(matches!(step, Move::InvalidateTag { .. }));
+        self.history.goes_on(place, step, reply);
+        self.places[place].current.clone_from(&after.token);
+        if after.epoch > self.known[0] {
+            self.known = [after.epoch, self.known[0]];
+        }
+        if let Move::Lease { token, .. } = step {
+            let tokens = &mut self.places[place].tokens;
+            tokens.retain(|other| other != token || reply.word == "LEASED");
+            // The last few are enough to be late with.
+            let old = tokens.len().saturating_sub(3).max(1);
+            tokens.drain(1..old);
+        }
+        if let Some(epoch) = after.table.any_epoch().filter(|epoch| before.table.any_epoch() != Some(*epoch)) {
+            assert!(self.epochs.insert(epoch), "{}: {step:?} began a table in an earlier epoch", self.title);
+        }
+        let told = if after.waiting.is_empty() { before.waiting.len() as u64 } else { 0 };
+        if before.may_end(step.keeps(), after.at) {
+            self.may_be_told += told;
+            return;
+        }
+        let expected = Expected::of(step, before, reply, after);
+        assert!(
+            expected.word == reply.word && expected.seen == after.essence(),
+            "{}: {step:?} of {} was answered {reply:?} over {before:?} and left {after:?}, expected {expected:?}",
+            self.title,
+            self.places[place].key,
+        );
+        self.told += told;
+        let answer = format!("{} {} {}", step.name(), expected.word, expected.why);
+        *self.answers.entry(answer.trim_end().to_owned()).or_default() += 1;
+    }
+
+    pub(super) async fn play(mut self, calls: u64) -> Self {
+        while self.calls < calls {
+            let mut moves = Vec::new();
+            for _ in 0..self.random.random_range(1..=TOGETHER) {
+                let place = self.random.random_range(0..self.places.len());
+                moves.push((place, self.choose(place)));
+            }
+            if self.random.random_bool(0.05) {
+                moves.extend(self.begin_anew(0));
+            }
+            self.round(moves).await;
+            if self.random.random_bool(0.05) {
+                let pause = self.random.random_range(0..60);
+                sleep(Duration::from_millis(pause)).await;
+            }
+        }
+        // What is announced is ended by somebody, and all else ends by itself.
+        for place in 0..self.places.len() {
+            for intent in self.places[place].intents.clone() {
+                self.round(vec![(place, Move::End { intent })]).await;
+            }
+        }
+        self
+    }
+}

@@ -1,0 +1,72 @@
+use redis::Value;
+
+use super::{moves::Move, seen::text};
+use crate::cache::store::redis::stored::Stored;
+
+/// The reply to a call: a word, the server's time in µs, the rest.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) word: String,
+    pub(super) now: u64,
+    pub(super) rest: Vec<String>,
+}
+
+impl Reply {
+    pub(super) fn of(step: &Move, values: &[Value]) -> Self {
+        match (step, values) {
+            (Move::Read { .. }, [stored, scores, epoch]) => Self::judged(stored, scores, epoch),
+            (Move::Lose | Move::LoseEpoch, _) => Self { word: "LOST".to_owned(), now: 0, rest: Vec::new() },
+            (_, [Value::Array(parts)]) => {
+                let mut parts = parts.iter().map(text);
+                let (word, now) = (parts.next().unwrap(), parts.next().unwrap().parse().unwrap());
+                let rest = match word.as_str() {
+                    "HIT" | "HELD" | "LEASED" => given(&parts.next().unwrap()).into(),
+                    _ => parts.collect(),
+                };
+                Self { word, now, rest }
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What a process makes of a value and of the scores of its table's epoch, its floor and every tag there is.
+    fn judged(stored: &Value, scores: &Value, epoch: &Value) -> Self {
+        let Value::Array(scores) = scores else { panic!("{scores:?}") };
+        let found = text(stored);
+        let word = match Stored::read(found.clone().into_bytes()) {
+            None => "ABSENT",
+            Some(stored) if stored.epoch.to_string() != text(epoch) => "OUTDATED",
+            Some(stored) if stored.tags.is_empty() => "UNTAGGED",
+            Some(stored) => {
+                let (table, each) = scores.split_at(2);
+                let its = Move::TAGS.iter().zip(each).filter(|(tag, _)| stored.tags.iter().any(|its| its == **tag));
+                let scores = table.iter().chain(its.map(|(_, score)| score)).cloned().collect();
+                if stored.stamp.holds(Value::Array(scores)) { "HOLDS" } else { "OUTDATED" }
+            }
+        };
+        Self { word: word.to_owned(), now: 0, rest: if word == "ABSENT" { Vec::new() } else { given(&found).into() } }
+    }
+
+    /// The value that somebody was given or stored by this, and its tags.
+    pub(super) fn gave<'a>(&'a self, step: &'a Move) -> Option<(&'a str, &'a str)> {
+        match (step, self.word.as_str()) {
+            (Move::Fill { value, tags, .. }, "ACCEPTED") => Some((value, tags)),
+            (Move::Lease { .. }, "HIT" | "HELD" | "LEASED") | (Move::Read { .. }, "UNTAGGED" | "HOLDS") => {
+                let value = self.rest.first().filter(|value| !value.is_empty())?;
+                Some((value, &self.rest[1]))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The value, its tags and what they are judged by, of what lies in the field; empty texts where nothing does.
+fn given(found: &str) -> [String; 3] {
+    let Some(stored) = Stored::read(found.as_bytes().to_vec()) else {
+        assert_eq!(found, "", "no value can be read");
+        return Default::default();
+    };
+    let stamp = format!("{} {}", stored.stamp.epoch, stored.stamp.newest);
+    let value = String::from_utf8(stored.payload().to_vec()).unwrap();
+    [value, stored.tags.as_packed().to_owned(), if stored.tags.is_empty() { String::new() } else { stamp }]
+}

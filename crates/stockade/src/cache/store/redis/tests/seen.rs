@@ -1,0 +1,152 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use redis::Value;
+
+use super::table::{Table, Verdict};
+use crate::cache::store::redis::stored::Stored;
+
+/// The shape of the values that are played with.
+pub(super) const SHAPE: &str = "5a";
+
+/// What lies in the store for one key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) value: Option<String>,
+    /// Server time, µs.
+    pub(super) fresh_until: u64,
+    /// Those of the value, and what it is judged by.
+    pub(super) tags: String,
+    pub(super) stamp: Option<String>,
+    pub(super) token: Option<String>,
+    /// What was known of tags when the token was given.
+    pub(super) noted: Option<String>,
+    pub(super) leased_until: u64,
+    /// The epoch of the cache, of the value and of the token.
+    pub(super) epoch: u64,
+    pub(super) value_epoch: u64,
+    pub(super) token_epoch: u64,
+    /// Server time, µs, up to which a failed load is not tried again.
+    pub(super) held_until: u64,
+    /// How many loads of this key alone failed in a row.
+    pub(super) failures: u64,
+    pub(super) waiting: BTreeSet<String>,
+    /// Transaction and server time in µs, by intent.
+    pub(super) intents: BTreeMap<String, (String, u64)>,
+    pub(super) sequence: u64,
+    pub(super) marker: String,
+    pub(super) table: Table,
+    pub(super) tag_sequence: u64,
+    /// Server time of this, µs.
+    pub(super) at: u64,
+    /// How long the entry is kept, in ms; negative without one.
+    pub(super) kept: i64,
+}
+
+impl Seen {
+    /// The replies to [`Seen::ask`].
+    pub(super) fn read(replies: &[Value]) -> Self {
+        let [kept, entry, intents, sequence, marker, table, epoch, tag_sequence, time] = replies else {
+            panic!("{replies:?}")
+        };
+        let number = |value| text(value).parse().unwrap_or_default();
+        let (sequence, tag_sequence, epoch) = (number(sequence), number(tag_sequence), number(epoch));
+        let mut seen = Self { sequence, tag_sequence, epoch, ..Self::default() };
+        let mut expires = 0;
+        for (field, content) in fields(entry) {
+            let field = field.strip_suffix(&format!(":{SHAPE}")).unwrap_or(&field);
+            match (field, field.strip_prefix(&format!("w:{SHAPE}:"))) {
+                ("v", _) => seen.stored(content),
+                ("exp", _) => expires = content.parse().unwrap(),
+                ("tok", _) => seen.token = Some(content),
+                ("tokt", _) => seen.noted = Some(content),
+                ("tokc", _) => seen.token_epoch = content.parse().unwrap(),
+                ("hold", _) => seen.held_until = content.parse().unwrap(),
+                ("fails", _) => seen.failures = content.parse().unwrap(),
+                ("tokx", _) => seen.leased_until = content.parse().unwrap(),
+                (_, Some(process)) => drop(seen.waiting.insert(process.to_owned())),
+                _ => {}
+            }
+        }
+        assert_eq!(expires, seen.fresh_until, "what other versions are told");
+        for (intent, content) in fields(intents) {
+            let (transaction, started) = content.split_once(' ').unwrap();
+            seen.intents.insert(intent, (transaction.to_owned(), started.parse().unwrap()));
+        }
+        let Value::Int(kept) = kept else { panic!("{kept:?}") };
+        let (seconds, micros): (u64, u64) = redis::from_redis_value(time.clone()).unwrap();
+        let at = seconds * 1_000_000 + micros;
+        Self { marker: text(marker), table: Table::read(table.clone()), at, kept: *kept, ..seen }
+    }
+
+    fn stored(&mut self, content: String) {
+        let stored = Stored::read(content.into_bytes()).unwrap();
+        self.value = Some(String::from_utf8(stored.payload().to_vec()).unwrap());
+        (self.fresh_until, self.value_epoch) = (stored.expires, stored.epoch);
+        let stamp = format!("{} {}", stored.stamp.epoch, stored.stamp.newest);
+        self.stamp = (!stored.tags.is_empty()).then_some(stamp);
+        stored.tags.as_packed().clone_into(&mut self.tags);
+    }
+
+    /// How many commands [`Seen::ask`] adds.
+    pub(super) const COMMANDS: usize = 9;
+
+    /// Adds the commands that tell all about the keys `E I S T C`, the marker and the sequence of tags.
+    pub(super) fn ask(pipe: &mut redis::Pipeline, keys: &[String], marker: &str, tag_sequence: &str) {
+        // Before the entry: of one that ends in between nobody could say so afterwards.
+        pipe.cmd("PTTL").arg(&keys[0]);
+        pipe.cmd("HGETALL").arg(&keys[0]).cmd("HGETALL").arg(&keys[1]).cmd("GET").arg(&keys[2]);
+        pipe.cmd("GET").arg(marker).cmd("ZRANGE").arg(&keys[3]).arg(0).arg(-1).arg("WITHSCORES");
+        pipe.cmd("GET").arg(&keys[4]).cmd("GET").arg(tag_sequence).cmd("TIME");
+    }
+
+    /// Whether the entry, or one that is kept for so many µs from now on, may have ended before this server time.
+    pub(super) fn may_end(&self, kept: Option<u64>, before: u64) -> bool {
+        /// Redis keeps expiry in whole ms, by a clock that it reads now and then.
+        const COARSE: u64 = 20_000;
+        let own = u64::try_from(self.kept).ok().map(|kept| kept * 1000);
+        own.into_iter().chain(kept).any(|kept| self.at + kept <= before + COARSE)
+    }
+
+    /// What the tags of the value are judged to be; nothing of one without tags.
+    pub(super) fn verdict(&self, run: &str) -> Option<Verdict> {
+        self.table.judge_unless_empty(run, self.stamp.as_deref(), &self.tags)
+    }
+
+    /// The epoch as a script leaves it that was told of `known`. What number a lost one gets, `after` says: it must be above
+    /// both.
+    pub(super) fn next_epoch(&self, known: u64, after: u64) -> u64 {
+        match self.epoch {
+            0 => after.max(known + 1),
+            epoch => epoch.max(known),
+        }
+    }
+
+    /// This without anything that ends by itself or is counted.
+    pub(super) fn essence(&self) -> Self {
+        Self { at: 0, kept: 0, ..self.clone() }
+    }
+
+    /// This as every invalidation leaves it.
+    pub(super) fn dropped(&self) -> Self {
+        let Self { intents, marker, table, tag_sequence, epoch, .. } = self.clone();
+        Self { intents, marker, table, tag_sequence, epoch, sequence: self.sequence + 1, ..Self::default() }
+    }
+}
+
+pub(super) fn text(value: &Value) -> String {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).unwrap(),
+        Value::SimpleString(text) => text.clone(),
+        Value::Int(number) => number.to_string(),
+        Value::Nil => String::new(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn fields(value: &Value) -> Vec<(String, String)> {
+    match value {
+        Value::Array(parts) => parts.chunks_exact(2).map(|pair| (text(&pair[0]), text(&pair[1]))).collect(),
+        Value::Map(pairs) => pairs.iter().map(|(field, content)| (text(field), text(content))).collect(),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,54 @@
+use std::io::Write;
+
+use serde::{Serialize, de::DeserializeOwned};
+
+/// How values are written in Redis.
+///
+/// Both are self-describing, so that `#[serde(default)]`, `skip_serializing_if`, `flatten` and untagged enums mean what
+/// they mean elsewhere. Neither tells `Some(None)` from `None` in an `Option` of an `Option`, and JSON has no numbers that
+/// are infinite or none: such a value is loaded on every read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Codec {
+    /// JSON: readable with `redis-cli`.
+    #[default]
+    Json,
+    /// MessagePack with the names of fields: smaller and faster to read. Byte strings are small only through
+    /// `serde_bytes`.
+    #[cfg(feature = "msgpack")]
+    MessagePack,
+}
+
+/// Why a value has no encoding.
+pub(crate) type EncodeError = Box<dyn std::error::Error + Send + Sync>;
+
+impl Codec {
+    /// What stands for it in a stored value. Never to be given to another.
+    pub(crate) fn id(self) -> u8 {
+        match self {
+            Self::Json => 1,
+            #[cfg(feature = "msgpack")]
+            Self::MessagePack => 2,
+        }
+    }
+
+    #[cfg_attr(
+        not(feature = "msgpack"),
+        expect(unused_mut, reason = "one writer takes it by value, the other does not")
+    )]
+    pub(crate) fn write<V: Serialize>(self, value: &V, mut out: impl Write) -> Result<(), EncodeError> {
+        match self {
+            Self::Json => serde_json::to_writer(out, value).map_err(Into::into),
+            #[cfg(feature = "msgpack")]
+            Self::MessagePack => rmp_serde::encode::write_named(&mut out, value).map_err(Into::into),
+        }
+    }
+
+    pub(crate) fn read<V: DeserializeOwned>(self, bytes: &[u8]) -> Option<V> {
+        match self {
+            Self::Json => serde_json::from_slice(bytes).ok(),
+            #[cfg(feature = "msgpack")]
+            Self::MessagePack => rmp_serde::from_slice(bytes).ok(),
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! A value: in memory, and as it is written in Redis.
+
+mod codec;
+mod compression;
+mod entry;
+mod envelope;
+mod type_fingerprint;
+
+pub use codec::Codec;
+pub use compression::Compression;
+pub(crate) use entry::Entry;
+pub(crate) use envelope::Envelope;
+#[cfg(feature = "redis")]
+pub(crate) use envelope::Unreadable;
