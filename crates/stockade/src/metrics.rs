@@ -1,8 +1,7 @@
 //! Names of the metrics, their closed label sets, and the histogram buckets.
 //!
 //! Every label value comes from a closed set or is a resource kind or route template: never an id, a path or an error
-//! text. Recording goes through the `metrics` facade; without the feature `metrics` it compiles to nothing. Install a
-//! recorder before the first lock or cache is built.
+//! text. Recording goes through the `metrics` facade: install a recorder before the first lock or cache is built.
 
 use std::time::Duration;
 
@@ -17,7 +16,6 @@ macro_rules! names {
 
         /// Registers the description of every metric with the installed recorder.
         pub fn describe() {
-            #[cfg(feature = "metrics")]
             {
                 $(describe_one($name, concat!($($doc),+).trim());)+
             }
@@ -89,7 +87,6 @@ names! {
 pub const BUCKETS: [f64; 16] =
     [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-#[cfg(feature = "metrics")]
 fn describe_one(name: &'static str, text: &'static str) {
     use ::metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
     if name.ends_with("_total") {
@@ -115,116 +112,75 @@ pub(crate) fn tag(name: &'static str, value: &'static str) -> Tag {
 }
 
 pub(crate) fn count(name: &'static str, tags: &[Tag]) {
-    #[cfg(feature = "metrics")]
     ::metrics::counter!(name, labels(tags)).increment(1);
-    #[cfg(not(feature = "metrics"))]
-    let _ = (name, tags);
 }
 
 /// A counter that was looked up once, for what happens too often to be looked up each time. Shown as zero before its
 /// first event.
 #[derive(Debug)]
-pub(crate) struct Counter(#[cfg(feature = "metrics")] ::metrics::Counter);
+pub(crate) struct Counter(::metrics::Counter);
 
 impl Counter {
     pub(crate) fn of(name: &'static str, tags: &[Tag]) -> Self {
         announce(name, tags);
-        Self(
-            #[cfg(feature = "metrics")]
-            ::metrics::counter!(name, labels(tags)),
-        )
+        Self(::metrics::counter!(name, labels(tags)))
     }
 
     pub(crate) fn count(&self) {
-        #[cfg(feature = "metrics")]
         self.0.increment(1);
-        #[cfg(not(feature = "metrics"))]
-        let _ = self;
     }
 }
 
 /// A gauge that was looked up once, as [`Counter`].
 #[derive(Debug)]
-pub(crate) struct Gauge(#[cfg(feature = "metrics")] ::metrics::Gauge);
+pub(crate) struct Gauge(::metrics::Gauge);
 
 impl Gauge {
     pub(crate) fn of(name: &'static str, tags: &[Tag]) -> Self {
-        #[cfg(not(feature = "metrics"))]
-        let _ = (name, tags);
-        Self(
-            #[cfg(feature = "metrics")]
-            ::metrics::gauge!(name, labels(tags)),
-        )
+        Self(::metrics::gauge!(name, labels(tags)))
     }
 
     pub(crate) fn add(&self, delta: f64) {
-        #[cfg(feature = "metrics")]
         self.0.increment(delta);
-        #[cfg(not(feature = "metrics"))]
-        let _ = (self, delta);
     }
 }
 
 /// A histogram that was looked up once, as [`Counter`]. Shown as empty before its first event.
 #[derive(Debug)]
-pub(crate) struct Times(#[cfg(feature = "metrics")] ::metrics::Histogram);
+pub(crate) struct Times(::metrics::Histogram);
 
 impl Times {
     pub(crate) fn of(name: &'static str, tags: &[Tag]) -> Self {
-        #[cfg(not(feature = "metrics"))]
-        let _ = (name, tags);
-        Self(
-            #[cfg(feature = "metrics")]
-            ::metrics::histogram!(name, labels(tags)),
-        )
+        Self(::metrics::histogram!(name, labels(tags)))
     }
 
     pub(crate) fn observe(&self, value: Duration) {
-        #[cfg(feature = "metrics")]
         self.0.record(value.as_secs_f64());
-        #[cfg(not(feature = "metrics"))]
-        let _ = (self, value);
     }
 }
 
 /// Shows a counter as zero before its first event: `rate()` does not see the first step of a series that begins with it.
 pub(crate) fn announce(name: &'static str, tags: &[Tag]) {
-    #[cfg(feature = "metrics")]
     ::metrics::counter!(name, labels(tags)).increment(0);
-    #[cfg(not(feature = "metrics"))]
-    let _ = (name, tags);
 }
 
 /// Shows a histogram before its first event, empty: a panel of it is not blank until something happens.
 pub(crate) fn announce_times(name: &'static str, tags: &[Tag]) {
-    #[cfg(feature = "metrics")]
     let _ = ::metrics::histogram!(name, labels(tags));
-    #[cfg(not(feature = "metrics"))]
-    let _ = (name, tags);
 }
 
 pub(crate) fn observe(name: &'static str, tags: &[Tag], value: Duration) {
-    #[cfg(feature = "metrics")]
     ::metrics::histogram!(name, labels(tags)).record(value.as_secs_f64());
-    #[cfg(not(feature = "metrics"))]
-    let _ = (name, tags, value);
 }
 
 pub(crate) fn gauge(name: &'static str, tags: &[Tag], value: f64) {
-    #[cfg(feature = "metrics")]
     ::metrics::gauge!(name, labels(tags)).set(value);
-    #[cfg(not(feature = "metrics"))]
-    let _ = (name, tags, value);
 }
 
 pub(crate) fn gauge_add(name: &'static str, tags: &[Tag], delta: f64) {
-    #[cfg(feature = "metrics")]
     ::metrics::gauge!(name, labels(tags)).increment(delta);
-    #[cfg(not(feature = "metrics"))]
-    let _ = (name, tags, delta);
 }
 
-#[cfg(feature = "metrics")]
 fn labels(tags: &[Tag]) -> Vec<::metrics::Label> {
     tags.iter().map(|(name, value)| ::metrics::Label::new(*name, value.clone())).collect()
 }

@@ -89,7 +89,6 @@ async fn a_sign_of_life_ends_the_waiting_but_closes_nothing() {
     assert!(breaker.permit().is_ok());
 }
 
-#[cfg(feature = "metrics")]
 #[tokio::test(start_paused = true)]
 async fn of_several_breakers_with_one_name_the_metric_shows_the_worst() {
     const NAME: &str = "of-several";

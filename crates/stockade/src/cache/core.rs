@@ -5,7 +5,6 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-#[cfg(feature = "redis")]
 use crate::cache::bloom::{Bloom, Bound};
 #[cfg(feature = "postgres")]
 use crate::cache::load::LoadInFn;
@@ -42,7 +41,6 @@ pub(crate) struct Core<K, V> {
     #[cfg(feature = "postgres")]
     pub(super) load_in: Option<LoadInFn<K, V>>,
     /// Which rows may exist.
-    #[cfg(feature = "redis")]
     pub(super) bloom: Option<Bloom>,
     pub(crate) counters: Counters,
     pub(crate) tasks: TaskTracker,
@@ -234,7 +232,6 @@ where
 
     /// The wait of the first questions for a connection. It comes before a reservation, which a new connection voids.
     pub(super) async fn attempted(&self) {
-        #[cfg(feature = "redis")]
         if let Some(bloom) = &self.bloom {
             // Both at once, so that nobody waits for two time-outs.
             tokio::join!(self.store.attempted(), bloom.attempted());
@@ -245,7 +242,6 @@ where
 
     /// Whether the filter says of each that there is no such row.
     pub(super) async fn surely_absent(&self, names: &[&Key]) -> Vec<bool> {
-        #[cfg(feature = "redis")]
         if let Some(bloom) = &self.bloom {
             let bound = if self.settings.strict.is_some() { Bound::Wanted } else { Bound::Any };
             return bloom.may_hold_each(names, bound).await.into_iter().map(|may| !may).collect();

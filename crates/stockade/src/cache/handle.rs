@@ -21,7 +21,6 @@ pub struct Cache<K, V> {
 
 impl<K: Resource, V> Cache<K, V> {
     /// Settings of a cache on a Redis.
-    #[cfg(feature = "redis")]
     pub fn builder(redis: &crate::Redis) -> CacheBuilder<K, V> {
         CacheBuilder::on_redis(redis)
     }

@@ -82,7 +82,6 @@
 
 #![cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only transactions announce writes"))]
 
-#[cfg(feature = "redis")]
 pub mod bloom;
 mod builder;
 mod core;
@@ -103,7 +102,6 @@ mod tags;
 mod value;
 mod warm;
 
-#[cfg(feature = "redis")]
 pub use bloom::Bloom;
 pub use builder::CacheBuilder;
 pub use error::{BuildError, CacheError, LoadError};

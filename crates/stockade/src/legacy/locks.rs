@@ -39,7 +39,6 @@ impl SetnxLocks {
     /// [`SetnxError::Cluster`]: the keys are one per lock and could be kept in a cluster, but which of its nodes has a key is
     /// known only to [`Locks`](crate::Locks).
     pub fn new(redis: &Redis) -> Result<Self, SetnxError> {
-        #[cfg(feature = "cluster")]
         if redis.is_cluster() {
             return Err(SetnxError::Cluster);
         }

@@ -23,7 +23,6 @@ pub struct LocksBuilder {
     max_waiters: u32,
     delegate: bool,
     delegation: delegations::Settings,
-    #[cfg(feature = "redis")]
     redis: crate::store::RedisOptions,
     #[cfg(feature = "axum")]
     extensions: http::Extensions,
@@ -82,7 +81,6 @@ impl LocksBuilder {
     /// enters, besides the round trip. A `WAIT` holds up everything behind it on the connection that all locks of the
     /// process share, at worst for `timeout`: keep it short, some 50 ms; no more than half of the command time-out is used.
     /// A renewal that too few replicas confirm loses no lock.
-    #[cfg(feature = "redis")]
     #[must_use]
     pub fn replica_acks(mut self, replicas: u32, timeout: Duration) -> Self {
         self.redis.replicas = (replicas > 0).then_some(crate::redis::Replicas { count: replicas, timeout });
@@ -96,7 +94,6 @@ impl LocksBuilder {
     ///
     /// The time counts from the first process that met the run, and is kept on the server: a process that starts later
     /// does not wait again. A new server is a new run, too. Every process must ask for it.
-    #[cfg(feature = "redis")]
     #[must_use]
     pub fn quarantine(mut self, quarantine: Duration) -> Self {
         self.redis.quarantine = quarantine;
@@ -111,7 +108,6 @@ impl LocksBuilder {
     }
 
     /// Locks on a Redis.
-    #[cfg(feature = "redis")]
     #[must_use]
     pub fn redis(self, redis: &crate::Redis) -> Locks {
         let store = crate::store::RedisStore::open(redis, self.redis);
@@ -147,7 +143,6 @@ impl LocksBuilder {
 
 impl Locks {
     /// Locks on a Redis with the default settings. Must be called within a tokio runtime.
-    #[cfg(feature = "redis")]
     #[must_use]
     pub fn new(redis: &crate::Redis) -> Self {
         Self::builder().redis(redis)
@@ -167,7 +162,6 @@ impl Locks {
             max_waiters: 1000,
             delegate: true,
             delegation: delegations::Settings { lease: Duration::from_secs(2), most: 10_000 },
-            #[cfg(feature = "redis")]
             redis: crate::store::RedisOptions::default(),
             #[cfg(feature = "axum")]
             extensions: http::Extensions::new(),

@@ -97,7 +97,6 @@ impl RedlockBuilder {
         if self.servers.len() < FEWEST {
             return Err(RedlockError::TooFew { given: self.servers.len() });
         }
-        #[cfg(feature = "cluster")]
         if self.servers.iter().any(Redis::is_cluster) {
             return Err(RedlockError::Cluster);
         }

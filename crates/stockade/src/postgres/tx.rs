@@ -14,7 +14,6 @@ use super::{
     presence,
     registry::PoolState,
 };
-#[cfg(feature = "redis")]
 use crate::cache::{Bloom, CacheError};
 use crate::{
     Fence, Resource,
@@ -38,7 +37,6 @@ pub struct Tx {
     pool: Arc<PoolState>,
     invalidations: Invalidations,
     /// What the transaction creates, for the filters of their kind.
-    #[cfg(feature = "redis")]
     ids: Vec<(Bloom, Key)>,
     /// Why it can't commit: it was given a key or a tag that there can't be.
     refused: Option<CommitError>,
@@ -86,7 +84,6 @@ impl Tx {
             database: pool.clone(),
             pool: state,
             invalidations: Invalidations::default(),
-            #[cfg(feature = "redis")]
             ids: Vec::new(),
             refused: None,
         }
@@ -144,7 +141,6 @@ impl Tx {
     ///
     /// A key that can't be encoded makes the commit fail, and so does a filter that does not confirm, with
     /// [`CommitError::Announce`].
-    #[cfg(feature = "redis")]
     pub fn add<K: Resource>(&mut self, filter: &Bloom, key: &K) {
         match Key::of(key) {
             Ok(key) => self.ids.push((filter.clone(), key)),
@@ -191,7 +187,6 @@ impl Tx {
         };
         let (rows, intent) = announced.unzip();
         let intent = intent.as_ref();
-        #[cfg(feature = "redis")]
         if let Err(error) = add_ids(&self.ids).await {
             let _ = self.inner.rollback().await;
             return Err(CommitError::Announce(error));
@@ -288,7 +283,6 @@ fn may_send(fence: &Fence) -> Result<(), CommitError> {
     Ok(())
 }
 
-#[cfg(feature = "redis")]
 async fn add_ids(ids: &[(Bloom, Key)]) -> Result<(), CacheError> {
     let mut filters: Vec<(&Bloom, Vec<Key>)> = Vec::new();
     for (filter, key) in ids {

@@ -7,16 +7,13 @@ use std::{
     time::Duration,
 };
 
-#[cfg(feature = "cluster")]
 use futures_util::future::join_all;
 #[cfg(feature = "tls")]
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, PushInfo, aio::MultiplexedConnection};
 use tokio::time::{sleep, timeout};
 
-#[cfg(feature = "sentinel")]
 use super::sentinel::{Address, Sentinels};
-#[cfg(feature = "cluster")]
 use super::slot_map::Node;
 use super::{
     ConnectError, Succession,
@@ -39,7 +36,6 @@ const SLOW_TLS: Duration = Duration::from_millis(200);
 /// Makes connections and checks what is at the other end.
 pub(super) struct Dialer {
     topology: Topology,
-    #[cfg(feature = "sentinel")]
     sentinels: Option<Sentinels>,
     timeout: Duration,
     eviction: bool,
@@ -63,7 +59,6 @@ pub(super) struct Opened {
 /// Where a connection leads, as far as others may move it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Place {
-    #[cfg(feature = "sentinel")]
     primary: Option<Address>,
 }
 
@@ -72,7 +67,6 @@ impl Dialer {
         let topology = topology.with_link_settings();
         Self {
             expected: topology.expected(),
-            #[cfg(feature = "sentinel")]
             sentinels: Sentinels::of(&topology),
             topology,
             timeout,
@@ -92,7 +86,6 @@ impl Dialer {
     pub(super) fn is_same_place(&self, other: &Self) -> bool {
         match (&self.topology, &other.topology) {
             (Topology::Single(one), Topology::Single(other)) => one.addr() == other.addr(),
-            #[cfg(any(feature = "sentinel", feature = "cluster"))]
             _ => false,
         }
     }
@@ -109,13 +102,7 @@ impl Dialer {
 
     /// Whether others decide which server is the primary.
     pub(super) fn has_sentinels(&self) -> bool {
-        match &self.topology {
-            Topology::Single(_) => false,
-            #[cfg(feature = "sentinel")]
-            Topology::Sentinel { .. } => true,
-            #[cfg(feature = "cluster")]
-            Topology::Cluster { .. } => false,
-        }
+        matches!(self.topology, Topology::Sentinel { .. })
     }
 
     pub(super) fn timeout(&self) -> Duration {
@@ -123,21 +110,18 @@ impl Dialer {
     }
 
     /// The nodes by which a cluster is found; `None` unless it is one.
-    #[cfg(feature = "cluster")]
     pub(super) fn seeds(&self) -> Option<&[ConnectionInfo]> {
         let Topology::Cluster { seeds, .. } = &self.topology else { return None };
         Some(seeds)
     }
 
     /// How to reach a node of the cluster.
-    #[cfg(feature = "cluster")]
     pub(super) fn info_of(&self, place: &Node) -> Option<ConnectionInfo> {
         let Topology::Cluster { node, .. } = &self.topology else { return None };
         Some(node.at(&place.host, place.port))
     }
 
     /// Makes connections to one node of the cluster.
-    #[cfg(feature = "cluster")]
     pub(super) fn to_node(&self, node: &Node) -> Option<Self> {
         let alone = Self::new(Topology::Single(self.info_of(node)?), self.timeout, self.eviction);
         Some(Self { expected: Expected::Node, ..alone })
@@ -147,14 +131,12 @@ impl Dialer {
     pub(super) async fn open(&self, push: Option<PushFn>) -> Result<Opened, HandshakeError> {
         match &self.topology {
             Topology::Single(info) => self.open_at(info, push, Place::default()).await,
-            #[cfg(feature = "sentinel")]
             Topology::Sentinel { node, .. } => {
                 let Some(sentinels) = &self.sentinels else { return Err(HandshakeError::Timeout) };
                 let primary = sentinels.look().await?;
                 let info = node.at(&primary.host, primary.port);
                 self.open_at(&info, push, Place { primary: Some(primary) }).await
             }
-            #[cfg(feature = "cluster")]
             Topology::Cluster { seeds, .. } => self.open_at(&seeds[0], push, Place::default()).await,
         }
     }
@@ -202,19 +184,16 @@ impl Dialer {
     async fn check_all(&self) -> Result<Option<Arc<str>>, HandshakeError> {
         match &self.topology {
             Topology::Single(info) => self.check_at(slice::from_ref(info), self.open(None)).await.map(Some),
-            #[cfg(feature = "sentinel")]
             Topology::Sentinel { sentinels, .. } => match self.check_at(sentinels, self.open(None)).await {
                 // It may be promoted before the first lock is asked for; the link looks again.
                 Ok(_) | Err(HandshakeError::NotPrimary { .. }) => Ok(None),
                 Err(error) => Err(error),
             },
-            #[cfg(feature = "cluster")]
             Topology::Cluster { seeds, .. } => self.check_seeds(seeds).await.map(|()| None),
         }
     }
 
     /// One that can't be reached, that is a replica or that is no node says nothing about the others.
-    #[cfg(feature = "cluster")]
     async fn check_seeds(&self, seeds: &[ConnectionInfo]) -> Result<(), HandshakeError> {
         let check = |seed| self.check_at(slice::from_ref(seed), self.open_at(seed, None, Place::default()));
         let (mut has_node, mut worst) = (false, HandshakeError::Timeout);
@@ -264,9 +243,7 @@ impl Dialer {
         sleep(SLOW_TLS.min(self.timeout / 2)).await;
         let places = match &self.topology {
             Topology::Single(info) => slice::from_ref(info),
-            #[cfg(feature = "sentinel")]
             Topology::Sentinel { sentinels, .. } => sentinels,
-            #[cfg(feature = "cluster")]
             Topology::Cluster { seeds, .. } => seeds,
         };
         let mut asked: FuturesUnordered<_> = places.iter().map(|place| tls::is_plain(place.addr())).collect();
@@ -280,7 +257,6 @@ impl Dialer {
 
     /// Returns when the sentinels have made another server the primary than the one at `place`.
     pub(super) async fn moved(&self, place: &Place) {
-        #[cfg(feature = "sentinel")]
         if let (Some(sentinels), Some(primary)) = (&self.sentinels, &place.primary) {
             return sentinels.moved_from(primary).await;
         }
@@ -290,7 +266,6 @@ impl Dialer {
 
     /// Waits between two attempts to connect, not longer than until there is news of a primary.
     pub(super) async fn pause(&self, pause: Duration) {
-        #[cfg(feature = "sentinel")]
         if let Some(sentinels) = &self.sentinels {
             let _ = timeout(pause, sentinels.news()).await;
             return;
@@ -300,7 +275,6 @@ impl Dialer {
 
     /// Listens to those who know where the servers are, for as long as it is polled.
     pub(super) async fn watch(&self) {
-        #[cfg(feature = "sentinel")]
         if let Some(sentinels) = &self.sentinels {
             return sentinels.watch().await;
         }

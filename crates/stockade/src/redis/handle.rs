@@ -122,13 +122,11 @@ impl Redis {
     }
 
     /// Whether it is several servers, of which each has a part of the keys.
-    #[cfg(feature = "cluster")]
     pub(crate) fn is_cluster(&self) -> bool {
         self.server.dialer.seeds().is_some()
     }
 
     /// One node of the cluster; `None` unless it is one.
-    #[cfg(feature = "cluster")]
     pub(crate) fn node(&self, node: &super::Node) -> Option<Self> {
         let dialer = self.server.dialer.to_node(node)?;
         let server = Server { pool: None, dialer, run_id: None, claims: Arc::clone(&self.server.claims) };

@@ -34,7 +34,6 @@ pub(super) enum HandshakeError {
     HungUp,
     #[error("the server was not prepared: {0}")]
     Prepare(LinkError),
-    #[cfg(feature = "sentinel")]
     #[error(transparent)]
     Sentinel(#[from] super::sentinel::LookError),
     #[error(transparent)]
@@ -100,10 +99,7 @@ impl HandshakeError {
             Self::Database { database } => ConnectError::Database { database },
             Self::Kind(Kind { found, remedy }) => ConnectError::Kind { found, remedy },
             Self::Version { found } => ConnectError::Version { found },
-            Self::Tls(reason) => ConnectError::Tls { reason },
-            #[cfg(feature = "sentinel")]
-            Self::Sentinel(super::sentinel::LookError::Tls(reason)) => ConnectError::Tls { reason },
-            #[cfg(feature = "sentinel")]
+            Self::Tls(reason) | Self::Sentinel(super::sentinel::LookError::Tls(reason)) => ConnectError::Tls { reason },
             Self::Sentinel(error) if error.is_final() => ConnectError::Config { reason: error.to_string() },
             other => return Err(other),
         })
@@ -119,7 +115,6 @@ impl HandshakeError {
             | Self::Kind(_)
             | Self::Version { .. }
             | Self::Tls(_) => true,
-            #[cfg(feature = "sentinel")]
             Self::Sentinel(error) => error.is_final(),
             _ => false,
         }
@@ -127,12 +122,7 @@ impl HandshakeError {
 
     /// Whether the server ended the connection before it said anything.
     pub(super) fn is_hang_up(&self) -> bool {
-        match self {
-            Self::HungUp => true,
-            #[cfg(feature = "sentinel")]
-            Self::Sentinel(super::sentinel::LookError::HungUp) => true,
-            _ => false,
-        }
+        matches!(self, Self::HungUp | Self::Sentinel(super::sentinel::LookError::HungUp))
     }
 
     /// What a server that was reached has against its use; `None` where none was.
@@ -143,7 +133,6 @@ impl HandshakeError {
             error if error.is_hang_up() => false,
             Self::Prepare(error) => matches!(error, LinkError::Refused { .. }),
             Self::Redis(error) => error.code().is_some(),
-            #[cfg(feature = "sentinel")]
             Self::Sentinel(error) => !matches!(error, super::sentinel::LookError::Silence),
             _ => true,
         };

@@ -22,7 +22,6 @@ mod connection;
 mod dialer;
 mod error;
 mod events;
-#[cfg(feature = "cluster")]
 mod fleet;
 mod flight;
 mod handle;
@@ -36,10 +35,8 @@ mod permissions;
 mod pool;
 mod replicas;
 mod script;
-#[cfg(feature = "sentinel")]
 mod sentinel;
 mod server_info;
-#[cfg(feature = "cluster")]
 mod slot_map;
 mod source;
 mod succession;
@@ -57,7 +54,6 @@ pub(crate) use connection::{evalsha, evalsha_of};
 pub use error::ConnectError;
 pub(crate) use error::LinkError;
 pub(crate) use events::{LinkEvents, Up};
-#[cfg(feature = "cluster")]
 pub(crate) use fleet::{Fleet, FleetEvents};
 pub use handle::{Redis, RedisBuilder};
 pub(crate) use handshake::Handshake;
@@ -65,7 +61,6 @@ pub(crate) use link::Link;
 pub use pool::Pool;
 pub(crate) use replicas::Replicas;
 pub(crate) use script::Script;
-#[cfg(feature = "cluster")]
 pub(crate) use slot_map::Node;
 pub use source::Source;
 pub(crate) use succession::Succession;

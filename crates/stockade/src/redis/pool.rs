@@ -11,10 +11,8 @@ pub enum Pool {
     /// For one server.
     Single(deadpool_redis::Pool),
     /// For the primary that sentinels know.
-    #[cfg(feature = "sentinel")]
     Sentinel(deadpool_redis::sentinel::Pool),
     /// For a cluster.
-    #[cfg(feature = "cluster")]
     Cluster(deadpool_redis::cluster::Pool),
 }
 
@@ -23,17 +21,11 @@ impl Pool {
     pub(super) fn of(
         topology: &Topology,
         settings: deadpool_redis::PoolConfig,
-        #[cfg_attr(
-            not(any(feature = "sentinel", feature = "cluster")),
-            expect(unused_variables, reason = "a single server's pool carries any")
-        )]
         own_certificates: bool,
     ) -> Result<Option<Self>, ConnectError> {
         Ok(match topology {
             Topology::Single(info) => Some(Self::single(info.clone(), settings)?),
-            #[cfg(any(feature = "sentinel", feature = "cluster"))]
             _ if own_certificates => None,
-            #[cfg(feature = "sentinel")]
             Topology::Sentinel { sentinels, primary, node } => {
                 let config = deadpool_redis::sentinel::Config {
                     urls: None,
@@ -48,7 +40,6 @@ impl Pool {
                 };
                 Some(Self::Sentinel(made(config.create_pool(Some(deadpool_redis::Runtime::Tokio1)))?))
             }
-            #[cfg(feature = "cluster")]
             Topology::Cluster { seeds, .. } => {
                 let config = deadpool_redis::cluster::Config {
                     urls: None,
@@ -72,9 +63,7 @@ impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Single(_) => "Single",
-            #[cfg(feature = "sentinel")]
             Self::Sentinel(_) => "Sentinel",
-            #[cfg(feature = "cluster")]
             Self::Cluster(_) => "Cluster",
         })
     }

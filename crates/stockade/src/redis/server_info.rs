@@ -14,7 +14,6 @@ pub(super) enum Expected {
     /// One that has all keys.
     Single,
     /// One of a cluster.
-    #[cfg(feature = "cluster")]
     Node,
 }
 
@@ -31,7 +30,6 @@ const SENTINEL: Kind = Kind {
     remedy: "write `redis-sentinel://HOST:PORT/NAME`, with the name of the primary that it watches",
 };
 pub(super) const NODE: Kind = Kind { found: "a node of a cluster", remedy: "write `redis-cluster://`" };
-#[cfg(feature = "cluster")]
 const ALONE: Kind = Kind { found: "no node of a cluster", remedy: "write `redis://`" };
 
 impl<'a> ServerInfo<'a> {
@@ -50,7 +48,6 @@ impl<'a> ServerInfo<'a> {
         let kind = match (mode, self.find("cluster_enabled"), expected) {
             (Some("sentinel"), ..) => SENTINEL,
             (_, Some("1"), Expected::Single) => NODE,
-            #[cfg(feature = "cluster")]
             (_, Some("0"), Expected::Node) => ALONE,
             _ => return Ok(()),
         };

@@ -1,7 +1,6 @@
 use std::fmt;
 
 use redis::Client;
-#[cfg(any(feature = "sentinel", feature = "cluster"))]
 use redis::ConnectionInfo;
 
 use super::{
@@ -18,8 +17,8 @@ use super::{
 /// |---|---|
 /// | `redis://[[user]:password@]host[:port][/database]` | one server |
 /// | `unix:///path/to/socket[?db=…&user=…&pass=…]` | one server on this machine |
-/// | `redis-sentinel://[[user]:password@]host[:port],…/primary[/database]` | the primary that these sentinels watch under this name (cargo feature `sentinel`); `?sentinel_username=…&sentinel_password=…` enters the sentinels, user and password in front of the hosts the primary |
-/// | `redis-cluster://[[user]:password@]host[:port],…` | the cluster that these nodes are of (cargo feature `cluster`) |
+/// | `redis-sentinel://[[user]:password@]host[:port],…/primary[/database]` | the primary that these sentinels watch under this name; `?sentinel_username=…&sentinel_password=…` enters the sentinels, user and password in front of the hosts the primary |
+/// | `redis-cluster://[[user]:password@]host[:port],…` | the cluster that these nodes are of |
 /// | `rediss://`, `rediss-sentinel://`, `rediss-cluster://` | the same with TLS on every connection (cargo feature `tls`), see [`TlsOptions`] |
 ///
 /// Bytes of user, password and name that mean something in a URL are written as `%XX`.
@@ -30,9 +29,7 @@ pub struct Source(Kind);
 enum Kind {
     Config(Box<deadpool_redis::Config>),
     Pool(deadpool_redis::Pool, Box<Client>),
-    #[cfg(feature = "sentinel")]
     Sentinel(Box<deadpool_redis::sentinel::Config>),
-    #[cfg(feature = "cluster")]
     Cluster(Box<deadpool_redis::cluster::Config>),
 }
 
@@ -55,7 +52,6 @@ impl Source {
                 let topology = prepared(Topology::Single(client.get_connection_info().clone()))?;
                 Ok((topology, Some(Pool::Single(pool))))
             }
-            #[cfg(feature = "sentinel")]
             Kind::Sentinel(config) => {
                 let topology = prepared(sentinel_topology(&config)?)?;
                 let pool = match options {
@@ -68,7 +64,6 @@ impl Source {
                 };
                 Ok((topology, pool))
             }
-            #[cfg(feature = "cluster")]
             Kind::Cluster(config) => {
                 let seeds = places(config.urls.as_deref(), config.connections.as_deref())?;
                 let node = super::topology::NodeSettings::like(seeds[0].clone());
@@ -86,7 +81,6 @@ impl Source {
     }
 }
 
-#[cfg(feature = "sentinel")]
 fn sentinel_topology(config: &deadpool_redis::sentinel::Config) -> Result<Topology, ConnectError> {
     use redis::{ConnectionAddr, IntoConnectionInfo};
 
@@ -112,7 +106,6 @@ fn sentinel_topology(config: &deadpool_redis::sentinel::Config) -> Result<Topolo
 }
 
 /// The entries of a configuration of several servers; at least one.
-#[cfg(any(feature = "sentinel", feature = "cluster"))]
 fn places(
     urls: Option<&[String]>,
     connections: Option<&[deadpool_redis::ConnectionInfo]>,
@@ -134,7 +127,6 @@ fn places(
     if places.is_empty() { Err(none()) } else { Ok(places) }
 }
 
-#[cfg(any(feature = "sentinel", feature = "cluster"))]
 fn none() -> ConnectError {
     ConnectError::config("it names no server")
 }
@@ -179,14 +171,12 @@ impl From<(deadpool_redis::Pool, Client)> for Source {
     }
 }
 
-#[cfg(feature = "sentinel")]
 impl From<deadpool_redis::sentinel::Config> for Source {
     fn from(config: deadpool_redis::sentinel::Config) -> Self {
         Self(Kind::Sentinel(Box::new(config)))
     }
 }
 
-#[cfg(feature = "cluster")]
 impl From<deadpool_redis::cluster::Config> for Source {
     fn from(config: deadpool_redis::cluster::Config) -> Self {
         Self(Kind::Cluster(Box::new(config)))

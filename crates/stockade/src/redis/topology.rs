@@ -1,6 +1,5 @@
 use std::{fmt, time::Duration};
 
-#[cfg(any(feature = "sentinel", feature = "cluster"))]
 use redis::{ConnectionAddr, RedisConnectionInfo};
 use redis::{
     ConnectionInfo, ProtocolVersion,
@@ -14,7 +13,6 @@ pub(super) enum Topology {
     /// One server, always the same.
     Single(ConnectionInfo),
     /// A primary whose address sentinels know.
-    #[cfg(feature = "sentinel")]
     Sentinel {
         sentinels: Vec<ConnectionInfo>,
         /// The name under which the sentinels watch it.
@@ -22,16 +20,13 @@ pub(super) enum Topology {
         node: NodeSettings,
     },
     /// Some nodes of a cluster, which know the others.
-    #[cfg(feature = "cluster")]
     Cluster { seeds: Vec<ConnectionInfo>, node: NodeSettings },
 }
 
 /// How to enter a server whose address another one tells.
-#[cfg(any(feature = "sentinel", feature = "cluster"))]
 #[derive(Clone)]
 pub(super) struct NodeSettings(ConnectionInfo);
 
-#[cfg(any(feature = "sentinel", feature = "cluster"))]
 impl NodeSettings {
     /// The settings of a connection to any node; its address is only looked at for TLS.
     pub(super) fn like(template: ConnectionInfo) -> Self {
@@ -62,10 +57,7 @@ impl Topology {
     /// The kind of server that it leads to.
     pub(super) fn expected(&self) -> Expected {
         match self {
-            Self::Single(_) => Expected::Single,
-            #[cfg(feature = "sentinel")]
-            Self::Sentinel { .. } => Expected::Single,
-            #[cfg(feature = "cluster")]
+            Self::Single(_) | Self::Sentinel { .. } => Expected::Single,
             Self::Cluster { .. } => Expected::Node,
         }
     }
@@ -74,7 +66,6 @@ impl Topology {
     pub(super) fn map<E>(self, mut change: impl FnMut(ConnectionInfo) -> Result<ConnectionInfo, E>) -> Result<Self, E> {
         Ok(match self {
             Self::Single(info) => Self::Single(change(info)?),
-            #[cfg(feature = "sentinel")]
             Self::Sentinel { sentinels, primary, node } => {
                 let node = NodeSettings(change(node.0)?);
                 Self::Sentinel {
@@ -83,7 +74,6 @@ impl Topology {
                     node,
                 }
             }
-            #[cfg(feature = "cluster")]
             Self::Cluster { seeds, node } => {
                 let node = NodeSettings(change(node.0)?);
                 Self::Cluster { seeds: seeds.into_iter().map(change).collect::<Result<_, E>>()?, node }
@@ -117,12 +107,10 @@ impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Single(info) => write!(f, "{}/{}", info.addr(), info.redis_settings().db()),
-            #[cfg(feature = "sentinel")]
             Self::Sentinel { sentinels, primary, node } => {
                 write!(f, "{primary}/{} by sentinels ", node.redis_settings().db())?;
                 list(f, sentinels)
             }
-            #[cfg(feature = "cluster")]
             Self::Cluster { seeds, .. } => {
                 f.write_str("cluster of ")?;
                 list(f, seeds)
@@ -131,7 +119,6 @@ impl fmt::Display for Topology {
     }
 }
 
-#[cfg(any(feature = "sentinel", feature = "cluster"))]
 fn list(f: &mut fmt::Formatter<'_>, places: &[ConnectionInfo]) -> fmt::Result {
     for (number, place) in places.iter().enumerate() {
         if number > 0 {

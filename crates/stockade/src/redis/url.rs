@@ -1,6 +1,5 @@
 //! The forms of a URL that says where Redis is. No message quotes a URL: it may hold a password.
 
-#[cfg(any(feature = "sentinel", feature = "cluster"))]
 use redis::ConnectionInfo;
 use redis::IntoConnectionInfo;
 
@@ -33,17 +32,6 @@ pub(super) fn parse(url: &str) -> Result<Topology, ConnectError> {
     }
 }
 
-#[cfg(not(feature = "sentinel"))]
-fn sentinel(_scheme: &str, _rest: &str) -> Result<Topology, ConnectError> {
-    Err(ConnectError::Feature { feature: "sentinel" })
-}
-
-#[cfg(not(feature = "cluster"))]
-fn cluster(_scheme: &str, _rest: &str) -> Result<Topology, ConnectError> {
-    Err(ConnectError::Feature { feature: "cluster" })
-}
-
-#[cfg(feature = "sentinel")]
 fn sentinel(scheme: &str, rest: &str) -> Result<Topology, ConnectError> {
     const FORM: &str = "the URL is not of the form `redis-sentinel://[[user]:password@]host[:port],…/primary[/database]\
                         [?sentinel_username=…&sentinel_password=…]`";
@@ -83,7 +71,6 @@ fn sentinel(scheme: &str, rest: &str) -> Result<Topology, ConnectError> {
     Ok(Topology::Sentinel { sentinels, primary, node: super::topology::NodeSettings::like(node) })
 }
 
-#[cfg(feature = "cluster")]
 fn cluster(scheme: &str, rest: &str) -> Result<Topology, ConnectError> {
     const FORM: &str = "the URL is not of the form `redis-cluster://[[user]:password@]host[:port],…`";
     let parts = Parts::of(rest).filter(|parts| parts.query.is_empty()).ok_or_else(|| ConnectError::config(FORM))?;
@@ -97,7 +84,6 @@ fn cluster(scheme: &str, rest: &str) -> Result<Topology, ConnectError> {
 }
 
 /// What comes behind the scheme of a URL with several hosts.
-#[cfg(any(feature = "sentinel", feature = "cluster"))]
 #[derive(Clone)]
 struct Parts<'a> {
     /// User and password as they stand, with the `@`.
@@ -108,7 +94,6 @@ struct Parts<'a> {
     query: &'a str,
 }
 
-#[cfg(any(feature = "sentinel", feature = "cluster"))]
 impl<'a> Parts<'a> {
     fn of(rest: &'a str) -> Option<Self> {
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -126,13 +111,11 @@ impl<'a> Parts<'a> {
     }
 }
 
-#[cfg(feature = "sentinel")]
 fn with_port(host: &str, port: u16) -> String {
     let name = host.rfind(']').map_or(host, |end| &host[end..]);
     if name.contains(':') { host.to_owned() } else { format!("{host}:{port}") }
 }
 
-#[cfg(feature = "sentinel")]
 fn decoded(text: &str) -> Option<String> {
     percent_encoding::percent_decode_str(text).decode_utf8().ok().map(std::borrow::Cow::into_owned)
 }
@@ -151,7 +134,6 @@ mod tests {
         assert_eq!(shown("unix:///run/redis.sock?db=1"), "/run/redis.sock/1");
     }
 
-    #[cfg(feature = "sentinel")]
     #[test]
     fn sentinels_have_their_own_port_and_credentials() {
         let url = "redis-sentinel://app:s%2Fcret@one,two:5000,[::1]/the%20primary/3?sentinel_password=other%26secret";
@@ -167,7 +149,6 @@ mod tests {
         assert_eq!(node.redis_settings().password(), Some("s/cret"));
     }
 
-    #[cfg(feature = "cluster")]
     #[test]
     fn every_seed_of_a_cluster_is_entered_alike() {
         let url = "redis-cluster://:secret@one,two:7001";
@@ -177,7 +158,7 @@ mod tests {
         assert_eq!(node.at("three", 1).redis_settings().password(), Some("secret"));
     }
 
-    #[cfg(all(feature = "sentinel", feature = "cluster", feature = "tls"))]
+    #[cfg(feature = "tls")]
     #[test]
     fn the_second_s_asks_for_tls_everywhere() {
         let Ok(Topology::Sentinel { sentinels, node, .. }) = parse("rediss-sentinel://one/primary") else { panic!() };
@@ -207,11 +188,5 @@ mod tests {
             let Err(error) = parse(url) else { panic!("{url} was read") };
             assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
         }
-    }
-
-    #[cfg(not(feature = "sentinel"))]
-    #[test]
-    fn a_missing_feature_is_named() {
-        assert!(shown("redis-sentinel://one/primary").contains("`sentinel`"));
     }
 }

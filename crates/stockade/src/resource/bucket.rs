@@ -33,7 +33,6 @@ impl Bucket {
     }
 
     /// The Cluster slot of all its keys.
-    #[cfg(feature = "cluster")]
     pub(crate) fn slot(self) -> u16 {
         u16::from(self.0) * SLOTS_PER_BUCKET
     }

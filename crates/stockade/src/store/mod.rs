@@ -12,7 +12,6 @@ mod handed;
 mod memory;
 mod ownership;
 mod readers;
-#[cfg(feature = "redis")]
 mod redis;
 #[cfg(feature = "redlock")]
 mod redlock;
@@ -23,7 +22,6 @@ pub(crate) use memory::MemoryStore;
 pub use ownership::{LossReason, Mode, Token};
 pub(crate) use ownership::{Owner, Ownership};
 pub(crate) use readers::{Readers, Recall};
-#[cfg(feature = "redis")]
 pub(crate) use redis::{Options as RedisOptions, RedisStore};
 #[cfg(feature = "redlock")]
 pub(crate) use redlock::{KeyFormat, RedlockStore, Settings as RedlockSettings};

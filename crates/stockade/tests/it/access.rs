@@ -257,7 +257,6 @@ async fn each_right_that_is_missing_is_named() {
     .await;
 }
 
-#[cfg(feature = "cluster")]
 #[tokio::test]
 async fn each_right_that_is_missing_on_a_cluster_is_named() {
     let cluster = stockade_testbed::RedisCluster::builder().without_replicas().start().await.unwrap();

@@ -20,7 +20,6 @@ mod log;
 #[cfg(test)]
 mod long_ids;
 #[cfg(test)]
-#[cfg(feature = "redis")]
 mod looks;
 #[cfg(test)]
 mod lost_connections;
@@ -36,8 +35,7 @@ mod redis_traffic;
 #[cfg(test)]
 mod route_lock;
 #[cfg(test)]
-#[cfg(all(feature = "postgres", feature = "redis"))]
+#[cfg(feature = "postgres")]
 mod stalled_holder;
 #[cfg(test)]
-#[cfg(feature = "redis")]
 mod world;

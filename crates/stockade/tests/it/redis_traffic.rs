@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, process::Stdio, time::Duration};
 
 use stockade::{Locks, Redis, Resource, lock::Released};
 use stockade_testbed::RedisServer;
-#[cfg(feature = "sentinel")]
 use stockade_testbed::SentinelGroup;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
@@ -61,7 +60,6 @@ async fn an_uncontended_pair_is_two_commands_and_nothing_else() {
     server.end().await;
 }
 
-#[cfg(feature = "sentinel")]
 #[tokio::test]
 async fn an_uncontended_pair_costs_no_more_behind_sentinels() {
     let group = SentinelGroup::start().await.unwrap();
@@ -184,7 +182,6 @@ async fn waiters_of_several_processes_are_served_in_order_for_two_commands_each(
     server.end().await;
 }
 
-#[cfg(feature = "sentinel")]
 #[tokio::test]
 async fn waiters_cost_no_more_behind_sentinels() {
     let group = SentinelGroup::start().await.unwrap();

@@ -81,7 +81,6 @@ impl<K: Resource> BloomBuilder<K> {
         if !crate::resource::is_name(self.name) {
             return Err(crate::resource::KeyError::Name(self.name.to_owned()).into());
         }
-        #[cfg(feature = "cluster")]
         if self.redis.is_cluster() {
             return Err(BuildError::Cluster(self.name));
         }

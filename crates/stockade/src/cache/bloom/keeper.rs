@@ -69,12 +69,9 @@ async fn watch(filter: &Shared) {
     }
 }
 
-#[cfg(test)]
-mod tests;
-
 /// What a look at the filter found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     Complete,
     /// The number grows with every filter that is completed; 0 before the first.
     Incomplete {
@@ -82,7 +79,7 @@ enum State {
     },
 }
 
-async fn look(filter: &Shared) -> Result<State, LinkError> {
+pub(super) async fn look(filter: &Shared) -> Result<State, LinkError> {
     let Known { run, design, may_have_rival, .. } = filter.server.known().ok_or(LinkError::Down)?;
     if may_have_rival {
         let info = filter.link.command("cache_replication", redis::cmd("INFO")).await?;
@@ -117,7 +114,7 @@ pub(super) async fn rebuild(filter: &Shared) -> Result<(), LoadError> {
 
 /// Builds the next epoch, unless it is too soon, another process does, or one has since the filter was found incomplete
 /// at that epoch: otherwise every process of a fleet that starts would read the source. Whether it is complete now.
-async fn build(filter: &Shared, incomplete: Option<i64>) -> Result<bool, LoadError> {
+pub(super) async fn build(filter: &Shared, incomplete: Option<i64>) -> Result<bool, LoadError> {
     let builder = format!("{:032x}", rand::random::<u128>());
     let known = filter.server.known().ok_or_else(|| share(LinkError::Down))?;
     if known.has_rival() {

@@ -4,7 +4,6 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{CacheBuilder, parts::Home};
-#[cfg(feature = "redis")]
 use crate::cache::store::Remote;
 use crate::{
     cache::{
@@ -82,9 +81,7 @@ where
         let store = match self.home {
             Home::Memory => Store::Memory(Memory::of(&local, lease, settings.hold_off)),
             // Messages of one key come by one connection to one server here.
-            #[cfg(feature = "cluster")]
             Home::Redis(redis) if redis.is_cluster() => return Err(BuildError::Cluster(settings.name)),
-            #[cfg(feature = "redis")]
             Home::Redis(redis) => {
                 let claim = redis.claims().claim(format!("{}{}", redis.key_prefix(), settings.name));
                 let claim = claim.ok_or(BuildError::NameTaken(settings.name))?;
@@ -114,7 +111,6 @@ where
             reloads: Flights::new(),
             #[cfg(feature = "postgres")]
             load_in: self.load_in,
-            #[cfg(feature = "redis")]
             bloom: self.bloom,
             counters: Counters::of(name),
             tasks: TaskTracker::new(),

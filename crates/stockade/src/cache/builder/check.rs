@@ -1,7 +1,6 @@
 use std::time::Duration;
 
 use super::CacheBuilder;
-#[cfg(feature = "redis")]
 use super::parts::Home;
 use crate::{
     cache::BuildError,
@@ -67,14 +66,12 @@ impl<K: Resource, V> CacheBuilder<K, V> {
                 return wrong("null_ttl", remedy);
             }
         }
-        #[cfg(feature = "redis")]
         if self.strict.is_some() && matches!(&self.home, Home::Redis(redis) if redis.may_evict()) {
             return wrong(
                 "strict",
                 "needs a Redis that keeps its keys: `noeviction`, connected without `allow_eviction`",
             );
         }
-        #[cfg(feature = "redis")]
         if self.strict.is_some() && matches!(&self.home, Home::Redis(redis) if redis.is_unbounded()) {
             return wrong(
                 "strict",

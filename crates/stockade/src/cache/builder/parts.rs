@@ -1,8 +1,6 @@
 use std::{fmt, num::NonZeroU32, ops::RangeInclusive, time::Duration};
 
-#[cfg(feature = "redis")]
 use crate::Redis;
-#[cfg(feature = "redis")]
 use crate::cache::Bloom;
 #[cfg(feature = "postgres")]
 use crate::cache::load::LoadInFn;
@@ -40,7 +38,6 @@ pub struct CacheBuilder<K, V> {
     pub(super) codec: Codec,
     pub(super) compression: Option<Compression>,
     pub(super) strict: Option<Strict>,
-    #[cfg(feature = "redis")]
     pub(super) bloom: Option<Bloom>,
     pub(super) loader: Option<LoadFn<K, V>>,
     #[cfg(feature = "postgres")]
@@ -50,7 +47,6 @@ pub struct CacheBuilder<K, V> {
 
 pub(super) enum Home {
     Memory,
-    #[cfg(feature = "redis")]
     Redis(Redis),
 }
 
@@ -79,7 +75,6 @@ impl<K: Resource, V> CacheBuilder<K, V> {
             codec: Codec::Json,
             compression: None,
             strict: None,
-            #[cfg(feature = "redis")]
             bloom: None,
             loader: None,
             #[cfg(feature = "postgres")]
@@ -88,7 +83,6 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         }
     }
 
-    #[cfg(feature = "redis")]
     pub(crate) fn on_redis(redis: &Redis) -> Self {
         Self::new(Home::Redis(redis.clone()))
     }

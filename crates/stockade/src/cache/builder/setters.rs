@@ -1,7 +1,6 @@
 use std::{num::NonZeroU32, ops::RangeInclusive, time::Duration};
 
 use super::CacheBuilder;
-#[cfg(feature = "redis")]
 use crate::cache::Bloom;
 #[cfg(feature = "lz4")]
 use crate::cache::Compression;
@@ -195,7 +194,6 @@ impl<K: Resource, V> CacheBuilder<K, V> {
 
     /// Asks this filter before a load, and answers that there is no such row where it says so. It must hold the same keys
     /// as this cache. With `strict` and behind sentinels it is asked only where primaries have `min-replicas-to-write`.
-    #[cfg(feature = "redis")]
     pub fn bloom(self, filter: &Bloom) -> Self {
         Self { bloom: Some(filter.clone()), ..self }
     }

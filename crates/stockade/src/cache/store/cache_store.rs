@@ -1,6 +1,5 @@
 use std::{fmt, sync::Arc, time::Duration};
 
-#[cfg(feature = "redis")]
 use super::redis::Remote;
 use super::{memory::Memory, wake::Wake};
 use crate::{
@@ -18,7 +17,6 @@ impl Token {
         Self(format!("{:032x}", rand::random::<u128>()))
     }
 
-    #[cfg(feature = "redis")]
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
     }
@@ -35,7 +33,6 @@ impl fmt::Debug for Token {
 pub(crate) struct Assurance(u64);
 
 impl Assurance {
-    #[cfg(feature = "redis")]
     pub(crate) fn of_connection(number: u64) -> Self {
         Self(number)
     }
@@ -43,7 +40,6 @@ impl Assurance {
 
 /// How long the channel of a cache may be silent, and no question be answered, before the in-process tier is no longer believed.
 /// Beats come each second.
-#[cfg(feature = "redis")]
 pub(crate) const SILENCE: Duration = Duration::from_secs(3);
 
 /// After so long every process has heard of an invalidation, or serves nothing from memory: [`SILENCE`] by a clock that goes
@@ -140,7 +136,6 @@ pub(crate) struct Filling<'a, V> {
 pub(crate) enum Store<V> {
     /// Nowhere: the in-process tier is all.
     Memory(Memory<V>),
-    #[cfg(feature = "redis")]
     Redis(Box<Remote<V>>),
 }
 
@@ -149,7 +144,6 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     pub(crate) async fn attempted(&self) {
         match self {
             Self::Memory(..) => {}
-            #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.attempted().await,
         }
     }
@@ -157,7 +151,6 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     pub(crate) async fn read(&self, key: &Key) -> Read<V> {
         match self {
             Self::Memory(memory) => memory.read(key),
-            #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.read(key).await,
         }
     }
@@ -166,7 +159,6 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     pub(crate) async fn lease(&self, key: &Key, token: &Token, want: Want, content: bool) -> Lease<V> {
         match self {
             Self::Memory(memory) => memory.lease(key, token, want, content),
-            #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.lease(key, token, want, content).await,
         }
     }
@@ -181,7 +173,6 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     ) -> Filled {
         match self {
             Self::Memory(memory) => memory.fill(key, token, reservation, filling.entry),
-            #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.fill(key, token, reservation, filling).await,
         }
     }
@@ -189,7 +180,6 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     pub(crate) async fn abort(&self, key: &Key, token: &Token, hold: Hold) {
         match self {
             Self::Memory(memory) => memory.abort(key, token, hold),
-            #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.abort(key, token, hold).await,
         }
     }
@@ -200,7 +190,6 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
                 memory.invalidate(keys);
                 keys.iter().map(|_| Ok(())).collect()
             }
-            #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.invalidate(keys).await,
         }
     }
@@ -215,7 +204,6 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
                 }
                 tags.iter().map(|_| Ok(())).collect()
             }
-            #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.invalidate_tags(tags).await,
         }
     }
@@ -226,7 +214,6 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
                 memory.begin(keys, intent);
                 Ok(())
             }
-            #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.begin(keys, intent).await,
         }
     }
@@ -235,7 +222,6 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     pub(crate) async fn end(&self, keys: &[Key], id: &str) -> Outcomes<bool> {
         match self {
             Self::Memory(memory) => keys.iter().map(|key| Ok(memory.end(std::slice::from_ref(key), id))).collect(),
-            #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.end(keys, id).await,
         }
     }
@@ -244,7 +230,6 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     pub(crate) async fn announced(&self, from: usize, count: usize) -> Result<Vec<(Key, Intent)>, CacheError> {
         match self {
             Self::Memory(memory) => Ok(memory.announced(from, count)),
-            #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.announced(from, count).await,
         }
     }
@@ -253,7 +238,6 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     pub(crate) fn verified_until(&self) -> Instant {
         match self {
             Self::Memory(..) => Instant::now(),
-            #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.verified_until(),
         }
     }
@@ -270,7 +254,6 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
                 let _ = now;
                 true
             }
-            #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.is_verified_at(now),
         }
     }
@@ -279,7 +262,6 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     pub(crate) fn assurance(&self) -> Option<Assurance> {
         match self {
             Self::Memory(..) => Some(Assurance::default()),
-            #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.assurance(),
         }
     }
@@ -288,7 +270,6 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     pub(crate) fn is_vouched_for(&self) -> bool {
         match self {
             Self::Memory(..) => true,
-            #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.is_vouched_for(),
         }
     }
@@ -297,7 +278,6 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     pub(crate) fn unsure_run(&self) -> Option<UnsureRun> {
         match self {
             Self::Memory(..) => None,
-            #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.unsure_run(),
         }
     }
@@ -309,7 +289,6 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
                 let _ = run;
                 Ok(())
             }
-            #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.trust(run).await,
         }
     }
@@ -318,7 +297,6 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     pub(crate) fn is_up(&self) -> bool {
         match self {
             Self::Memory(..) => true,
-            #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.is_up(),
         }
     }
@@ -327,7 +305,6 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     pub(crate) fn watch(&self, key: &Key) -> Wake {
         match self {
             Self::Memory(memory) => memory.watch(key),
-            #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.watch(key),
         }
     }
@@ -335,7 +312,6 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
     pub(crate) async fn shutdown(&self, limit: Duration) {
         match self {
             Self::Memory(..) => {}
-            #[cfg(feature = "redis")]
             Self::Redis(remote) => remote.shutdown(limit).await,
         }
     }

@@ -59,7 +59,6 @@ impl Strict {
     }
 
     /// Whether a relay runs for this cache, in any process.
-    #[cfg(feature = "redis")]
     pub(crate) async fn is_relayed(&self, cache: &'static str) -> Result<bool, LoadError> {
         (self.relayed)(cache).await
     }

@@ -10,5 +10,4 @@ pub use codec::Codec;
 pub use compression::Compression;
 pub(crate) use entry::Entry;
 pub(crate) use envelope::Envelope;
-#[cfg(feature = "redis")]
 pub(crate) use envelope::Unreadable;

@@ -47,7 +47,6 @@ async fn bad_input_is_refused_and_changes_nothing() {
 }
 
 /// Known from the URL: no server is needed.
-#[cfg(feature = "cluster")]
 #[tokio::test]
 async fn a_cluster_is_refused() {
     let redis = Redis::connect("redis-cluster://127.0.0.1:1").await.unwrap();

@@ -4,7 +4,6 @@ mod delegation;
 mod downgrade;
 mod guard;
 mod handover;
-#[cfg(feature = "metrics")]
 mod metrics;
 mod multi;
 #[cfg(feature = "redlock")]

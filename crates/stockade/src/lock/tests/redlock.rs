@@ -52,7 +52,6 @@ async fn a_server_that_is_given_twice_is_refused_by_its_address_and_by_its_run()
     assert_eq!(on(handles).build().unwrap_err(), RedlockError::Same { first: 2, second: 3 });
 }
 
-#[cfg(feature = "cluster")]
 #[tokio::test]
 async fn a_cluster_is_no_independent_server() {
     let cluster = deadpool_redis::cluster::Config::from_urls(vec!["redis://127.0.0.1:1".to_owned()]);

@@ -1,7 +1,6 @@
 //! The link against a real server.
 
 pub(crate) mod crowd;
-#[cfg(feature = "sentinel")]
 mod sentinel;
 #[cfg(feature = "tls")]
 mod tls;

@@ -130,7 +130,6 @@ async fn options_that_cannot_be_used_are_refused_without_being_shown() {
     assert!(certificate.contains("client certificate") && !certificate.contains("s3cret"), "{certificate}");
 }
 
-#[cfg(feature = "sentinel")]
 #[tokio::test]
 async fn what_is_wrong_with_tls_behind_sentinels_is_said_with_its_remedy() {
     use stockade_testbed::SentinelGroup;
@@ -155,7 +154,6 @@ async fn what_is_wrong_with_tls_behind_sentinels_is_said_with_its_remedy() {
     assert!(none.contains("does not speak TLS"), "{none}");
 }
 
-#[cfg(feature = "cluster")]
 #[tokio::test]
 async fn what_is_wrong_with_tls_on_a_cluster_is_said_with_its_remedy() {
     use stockade_testbed::RedisCluster;

@@ -38,7 +38,6 @@ async fn a_node_of_a_cluster_is_no_single_server() {
     }
 }
 
-#[cfg(feature = "cluster")]
 #[tokio::test]
 async fn a_single_server_is_no_node_of_a_cluster_but_beside_one_it_hinders_nobody() {
     let (single, node) = (RedisServer::start().await.unwrap(), node().await);
@@ -62,7 +61,6 @@ async fn a_server_too_old_for_the_protocol_is_refused_without_its_words() {
     assert!(!format!("{refused} {refused:?}").contains("s3cret"));
 }
 
-#[cfg(feature = "sentinel")]
 #[tokio::test]
 async fn a_sentinel_and_a_server_are_not_taken_for_each_other() {
     use stockade_testbed::SentinelGroup;
@@ -72,7 +70,6 @@ async fn a_sentinel_and_a_server_are_not_taken_for_each_other() {
     let refused = refusal(&format!("redis://{sentinel}")).await;
     assert!(refused.to_string().contains("redis-sentinel://"), "{refused}");
     assert!(matches!(refusal(&format!("redis://{sentinel}/1")).await, ConnectError::Database { database: 1 }));
-    #[cfg(feature = "cluster")]
     assert!(matches!(refusal(&format!("redis-cluster://{sentinel}")).await, ConnectError::Kind { .. }));
 
     let server = group.primary().await.unwrap().addr();

@@ -34,7 +34,6 @@ mod held;
 mod inbox;
 mod inner;
 mod keys;
-#[cfg(feature = "cluster")]
 mod nodes;
 mod options;
 mod pokes;

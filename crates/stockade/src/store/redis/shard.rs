@@ -8,7 +8,6 @@ use std::{
 };
 
 use super::{calls::Handing, inbox::Inbox, inner::Inner, keys::Keys, sample::ServerClock, scripts, standing::Standing};
-#[cfg(feature = "cluster")]
 use crate::redis::Node;
 use crate::{
     clock::Instant,
@@ -26,7 +25,6 @@ pub(super) struct Shard {
     pub(super) link: Link,
     pub(super) clock: ServerClock,
     /// In a cluster, where it is.
-    #[cfg(feature = "cluster")]
     pub(super) node: Option<Node>,
     /// In a cluster, what it knows of this process. Boxed for its size.
     pub(super) standing: Option<Box<Standing>>,
@@ -70,7 +68,6 @@ impl Shard {
     }
 
     /// A node of a cluster; `redis` leads to it alone. Must be called within a tokio runtime.
-    #[cfg(feature = "cluster")]
     pub(super) fn of_node(id: u32, redis: &Redis, node: &Node, inner: &Weak<Inner>) -> Arc<Self> {
         Arc::new_cyclic(|shard| {
             let events = Inbox { inner: Weak::clone(inner), shard: Weak::clone(shard) };
@@ -87,7 +84,6 @@ impl Shard {
             id,
             link,
             clock: ServerClock::default(),
-            #[cfg(feature = "cluster")]
             node: None,
             standing: None,
             run: AtomicU64::new(0),
@@ -139,7 +135,6 @@ impl Shard {
     }
 
     /// The bucket went to another server.
-    #[cfg(feature = "cluster")]
     pub(super) fn left(&self, bucket: Bucket) {
         if let Some(standing) = &self.standing {
             standing.left(bucket);

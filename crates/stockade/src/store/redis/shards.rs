@@ -5,7 +5,6 @@ use std::{
 
 use tokio::time::timeout;
 
-#[cfg(feature = "cluster")]
 use super::nodes::Nodes;
 use super::{inner::Inner, keys::Keys, shard::Shard};
 use crate::{
@@ -17,18 +16,12 @@ use crate::{
 #[derive(Debug)]
 pub(super) enum Shards {
     Only(Arc<Shard>),
-    #[cfg(feature = "cluster")]
     Nodes(Box<Nodes>),
 }
 
-#[cfg_attr(
-    not(feature = "cluster"),
-    expect(unused_variables, unused_mut, reason = "only the nodes of a cluster divide the buckets")
-)]
 impl Shards {
     /// Starts connecting. `process` names the inbox.
     pub(super) fn open(redis: &Redis, keys: &Keys, process: &str, inner: &Weak<Inner>) -> Self {
-        #[cfg(feature = "cluster")]
         if let Some(nodes) = Nodes::open(redis, inner) {
             return Self::Nodes(Box::new(nodes));
         }
@@ -40,7 +33,6 @@ impl Shards {
     pub(super) fn of(&self, bucket: Bucket) -> Option<Arc<Shard>> {
         match self {
             Self::Only(shard) => Some(Arc::clone(shard)),
-            #[cfg(feature = "cluster")]
             Self::Nodes(nodes) => nodes.of(bucket),
         }
     }
@@ -50,7 +42,6 @@ impl Shards {
         match (self.of(bucket), self) {
             (Some(shard), _) => shard.link.unfit(),
             (None, Self::Only(_)) => None,
-            #[cfg(feature = "cluster")]
             (None, Self::Nodes(nodes)) => nodes.fleet.unfit(),
         }
     }
@@ -60,7 +51,6 @@ impl Shards {
         match self {
             Self::Only(shard) => Some(Arc::clone(shard)),
             // A script in a cluster has the keys of one slot.
-            #[cfg(feature = "cluster")]
             Self::Nodes(nodes) => {
                 let first = buckets.next()?;
                 buckets.all(|bucket| bucket == first).then(|| nodes.of(first))?
@@ -72,7 +62,6 @@ impl Shards {
     pub(super) fn all(&self) -> Vec<Arc<Shard>> {
         match self {
             Self::Only(shard) => vec![Arc::clone(shard)],
-            #[cfg(feature = "cluster")]
             Self::Nodes(nodes) => nodes.all(),
         }
     }
@@ -81,7 +70,6 @@ impl Shards {
     pub(super) fn every(&self) -> Vec<Arc<Shard>> {
         match self {
             Self::Only(shard) => vec![Arc::clone(shard)],
-            #[cfg(feature = "cluster")]
             Self::Nodes(nodes) => nodes.every(),
         }
     }
@@ -91,7 +79,6 @@ impl Shards {
     pub(super) fn are_well(&self) -> bool {
         match self {
             Self::Only(shard) => shard.is_well(),
-            #[cfg(feature = "cluster")]
             Self::Nodes(nodes) => !nodes.fleet.nodes().is_empty() && nodes.all().iter().all(|shard| shard.is_well()),
         }
     }
@@ -100,7 +87,6 @@ impl Shards {
     pub(super) fn has(&self, shard: &Shard, bucket: Bucket) -> bool {
         match self {
             Self::Only(only) => only.id == shard.id,
-            #[cfg(feature = "cluster")]
             Self::Nodes(nodes) => nodes.has(shard, bucket),
         }
     }
@@ -110,7 +96,6 @@ impl Shards {
         !matches!(self, Self::Only(_))
     }
 
-    #[cfg(feature = "cluster")]
     pub(super) fn nodes(&self) -> Option<&Nodes> {
         match self {
             Self::Only(_) => None,
@@ -134,7 +119,6 @@ impl Shards {
     pub(super) fn doubt(&self) {
         match self {
             Self::Only(_) => {}
-            #[cfg(feature = "cluster")]
             Self::Nodes(nodes) => nodes.fleet.doubt(),
         }
     }
@@ -143,7 +127,6 @@ impl Shards {
     pub(super) async fn asked_again(&self, limit: Duration) {
         match self {
             Self::Only(_) => {}
-            #[cfg(feature = "cluster")]
             Self::Nodes(nodes) => {
                 let _ = timeout(limit, nodes.fleet.asked_again()).await;
             }
@@ -154,7 +137,6 @@ impl Shards {
     /// made right after the store was opened would otherwise be refused by a healthy server.
     pub(super) async fn attempted(&self, bucket: Bucket, limit: Duration) {
         let attempted = async {
-            #[cfg(feature = "cluster")]
             if let Self::Nodes(nodes) = self {
                 nodes.fleet.attempted().await;
             }
@@ -166,7 +148,6 @@ impl Shards {
     }
 
     pub(super) async fn shutdown(&self, limit: Duration) {
-        #[cfg(feature = "cluster")]
         if let Self::Nodes(nodes) = self {
             nodes.fleet.shutdown().await;
         }

@@ -61,7 +61,6 @@ impl Standing {
     }
 
     /// The bucket went to another node.
-    #[cfg(feature = "cluster")]
     pub(super) fn left(&self, bucket: Bucket) {
         self.inboxes[usize::from(bucket.index())].store(0, Ordering::Release);
         self.floors[usize::from(bucket.index())].store(false, Ordering::Release);

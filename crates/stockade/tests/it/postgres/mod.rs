@@ -1,50 +1,32 @@
 //! Fences, commits, the relay and pruning, each test on a Postgres of its own.
 
-#[cfg(feature = "redis")]
 mod bloom;
-#[cfg(feature = "redis")]
 mod cached;
 mod claim;
-#[cfg(feature = "redis")]
 mod clear;
 mod commit;
-#[cfg(feature = "redis")]
 mod crashed;
-#[cfg(feature = "redis")]
 mod cut_off;
-#[cfg(feature = "redis")]
 mod cut_off_filter;
-#[cfg(feature = "redis")]
 mod downgrade;
-#[cfg(feature = "redis")]
 mod in_tx;
 mod install;
 mod kinds;
-#[cfg(feature = "redis")]
 mod late;
-#[cfg(feature = "redis")]
 mod lost;
 mod prune;
-#[cfg(feature = "redis")]
 mod refused_rows;
-#[cfg(feature = "redis")]
 mod relay;
 mod round_trips;
 mod snapshot;
-#[cfg(feature = "redis")]
 mod strict;
-#[cfg(feature = "redis")]
 mod tags;
-#[cfg(feature = "redis")]
 mod traffic;
 mod transfer;
-#[cfg(feature = "redis")]
 mod under_locks;
-#[cfg(feature = "redis")]
 mod writing;
 
 use std::{borrow::Cow, time::Duration};
-#[cfg(feature = "redis")]
 use std::{collections::HashSet, sync::Mutex};
 
 use sqlx::{PgConnection, PgPool, postgres::PgPoolOptions};
@@ -126,7 +108,6 @@ async fn blocked(pool: &PgPool, count: i64) {
 
 /// Waits until somebody looks for the second time whether the transactions that were running have ended, or until it is
 /// `over` because nobody does.
-#[cfg(feature = "redis")]
 #[expect(clippy::future_not_send, reason = "the condition stays with the test that waits for it")]
 async fn looked_twice(pool: &PgPool, over: impl AsyncFn() -> bool) {
     const LOOKS: &str = "select query_start::text from pg_stat_activity

@@ -85,7 +85,6 @@ async fn transfers_in_opposite_orders_in_one_process_keep_the_sum() {
     transfers_in_opposite_orders_keep_the_sum([locks.clone(), locks]).await;
 }
 
-#[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn transfers_in_opposite_orders_over_a_redis_keep_the_sum() {
     let server = crate::world::World::start().await;

@@ -5,7 +5,6 @@ mod attach;
 mod commit;
 mod handler;
 mod keys;
-#[cfg(feature = "redis")]
 mod outage;
 mod permits;
 mod refusals;

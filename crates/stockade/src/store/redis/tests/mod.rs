@@ -2,11 +2,9 @@
 
 mod change;
 mod clock;
-#[cfg(feature = "cluster")]
 mod cluster;
 mod crowd;
 pub(in crate::store) mod detour;
-#[cfg(feature = "sentinel")]
 mod failover;
 mod faults;
 mod fleet;
@@ -22,7 +20,6 @@ mod reconnect;
 mod renewal;
 mod replicas;
 mod seen;
-#[cfg(feature = "sentinel")]
 mod sentinel_suite;
 mod suite;
 mod together;

@@ -36,7 +36,6 @@ async fn a_primary_that_is_made_a_replica_is_named_and_used_again_once_it_is_pro
     world.end().await;
 }
 
-#[cfg(feature = "cluster")]
 #[tokio::test]
 async fn a_single_server_that_appears_where_a_cluster_is_expected_is_named() {
     let world = World::start().await;
