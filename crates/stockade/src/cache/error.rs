@@ -80,3 +80,8 @@ pub enum BuildError {
         remedy: &'static str,
     },
 }
+
+/// Anything that converts to a boxed error, as the shared form.
+pub(crate) fn share(error: impl Into<Box<dyn Error + Send + Sync>>) -> LoadError {
+    Arc::from(error.into())
+}

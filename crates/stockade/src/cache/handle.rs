@@ -6,7 +6,7 @@ use serde::{Serialize, de::DeserializeOwned};
 #[cfg(feature = "axum")]
 use crate::clock::Instant;
 use crate::{
-    cache::{CacheBuilder, CacheError, CacheStats, Invalidator, Lookup, Warmup, core::Core},
+    cache::{CacheError, CacheStats, Invalidator, Lookup, Warmup, core::Core},
     resource::{Key, KeyError, Resource},
 };
 
@@ -20,16 +20,6 @@ pub struct Cache<K, V> {
 }
 
 impl<K: Resource, V> Cache<K, V> {
-    /// Settings of a cache on a Redis.
-    pub fn builder(redis: &crate::Redis) -> CacheBuilder<K, V> {
-        CacheBuilder::on_redis(redis)
-    }
-
-    /// Settings of a cache in the memory of this process, without Redis.
-    pub fn memory() -> CacheBuilder<K, V> {
-        CacheBuilder::in_memory()
-    }
-
     /// The key of a resource in this cache, as [`Invalidator::invalidate`] takes it.
     ///
     /// # Errors
@@ -147,7 +137,8 @@ where
     }
 
     /// The values of several keys, in their order, each with its own outcome: one round trip to Redis for what is there,
-    /// and for what is not one for the leases, one load ([`CacheBuilder::batch_loader`]) and one to store it.
+    /// and for what is not one for the leases, one load
+    /// ([`CacheBuilder::batch_loader`](super::CacheBuilder::batch_loader)) and one to store it.
     ///
     /// Without a batch loader as many of its keys are loaded at a time as the limits let run, and each waits for its turn,
     /// however many there are. Other reads get theirs in between, also of keys of this call that it has not begun to load.

@@ -107,17 +107,17 @@ pub use builder::CacheBuilder;
 pub use error::{BuildError, CacheError, LoadError};
 pub use handle::Cache;
 pub use info::{CacheInfo, Lookup, Source};
-pub use invalidation::Invalidator;
-#[cfg(feature = "postgres")]
-pub(crate) use invalidation::NotTaken;
 #[cfg(test)]
-pub(crate) use invalidation::{Invalidate, Outcomes};
+pub(crate) use invalidation::Invalidate;
+pub use invalidation::Invalidator;
 #[cfg(feature = "postgres")]
 pub use load::LoadIn;
 pub use load::{Limits, Loaded, RowError};
 pub use stats::CacheStats;
+#[cfg(test)]
+pub(crate) use store::Outcomes;
 #[cfg(feature = "postgres")]
-pub(crate) use store::{LINGER, UnsureRun};
+pub(crate) use store::{LINGER, NotTaken, UnsureRun};
 #[cfg(feature = "postgres")]
 pub(crate) use strict::{Fates, Intent, Relayed};
 #[cfg(feature = "postgres")]

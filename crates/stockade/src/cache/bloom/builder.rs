@@ -1,16 +1,13 @@
 use std::{fmt, marker::PhantomData};
 
-use futures_util::{Stream, StreamExt, stream::BoxStream};
+use futures_util::{Stream, StreamExt};
 
-use super::{Bloom, geometry::Shape};
+use super::{Bloom, geometry::Shape, shared::SourceFn};
 use crate::{
     Redis, Resource,
-    cache::{BuildError, LoadError, load::share},
+    cache::{BuildError, error::share},
     resource::Key,
 };
-
-/// Where all ids come from.
-pub(super) type SourceFn = Box<dyn Fn() -> BoxStream<'static, Result<Key, LoadError>> + Send + Sync>;
 
 /// Settings of a [`Bloom`].
 #[must_use = "a builder does nothing until `build()`"]
@@ -21,6 +18,13 @@ pub struct BloomBuilder<K> {
     rate: f64,
     source: Option<SourceFn>,
     keys: PhantomData<fn(K)>,
+}
+
+impl Bloom {
+    /// Settings of a filter on a Redis.
+    pub fn builder<K: Resource>(redis: &Redis) -> BloomBuilder<K> {
+        BloomBuilder::new(redis)
+    }
 }
 
 impl<K: Resource> BloomBuilder<K> {

@@ -7,29 +7,24 @@ use std::{
     time::Duration,
 };
 
-use redis::Value;
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
 };
 
 use super::{
-    BloomBuilder,
-    builder::SourceFn,
-    geometry::{Design, Seed, Shape},
-    scripts::{ADD, ALL, CHECK, OPEN, RESET},
-    server::{Known, Server, word},
+    geometry::{Seed, Shape},
+    keeper, keys,
+    scripts::{ADD, ALL, RESET},
+    server::Server,
+    shared::{AT_ONCE, Added, Bound, Shared, SourceFn},
 };
-use super::{keeper, keys};
 use crate::{
     Redis, Resource,
     cache::{CacheError, store::FirstAttempt},
-    redis::{Link, LinkError, LinkEvents, Script},
+    redis::{Link, LinkError, LinkEvents},
     resource::Key,
 };
-
-/// How many keys go into one script call, so that none holds the server up for long.
-pub(super) const AT_ONCE: usize = 500;
 
 /// A Bloom filter in Redis, shared by a fleet. Cheap to clone. See the [module docs](super).
 #[derive(Clone)]
@@ -37,21 +32,6 @@ pub struct Bloom {
     pub(super) shared: Arc<Shared>,
     /// Ends the keeper when the last clone goes.
     _owner: Arc<DropGuard>,
-}
-
-pub(super) struct Shared {
-    pub(super) name: &'static str,
-    pub(super) expected: u64,
-    pub(super) shape: Shape,
-    pub(super) link: Link,
-    pub(super) first_attempt: FirstAttempt,
-    pub(super) keys: Vec<String>,
-    pub(super) server: Arc<Server>,
-    pub(super) source: SourceFn,
-    pub(super) held: AtomicU64,
-    pub(super) ready: AtomicBool,
-    stop: CancellationToken,
-    tasks: TaskTracker,
 }
 
 /// How a filter is.
@@ -69,11 +49,6 @@ pub struct BloomStats {
 }
 
 impl Bloom {
-    /// Settings of a filter on a Redis.
-    pub fn builder<K: Resource>(redis: &Redis) -> BloomBuilder<K> {
-        BloomBuilder::new(redis)
-    }
-
     pub(super) fn open(redis: &Redis, name: &'static str, expected: u64, shape: Shape, source: SourceFn) -> Self {
         let keys = keys::of(redis.key_prefix(), name);
         let server = Arc::new(Server::new(keys.clone(), shape));
@@ -177,7 +152,8 @@ impl Bloom {
         }
     }
 
-    /// Gives the filter the size that this process was built with ([`BloomBuilder::expected`], [`BloomBuilder::false_positives`]): a
+    /// Gives the filter the size that this process was built with ([`BloomBuilder::expected`](super::BloomBuilder::expected),
+    /// [`BloomBuilder::false_positives`](super::BloomBuilder::false_positives)): a
     /// filter that is there keeps its own otherwise. It is begun anew, so that everything passes until some process has built it from
     /// its source; [`BloomStats::ready`] says when. Nothing is done when it has that size.
     ///
@@ -232,85 +208,6 @@ impl Bloom {
         self.shared.stop.cancel();
         let _ = tokio::time::timeout(limit, self.shared.tasks.wait()).await;
         self.shared.link.shutdown(limit).await;
-    }
-}
-
-/// Whether "absent" is taken of a server that goes on answering for ever after another one took its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bound {
-    Any,
-    Wanted,
-}
-
-/// What became of an addition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Added {
-    Done,
-    /// Somebody else builds by now.
-    Lost,
-}
-
-impl Shared {
-    /// `None` when the filter can't say.
-    async fn check(&self, keys: &[&Key], bound: Bound) -> Result<Option<Vec<bool>>, LinkError> {
-        let Some(Known { run, design, is_unbounded, .. }) = self.server.known() else { return Ok(None) };
-        if is_unbounded && bound == Bound::Wanted {
-            return Ok(None);
-        }
-        let mut args = vec![run.as_bytes().to_vec(), design.seed.text().into_bytes(), text(design.shape.hashes)];
-        append(&mut args, design, keys.iter().copied());
-        let Value::Array(reply) = self.call(&CHECK, args).await? else {
-            return Err(LinkError::Protocol { op: CHECK.name });
-        };
-        if reply.len() != keys.len() + 1 {
-            return Ok(None);
-        }
-        Ok(Some(reply[1..].iter().map(|answer| *answer != Value::Int(0)).collect()))
-    }
-
-    pub(super) async fn add(&self, keys: &[Key], builder: &str) -> Result<Added, LinkError> {
-        for _ in 0..2 {
-            let Known { design, .. } = self.server.known().ok_or(LinkError::Down)?;
-            let mut args = vec![
-                design.seed.text().into_bytes(),
-                builder.as_bytes().to_vec(),
-                text(keeper::LEASE.as_millis()),
-                text(design.shape.hashes),
-            ];
-            append(&mut args, design, keys);
-            match word(&self.call(&ADD, args).await?) {
-                Some("ADDED") => return Ok(Added::Done),
-                Some("LOST") => return Ok(Added::Lost),
-                // The server was emptied since.
-                Some("RESEED") => self.reopen().await?,
-                _ => break,
-            }
-        }
-        Err(LinkError::Protocol { op: ADD.name })
-    }
-
-    /// Asks for the seed anew.
-    pub(super) async fn reopen(&self) -> Result<(), LinkError> {
-        let Known { run, .. } = self.server.known().ok_or(LinkError::Down)?;
-        let reply = self.call(&OPEN, self.server.opening(&run)).await?;
-        self.server.reopened(&run, &reply)
-    }
-
-    pub(super) async fn call(&self, script: &'static Script, args: Vec<Vec<u8>>) -> Result<Value, LinkError> {
-        match self.link.call(script, self.keys.clone(), args.clone()).await {
-            Err(LinkError::NoScript) => self.link.call(script, self.keys.clone(), args).await,
-            reply => reply,
-        }
-    }
-}
-
-pub(super) fn text(number: impl Into<u128>) -> Vec<u8> {
-    number.into().to_string().into_bytes()
-}
-
-fn append<'a>(args: &mut Vec<Vec<u8>>, design: Design, keys: impl IntoIterator<Item = &'a Key>) {
-    for key in keys {
-        args.extend(design.shape.bits_of(design.seed, key.as_str()).map(text));
     }
 }
 

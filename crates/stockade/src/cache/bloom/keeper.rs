@@ -10,17 +10,15 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    filter::{AT_ONCE, Added, Shared, text},
     scripts::{BEGIN, FINISH, LOOK},
     server::{Known, word},
+    shared::{AT_ONCE, Added, LEASE, Shared, text},
 };
 use crate::{
-    cache::{LoadError, load::share},
+    cache::{LoadError, error::share},
     redis::{LinkError, Succession},
 };
 
-/// How long a builder may be silent before another takes over.
-pub(super) const LEASE: Duration = Duration::from_secs(30);
 /// How often the filter is looked at while it is complete.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// And while it is not.

@@ -51,7 +51,10 @@ mod keeper;
 mod keys;
 mod scripts;
 mod server;
+mod shared;
+#[cfg(test)]
+mod tests;
 
 pub use builder::BloomBuilder;
-pub(super) use filter::Bound;
 pub use filter::{Bloom, BloomStats};
+pub(super) use shared::Bound;

@@ -1,10 +1,9 @@
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{CacheBuilder, parts::Home};
-use crate::cache::store::Remote;
 use crate::{
     cache::{
         BuildError, Cache, Limits, TagError,
@@ -14,7 +13,7 @@ use crate::{
         local::Local,
         settings::Settings,
         stats::{Counters, LoadCounters},
-        store::{Memory, Store},
+        store::{Memory, Remote, Store},
         value::Envelope,
     },
     resource::Resource,
@@ -52,42 +51,8 @@ where
     pub fn try_build(mut self) -> Result<Cache<K, V>, BuildError> {
         let lease = self.check()?;
         let load = self.loader.take().ok_or(BuildError::NoLoader(self.name))?;
-        let memory_only = matches!(self.home, Home::Memory);
-        let settings = Arc::new(Settings {
-            name: self.name,
-            ttl: self.ttl,
-            null_ttl: self.null_ttl,
-            grace: self.grace,
-            hold_off: self.hold_off,
-            revalidate: self.revalidate,
-            beta: self.beta,
-            lease,
-            load_timeout: self.load_timeout,
-            soft_timeout: self.soft_timeout,
-            hard_timeout: self.hard_timeout,
-            serve_local: memory_only || self.local.is_some(),
-            // Without Redis every read is served from memory anyway.
-            under_locks: self.under_locks && !memory_only,
-            strict: self.strict,
-            // What stays in the process is never inflated.
-            envelope: Envelope::of::<V>(
-                self.schema,
-                self.codec,
-                self.compression.filter(|_| !memory_only),
-                self.max_value,
-            ),
-        });
+        let settings = Arc::new(self.settings(lease));
         let local = Arc::new(Local::new(self.local.unwrap_or(WEIGHT), self.max_value));
-        let store = match self.home {
-            Home::Memory => Store::Memory(Memory::of(&local, lease, settings.hold_off)),
-            // Messages of one key come by one connection to one server here.
-            Home::Redis(redis) if redis.is_cluster() => return Err(BuildError::Cluster(settings.name)),
-            Home::Redis(redis) => {
-                let claim = redis.claims().claim(format!("{}{}", redis.key_prefix(), settings.name));
-                let claim = claim.ok_or(BuildError::NameTaken(settings.name))?;
-                Store::Redis(Box::new(Remote::open(&redis, claim, Arc::clone(&settings), Arc::clone(&local))))
-            }
-        };
         let loader = Loader {
             name: settings.name,
             load,
@@ -100,7 +65,8 @@ where
             closing: CancellationToken::new(),
             aborting: CancellationToken::new(),
         };
-        let name = settings.name;
+        let store = self.home.open(&settings, &local)?;
+        let counters = Counters::of(settings.name);
         Ok(Cache::new(Core {
             settings,
             local,
@@ -112,8 +78,55 @@ where
             #[cfg(feature = "postgres")]
             load_in: self.load_in,
             bloom: self.bloom,
-            counters: Counters::of(name),
+            counters,
             tasks: TaskTracker::new(),
         }))
+    }
+
+    fn settings(&mut self, lease: Duration) -> Settings {
+        let memory_only = matches!(self.home, Home::Memory);
+        Settings {
+            name: self.name,
+            ttl: self.ttl.clone(),
+            null_ttl: self.null_ttl,
+            grace: self.grace,
+            hold_off: self.hold_off,
+            revalidate: self.revalidate,
+            beta: self.beta,
+            lease,
+            load_timeout: self.load_timeout,
+            soft_timeout: self.soft_timeout,
+            hard_timeout: self.hard_timeout,
+            serve_local: memory_only || self.local.is_some(),
+            // Without Redis every read is served from memory anyway.
+            under_locks: self.under_locks && !memory_only,
+            strict: self.strict.take(),
+            // What stays in the process is never inflated.
+            envelope: Envelope::of::<V>(
+                self.schema,
+                self.codec,
+                self.compression.filter(|_| !memory_only),
+                self.max_value,
+            ),
+        }
+    }
+}
+
+impl Home {
+    fn open<V: DeserializeOwned + Send + Sync + 'static>(
+        self,
+        settings: &Arc<Settings>,
+        local: &Arc<Local<V>>,
+    ) -> Result<Store<V>, BuildError> {
+        Ok(match self {
+            Self::Memory => Store::Memory(Memory::of(local, settings.lease, settings.hold_off)),
+            // Messages of one key come by one connection to one server here.
+            Self::Redis(redis) if redis.is_cluster() => return Err(BuildError::Cluster(settings.name)),
+            Self::Redis(redis) => {
+                let claim = redis.claims().claim(format!("{}{}", redis.key_prefix(), settings.name));
+                let claim = claim.ok_or(BuildError::NameTaken(settings.name))?;
+                Store::Redis(Box::new(Remote::open(&redis, claim, Arc::clone(settings), Arc::clone(local))))
+            }
+        })
     }
 }

@@ -2,6 +2,8 @@
 
 mod build;
 mod check;
+#[cfg(feature = "postgres")]
+mod loader_in;
 mod parts;
 mod setters;
 

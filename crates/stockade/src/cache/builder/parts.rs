@@ -1,12 +1,11 @@
 use std::{fmt, num::NonZeroU32, ops::RangeInclusive, time::Duration};
 
-use crate::Redis;
-use crate::cache::Bloom;
 #[cfg(feature = "postgres")]
 use crate::cache::load::LoadInFn;
 use crate::{
+    Redis,
     cache::{
-        Codec, Compression, Limits,
+        Bloom, Cache, Codec, Compression, Limits,
         load::{LoadBatchFn, LoadFn},
         strict::Strict,
     },
@@ -50,6 +49,18 @@ pub(super) enum Home {
     Redis(Redis),
 }
 
+impl<K: Resource, V> Cache<K, V> {
+    /// Settings of a cache on a Redis.
+    pub fn builder(redis: &Redis) -> CacheBuilder<K, V> {
+        CacheBuilder::on_redis(redis)
+    }
+
+    /// Settings of a cache in the memory of this process, without Redis.
+    pub fn memory() -> CacheBuilder<K, V> {
+        CacheBuilder::in_memory()
+    }
+}
+
 impl<K: Resource, V> CacheBuilder<K, V> {
     fn new(home: Home) -> Self {
         Self {
@@ -83,11 +94,11 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         }
     }
 
-    pub(crate) fn on_redis(redis: &Redis) -> Self {
+    fn on_redis(redis: &Redis) -> Self {
         Self::new(Home::Redis(redis.clone()))
     }
 
-    pub(crate) fn in_memory() -> Self {
+    fn in_memory() -> Self {
         Self::new(Home::Memory)
     }
 }

@@ -11,7 +11,8 @@ use crate::cache::{Fates, Relayed, strict::Strict};
 use crate::{
     cache::{
         Codec, Limits, Loaded,
-        load::{LoadBatchFn, LoadFn, share},
+        error::share,
+        load::{LoadBatchFn, LoadFn},
     },
     resource::Resource,
 };

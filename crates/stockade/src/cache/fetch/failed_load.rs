@@ -1,11 +1,11 @@
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::one::Leased;
+use super::start::Leased;
 use crate::{
     cache::{
         CacheError, Source,
-        core::{Core, kept},
-        flight::{Answer, Outcome},
+        core::Core,
+        flight::{Answer, Outcome, kept},
         store::{Hold, Token},
         value::Entry,
     },

@@ -1,9 +1,12 @@
 //! Fetching a value that no tier has: the lease, the load under it, and what becomes of a load that failed.
 
 mod failed_load;
+mod leased_load;
 mod one;
+mod start;
 mod together;
+mod unleased_load;
 
 pub(crate) use failed_load::Loads;
-pub(crate) use one::{Leased, Missing, POLL, Start, unstored, until_news};
+pub(crate) use start::{Leased, Missing, Start};
 pub(crate) use together::Flyer;

@@ -1,59 +1,18 @@
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use rand::Rng;
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::time::sleep;
 
-use super::failed_load::Loads;
+use super::start::{Leased, Start};
 use crate::{
     cache::{
-        CacheError, Loaded, Source,
-        core::{Core, kept},
-        flight::{Answer, Outcome, Pilot},
-        load::Load,
-        local::Reservation,
-        store::{Assurance, Filled, Filling, Hold, Lease, Token, Wake, Want},
-        strict::Intent,
-        value::Entry,
+        CacheError, Source,
+        core::Core,
+        flight::{Answer, Outcome, Pilot, kept, ruled_out},
+        store::{Lease, Token, Want, until_news},
     },
     clock::Instant,
     resource::{Key, Resource},
 };
-
-/// How long a wait for another process's load goes without asking again: its message may be lost.
-pub(crate) const POLL: Duration = Duration::from_millis(250);
-
-/// How a flight begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Start {
-    Lease(Want),
-    /// The store did not answer: load without a lease, store nothing.
-    Degraded,
-}
-
-/// What a read has found that did not answer it.
-pub(crate) struct Missing<V> {
-    pub(crate) start: Start,
-    /// A value that expired.
-    pub(crate) stale: Option<Entry<V>>,
-}
-
-impl<V> From<Start> for Missing<V> {
-    fn from(start: Start) -> Self {
-        Self { start, stale: None }
-    }
-}
-
-/// A lease under which a load runs.
-pub(crate) struct Leased<V> {
-    pub(crate) token: Token,
-    pub(crate) reservation: Reservation,
-    pub(crate) stale: Option<Entry<V>>,
-    /// The number before which passengers boarded in time for the expired value.
-    pub(crate) mark: u64,
-    /// The word under which it was given.
-    pub(crate) assurance: Option<Assurance>,
-}
 
 impl<K, V> Core<K, V>
 where
@@ -132,127 +91,4 @@ where
     pub(crate) fn may_do(&self, name: &Key) -> bool {
         self.within_grace(name).is_some_and(|entry| entry.tags.is_empty())
     }
-
-    pub(crate) async fn load_leased(&self, key: K, name: &Key, pilot: &Pilot<V>, leased: Leased<V>) -> Outcome<V> {
-        match self.loader.run(key, name, || pilot.ask()).await {
-            Ok(load) => self.store_loaded(name, pilot, &leased, load).await,
-            Err(error) => self.give_up(name, leased, error, Loads::One).await,
-        }
-    }
-
-    /// Stores what was loaded under a lease, if that is still good.
-    pub(crate) async fn store_loaded(
-        &self,
-        name: &Key,
-        pilot: &Pilot<V>,
-        leased: &Leased<V>,
-        load: Load<Loaded<V>>,
-    ) -> Outcome<V> {
-        let Leased { token, reservation, assurance, .. } = leased;
-        let Load { loaded, took, mark } = load;
-        let encoded = self.settings.envelope.encode(loaded.value.as_ref());
-        let ttl = self.settings.lifetime(&loaded);
-        let mut answer = unstored(loaded, encoded.as_ref().map_or(0, |encoded| encoded.weight), false);
-        let bytes = match encoded {
-            Ok(encoded) => encoded.bytes,
-            Err(reason) => {
-                self.counters.refused(self.settings.name, reason.label());
-                tracing::warn!(cache = self.settings.name, %name, %reason, "value not stored");
-                self.store.abort(name, token, Hold::NONE).await;
-                return Outcome::Answer(answer, Some(mark));
-            }
-        };
-        answer.entry.expires = answer.entry.loaded + ttl;
-        answer.entry.took = took;
-        pilot.close();
-        let filling = Filling { entry: &answer.entry, bytes, ttl };
-        match self.store.fill(name, token, *reservation, filling).await {
-            Filled::Accepted => {
-                answer.stored = true;
-                // A run that lost the write which voids a token accepts it.
-                Outcome::Answer(answer, (!self.stands(*assurance)).then_some(mark))
-            }
-            Filled::Refused => {
-                self.counters.fill_rejected(self.settings.name);
-                Outcome::Answer(answer, Some(mark))
-            }
-            Filled::Unknown => {
-                answer.degraded = true;
-                Outcome::Answer(answer, Some(mark))
-            }
-        }
-    }
-
-    pub(crate) fn ask_about(self: &Arc<Self>, name: &Key, overdue: Vec<Intent>) {
-        let due = self.settings.strict.as_ref().map(|strict| strict.due(overdue)).unwrap_or_default();
-        if !due.is_empty() {
-            let (core, name) = (Arc::clone(self), name.clone());
-            self.tasks.spawn(async move { core.settle(&name, due).await });
-        }
-    }
-
-    /// A load while a writer commits: nothing tells whether the value holds that write, so nobody boards once it runs.
-    async fn load_beside(&self, key: K, name: &Key, pilot: &Pilot<V>, degraded: bool) -> Outcome<V> {
-        let begin = || {
-            pilot.close();
-            pilot.ask()
-        };
-        if let Some(error) = self.held_off(name) {
-            return self.beside_failed(name, error);
-        }
-        match self.loader.run(key, name, begin).await {
-            Ok(load) => Outcome::Answer(unstored(load.loaded, 0, degraded), Some(load.mark)),
-            Err(error) => self.beside_failed(name, error),
-        }
-    }
-
-    /// A load while the store is away. Callers may board while it runs: their answer is marked as degraded, and a write
-    /// of this process detaches the flight.
-    async fn load_degraded(&self, key: K, name: &Key, pilot: &Pilot<V>) -> Outcome<V> {
-        if self.settings.strict.is_some() {
-            return self.load_beside(key, name, pilot, true).await;
-        }
-        let mark = pilot.ask();
-        if let Some(entry) = self.within_grace(name) {
-            return Outcome::Answer(kept(entry, Source::Local, true), Some(mark));
-        }
-        if let Some(error) = self.held_off(name) {
-            return Outcome::Failed(error);
-        }
-        let reservation = self.local.reserve(name);
-        match self.loader.run(key, name, || pilot.ask()).await {
-            Ok(load) => {
-                pilot.close();
-                let tags = load.loaded.known_tags();
-                let valid_for = (!self.local.holds(reservation, &tags)).then_some(load.mark);
-                Outcome::Answer(unstored(load.loaded, 0, true), valid_for)
-            }
-            Err(error) => Outcome::Failed(error),
-        }
-    }
-}
-
-/// Waits for word of another's load, but not longer than it may last.
-pub(crate) async fn until_news(wake: &mut Wake, left: Duration) {
-    let jitter = Duration::from_millis(rand::rng().random_range(0..50));
-    tokio::select! {
-        () = wake.woken() => {}
-        () = sleep(left.min(POLL) + jitter) => {}
-    }
-}
-
-/// The answer that there is no such row, which the filter gives.
-pub(crate) fn ruled_out<V>() -> Answer<V> {
-    let mut answer = unstored(Loaded::new(None), 0, false);
-    answer.source = Source::Filter;
-    answer
-}
-
-/// The answer that a load is, before it is stored.
-pub(crate) fn unstored<V>(loaded: Loaded<V>, weight: u64, degraded: bool) -> Answer<V> {
-    let now = Instant::now();
-    let tags = loaded.known_tags();
-    let (value, version) = (loaded.value.map(Arc::new), loaded.version);
-    let entry = Entry { value, loaded: now, stored: None, expires: now, took: Duration::ZERO, version, tags, weight };
-    Answer { entry, source: Source::Load, degraded, stored: false, waited: false }
 }

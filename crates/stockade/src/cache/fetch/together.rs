@@ -5,13 +5,13 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     failed_load::Loads,
-    one::{Leased, Start, ruled_out, unstored},
+    start::{Leased, Start},
 };
 use crate::{
     cache::{
         CacheError, Loaded, Source,
-        core::{Core, kept},
-        flight::{Outcome, Pilot},
+        core::Core,
+        flight::{Outcome, Pilot, kept, ruled_out, unstored},
         load::{Admission, Load},
         store::{Hold, Lease, Token, Want, some_at_a_time},
     },

@@ -5,33 +5,8 @@ use std::{
 
 use tokio::sync::watch;
 
-use crate::{
-    cache::{CacheError, info::Source, value::Entry},
-    clock::Instant,
-    resource::Key,
-};
-
-/// What a flight brought back.
-#[derive(Debug)]
-pub(crate) struct Answer<V> {
-    pub(crate) entry: Entry<V>,
-    pub(crate) source: Source,
-    pub(crate) degraded: bool,
-    pub(crate) stored: bool,
-    /// Whether it was loaded by another process.
-    pub(crate) waited: bool,
-}
-
-/// How a flight ended.
-#[derive(Debug)]
-pub(crate) enum Outcome<V> {
-    /// A value. With `Some(n)`, only for the passengers that boarded before number n: its source was asked then, and a
-    /// later passenger may know of a write that the value does not hold.
-    Answer(Answer<V>, Option<u64>),
-    Failed(CacheError),
-    /// The task that flew it is gone.
-    Lost,
-}
+use super::answer::Outcome;
+use crate::{clock::Instant, resource::Key};
 
 /// What became of a flight.
 #[derive(Debug)]
@@ -39,22 +14,6 @@ enum End<V> {
     Landed(Outcome<V>),
     /// Whoever flew it can do without an answer, and made none.
     Left,
-}
-
-impl<V> Clone for Answer<V> {
-    fn clone(&self) -> Self {
-        Self { entry: self.entry.clone(), ..*self }
-    }
-}
-
-impl<V> Clone for Outcome<V> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Answer(answer, before) => Self::Answer(answer.clone(), *before),
-            Self::Failed(error) => Self::Failed(error.clone()),
-            Self::Lost => Self::Lost,
-        }
-    }
 }
 
 /// The keys that are being fetched by this process: at most one flight per key that can be boarded.
@@ -228,6 +187,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::cache::{Source, flight::Answer, value::Entry};
 
     fn answer(before: Option<u64>) -> Outcome<u8> {
         let now = Instant::now();

@@ -5,12 +5,12 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::invalidator::{Invalidate, Outcomes};
+use super::invalidator::Invalidate;
 use crate::{
     cache::{
         CacheError,
         core::Core,
-        store::{HEARD_WITHIN, UnsureRun},
+        store::{HEARD_WITHIN, Outcomes, UnsureRun},
         strict::Intent,
         tags::Tag,
     },

@@ -5,23 +5,12 @@ use futures_util::future::BoxFuture;
 use crate::{
     cache::{
         CacheError,
-        store::UnsureRun,
+        store::{Outcomes, UnsureRun},
         strict::Intent,
         tags::{Tag, TagError},
     },
     resource::Key,
 };
-
-/// What became of each of several keys or tags, in their order.
-pub(crate) type Outcomes<T> = Vec<Result<T, NotTaken>>;
-
-/// Why a key or a tag was not invalidated.
-#[derive(Debug)]
-pub(crate) struct NotTaken {
-    pub(crate) error: CacheError,
-    /// The store answered, and refused this one: it says nothing about others.
-    pub(crate) refused: bool,
-}
 
 /// What a cache offers to those who know neither its key nor its value type.
 pub(crate) trait Invalidate: Send + Sync + 'static {
@@ -54,7 +43,7 @@ pub(crate) trait Invalidate: Send + Sync + 'static {
     fn end<'a>(&'a self, keys: &'a [Key], id: &'a str) -> BoxFuture<'a, Outcomes<bool>>;
 }
 
-/// The invalidating side of a [`Cache`](super::Cache), without its types: for transactions and relays.
+/// The invalidating side of a [`Cache`](crate::cache::Cache), without its types: for transactions and relays.
 #[derive(Clone)]
 pub struct Invalidator(Arc<dyn Invalidate>);
 
@@ -99,7 +88,7 @@ impl Invalidator {
     }
 
     /// Drops every value of the cache in every process, and voids all loads that are running, however many there are: by one
-    /// script. Idempotent. The rest is as for [`Cache::clear`](super::Cache::clear).
+    /// script. Idempotent. The rest is as for [`Cache::clear`](crate::cache::Cache::clear).
     ///
     /// # Errors
     ///

@@ -2,8 +2,8 @@
 
 mod apply;
 mod invalidator;
+mod settle;
 
 #[cfg(test)]
 pub(crate) use invalidator::Invalidate;
 pub use invalidator::Invalidator;
-pub(crate) use invalidator::{NotTaken, Outcomes};

@@ -24,7 +24,7 @@ const WAITING_PER_LOAD: usize = 64;
 /// Whether it answers is judged by failures of different keys: five in a row, and no load is tried for a second, then one that
 /// finds out, and at most ten seconds between such tries.
 ///
-/// A cache makes its own unless [`CacheBuilder::limits`](super::CacheBuilder::limits) gives it one. Caches that load from
+/// A cache makes its own unless [`CacheBuilder::limits`](crate::cache::CacheBuilder::limits) gives it one. Caches that load from
 /// one database share one. Cheap to clone.
 #[derive(Clone)]
 pub struct Limits(Arc<Shared>);

@@ -221,8 +221,3 @@ impl std::fmt::Display for Chain<'_> {
         Ok(())
     }
 }
-
-/// Anything that converts to a boxed error, as the shared form.
-pub(crate) fn share(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> LoadError {
-    Arc::from(error.into())
-}

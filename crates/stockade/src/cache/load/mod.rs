@@ -16,5 +16,5 @@ pub use load_in::LoadIn;
 #[cfg(feature = "postgres")]
 pub(crate) use load_in::LoadInFn;
 pub use loaded::Loaded;
-pub(crate) use loader::{Load, LoadBatchFn, LoadFn, Loader, share};
+pub(crate) use loader::{Load, LoadBatchFn, LoadFn, Loader};
 pub use row_error::RowError;

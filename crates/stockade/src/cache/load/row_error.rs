@@ -1,7 +1,6 @@
 use std::error::Error;
 
-use super::loader::share;
-use crate::cache::LoadError;
+use crate::cache::{LoadError, error::share};
 
 /// A loader's word that a row is at fault and its source is well, as with text that can't be parsed: such a failure never
 /// counts against the database. It may be a `source` of the loader's own error.

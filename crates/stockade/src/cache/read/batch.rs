@@ -9,10 +9,10 @@ use super::patience::Patience;
 use crate::{
     cache::{
         CacheError, Lookup, Source,
-        core::{Core, kept, lookup},
-        fetch::{Flyer, Missing, POLL},
-        flight::{Board, Passage},
-        store::some_at_a_time,
+        core::Core,
+        fetch::{Flyer, Missing},
+        flight::{Board, Passage, kept, lookup},
+        store::{POLL, some_at_a_time},
     },
     clock::Instant,
     resource::{Key, Resource},

@@ -5,7 +5,8 @@ use tokio::time::timeout;
 use crate::{
     cache::{
         CacheError, Lookup, Source,
-        core::{Core, kept, lookup},
+        core::Core,
+        flight::{kept, lookup},
         value::Entry,
     },
     clock::Instant,

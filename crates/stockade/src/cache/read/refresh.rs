@@ -49,6 +49,12 @@ where
         }
     }
 
+    pub(crate) fn refresh_if_due(self: &Arc<Self>, key: &K, name: &Key, entry: &Entry<V>) {
+        if is_due(entry, self.settings.beta, Instant::now()) {
+            self.refresh(key, name);
+        }
+    }
+
     /// Nobody waits for it, so that whatever is in its way ends it.
     async fn fly_early(&self, key: K, name: &Key, pilot: Pilot<V>) {
         let token = Token::random();

@@ -8,9 +8,9 @@ use crate::{
     cache::{
         CacheError, Lookup,
         core::Core,
-        fetch::{Leased, Loads, unstored, until_news},
-        flight::{Board, Outcome, Pilot},
-        store::{Lease, Token, Want},
+        fetch::{Leased, Loads},
+        flight::{Board, Outcome, Pilot, unstored},
+        store::{Lease, Token, Want, until_news},
     },
     clock::Instant,
     resource::{Key, Resource},

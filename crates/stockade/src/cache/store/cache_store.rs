@@ -1,135 +1,19 @@
-use std::{fmt, sync::Arc, time::Duration};
+use std::time::Duration;
 
-use super::redis::Remote;
-use super::{memory::Memory, wake::Wake};
+use super::{
+    memory::Memory,
+    outcomes::Outcomes,
+    redis::Remote,
+    reply::{Filled, Filling, Hold, Lease, Read, Want},
+    token::Token,
+    trust::{Assurance, UnsureRun},
+    wake::Wake,
+};
 use crate::{
-    cache::{CacheError, invalidation::Outcomes, local::Reservation, strict::Intent, tags::Tag, value::Entry},
+    cache::{CacheError, local::Reservation, strict::Intent, tags::Tag},
     clock::Instant,
     resource::Key,
 };
-
-/// The leave to fill one key, made anew for each attempt. It is void once the key is invalidated or leased again.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Token(String);
-
-impl Token {
-    pub(crate) fn random() -> Self {
-        Self(format!("{:032x}", rand::random::<u128>()))
-    }
-
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        self.0.as_bytes()
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(…)")
-    }
-}
-
-/// The word that what the store holds has missed no invalidation. One that is given for another connection is another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Assurance(u64);
-
-impl Assurance {
-    pub(crate) fn of_connection(number: u64) -> Self {
-        Self(number)
-    }
-}
-
-/// How long the channel of a cache may be silent, and no question be answered, before the in-process tier is no longer believed.
-/// Beats come each second.
-pub(crate) const SILENCE: Duration = Duration::from_secs(3);
-
-/// After so long every process has heard of an invalidation, or serves nothing from memory: [`SILENCE`] by a clock that goes
-/// faster by one in a hundred, as leases reckon with.
-pub(crate) const HEARD_WITHIN: Duration = Duration::from_millis(3_030);
-
-/// For so long the server that a new run replaced may go on taking writes: until its replicas have not been heard of for
-/// `min-replicas-max-lag`, 10 s at most, which Redis counts in whole seconds and once a second. One more for a server that is
-/// busy.
-pub(crate) const LINGER: Duration = Duration::from_secs(13);
-
-/// A run of the store whose values may have missed invalidations, as far as anybody knows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct UnsureRun {
-    pub(crate) id: Arc<str>,
-    /// The number of the connection to it. On the next one it may be a server that was replaced in between.
-    pub(crate) connection: u64,
-    /// Whether another server may take writes for a while that this one never hears of.
-    pub(crate) has_rival: bool,
-}
-
-/// The reply to a read.
-#[derive(Debug)]
-pub(crate) enum Read<V> {
-    Hit(Entry<V>),
-    /// A value that expired.
-    Stale(Entry<V>),
-    Miss,
-    /// There is a value, written by another version of the program or damaged.
-    Unreadable,
-    /// The store can't be asked.
-    Down,
-}
-
-/// What a lease is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Want {
-    /// The value, or else the leave to load it.
-    Value,
-    /// The leave to load, even over a fresh value.
-    Load,
-}
-
-/// The reply to a lease.
-#[derive(Debug)]
-pub(crate) enum Lease<V> {
-    Hit(Entry<V>),
-    Unreadable,
-    /// Somebody else loads, for so long at most.
-    Wait(Duration),
-    /// The token is current. With the expired value, if it is still kept.
-    Granted(Option<Entry<V>>),
-    /// A load failed lately: what is kept has to do for a while. With the expired value, if it is in the store.
-    Held(Option<Entry<V>>),
-    /// The loads of this key keep failing. The next may be tried in so long.
-    Failing(Duration),
-    /// A writer is committing: load, and store nothing. With the intents that stand for suspiciously long.
-    Bypass(Vec<Intent>),
-    Down,
-}
-
-/// What a load that brought no value keeps off for a while.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Hold {
-    /// For so long, those who have something to serve; zero for nobody.
-    pub(crate) window: Duration,
-    /// Whether it counts as a failure of this key. After two in a row it holds off the others too.
-    pub(crate) counts: bool,
-}
-
-impl Hold {
-    pub(crate) const NONE: Self = Self { window: Duration::ZERO, counts: false };
-}
-
-/// The reply to a fill.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Filled {
-    Accepted,
-    Refused,
-    /// No reply: stored or not.
-    Unknown,
-}
-
-/// What is to be stored.
-#[derive(Debug)]
-pub(crate) struct Filling<'a, V> {
-    pub(crate) entry: &'a Entry<V>,
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) ttl: Duration,
-}
 
 /// Where values live beside the in-process tier, and who decides which load may store.
 #[derive(Debug)]

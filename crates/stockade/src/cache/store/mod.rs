@@ -3,15 +3,21 @@
 mod cache_store;
 mod first_attempt;
 mod memory;
+mod outcomes;
 mod redis;
+mod reply;
 mod some_at_a_time;
+mod token;
+mod trust;
 mod wake;
 
-pub(crate) use cache_store::{
-    Assurance, Filled, Filling, HEARD_WITHIN, Hold, LINGER, Lease, Read, SILENCE, Store, Token, UnsureRun, Want,
-};
+pub(crate) use cache_store::Store;
 pub(crate) use first_attempt::FirstAttempt;
 pub(crate) use memory::Memory;
+pub(crate) use outcomes::{NotTaken, Outcomes};
 pub(crate) use redis::Remote;
+pub(crate) use reply::{Filled, Filling, Hold, Lease, Read, Want};
 pub(crate) use some_at_a_time::some_at_a_time;
-pub(crate) use wake::{Wake, Wakes};
+pub(crate) use token::Token;
+pub(crate) use trust::{Assurance, HEARD_WITHIN, LINGER, SILENCE, UnsureRun};
+pub(crate) use wake::{POLL, Wake, Wakes, until_news};

@@ -2,9 +2,14 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
-use tokio::sync::watch;
+use rand::Rng;
+use tokio::{sync::watch, time::sleep};
+
+/// How long a wait for another process's load goes without asking again: its message may be lost.
+pub(crate) const POLL: Duration = Duration::from_millis(250);
 
 /// Who waits in this process for news of a key, by its encoded text.
 #[derive(Debug, Default)]
@@ -45,6 +50,15 @@ impl Wake {
     pub(crate) async fn woken(&mut self) {
         // The sender stays in the map while a receiver lives, so that waiting can't fail.
         self.news.changed().await.unwrap_or_default();
+    }
+}
+
+/// Waits for word of another's load, but not longer than it may last.
+pub(crate) async fn until_news(wake: &mut Wake, left: Duration) {
+    let jitter = Duration::from_millis(rand::rng().random_range(0..50));
+    tokio::select! {
+        () = wake.woken() => {}
+        () = sleep(left.min(POLL) + jitter) => {}
     }
 }
 

@@ -1,10 +1,11 @@
 //! Writes that are announced before they commit, and what becomes of announcements whose writer died.
 
+mod fates;
 mod intent;
 mod sweep;
 
-#[cfg(test)]
-pub(crate) use intent::OVERDUE;
+pub(crate) use fates::Strict;
 #[cfg(feature = "postgres")]
-pub(crate) use intent::{Fates, Relayed};
-pub(crate) use intent::{Intent, Intents, Strict};
+pub(crate) use fates::{Fates, Relayed};
+pub(crate) use intent::{Intent, OVERDUE};
+pub(crate) use sweep::PAGE;

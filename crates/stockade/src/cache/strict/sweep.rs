@@ -1,23 +1,15 @@
 //! Announcements whose writer died before it ended them, and whose key nobody reads.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use serde::{Serialize, de::DeserializeOwned};
-
 use super::intent::Intent;
-use crate::{
-    cache::{CacheError, core::Core, invalidation::NotTaken},
-    resource::{Key, Resource},
-};
+use crate::resource::Key;
 
 /// Announcements that are looked at together.
-const PAGE: usize = 256;
-/// How many pages are looked at in one round, as long as there is something to end.
-const PAGES: usize = 16;
-
+pub(crate) const PAGE: usize = 256;
 /// How far the announcements of a cache have been looked at.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep(Mutex<State>);
@@ -31,12 +23,12 @@ struct State {
 }
 
 impl Sweep {
-    fn from(&self) -> usize {
+    pub(crate) fn from(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).from
     }
 
     /// Notes which of `page` are over; those that are to be ended, and whether to go on to the next page.
-    fn looked(&self, page: Vec<(Key, Intent)>, over: &BTreeSet<Arc<str>>) -> (Vec<(Key, Intent)>, bool) {
+    pub(crate) fn looked(&self, page: Vec<(Key, Intent)>, over: &BTreeSet<Arc<str>>) -> (Vec<(Key, Intent)>, bool) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (length, known) = (page.len(), std::mem::take(&mut state.over));
         let is_over = |intent: &Intent| over.contains(&intent.id);
@@ -53,41 +45,5 @@ impl Sweep {
         }
         let goes_on = !is_new && !due.is_empty();
         (due, goes_on)
-    }
-}
-
-impl<K, V> Core<K, V>
-where
-    K: Resource + Clone + Send + Sync + 'static,
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
-{
-    /// Ends the announcements whose transaction was over in the last round, too, as far as it comes in this one.
-    pub(crate) async fn sweep_announced(&self) -> Result<(), CacheError> {
-        let Some(strict) = &self.settings.strict else { return Ok(()) };
-        for _ in 0..PAGES {
-            let page = self.store.announced(strict.sweep.from(), PAGE).await?;
-            let intents = page.iter().map(|(_, intent)| intent.clone()).collect();
-            let over = strict.over(intents).await.map_err(CacheError::Load)?;
-            let over = over.into_iter().map(|intent| intent.id).collect();
-            let (due, goes_on) = strict.sweep.looked(page, &over);
-            let mut by_intent: BTreeMap<Arc<str>, Vec<Key>> = BTreeMap::new();
-            for (key, intent) in due {
-                by_intent.entry(intent.id).or_default().push(key);
-            }
-            for (id, keys) in by_intent {
-                tracing::info!(
-                    cache = self.settings.name,
-                    keys = keys.len(),
-                    "ending the intents of a writer that died"
-                );
-                for outcome in self.end_all(&keys, &id).await {
-                    outcome.map_err(|NotTaken { error, .. }| error)?;
-                }
-            }
-            if !goes_on {
-                break;
-            }
-        }
-        Ok(())
     }
 }

@@ -9,5 +9,4 @@ mod type_fingerprint;
 pub use codec::Codec;
 pub use compression::Compression;
 pub(crate) use entry::Entry;
-pub(crate) use envelope::Envelope;
-pub(crate) use envelope::Unreadable;
+pub(crate) use envelope::{Envelope, Unreadable};

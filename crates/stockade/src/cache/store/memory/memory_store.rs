@@ -1,11 +1,11 @@
 use std::{sync::Arc, time::Duration};
 
-use super::leases::Leases;
+use super::{intents::Intents, leases::Leases};
 use crate::{
     cache::{
         local::{Local, Reservation},
         store::{Filled, Hold, Lease, Read, Token, Wake, Want},
-        strict::{Intent, Intents},
+        strict::Intent,
         value::Entry,
     },
     clock::Instant,

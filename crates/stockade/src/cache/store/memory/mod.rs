@@ -1,5 +1,6 @@
 //! The store of a cache that lives in one process.
 
+mod intents;
 mod leases;
 mod memory_store;
 

@@ -1,6 +1,8 @@
 //! The lease protocol on Redis: keys, scripts, the invalidation subscription.
 
+mod dropping;
 mod keys;
+mod leasing;
 mod remote;
 mod reply;
 mod scripts;

@@ -10,29 +10,23 @@ use tokio_util::{
 use super::{
     keys::Keys,
     reply::Reply,
-    scripts::{ABORT, ALL, ANNOUNCED, BEGIN, CLEAR, END, FILL, INVALIDATE, INVALIDATE_TAG, LEASE, TRUST},
+    scripts::{ALL, TRUST},
     stored::Stored,
     subscription::Subscription,
-    tasks::{heartbeat, staleness_gauge, trust_gauge},
-    write_probe,
+    tasks::{heartbeat, staleness_gauge, trust_gauge, write_probe},
 };
 use crate::{
     Redis,
     cache::{
         CacheError,
-        invalidation::{NotTaken, Outcomes},
-        local::{Local, Reservation},
+        local::Local,
         settings::Settings,
-        store::{
-            Assurance, Filled, Filling, FirstAttempt, Hold, Lease, Read, Token, UnsureRun, Wake, Want, some_at_a_time,
-        },
-        strict::Intent,
-        tags::Tag,
+        store::{Assurance, FirstAttempt, Read, UnsureRun, Wake},
         value::{Entry, Envelope, Unreadable},
     },
     clock::Instant,
-    redis::{Claim, Link, LinkError, LinkEvents, Script, evalsha},
-    resource::{Bucket, Key, Label},
+    redis::{Claim, Link, LinkError, LinkEvents, Script},
+    resource::Key,
 };
 
 /// What a server says of a key that holds another type than the command is for.
@@ -41,11 +35,11 @@ const WRONG_TYPE: &str = "WRONGTYPE";
 /// The client side of the lease protocol.
 #[derive(Debug)]
 pub(crate) struct Remote<V> {
-    link: Link,
+    pub(super) link: Link,
     first_attempt: FirstAttempt,
-    subscription: Arc<Subscription<V>>,
-    settings: Arc<Settings>,
-    envelope: Envelope,
+    pub(super) subscription: Arc<Subscription<V>>,
+    pub(super) settings: Arc<Settings>,
+    pub(super) envelope: Envelope,
     field: String,
     tasks: TaskTracker,
     beats: CancellationToken,
@@ -155,196 +149,9 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         Ok(self.subscription.run() == Some(run) && stored.stamp.holds(scores))
     }
 
-    pub(crate) async fn lease(&self, key: &Key, token: &Token, want: Want, content: bool) -> Lease<V> {
-        let kind: &[u8] = match want {
-            Want::Value => b"miss",
-            Want::Load => b"early",
-        };
-        let args = vec![
-            token.as_bytes().to_vec(),
-            millis(self.settings.lease),
-            self.subscription.keys.process().as_bytes().to_vec(),
-            kind.to_vec(),
-            u8::from(content).to_string().into_bytes(),
-            millis(self.settings.hold_off),
-            self.run(),
-            self.shape(),
-            self.subscription.keys.channel().into_bytes(),
-            self.subscription.known_epoch(),
-        ];
-        let replied =
-            self.call_on(&LEASE, self.subscription.keys.of_load(key), args).await.and_then(|reply| self.leased(reply));
-        replied.unwrap_or_else(|error| {
-            tracing::debug!(%key, %error, "cache lease failed");
-            // It may still be executed. Behind it on the same connection goes its undoing, for which nobody waits, so
-            // that the others are not kept waiting for a load that will not be stored.
-            if !error.is_never_executed() {
-                self.undo(key, token);
-            }
-            Lease::Down
-        })
-    }
-
-    fn leased(&self, mut reply: Reply) -> Result<Lease<V>, LinkError> {
-        match reply.word() {
-            "HIT" => {
-                let entry = reply.stored().and_then(|stored| self.entry(&stored).ok());
-                Ok(entry.map_or(Lease::Unreadable, Lease::Hit))
-            }
-            "WAIT" => Ok(Lease::Wait(Duration::from_micros(reply.number()?))),
-            "LEASED" => Ok(Lease::Granted(reply.stored().and_then(|stored| self.entry(&stored).ok()))),
-            "HELD" => Ok(Lease::Held(reply.stored().and_then(|stored| self.entry(&stored).ok()))),
-            "FAILING" => Ok(Lease::Failing(Duration::from_micros(reply.number()?))),
-            "BYPASS" => Ok(Lease::Bypass(reply.intents())),
-            _ => Err(reply.unexpected()),
-        }
-    }
-
-    pub(crate) async fn fill(
-        &self,
-        key: &Key,
-        token: &Token,
-        reservation: Reservation,
-        filling: Filling<'_, V>,
-    ) -> Filled {
-        let Entry { value, version, took, .. } = filling.entry;
-        let args = vec![
-            token.as_bytes().to_vec(),
-            filling.bytes,
-            Stored::words(value.is_none(), *version, took.as_micros()).into_bytes(),
-            millis(filling.ttl),
-            millis(self.settings.grace),
-            key.as_str().as_bytes().to_vec(),
-            self.subscription.keys.inbox_prefix().into_bytes(),
-            self.run(),
-            filling.entry.tags.as_packed().as_bytes().to_vec(),
-            millis(self.settings.lease),
-            self.shape(),
-        ];
-        match self.call_on(&FILL, self.subscription.keys.of_load(key), args).await {
-            Ok(reply) if reply.word() == "ACCEPTED" => {
-                let entry = Entry { stored: Some(reply.now), ..filling.entry.clone() };
-                self.subscription.local.put(reservation, key, entry);
-                Filled::Accepted
-            }
-            Ok(reply) => {
-                if reply.word() == "OUTDATED" {
-                    // Nobody waits for this: who waits for the load is told by it.
-                    self.undo(key, token);
-                }
-                Filled::Refused
-            }
-            Err(error) => {
-                tracing::debug!(%key, %error, "cache fill failed");
-                Filled::Unknown
-            }
-        }
-    }
-
-    fn undo(&self, key: &Key, token: &Token) {
-        let make = |sha: &str| evalsha(sha, self.subscription.keys.of(key), self.aborting(key, token, Hold::NONE));
-        drop(self.link.call_regardless(&ABORT, &make));
-    }
-
-    fn shape(&self) -> Vec<u8> {
-        self.envelope.shape().as_bytes().to_vec()
-    }
-
-    fn aborting(&self, key: &Key, token: &Token, hold: Hold) -> Vec<Vec<u8>> {
-        vec![
-            token.as_bytes().to_vec(),
-            key.as_str().as_bytes().to_vec(),
-            self.subscription.keys.inbox_prefix().into_bytes(),
-            millis(hold.window),
-            self.shape(),
-            u8::from(hold.counts).to_string().into_bytes(),
-        ]
-    }
-
-    pub(crate) async fn abort(&self, key: &Key, token: &Token, hold: Hold) {
-        if let Err(error) = self.call(&ABORT, key, self.aborting(key, token, hold)).await {
-            // The token then ends with its lease.
-            tracing::debug!(%key, %error, "cache abort failed");
-        }
-    }
-
-    pub(crate) async fn invalidate(&self, keys: &[Key]) -> Outcomes<()> {
-        self.drop_each(&INVALIDATE, keys, &[])
-            .await
-            .into_iter()
-            .map(|reply| reply.map(drop).map_err(NotTaken::from))
-            .collect()
-    }
-
-    pub(crate) async fn invalidate_tags(&self, tags: &[Tag]) -> Outcomes<()> {
-        self.attempted().await;
-        let keys = || vec![self.subscription.keys.tags(), self.subscription.keys.sequence(Bucket::FIRST)];
-        let Settings { lease, ttl, null_ttl, grace, .. } = &*self.settings;
-        let longest = lease.saturating_add(*ttl.end().max(null_ttl)).saturating_add(*grace);
-        let longest = longest.min(LONGEST).as_micros().to_string();
-        let calls: Vec<_> = tags
-            .iter()
-            .map(|tag| {
-                let (channel, random) = (self.subscription.keys.channel(), Token::random());
-                let (script, keys, args) = if tag.is_all() {
-                    let args = vec![channel.into_bytes(), self.subscription.known_epoch()];
-                    (&CLEAR, vec![self.subscription.keys.epoch()], args)
-                } else {
-                    let (tag, run) = (tag.as_str().as_bytes().to_vec(), self.run());
-                    let args =
-                        vec![tag, channel.into_bytes(), run, random.as_bytes().to_vec(), longest.clone().into_bytes()];
-                    (&INVALIDATE_TAG, keys(), args)
-                };
-                async move { self.call_on(script, keys, args).await }
-            })
-            .collect();
-        some_at_a_time(calls).await.into_iter().map(|reply| reply.map(drop).map_err(NotTaken::from)).collect()
-    }
-
-    pub(crate) async fn begin(&self, keys: &[Key], intent: &Intent) -> Result<(), CacheError> {
-        let replies = self.drop_each(&BEGIN, keys, &[&intent.id, &intent.xid]).await;
-        let begun: Result<Vec<_>, LinkError> = replies.into_iter().collect();
-        begun.map(drop).map_err(|error| CacheError::Unavailable(Arc::new(error)))
-    }
-
-    pub(crate) async fn end(&self, keys: &[Key], id: &str) -> Outcomes<bool> {
-        let replies = self.drop_each(&END, keys, &[id]).await;
-        replies.into_iter().map(|reply| Ok(reply?.word() == "ENDED")).collect()
-    }
-
-    /// So many of the announcements that stand, from this rank on.
-    pub(crate) async fn announced(&self, from: usize, count: usize) -> Result<Vec<(Key, Intent)>, CacheError> {
-        let unavailable = |error| CacheError::Unavailable(Arc::new(error));
-        let ranks = [from, from + count - 1].map(|rank| rank.to_string().into_bytes()).into();
-        let keys = vec![self.subscription.keys.announcements()];
-        let mut reply = self.call_on(&ANNOUNCED, keys, ranks).await.map_err(unavailable)?;
-        let announced = reply.announced();
-        let key = |resource| Key::encoded(Label::Borrowed(self.settings.name), resource);
-        Ok(announced.into_iter().filter_map(|(resource, intent)| Some((key(resource).ok()?, intent))).collect())
-    }
-
-    /// One of the scripts that drop a value, for each key, with what it wants beside: the reply for each. Many are on the
-    /// wire at a time.
-    async fn drop_each(&self, script: &'static Script, keys: &[Key], beside: &[&str]) -> Vec<Result<Reply, LinkError>> {
-        self.attempted().await;
-        let (channel, inbox_prefix) = (self.subscription.keys.channel(), self.subscription.keys.inbox_prefix());
-        let calls: Vec<_> = keys
-            .iter()
-            .map(|key| {
-                let bucket = key.bucket().index().to_string();
-                let mut args: Vec<Vec<u8>> =
-                    [key.as_str(), &bucket, &channel, &inbox_prefix].map(|arg| arg.as_bytes().to_vec()).into();
-                args.extend(beside.iter().map(|arg| arg.as_bytes().to_vec()));
-                async move { self.call_on(script, self.subscription.keys.of_write(key), args).await }
-            })
-            .collect();
-        // One that fails keeps none of the others back.
-        some_at_a_time(calls).await
-    }
-
     /// One script call on the keys of `key`. It takes its place in the write order at once; after NOSCRIPT, which means
     /// not executed, it is sent again.
-    fn call<'a>(
+    pub(super) fn call<'a>(
         &'a self,
         script: &'static Script,
         key: &Key,
@@ -353,7 +160,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         self.call_on(script, self.subscription.keys.of(key), args)
     }
 
-    fn call_on<'a>(
+    pub(super) fn call_on<'a>(
         &'a self,
         script: &'static Script,
         keys: Vec<String>,
@@ -373,11 +180,11 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
 
     /// The run that a script is sent to. Should it reach another one, that begins its table of tags anew, and once more for
     /// the next who knows better: what has tags is then loaded again.
-    fn run(&self) -> Vec<u8> {
+    pub(super) fn run(&self) -> Vec<u8> {
         self.subscription.run().as_deref().unwrap_or("-").as_bytes().to_vec()
     }
 
-    fn entry(&self, stored: &Stored) -> Result<Entry<V>, Unreadable> {
+    pub(super) fn entry(&self, stored: &Stored) -> Result<Entry<V>, Unreadable> {
         let (value, weight) = self.envelope.decode(stored.payload(), stored.null)?;
         let clock = &self.subscription.clock;
         let (Some(loaded), Some(expires)) = (clock.local(stored.loaded), clock.local(stored.expires)) else {
@@ -436,23 +243,10 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 }
 
-impl From<LinkError> for NotTaken {
-    fn from(error: LinkError) -> Self {
-        // What concerns one key: no permission, a script that failed over what it found, a reply that can't be read. Of other
-        // codes the server says that it takes nothing now: LOADING, READONLY, MISCONF and the like.
-        let refused = match &error {
-            LinkError::Refused { code } => ["NOPERM", "WRONGTYPE", "ERR"].contains(&code.as_str()),
-            LinkError::Protocol { .. } => true,
-            _ => false,
-        };
-        Self { error: CacheError::Unavailable(Arc::new(error)), refused }
-    }
-}
-
 /// The longest that Redis is given for anything: an expiry that it does not take would fail a script half-way, and leave a value
 /// without an end.
-const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
+pub(super) const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
 
-fn millis(duration: Duration) -> Vec<u8> {
+pub(super) fn millis(duration: Duration) -> Vec<u8> {
     duration.min(LONGEST).as_millis().to_string().into_bytes()
 }

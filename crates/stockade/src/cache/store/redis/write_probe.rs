@@ -2,26 +2,17 @@
 //! writes, so that a write on the connection of the reads tells the two apart.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use redis::Cmd;
-use tokio::time::{MissedTickBehavior, interval};
-use tokio_util::sync::CancellationToken;
 
-use super::{keys::Keys, subscription::Subscription};
-use crate::{
-    clock::Instant,
-    redis::{Link, LinkError, Succession},
-};
+use super::keys::Keys;
+use crate::{clock::Instant, redis::Succession};
 
-const EVERY: Duration = Duration::from_millis(500);
 /// How long a write that was taken stands for the server, from when it was sent. Two may be lost meanwhile.
 const GOOD_FOR: Duration = Duration::from_secs(2);
-/// After so many writes it is asked again whether it would refuse them: that can be changed while it runs.
-const LOOK_EVERY: u32 = 10;
-
 pub(super) const WHAT_TO_SET: &str = "set `min-replicas-to-write` (half the number of replicas or more) and \
      `min-replicas-max-lag` (10 or less) on every Redis that may become the primary, which has to be of version 7.0 or later";
 
@@ -78,7 +69,7 @@ impl Pulse {
             }
     }
 
-    fn looked(&self, connection: u64, succession: Succession) {
+    pub(super) fn looked(&self, connection: u64, succession: Succession) {
         let mut state = self.lock();
         if state.connection == connection {
             // Who had a rival may have one still: without the settings nothing bounds it any more.
@@ -91,7 +82,7 @@ impl Pulse {
     }
 
     /// The connection that a pulse is to be asked for on.
-    fn wanted(&self) -> Option<(u64, Succession)> {
+    pub(super) fn wanted(&self) -> Option<(u64, Succession)> {
         let state = self.lock();
         state.succession.has_rival().then_some((state.connection, state.succession))
     }
@@ -113,54 +104,4 @@ pub(super) fn write(keys: &Keys) -> Cmd {
     let mut command = redis::cmd("DEL");
     command.arg(keys.pulse());
     command
-}
-
-/// Writes every half second where another server may be made the primary, until told to stop.
-pub(super) async fn keep<V: Send + Sync + 'static>(
-    link: Link,
-    subscription: Arc<Subscription<V>>,
-    has_sentinels: bool,
-    stop: CancellationToken,
-) {
-    let mut turn = 0_u32;
-    let mut turns = interval(EVERY);
-    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            _ = turns.tick() => {}
-        }
-        let Some((connection, succession)) = subscription.pulse.wanted().filter(|_| link.is_up()) else { continue };
-        match succession {
-            Succession::Bounded => beat(&link, &subscription, connection).await,
-            Succession::Unbounded if subscription.pulse.tells() => tracing::warn!(
-                "this Redis goes on answering after another server took its place, so a strict cache believes nothing of it: \
-                 {WHAT_TO_SET}"
-            ),
-            Succession::Unbounded | Succession::Never | Succession::ByHand => {}
-        }
-        turn = turn.wrapping_add(1);
-        if turn.is_multiple_of(LOOK_EVERY) {
-            let info = link.command("cache_replication", redis::cmd("INFO")).await.ok();
-            if let Some(info) = info.and_then(|info| redis::from_redis_value::<String>(info).ok()) {
-                subscription.pulse.looked(connection, Succession::of(&info, has_sentinels));
-            }
-        }
-    }
-}
-
-async fn beat<V: Send + Sync + 'static>(link: &Link, subscription: &Subscription<V>, connection: u64) {
-    let sent = Instant::now();
-    match link.command("cache_pulse", write(&subscription.keys)).await {
-        Ok(_) => subscription.pulse.taken(connection, sent),
-        Err(LinkError::Refused { code }) if subscription.pulse.tells() => {
-            let why = if code == "NOREPLICAS" {
-                ", since fewer replicas follow it than `min-replicas-to-write` says: another server may have taken its place"
-            } else {
-                ""
-            };
-            tracing::warn!(code, "Redis takes no writes{why}. A strict cache loads every read until it does");
-        }
-        Err(error) => tracing::debug!(%error, "nothing shows that Redis takes writes"),
-    }
 }

@@ -3,3 +3,4 @@
 pub(super) mod heartbeat;
 pub(super) mod staleness_gauge;
 pub(super) mod trust_gauge;
+pub(super) mod write_probe;

@@ -1,0 +1,125 @@
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64},
+    },
+    time::Duration,
+};
+
+use futures_util::stream::BoxStream;
+use redis::Value;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    geometry::{Design, Shape},
+    scripts::{ADD, CHECK, OPEN},
+    server::{Known, Server, word},
+};
+use crate::{
+    cache::{LoadError, store::FirstAttempt},
+    redis::{Link, LinkError, Script},
+    resource::Key,
+};
+
+/// How many keys go into one script call, so that none holds the server up for long.
+pub(super) const AT_ONCE: usize = 500;
+
+/// How long a builder may be silent before another takes over.
+pub(super) const LEASE: Duration = Duration::from_secs(30);
+/// Where all ids come from.
+pub(super) type SourceFn = Box<dyn Fn() -> BoxStream<'static, Result<Key, LoadError>> + Send + Sync>;
+
+/// What a filter is to its handles and to its keeper.
+pub(super) struct Shared {
+    pub(super) name: &'static str,
+    pub(super) expected: u64,
+    pub(super) shape: Shape,
+    pub(super) link: Link,
+    pub(super) first_attempt: FirstAttempt,
+    pub(super) keys: Vec<String>,
+    pub(super) server: Arc<Server>,
+    pub(super) source: SourceFn,
+    pub(super) held: AtomicU64,
+    pub(super) ready: AtomicBool,
+    pub(super) stop: CancellationToken,
+    pub(super) tasks: TaskTracker,
+}
+
+/// Whether "absent" is taken of a server that goes on answering for ever after another one took its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    Any,
+    Wanted,
+}
+
+/// What became of an addition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Added {
+    Done,
+    /// Somebody else builds by now.
+    Lost,
+}
+
+impl Shared {
+    /// `None` when the filter can't say.
+    pub(super) async fn check(&self, keys: &[&Key], bound: Bound) -> Result<Option<Vec<bool>>, LinkError> {
+        let Some(Known { run, design, is_unbounded, .. }) = self.server.known() else { return Ok(None) };
+        if is_unbounded && bound == Bound::Wanted {
+            return Ok(None);
+        }
+        let mut args = vec![run.as_bytes().to_vec(), design.seed.text().into_bytes(), text(design.shape.hashes)];
+        append(&mut args, design, keys.iter().copied());
+        let Value::Array(reply) = self.call(&CHECK, args).await? else {
+            return Err(LinkError::Protocol { op: CHECK.name });
+        };
+        if reply.len() != keys.len() + 1 {
+            return Ok(None);
+        }
+        Ok(Some(reply[1..].iter().map(|answer| *answer != Value::Int(0)).collect()))
+    }
+
+    pub(super) async fn add(&self, keys: &[Key], builder: &str) -> Result<Added, LinkError> {
+        for _ in 0..2 {
+            let Known { design, .. } = self.server.known().ok_or(LinkError::Down)?;
+            let mut args = vec![
+                design.seed.text().into_bytes(),
+                builder.as_bytes().to_vec(),
+                text(LEASE.as_millis()),
+                text(design.shape.hashes),
+            ];
+            append(&mut args, design, keys);
+            match word(&self.call(&ADD, args).await?) {
+                Some("ADDED") => return Ok(Added::Done),
+                Some("LOST") => return Ok(Added::Lost),
+                // The server was emptied since.
+                Some("RESEED") => self.reopen().await?,
+                _ => break,
+            }
+        }
+        Err(LinkError::Protocol { op: ADD.name })
+    }
+
+    /// Asks for the seed anew.
+    pub(super) async fn reopen(&self) -> Result<(), LinkError> {
+        let Known { run, .. } = self.server.known().ok_or(LinkError::Down)?;
+        let reply = self.call(&OPEN, self.server.opening(&run)).await?;
+        self.server.reopened(&run, &reply)
+    }
+
+    pub(super) async fn call(&self, script: &'static Script, args: Vec<Vec<u8>>) -> Result<Value, LinkError> {
+        match self.link.call(script, self.keys.clone(), args.clone()).await {
+            Err(LinkError::NoScript) => self.link.call(script, self.keys.clone(), args).await,
+            reply => reply,
+        }
+    }
+}
+
+pub(super) fn text(number: impl Into<u128>) -> Vec<u8> {
+    number.into().to_string().into_bytes()
+}
+
+fn append<'a>(args: &mut Vec<Vec<u8>>, design: Design, keys: impl IntoIterator<Item = &'a Key>) {
+    for key in keys {
+        args.extend(design.shape.bits_of(design.seed, key.as_str()).map(text));
+    }
+}

@@ -1,0 +1,69 @@
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{failed_load::Loads, start::Leased};
+use crate::{
+    cache::{
+        Loaded,
+        core::Core,
+        flight::{Outcome, Pilot, unstored},
+        load::Load,
+        store::{Filled, Filling, Hold},
+    },
+    resource::{Key, Resource},
+};
+
+impl<K, V> Core<K, V>
+where
+    K: Resource + Clone + Send + Sync + 'static,
+    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    pub(crate) async fn load_leased(&self, key: K, name: &Key, pilot: &Pilot<V>, leased: Leased<V>) -> Outcome<V> {
+        match self.loader.run(key, name, || pilot.ask()).await {
+            Ok(load) => self.store_loaded(name, pilot, &leased, load).await,
+            Err(error) => self.give_up(name, leased, error, Loads::One).await,
+        }
+    }
+
+    /// Stores what was loaded under a lease, if that is still good.
+    pub(crate) async fn store_loaded(
+        &self,
+        name: &Key,
+        pilot: &Pilot<V>,
+        leased: &Leased<V>,
+        load: Load<Loaded<V>>,
+    ) -> Outcome<V> {
+        let Leased { token, reservation, assurance, .. } = leased;
+        let Load { loaded, took, mark } = load;
+        let encoded = self.settings.envelope.encode(loaded.value.as_ref());
+        let ttl = self.settings.lifetime(&loaded);
+        let mut answer = unstored(loaded, encoded.as_ref().map_or(0, |encoded| encoded.weight), false);
+        let bytes = match encoded {
+            Ok(encoded) => encoded.bytes,
+            Err(reason) => {
+                self.counters.refused(self.settings.name, reason.label());
+                tracing::warn!(cache = self.settings.name, %name, %reason, "value not stored");
+                self.store.abort(name, token, Hold::NONE).await;
+                return Outcome::Answer(answer, Some(mark));
+            }
+        };
+        answer.entry.expires = answer.entry.loaded + ttl;
+        answer.entry.took = took;
+        pilot.close();
+        let filling = Filling { entry: &answer.entry, bytes, ttl };
+        match self.store.fill(name, token, *reservation, filling).await {
+            Filled::Accepted => {
+                answer.stored = true;
+                // A run that lost the write which voids a token accepts it.
+                Outcome::Answer(answer, (!self.stands(*assurance)).then_some(mark))
+            }
+            Filled::Refused => {
+                self.counters.fill_rejected(self.settings.name);
+                Outcome::Answer(answer, Some(mark))
+            }
+            Filled::Unknown => {
+                answer.degraded = true;
+                Outcome::Answer(answer, Some(mark))
+            }
+        }
+    }
+}

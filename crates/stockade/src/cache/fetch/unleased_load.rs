@@ -1,0 +1,56 @@
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    cache::{
+        Source,
+        core::Core,
+        flight::{Outcome, Pilot, kept, unstored},
+    },
+    resource::{Key, Resource},
+};
+
+impl<K, V> Core<K, V>
+where
+    K: Resource + Clone + Send + Sync + 'static,
+    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    /// A load while a writer commits: nothing tells whether the value holds that write, so nobody boards once it runs.
+    pub(crate) async fn load_beside(&self, key: K, name: &Key, pilot: &Pilot<V>, degraded: bool) -> Outcome<V> {
+        let begin = || {
+            pilot.close();
+            pilot.ask()
+        };
+        if let Some(error) = self.held_off(name) {
+            return self.beside_failed(name, error);
+        }
+        match self.loader.run(key, name, begin).await {
+            Ok(load) => Outcome::Answer(unstored(load.loaded, 0, degraded), Some(load.mark)),
+            Err(error) => self.beside_failed(name, error),
+        }
+    }
+
+    /// A load while the store is away. Callers may board while it runs: their answer is marked as degraded, and a write
+    /// of this process detaches the flight.
+    pub(crate) async fn load_degraded(&self, key: K, name: &Key, pilot: &Pilot<V>) -> Outcome<V> {
+        if self.settings.strict.is_some() {
+            return self.load_beside(key, name, pilot, true).await;
+        }
+        let mark = pilot.ask();
+        if let Some(entry) = self.within_grace(name) {
+            return Outcome::Answer(kept(entry, Source::Local, true), Some(mark));
+        }
+        if let Some(error) = self.held_off(name) {
+            return Outcome::Failed(error);
+        }
+        let reservation = self.local.reserve(name);
+        match self.loader.run(key, name, || pilot.ask()).await {
+            Ok(load) => {
+                pilot.close();
+                let tags = load.loaded.known_tags();
+                let valid_for = (!self.local.holds(reservation, &tags)).then_some(load.mark);
+                Outcome::Answer(unstored(load.loaded, 0, true), valid_for)
+            }
+            Err(error) => Outcome::Failed(error),
+        }
+    }
+}

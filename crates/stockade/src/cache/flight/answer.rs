@@ -1,0 +1,88 @@
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    cache::{CacheError, CacheInfo, Loaded, Lookup, Source, value::Entry},
+    clock::Instant,
+};
+
+/// What a flight brought back.
+#[derive(Debug)]
+pub(crate) struct Answer<V> {
+    pub(crate) entry: Entry<V>,
+    pub(crate) source: Source,
+    pub(crate) degraded: bool,
+    pub(crate) stored: bool,
+    /// Whether it was loaded by another process.
+    pub(crate) waited: bool,
+}
+
+/// How a flight ended.
+#[derive(Debug)]
+pub(crate) enum Outcome<V> {
+    /// A value. With `Some(n)`, only for the passengers that boarded before number n: its source was asked then, and a
+    /// later passenger may know of a write that the value does not hold.
+    Answer(Answer<V>, Option<u64>),
+    Failed(CacheError),
+    /// The task that flew it is gone.
+    Lost,
+}
+
+impl<V> Clone for Answer<V> {
+    fn clone(&self) -> Self {
+        Self { entry: self.entry.clone(), ..*self }
+    }
+}
+
+impl<V> Clone for Outcome<V> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Answer(answer, before) => Self::Answer(answer.clone(), *before),
+            Self::Failed(error) => Self::Failed(error.clone()),
+            Self::Lost => Self::Lost,
+        }
+    }
+}
+
+/// The answer that a kept entry is.
+pub(crate) fn kept<V>(entry: Entry<V>, source: Source, degraded: bool) -> Answer<V> {
+    Answer { entry, source, degraded, stored: false, waited: false }
+}
+
+pub(crate) fn lookup<V>(answer: Answer<V>, joined: bool) -> Lookup<V> {
+    lookup_at(Instant::now(), answer, joined)
+}
+
+pub(crate) fn lookup_at<V>(now: Instant, answer: Answer<V>, joined: bool) -> Lookup<V> {
+    let Answer { entry, source, degraded, stored, waited } = answer;
+    // What comes from neither tier was not kept, and so did not expire.
+    let kept = matches!(source, Source::Local | Source::Redis);
+    let info = CacheInfo {
+        source,
+        absent: entry.value.is_none(),
+        age: now.since(entry.loaded),
+        ttl: entry.expires.since(now),
+        stale: if kept { entry.staleness(now) } else { None },
+        degraded,
+        collapsed: joined || waited,
+        stored,
+        forced: false,
+        version: entry.version,
+    };
+    Lookup { value: entry.value, info }
+}
+
+/// The answer that there is no such row, which the filter gives.
+pub(crate) fn ruled_out<V>() -> Answer<V> {
+    let mut answer = unstored(Loaded::new(None), 0, false);
+    answer.source = Source::Filter;
+    answer
+}
+
+/// The answer that a load is, before it is stored.
+pub(crate) fn unstored<V>(loaded: Loaded<V>, weight: u64, degraded: bool) -> Answer<V> {
+    let now = Instant::now();
+    let tags = loaded.known_tags();
+    let (value, version) = (loaded.value.map(Arc::new), loaded.version);
+    let entry = Entry { value, loaded: now, stored: None, expires: now, took: Duration::ZERO, version, tags, weight };
+    Answer { entry, source: Source::Load, degraded, stored: false, waited: false }
+}

@@ -1,0 +1,80 @@
+//! Ends the announcements of transactions that are over and did not end them themselves.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    cache::{
+        CacheError,
+        core::Core,
+        store::NotTaken,
+        strict::{Intent, PAGE},
+    },
+    resource::{Key, Resource},
+};
+
+/// How many pages are looked at in one round, as long as there is something to end.
+const PAGES: usize = 16;
+
+impl<K, V> Core<K, V>
+where
+    K: Resource + Clone + Send + Sync + 'static,
+    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    pub(crate) fn ask_about(self: &Arc<Self>, name: &Key, overdue: Vec<Intent>) {
+        let due = self.settings.strict.as_ref().map(|strict| strict.due(overdue)).unwrap_or_default();
+        if !due.is_empty() {
+            let (core, name) = (Arc::clone(self), name.clone());
+            self.tasks.spawn(async move { core.settle(&name, due).await });
+        }
+    }
+
+    /// Ends the intents among these whose transaction is over and did not do so.
+    async fn settle(&self, name: &Key, overdue: Vec<Intent>) {
+        let Some(strict) = &self.settings.strict else { return };
+        match strict.over(overdue).await {
+            Ok(over) => {
+                for intent in over {
+                    tracing::info!(cache = self.settings.name, "ending the intent of a transaction that is over");
+                    for NotTaken { error, .. } in
+                        self.end_all(std::slice::from_ref(name), &intent.id).await.into_iter().filter_map(Result::err)
+                    {
+                        tracing::debug!(%error, "the next reader tries again");
+                    }
+                }
+            }
+            Err(error) => tracing::debug!(%error, "the fate of a transaction is not known yet"),
+        }
+    }
+
+    /// Ends the announcements whose transaction was over in the last round, too, as far as it comes in this one.
+    pub(crate) async fn sweep_announced(&self) -> Result<(), CacheError> {
+        let Some(strict) = &self.settings.strict else { return Ok(()) };
+        for _ in 0..PAGES {
+            let page = self.store.announced(strict.sweep.from(), PAGE).await?;
+            let intents = page.iter().map(|(_, intent)| intent.clone()).collect();
+            let over = strict.over(intents).await.map_err(CacheError::Load)?;
+            let over = over.into_iter().map(|intent| intent.id).collect();
+            let (due, goes_on) = strict.sweep.looked(page, &over);
+            let mut by_intent: BTreeMap<Arc<str>, Vec<Key>> = BTreeMap::new();
+            for (key, intent) in due {
+                by_intent.entry(intent.id).or_default().push(key);
+            }
+            for (id, keys) in by_intent {
+                tracing::info!(
+                    cache = self.settings.name,
+                    keys = keys.len(),
+                    "ending the intents of a writer that died"
+                );
+                for outcome in self.end_all(&keys, &id).await {
+                    outcome.map_err(|NotTaken { error, .. }| error)?;
+                }
+            }
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,176 @@
+use std::sync::Arc;
+
+use serde::{Serialize, de::DeserializeOwned};
+use tracing::Instrument;
+
+use super::{patience::Patience, refresh::is_due};
+use crate::{
+    cache::{
+        CacheError, Lookup, Source,
+        core::Core,
+        fetch::{Missing, Start},
+        flight::{Board, Outcome, kept, lookup, lookup_at},
+        local::Reservation,
+        store::{Assurance, Read, Want},
+        value::Entry,
+    },
+    clock::Instant,
+    resource::{Key, Resource, find_by_text},
+};
+
+impl<K, V> Core<K, V>
+where
+    K: Resource + Clone + Send + Sync + 'static,
+    V: Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    pub(crate) async fn get(self: &Arc<Self>, key: &K) -> Result<Lookup<V>, CacheError> {
+        let result = match self.at_hand(key) {
+            Some(found) => Ok(found),
+            None => self.look_up(key, Board::Any).await,
+        };
+        self.counters.request(&result);
+        result
+    }
+
+    /// The answer of the in-process tier. No memory is taken and the clock is read once: this is the path that is fast.
+    fn at_hand(self: &Arc<Self>, key: &K) -> Option<Lookup<V>> {
+        let now = self.serving_at()?;
+        let entry = find_by_text(key, |text| self.local.get(text))?;
+        self.serve(key, entry, now)
+    }
+
+    /// The answer of the in-process tier to a caller that holds the lock of the key shared. `since` is asked with the text of
+    /// the key when no writer can have had that lock since; it answers `None` where the lock is not held.
+    ///
+    /// The order matters. First the subscription: a write whose acknowledgement waited until every live process had heard
+    /// of it is heard of before the value is looked up. Then the value, then the lock: at the moment of serving it is still
+    /// held, and has been since before the value was asked for.
+    #[cfg(feature = "axum")]
+    pub(crate) fn at_hand_under_lock(
+        self: &Arc<Self>,
+        key: &K,
+        since: impl FnOnce(&str) -> Option<Instant>,
+    ) -> Option<Lookup<V>> {
+        if !self.settings.under_locks {
+            return None;
+        }
+        let now = self.verified_at()?;
+        let entry = find_by_text(key, |text| {
+            let (entry, asked) = self.local.get_asked(text)?;
+            (asked > since(text)?).then_some(entry)
+        })?;
+        let found = Ok(self.serve(key, entry, now)?);
+        self.counters.request(&found);
+        found.ok()
+    }
+
+    /// A fresh value of the in-process tier as an answer.
+    fn serve(self: &Arc<Self>, key: &K, entry: Entry<V>, now: Instant) -> Option<Lookup<V>> {
+        if !entry.is_fresh(now) {
+            return None;
+        }
+        if is_due(&entry, self.settings.beta, now)
+            && let Ok(name) = Key::of(key)
+        {
+            self.refresh(key, &name);
+        }
+        Some(lookup_at(now, kept(entry, Source::Local, false), false))
+    }
+
+    #[tracing::instrument(name = "cache", level = "debug", skip_all, fields(cache = self.settings.name))]
+    async fn look_up(self: &Arc<Self>, key: &K, board: Board) -> Result<Lookup<V>, CacheError> {
+        let name = Key::of(key)?;
+        self.fetched(key, &name, board, None).await
+    }
+
+    /// As [`Core::look_up`]. With something missing nobody is asked before the flight.
+    pub(crate) async fn fetched(
+        self: &Arc<Self>,
+        key: &K,
+        name: &Key,
+        mut board: Board,
+        mut missing: Option<Missing<V>>,
+    ) -> Result<Lookup<V>, CacheError> {
+        let called = Instant::now();
+        loop {
+            let Missing { start, stale } = match missing.take() {
+                Some(missing) => missing,
+                None => match self.at_hand_or_stored(key, name).await {
+                    Ok(found) => return Ok(found),
+                    Err(missing) => missing,
+                },
+            };
+            let (passage, pilot) = self.flights.board(name, board);
+            let joined = pilot.is_none();
+            if let Some(pilot) = pilot {
+                self.tasks.spawn(Arc::clone(self).fly(key.clone(), name.clone(), pilot, start).in_current_span());
+            }
+            let patience = Patience { called, fetching: passage.began(), stale };
+            match self.in_time(passage.outcome(), patience).await {
+                Ok(Some(outcome)) => return self.landed(outcome, joined),
+                // A write may lie between that answer and this call. The next flight gives one that is surely valid.
+                Ok(None) => board = Board::NotAsked,
+                Err(instead) => return instead,
+            }
+        }
+    }
+
+    async fn at_hand_or_stored(self: &Arc<Self>, key: &K, name: &Key) -> Result<Lookup<V>, Missing<V>> {
+        if let Some(entry) = self.fresh(name) {
+            self.refresh_if_due(key, name, &entry);
+            return Ok(lookup(kept(entry, Source::Local, false), false));
+        }
+        self.attempted().await;
+        let reservation = self.local.reserve(name);
+        let assurance = self.assurance();
+        let read = self.store.read(name).await;
+        self.judge(key, name, reservation, read, assurance)
+    }
+
+    /// The answer that a read is, or how to begin to fetch one. `assurance`: of the store, from before it was asked.
+    pub(crate) fn judge(
+        self: &Arc<Self>,
+        key: &K,
+        name: &Key,
+        reservation: Reservation,
+        read: Read<V>,
+        assurance: Option<Assurance>,
+    ) -> Result<Lookup<V>, Missing<V>> {
+        match read {
+            Read::Hit(_) if !self.stands(assurance) => Err(Start::Lease(Want::Load).into()),
+            Read::Hit(entry) => {
+                self.refresh_if_due(key, name, &entry);
+                self.local.put_found(reservation, name, entry.clone());
+                Ok(lookup(kept(entry, Source::Redis, false), false))
+            }
+            Read::Stale(entry) if self.may_revalidate(&entry) => {
+                self.refresh(key, name);
+                Ok(lookup(kept(entry, Source::Redis, false), false))
+            }
+            Read::Stale(entry) => Err(Missing { start: Start::Lease(Want::Value), stale: Some(entry) }),
+            Read::Miss => Err(Start::Lease(Want::Value).into()),
+            Read::Unreadable => {
+                self.unreadable(name);
+                Err(Start::Lease(Want::Load).into())
+            }
+            Read::Down => match self.within_grace(name) {
+                Some(entry) => Ok(lookup(kept(entry, Source::Local, true), false)),
+                None => Err(Start::Degraded.into()),
+            },
+        }
+    }
+
+    /// The answer that a flight brought.
+    pub(crate) fn landed(&self, outcome: Outcome<V>, joined: bool) -> Result<Lookup<V>, CacheError> {
+        match outcome {
+            Outcome::Answer(answer, _) => Ok(lookup(answer, joined)),
+            Outcome::Failed(error) => Err(error),
+            Outcome::Lost if self.loader.closing.is_cancelled() => Err(CacheError::ShuttingDown),
+            Outcome::Lost => Err(CacheError::Panicked),
+        }
+    }
+
+    fn may_revalidate(&self, entry: &Entry<V>) -> bool {
+        entry.staleness(Instant::now()).is_some_and(|stale| stale < self.settings.revalidate)
+    }
+}

@@ -1,0 +1,80 @@
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use crate::{
+    cache::strict::{Intent, OVERDUE},
+    clock::Instant,
+    resource::Key,
+};
+
+/// The intents of a cache that lives in one process only.
+#[derive(Debug, Default)]
+pub(crate) struct Intents(Mutex<HashMap<Key, Vec<(Intent, Instant)>>>);
+
+impl Intents {
+    fn table(&self) -> MutexGuard<'_, HashMap<Key, Vec<(Intent, Instant)>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn begin(&self, keys: &[Key], intent: &Intent) {
+        let mut table = self.table();
+        for key in keys {
+            table.entry(key.clone()).or_default().push((intent.clone(), Instant::now()));
+        }
+    }
+
+    /// Whether all were there.
+    pub(crate) fn end(&self, keys: &[Key], id: &str) -> bool {
+        let mut table = self.table();
+        let mut all = true;
+        for key in keys {
+            let Some(intents) = table.get_mut(key) else {
+                all = false;
+                continue;
+            };
+            let before = intents.len();
+            intents.retain(|(intent, _)| &*intent.id != id);
+            all &= intents.len() < before;
+            if intents.is_empty() {
+                table.remove(key);
+            }
+        }
+        all
+    }
+
+    /// So many that stand, from this one on.
+    pub(crate) fn standing(&self, from: usize, count: usize) -> Vec<(Key, Intent)> {
+        let table = self.table();
+        let all =
+            table.iter().flat_map(|(key, intents)| intents.iter().map(|(intent, _)| (key.clone(), intent.clone())));
+        all.skip(from).take(count).collect()
+    }
+
+    /// `None` without an intent; else those that are overdue.
+    pub(crate) fn of(&self, key: &Key) -> Option<Vec<Intent>> {
+        let table = self.table();
+        let overdue = table.get(key)?.iter().filter(|(_, since)| since.elapsed() >= OVERDUE);
+        Some(overdue.map(|(intent, _)| intent.clone()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_writer_ends_its_own_intent_only() {
+        let (intents, key) = (Intents::default(), Key::new("stock", "a").unwrap());
+        let intent = |id: &str| Intent { id: id.into(), xid: "7".into() };
+        let keys = std::slice::from_ref(&key);
+        intents.begin(keys, &intent("one"));
+        intents.begin(keys, &intent("two"));
+        assert!(intents.end(keys, "one"));
+        assert!(!intents.end(keys, "one"));
+        assert_eq!(intents.of(&key), Some(Vec::new()));
+        assert!(intents.end(keys, "two"));
+        assert_eq!(intents.of(&key), None);
+    }
+}

@@ -1,0 +1,134 @@
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+use super::{
+    remote::{Remote, millis},
+    reply::Reply,
+    scripts::{ABORT, FILL, LEASE},
+    stored::Stored,
+};
+use crate::{
+    cache::{
+        local::Reservation,
+        store::{Filled, Filling, Hold, Lease, Token, Want},
+        value::Entry,
+    },
+    redis::{LinkError, evalsha},
+    resource::Key,
+};
+
+impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
+    pub(crate) async fn lease(&self, key: &Key, token: &Token, want: Want, content: bool) -> Lease<V> {
+        let kind: &[u8] = match want {
+            Want::Value => b"miss",
+            Want::Load => b"early",
+        };
+        let args = vec![
+            token.as_bytes().to_vec(),
+            millis(self.settings.lease),
+            self.subscription.keys.process().as_bytes().to_vec(),
+            kind.to_vec(),
+            u8::from(content).to_string().into_bytes(),
+            millis(self.settings.hold_off),
+            self.run(),
+            self.shape(),
+            self.subscription.keys.channel().into_bytes(),
+            self.subscription.known_epoch(),
+        ];
+        let replied =
+            self.call_on(&LEASE, self.subscription.keys.of_load(key), args).await.and_then(|reply| self.leased(reply));
+        replied.unwrap_or_else(|error| {
+            tracing::debug!(%key, %error, "cache lease failed");
+            // It may still be executed. Behind it on the same connection goes its undoing, for which nobody waits, so
+            // that the others are not kept waiting for a load that will not be stored.
+            if !error.is_never_executed() {
+                self.undo(key, token);
+            }
+            Lease::Down
+        })
+    }
+
+    fn leased(&self, mut reply: Reply) -> Result<Lease<V>, LinkError> {
+        match reply.word() {
+            "HIT" => {
+                let entry = reply.stored().and_then(|stored| self.entry(&stored).ok());
+                Ok(entry.map_or(Lease::Unreadable, Lease::Hit))
+            }
+            "WAIT" => Ok(Lease::Wait(Duration::from_micros(reply.number()?))),
+            "LEASED" => Ok(Lease::Granted(reply.stored().and_then(|stored| self.entry(&stored).ok()))),
+            "HELD" => Ok(Lease::Held(reply.stored().and_then(|stored| self.entry(&stored).ok()))),
+            "FAILING" => Ok(Lease::Failing(Duration::from_micros(reply.number()?))),
+            "BYPASS" => Ok(Lease::Bypass(reply.intents())),
+            _ => Err(reply.unexpected()),
+        }
+    }
+
+    pub(crate) async fn fill(
+        &self,
+        key: &Key,
+        token: &Token,
+        reservation: Reservation,
+        filling: Filling<'_, V>,
+    ) -> Filled {
+        let Entry { value, version, took, .. } = filling.entry;
+        let args = vec![
+            token.as_bytes().to_vec(),
+            filling.bytes,
+            Stored::words(value.is_none(), *version, took.as_micros()).into_bytes(),
+            millis(filling.ttl),
+            millis(self.settings.grace),
+            key.as_str().as_bytes().to_vec(),
+            self.subscription.keys.inbox_prefix().into_bytes(),
+            self.run(),
+            filling.entry.tags.as_packed().as_bytes().to_vec(),
+            millis(self.settings.lease),
+            self.shape(),
+        ];
+        match self.call_on(&FILL, self.subscription.keys.of_load(key), args).await {
+            Ok(reply) if reply.word() == "ACCEPTED" => {
+                let entry = Entry { stored: Some(reply.now), ..filling.entry.clone() };
+                self.subscription.local.put(reservation, key, entry);
+                Filled::Accepted
+            }
+            Ok(reply) => {
+                if reply.word() == "OUTDATED" {
+                    // Nobody waits for this: who waits for the load is told by it.
+                    self.undo(key, token);
+                }
+                Filled::Refused
+            }
+            Err(error) => {
+                tracing::debug!(%key, %error, "cache fill failed");
+                Filled::Unknown
+            }
+        }
+    }
+
+    fn undo(&self, key: &Key, token: &Token) {
+        let make = |sha: &str| evalsha(sha, self.subscription.keys.of(key), self.aborting(key, token, Hold::NONE));
+        drop(self.link.call_regardless(&ABORT, &make));
+    }
+
+    fn shape(&self) -> Vec<u8> {
+        self.envelope.shape().as_bytes().to_vec()
+    }
+
+    fn aborting(&self, key: &Key, token: &Token, hold: Hold) -> Vec<Vec<u8>> {
+        vec![
+            token.as_bytes().to_vec(),
+            key.as_str().as_bytes().to_vec(),
+            self.subscription.keys.inbox_prefix().into_bytes(),
+            millis(hold.window),
+            self.shape(),
+            u8::from(hold.counts).to_string().into_bytes(),
+        ]
+    }
+
+    pub(crate) async fn abort(&self, key: &Key, token: &Token, hold: Hold) {
+        if let Err(error) = self.call(&ABORT, key, self.aborting(key, token, hold)).await {
+            // The token then ends with its lease.
+            tracing::debug!(%key, %error, "cache abort failed");
+        }
+    }
+}

@@ -1,0 +1,21 @@
+use std::fmt;
+
+/// The leave to fill one key, made anew for each attempt. It is void once the key is invalidated or leased again.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Token(String);
+
+impl Token {
+    pub(crate) fn random() -> Self {
+        Self(format!("{:032x}", rand::random::<u128>()))
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
