@@ -14,6 +14,9 @@ mod crypto;
 #[cfg(test)]
 mod delegation;
 #[cfg(test)]
+#[cfg(all(feature = "axum", feature = "postgres", feature = "redis"))]
+mod examples;
+#[cfg(test)]
 mod locks_on_redis;
 #[cfg(test)]
 mod log;

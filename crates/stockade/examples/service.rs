@@ -1,0 +1,119 @@
+//! A small complete service: a write under its lock and its fence, a cached read, the relay, metrics, a clean shutdown.
+//!
+//! ```text
+//! cargo build -p stockade --features postgres --example service
+//! cargo run -p stockade-testbed -- exec -- target/debug/examples/service   # with a Redis and a PostgreSQL of its own
+//! curl -si -XPOST localhost:8080/stock/85123A/sell; curl -si localhost:8080/stock/85123A; curl -s localhost:8080/metrics
+//! ```
+
+use std::{borrow::Cow, env, error::Error, time::Duration};
+
+use axum::{
+    Router,
+    extract::{FromRequestParts, Path, State},
+    http::StatusCode,
+    routing::{get, post},
+};
+use metrics_exporter_prometheus::PrometheusBuilder;
+use serde::{Deserialize, Serialize};
+use sqlx::{PgPool, postgres::PgPoolOptions};
+use stockade::{
+    Cache, Fence, Locks, Redis, Resource,
+    extract::{Cached, FromCache},
+    postgres::{self, Relay, Timeouts},
+    route_lock::RouteLock,
+};
+use tokio::{net::TcpListener, signal::ctrl_c};
+
+const LIMIT: Duration = Duration::from_secs(5);
+const TABLE: &str = "
+    create table if not exists stock (sku text primary key, quantity bigint not null, version bigint not null);
+    insert into stock values ('85123A', 20, 1) on conflict do nothing";
+
+#[derive(Clone, Deserialize, FromRequestParts)]
+#[from_request(via(Path))]
+struct Sku(String); // path parameter, resource of the lock and key of the cache in one
+
+impl Resource for Sku {
+    const KIND: &'static str = "stock";
+    fn id(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.0)
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Stock {
+    quantity: i64,
+    version: i64,
+}
+
+#[derive(Clone)]
+struct App {
+    pool: PgPool,
+    stocks: Cache<Sku, Stock>,
+}
+
+impl FromCache<App> for Stock {
+    type Key = Sku;
+    fn cache(app: &App) -> &Cache<Sku, Self> {
+        &app.stocks
+    }
+    fn version(&self) -> Option<u64> {
+        self.version.try_into().ok()
+    }
+}
+
+async fn load(pool: PgPool, sku: Sku) -> Result<Option<Stock>, sqlx::Error> {
+    let row = sqlx::query_as("select quantity, version from stock where sku = $1").bind(sku.0);
+    Ok(row.fetch_optional(&pool).await?.map(|(quantity, version)| Stock { quantity, version }))
+}
+
+fn refused(error: impl Error) -> (StatusCode, String) {
+    (StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+}
+
+async fn show(stock: Cached<Stock>) -> Cached<Stock> {
+    stock
+}
+
+async fn sell(State(app): State<App>, fence: Fence, sku: Sku) -> Result<(Fence, String), (StatusCode, String)> {
+    let mut tx = fence.begin(&app.pool).await.map_err(refused)?;
+    // Reading and writing may be two statements: the fence keeps others out in between.
+    let found = sqlx::query_scalar("select quantity from stock where sku = $1").bind(&sku.0);
+    let quantity: Option<i64> = found.fetch_optional(&mut *tx).await.map_err(refused)?;
+    let left = quantity.ok_or((StatusCode::NOT_FOUND, "no such SKU".into()))? - 1;
+    if left < 0 {
+        return Err((StatusCode::CONFLICT, "sold out".into()));
+    }
+    let write = sqlx::query("update stock set quantity = $2, version = version + 1 where sku = $1").bind(&sku.0);
+    write.bind(left).execute(&mut *tx).await.map_err(refused)?;
+    tx.invalidate(&app.stocks, &sku);
+    tx.commit().await.map_err(refused)?;
+    Ok((fence, format!("{left} left\n")))
+}
+
+#[tokio::main]
+#[expect(clippy::print_stdout, reason = "says where it listens")]
+pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
+    let recorder = PrometheusBuilder::new().install_recorder()?; // before the first lock and the first cache
+    let redis = Redis::connect(env::var("REDIS_URL")?).await?;
+    let options = postgres::options(env::var("DATABASE_URL")?.parse()?, &Timeouts::default());
+    let pool = PgPoolOptions::new().connect_with(options).await?;
+    postgres::install(&pool).await?;
+    sqlx::raw_sql(TABLE).execute(&pool).await?;
+
+    let (locks, rows) = (Locks::new(&redis), pool.clone());
+    let stocks = Cache::builder(&redis).loader(move |sku| load(rows.clone(), sku)).build();
+    let relay = Relay::spawn(pool.clone(), [stocks.invalidator()]);
+    let app = Router::new()
+        .route("/stock/{sku}", get(show))
+        .route("/stock/{sku}/sell", post(sell).route_layer(RouteLock::by::<Sku>(&locks)))
+        .route("/metrics", get(move || async move { recorder.render() }))
+        .with_state(App { pool, stocks: stocks.clone() });
+    let address = env::var("LISTEN_ADDR");
+    let listener = TcpListener::bind(address.as_deref().unwrap_or("127.0.0.1:8080")).await?;
+    println!("listening on http://{}", listener.local_addr()?);
+    axum::serve(listener, app).with_graceful_shutdown(async { ctrl_c().await.unwrap_or_default() }).await?;
+    tokio::join!(locks.shutdown(LIMIT), stocks.shutdown(LIMIT), relay.shutdown(LIMIT));
+    Ok(())
+}
