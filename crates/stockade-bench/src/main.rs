@@ -5,7 +5,7 @@
 //! each round to the first contender's, which is steadier than either time.
 //!
 //! ```text
-//! make bench            # everything, written to docs/benchmarks.*, some of it to README.md
+//! make bench            # everything, written to docs/benchmarks.*
 //! make bench ROW=http   # the tables whose name contains `http`, printed only
 //! ```
 

@@ -1,8 +1,6 @@
 //! Distributed locks that are safe to put on a route, and a cache-aside that never keeps a stale value.
 //!
-//! Modules, ground floor first; imports run downwards only: [`metrics`], `clock`, `breaker`, [`resource`], [`redis`], `store`, [`lock`],
-//! `legacy`, [`cache`], [`postgres`], [`route_lock`], [`extract`].
-
+#![cfg_attr(all(feature = "axum", feature = "postgres"), doc = include_str!("guide.md"))]
 #![cfg_attr(not(feature = "axum"), allow(dead_code, reason = "what only the route lock needs"))]
 
 mod breaker;
@@ -26,7 +24,3 @@ pub use cache::Cache;
 pub use lock::{Fence, Guard, LockError, Locks};
 pub use redis::Redis;
 pub use resource::Resource;
-
-#[cfg(all(doctest, feature = "axum"))]
-#[doc = include_str!("../README.md")]
-struct Readme;

@@ -3,17 +3,7 @@ use std::{fs, path::Path};
 use serde::Serialize;
 
 use super::{Figures, Run, Table, Verdict, marks, svg::bars};
-use crate::{contender::Failure, goals};
-
-/// The tables that the project's page shows, with how many ask at once.
-const QUOTED: [(&str, u32); 6] = [
-    (goals::READS, 64),
-    (goals::CHANGES, 64),
-    (goals::LOCKS, 64),
-    (goals::HIT, 64),
-    (goals::CACHE, 64),
-    (goals::SECTIONS, 32),
-];
+use crate::contender::Failure;
 
 /// All that a run has measured, in its order.
 #[derive(Serialize)]
@@ -55,18 +45,14 @@ impl Report {
         self.entries.push(entry);
     }
 
-    /// Writes `docs/benchmarks.md` and some of its tables into `README.md`, both between the marks, and
-    /// `docs/benchmarks.json` and `.svg`.
+    /// Writes `docs/benchmarks.md`, between its marks, and `docs/benchmarks.json` and `.svg`.
     pub(crate) fn write(&self, root: &Path) -> Result<(), Failure> {
         let docs = root.join("docs");
         let tables: Vec<_> = self.entries.iter().map(Entry::markdown).collect();
         let bars_of = "![Bars of what each row took](benchmarks.svg)";
         let whole = format!("{}\n\n{}\n\n{bars_of}\n\n{}", self.run, self.verdicts(), tables.join("\n"));
         let timed: Vec<_> = self.entries.iter().filter_map(Entry::timed).collect();
-        let quoted = |table: &&&Table| QUOTED.contains(&(table.title.as_str(), table.tasks));
-        let some: Vec<_> = timed.iter().filter(quoted).map(ToString::to_string).collect();
         marks::fill(&docs.join("benchmarks.md"), &whole)?;
-        marks::fill(&root.join("README.md"), &format!("{}\n\n{}", self.run, some.join("\n")))?;
         fs::write(docs.join("benchmarks.json"), serde_json::to_string_pretty(self)? + "\n")?;
         Ok(fs::write(docs.join("benchmarks.svg"), bars(&timed)?)?)
     }
@@ -113,34 +99,34 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::marks::{BEGIN, END};
+    use crate::{
+        goals,
+        report::marks::{BEGIN, END},
+    };
 
     #[test]
-    fn a_whole_run_fills_both_pages_and_lists_what_was_missed() {
+    fn a_whole_run_fills_its_page_and_lists_what_was_missed() {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("docs")).unwrap();
-        for page in ["README.md", "docs/benchmarks.md"] {
-            fs::write(root.path().join(page), format!("by hand\n{BEGIN}{END}")).unwrap();
-        }
+        fs::write(root.path().join("docs/benchmarks.md"), format!("by hand\n{BEGIN}{END}")).unwrap();
         let mut report = Report::of(Run::default());
         let names = ["HMGET of two fields, decoded", "stockade, hit in Redis"];
         report.add(Table::new(goals::HIT, 64, &names, &[vec![2.0], vec![5.0]]).unwrap());
-        report.add(Table::new("quoted nowhere", 1, &["a row"], &[vec![1.0]]).unwrap());
+        report.add(Table::new("without a goal", 1, &["a row"], &[vec![1.0]]).unwrap());
         let rows = vec![("stockade, Cache::get".to_owned(), vec![1.0])];
         report.count(Figures::new(goals::COLD, &["loads"], rows).unwrap());
         report.note("a note".to_owned());
         report.write(root.path()).unwrap();
 
         let read = |file: &str| fs::read_to_string(root.path().join(file)).unwrap();
-        let (page, quoted) = (read("docs/benchmarks.md"), read("README.md"));
+        let page = read("docs/benchmarks.md");
         assert!(page.contains("1 of 2 goals were met."), "{page}");
         let missed =
             format!("- {}, 64 at once, stockade, hit in Redis: ≤ 1.25 × “{}”: **missed**", goals::HIT, names[0]);
         assert!(page.contains(&missed), "{page}");
-        for text in ["by hand", "quoted nowhere", goals::COLD, "a note"] {
+        for text in ["by hand", "without a goal", goals::COLD, "a note"] {
             assert!(page.contains(text), "{text}: {page}");
         }
-        assert!(quoted.contains(goals::HIT) && !quoted.contains("quoted nowhere"), "{quoted}");
         let json: serde_json::Value = serde_json::from_str(&read("docs/benchmarks.json")).unwrap();
         assert_eq!(json["entries"].as_array().unwrap().len(), 4);
         assert!(read("docs/benchmarks.svg").contains(names[1]));

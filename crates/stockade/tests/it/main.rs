@@ -14,7 +14,7 @@ mod crypto;
 #[cfg(test)]
 mod delegation;
 #[cfg(test)]
-#[cfg(all(feature = "axum", feature = "postgres", feature = "redis"))]
+#[cfg(all(feature = "axum", feature = "postgres"))]
 mod examples;
 #[cfg(test)]
 mod locks_on_redis;

@@ -1,15 +1,24 @@
-use std::{fs, path::Path};
+//! What the documents say of the code: snippets, features, tests, patches, and links to one another.
 
-/// The first Rust block of a page.
-fn quick_start(path: &str) -> String {
-    let page = fs::read_to_string(format!("{}/{path}", env!("CARGO_MANIFEST_DIR"))).unwrap();
-    let (_, block) = page.split_once("```rust\n").unwrap_or_else(|| panic!("{path} has no Rust block"));
-    block.split_once("```").unwrap().0.to_owned()
+use std::{collections::BTreeSet, fs, path::Path};
+
+/// A file of the project.
+fn text(path: &str) -> String {
+    let path = format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"));
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The code blocks of a page that begin so.
+fn blocks(page: &str, fence: &str) -> Vec<String> {
+    let fence = format!("```{fence}\n");
+    page.split(&fence).skip(1).map(|rest| rest.split_once("```").unwrap().0.to_owned()).collect()
 }
 
 #[test]
-fn the_project_page_shows_the_quick_start_that_is_compiled() {
-    assert_eq!(quick_start("../../README.md"), quick_start("README.md"));
+fn the_project_page_shows_the_snippets_of_the_guide_which_are_compiled() {
+    let shown = blocks(&text("README.md"), "rust");
+    assert_eq!(shown, blocks(&text("crates/stockade/src/guide.md"), "rust,no_run"));
+    assert_eq!(shown.len(), 3);
 }
 
 /// All Rust sources under a folder.
@@ -26,19 +35,82 @@ fn sources(folder: &Path) -> String {
     text
 }
 
+/// The tests that a text names. Metrics have long names, too.
+fn named_tests(text: &str) -> Vec<&str> {
+    let is_test = |word: &&str| word.matches('_').count() > 2 && !word.starts_with("stockade_");
+    text.split('`').skip(1).step_by(2).filter(is_test).collect()
+}
+
 #[test]
-fn every_test_that_the_tables_of_races_name_exists() {
+fn every_test_that_a_table_of_races_or_guarantees_names_exists() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let sources = sources(&crates.join("stockade"));
-    for page in ["locks", "cache"] {
-        let page = fs::read_to_string(crates.join(format!("../docs/{page}/races.md"))).unwrap();
-        // Metrics have long names, too.
-        let is_test = |word: &&str| word.matches('_').count() > 2 && !word.starts_with("stockade_");
-        let named: Vec<_> = page.split('`').skip(1).step_by(2).filter(is_test).collect();
-        assert!(named.len() > 50, "{named:?}");
+    let sources = sources(&crates.join("stockade")) + &sources(&crates.join("inventory"));
+    for page in ["docs/locks/races.md", "docs/cache/races.md", "docs/guarantees.md"] {
+        let page = text(page);
+        let named = named_tests(&page);
+        assert!(named.len() > 40, "{named:?}");
         let missing: Vec<_> = named.iter().filter(|name| !sources.contains(&format!("fn {name}("))).collect();
         assert!(missing.is_empty(), "{missing:?}");
     }
+}
+
+#[test]
+fn every_guarantee_names_a_test() {
+    let page = text("docs/guarantees.md");
+    let promises: Vec<_> =
+        page.lines().filter(|line| line.starts_with("| ") && line.matches('|').count() == 5).collect();
+    assert!(promises.len() > 20, "{}", promises.len());
+    for row in promises.into_iter().filter(|row| !row.starts_with("| promise |")) {
+        let shown_by = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        assert!(!named_tests(shown_by).is_empty(), "{row}");
+    }
+}
+
+/// The documents that are read on the project's page.
+const DOCUMENTS: [&str; 13] = [
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "README.md",
+    "crates/inventory/README.md",
+    "crates/stockade/README.md",
+    "docs/benchmarks.md",
+    "docs/cache.md",
+    "docs/cache/races.md",
+    "docs/guarantees.md",
+    "docs/locks.md",
+    "docs/locks/races.md",
+    "loadtest/README.md",
+];
+
+/// The anchors that a page offers, as GitHub makes them of its headings.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    let anchor = |heading: &str| heading.to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-");
+    page.lines().filter(|line| line.starts_with('#')).map(|line| anchor(line.trim_start_matches(['#', ' ']))).collect()
+}
+
+#[test]
+fn every_link_between_the_documents_leads_somewhere() {
+    let mut links = 0;
+    for document in DOCUMENTS {
+        let page = text(document);
+        let folder = Path::new(document).parent().unwrap();
+        for link in page.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
+            if link.contains("://") {
+                continue;
+            }
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if path.is_empty() { document.into() } else { folder.join(path) };
+            let there = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(&target);
+            assert!(there.exists(), "{document}: {link}");
+            if !anchor.is_empty() {
+                assert!(anchors(&fs::read_to_string(there).unwrap()).contains(anchor), "{document}: {link}");
+            }
+            links += 1;
+        }
+    }
+    assert!(links > 60, "{links} links: are the pages read?");
 }
 
 #[test]

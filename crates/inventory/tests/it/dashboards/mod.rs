@@ -131,6 +131,20 @@ fn example_settings_are_those_of_the_service_with_their_defaults() {
 }
 
 #[test]
+fn the_page_of_the_service_names_every_variable_with_its_default() {
+    let page = text("crates/inventory/README.md");
+    let row_of = |name: &str| page.lines().find(|line| line.starts_with('|') && line.contains(&format!("`{name}`")));
+    for name in variables().into_iter().filter(|name| !name.ends_with("_FILE")) {
+        let row = row_of(&name).unwrap_or_else(|| panic!("no row for {name}"));
+        let serve = serve();
+        let arg = serve.get_arguments().find(|arg| arg.get_env().is_some_and(|env| env == &*name)).unwrap();
+        if let [default] = arg.get_default_values() {
+            assert!(row.contains(&format!("`{}`", default.to_str().unwrap())), "{row}");
+        }
+    }
+}
+
+#[test]
 fn compose_and_image_set_variables_that_the_service_has() {
     let known = variables();
     let compose = text("docker-compose.yml");
