@@ -35,6 +35,26 @@ use crate::{Cache, Resource};
 ///     }
 /// }
 /// ```
+///
+/// A handler can take [`Cached<T>`](super::Cached) only of types that say so, and the compiler names what is missing. It
+/// does so for handlers under `#[axum::debug_handler]`; without that, Axum only says that the function is no handler.
+///
+/// ```compile_fail,E0277
+/// # #[derive(serde::Serialize, serde::Deserialize)]
+/// # struct Stock { quantity: u64 }
+/// # #[derive(Clone)]
+/// # struct App;
+/// #[axum::debug_handler(state = App)]
+/// async fn show(stock: stockade::extract::Cached<Stock>) -> stockade::extract::Cached<Stock> {
+///     stock // no `impl FromCache<App> for Stock`
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be taken from a cache of the state `{S}`",
+    label = "there is no `impl FromCache<{S}> for {Self}`",
+    note = "implement `FromCache<{S}>` for `{Self}`: its `Key` names the value in the request, its `cache()` finds the cache in the state",
+    note = "if it is implemented for another state, give that one to `Router::with_state`"
+)]
 pub trait FromCache<S>: Sized {
     /// The extractor that names the value in the request; it is the resource too.
     type Key: Resource + FromRequestParts<S>;
