@@ -8,6 +8,9 @@
 //!   lock, who gets a later one was too late and tries again. (`DEL` and `SETNX` in its place let two through: the second
 //!   `DEL` removes what the first `SETNX` took.)
 //! - The holder deletes the key, unless its own time is over: it may be another's by then.
+//! - Nothing is undone by value: a time in whole seconds may be another client's. An attempt runs to its answer on a task
+//!   of the locks, so only a command without an answer leaves its key, until the time in it is over. A release is sent
+//!   once and never repeated.
 //!
 //! ```no_run
 //! use std::time::Duration;

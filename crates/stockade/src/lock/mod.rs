@@ -1,5 +1,15 @@
 //! Locks as users hold them: requests, guards, fences, renewal and the signal of loss.
 //!
+//! # Renewal
+//!
+//! Leases are renewed at a third of their length, on a grid that is shifted for each bucket. Renewals of one bucket, which
+//! can share a script on every topology, come together; the others are spread over the whole period. Each shard has a task
+//! of its own, a batch goes to one shard, and each confirmation counts as it comes: a shard or a script that does not
+//! answer costs nobody else a lock.
+//!
+//! One gate decides about the commits of all locks that a request runs under. Closing the gate and starting a commit
+//! exclude each other, so an answer "not applied" is never followed by a commit of the same request.
+//!
 //! # Redlock
 //!
 //! With the feature `redlock`, [`LocksBuilder::redlock`] makes locks on several independent servers. They survive the loss

@@ -1,3 +1,6 @@
+//! Pruning takes two steps, a minute apart: the floor below which claims are refused is raised, then rows under it are
+//! deleted. In one step a claim between reading and deleting could pass with an old token.
+
 use std::time::Duration;
 
 use sqlx::PgPool;

@@ -66,8 +66,27 @@ fn every_guarantee_names_a_test() {
     }
 }
 
+#[test]
+fn every_type_of_the_glossary_exists() {
+    let page = text("ARCHITECTURE.md");
+    let glossary = page.split("\n## Glossary\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let is_declared = |name: &str| {
+        let declared = |word: &str| sources.contains(&format!("{word} {name}"));
+        ["struct", "enum", "trait"].into_iter().any(declared)
+    };
+    let terms: Vec<_> = glossary.lines().filter(|row| row.ends_with("` |")).collect();
+    assert!(terms.len() > 20, "{}", terms.len());
+    for row in terms {
+        for named in row.trim_end_matches(" |").rsplit(" | ").next().unwrap().split(", ") {
+            let name = named.trim_matches('`').rsplit("::").next().unwrap();
+            assert!(is_declared(name), "{row}");
+        }
+    }
+}
+
 /// The documents that are read on the project's page.
-const DOCUMENTS: [&str; 13] = [
+const DOCUMENTS: [&str; 14] = [
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -77,6 +96,7 @@ const DOCUMENTS: [&str; 13] = [
     "docs/benchmarks.md",
     "docs/cache.md",
     "docs/cache/races.md",
+    "docs/choices.md",
     "docs/guarantees.md",
     "docs/locks.md",
     "docs/locks/races.md",

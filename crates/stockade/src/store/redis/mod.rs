@@ -22,6 +22,46 @@
 //!   there: by waiters with their places, by holders with a renewal (`nodes`). Commands follow it (`redirects`).
 //! - After a reconnect every waiter asks again with its place, and a new run of the server is asked about every
 //!   ownership.
+//!
+//! # The queue
+//!
+//! - A free lock does not stand idle while its queue waits. A command that finds a lock or a place gone makes one waiter of
+//!   its process ask. A waiter that finds its place gone makes all others of its resource ask, once per loss.
+//! - A waiter that comes back with its place is queued before anybody is granted, and is never refused for a full queue.
+//!   Otherwise the waiter behind it would be served first.
+//! - A grant that nobody confirmed marks its process as deaf. The script that finds such a grant takes all waiters of that
+//!   process out of the queue and tells them; the living ones come back to their places. Otherwise each waiter of a dead
+//!   machine would cost a lease.
+//! - A script serves at most 256 readers or permit takers and tells the next one to ask, which continues. The server
+//!   answers other commands in between.
+//! - A clock that shows less than the time in a state was set back: then all leases of that state are looked at.
+//!
+//! # Ownerships
+//!
+//! - A downgrade makes its fences shared before its command is sent. They stay shared if the reply is lost, since others
+//!   may read by then. While a COMMIT of `Tx` is unanswered, a downgrade and a handover are refused.
+//! - A handed-over ownership gets another owner and keeps the owner that the fence knows. The process that gave it away
+//!   counts it as lost, since both could claim otherwise.
+//! - The capacity of a semaphore is stored while anybody uses the semaphore, and nowhere else: a key for it would be a
+//!   permanent key per resource.
+//! - The first write of a renewal needs no memory, because a server at its memory limit refuses a script at its first
+//!   write that does. Holders keep their locks there; new attempts are refused.
+//! - A grant that was handed over is renewed before replicas are asked about it: `WAIT` speaks only for the writes of its
+//!   own connection, and another process wrote the grant.
+//! - A new run of the server is told the floors in one round trip before it grants anything, and says since when it has
+//!   served, so that a fleet sits out one quarantine and not one per process.
+//!
+//! # On a cluster
+//!
+//! - A slot that leaves a node costs its clients their connection there. The server ends sharded subscriptions with a push
+//!   that redis-rs takes for the reply to the oldest command. The push is noticed before a wrong reply is handed out, and
+//!   no later reply is believed.
+//! - A server that took over a moment ago counts no receivers for three seconds: nobody is subscribed there yet, and a
+//!   waiter that was passed over would find another one in its place.
+//! - A node that names another owner of a slot is believed only with a newer epoch, or if that owner is the node itself. A
+//!   node that was frozen through a failover repeats what was true before.
+//! - The first attempt of a process in a bucket does not queue, because no grant would reach it. It takes a free lock at
+//!   once. If the lock is held, it subscribes first and asks again.
 
 mod admin;
 mod calls;
