@@ -21,6 +21,23 @@ fn the_project_page_shows_the_snippets_of_the_guide_which_are_compiled() {
     assert_eq!(shown.len(), 3);
 }
 
+#[test]
+fn the_project_page_lists_every_feature_and_says_which_are_on_by_default() {
+    let manifest = text("crates/stockade/Cargo.toml");
+    let features = manifest.split("[features]").nth(1).unwrap().split("\n[").next().unwrap();
+    let of = |name: &str| features.lines().find_map(|line| line.strip_prefix(&format!("{name} = ")));
+    let default = of("default").unwrap();
+    let real = features.lines().filter_map(|line| Some(line.split_once(" = ")?.0)).filter(|name| *name != "default");
+    let real: BTreeSet<_> = real.map(|name| (name, default.contains(&format!("\"{name}\"")))).collect();
+
+    let page = text("README.md");
+    let table = page.split("\n## Features\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let cells = |row| str::split(row, " | ").collect::<Vec<_>>();
+    let rows: Vec<_> = table.lines().filter(|row| row.starts_with("| `")).map(cells).collect();
+    let listed = rows.iter().map(|cells| (cells[0].trim_start_matches("| ").trim_matches('`'), cells[1] == "yes"));
+    assert_eq!(listed.collect::<BTreeSet<_>>(), real);
+}
+
 /// All Rust sources under a folder.
 fn sources(folder: &Path) -> String {
     let mut text = String::new();
