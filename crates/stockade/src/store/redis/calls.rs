@@ -1,10 +1,10 @@
 //! Arguments of the scripts, in the form their headers give.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use redis::{Cmd, RedisWrite};
 
-use super::keys::Keys;
+use super::keys::{ALL_KEYS, Keys};
 use crate::{
     redis::evalsha_of,
     resource::Key,
@@ -14,12 +14,24 @@ use crate::{
 /// The lease of a grant that was handed over and not confirmed yet: what a waiter that died costs those behind it.
 pub(super) const GRANT: Duration = Duration::from_secs(2);
 
+/// How many keys an acquire and a release of what nobody else wants touch, which are the first of [`Keys::of`].
+const ACQUIRED: usize = 2;
+const RELEASED: usize = 1;
+
 /// What a script needs to hand the resource on.
 #[derive(Clone, Debug)]
 pub(super) struct Handing {
     /// Waiters without a subscription are passed over. Only where the server counts receivers.
     pub(super) skip: bool,
     pub(super) channel: Arc<str>,
+    /// Whether all keys of the resource are declared, as a cluster wants it; else those of the common case.
+    pub(super) all_keys: bool,
+}
+
+impl Handing {
+    fn declared(&self, least: usize) -> usize {
+        if self.all_keys { ALL_KEYS } else { least }
+    }
 }
 
 impl fmt::Display for Handing {
@@ -46,27 +58,27 @@ impl Asking<'_> {
     pub(super) fn command(&self, sha: &str, keys: &Keys, handing: &Handing) -> Cmd {
         // Numbers are short.
         const NUMBERS: usize = 96;
-        let (names, bytes) = keys.size(&self.attempt.key);
+        let (key, names) = (&self.attempt.key, handing.declared(ACQUIRED));
         let texts = self.owner.as_str().len() + self.attempt.tag.len() + handing.channel.len();
-        let mut command = evalsha_of(sha, names, names + 8, bytes + texts + NUMBERS);
-        keys.add(&self.attempt.key, &mut command);
+        let mut command = evalsha_of(sha, names, names + 6, keys.bytes(key, names) + texts + NUMBERS);
+        keys.add(key, names, &mut command);
         self.add(handing, &mut command);
         command
     }
 
     fn add(&self, handing: &Handing, command: &mut Cmd) {
         let Attempt { mode, permits, lease, max_waiters, tag, yields, .. } = self.attempt;
-        command.arg(self.owner.as_str());
-        match mode {
-            Mode::Read => command.arg("r"),
-            Mode::Write => command.arg("w"),
-            Mode::Permit => command.arg(format!("s{permits}")),
+        command.arg(self.owner.as_str()).arg(whole_millis(*lease)).arg(self.stamp).arg(whole_millis(self.stale_after));
+        let mode = match mode {
+            Mode::Read => Cow::Borrowed("r"),
+            Mode::Write => Cow::Borrowed("w"),
+            Mode::Permit => Cow::Owned(format!("s{permits}")),
         };
-        command.arg(whole_millis(*lease)).arg(self.stamp).arg(whole_millis(self.stale_after)).arg(&**tag).arg(self.seq);
-        let yields = u8::from(yields.is_some());
-        match self.wait.map(|wait| wait.as_micros().div_ceil(1000)) {
-            Some(wait) => command.write_arg_fmt(format_args!("{wait} {max_waiters} {handing} {yields}")),
-            None => command.write_arg_fmt(format_args!("-1 {max_waiters} {handing} {yields}")),
+        let wait = self.wait.map_or(-1, |wait| i64::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(i64::MAX));
+        let (place, yields) = (self.seq, u8::from(yields.is_some()));
+        command.write_arg_fmt(format_args!("{mode} {place} {wait} {max_waiters} {handing} {yields}"));
+        if !tag.is_empty() {
+            command.arg(&**tag);
         }
     }
 
@@ -99,9 +111,10 @@ pub(super) fn release_args(owner: &Owner, handing: &Handing) -> Vec<Vec<u8>> {
 
 /// A RELEASE, with the name of the script.
 pub(super) fn release(sha: &str, keys: &Keys, key: &Key, owner: &Owner, handing: &Handing) -> Cmd {
-    let (names, bytes) = keys.size(key);
-    let mut command = evalsha_of(sha, names, names + 2, bytes + owner.as_str().len() + handing.channel.len() + 16);
-    keys.add(key, &mut command);
+    let names = handing.declared(RELEASED);
+    let bytes = keys.bytes(key, names) + owner.as_str().len() + handing.channel.len() + 16;
+    let mut command = evalsha_of(sha, names, names + 2, bytes);
+    keys.add(key, names, &mut command);
     command.arg(owner.as_str()).write_arg_fmt(handing);
     command
 }

@@ -7,6 +7,9 @@ use crate::resource::{Bucket, Key, Namespace};
 /// What stands before the resource in the names of its keys, but for the key of the token floor, which has none.
 const LETTERS: [&str; 5] = ["l:", "f", "q:", "w:", "m:"];
 
+/// How many keys a resource has.
+pub(super) const ALL_KEYS: usize = LETTERS.len();
+
 /// Names of keys and channels. The bucket's tag keeps all that a script touches in one Cluster slot.
 #[derive(Debug)]
 pub(in crate::store) struct Keys {
@@ -31,15 +34,15 @@ impl Keys {
         LETTERS.map(|letter| [head, letter, if letter.ends_with(':') { key.as_str() } else { "" }])
     }
 
-    /// The keys L F Q W M of a resource, which every script gets in this order, needed or not: an undeclared key would
-    /// make it fail half-way where slots migrate.
+    /// The keys L F Q W M of a resource, in the order in which every script gets them. In a cluster it gets all, needed or
+    /// not: an undeclared key would make it fail half-way where slots migrate.
     pub(super) fn of(&self, key: &Key) -> Vec<String> {
         self.parts(key).map(|parts| parts.concat()).into()
     }
 
-    /// Adds the keys of [`Keys::of`] to a command, in the memory that it has.
-    pub(super) fn add(&self, key: &Key, command: &mut Cmd) {
-        for parts in self.parts(key) {
+    /// Adds the first of [`Keys::of`] to a command, in the memory that it has.
+    pub(super) fn add(&self, key: &Key, first: usize, command: &mut Cmd) {
+        for parts in &self.parts(key)[..first] {
             let mut name = command.writer_for_next_arg();
             for part in parts {
                 // Writing to memory can't fail.
@@ -48,9 +51,9 @@ impl Keys {
         }
     }
 
-    /// How many they are, and how long together.
-    pub(super) fn size(&self, key: &Key) -> (usize, usize) {
-        (LETTERS.len(), LETTERS.len() * (self.head(key.bucket()).len() + 2 + key.as_str().len()))
+    /// How long the first of them are together, at most.
+    pub(super) fn bytes(&self, key: &Key, first: usize) -> usize {
+        first * (self.head(key.bucket()).len() + 2 + key.as_str().len())
     }
 
     /// The token floor of a bucket.

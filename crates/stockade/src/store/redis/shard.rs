@@ -162,8 +162,9 @@ impl Shard {
 
     pub(super) fn handing(&self, keys: &Keys, bucket: Bucket) -> Handing {
         let skip = self.counts_receivers.load(Ordering::Acquire) && self.is_settled();
-        let channel = if self.standing.is_some() { keys.bucket_inbox_prefix(bucket) } else { keys.inbox_prefix() };
-        Handing { skip, channel }
+        let all_keys = self.standing.is_some();
+        let channel = if all_keys { keys.bucket_inbox_prefix(bucket) } else { keys.inbox_prefix() };
+        Handing { skip, channel, all_keys }
     }
 
     /// What `start` puts on the command connection, and which connection that is; `None` if it changed meanwhile.

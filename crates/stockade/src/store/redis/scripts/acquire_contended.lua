@@ -1,7 +1,7 @@
--- Second part of acquire.lua, after common.lua.
+-- Third part of acquire.lua, after common.lua.
 load(raw)
-local lease = ARGV[3] * 1000
-local wants, permits = string.sub(ARGV[2], 1, 1), tonumber(string.sub(ARGV[2], 2))
+local lease = ARGV[2] * 1000
+local wants, permits = string.sub(how, 1, 1), tonumber(string.sub(how, 2))
 
 -- 1 when the caller's place is gone.
 local gone = 0
@@ -34,7 +34,7 @@ end
 -- By the queue itself: the state may have been deleted or written again without it.
 local waiting = redis.call('ZCARD', Q) > 0
 local until_ = wait < 0 and now + 60000000 or now + wait * 1000
-local record = string.format('%s %.0f %.0f %s %s', ARGV[2], until_, lease, yield, ARGV[6])
+local record = string.format('%s %.0f %.0f %s %s', how, until_, lease, yield, tag)
 local queued = waiting and redis.call('ZSCORE', Q, me)
 if seq > 0 and not queued then
   gone = 1
@@ -94,9 +94,9 @@ if length == 0 and admits(wants, permits) then
   local token, x = mint(), now + lease
   become(wants, permits)
   if wants == 'w' then
-    hold = { c = '0', owner = me, token = token, x = x, len = lease, tag = ARGV[6] }
+    hold = { c = '0', owner = me, token = token, x = x, len = lease, tag = tag }
   else
-    share(me, token, x, '0', lease, yield, ARGV[6])
+    share(me, token, x, '0', lease, yield, tag)
   end
   save()
   return granted(token, x)

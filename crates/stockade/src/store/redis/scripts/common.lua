@@ -1,4 +1,4 @@
--- Helpers of the lock scripts. Before them a script sets: now (µs), me (the caller's owner, or an empty string), G (µs of
+-- Helpers of the lock scripts, after names.lua. Before them a script sets: now (µs), me (the caller's owner, or an empty string), G (µs of
 -- a handed-over lease), skip (whether a waiter without a subscriber is passed over), chan (prefix of inbox channels).
 --
 -- L  string: `w queue unconfirmed owner token x len tag`, `n 1`. queue: 1 when somebody waits. unconfirmed: 1
@@ -12,7 +12,6 @@
 -- L outlives the others, so that without L there is neither holder nor queue.
 --
 -- Numbers are written with %.0f, since Lua's own conversion rounds from 15 digits on.
-local L, F, Q, W, M = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local mode, hold, bad, more = 'n', nil, nil, false
 -- Of shared holders: how many may be, and bounds of the ends of their leases.
 local capacity, first, at, latest = 0, math.huge, 0, 0

@@ -1,4 +1,4 @@
--- Second part of release.lua, after common.lua.
+-- Third part of release.lua, after common.lua.
 load(raw)
 local found = 0
 if gone then

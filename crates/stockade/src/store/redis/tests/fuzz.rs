@@ -7,13 +7,13 @@ use std::{
 };
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use redis::{Value, aio::MultiplexedConnection};
+use redis::{AsyncConnectionConfig, Cmd, Value, aio::MultiplexedConnection};
 use stockade_testbed::RedisServer;
 
-use super::{World, key, seed, seen::Seen};
+use super::{LIMIT, World, key, seed, seen::Seen};
 use crate::{
     clock::Instant,
-    redis::Script,
+    redis::{Script, evalsha},
     resource::Key,
     store::{
         Attempt, Force, Handed, Mode, Owner, Token,
@@ -107,7 +107,9 @@ struct Game {
 impl Game {
     async fn new(world: &World, seed: u64, number: u64) -> Self {
         let client = redis::Client::open(world.server.url()).unwrap();
-        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        // A busy machine may take longer than the client's half second for a round.
+        let config = AsyncConnectionConfig::new().set_response_timeout(Some(LIMIT));
+        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.unwrap();
         let mut shas = HashMap::new();
         for script in [&ACQUIRE, &MULTI, &RELEASE, &RENEW, &FORCE, &DOWNGRADE, &ADOPT, &LOOK] {
             let load = redis::cmd("SCRIPT").arg("LOAD").arg(script.text).query_async(&mut connection).await;
@@ -115,8 +117,8 @@ impl Game {
         }
         let names = Keys::new(world.redis().await.key_prefix().clone());
         let keys: Vec<_> = (0..2 + number % 2).map(|n| key(&format!("fuzz-{number}-{n}"))).collect();
-        // In every other game those without a subscription are passed over.
-        let handing = Handing { skip: number % 2 == 1, channel: names.inbox_prefix() };
+        // In every other game those without a subscription are passed over. In every other two all keys are declared.
+        let handing = Handing { skip: number % 2 == 1, channel: names.inbox_prefix(), all_keys: number % 4 >= 2 };
         Self {
             connection,
             shas,
@@ -154,13 +156,13 @@ impl Game {
         }
     }
 
-    fn call(&self, step: Move) -> (&'static Script, Vec<Vec<u8>>) {
-        match step {
+    fn call(&self, step: Move) -> Cmd {
+        let (script, args) = match step {
             Move::Ask(number) => {
                 let Player { owner, attempt, wait, seq, .. } = &self.players[&number];
                 let (wait, stamp, stale_after) = (Some(*wait), 0, Duration::from_secs(1));
                 let asking = calls::Asking { attempt, owner, wait, seq: *seq, stamp, stale_after };
-                (&ACQUIRE, asking.args(&self.handing))
+                return asking.command(&self.shas[ACQUIRE.name], &self.names, &self.handing);
             }
             Move::AskTogether(one, other) => {
                 let players = [one, other].map(|number| &self.players[&number]);
@@ -169,7 +171,9 @@ impl Game {
                 (&MULTI, calls::multi(&attempts, &owners, 0, Duration::from_secs(1)))
             }
             Move::Leave(number) | Move::LeaveAgain(number) => {
-                (&RELEASE, calls::release_args(&self.players[&number].owner, &self.handing))
+                let Player { owner, attempt, .. } = &self.players[&number];
+                let sha = &self.shas[RELEASE.name];
+                return calls::release(sha, &self.names, &attempt.key, owner, &self.handing);
             }
             Move::Renew(number) => {
                 let Player { owner, attempt, .. } = &self.players[&number];
@@ -184,7 +188,9 @@ impl Game {
                 (&ADOPT, calls::adopt(&player.heir(), &player.handed(), 0, Duration::from_secs(1)))
             }
             Move::Force(_, force) => (&FORCE, calls::force(force, &self.handing)),
-        }
+        };
+        let names = self.keys_of(step).iter().flat_map(|key| self.names.of(&self.keys[*key])).collect();
+        evalsha(&self.shas[script.name], names, args)
     }
 
     fn pick(&mut self, busy: &HashSet<u64>) -> Option<u64> {
@@ -264,9 +270,7 @@ impl Game {
         let mut pipe = redis::pipe();
         for step in moves {
             let names: Vec<_> = self.keys_of(*step).iter().map(|key| self.names.of(&self.keys[*key])).collect();
-            let (script, args) = self.call(*step);
-            let all = names.concat();
-            pipe.cmd("EVALSHA").arg(&self.shas[script.name]).arg(all.len()).arg(&all).arg(args);
+            pipe.add_command(self.call(*step));
             for names in &names {
                 let look = pipe.cmd("EVALSHA").arg(&self.shas[LOOK.name]).arg(names.len()).arg(names);
                 if self.stepped {

@@ -2,7 +2,7 @@ use std::{slice, time::Duration};
 
 use redis::Value;
 
-use super::{World, key, server, until_waiting, write};
+use super::{World, declared, key, read, server, until_waiting, write};
 use crate::store::{
     Attempt, Force, LockStore, LossReason, Owner, Token,
     redis::{calls, replies::Acquired, scripts::ACQUIRE},
@@ -34,6 +34,32 @@ async fn numbers_are_written_in_full() {
     store.renew(slice::from_ref(&next)).await.unwrap();
     assert!(!world.command(&["GET", &names[0]]).await.contains("e+"));
     store.release(&next).await.unwrap();
+    world.end().await;
+}
+
+#[tokio::test]
+async fn scripts_are_told_the_keys_of_their_common_case_and_find_the_others() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let key = key("named");
+    let names = store.inner.keys.of(&key);
+    let attempt = write(&key);
+    assert_eq!(declared(&store, &attempt), [2, 1]);
+    let held = store.acquire(attempt).await.unwrap();
+    let mut waiting = store.acquire(read(&key));
+    assert!(futures_util::FutureExt::now_or_never(&mut waiting).is_none());
+    until_waiting(&store, &key, 1).await;
+    // All but the records of holders, and the floor of the tokens, which is not listed.
+    let mut there = world.keys().await;
+    there.sort();
+    let mut expected = [&names[0], &names[2], &names[3]];
+    expected.sort();
+    assert_eq!(there.iter().collect::<Vec<_>>(), expected);
+    store.release(&held).await.unwrap();
+    let reader = waiting.await.unwrap();
+    assert!(world.keys().await.contains(&names[4]));
+    assert_eq!(world.command(&["GET", &names[1]]).await.trim(), reader.token.to_string(), "minted by the release");
+    store.release(&reader).await.unwrap();
     world.end().await;
 }
 

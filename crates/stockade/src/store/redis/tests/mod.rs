@@ -103,6 +103,20 @@ async fn asked(store: &RedisStore, attempt: &Attempt, owner: &Owner, seq: u64) -
     Acquired::read(&server(store).link.call(&ACQUIRE, keys, asking.args(&handing)).await.unwrap()).unwrap()
 }
 
+/// How many keys an acquire and a release of this resource declare.
+fn declared(store: &RedisStore, attempt: &Attempt) -> [u64; 2] {
+    let owner = Owner::new("some-process-xyz.00000000000".to_owned());
+    let (keys, shard) = (&store.inner.keys, store.inner.shard(&attempt.key).unwrap());
+    let handing = shard.handing(keys, attempt.key.bucket());
+    let stale_after = Duration::from_secs(1);
+    let asking = calls::Asking { attempt, owner: &owner, wait: None, seq: 0, stamp: 0, stale_after };
+    let release = calls::release("", keys, &attempt.key, &owner, &handing);
+    [asking.command("", keys, &handing), release].map(|command| match command.args_iter().nth(2) {
+        Some(redis::Arg::Simple(count)) => str::from_utf8(count).unwrap().parse().unwrap(),
+        other => panic!("{other:?}"),
+    })
+}
+
 /// Waits until all were served, in their order and with tokens above `last`.
 async fn all_served(sections: Vec<JoinHandle<Result<Token, LockError>>>, mut last: Token) {
     let all = sections.len();

@@ -47,7 +47,7 @@ async fn the_record_of_a_reader_has_all_that_it_asked_with() {
         let (wait, stale_after) = (Some(attempt.wait), Duration::from_secs(1));
         let asking = calls::Asking { attempt: &attempt, owner: &owner, wait, seq: 0, stamp: 0, stale_after };
         let mut args = asking.args(&server(&store).handing(&store.inner.keys, attempt.key.bucket()));
-        let pack = args.last_mut().unwrap();
+        let pack = &mut args[4];
         *pack.last_mut().unwrap() = yields.as_bytes()[0];
         let reply = server(&store).link.call(&ACQUIRE, names.clone(), args).await.unwrap();
         let Acquired::Free { token } = Acquired::read(&reply).unwrap() else { panic!("{reply:?}") };

@@ -10,7 +10,7 @@ use crate::{
     resource::Resource,
     store::{
         Attempt, LockStore,
-        redis::tests::{LIMIT, connected, patient, read, until_waiting, write},
+        redis::tests::{LIMIT, connected, declared, patient, read, until_waiting, write},
     },
 };
 
@@ -52,6 +52,17 @@ async fn a_frozen_node_does_not_hinder_the_locks_of_others() {
     while store.release(&held[0]).await.is_err() {
         assert!(Instant::now() < limit, "never well again");
     }
+    cluster.end().await;
+}
+
+#[tokio::test]
+async fn scripts_are_told_all_keys_of_a_resource() {
+    let cluster = Cluster::start().await;
+    let store = cluster.store().await;
+    let attempt = write(&key_on(0));
+    let held = store.acquire(attempt.clone()).await.unwrap();
+    assert_eq!(declared(&store, &attempt), [5, 5]);
+    store.release(&held).await.unwrap();
     cluster.end().await;
 }
 
