@@ -17,19 +17,40 @@ pub const FENCING_TOKEN: HeaderName = HeaderName::from_static("fencing-token");
 /// The fence of the innermost [`RouteLock`](crate::route_lock::RouteLock) around the handler.
 ///
 /// Rejected with 500 on a route without one, and with 503 when the route runs without its lock because the lock store is
-/// unavailable; `Option<Fence>` is `None` in both cases.
+/// unavailable; `Option<Fence>` is `None` in both cases. Where several resources are locked it is rejected with 500: take
+/// [`MultiFence`]. `Option<Fence>` is `None` there, too.
 impl<S: Sync> FromRequestParts<S> for Fence {
     type Rejection = Rejection;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Rejection> {
-        if let Some(fence) = innermost(parts) {
-            return Ok(fence);
+        match innermost(parts) {
+            Some(Ok(fence)) => Ok(fence.clone()),
+            Some(Err(_)) => {
+                let path = parts.uri.path();
+                tracing::error!(
+                    path,
+                    "a handler takes a `Fence` where several resources are locked: take a `MultiFence`"
+                );
+                Err(Problem::Internal.into())
+            }
+            None => Err(unlocked(parts, "Fence")),
         }
-        if parts.extensions.get::<Degraded>().is_some() {
-            return Err(Problem::LockStoreUnavailable.into());
+    }
+}
+
+/// The fences of the innermost [`RouteLock`](crate::route_lock::RouteLock) around the handler: of
+/// [`RouteLock::write_all`](crate::route_lock::RouteLock::write_all), or of one resource.
+///
+/// Rejected as [`Fence`] is.
+impl<S: Sync> FromRequestParts<S> for MultiFence {
+    type Rejection = Rejection;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Rejection> {
+        match innermost(parts) {
+            Some(Ok(fence)) => Ok(Self::of_one(fence.clone())),
+            Some(Err(fences)) => Ok(fences.clone()),
+            None => Err(unlocked(parts, "MultiFence")),
         }
-        tracing::error!(path = parts.uri.path(), "a handler takes a `Fence`, but no `RouteLock` is on its route");
-        Err(Problem::Internal.into())
     }
 }
 
@@ -37,12 +58,24 @@ impl<S: Sync> OptionalFromRequestParts<S> for Fence {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Option<Self>, Infallible> {
-        Ok(innermost(parts))
+        Ok(innermost(parts).and_then(Result::ok).cloned())
     }
 }
 
-fn innermost(parts: &Parts) -> Option<Fence> {
-    Held::of(&parts.extensions)?.fences().next_back().cloned()
+fn innermost(parts: &Parts) -> Option<Result<&Fence, &MultiFence>> {
+    Held::of(&parts.extensions)?.innermost()
+}
+
+fn unlocked(parts: &Parts, extractor: &str) -> Rejection {
+    if parts.extensions.get::<Degraded>().is_some() {
+        return Problem::LockStoreUnavailable.into();
+    }
+    tracing::error!(
+        path = parts.uri.path(),
+        extractor,
+        "a handler takes the fence of its lock, but no `RouteLock` is on its route"
+    );
+    Problem::Internal.into()
 }
 
 /// Adds the `Fencing-Token` header; an answer made under several locks carries one value for each.

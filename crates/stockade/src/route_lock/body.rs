@@ -9,7 +9,8 @@ use pin_project_lite::pin_project;
 use tokio::{sync::oneshot, time::Instant};
 use tracing::Instrument;
 
-use crate::lock::{Guard, Locks};
+use super::Grant;
+use crate::lock::Locks;
 
 pin_project! {
     /// A streamed response body that its lock is held for.
@@ -32,23 +33,22 @@ pin_project! {
 struct CutShort;
 
 impl HeldBody {
-    /// Holds `guard` to the end of `body`, at most until `deadline`. A body that ends with its lock (`bound`) fails when the lock
+    /// Holds `grant` to the end of `body`, at most until `deadline`. A body that ends with its lock (`bound`) fails when the lock
     /// goes first, rather than mixing what was read under it with what was not.
-    pub(crate) fn new(body: Body, guard: Guard, locks: &Locks, deadline: Instant, bound: bool) -> Self {
+    pub(crate) fn new(body: Body, grant: Grant, locks: &Locks, deadline: Instant, bound: bool) -> Self {
         let (held, ended) = oneshot::channel();
         let (cutter, cut) = oneshot::channel();
         let keeper = async move {
-            let fence = guard.fence();
             let over = tokio::select! {
                 _ = ended => true,
-                _ = fence.lost() => false,
+                _ = grant.lost() => false,
                 () = tokio::time::sleep_until(deadline) => false,
             };
             if bound && !over {
                 // The body may be gone by now.
                 let _ = cutter.send(());
             }
-            guard.release_detached();
+            grant.release_detached();
         };
         drop(locks.tasks().spawn(keeper.in_current_span()));
         Self { inner: body, held: Some(held), cut: Some(cut) }

@@ -3,7 +3,11 @@ use axum::{
     http::{Extensions, request::Parts},
 };
 
-use crate::{clock::Instant, lock::Fence, resource::Key};
+use crate::{
+    clock::Instant,
+    lock::{Fence, MultiFence},
+    resource::Key,
+};
 
 /// The locks a request runs under, outermost first, among its extensions.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +16,8 @@ pub(crate) struct Held(Vec<Entry>);
 #[derive(Clone, Debug)]
 struct Entry {
     fence: Fence,
+    /// Those of all resources, where the layer locked several.
+    together: Option<MultiFence>,
     route: Option<MatchedPath>,
 }
 
@@ -22,22 +28,52 @@ impl Held {
 
     /// Adds the lock of the route that `parts` has reached.
     pub(crate) fn push(parts: &mut Parts, fence: Fence) {
+        Self::add(parts, fence, None);
+    }
+
+    /// Adds the locks of a layer that has several. They must be the first: their commits are within each other already, and
+    /// can't be within those of a layer further out.
+    pub(crate) fn push_all(parts: &mut Parts, fences: &MultiFence) {
+        for fence in fences.in_lock_order() {
+            Self::add(parts, fence.clone(), Some(fences.clone()));
+        }
+    }
+
+    fn add(parts: &mut Parts, fence: Fence, together: Option<MultiFence>) {
         let route = parts.extensions.get::<MatchedPath>().cloned();
         let held = parts.extensions.get_or_insert_default::<Self>();
         if let Some(outer) = held.0.last() {
             // The layer further out may end the request while the handler goes on here, and answers for its commits.
             fence.ownership.commits_within(&outer.fence.ownership);
         }
-        held.0.push(Entry { fence, route });
+        held.0.push(Entry { fence, together, route });
     }
 
     pub(crate) fn fences(&self) -> impl DoubleEndedIterator<Item = &Fence> {
         self.0.iter().map(|entry| &entry.fence)
     }
 
+    /// The fences of the innermost layer: of the one resource that it locked, or of several.
+    pub(crate) fn innermost(&self) -> Option<Result<&Fence, &MultiFence>> {
+        let entry = self.0.last()?;
+        Some(entry.together.as_ref().map_or(Ok(&entry.fence), Err))
+    }
+
     /// Since when no writer can have had the resource with this key, where one of these holds it shared at this moment.
     pub(crate) fn shared_since(&self, key: &str) -> Option<Instant> {
         self.fences().find(|fence| fence.key().as_str() == key)?.shared_since()
+    }
+
+    /// Whether there is a lock further out, within which several resources are never locked.
+    pub(crate) fn refuses_several(parts: &Parts) -> bool {
+        let Some(outer) = parts.extensions.get::<Self>().and_then(|held| held.0.last()) else { return false };
+        tracing::error!(
+            route = path(parts.extensions.get()),
+            outer_lock = %outer.fence.key().label(),
+            outer_route = path(outer.route.as_ref()),
+            "`RouteLock::write_all` is within another lock: keep one of the two layers, and name all resources in it"
+        );
+        true
     }
 
     /// Whether a lock further out has this resource, in which case waiting for it could only end by the time-out.

@@ -1,20 +1,56 @@
 use std::{fmt, sync::Arc};
 
-use axum::{extract::FromRequestParts, http::request::Parts, response::IntoResponse};
+use axum::{
+    extract::{FromRequest, FromRequestParts, Request},
+    http::request::Parts,
+};
 use futures_util::future::BoxFuture;
 
-use super::{Problem, Refusal, Template};
-use crate::resource::{Key, Resource};
+use super::{Refusal, Rejection, Template};
+use crate::resource::{Key, KeyError, Resource};
 
-/// Where a route's key comes from.
+/// Where a route's key, or its keys, come from.
 #[derive(Clone)]
 pub(crate) enum Keys {
+    One(KeyOf),
+    Several(Finder),
+}
+
+/// Finds the keys of a request whose body is in memory.
+#[derive(Clone)]
+pub(crate) struct Finder(Arc<dyn Fn(Request) -> BoxFuture<'static, Result<Vec<Key>, Refusal>> + Send + Sync>);
+
+impl Finder {
+    pub(crate) fn new<E, M, F, I>(keys: F) -> Self
+    where
+        E: FromRequest<(), M> + Send,
+        F: Fn(E) -> I + Send + Sync + 'static,
+        I: IntoIterator<Item = Result<Key, KeyError>>,
+    {
+        let keys = Arc::new(keys);
+        Self(Arc::new(move |request| {
+            let keys = Arc::clone(&keys);
+            Box::pin(async move {
+                let extracted = E::from_request(request, &()).await.map_err(Refusal::answer)?;
+                keys(extracted).into_iter().collect::<Result<_, _>>().map_err(refused)
+            })
+        }))
+    }
+
+    pub(crate) async fn keys(&self, request: Request) -> Result<Vec<Key>, Refusal> {
+        (self.0)(request).await
+    }
+}
+
+/// Where a single key comes from.
+#[derive(Clone)]
+pub(crate) enum KeyOf {
     Extractor(for<'a> fn(&'a mut Parts) -> BoxFuture<'a, Result<Key, Refusal>>),
     Template(Arc<Template>),
     Function(Arc<dyn Fn(&Parts) -> Result<Option<Key>, Refusal> + Send + Sync>),
 }
 
-impl Keys {
+impl KeyOf {
     pub(crate) fn by<K>() -> Self
     where
         K: Resource + FromRequestParts<()> + 'static,
@@ -37,21 +73,28 @@ where
     K: Resource + FromRequestParts<()> + 'static,
 {
     Box::pin(async {
-        let key = match K::from_request_parts(parts, &()).await {
-            Ok(resource) => Key::of(&resource),
-            Err(rejection) => return Err(Refusal::Answer(Box::new(rejection.into_response()))),
-        };
-        key.map_err(|error| {
-            let rejection = super::Rejection::from(error.clone());
-            if rejection.problem() == Problem::Internal {
-                tracing::error!(kind = K::KIND, %error, "the kind of a locked resource is no name");
-            }
-            rejection.into()
-        })
+        let resource = K::from_request_parts(parts, &()).await.map_err(Refusal::answer)?;
+        Key::of(&resource).map_err(refused)
     })
 }
 
+fn refused(error: KeyError) -> Refusal {
+    if let KeyError::Name(name) = &error {
+        tracing::error!(%name, "the kind of a locked resource is no name");
+    }
+    Rejection::from(error).into()
+}
+
 impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(key) => fmt::Debug::fmt(key, f),
+            Self::Several(_) => f.write_str("Several"),
+        }
+    }
+}
+
+impl fmt::Debug for KeyOf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Extractor(_) => f.write_str("Extractor"),

@@ -1,15 +1,21 @@
 use std::{sync::Arc, time::Duration};
 
-use axum::{extract::FromRequestParts, http::request::Parts, response::IntoResponse};
+use axum::{
+    extract::{FromRequest, FromRequestParts},
+    http::request::Parts,
+    response::IntoResponse,
+};
 use tower_layer::Layer;
 
-use super::{Keys, OnReject, OnStoreError, Refusal, Rejection, Route, RouteLockService, Settings, Template, Until};
+use super::{
+    Finder, KeyOf, Keys, OnReject, OnStoreError, Refusal, Rejection, Route, RouteLockService, Settings, Template, Until,
+};
 use crate::{
     lock::{Locks, Mode},
-    resource::{Key, Label, Resource},
+    resource::{Key, KeyError, Label, Resource},
 };
 
-/// A layer that runs each request of a route under the lock of the resource that the request names.
+/// A layer that runs each request of a route under the lock of the resource, or the resources, that the request names.
 ///
 /// See the [module docs](super) for where it goes and what it promises.
 #[derive(Clone, Debug)]
@@ -29,7 +35,7 @@ impl RouteLock {
         K: Resource + FromRequestParts<()> + 'static,
     {
         Locks::announce(&Label::Borrowed(K::KIND));
-        Self::new(locks, Keys::by::<K>())
+        Self::new(locks, Keys::One(KeyOf::by::<K>()))
     }
 
     /// Locks `template` with path parameters filled in: `report:{day}` on the route `/reports/{day}`.
@@ -50,7 +56,7 @@ impl RouteLock {
         match Template::parse(label.clone()) {
             Ok(template) => {
                 Locks::announce(&label);
-                Self::new(locks, Keys::Template(Arc::new(template)))
+                Self::new(locks, Keys::One(KeyOf::Template(Arc::new(template))))
             }
             Err(error) => panic!("the lock template `{label}` is malformed: {error}"),
         }
@@ -65,7 +71,7 @@ impl RouteLock {
     where
         F: Fn(&Parts) -> Option<Key> + Send + Sync + 'static,
     {
-        Self::new(locks, Keys::Function(Arc::new(move |parts| Ok(key(parts)))))
+        Self::new(locks, Keys::One(KeyOf::Function(Arc::new(move |parts| Ok(key(parts))))))
     }
 
     /// As [`RouteLock::key`], with an answer for requests that name no resource they may name.
@@ -75,8 +81,56 @@ impl RouteLock {
         F: Fn(&Parts) -> Result<Option<Key>, R> + Send + Sync + 'static,
         R: IntoResponse,
     {
-        let answer = |answer: R| Refusal::Answer(Box::new(answer.into_response()));
-        Self::new(locks, Keys::Function(Arc::new(move |parts| key(parts).map_err(answer))))
+        let key = move |parts: &Parts| key(parts).map_err(Refusal::answer);
+        Self::new(locks, Keys::One(KeyOf::Function(Arc::new(key))))
+    }
+
+    /// Locks all resources that `keys` finds in the request, 1 to 64, exclusively and all or nothing, as
+    /// [`Locks::write_all`] does: requests that name the same resources in different orders never wait for each other in a
+    /// circle.
+    ///
+    /// `keys` is given what an extractor made of the request: of its path, its headers, or its body, which is in memory by
+    /// then. The extractor's rejection is the answer to a request that it refuses; one that names no resource, or
+    /// more than 64, is answered 400. The handler extracts the body once more, and takes
+    /// [`MultiFence`](crate::lock::MultiFence) in place of `Fence`.
+    ///
+    /// It is the only lock of its route: within another `RouteLock` it is refused as `nested-lock`.
+    ///
+    /// ```
+    /// # use std::borrow::Cow;
+    /// # use axum::{Json, Router, routing::post};
+    /// # use stockade::{Locks, Resource, lock::MultiFence, resource::Key, route_lock::RouteLock};
+    /// #[derive(serde::Deserialize)]
+    /// struct Sku(String);
+    /// # impl Resource for Sku {
+    /// #     const KIND: &'static str = "stock";
+    /// #     fn id(&self) -> Cow<'_, str> { Cow::Borrowed(&self.0) }
+    /// # }
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Transfer {
+    ///     from: Sku,
+    ///     to: Sku,
+    ///     quantity: u32,
+    /// }
+    ///
+    /// async fn transfer(fences: MultiFence, Json(order): Json<Transfer>) -> (MultiFence, String) {
+    ///     // `fences.begin(&pool)` is a transaction that has claimed both.
+    ///     (fences, format!("{} of {} are {} now", order.quantity, order.from.0, order.to.0))
+    /// }
+    ///
+    /// let locks = Locks::memory();
+    /// let both = RouteLock::write_all(&locks, |Json(order): Json<Transfer>| [Key::of(&order.from), Key::of(&order.to)]);
+    /// let app: Router = Router::new().route("/transfers", post(transfer).route_layer(both));
+    /// ```
+    #[must_use]
+    pub fn write_all<E, M, F, I>(locks: &Locks, keys: F) -> Self
+    where
+        E: FromRequest<(), M> + Send,
+        F: Fn(E) -> I + Send + Sync + 'static,
+        I: IntoIterator<Item = Result<Key, KeyError>>,
+    {
+        Self::new(locks, Keys::Several(Finder::new(keys))).write()
     }
 
     fn new(locks: &Locks, keys: Keys) -> Self {
@@ -84,8 +138,14 @@ impl RouteLock {
     }
 
     /// Shared for every method. Default: shared for safe methods, exclusive for the others. `OPTIONS` never locks.
+    ///
+    /// # Panics
+    ///
+    /// For [`RouteLock::write_all`].
     #[must_use]
+    #[track_caller]
     pub fn read(mut self) -> Self {
+        self.only_for_one("read");
         self.settings.mode = Some(Mode::Read);
         self
     }
@@ -113,8 +173,14 @@ impl RouteLock {
     /// let lock = RouteLock::template(&locks, "render:{format}").permits(4);
     /// let app: Router = Router::new().route("/render/{format}", post(render).route_layer(lock));
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// For [`RouteLock::write_all`].
     #[must_use]
+    #[track_caller]
     pub fn permits(mut self, permits: u32) -> Self {
+        self.only_for_one("permits");
         self.settings.mode = Some(Mode::Permit);
         self.settings.permits = permits;
         self
@@ -165,8 +231,14 @@ impl RouteLock {
 
     /// Leaves the request body to the handler, which then reads it under the lock: a slow client holds the lock for as
     /// long as it likes, up to [`RouteLock::max_hold`].
+    ///
+    /// # Panics
+    ///
+    /// For [`RouteLock::write_all`], which finds its resources in the body.
     #[must_use]
+    #[track_caller]
     pub fn stream_body(mut self) -> Self {
+        self.only_for_one("stream_body");
         self.settings.stream_body = true;
         self
     }
@@ -202,6 +274,14 @@ impl RouteLock {
     {
         self.settings.on_reject = Some(OnReject::new(render));
         self
+    }
+
+    #[track_caller]
+    fn only_for_one(&self, setting: &str) {
+        assert!(
+            matches!(self.keys, Keys::One(_)),
+            "`{setting}` does not go with `RouteLock::write_all`: leave it out, or lock one resource"
+        );
     }
 }
 

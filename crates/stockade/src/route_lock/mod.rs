@@ -78,6 +78,11 @@
 //! written something that its client was never told of. The loss is told through [`Fence::lost`](crate::Fence::lost), and the
 //! fence in the database refuses what comes too late. Values of `tokio::task_local!` do not follow a request to that task.
 //!
+//! # Several resources
+//!
+//! [`RouteLock::write_all`] locks all resources that a request names, also in its body, with the same promises: a handler
+//! that asked for them itself would lose its writes when the client goes away, and could not say what became of a commit.
+//!
 //! # Answers
 //!
 //! Refusals are problem+json with `Retry-After` where a retry makes sense; [`RouteLock::on_reject`] and
@@ -105,6 +110,7 @@
 
 mod body;
 mod future;
+mod grant;
 mod held;
 mod keys;
 mod layer;
@@ -132,8 +138,9 @@ pub use service::RouteLockService;
 pub use settings::{OnStoreError, Until};
 
 use body::HeldBody;
+use grant::Grant;
 pub(crate) use held::Held;
-use keys::Keys;
+use keys::{Finder, KeyOf, Keys};
 use pace::Pace;
 use refusal::{OnReject, Refusal};
 use route::{Route, call};

@@ -12,6 +12,12 @@ pub(crate) enum Refusal {
     Rejection(Rejection),
 }
 
+impl Refusal {
+    pub(crate) fn answer(answer: impl IntoResponse) -> Self {
+        Self::Answer(Box::new(answer.into_response()))
+    }
+}
+
 impl From<Rejection> for Refusal {
     fn from(rejection: Rejection) -> Self {
         Self::Rejection(rejection)

@@ -7,10 +7,13 @@ use axum::{
 };
 use tower_service::Service;
 
-use super::{Degraded, Held, Keys, LockWait, OnReject, Pace, Problem, Refusal, Rejection, Section, Settings};
+use super::{
+    Degraded, Finder, Grant, Held, KeyOf, Keys, LockWait, OnReject, Pace, Problem, Refusal, Rejection, Section,
+    Settings,
+};
 use crate::{
     clock::Instant,
-    lock::{Guard, LockError, Locks, Mode},
+    lock::{Guard, LockError, Locks, Mode, MultiGuard},
     resource::Key,
 };
 
@@ -38,9 +41,13 @@ impl Route {
         let Some(mode) = self.settings.mode(request.method()) else { return call(inner, request).await };
         let version = request.version();
         let mut wait = None;
-        let mut response = match self.admit(request, mode, &mut wait).await {
+        let admitted = match &self.keys {
+            Keys::One(key) => self.admit(key, request, mode, &mut wait).await,
+            Keys::Several(keys) => self.admit_several(keys, request, &mut wait).await,
+        };
+        let mut response = match admitted {
             Ok((request, None)) => call(inner, request).await?,
-            Ok((request, Some(guard))) => Section::new(self, guard, request.method()).run(inner, request).await?,
+            Ok((request, Some(grant))) => Section::new(self, grant, request.method()).run(inner, request).await?,
             Err(refusal) => self.answer(refusal, version),
         };
         if let Some(wait) = wait {
@@ -53,12 +60,13 @@ impl Route {
     /// happens under the lock. `wait` is that for the lock, once it was asked for.
     async fn admit(
         &self,
+        key: &KeyOf,
         request: Request,
         mode: Mode,
         wait: &mut Option<LockWait>,
-    ) -> Result<(Request, Option<Guard>), Refusal> {
+    ) -> Result<(Request, Option<Grant>), Refusal> {
         let (mut parts, body) = request.into_parts();
-        let Some(key) = self.keys.key(&mut parts).await? else {
+        let Some(key) = key.key(&mut parts).await? else {
             return Ok((Request::from_parts(parts, body), None));
         };
         if Held::refuses(&parts, &key) {
@@ -73,15 +81,16 @@ impl Route {
         }
         let body = match self.settings.stream_body {
             true => body,
-            false => self.settings.upload.read(&parts.headers, body).await?,
+            false => self.settings.upload.read(&parts.headers, body).await?.into(),
         };
         let asked = Instant::now();
         let acquired = self.acquire(key, mode, &parts).await;
         *wait = Some(LockWait(asked.elapsed()));
         match acquired {
             Ok(guard) => {
-                Held::push(&mut parts, guard.fence());
-                Ok((Request::from_parts(parts, body), Some(guard)))
+                let grant = Grant::One(guard);
+                grant.show(&mut parts);
+                Ok((Request::from_parts(parts, body), Some(grant)))
             }
             Err(LockError::Unavailable { reason, .. }) if self.settings.proceeds(mode) => {
                 tracing::debug!(%reason, "a read goes on without its lock");
@@ -90,6 +99,46 @@ impl Route {
             }
             Err(error) => Err(self.refused(error).into()),
         }
+    }
+
+    /// The same on several resources, which the body may name: it is read first.
+    async fn admit_several(
+        &self,
+        keys: &Finder,
+        request: Request,
+        wait: &mut Option<LockWait>,
+    ) -> Result<(Request, Option<Grant>), Refusal> {
+        let (mut parts, body) = request.into_parts();
+        if Held::refuses_several(&parts) {
+            return Err(Problem::NestedLock.into());
+        }
+        let body = self.settings.upload.read(&parts.headers, body).await?;
+        let keys = keys.keys(Request::from_parts(parts.clone(), body.clone().into())).await?;
+        if let Some(retry_after) = keys.iter().find_map(|key| self.locks.refusing(key, Mode::Write)) {
+            return Err(Rejection::new(Problem::LockStoreUnavailable).with_retry_after(retry_after).into());
+        }
+        let asked = Instant::now();
+        let acquired = self.acquire_all(keys, &parts).await;
+        *wait = Some(LockWait(asked.elapsed()));
+        let grant = acquired.map(Grant::Several).map_err(|error| match error {
+            // How many there are is the client's affair here.
+            LockError::Count { .. } => Problem::BadRequest.into(),
+            error => self.refused(error),
+        })?;
+        grant.show(&mut parts);
+        Ok((Request::from_parts(parts, body.into()), Some(grant)))
+    }
+
+    async fn acquire_all(&self, keys: Vec<Key>, parts: &Parts) -> Result<MultiGuard, LockError> {
+        let Settings { wait, lease, max_hold, commit_timeout, .. } = self.settings;
+        let longest = max_hold.saturating_add(commit_timeout);
+        let request = self.locks.write_keys(keys).wait(wait).max_hold(longest).tag(tag(&parts.method, parts));
+        match lease {
+            Some(lease) => request.lease(lease),
+            None => request,
+        }
+        .acquire()
+        .await
     }
 
     async fn acquire(&self, key: Key, mode: Mode, parts: &Parts) -> Result<Guard, LockError> {

@@ -12,14 +12,14 @@ use tokio::{sync::oneshot, time::Instant};
 use tower_service::Service;
 use tracing::Instrument;
 
-use super::{HeldBody, Problem, Route, Until, call};
-use crate::lock::{Guard, Mode};
+use super::{Grant, HeldBody, Problem, Route, Until, call};
+use crate::lock::Mode;
 
 /// A handler's time under its lock, from the grant to the response.
 #[derive(Debug)]
 pub(crate) struct Section {
     route: Arc<Route>,
-    guard: Guard,
+    grant: Grant,
     entered: Instant,
     /// Whether it runs to its end whatever becomes of the client and the lease: dropping a handler that writes could drop
     /// it within its commit, whose outcome nobody would learn.
@@ -28,9 +28,9 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    pub(crate) fn new(route: Arc<Route>, guard: Guard, method: &Method) -> Self {
-        let detached = !method.is_safe() || guard.fence().mode() == Mode::Write;
-        Self { route, guard, entered: Instant::now(), detached, connect: method == Method::CONNECT }
+    pub(crate) fn new(route: Arc<Route>, grant: Grant, method: &Method) -> Self {
+        let detached = !method.is_safe() || grant.mode() == Mode::Write;
+        Self { route, grant, entered: Instant::now(), detached, connect: method == Method::CONNECT }
     }
 
     pub(crate) async fn run<S>(self, inner: S, request: Request) -> Result<Response, S::Error>
@@ -50,15 +50,14 @@ impl Section {
         S: Service<Request>,
         S::Response: IntoResponse,
     {
-        let fence = self.guard.fence();
         let problem = tokio::select! {
             biased;
             result = call(inner, request) => return Ok(self.finish(result?)),
             // A shutdown takes the lock away as well, and is to be told from a loss.
             problem = self.overdue() => problem,
-            _ = fence.lost() => Problem::LeaseLost,
+            _ = self.grant.lost() => Problem::LeaseLost,
         };
-        let problem = if fence.ownership.close_commits() { problem } else { Problem::OutcomeUnknown };
+        let problem = if self.grant.close_commits() { problem } else { Problem::OutcomeUnknown };
         Ok(self.route.reject(problem))
     }
 
@@ -102,7 +101,7 @@ impl Section {
             problem = self.overdue() => problem,
         };
         // A task that the handler has left behind must not commit after this answer either.
-        if self.guard.fence().ownership.close_commits() {
+        if self.grant.close_commits() {
             return Ok(self.route.reject(problem));
         }
         match tokio::time::timeout(self.route.settings.commit_timeout, handler).await {
@@ -122,7 +121,7 @@ impl Section {
     /// Resolves when a shutdown has taken the lock away, its limit being over.
     async fn stopped(&self) {
         self.route.locks.closing().await;
-        self.guard.fence().lost().await;
+        self.grant.lost().await;
     }
 
     fn deadline(&self) -> Instant {
@@ -134,7 +133,7 @@ impl Section {
     /// Gives the lock back, or ties it to the body of the response.
     fn finish(self, response: Response) -> Response {
         let deadline = self.deadline();
-        let Self { route, guard, entered, detached, connect } = self;
+        let Self { route, grant, entered, detached, connect } = self;
         route.pace.record(entered.elapsed());
         let switching =
             response.status() == StatusCode::SWITCHING_PROTOCOLS || (connect && response.status().is_success());
@@ -147,10 +146,10 @@ impl Section {
             None => response.body().is_end_stream() || response.body().size_hint().exact().is_some(),
         };
         if over {
-            guard.release_detached();
+            grant.release_detached();
             return response;
         }
-        response.map(|body| Body::new(HeldBody::new(body, guard, &route.locks, deadline, !detached)))
+        response.map(|body| Body::new(HeldBody::new(body, grant, &route.locks, deadline, !detached)))
     }
 }
 

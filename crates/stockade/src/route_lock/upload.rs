@@ -17,11 +17,28 @@ pub(crate) struct Upload {
     pub(crate) timeout: Duration,
 }
 
+/// A body in memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Whole {
+    data: Bytes,
+    trailers: Option<HeaderMap>,
+}
+
+impl From<Whole> for Body {
+    fn from(Whole { data, trailers }: Whole) -> Self {
+        let data = Full::new(data);
+        match trailers {
+            None => Self::new(data),
+            Some(trailers) => Self::new(data.with_trailers(std::future::ready(Some(Ok(trailers))))),
+        }
+    }
+}
+
 impl Upload {
     /// Reads the whole body into memory.
-    pub(crate) async fn read(self, headers: &HeaderMap, body: Body) -> Result<Body, Problem> {
+    pub(crate) async fn read(self, headers: &HeaderMap, body: Body) -> Result<Whole, Problem> {
         if body.is_end_stream() {
-            return Ok(body);
+            return Ok(Whole::default());
         }
         let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
         if announced.unwrap_or_default().max(body.size_hint().lower()) > self.limit as u64 {
@@ -30,7 +47,7 @@ impl Upload {
         tokio::time::timeout(self.timeout, self.collect(body)).await.unwrap_or(Err(Problem::BodyTimeout))
     }
 
-    async fn collect(self, body: Body) -> Result<Body, Problem> {
+    async fn collect(self, body: Body) -> Result<Whole, Problem> {
         let mut body = pin!(body);
         let mut data = Data::Empty;
         let mut trailers = None;
@@ -44,11 +61,7 @@ impl Upload {
                 Err(frame) => trailers = frame.into_trailers().ok(),
             }
         }
-        let whole = Full::new(data.into_bytes());
-        Ok(match trailers {
-            None => Body::new(whole),
-            Some(trailers) => Body::new(whole.with_trailers(std::future::ready(Some(Ok(trailers))))),
-        })
+        Ok(Whole { data: data.into_bytes(), trailers })
     }
 }
 
@@ -115,7 +128,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_up_to_the_limit_arrives_whole() {
-        let body = UPLOAD.read(&HeaderMap::new(), chunks(&["ab", "", "cd", "ef"])).await.unwrap();
+        let body = Body::from(UPLOAD.read(&HeaderMap::new(), chunks(&["ab", "", "cd", "ef"])).await.unwrap());
         assert_eq!(body.collect().await.unwrap().to_bytes(), "abcdef");
     }
 
@@ -148,7 +161,7 @@ mod tests {
     async fn trailers_are_kept() {
         let trailers = HeaderMap::from_iter([(CONTENT_LENGTH, HeaderValue::from_static("1"))]);
         let frames = [Ok::<_, Infallible>(Frame::data(Bytes::from("a"))), Ok(Frame::trailers(trailers.clone()))];
-        let body = UPLOAD.read(&HeaderMap::new(), Body::new(StreamBody::new(stream::iter(frames)))).await.unwrap();
-        assert_eq!(body.collect().await.unwrap().trailers(), Some(&trailers));
+        let read = UPLOAD.read(&HeaderMap::new(), Body::new(StreamBody::new(stream::iter(frames)))).await.unwrap();
+        assert_eq!(Body::from(read).collect().await.unwrap().trailers(), Some(&trailers));
     }
 }

@@ -24,6 +24,11 @@ impl MultiFence {
         Self { fences, places }
     }
 
+    /// Those of a single lock.
+    pub(crate) fn of_one(fence: Fence) -> Self {
+        Self { fences: Arc::new([fence]), places: Arc::new([0]) }
+    }
+
     /// The fences in the order in which the request named the resources; one that it named twice comes twice.
     pub fn iter(&self) -> impl Iterator<Item = &Fence> {
         self.places.iter().filter_map(|place| self.fences.get(*place))
@@ -72,8 +77,12 @@ impl MultiFence {
         self.fences.first().is_none_or(Fence::commit_started)
     }
 
+    /// Makes every later commit refuse, as [`Ownership::close_commits`](crate::store::Ownership::close_commits) does for one.
+    pub(crate) fn close_commits(&self) -> bool {
+        self.fences.first().is_none_or(|fence| fence.ownership.close_commits())
+    }
+
     /// In the order in which everybody acquires and claims.
-    #[cfg(feature = "postgres")]
     pub(crate) fn in_lock_order(&self) -> &[Fence] {
         &self.fences
     }

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use axum::{Router, http::Method, routing::post};
+use axum::{Router, body::Body, http::Method, routing::post};
 use serde_json::Value;
 use sqlx::PgPool;
 use stockade::{
     Fence, Locks,
+    lock::MultiFence,
     postgres::{CommitError, Tx},
+    resource::Key,
     route_lock::RouteLock,
 };
 use tokio::sync::mpsc;
@@ -105,4 +107,39 @@ async fn a_transaction_left_behind_by_an_ended_handler_is_rolled_back_as_answere
     assert!(matches!(refused, CommitError::Closed), "{refused:?}");
     assert_eq!(refused.applied(), Some(false));
     assert_eq!(quantity(&pool).await, 10);
+}
+
+#[tokio::test]
+async fn a_commit_under_several_locks_gives_its_real_answer_and_one_left_behind_is_refused() {
+    let (_server, pool) = database().await;
+    slow_commits(&pool, 2.0).await;
+    let locks = Locks::memory();
+    let (leave, mut left) = mpsc::channel(1);
+    let write = {
+        let pool = pool.clone();
+        async move |fences: MultiFence, body: String| {
+            let mut tx = fences.begin(&pool).await.unwrap();
+            sqlx::query("update stock set quantity = quantity - 1 where sku = 'a'").execute(&mut *tx).await.unwrap();
+            if body.is_empty() {
+                tx.commit().await.unwrap();
+                return "applied";
+            }
+            leave.send(tx).await.unwrap();
+            std::future::pending().await
+        }
+    };
+    let both = |_: ()| ["a", "b"].map(|sku| Key::of(&Sku(sku.to_owned())));
+    let lock = RouteLock::write_all(&locks, both).max_hold(HOLD).commit_timeout(LIMIT);
+    let app = Router::new().route("/moves", post(write).route_layer(lock));
+    let answer = send(&app, request(Method::POST, "/moves")).await;
+    assert_eq!((answer.status.as_u16(), answer.text()), (200, "applied"));
+
+    let mut leaving = request(Method::POST, "/moves");
+    *leaving.body_mut() = Body::from("leave it");
+    let answer = send(&app, leaving).await;
+    assert_eq!(answer.refusal(503, "lease-lost")["applied"], false);
+    let refused = left.recv().await.unwrap().commit().await.unwrap_err();
+    assert!(matches!(refused, CommitError::Closed), "{refused:?}");
+    assert_eq!(quantity(&pool).await, 9);
+    idle(&locks).await;
 }

@@ -9,5 +9,6 @@ mod outage;
 mod permits;
 mod refusals;
 mod response;
+mod several;
 mod support;
 mod upload;
