@@ -2,13 +2,16 @@ use std::sync::Arc;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::start::{Leased, Start};
+use super::{
+    next_step::{Permit, Purpose, Step},
+    start::Start,
+};
 use crate::{
     cache::{
-        CacheError, Source,
+        Source,
         core::Core,
         flight::{Answer, Outcome, Pilot, kept, ruled_out},
-        store::{Lease, Token, Want, until_news},
+        store::Want,
     },
     clock::Instant,
     resource::{Key, Resource},
@@ -35,60 +38,33 @@ where
                 return Outcome::Answer(ruled_out(), Some(mark));
             }
         }
-        let give_up = Instant::now() + self.settings.lease + self.settings.load_timeout;
+        let give_up = Some(Instant::now() + self.settings.lease + self.settings.load_timeout);
         let mut waited = false;
         loop {
-            let token = Token::random();
-            let reservation = self.local.reserve(name);
-            let mut wake = self.store.watch(name);
-            let mark = pilot.ask();
-            let assurance = self.assurance();
-            if assurance.is_none() {
-                want = Want::Load;
-            }
-            let content = want == Want::Value && self.may_do(name);
-            match self.store.lease(name, &token, want, content).await {
-                Lease::Hit(_) if !self.stands(assurance) => want = Want::Load,
-                Lease::Hit(entry) => {
-                    self.local.put_found(reservation, name, entry.clone());
+            let attempt = self.attempt(name, pilot, Purpose::Read);
+            let reply = self.lease(name, &attempt, want).await;
+            match self.next_step(name, &attempt, reply, give_up) {
+                Step::Serve(entry) => {
+                    self.local.put_found(attempt.reservation, name, entry.clone());
                     let answer = Answer { waited, ..kept(entry, Source::Redis, false) };
-                    return Outcome::Answer(answer, Some(mark));
+                    return Outcome::Answer(answer, Some(attempt.mark));
                 }
-                Lease::Unreadable => {
-                    self.unreadable(name);
-                    want = Want::Load;
+                Step::Land(outcome) => return outcome,
+                Step::Load(Permit::Leased(stale)) => {
+                    return self.load_leased(key, name, pilot, attempt.granted(stale)).await;
                 }
-                Lease::Held(stale) => match self.expired(name, stale) {
-                    Some(answer) => return Outcome::Answer(answer, Some(mark)),
-                    None => want = Want::Load,
-                },
-                Lease::Failing(retry_after) => {
-                    return self.stale_or(name, None, CacheError::HeldOff { retry_after }, mark);
-                }
-                Lease::Wait(_) if Instant::now() >= give_up => {
-                    return self.stale_or(name, None, CacheError::Timeout(self.settings.load_timeout), mark);
-                }
-                Lease::Wait(left) => {
-                    pilot.waits();
-                    (waited, want) = (true, Want::Value);
-                    until_news(&mut wake, left).await;
-                }
-                Lease::Granted(stale) => {
-                    let leased = Leased { token, reservation, stale, mark, assurance };
-                    return self.load_leased(key, name, pilot, leased).await;
-                }
-                Lease::Bypass(overdue) => {
+                Step::Load(Permit::Committing(overdue)) => {
                     self.ask_about(name, overdue);
                     return self.load_beside(key, name, pilot, false).await;
                 }
-                Lease::Down => return self.load_degraded(key, name, pilot).await,
+                Step::Load(Permit::StoreAway) => return self.load_degraded(key, name, pilot).await,
+                Step::Wait(left) => {
+                    pilot.waits();
+                    (waited, want) = (true, Want::Value);
+                    attempt.news(left).await;
+                }
+                Step::Insist => want = Want::Load,
             }
         }
-    }
-
-    /// Whether this process has a copy that may take the place of a load, after one that failed lately. None with tags: word of
-    /// them may be on its way here, and a store that has no value can't judge it.
-    pub(crate) fn may_do(&self, name: &Key) -> bool {
-        self.within_grace(name).is_some_and(|entry| entry.tags.is_empty())
     }
 }

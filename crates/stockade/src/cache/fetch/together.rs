@@ -4,7 +4,9 @@ use futures_util::future::join_all;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
+    attempt::Attempt,
     failed_load::Loads,
+    next_step::{Permit, Purpose, Step},
     start::{Leased, Start},
 };
 use crate::{
@@ -13,7 +15,7 @@ use crate::{
         core::Core,
         flight::{Outcome, Pilot, kept, ruled_out, unstored},
         load::{Admission, Load},
-        store::{Hold, Lease, Token, Want, some_at_a_time},
+        store::{Hold, Lease, Want, some_at_a_time},
     },
     resource::{Key, Resource},
 };
@@ -51,54 +53,60 @@ where
     ) -> HashMap<Key, Duration> {
         let possible = self.possible(flyers).await;
         let asked = possible.iter().map(|flyer| async {
-            let (token, reservation) = (Token::random(), self.local.reserve(&flyer.name));
-            let (mark, assurance) = (flyer.pilot.ask(), self.assurance());
-            let lease = match flyer.start {
-                Start::Lease(want) => {
-                    let want = if assurance.is_none() { Want::Load } else { want };
-                    let content = want == Want::Value && self.may_do(&flyer.name);
-                    self.store.lease(&flyer.name, &token, want, content).await
-                }
+            let attempt = self.attempt(&flyer.name, &flyer.pilot, Purpose::Batch);
+            let reply = match flyer.start {
+                Start::Lease(want) => self.lease(&flyer.name, &attempt, want).await,
                 Start::Degraded => Lease::Down,
             };
-            let leased = move |stale| Leased { token, reservation, stale, mark, assurance };
-            (leased, lease, mark)
+            (attempt, reply)
         });
-        let leases = some_at_a_time(asked).await;
+        let asked = some_at_a_time(asked).await;
         let (mut loading, mut left) = (Vec::new(), HashMap::new());
-        for (flyer, (leased, lease, mark)) in possible.into_iter().zip(leases) {
-            let landed = match lease {
-                Lease::Granted(stale) => Err(Grant::Leased(leased(stale))),
-                Lease::Bypass(overdue) => {
-                    self.ask_about(&flyer.name, overdue);
-                    Err(Grant::Beside { degraded: false })
+        for (flyer, (attempt, reply)) in possible.into_iter().zip(asked) {
+            let news = match self.next_step(&flyer.name, &attempt, reply, None) {
+                Step::Load(permit) => {
+                    loading.extend(self.granted(flyer, attempt, permit));
+                    continue;
                 }
-                Lease::Down => match self.within_grace(&flyer.name) {
-                    Some(entry) => Ok(Some(Outcome::Answer(kept(entry, Source::Local, true), None))),
-                    None => Err(Grant::Beside { degraded: true }),
-                },
-                Lease::Held(stale) => {
-                    Ok(self.expired(&flyer.name, stale).map(|answer| Outcome::Answer(answer, Some(mark))))
+                Step::Land(outcome) => {
+                    flyer.pilot.land(outcome);
+                    continue;
                 }
-                Lease::Failing(retry_after) => {
-                    Ok(Some(self.stale_or(&flyer.name, None, CacheError::HeldOff { retry_after }, mark)))
-                }
-                // Somebody has it or loads it, or what is there can't be read.
-                Lease::Hit(_) | Lease::Wait(_) | Lease::Unreadable => {
-                    left.insert(flyer.name.clone(), if let Lease::Wait(left) = lease { left } else { Duration::ZERO });
-                    Ok(None)
-                }
+                Step::Wait(news) => news,
+                // The read that asks again finds what came a moment ago, or takes the place of what can't be served.
+                Step::Serve(_) | Step::Insist => Duration::ZERO,
             };
-            match landed {
-                Ok(Some(outcome)) => flyer.pilot.land(outcome),
-                Ok(None) => flyer.pilot.leave(),
-                Err(grant) => loading.push((flyer, grant)),
-            }
+            left.insert(flyer.name.clone(), news);
+            flyer.pilot.leave();
         }
         if !loading.is_empty() {
             self.load_all(loading, admission).await;
         }
         left
+    }
+
+    /// How this key is loaded with the others; `None` where an expired value of this process takes the place of the load.
+    fn granted(
+        self: &Arc<Self>,
+        flyer: Flyer<K, V>,
+        attempt: Attempt,
+        permit: Permit<V>,
+    ) -> Option<(Flyer<K, V>, Grant<V>)> {
+        let grant = match permit {
+            Permit::Leased(stale) => Grant::Leased(attempt.granted(stale)),
+            Permit::Committing(overdue) => {
+                self.ask_about(&flyer.name, overdue);
+                Grant::Beside { degraded: false }
+            }
+            Permit::StoreAway => match self.within_grace(&flyer.name) {
+                Some(entry) => {
+                    flyer.pilot.land(Outcome::Answer(kept(entry, Source::Local, true), None));
+                    return None;
+                }
+                None => Grant::Beside { degraded: true },
+            },
+        };
+        Some((flyer, grant))
     }
 
     /// Those that the filter does not rule out.

@@ -7,9 +7,9 @@ use tracing::Instrument;
 use crate::{
     cache::{
         core::Core,
-        fetch::Leased,
+        fetch::{Permit, Purpose, Step},
         flight::{Board, Pilot},
-        store::{Lease, Token, Want},
+        store::Want,
         value::Entry,
     },
     clock::Instant,
@@ -57,12 +57,10 @@ where
 
     /// Nobody waits for it, so that whatever is in its way ends it.
     async fn fly_early(&self, key: K, name: &Key, pilot: Pilot<V>) {
-        let token = Token::random();
-        let reservation = self.local.reserve(name);
-        let (mark, assurance) = (pilot.ask(), self.assurance());
-        if let Lease::Granted(stale) = self.store.lease(name, &token, Want::Load, true).await {
-            let leased = Leased { token, reservation, stale, mark, assurance };
-            let outcome = self.load_leased(key, name, &pilot, leased).await;
+        let attempt = self.attempt(name, &pilot, Purpose::Refresh);
+        let reply = self.lease(name, &attempt, Want::Load).await;
+        if let Step::Load(Permit::Leased(stale)) = self.next_step(name, &attempt, reply, None) {
+            let outcome = self.load_leased(key, name, &pilot, attempt.granted(stale)).await;
             pilot.land(outcome);
         }
     }

@@ -8,9 +8,9 @@ use crate::{
     cache::{
         CacheError, Lookup,
         core::Core,
-        fetch::{Leased, Loads},
+        fetch::{Leased, Loads, Permit, Purpose, Step},
         flight::{Board, Outcome, Pilot, unstored},
-        store::{Lease, Token, Want, until_news},
+        store::Want,
     },
     clock::Instant,
     resource::{Key, Resource},
@@ -60,32 +60,26 @@ where
     /// Whoever boards while the loader runs is given nothing of it: that call begins the next load, with all who came in the
     /// same time.
     async fn fetch_anew(self: &Arc<Self>, key: K, name: &Key, pilot: &Pilot<V>) -> Outcome<V> {
-        let give_up = Instant::now() + self.settings.lease + self.settings.load_timeout;
+        let give_up = Some(Instant::now() + self.settings.lease + self.settings.load_timeout);
         loop {
-            let token = Token::random();
-            let reservation = self.local.reserve(name);
-            let mut wake = self.store.watch(name);
-            let degraded = match self.store.lease(name, &token, Want::Load, false).await {
-                Lease::Granted(_) => {
-                    // What it says of late passengers is not asked: there is nothing here for them.
-                    let leased = Leased { token, reservation, stale: None, mark: 0, assurance: None };
-                    return self.load_leased_anew(key, name, pilot, &leased).await;
+            let attempt = self.attempt(name, pilot, Purpose::Reload);
+            let reply = self.lease(name, &attempt, Want::Load).await;
+            let degraded = match self.next_step(name, &attempt, reply, give_up) {
+                Step::Load(Permit::Leased(_)) => {
+                    return self.load_leased_anew(key, name, pilot, &attempt.granted(None)).await;
                 }
+                Step::Land(outcome) => return outcome,
                 // Whoever has the lease may have asked before this began: it is waited for, and its value not taken.
-                Lease::Wait(_) if Instant::now() >= give_up => {
-                    return Outcome::Failed(CacheError::Timeout(self.settings.load_timeout));
-                }
-                Lease::Wait(left) => {
-                    until_news(&mut wake, left).await;
+                Step::Wait(left) => {
+                    attempt.news(left).await;
                     continue;
                 }
-                Lease::Failing(retry_after) => return Outcome::Failed(CacheError::HeldOff { retry_after }),
-                Lease::Bypass(overdue) => {
+                Step::Load(Permit::Committing(overdue)) => {
                     self.ask_about(name, overdue);
                     false
                 }
-                // The others answer another question.
-                Lease::Down | Lease::Hit(_) | Lease::Held(_) | Lease::Unreadable => true,
+                // A store that gives neither leave nor reason was asked for the load already.
+                Step::Load(Permit::StoreAway) | Step::Serve(_) | Step::Insist => true,
             };
             if let Some(error) = self.held_off(name) {
                 return Outcome::Failed(error);

@@ -1,0 +1,192 @@
+use std::time::Duration;
+
+use crate::cache::{
+    CacheError,
+    flight::{Answer, Outcome},
+    store::Lease,
+    strict::Intent,
+    value::Entry,
+};
+
+/// What a lease is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A read of one key: it takes a value, waits for the load of another, asks again.
+    Read,
+    /// One of several keys that are loaded at once. It asks once: a key that it may not load now is left to a read.
+    Batch,
+    /// A load that a caller asked for, whatever is stored. It waits for the load of another, and takes no value from before.
+    Reload,
+    /// A load ahead of time, which nobody waits for. It asks once, and anything but the lease ends it.
+    Refresh,
+}
+
+/// What the next step depends on, besides the reply.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) purpose: Purpose,
+    /// The number before which passengers boarded in time for the reply.
+    pub(super) mark: u64,
+    /// Whether the store is known to have missed no invalidation since before it was asked.
+    pub(super) is_trusted: bool,
+    /// How long a load may take, once others have been waited for longer than that.
+    pub(super) overtime: Option<Duration>,
+}
+
+/// What is done about the reply to a lease.
+#[derive(Debug)]
+pub(crate) enum Step<V> {
+    /// The stored value is the answer.
+    Serve(Entry<V>),
+    /// The flight ends with an expired value or an error.
+    Land(Outcome<V>),
+    /// The value is loaded.
+    Load(Permit<V>),
+    /// Another process loads. There is news within this time; then the lease is asked for again.
+    Wait(Duration),
+    /// The lease is asked for again at once, for the leave to load whatever is stored.
+    Insist,
+}
+
+/// How a value may be loaded.
+#[derive(Debug)]
+pub(crate) enum Permit<V> {
+    /// Under the lease, so that it may be stored. With the expired value, if it is still kept.
+    Leased(Option<Entry<V>>),
+    /// Nothing of it is stored, since a writer is committing. With the intents that have stood suspiciously long.
+    Committing(Vec<Intent>),
+    /// Nothing of it is stored, since the store is away.
+    StoreAway,
+}
+
+/// The one place that says what a reply to a lease means. `expired` looks for a value within its grace: the given one from
+/// the store, or that of this process.
+pub(super) fn next_step<V>(
+    reply: Lease<V>,
+    asked: Asked,
+    expired: impl FnOnce(Option<Entry<V>>) -> Option<Answer<V>>,
+) -> Step<V> {
+    let stale_or = |stored, otherwise| match asked.purpose {
+        Purpose::Reload => otherwise,
+        Purpose::Read | Purpose::Batch | Purpose::Refresh => match expired(stored) {
+            // A later passenger may know of a write that dropped this value.
+            Some(answer) => Step::Land(Outcome::Answer(answer, Some(asked.mark))),
+            None => otherwise,
+        },
+    };
+    match reply {
+        Lease::Hit(entry) if asked.is_trusted && asked.purpose != Purpose::Reload => Step::Serve(entry),
+        Lease::Hit(_) | Lease::Unreadable => Step::Insist,
+        Lease::Granted(stale) => Step::Load(Permit::Leased(stale)),
+        Lease::Held(stale) => stale_or(stale, Step::Insist),
+        Lease::Failing(retry_after) => stale_or(None, Step::Land(Outcome::Failed(CacheError::HeldOff { retry_after }))),
+        Lease::Wait(left) => match asked.overtime {
+            None => Step::Wait(left),
+            Some(limit) => stale_or(None, Step::Land(Outcome::Failed(CacheError::Timeout(limit)))),
+        },
+        Lease::Bypass(overdue) => Step::Load(Permit::Committing(overdue)),
+        Lease::Down => Step::Load(Permit::StoreAway),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        cache::{Source, flight::kept, tags::Tags},
+        clock::Instant,
+    };
+
+    const LEFT: Duration = Duration::from_millis(70);
+    const LIMIT: Duration = Duration::from_secs(2);
+    const ALL: [Purpose; 4] = [Purpose::Read, Purpose::Batch, Purpose::Reload, Purpose::Refresh];
+
+    /// A value that is known by its version.
+    fn entry(version: u64) -> Entry<()> {
+        let now = Instant::now();
+        let (value, took, tags) = (None, Duration::ZERO, Tags::default());
+        Entry { value, loaded: now, stored: None, expires: now, took, version: Some(version), tags, weight: 0 }
+    }
+
+    /// The next step in words. `here`: the expired value of this process.
+    fn step(reply: Lease<()>, asked: Asked, here: Option<u64>) -> String {
+        let expired = |stored: Option<Entry<()>>| {
+            stored.or_else(|| here.map(entry)).map(|entry| kept(entry, Source::Redis, false))
+        };
+        match next_step(reply, asked, expired) {
+            Step::Serve(entry) => format!("serve {:?}", entry.version),
+            Step::Land(Outcome::Answer(answer, before)) => format!("land {:?} before {before:?}", answer.entry.version),
+            Step::Land(Outcome::Failed(CacheError::HeldOff { retry_after })) => format!("held off {retry_after:?}"),
+            Step::Land(Outcome::Failed(CacheError::Timeout(limit))) => format!("time-out {limit:?}"),
+            Step::Land(outcome) => format!("{outcome:?}"),
+            Step::Load(Permit::Leased(stale)) => format!("load, expired {:?}", stale.map(|stale| stale.version)),
+            Step::Load(Permit::Committing(overdue)) => format!("load while committing, {} overdue", overdue.len()),
+            Step::Load(Permit::StoreAway) => "load, store away".to_owned(),
+            Step::Wait(left) => format!("wait {left:?}"),
+            Step::Insist => "insist".to_owned(),
+        }
+    }
+
+    fn asked(purpose: Purpose) -> Asked {
+        Asked { purpose, mark: 3, is_trusted: true, overtime: None }
+    }
+
+    #[test]
+    fn a_reply_means_for_each_purpose_what_the_table_says() {
+        let overdue = || vec![Intent { id: "1".into(), xid: "7".into() }];
+        // The reply; what it means to a read, a batch and a refresh; what it means to a reload.
+        let table: [(fn() -> Lease<()>, &str, &str); 7] = [
+            (|| Lease::Hit(entry(1)), "serve Some(1)", "insist"),
+            (|| Lease::Unreadable, "insist", "insist"),
+            (|| Lease::Wait(LEFT), "wait 70ms", "wait 70ms"),
+            (|| Lease::Granted(Some(entry(1))), "load, expired Some(Some(1))", "load, expired Some(Some(1))"),
+            (|| Lease::Held(Some(entry(1))), "land Some(1) before Some(3)", "insist"),
+            (|| Lease::Failing(LEFT), "held off 70ms", "held off 70ms"),
+            (|| Lease::Down, "load, store away", "load, store away"),
+        ];
+        for (reply, means, to_a_reload) in table {
+            for purpose in ALL {
+                let expected = if purpose == Purpose::Reload { to_a_reload } else { means };
+                assert_eq!(step(reply(), asked(purpose), None), expected, "{:?} to {purpose:?}", reply());
+            }
+        }
+        for purpose in ALL {
+            let committing = step(Lease::Bypass(overdue()), asked(purpose), Some(2));
+            assert_eq!(committing, "load while committing, 1 overdue", "{purpose:?}");
+        }
+    }
+
+    #[test]
+    fn a_hit_is_served_only_while_the_store_is_trusted() {
+        for purpose in ALL {
+            let asked = Asked { is_trusted: false, ..asked(purpose) };
+            assert_eq!(step(Lease::Hit(entry(1)), asked, Some(2)), "insist", "{purpose:?}");
+        }
+    }
+
+    #[test]
+    fn the_wait_for_another_ends_once_it_is_overtime() {
+        for purpose in ALL {
+            let asked = Asked { overtime: Some(LIMIT), ..asked(purpose) };
+            assert_eq!(step(Lease::Wait(LEFT), asked, None), "time-out 2s", "{purpose:?}");
+        }
+    }
+
+    #[test]
+    fn an_expired_value_of_this_process_takes_the_place_of_an_error_but_for_a_reload() {
+        let overtime = |purpose| Asked { overtime: Some(LIMIT), ..asked(purpose) };
+        for purpose in ALL {
+            let steps = [
+                step(Lease::Held(None), asked(purpose), Some(2)),
+                step(Lease::Failing(LEFT), asked(purpose), Some(2)),
+                step(Lease::Wait(LEFT), overtime(purpose), Some(2)),
+            ];
+            if purpose == Purpose::Reload {
+                assert_eq!(steps, ["insist", "held off 70ms", "time-out 2s"]);
+            } else {
+                assert_eq!(steps, ["land Some(2) before Some(3)"; 3], "{purpose:?}");
+            }
+            assert_eq!(step(Lease::Held(None), asked(purpose), None), "insist", "{purpose:?}");
+        }
+    }
+}
