@@ -12,8 +12,8 @@ use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    cell::Cell, held::HeldTable, inbox::Waiters, keys::Keys, options::Options, pokes::Pokes, shard::Shard,
-    shards::Shards,
+    cell::Cell, held::HeldTable, inbox::Waiters, keys::Keys, options::Options, pokes::Pokes, releases::Releases,
+    shard::Shard, shards::Shards,
 };
 use crate::{
     clock::Instant,
@@ -33,6 +33,7 @@ pub(super) struct Inner {
     pub(super) held: HeldTable,
     pub(super) pokes: Arc<Pokes>,
     pub(super) floors: Floors,
+    pub(super) releases: Releases,
     /// Compensations and releases in the background.
     pub(super) tasks: TaskTracker,
     pub(super) runtime: Handle,
@@ -63,6 +64,7 @@ impl Inner {
                 held: HeldTable::default(),
                 pokes: Arc::default(),
                 floors: Floors::default(),
+                releases: Releases::default(),
                 tasks: TaskTracker::new(),
                 runtime: Handle::current(),
                 closing: AtomicBool::new(false),

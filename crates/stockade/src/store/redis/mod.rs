@@ -80,6 +80,7 @@ mod pokes;
 mod question;
 mod redirects;
 mod redis_store;
+mod releases;
 mod renewal;
 mod replies;
 mod sample;

@@ -6,7 +6,10 @@ use std::{
 use futures_util::future::BoxFuture;
 use tokio::time::sleep;
 
-use super::{cell::Cell, compensation::Sent, inner::Inner, options::Options, together::Together, waiter::Waiter};
+use super::{
+    cell::Cell, compensation::Sent, inner::Inner, options::Options, releases::Release, together::Together,
+    waiter::Waiter,
+};
 use crate::{
     clock::Instant,
     redis::{LinkError, Redis},
@@ -64,22 +67,13 @@ impl RedisStore {
 
     /// Releases on a task of the store, again if need be. The command is on its way when this returns.
     fn release_again(&self, ownership: &Arc<Ownership>, stray: Option<Instant>) {
-        let inner = Arc::clone(&self.inner);
+        let counted = self.inner.tasks.token();
         let at = Instant::now();
         // A renewal that is under way may begin one more lease.
-        let forgotten = at + ownership.lease + inner.timeout;
-        let (carrier, reply) = inner.send_release(&ownership.key, &ownership.owner);
+        let forgotten = at + ownership.lease + self.inner.timeout;
+        let (carrier, reply) = self.inner.send_release(&ownership.key, &ownership.owner);
         let sent = Sent { at, carrier, stray, forgotten };
-        let ownership = Arc::clone(ownership);
-        self.inner.spawn(async move {
-            let repeat = stray.map(|at| inner.settled(at));
-            let reply = async {
-                let left = reply.await;
-                inner.doubt_unless_found(&ownership.key, &left);
-                left
-            };
-            Box::pin(inner.see_through(&ownership.key, &ownership.owner, repeat, sent, reply)).await;
-        });
+        self.inner.see_to(Release { ownership: Arc::clone(ownership), sent, reply: Box::pin(reply), counted });
     }
 }
 

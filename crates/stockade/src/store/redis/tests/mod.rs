@@ -17,6 +17,7 @@ mod quarantine;
 mod queue;
 mod readers;
 mod reconnect;
+mod releases;
 mod renewal;
 mod replicas;
 mod seen;
