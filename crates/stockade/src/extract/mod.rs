@@ -1,4 +1,15 @@
-//! Extractors.
+//! What handlers take from a request, and give back with their answer.
+//!
+//! | extractor | gives | as part of the answer |
+//! |---|---|---|
+//! | [`Fence`] | the fence of the innermost route lock, with its token | the header `Fencing-Token` |
+//! | [`MultiFence`](crate::lock::MultiFence) | the fences of a route lock on several resources | one `Fencing-Token` each |
+//! | [`Fences`] | the fences of all locks around the handler, outermost first | one `Fencing-Token` each |
+//! | [`Cached<T>`](Cached) | a value of a cache of the application's state, see [`FromCache`] | 200 or 304 with `Cache-Status`, `Age`, `ETag` |
+//! | [`CacheInfo`](crate::cache::CacheInfo), after `Option<Cached<T>>` | how an absence is known | `Cache-Status`, `Age` |
+//!
+//! A rejection is an answer by itself, problem+json (RFC 9457). Take `Option<..>` or `Result<.., ..>` of an
+//! extractor to decide otherwise.
 
 mod cache_headers;
 mod cache_policy;

@@ -1,5 +1,35 @@
 //! Locks as users hold them: requests, guards, fences, renewal and the signal of loss.
 //!
+//! ```
+//! # use std::{borrow::Cow, time::Duration};
+//! # use stockade::{Locks, Resource};
+//! # struct Sku(&'static str);
+//! # impl Resource for Sku {
+//! #     const KIND: &'static str = "stock";
+//! #     fn id(&self) -> Cow<'_, str> { self.0.into() }
+//! # }
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), stockade::LockError> {
+//! # let locks = Locks::memory();
+//! let guard = locks.write(&Sku("85123A")).wait(Duration::from_secs(2)).acquire().await?;
+//! assert!(guard.is_held()); // the lease is renewed while the guard lives; `guard.lost()` tells of its end
+//! guard.release().await?; // dropping the guard releases in the background
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | you want | take |
+//! |---|---|
+//! | one holder at a time, or many readers | [`Locks::write`], [`Locks::read`] |
+//! | n holders at a time | [`Locks::semaphore`] |
+//! | several resources, all or none | [`Locks::write_all`] |
+//! | work that is cancelled when its lock is lost | [`LockRequest::run`] |
+//! | not to wait | [`LockRequest::try_acquire`] |
+//! | to go on as a reader | [`Guard::downgrade`] |
+//! | to go on in another process | [`Guard::hand_over`], [`Locks::adopt`] |
+//! | writes that no stale holder can make | [`Guard::fence`], and `Fence::begin` (feature `postgres`) |
+//! | to see locks, and to take one away | [`Locks::list`], [`Locks::inspect`], [`Locks::force_release`] |
+//!
 //! # Renewal
 //!
 //! Leases are renewed at a third of their length, on a grid that is shifted for each bucket. Renewals of one bucket, which

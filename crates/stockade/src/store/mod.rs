@@ -112,7 +112,7 @@ pub struct Inspection {
     pub waiting: u64,
 }
 
-/// The home of lock state. Two implementations: memory and Redis; one conformance suite.
+/// The home of lock state. Implemented in memory, on Redis and on a quorum of Redis servers, under one conformance suite.
 pub(crate) trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// Queues for the resource and returns once it is owned, confirmed and still valid.
     ///
