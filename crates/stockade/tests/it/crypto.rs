@@ -1,6 +1,6 @@
 //! TLS in a process that has chosen its own cryptography.
 
-use std::process::Stdio;
+use std::{process::Stdio, time::Duration};
 
 use rustls::crypto::{CryptoProvider, ring};
 use stockade::{Locks, Redis, Resource, redis::TlsOptions};
@@ -9,6 +9,9 @@ use tokio::process::Command;
 
 /// Tells a child of the test that it is one: the choice holds for a whole process.
 const CHILD: &str = "STOCKADE_TEST_CRYPTO";
+
+/// Longer than anything takes on a busy machine.
+const LIMIT: Duration = Duration::from_secs(10);
 
 struct Item;
 
@@ -24,8 +27,8 @@ async fn lock_over_tls() {
     let certificates = Certificates::new().unwrap();
     let server = RedisServer::builder().tls(&certificates).start().await.unwrap();
     let options = TlsOptions::new().root_certificates(certificates.authority_pem());
-    let locks = Locks::new(&Redis::builder(server.url()).tls(options).connect().await.unwrap());
-    let guard = locks.write(&Item).wait(std::time::Duration::from_secs(10)).acquire().await.unwrap();
+    let locks = Locks::new(&Redis::builder(server.url()).command_timeout(LIMIT).tls(options).connect().await.unwrap());
+    let guard = locks.write(&Item).wait(LIMIT).acquire().await.unwrap();
     guard.release().await.unwrap();
 }
 

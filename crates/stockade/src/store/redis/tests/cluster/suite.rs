@@ -1,16 +1,22 @@
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use futures_util::future::BoxFuture;
 use stockade_testbed::{Leftovers, RedisCluster};
-use tokio::sync::OnceCell;
+use tokio::{
+    sync::OnceCell,
+    time::{sleep, timeout},
+};
 
 use crate::store::{
     LockStore,
     conformance::{Fixture, Place, conformance},
-    redis::tests::{connected, patient},
+    redis::tests::{LIMIT, connected, patient},
 };
 
 /// One cluster for all tests, each of which has a namespace of its own: it takes longer to start than a test runs.
@@ -39,8 +45,13 @@ async fn fixture() -> Fixture {
     let redis = patient(&cluster.url()).await.namespace(&namespace);
     let stores: [Arc<dyn LockStore>; 2] = [connected(&redis).await, connected(&redis).await];
     for store in &stores {
-        // Connects to every node.
-        store.list(1).await.unwrap();
+        // Connects to every node, each of which may be late on a busy machine.
+        let connected = async {
+            while store.list(1).await.is_err() {
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(LIMIT, connected).await.unwrap_or_else(|_| panic!("not every node answers"));
     }
     Fixture::new(stores.into(), Part { cluster, namespace })
 }
