@@ -29,8 +29,8 @@ interop: setup ## Share locks by quorum with redis-py, pottery and redlock; need
 failovers: setup ## Lose primaries under load, ten times in each way, and print what that costs (takes a quarter of an hour)
 	STOCKADE_FAILOVERS=10 $(CARGO) test --locked -p stockade --all-features --test scale -- failover:: shards:: --nocapture
 
-mutants: setup ## Switch the defences of locks, fence and cache off one by one; the test named for each must fail (takes long)
-	@./scripts/mutants.sh
+mutants: setup ## Switch defences off one by one; the test named for each must fail (takes long; BASE=commit: those touched since)
+	@./scripts/mutants.sh $(if $(BASE),--touched $(BASE))
 
 bench: setup ## Measure locks, cache and service beside other libraries and floors, into docs/benchmarks.*; ROW=name: one group
 	@$(CARGO) build --locked --release -p stockade-bench

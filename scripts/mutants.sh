@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Switches defences off, one at a time, and checks that the test named for each then fails.
 #
-#   scripts/mutants.sh            every patch in mutants/
-#   scripts/mutants.sh NAME…      these, named by their file without .patch
-#   scripts/mutants.sh --list     says what each breaks, and the test that notices
-#   scripts/mutants.sh --check    only says which do not apply to the files as they are here; applies and builds nothing
+#   scripts/mutants.sh                  every patch in mutants/
+#   scripts/mutants.sh NAME…            these: a folder, which stands for a promise, or a file without .patch
+#   scripts/mutants.sh --touched BASE   those whose file, or which themselves, changed since the commit BASE
+#   scripts/mutants.sh --list           says what each breaks, and the test that notices
+#   scripts/mutants.sh --check          only says which do not apply to the files as they are here; applies and builds nothing
 #
 # A patch is a diff below a header of `what:`, `package:`, `target:` (arguments that choose the test binary, such as
 # `--lib`) and `test:` (its full name). It is applied to a work tree of the last commit, so uncommitted changes do not
@@ -21,13 +22,32 @@ limit=${MUTANT_SECONDS:-180}
 
 field() { sed -n "s/^$2: *//p;/^diff /q" "$1" | head -1; }
 
-list=false check=false
-case ${1:-} in
-  --list) list=true; shift ;;
-  --check) check=true; shift ;;
-esac
+list=false check=false base=
+while [[ ${1:-} = --* ]]; do
+  case $1 in
+    --list) list=true ;;
+    --check) check=true ;;
+    --touched)
+      base=$(git rev-parse --verify --quiet "${2:-}^{commit}") || { echo "no such commit: ${2:-}" >&2; exit 1; }
+      shift ;;
+    *) echo "no such option: $1; the head of this file has them all" >&2; exit 1 ;;
+  esac
+  shift
+done
 patches=()
-if [ $# -eq 0 ]; then patches=(mutants/*.patch); else for name in "$@"; do patches+=("mutants/$name.patch"); done; fi
+for name in "${@:-*}"; do
+  mapfile -t found < <(find mutants -path "mutants/$name.patch" -o -path "mutants/$name/*.patch" -o -path "mutants/*/$name.patch" | sort)
+  [ ${#found[@]} -gt 0 ] || { echo "neither a folder nor a patch of mutants/: $name" >&2; exit 1; }
+  patches+=("${found[@]}")
+done
+if [ -n "$base" ]; then
+  changed=$(git diff --name-only "$base") kept=()
+  for patch in "${patches[@]}"; do
+    { echo "$patch"; sed -n 's|^+++ b/||p' "$patch"; } | grep -qxF "$changed" && kept+=("$patch")
+  done
+  patches=("${kept[@]}")
+  [ ${#patches[@]} -gt 0 ] || { echo "no defence was touched since $base"; exit 0; }
+fi
 for patch in "${patches[@]}"; do
   for name in what package target test; do
     [ -n "$(field "$patch" "$name")" ] || { echo "$patch: no \`$name:\` in its header" >&2; exit 1; }
