@@ -14,7 +14,7 @@ use crate::{
         local::Local,
         settings::Settings,
         stats::Counters,
-        store::{Assurance, Store},
+        store::{Store, Trust},
         value::Entry,
     },
     clock::Instant,
@@ -86,15 +86,15 @@ where
         vec![false; names.len()]
     }
 
-    /// The word that no value in the store is older than a write that was acknowledged; `None` where one may be. Who needs
-    /// no such word always has it.
-    pub(crate) fn assurance(&self) -> Option<Assurance> {
-        if self.settings.strict.is_some() { self.store.assurance() } else { Some(Assurance::default()) }
+    /// Evidence that no value in the store is older than a write that was acknowledged; `None` where one may be. An
+    /// eventual cache needs no evidence and always has it.
+    pub(crate) fn trust(&self) -> Option<Trust> {
+        if self.settings.strict.is_some() { self.store.trust() } else { Some(Trust::default()) }
     }
 
-    /// Whether it was good for everything that the store was asked since.
-    pub(crate) fn stands(&self, assurance: Option<Assurance>) -> bool {
-        assurance.is_some() && assurance == self.assurance()
+    /// Whether everything that the store was asked since can be trusted.
+    pub(crate) fn still_trusted(&self, trust: Option<Trust>) -> bool {
+        trust.is_some() && trust == self.trust()
     }
 
     /// A value of the in-process tier that expired, or went without news of invalidations, not longer ago than its

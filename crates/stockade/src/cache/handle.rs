@@ -115,10 +115,14 @@ where
     }
 
     /// The value from the memory of this process, for a caller that holds the lock of its key shared; see
-    /// [`Core::at_hand_under_lock`].
+    /// [`Core::local_hit_under_lock`].
     #[cfg(feature = "axum")]
-    pub(crate) fn at_hand_under_lock(&self, key: &K, since: impl FnOnce(&str) -> Option<Instant>) -> Option<Lookup<V>> {
-        self.core.at_hand_under_lock(key, since)
+    pub(crate) fn local_hit_under_lock(
+        &self,
+        key: &K,
+        since: impl FnOnce(&str) -> Option<Instant>,
+    ) -> Option<Lookup<V>> {
+        self.core.local_hit_under_lock(key, since)
     }
 
     /// The value as the loader gives it now: loaded although there may be one, under a lease and within the limits of loads, and
@@ -168,7 +172,7 @@ where
             fetching: self.core.flights.len(),
             local_entries: self.core.local.len(),
             local_weight: self.core.local.weight(),
-            vouched_for: self.core.store.is_vouched_for(),
+            vouched_for: self.core.store.is_trusted(),
             ..self.core.counters.read(&self.core.loader.counters)
         }
     }

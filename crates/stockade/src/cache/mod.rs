@@ -117,7 +117,7 @@ pub use stats::CacheStats;
 #[cfg(test)]
 pub(crate) use store::Outcomes;
 #[cfg(feature = "postgres")]
-pub(crate) use store::{LINGER, NotTaken, UnsureRun};
+pub(crate) use store::{NotTaken, OLD_PRIMARY_WRITES, UnsureRun};
 #[cfg(feature = "postgres")]
 pub(crate) use strict::{Fates, Intent, Relayed};
 #[cfg(feature = "postgres")]

@@ -117,7 +117,7 @@ where
     let held_since = |key: &str| Held::of(&parts.extensions)?.shared_since(key);
     let found = match anew {
         true => cache.reload(&key).await,
-        false => match cache.at_hand_under_lock(&key, held_since) {
+        false => match cache.local_hit_under_lock(&key, held_since) {
             Some(found) => Ok(found),
             None => cache.get(&key).await,
         },

@@ -5,7 +5,7 @@ use std::{
 
 use super::{RelayError, settled::Writing};
 use crate::{
-    cache::{LINGER, UnsureRun},
+    cache::{OLD_PRIMARY_WRITES, UnsureRun},
     clock::Instant,
 };
 
@@ -49,7 +49,7 @@ impl Wait {
         }
         match &self.writing {
             Some((writing, _)) => Step::Look(Arc::clone(writing)),
-            None if self.applied && self.run.has_rival && now.since(self.since) < LINGER => Step::Rest,
+            None if self.applied && self.run.has_rival && now.since(self.since) < OLD_PRIMARY_WRITES => Step::Rest,
             None => Step::Ask,
         }
     }
@@ -93,7 +93,7 @@ impl Vouching {
         let Some(wait) = wait.as_mut().filter(|wait| wait.run == *run) else { return false };
         wait.applied = true;
         let Some((_, asked)) = wait.writing.take() else { return false };
-        !run.has_rival || asked.since(wait.since) >= LINGER
+        !run.has_rival || asked.since(wait.since) >= OLD_PRIMARY_WRITES
     }
 
     /// A row that had to be applied was refused, so that nobody vouches: all is tried again after a pause, which grows.

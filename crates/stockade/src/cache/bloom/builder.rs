@@ -2,7 +2,7 @@ use std::{fmt, marker::PhantomData};
 
 use futures_util::{Stream, StreamExt};
 
-use super::{Bloom, geometry::Shape, shared::SourceFn};
+use super::{Bloom, geometry::Geometry, shared::SourceFn};
 use crate::{
     Redis, Resource,
     cache::{BuildError, error::share},
@@ -95,11 +95,11 @@ impl<K: Resource> BloomBuilder<K> {
         if self.expected == 0 {
             return Err(wrong("expected", "must be 1 or more"));
         }
-        let shape = Shape::of(self.expected, self.rate);
-        let shape =
-            shape.ok_or_else(|| wrong("expected", "needs over 512 MiB at this rate: allow more false positives"))?;
+        let geometry = Geometry::of(self.expected, self.rate);
+        let geometry =
+            geometry.ok_or_else(|| wrong("expected", "needs over 512 MiB at this rate: allow more false positives"))?;
         let source = self.source.ok_or_else(|| wrong("source", "is missing: the filter is built from it"))?;
-        Ok(Bloom::open(&self.redis, self.name, self.expected, shape, source))
+        Ok(Bloom::open(&self.redis, self.name, self.expected, geometry, source))
     }
 }
 

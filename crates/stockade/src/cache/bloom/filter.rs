@@ -13,7 +13,7 @@ use tokio_util::{
 };
 
 use super::{
-    geometry::{Seed, Shape},
+    geometry::{Geometry, Seed},
     keeper, keys,
     scripts::{ADD, ALL, RESET},
     server::Server,
@@ -49,15 +49,15 @@ pub struct BloomStats {
 }
 
 impl Bloom {
-    pub(super) fn open(redis: &Redis, name: &'static str, expected: u64, shape: Shape, source: SourceFn) -> Self {
+    pub(super) fn open(redis: &Redis, name: &'static str, expected: u64, geometry: Geometry, source: SourceFn) -> Self {
         let keys = keys::of(redis.key_prefix(), name);
-        let server = Arc::new(Server::new(keys.clone(), shape));
+        let server = Arc::new(Server::new(keys.clone(), geometry));
         let link = Link::open(redis, "cache", Vec::new(), ALL, Arc::clone(&server) as Arc<dyn LinkEvents>);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let shared = Arc::new(Shared {
             name,
             expected,
-            shape,
+            geometry,
             link,
             first_attempt: FirstAttempt::default(),
             keys,
@@ -165,7 +165,7 @@ impl Bloom {
     pub async fn resize(&self) -> Result<(), CacheError> {
         self.attempted().await;
         match self.shared.server.known() {
-            Some(known) if known.design.shape == self.shared.shape => Ok(()),
+            Some(known) if known.design.geometry == self.shared.geometry => Ok(()),
             _ => self.clear().await,
         }
     }
@@ -178,7 +178,7 @@ impl Bloom {
     /// [`CacheError::Unavailable`] when it was not confirmed: repeat it.
     pub async fn clear(&self) -> Result<(), CacheError> {
         self.attempted().await;
-        let args = [Seed::random().text(), self.shared.shape.text()].map(String::into_bytes).into();
+        let args = [Seed::random().text(), self.shared.geometry.text()].map(String::into_bytes).into();
         let cleared = async {
             self.shared.call(&RESET, args).await?;
             self.shared.reopen().await
@@ -198,9 +198,9 @@ impl Bloom {
     /// How it is, without asking the server.
     #[must_use]
     pub fn stats(&self) -> BloomStats {
-        let Shared { ready, held, expected, shape, .. } = &*self.shared;
+        let Shared { ready, held, expected, geometry, .. } = &*self.shared;
         let (ready, keys) = (ready.load(Ordering::Acquire), held.load(Ordering::Acquire));
-        BloomStats { ready, keys, expected: *expected, bits: shape.bits }
+        BloomStats { ready, keys, expected: *expected, bits: geometry.bits }
     }
 
     /// Stops building and closes the connection, within `limit`.

@@ -5,12 +5,12 @@ const MOST_BITS: u64 = 1 << 32;
 
 /// The size of a filter: how many bits, and how many of them each key sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(super) struct Geometry {
     pub(super) bits: u64,
     pub(super) hashes: u32,
 }
 
-impl Shape {
+impl Geometry {
     /// For so many keys and such a rate of false positives; `None` when Redis has no string that long.
     #[expect(
         clippy::cast_possible_truncation,
@@ -71,7 +71,7 @@ impl Seed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Design {
     pub(super) seed: Seed,
-    pub(super) shape: Shape,
+    pub(super) geometry: Geometry,
 }
 
 impl Design {
@@ -79,8 +79,8 @@ impl Design {
     pub(super) fn read(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         let seed = Seed::read(words.next()?)?;
-        let shape = Shape { bits: words.next()?.parse().ok()?, hashes: words.next()?.parse().ok()? };
-        (shape.bits > 0 && (1..=32).contains(&shape.hashes)).then_some(Self { seed, shape })
+        let geometry = Geometry { bits: words.next()?.parse().ok()?, hashes: words.next()?.parse().ok()? };
+        (geometry.bits > 0 && (1..=32).contains(&geometry.hashes)).then_some(Self { seed, geometry })
     }
 }
 
@@ -104,20 +104,20 @@ mod tests {
 
     #[test]
     fn the_size_is_that_of_the_textbook() {
-        assert_eq!(Shape::of(1_000_000, 0.01), Some(Shape { bits: 9_585_059, hashes: 7 }));
-        assert_eq!(Shape::of(10_000, 0.001), Some(Shape { bits: 143_776, hashes: 10 }));
-        assert_eq!(Shape::of(1_000_000_000, 0.001), None);
+        assert_eq!(Geometry::of(1_000_000, 0.01), Some(Geometry { bits: 9_585_059, hashes: 7 }));
+        assert_eq!(Geometry::of(10_000, 0.001), Some(Geometry { bits: 143_776, hashes: 10 }));
+        assert_eq!(Geometry::of(1_000_000_000, 0.001), None);
     }
 
     #[test]
     fn the_rate_is_kept_by_ids_that_count_up() {
-        let (shape, seed) = (Shape::of(20_000, 0.01).unwrap(), Seed::random());
+        let (geometry, seed) = (Geometry::of(20_000, 0.01).unwrap(), Seed::random());
         let mut set = HashSet::new();
         for number in 0..20_000 {
-            set.extend(shape.bits_of(seed, &format!("stock:{number}")));
+            set.extend(geometry.bits_of(seed, &format!("stock:{number}")));
         }
         let wrong = (20_000..120_000)
-            .filter(|number| shape.bits_of(seed, &format!("stock:{number}")).all(|bit| set.contains(&bit)));
+            .filter(|number| geometry.bits_of(seed, &format!("stock:{number}")).all(|bit| set.contains(&bit)));
         let rate = f64::from(u32::try_from(wrong.count()).unwrap()) / 100_000.0;
         assert!(rate < 0.012, "{rate}");
     }

@@ -126,7 +126,7 @@ pub(super) async fn build(filter: &Shared, incomplete: Option<i64>) -> Result<bo
         design.seed.text().into_bytes(),
         builder.clone().into_bytes(),
         text(LEASE.as_millis()),
-        text(design.shape.bits),
+        text(design.geometry.bits),
         run.as_bytes().to_vec(),
         incomplete.map(|epoch| epoch.to_string().into_bytes()).unwrap_or_default(),
     ];

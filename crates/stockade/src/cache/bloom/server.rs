@@ -5,11 +5,11 @@ use redis::Value;
 use tokio::sync::Notify;
 
 use super::{
-    geometry::{Design, Seed, Shape},
+    geometry::{Design, Geometry, Seed},
     scripts::OPEN,
 };
 use crate::{
-    cache::store::LINGER,
+    cache::store::OLD_PRIMARY_WRITES,
     clock::Instant,
     redis::{Handshake, LinkError, LinkEvents, Succession, Up},
 };
@@ -19,7 +19,7 @@ use crate::{
 pub(super) struct Server {
     keys: Vec<String>,
     /// What this process would make it.
-    wanted: Shape,
+    wanted: Geometry,
     known: Mutex<Option<Known>>,
     pub(super) came_up: Notify,
 }
@@ -40,12 +40,12 @@ pub(super) struct Known {
 impl Known {
     /// Whether ids that it never hears of may still be added elsewhere.
     pub(super) fn has_rival(&self) -> bool {
-        self.may_have_rival && self.since.elapsed() < LINGER
+        self.may_have_rival && self.since.elapsed() < OLD_PRIMARY_WRITES
     }
 }
 
 impl Server {
-    pub(super) fn new(keys: Vec<String>, wanted: Shape) -> Self {
+    pub(super) fn new(keys: Vec<String>, wanted: Geometry) -> Self {
         Self { keys, wanted, known: Mutex::default(), came_up: Notify::new() }
     }
 
@@ -80,8 +80,8 @@ impl Server {
 
     fn design(&self, reply: &Value) -> Result<Design, LinkError> {
         let design = word(reply).and_then(Design::read).ok_or(LinkError::Protocol { op: OPEN.name })?;
-        if design.shape != self.wanted {
-            let (found, wanted) = (design.shape, self.wanted);
+        if design.geometry != self.wanted {
+            let (found, wanted) = (design.geometry, self.wanted);
             tracing::warn!(
                 ?found,
                 ?wanted,

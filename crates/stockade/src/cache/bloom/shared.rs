@@ -11,7 +11,7 @@ use redis::Value;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    geometry::{Design, Shape},
+    geometry::{Design, Geometry},
     scripts::{ADD, CHECK, OPEN},
     server::{Known, Server, word},
 };
@@ -33,7 +33,7 @@ pub(super) type SourceFn = Box<dyn Fn() -> BoxStream<'static, Result<Key, LoadEr
 pub(super) struct Shared {
     pub(super) name: &'static str,
     pub(super) expected: u64,
-    pub(super) shape: Shape,
+    pub(super) geometry: Geometry,
     pub(super) link: Link,
     pub(super) first_attempt: FirstAttempt,
     pub(super) keys: Vec<String>,
@@ -67,7 +67,7 @@ impl Shared {
         if is_unbounded && bound == Bound::Wanted {
             return Ok(None);
         }
-        let mut args = vec![run.as_bytes().to_vec(), design.seed.text().into_bytes(), text(design.shape.hashes)];
+        let mut args = vec![run.as_bytes().to_vec(), design.seed.text().into_bytes(), text(design.geometry.hashes)];
         append(&mut args, design, keys.iter().copied());
         let Value::Array(reply) = self.call(&CHECK, args).await? else {
             return Err(LinkError::Protocol { op: CHECK.name });
@@ -85,7 +85,7 @@ impl Shared {
                 design.seed.text().into_bytes(),
                 builder.as_bytes().to_vec(),
                 text(LEASE.as_millis()),
-                text(design.shape.hashes),
+                text(design.geometry.hashes),
             ];
             append(&mut args, design, keys);
             match word(&self.call(&ADD, args).await?) {
@@ -120,6 +120,6 @@ pub(super) fn text(number: impl Into<u128>) -> Vec<u8> {
 
 fn append<'a>(args: &mut Vec<Vec<u8>>, design: Design, keys: impl IntoIterator<Item = &'a Key>) {
     for key in keys {
-        args.extend(design.shape.bits_of(design.seed, key.as_str()).map(text));
+        args.extend(design.geometry.bits_of(design.seed, key.as_str()).map(text));
     }
 }

@@ -11,7 +11,7 @@ use crate::{
         core::Core,
         flight::Pilot,
         local::Reservation,
-        store::{Assurance, Lease, Token, Wake, Want, until_news},
+        store::{Lease, Token, Trust, Wake, Want, until_news},
         value::Entry,
     },
     clock::Instant,
@@ -25,8 +25,8 @@ pub(crate) struct Attempt {
     pub(crate) reservation: Reservation,
     /// The number before which passengers boarded in time for the reply.
     pub(crate) mark: u64,
-    /// What stood for the store then.
-    assurance: Option<Assurance>,
+    /// The trust in the store then.
+    trust: Option<Trust>,
     /// Tells of the load of another. Made before the lease is asked for, so that no news is missed.
     wake: Option<Wake>,
 }
@@ -34,8 +34,8 @@ pub(crate) struct Attempt {
 impl Attempt {
     /// The lease, as it was granted.
     pub(crate) fn granted<V>(self, stale: Option<Entry<V>>) -> Leased<V> {
-        let Self { token, reservation, mark, assurance, .. } = self;
-        Leased { token, reservation, stale, mark, assurance }
+        let Self { token, reservation, mark, trust, .. } = self;
+        Leased { token, reservation, stale, mark, trust }
     }
 
     /// Waits for news of another's load, but not longer than that may last. Cancel safe.
@@ -54,17 +54,17 @@ where
     pub(crate) fn attempt(&self, name: &Key, pilot: &Pilot<V>, purpose: Purpose) -> Attempt {
         let (token, reservation) = (Token::random(), self.local.reserve(name));
         let wake = matches!(purpose, Purpose::Read | Purpose::Reload).then(|| self.store.watch(name));
-        let (mark, assurance) = match purpose {
+        let (mark, trust) = match purpose {
             // Its passengers board until the loader begins, and take nothing that is stored.
             Purpose::Reload => (0, None),
-            Purpose::Read | Purpose::Batch | Purpose::Refresh => (pilot.ask(), self.assurance()),
+            Purpose::Read | Purpose::Batch | Purpose::Refresh => (pilot.ask(), self.trust()),
         };
-        Attempt { purpose, token, reservation, mark, assurance, wake }
+        Attempt { purpose, token, reservation, mark, trust, wake }
     }
 
     /// Asks the store for the lease. Where hits are not to be trusted, it asks for the leave to load.
     pub(crate) async fn lease(&self, name: &Key, attempt: &Attempt, want: Want) -> Lease<V> {
-        let want = if attempt.assurance.is_none() { Want::Load } else { want };
+        let want = if attempt.trust.is_none() { Want::Load } else { want };
         let has_fallback = match attempt.purpose {
             Purpose::Refresh => true,
             Purpose::Reload => false,
@@ -88,7 +88,7 @@ where
         let asked = Asked {
             purpose: attempt.purpose,
             mark: attempt.mark,
-            is_trusted: self.stands(attempt.assurance),
+            is_trusted: self.still_trusted(attempt.trust),
             overtime: is_over.then_some(self.settings.load_timeout),
         };
         next_step(reply, asked, |stored| self.expired(name, stored))

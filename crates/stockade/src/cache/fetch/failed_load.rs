@@ -5,7 +5,7 @@ use crate::{
     cache::{
         CacheError, Source,
         core::Core,
-        flight::{Answer, Outcome, kept},
+        flight::{Answer, Outcome},
         store::{Hold, Token},
         value::Entry,
     },
@@ -67,8 +67,9 @@ where
         let stored = stored
             .filter(|_| self.settings.strict.is_none())
             .filter(|entry| now < entry.expires + self.settings.grace)
-            .map(|entry| kept(entry, Source::Redis, false));
-        let here = || self.within_grace(name).map(|entry| kept(entry, Source::Local, !self.store.is_verified()));
+            .map(|entry| Answer::from_entry(entry, Source::Redis, false));
+        let here =
+            || self.within_grace(name).map(|entry| Answer::from_entry(entry, Source::Local, !self.store.is_verified()));
         stored.or_else(here)
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     cache::{
         Loaded,
         core::Core,
-        flight::{Outcome, Pilot, unstored},
+        flight::{Answer, Outcome, Pilot},
         load::Load,
         store::{Filled, Filling, Hold},
     },
@@ -32,11 +32,11 @@ where
         leased: &Leased<V>,
         load: Load<Loaded<V>>,
     ) -> Outcome<V> {
-        let Leased { token, reservation, assurance, .. } = leased;
+        let Leased { token, reservation, trust, .. } = leased;
         let Load { loaded, took, mark } = load;
         let encoded = self.settings.envelope.encode(loaded.value.as_ref());
         let ttl = self.settings.lifetime(&loaded);
-        let mut answer = unstored(loaded, encoded.as_ref().map_or(0, |encoded| encoded.weight), false);
+        let mut answer = Answer::unstored(loaded, encoded.as_ref().map_or(0, |encoded| encoded.weight), false);
         let bytes = match encoded {
             Ok(encoded) => encoded.bytes,
             Err(reason) => {
@@ -54,7 +54,7 @@ where
             Filled::Accepted => {
                 answer.stored = true;
                 // A run that lost the write which voids a token accepts it.
-                Outcome::Answer(answer, (!self.stands(*assurance)).then_some(mark))
+                Outcome::Answer(answer, (!self.still_trusted(*trust)).then_some(mark))
             }
             Filled::Refused => {
                 self.counters.fill_rejected(self.settings.name);

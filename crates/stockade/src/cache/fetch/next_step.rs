@@ -93,7 +93,7 @@ pub(super) fn next_step<V>(
 mod tests {
     use super::*;
     use crate::{
-        cache::{Source, flight::kept, tags::Tags},
+        cache::{Source, flight::Answer, tags::Tags},
         clock::Instant,
     };
 
@@ -111,7 +111,7 @@ mod tests {
     /// The next step in words. `here`: the expired value of this process.
     fn step(reply: Lease<()>, asked: Asked, here: Option<u64>) -> String {
         let expired = |stored: Option<Entry<()>>| {
-            stored.or_else(|| here.map(entry)).map(|entry| kept(entry, Source::Redis, false))
+            stored.or_else(|| here.map(entry)).map(|entry| Answer::from_entry(entry, Source::Redis, false))
         };
         match next_step(reply, asked, expired) {
             Step::Serve(entry) => format!("serve {:?}", entry.version),

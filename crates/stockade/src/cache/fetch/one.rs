@@ -10,7 +10,7 @@ use crate::{
     cache::{
         Source,
         core::Core,
-        flight::{Answer, Outcome, Pilot, kept, ruled_out},
+        flight::{Answer, Outcome, Pilot},
         store::Want,
     },
     clock::Instant,
@@ -35,7 +35,7 @@ where
         if want == Want::Value {
             let mark = pilot.ask();
             if self.surely_absent(&[name]).await.first() == Some(&true) {
-                return Outcome::Answer(ruled_out(), Some(mark));
+                return Outcome::Answer(Answer::ruled_out(), Some(mark));
             }
         }
         let give_up = Some(Instant::now() + self.settings.lease + self.settings.load_timeout);
@@ -46,7 +46,7 @@ where
             match self.next_step(name, &attempt, reply, give_up) {
                 Step::Serve(entry) => {
                     self.local.put_found(attempt.reservation, name, entry.clone());
-                    let answer = Answer { waited, ..kept(entry, Source::Redis, false) };
+                    let answer = Answer { waited, ..Answer::from_entry(entry, Source::Redis, false) };
                     return Outcome::Answer(answer, Some(attempt.mark));
                 }
                 Step::Land(outcome) => return outcome,

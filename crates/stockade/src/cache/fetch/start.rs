@@ -1,6 +1,6 @@
 use crate::cache::{
     local::Reservation,
-    store::{Assurance, Token, Want},
+    store::{Token, Trust, Want},
     value::Entry,
 };
 
@@ -32,6 +32,6 @@ pub(crate) struct Leased<V> {
     pub(crate) stale: Option<Entry<V>>,
     /// The number before which passengers boarded in time for the expired value.
     pub(crate) mark: u64,
-    /// The word under which it was given.
-    pub(crate) assurance: Option<Assurance>,
+    /// The trust in the store when it was asked for.
+    pub(crate) trust: Option<Trust>,
 }

@@ -13,7 +13,7 @@ use crate::{
     cache::{
         CacheError, Loaded, Source,
         core::Core,
-        flight::{Outcome, Pilot, kept, ruled_out, unstored},
+        flight::{Answer, Outcome, Pilot},
         load::{Admission, Load},
         store::{Hold, Lease, Want, some_at_a_time},
     },
@@ -100,7 +100,7 @@ where
             }
             Permit::StoreAway => match self.within_grace(&flyer.name) {
                 Some(entry) => {
-                    flyer.pilot.land(Outcome::Answer(kept(entry, Source::Local, true), None));
+                    flyer.pilot.land(Outcome::Answer(Answer::from_entry(entry, Source::Local, true), None));
                     return None;
                 }
                 None => Grant::Beside { degraded: true },
@@ -116,7 +116,7 @@ where
         let mut possible = Vec::with_capacity(flyers.len());
         for ((flyer, absent), mark) in flyers.into_iter().zip(absent).zip(marks) {
             if absent && flyer.start == Start::Lease(Want::Value) {
-                flyer.pilot.land(Outcome::Answer(ruled_out(), Some(mark)));
+                flyer.pilot.land(Outcome::Answer(Answer::ruled_out(), Some(mark)));
             } else {
                 possible.push(flyer);
             }
@@ -157,7 +157,9 @@ where
                                 let load = Load { loaded, took, mark };
                                 self.store_loaded(&name, &pilot, &leased, load).await
                             }
-                            Grant::Beside { degraded } => Outcome::Answer(unstored(loaded, 0, degraded), Some(mark)),
+                            Grant::Beside { degraded } => {
+                                Outcome::Answer(Answer::unstored(loaded, 0, degraded), Some(mark))
+                            }
                         };
                         pilot.land(outcome);
                     }

@@ -4,7 +4,7 @@ use crate::{
     cache::{
         Source,
         core::Core,
-        flight::{Outcome, Pilot, kept, unstored},
+        flight::{Answer, Outcome, Pilot},
     },
     resource::{Key, Resource},
 };
@@ -24,7 +24,7 @@ where
             return self.beside_failed(name, error);
         }
         match self.loader.run(key, name, begin).await {
-            Ok(load) => Outcome::Answer(unstored(load.loaded, 0, degraded), Some(load.mark)),
+            Ok(load) => Outcome::Answer(Answer::unstored(load.loaded, 0, degraded), Some(load.mark)),
             Err(error) => self.beside_failed(name, error),
         }
     }
@@ -37,7 +37,7 @@ where
         }
         let mark = pilot.ask();
         if let Some(entry) = self.within_grace(name) {
-            return Outcome::Answer(kept(entry, Source::Local, true), Some(mark));
+            return Outcome::Answer(Answer::from_entry(entry, Source::Local, true), Some(mark));
         }
         if let Some(error) = self.held_off(name) {
             return Outcome::Failed(error);
@@ -48,7 +48,7 @@ where
                 pilot.close();
                 let tags = load.loaded.known_tags();
                 let valid_for = (!self.local.holds(reservation, &tags)).then_some(load.mark);
-                Outcome::Answer(unstored(load.loaded, 0, true), valid_for)
+                Outcome::Answer(Answer::unstored(load.loaded, 0, true), valid_for)
             }
             Err(error) => Outcome::Failed(error),
         }

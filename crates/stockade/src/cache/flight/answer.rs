@@ -43,9 +43,26 @@ impl<V> Clone for Outcome<V> {
     }
 }
 
-/// The answer that a kept entry is.
-pub(crate) fn kept<V>(entry: Entry<V>, source: Source, degraded: bool) -> Answer<V> {
-    Answer { entry, source, degraded, stored: false, waited: false }
+impl<V> Answer<V> {
+    /// An entry of the given tier as an answer.
+    pub(crate) fn from_entry(entry: Entry<V>, source: Source, degraded: bool) -> Self {
+        Self { entry, source, degraded, stored: false, waited: false }
+    }
+
+    /// What was loaded as an answer, before it is stored.
+    pub(crate) fn unstored(loaded: Loaded<V>, weight: u64, degraded: bool) -> Self {
+        let now = Instant::now();
+        let tags = loaded.known_tags();
+        let (value, version) = (loaded.value.map(Arc::new), loaded.version);
+        let (took, stored) = (Duration::ZERO, None);
+        let entry = Entry { value, loaded: now, stored, expires: now, took, version, tags, weight };
+        Self { entry, source: Source::Load, degraded, stored: false, waited: false }
+    }
+
+    /// That there is no such row, as the filter says.
+    pub(crate) fn ruled_out() -> Self {
+        Self { source: Source::Filter, ..Self::unstored(Loaded::new(None), 0, false) }
+    }
 }
 
 pub(crate) fn lookup<V>(answer: Answer<V>, joined: bool) -> Lookup<V> {
@@ -69,20 +86,4 @@ pub(crate) fn lookup_at<V>(now: Instant, answer: Answer<V>, joined: bool) -> Loo
         version: entry.version,
     };
     Lookup { value: entry.value, info }
-}
-
-/// The answer that there is no such row, which the filter gives.
-pub(crate) fn ruled_out<V>() -> Answer<V> {
-    let mut answer = unstored(Loaded::new(None), 0, false);
-    answer.source = Source::Filter;
-    answer
-}
-
-/// The answer that a load is, before it is stored.
-pub(crate) fn unstored<V>(loaded: Loaded<V>, weight: u64, degraded: bool) -> Answer<V> {
-    let now = Instant::now();
-    let tags = loaded.known_tags();
-    let (value, version) = (loaded.value.map(Arc::new), loaded.version);
-    let entry = Entry { value, loaded: now, stored: None, expires: now, took: Duration::ZERO, version, tags, weight };
-    Answer { entry, source: Source::Load, degraded, stored: false, waited: false }
 }

@@ -3,5 +3,5 @@
 mod answer;
 mod single_flight;
 
-pub(crate) use answer::{Answer, Outcome, kept, lookup, lookup_at, ruled_out, unstored};
-pub(crate) use single_flight::{Board, Flights, Passage, Pilot};
+pub(crate) use answer::{Answer, Outcome, lookup, lookup_at};
+pub(crate) use single_flight::{Flights, Join, Passage, Pilot};

@@ -18,10 +18,10 @@ enum End<V> {
 
 /// The keys that are being fetched by this process: at most one flight per key that can be boarded.
 #[derive(Debug)]
-pub(crate) struct Flights<V>(Mutex<HashMap<Key, Arc<Flight<V>>>>);
+pub(crate) struct Flights<V>(Mutex<HashMap<Key, Arc<SingleFlight<V>>>>);
 
 #[derive(Debug)]
-struct Flight<V> {
+struct SingleFlight<V> {
     began: Instant,
     boarding: Mutex<Boarding>,
     end: watch::Sender<Option<End<V>>>,
@@ -37,7 +37,7 @@ struct Boarding {
 /// A caller's place on a flight. Dropping it never ends the flight.
 #[derive(Debug)]
 pub(crate) struct Passage<V> {
-    flight: Arc<Flight<V>>,
+    flight: Arc<SingleFlight<V>>,
     number: u64,
 }
 
@@ -46,16 +46,16 @@ pub(crate) struct Passage<V> {
 pub(crate) struct Pilot<V> {
     flights: Arc<Flights<V>>,
     key: Key,
-    flight: Arc<Flight<V>>,
+    flight: Arc<SingleFlight<V>>,
 }
 
 /// Which flights a caller may board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Board {
+pub(crate) enum Join {
     /// Any that is still open.
     Any,
     /// Only one that has not asked for the value yet, so that its answer is certain to be valid.
-    NotAsked,
+    BeforeLoad,
 }
 
 impl<V> Flights<V> {
@@ -64,15 +64,15 @@ impl<V> Flights<V> {
     }
 
     /// A place on the flight for this key. With a pilot, the flight is new and the caller must start it.
-    pub(crate) fn board(self: &Arc<Self>, key: &Key, board: Board) -> (Passage<V>, Option<Pilot<V>>) {
+    pub(crate) fn board(self: &Arc<Self>, key: &Key, join: Join) -> (Passage<V>, Option<Pilot<V>>) {
         let mut flights = self.lock();
         if let Some(flight) = flights.get(key)
-            && let Some(number) = flight.admit(board)
+            && let Some(number) = flight.admit(join)
         {
             return (Passage { flight: Arc::clone(flight), number }, None);
         }
         let boarding = Mutex::new(Boarding { boarded: 1, asked: false });
-        let flight = Arc::new(Flight { began: Instant::now(), boarding, end: watch::Sender::new(None) });
+        let flight = Arc::new(SingleFlight { began: Instant::now(), boarding, end: watch::Sender::new(None) });
         flights.insert(key.clone(), Arc::clone(&flight));
         let pilot = Pilot { flights: Arc::clone(self), key: key.clone(), flight: Arc::clone(&flight) };
         (Passage { flight, number: 0 }, Some(pilot))
@@ -92,19 +92,19 @@ impl<V> Flights<V> {
         self.lock().len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<Flight<V>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<SingleFlight<V>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<V> Flight<V> {
+impl<V> SingleFlight<V> {
     fn boarding(&self) -> MutexGuard<'_, Boarding> {
         self.boarding.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn admit(&self, board: Board) -> Option<u64> {
+    fn admit(&self, join: Join) -> Option<u64> {
         let mut boarding = self.boarding();
-        if board == Board::NotAsked && boarding.asked {
+        if join == Join::BeforeLoad && boarding.asked {
             return None;
         }
         let number = boarding.boarded;
@@ -208,14 +208,14 @@ mod tests {
     async fn passengers_who_boarded_after_the_question_do_not_take_its_answer() {
         let flights = Flights::new();
         let key = Key::new("stock", "a").unwrap();
-        let (first, pilot) = flights.board(&key, Board::Any);
+        let (first, pilot) = flights.board(&key, Join::Any);
         let pilot = pilot.unwrap();
-        let (second, none) = flights.board(&key, Board::NotAsked);
+        let (second, none) = flights.board(&key, Join::BeforeLoad);
         assert!(none.is_none());
         let before = pilot.ask();
-        let (late, none) = flights.board(&key, Board::Any);
+        let (late, none) = flights.board(&key, Join::Any);
         assert!(none.is_none());
-        let (_, other) = flights.board(&key, Board::NotAsked);
+        let (_, other) = flights.board(&key, Join::BeforeLoad);
         assert!(other.is_some(), "a flight that has asked takes only those who accept any");
         pilot.land(answer(Some(before)));
         assert!(first.outcome().await.is_some());
@@ -227,10 +227,10 @@ mod tests {
     async fn a_closed_flight_takes_nobody_and_its_end_leaves_the_next_alone() {
         let flights = Flights::new();
         let key = Key::new("stock", "a").unwrap();
-        let (first, pilot) = flights.board(&key, Board::Any);
+        let (first, pilot) = flights.board(&key, Join::Any);
         let pilot = pilot.unwrap();
         pilot.close();
-        let (_second, next) = flights.board(&key, Board::Any);
+        let (_second, next) = flights.board(&key, Join::Any);
         assert!(next.is_some());
         pilot.land(answer(None));
         assert!(first.outcome().await.is_some());
@@ -241,13 +241,13 @@ mod tests {
     async fn who_boarded_a_flight_that_is_left_boards_the_next() {
         let flights = Flights::<u8>::new();
         let key = Key::new("stock", "a").unwrap();
-        let (first, pilot) = flights.board(&key, Board::Any);
-        let (second, none) = flights.board(&key, Board::Any);
+        let (first, pilot) = flights.board(&key, Join::Any);
+        let (second, none) = flights.board(&key, Join::Any);
         assert!(none.is_none());
         pilot.unwrap().leave();
         assert!(first.outcome().await.is_none());
         assert!(second.outcome().await.is_none());
-        let (_, next) = flights.board(&key, Board::Any);
+        let (_, next) = flights.board(&key, Join::Any);
         assert!(next.is_some());
     }
 
@@ -255,7 +255,7 @@ mod tests {
     async fn a_pilot_that_is_dropped_leaves_nobody_waiting() {
         let flights = Flights::<u8>::new();
         let key = Key::new("stock", "a").unwrap();
-        let (first, pilot) = flights.board(&key, Board::Any);
+        let (first, pilot) = flights.board(&key, Join::Any);
         drop(pilot);
         assert!(matches!(first.outcome().await, Some(Outcome::Lost)));
         assert_eq!(flights.len(), 0);

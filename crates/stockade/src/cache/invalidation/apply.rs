@@ -111,7 +111,7 @@ where
     }
 
     fn trust<'a>(&'a self, run: &'a UnsureRun) -> BoxFuture<'a, Result<(), CacheError>> {
-        Box::pin(self.store.trust(run))
+        Box::pin(self.store.trust_run(run))
     }
 
     fn end<'a>(&'a self, keys: &'a [Key], id: &'a str) -> BoxFuture<'a, Outcomes<bool>> {

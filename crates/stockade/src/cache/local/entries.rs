@@ -14,10 +14,10 @@ const OVERHEAD: u64 = 128;
 const TYPICAL: u64 = 512;
 
 /// What is kept in the process, bounded by weight.
-pub(super) type Entries<V> = Cache<Key, Held<V>, Weight>;
+pub(super) type Entries<V> = Cache<Key, LocalEntry<V>, Weight>;
 
 #[derive(Debug)]
-pub(super) struct Held<V> {
+pub(super) struct LocalEntry<V> {
     pub(super) entry: Entry<V>,
     pub(super) epoch: u64,
     /// The tick of tags at which it was asked for.
@@ -28,7 +28,7 @@ pub(super) struct Held<V> {
     pub(super) hold: Option<Instant>,
 }
 
-impl<V> Clone for Held<V> {
+impl<V> Clone for LocalEntry<V> {
     fn clone(&self) -> Self {
         Self { entry: self.entry.clone(), ..*self }
     }
@@ -37,8 +37,8 @@ impl<V> Clone for Held<V> {
 #[derive(Clone, Debug)]
 pub(super) struct Weight;
 
-impl<V> Weighter<Key, Held<V>> for Weight {
-    fn weight(&self, key: &Key, held: &Held<V>) -> u64 {
+impl<V> Weighter<Key, LocalEntry<V>> for Weight {
+    fn weight(&self, key: &Key, held: &LocalEntry<V>) -> u64 {
         let text = key.size() + held.entry.tags.as_packed().len();
         OVERHEAD + u64::try_from(text).unwrap_or(u64::MAX) + held.entry.weight
     }

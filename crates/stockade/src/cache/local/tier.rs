@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::entries::{Entries, Held, entries};
+use super::entries::{Entries, LocalEntry, entries};
 use crate::{
     cache::{
         load::Failing,
@@ -111,7 +111,7 @@ impl<V> Local<V> {
         }
         let Some(asked) = asked(&entry) else { return false };
         let Reservation { epoch, since, .. } = reservation;
-        self.entries.insert(key.clone(), Held { entry, epoch, since, asked, hold: None });
+        self.entries.insert(key.clone(), LocalEntry { entry, epoch, since, asked, hold: None });
         true
     }
 
@@ -133,7 +133,7 @@ impl<V> Local<V> {
         if !window.is_zero()
             && let Some(held) = self.entries.get(key)
         {
-            self.entries.insert(key.clone(), Held { hold: Some(Instant::now() + window), ..held });
+            self.entries.insert(key.clone(), LocalEntry { hold: Some(Instant::now() + window), ..held });
         }
     }
 

@@ -11,7 +11,7 @@ use crate::{
         CacheError, Lookup, Source,
         core::Core,
         fetch::{Flyer, Missing},
-        flight::{Board, Passage, kept, lookup},
+        flight::{Answer, Join, Passage, lookup},
         store::{POLL, some_at_a_time},
     },
     clock::Instant,
@@ -52,17 +52,17 @@ where
             match self.fresh(&name) {
                 Some(entry) => {
                     self.refresh_if_due(key, &name, &entry);
-                    found.insert(name, Ok(lookup(kept(entry, Source::Local, false), false)));
+                    found.insert(name, Ok(lookup(Answer::from_entry(entry, Source::Local, false), false)));
                 }
                 None => asked.push((self.local.reserve(&name), name, key)),
             }
         }
         // Many questions are on the wire before the first answer is awaited.
-        let assurance = self.assurance();
+        let trust = self.trust();
         let reads = some_at_a_time(asked.iter().map(|(_, name, _)| self.store.read(name))).await;
         let mut cold = Vec::new();
         for ((reservation, name, key), read) in asked.into_iter().zip(reads) {
-            match self.judge(key, &name, reservation, read, assurance) {
+            match self.interpret_read(key, &name, reservation, read, trust) {
                 Ok(answer) => drop(found.insert(name, Ok(answer))),
                 Err(missing) => cold.push((name, key, missing)),
             }
@@ -84,7 +84,7 @@ where
         for (name, key, missing) in cold {
             // One that failed lately could fail the others with it.
             let flight = (together && !self.local.failing().has(&name)).then(|| {
-                let (passage, pilot) = self.flights.board(&name, Board::Any);
+                let (passage, pilot) = self.flights.board(&name, Join::Any);
                 let joined = pilot.is_none();
                 let start = missing.start;
                 flyers.extend(pilot.map(|pilot| Flyer { key: key.clone(), name: name.clone(), pilot, start }));
@@ -118,16 +118,16 @@ where
         missing: Missing<V>,
         lanes: &Semaphore,
     ) -> Result<Lookup<V>, CacheError> {
-        let (mut board, mut missing) = (Board::Any, Some(missing));
+        let (mut join, mut missing) = (Join::Any, Some(missing));
         if let Some((passage, joined)) = flight {
             if let Some(outcome) = passage.outcome().await {
-                return self.landed(outcome, joined);
+                return self.into_lookup(outcome, joined);
             }
-            (board, missing) = (Board::NotAsked, None);
+            (join, missing) = (Join::BeforeLoad, None);
         }
         // Never closed: without a place it would go on all the same.
         let _lane = lanes.acquire().await;
-        self.in_turn(key, name, board, missing).await
+        self.in_turn(key, name, join, missing).await
     }
 
     /// Fetches one key. A place that others have is waited for, which a read of one key would do for a shorter time.
@@ -135,12 +135,12 @@ where
         self: &Arc<Self>,
         key: &K,
         name: &Key,
-        board: Board,
+        join: Join,
         mut missing: Option<Missing<V>>,
     ) -> Result<Lookup<V>, CacheError> {
         let give_up = Instant::now() + self.settings.lease + self.settings.load_timeout;
         loop {
-            match self.fetched(key, name, board, missing.take()).await {
+            match self.find_or_fetch(key, name, join, missing.take()).await {
                 Err(CacheError::Shed { retry_after })
                     if Instant::now() < give_up && !self.loader.limits.is_refusing() =>
                 {

@@ -9,9 +9,9 @@ use crate::{
         CacheError, Lookup, Source,
         core::Core,
         fetch::{Missing, Start},
-        flight::{Board, Outcome, kept, lookup, lookup_at},
+        flight::{Answer, Join, Outcome, lookup, lookup_at},
         local::Reservation,
-        store::{Assurance, Read, Want},
+        store::{Read, Trust, Want},
         value::Entry,
     },
     clock::Instant,
@@ -24,16 +24,16 @@ where
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
     pub(crate) async fn get(self: &Arc<Self>, key: &K) -> Result<Lookup<V>, CacheError> {
-        let result = match self.at_hand(key) {
+        let result = match self.local_hit(key) {
             Some(found) => Ok(found),
-            None => self.look_up(key, Board::Any).await,
+            None => self.look_up(key, Join::Any).await,
         };
         self.counters.request(&result);
         result
     }
 
     /// The answer of the in-process tier. No memory is taken and the clock is read once: this is the path that is fast.
-    fn at_hand(self: &Arc<Self>, key: &K) -> Option<Lookup<V>> {
+    fn local_hit(self: &Arc<Self>, key: &K) -> Option<Lookup<V>> {
         let now = self.serving_at()?;
         let entry = find_by_text(key, |text| self.local.get(text))?;
         self.serve(key, entry, now)
@@ -46,7 +46,7 @@ where
     /// of it is heard of before the value is looked up. Then the value, then the lock: at the moment of serving it is still
     /// held, and has been since before the value was asked for.
     #[cfg(feature = "axum")]
-    pub(crate) fn at_hand_under_lock(
+    pub(crate) fn local_hit_under_lock(
         self: &Arc<Self>,
         key: &K,
         since: impl FnOnce(&str) -> Option<Instant>,
@@ -74,78 +74,78 @@ where
         {
             self.refresh(key, &name);
         }
-        Some(lookup_at(now, kept(entry, Source::Local, false), false))
+        Some(lookup_at(now, Answer::from_entry(entry, Source::Local, false), false))
     }
 
     #[tracing::instrument(name = "cache", level = "debug", skip_all, fields(cache = self.settings.name))]
-    async fn look_up(self: &Arc<Self>, key: &K, board: Board) -> Result<Lookup<V>, CacheError> {
+    async fn look_up(self: &Arc<Self>, key: &K, join: Join) -> Result<Lookup<V>, CacheError> {
         let name = Key::of(key)?;
-        self.fetched(key, &name, board, None).await
+        self.find_or_fetch(key, &name, join, None).await
     }
 
     /// As [`Core::look_up`]. With something missing nobody is asked before the flight.
-    pub(crate) async fn fetched(
+    pub(crate) async fn find_or_fetch(
         self: &Arc<Self>,
         key: &K,
         name: &Key,
-        mut board: Board,
+        mut join: Join,
         mut missing: Option<Missing<V>>,
     ) -> Result<Lookup<V>, CacheError> {
         let called = Instant::now();
         loop {
             let Missing { start, stale } = match missing.take() {
                 Some(missing) => missing,
-                None => match self.at_hand_or_stored(key, name).await {
+                None => match self.local_or_stored_hit(key, name).await {
                     Ok(found) => return Ok(found),
                     Err(missing) => missing,
                 },
             };
-            let (passage, pilot) = self.flights.board(name, board);
+            let (passage, pilot) = self.flights.board(name, join);
             let joined = pilot.is_none();
             if let Some(pilot) = pilot {
                 self.tasks.spawn(Arc::clone(self).fly(key.clone(), name.clone(), pilot, start).in_current_span());
             }
             let patience = Patience { called, fetching: passage.began(), stale };
             match self.in_time(passage.outcome(), patience).await {
-                Ok(Some(outcome)) => return self.landed(outcome, joined),
+                Ok(Some(outcome)) => return self.into_lookup(outcome, joined),
                 // A write may lie between that answer and this call. The next flight gives one that is surely valid.
-                Ok(None) => board = Board::NotAsked,
+                Ok(None) => join = Join::BeforeLoad,
                 Err(instead) => return instead,
             }
         }
     }
 
-    async fn at_hand_or_stored(self: &Arc<Self>, key: &K, name: &Key) -> Result<Lookup<V>, Missing<V>> {
+    async fn local_or_stored_hit(self: &Arc<Self>, key: &K, name: &Key) -> Result<Lookup<V>, Missing<V>> {
         if let Some(entry) = self.fresh(name) {
             self.refresh_if_due(key, name, &entry);
-            return Ok(lookup(kept(entry, Source::Local, false), false));
+            return Ok(lookup(Answer::from_entry(entry, Source::Local, false), false));
         }
         self.attempted().await;
         let reservation = self.local.reserve(name);
-        let assurance = self.assurance();
+        let trust = self.trust();
         let read = self.store.read(name).await;
-        self.judge(key, name, reservation, read, assurance)
+        self.interpret_read(key, name, reservation, read, trust)
     }
 
-    /// The answer that a read is, or how to begin to fetch one. `assurance`: of the store, from before it was asked.
-    pub(crate) fn judge(
+    /// The answer that a read is, or how to begin to fetch one. `trust`: of the store, from before it was asked.
+    pub(crate) fn interpret_read(
         self: &Arc<Self>,
         key: &K,
         name: &Key,
         reservation: Reservation,
         read: Read<V>,
-        assurance: Option<Assurance>,
+        trust: Option<Trust>,
     ) -> Result<Lookup<V>, Missing<V>> {
         match read {
-            Read::Hit(_) if !self.stands(assurance) => Err(Start::Lease(Want::Load).into()),
+            Read::Hit(_) if !self.still_trusted(trust) => Err(Start::Lease(Want::Load).into()),
             Read::Hit(entry) => {
                 self.refresh_if_due(key, name, &entry);
                 self.local.put_found(reservation, name, entry.clone());
-                Ok(lookup(kept(entry, Source::Redis, false), false))
+                Ok(lookup(Answer::from_entry(entry, Source::Redis, false), false))
             }
             Read::Stale(entry) if self.may_revalidate(&entry) => {
                 self.refresh(key, name);
-                Ok(lookup(kept(entry, Source::Redis, false), false))
+                Ok(lookup(Answer::from_entry(entry, Source::Redis, false), false))
             }
             Read::Stale(entry) => Err(Missing { start: Start::Lease(Want::Value), stale: Some(entry) }),
             Read::Miss => Err(Start::Lease(Want::Value).into()),
@@ -154,14 +154,14 @@ where
                 Err(Start::Lease(Want::Load).into())
             }
             Read::Down => match self.within_grace(name) {
-                Some(entry) => Ok(lookup(kept(entry, Source::Local, true), false)),
+                Some(entry) => Ok(lookup(Answer::from_entry(entry, Source::Local, true), false)),
                 None => Err(Start::Degraded.into()),
             },
         }
     }
 
     /// The answer that a flight brought.
-    pub(crate) fn landed(&self, outcome: Outcome<V>, joined: bool) -> Result<Lookup<V>, CacheError> {
+    pub(crate) fn into_lookup(&self, outcome: Outcome<V>, joined: bool) -> Result<Lookup<V>, CacheError> {
         match outcome {
             Outcome::Answer(answer, _) => Ok(lookup(answer, joined)),
             Outcome::Failed(error) => Err(error),

@@ -6,7 +6,7 @@ use crate::{
     cache::{
         CacheError, Lookup, Source,
         core::Core,
-        flight::{kept, lookup},
+        flight::{Answer, lookup},
         value::Entry,
     },
     clock::Instant,
@@ -42,7 +42,7 @@ impl<K: Sync, V: Send + Sync> Core<K, V> {
         let stale = || {
             let entry = stale.as_ref().filter(|_| self.settings.strict.is_none())?;
             let is_kept = Instant::now() < entry.expires + self.settings.grace;
-            is_kept.then(|| lookup(kept(entry.clone(), Source::Redis, false), false))
+            is_kept.then(|| lookup(Answer::from_entry(entry.clone(), Source::Redis, false), false))
         };
         let mut work = pin!(work);
         if let Some(soft) = soft

@@ -8,7 +8,7 @@ use crate::{
     cache::{
         core::Core,
         fetch::{Permit, Purpose, Step},
-        flight::{Board, Pilot},
+        flight::{Join, Pilot},
         store::Want,
         value::Entry,
     },
@@ -42,7 +42,7 @@ where
 {
     /// Loads the value anew in the background, unless this process does so already or another one has the lease.
     pub(crate) fn refresh(self: &Arc<Self>, key: &K, name: &Key) {
-        let (_, pilot) = self.refreshes.board(name, Board::Any);
+        let (_, pilot) = self.refreshes.board(name, Join::Any);
         if let Some(pilot) = pilot {
             let (core, key, name) = (Arc::clone(self), key.clone(), name.clone());
             self.tasks.spawn(async move { core.fly_early(key, &name, pilot).await }.in_current_span());

@@ -9,7 +9,7 @@ use crate::{
         CacheError, Lookup,
         core::Core,
         fetch::{Leased, Loads, Permit, Purpose, Step},
-        flight::{Board, Outcome, Pilot, unstored},
+        flight::{Answer, Join, Outcome, Pilot},
         store::Want,
     },
     clock::Instant,
@@ -22,36 +22,36 @@ where
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
     pub(crate) async fn reload(self: &Arc<Self>, key: &K) -> Result<Lookup<V>, CacheError> {
-        let result = self.load_anew(key).await;
+        let result = self.join_reload(key).await;
         self.counters.request(&result);
         result
     }
 
-    async fn load_anew(self: &Arc<Self>, key: &K) -> Result<Lookup<V>, CacheError> {
+    async fn join_reload(self: &Arc<Self>, key: &K) -> Result<Lookup<V>, CacheError> {
         let name = Key::of(key)?;
-        let (called, mut board) = (Instant::now(), Board::Any);
+        let (called, mut join) = (Instant::now(), Join::Any);
         self.attempted().await;
         loop {
-            let (passage, pilot) = self.reloads.board(&name, board);
+            let (passage, pilot) = self.reloads.board(&name, join);
             let joined = pilot.is_none();
             if let Some(pilot) = pilot {
-                self.tasks.spawn(Arc::clone(self).fly_anew(key.clone(), name.clone(), pilot).in_current_span());
+                self.tasks.spawn(Arc::clone(self).run_reload(key.clone(), name.clone(), pilot).in_current_span());
             }
             match self.in_time(passage.outcome(), Patience::of(called, None)).await {
                 Ok(Some(outcome)) => {
-                    let mut found = self.landed(outcome, joined)?;
+                    let mut found = self.into_lookup(outcome, joined)?;
                     found.info.forced = true;
                     return Ok(found);
                 }
                 // Its loader had begun before this call, so that those who come meanwhile share the next load.
-                Ok(None) => board = Board::NotAsked,
+                Ok(None) => join = Join::BeforeLoad,
                 Err(too_long) => return too_long,
             }
         }
     }
 
-    async fn fly_anew(self: Arc<Self>, key: K, name: Key, pilot: Pilot<V>) {
-        let outcome = self.fetch_anew(key, &name, &pilot).await;
+    async fn run_reload(self: Arc<Self>, key: K, name: Key, pilot: Pilot<V>) {
+        let outcome = self.fetch_reload(key, &name, &pilot).await;
         pilot.land(outcome);
     }
 
@@ -59,14 +59,14 @@ where
     ///
     /// Whoever boards while the loader runs is given nothing of it: that call begins the next load, with all who came in the
     /// same time.
-    async fn fetch_anew(self: &Arc<Self>, key: K, name: &Key, pilot: &Pilot<V>) -> Outcome<V> {
+    async fn fetch_reload(self: &Arc<Self>, key: K, name: &Key, pilot: &Pilot<V>) -> Outcome<V> {
         let give_up = Some(Instant::now() + self.settings.lease + self.settings.load_timeout);
         loop {
             let attempt = self.attempt(name, pilot, Purpose::Reload);
             let reply = self.lease(name, &attempt, Want::Load).await;
             let degraded = match self.next_step(name, &attempt, reply, give_up) {
                 Step::Load(Permit::Leased(_)) => {
-                    return self.load_leased_anew(key, name, pilot, &attempt.granted(None)).await;
+                    return self.load_reload(key, name, pilot, &attempt.granted(None)).await;
                 }
                 Step::Land(outcome) => return outcome,
                 // Whoever has the lease may have asked before this began: it is waited for, and its value not taken.
@@ -85,14 +85,14 @@ where
                 return Outcome::Failed(error);
             }
             return match self.loader.run(key, name, || pilot.ask()).await {
-                Ok(load) => Outcome::Answer(unstored(load.loaded, 0, degraded), Some(load.mark)),
+                Ok(load) => Outcome::Answer(Answer::unstored(load.loaded, 0, degraded), Some(load.mark)),
                 Err(error) => Outcome::Failed(error),
             };
         }
     }
 
     /// Whoever asked for a load is not content with an old value when it fails.
-    async fn load_leased_anew(&self, key: K, name: &Key, pilot: &Pilot<V>, leased: &Leased<V>) -> Outcome<V> {
+    async fn load_reload(&self, key: K, name: &Key, pilot: &Pilot<V>, leased: &Leased<V>) -> Outcome<V> {
         match self.loader.run(key, name, || pilot.ask()).await {
             Ok(load) => {
                 let mark = load.mark;

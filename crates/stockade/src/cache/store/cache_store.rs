@@ -6,7 +6,7 @@ use super::{
     redis::Remote,
     reply::{Filled, Filling, Hold, Lease, Read, Want},
     token::Token,
-    trust::{Assurance, UnsureRun},
+    trust::{Trust, UnsureRun},
     wake::Wake,
 };
 use crate::{
@@ -39,11 +39,11 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    /// `content`: whether the caller can do without a load, if one failed lately.
-    pub(crate) async fn lease(&self, key: &Key, token: &Token, want: Want, content: bool) -> Lease<V> {
+    /// `has_fallback`: whether the caller can do without a load, if one failed lately.
+    pub(crate) async fn lease(&self, key: &Key, token: &Token, want: Want, has_fallback: bool) -> Lease<V> {
         match self {
-            Self::Memory(memory) => memory.lease(key, token, want, content),
-            Self::Redis(remote) => remote.lease(key, token, want, content).await,
+            Self::Memory(memory) => memory.lease(key, token, want, has_fallback),
+            Self::Redis(remote) => remote.lease(key, token, want, has_fallback).await,
         }
     }
 
@@ -142,19 +142,19 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    /// What stands for the values in the store; `None` where they may have missed invalidations.
-    pub(crate) fn assurance(&self) -> Option<Assurance> {
+    /// Trust in the values of the store; `None` where they may have missed invalidations.
+    pub(crate) fn trust(&self) -> Option<Trust> {
         match self {
-            Self::Memory(..) => Some(Assurance::default()),
-            Self::Redis(remote) => remote.assurance(),
+            Self::Memory(..) => Some(Trust::default()),
+            Self::Redis(remote) => remote.trust(),
         }
     }
 
     /// Whether it is known to have lost no invalidation.
-    pub(crate) fn is_vouched_for(&self) -> bool {
+    pub(crate) fn is_trusted(&self) -> bool {
         match self {
             Self::Memory(..) => true,
-            Self::Redis(remote) => remote.is_vouched_for(),
+            Self::Redis(remote) => remote.is_trusted(),
         }
     }
 
@@ -166,14 +166,14 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    /// Vouches for that run.
-    pub(crate) async fn trust(&self, run: &UnsureRun) -> Result<(), CacheError> {
+    /// Marks that run as trusted: its invalidations were applied again.
+    pub(crate) async fn trust_run(&self, run: &UnsureRun) -> Result<(), CacheError> {
         match self {
             Self::Memory(..) => {
                 let _ = run;
                 Ok(())
             }
-            Self::Redis(remote) => remote.trust(run).await,
+            Self::Redis(remote) => remote.trust_run(run).await,
         }
     }
 

@@ -19,5 +19,5 @@ pub(crate) use redis::Remote;
 pub(crate) use reply::{Filled, Filling, Hold, Lease, Read, Want};
 pub(crate) use some_at_a_time::some_at_a_time;
 pub(crate) use token::Token;
-pub(crate) use trust::{Assurance, HEARD_WITHIN, LINGER, SILENCE, UnsureRun};
+pub(crate) use trust::{HEARD_WITHIN, OLD_PRIMARY_WRITES, SILENCE, Trust, UnsureRun};
 pub(crate) use wake::{POLL, Wake, Wakes, until_news};

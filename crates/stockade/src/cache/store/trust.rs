@@ -1,16 +1,16 @@
 use std::{sync::Arc, time::Duration};
 
-/// The word that what the store holds has missed no invalidation. One that is given for another connection is another.
+/// Evidence that the store has missed no invalidation. That of another connection is another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Assurance(u64);
+pub(crate) struct Trust(u64);
 
-impl Assurance {
+impl Trust {
     pub(crate) fn of_connection(number: u64) -> Self {
         Self(number)
     }
 }
 
-/// How long the channel of a cache may be silent, and no question be answered, before the in-process tier is no longer believed.
+/// How long the channel of a cache may be silent, and no question be answered, before the in-process tier is no longer trusted.
 /// Beats come each second.
 pub(crate) const SILENCE: Duration = Duration::from_secs(3);
 
@@ -21,7 +21,7 @@ pub(crate) const HEARD_WITHIN: Duration = Duration::from_millis(3_030);
 /// For so long the server that a new run replaced may go on taking writes: until its replicas have not been heard of for
 /// `min-replicas-max-lag`, 10 s at most, which Redis counts in whole seconds and once a second. One more for a server that is
 /// busy.
-pub(crate) const LINGER: Duration = Duration::from_secs(13);
+pub(crate) const OLD_PRIMARY_WRITES: Duration = Duration::from_secs(13);
 
 /// A run of the store whose values may have missed invalidations, as far as anybody knows.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use crate::{
         CacheError, Source,
         core::Core,
         fetch::{Flyer, Start},
-        flight::{Board, Outcome},
+        flight::{Join, Outcome},
         load::Admission,
         store::{Read, Wake, Want, some_at_a_time},
     },
@@ -106,12 +106,12 @@ where
         let mut missing = Vec::new();
         let patience = Instant::now() + PATIENCE;
         loop {
-            let assurance = core.assurance();
+            let trust = core.trust();
             let reads = some_at_a_time(asked.iter().map(|(_, name, _)| core.store.read(name))).await;
             let mut unanswered = Vec::new();
             for ((reservation, name, key), read) in asked.into_iter().zip(reads) {
                 let want = match read {
-                    Read::Hit(entry) if core.stands(assurance) => {
+                    Read::Hit(entry) if core.still_trusted(trust) => {
                         core.local.put_found(reservation, &name, entry);
                         self.end(|report| &mut report.present);
                         continue;
@@ -180,7 +180,7 @@ where
         let (mut flyers, mut flights) = (Vec::with_capacity(keys.len()), Vec::with_capacity(keys.len()));
         for Missing { key, name, start } in keys {
             let wake = core.store.watch(&name);
-            let (passage, pilot) = core.flights.board(&name, Board::Any);
+            let (passage, pilot) = core.flights.board(&name, Join::Any);
             let joined = pilot.is_none();
             flyers.extend(pilot.map(|pilot| Flyer { key: key.clone(), name: name.clone(), pilot, start }));
             flights.push((key, name, wake, passage, joined));

@@ -13,13 +13,13 @@ use crate::{
 /// The leave to load of a cache that lives in one process only: one load for each key, whoever asks for it.
 #[derive(Debug)]
 pub(crate) struct Leases {
-    held: Mutex<HashMap<Key, Held>>,
+    held: Mutex<HashMap<Key, Holder>>,
     wakes: Arc<Wakes>,
     lease: Duration,
 }
 
 #[derive(Debug)]
-struct Held {
+struct Holder {
     token: Token,
     until: Instant,
 }
@@ -37,7 +37,7 @@ impl Leases {
         if !left.is_zero() {
             return Err(left);
         }
-        held.insert(key.clone(), Held { token: token.clone(), until: now + self.lease });
+        held.insert(key.clone(), Holder { token: token.clone(), until: now + self.lease });
         Ok(())
     }
 
@@ -73,7 +73,7 @@ impl Leases {
         self.wakes.watch(key.as_str())
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<Key, Held>> {
+    fn held(&self) -> MutexGuard<'_, HashMap<Key, Holder>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -34,13 +34,13 @@ impl<V> Memory<V> {
         }
     }
 
-    pub(crate) fn lease(&self, key: &Key, token: &Token, want: Want, content: bool) -> Lease<V> {
+    pub(crate) fn lease(&self, key: &Key, token: &Token, want: Want, has_fallback: bool) -> Lease<V> {
         if let Some(overdue) = self.intents.of(key) {
             return Lease::Bypass(overdue);
         }
         match self.local.get(key.as_str()) {
             Some(entry) if want == Want::Value && entry.is_fresh(Instant::now()) => Lease::Hit(entry),
-            Some(stale) if (content || want == Want::Value) && self.local.is_held(key) => Lease::Held(Some(stale)),
+            Some(stale) if (has_fallback || want == Want::Value) && self.local.is_held(key) => Lease::Held(Some(stale)),
             stale => match self.local.failing().held(key, self.hold_off) {
                 Some(left) => Lease::Failing(left),
                 None => match self.leases.take(key, token) {

@@ -60,13 +60,13 @@ impl Keys {
         format!("{}{{{}}}s:{}", self.prefix, bucket.tag(), self.name)
     }
 
-    /// The marker that says which run of the server is believed.
+    /// The marker that says which run of the server is trusted.
     pub(super) fn marker(&self) -> String {
         format!("{}{{{}}}j:{}", self.prefix, Bucket::FIRST.tag(), self.name)
     }
 
     /// A key that is never there: deleting it is a write that changes nothing.
-    pub(super) fn pulse(&self) -> String {
+    pub(super) fn write_probe(&self) -> String {
         format!("{}{{{}}}p:{}", self.prefix, Bucket::FIRST.tag(), self.name)
     }
 

@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
-    pub(crate) async fn lease(&self, key: &Key, token: &Token, want: Want, content: bool) -> Lease<V> {
+    pub(crate) async fn lease(&self, key: &Key, token: &Token, want: Want, has_fallback: bool) -> Lease<V> {
         let kind: &[u8] = match want {
             Want::Value => b"miss",
             Want::Load => b"early",
@@ -29,10 +29,10 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             millis(self.settings.lease),
             self.subscription.keys.process().as_bytes().to_vec(),
             kind.to_vec(),
-            u8::from(content).to_string().into_bytes(),
+            u8::from(has_fallback).to_string().into_bytes(),
             millis(self.settings.hold_off),
             self.run(),
-            self.shape(),
+            self.fingerprint(),
             self.subscription.keys.channel().into_bytes(),
             self.subscription.known_epoch(),
         ];
@@ -83,7 +83,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             self.run(),
             filling.entry.tags.as_packed().as_bytes().to_vec(),
             millis(self.settings.lease),
-            self.shape(),
+            self.fingerprint(),
         ];
         match self.call_on(&FILL, self.subscription.keys.of_load(key), args).await {
             Ok(reply) if reply.word() == "ACCEPTED" => {
@@ -110,8 +110,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         drop(self.link.call_regardless(&ABORT, &make));
     }
 
-    fn shape(&self) -> Vec<u8> {
-        self.envelope.shape().as_bytes().to_vec()
+    fn fingerprint(&self) -> Vec<u8> {
+        self.envelope.fingerprint().as_bytes().to_vec()
     }
 
     fn aborting(&self, key: &Key, token: &Token, hold: Hold) -> Vec<Vec<u8>> {
@@ -120,7 +120,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             key.as_str().as_bytes().to_vec(),
             self.subscription.keys.inbox_prefix().into_bytes(),
             millis(hold.window),
-            self.shape(),
+            self.fingerprint(),
             u8::from(hold.counts).to_string().into_bytes(),
         ]
     }

@@ -21,7 +21,7 @@ use crate::{
         CacheError,
         local::Local,
         settings::Settings,
-        store::{Assurance, FirstAttempt, Read, UnsureRun, Wake},
+        store::{FirstAttempt, Read, Trust, UnsureRun, Wake},
         value::{Entry, Envelope, Unreadable},
     },
     clock::Instant,
@@ -42,8 +42,8 @@ pub(crate) struct Remote<V> {
     pub(super) envelope: Envelope,
     field: String,
     tasks: TaskTracker,
-    beats: CancellationToken,
-    _beats: DropGuard,
+    stop: CancellationToken,
+    _stopped_at_the_end: DropGuard,
     _claim: Claim,
 }
 
@@ -52,7 +52,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let keys = Keys::new(redis.key_prefix(), settings.name);
         let channels = vec![keys.channel(), keys.inbox()];
         let strict = settings.strict.is_some();
-        // A loader may give its values any lifetime, so that age alone vouches for no run where that matters.
+        // A loader may give its values any lifetime, so that age alone makes no run trusted where that matters.
         let longest = if strict { Duration::MAX } else { settings.ttl.end().saturating_add(settings.grace) };
         let subscription = Arc::new(Subscription::new(keys, local, longest, strict));
         let events = Arc::clone(&subscription) as Arc<dyn LinkEvents>;
@@ -67,14 +67,24 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let serves = settings.serve_local || settings.under_locks;
         let shown = staleness_gauge::show(Arc::clone(&subscription), settings.name, serves, stop.clone());
         tasks.spawn(shown);
-        let vouched =
+        let trust_shown =
             trust_gauge::show(Arc::clone(&subscription), settings.name, settings.strict.clone(), stop.clone());
-        tasks.spawn(vouched);
+        tasks.spawn(trust_shown);
         let envelope = settings.envelope.clone();
-        let field = Stored::field(envelope.shape());
-        let beats = stop.clone();
-        let (first_attempt, _beats) = (FirstAttempt::default(), stop.drop_guard());
-        Self { link, first_attempt, subscription, settings, envelope, field, tasks, beats, _beats, _claim: claim }
+        let field = Stored::field(envelope.fingerprint());
+        let (first_attempt, _stopped_at_the_end) = (FirstAttempt::default(), stop.clone().drop_guard());
+        Self {
+            link,
+            first_attempt,
+            subscription,
+            settings,
+            envelope,
+            field,
+            tasks,
+            stop,
+            _stopped_at_the_end,
+            _claim: claim,
+        }
     }
 
     pub(crate) async fn attempted(&self) {
@@ -112,7 +122,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         if stored.epoch != self.subscription.epoch() {
             return Read::Miss;
         }
-        match self.hold(&stored).await {
+        match self.has_current_tags(&stored).await {
             Ok(true) => {}
             Ok(false) => return Read::Miss,
             Err(error) => {
@@ -128,7 +138,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 
     /// Whether no tag of this was invalidated since it was loaded. Without tags nobody is asked.
-    async fn hold(&self, stored: &Stored) -> Result<bool, LinkError> {
+    async fn has_current_tags(&self, stored: &Stored) -> Result<bool, LinkError> {
         if stored.tags.is_empty() {
             return Ok(true);
         }
@@ -196,22 +206,22 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         Ok(Entry { value, loaded, stored, expires, took, version, tags, weight })
     }
 
-    /// What stands for the server having lost no invalidation.
-    pub(crate) fn assurance(&self) -> Option<Assurance> {
-        self.subscription.assurance()
+    /// Trust that the server has lost no invalidation.
+    pub(crate) fn trust(&self) -> Option<Trust> {
+        self.subscription.trust()
     }
 
-    pub(crate) fn is_vouched_for(&self) -> bool {
-        self.subscription.is_vouched_for()
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.subscription.is_trusted()
     }
 
-    /// The run of the server for which nobody has vouched yet.
+    /// The run of the server that is not trusted yet.
     pub(crate) fn unsure_run(&self) -> Option<UnsureRun> {
         self.subscription.unsure_run()
     }
 
     /// Every invalidation that may have been lost before this run was made again.
-    pub(crate) async fn trust(&self, run: &UnsureRun) -> Result<(), CacheError> {
+    pub(crate) async fn trust_run(&self, run: &UnsureRun) -> Result<(), CacheError> {
         let unavailable = |error| CacheError::Unavailable(Arc::new(error));
         let keys = vec![self.subscription.keys.marker()];
         let reply = self.link.call(&TRUST, keys, vec![run.id.as_bytes().to_vec()]).await.map_err(unavailable)?;
@@ -236,7 +246,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 
     pub(crate) async fn shutdown(&self, limit: Duration) {
-        self.beats.cancel();
+        self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
         self.link.shutdown(limit).await;

@@ -25,8 +25,8 @@ pub(super) struct Stored {
 
 impl Stored {
     /// The name of the field, within an entry that other versions of the program may use too.
-    pub(super) fn field(shape: &str) -> String {
-        format!("v:{shape}")
+    pub(super) fn field(fingerprint: &str) -> String {
+        format!("v:{fingerprint}")
     }
 
     /// `None` for what no cache has written so.

@@ -12,12 +12,12 @@ use super::{
     keys::Keys,
     reply::{Reply, ServerClock},
     scripts::JOIN,
-    write_probe::{self, Pulse, WHAT_TO_SET},
+    write_probe::{self, WHAT_TO_SET, WriteProbe},
 };
 use crate::{
     cache::{
         local::Local,
-        store::{Assurance, SILENCE, UnsureRun, Wakes},
+        store::{SILENCE, Trust, UnsureRun, Wakes},
         tags::Tag,
     },
     clock::Instant,
@@ -38,9 +38,9 @@ pub(super) struct Subscription<V> {
     pub(super) local: Arc<Local<V>>,
     pub(super) wakes: Arc<Wakes>,
     pub(super) clock: ServerClock,
-    pub(super) pulse: Pulse,
+    pub(super) write_probe: WriteProbe,
     channel: String,
-    /// Whether it is asked about every run that nobody vouched for. Otherwise only about one that is known to
+    /// Whether it is asked about every run that is not trusted. Otherwise only about one that is known to
     /// have replaced another: a fleet that starts would make its first invalidations twice.
     strict: bool,
     /// After this time no value is left from before a new run.
@@ -69,20 +69,20 @@ struct Buckets {
     last: [Option<u64>; BUCKETS],
     /// Whose number nobody has repeated since it changed.
     unconfirmed: Vec<u8>,
-    heard_beat: Instant,
+    heartbeat_at: Instant,
 }
 
 impl<V> Subscription<V> {
     pub(super) fn new(keys: Keys, local: Arc<Local<V>>, longest: Duration, strict: bool) -> Self {
         let channel = keys.channel();
         metrics::gauge(SUBSCRIPTION_UP, &[], 0.0);
-        let buckets = Buckets { last: [None; BUCKETS], unconfirmed: Vec::new(), heard_beat: Instant::from_nanos(0) };
+        let buckets = Buckets { last: [None; BUCKETS], unconfirmed: Vec::new(), heartbeat_at: Instant::from_nanos(0) };
         Self {
             keys,
             local,
             wakes: Arc::default(),
             clock: ServerClock::default(),
-            pulse: Pulse::default(),
+            write_probe: WriteProbe::default(),
             channel,
             strict,
             longest,
@@ -98,7 +98,7 @@ impl<V> Subscription<V> {
         }
     }
 
-    fn is_trusted(&self) -> bool {
+    fn is_run_trusted(&self) -> bool {
         self.trusted.load(Ordering::Acquire)
     }
 
@@ -129,12 +129,12 @@ impl<V> Subscription<V> {
         }
     }
 
-    /// What stands for the server having lost no invalidation, and not having been replaced by one that has newer ones.
-    pub(super) fn assurance(&self) -> Option<Assurance> {
+    /// Trust that the server has lost no invalidation, and has not been replaced by one that has newer ones.
+    pub(super) fn trust(&self) -> Option<Trust> {
         // In this order: one of the last connection must not pass for one of the next.
         let connection = self.connection.load(Ordering::Acquire);
-        let stands = self.is_trusted() && self.pulse.stands(connection);
-        stands.then(|| Assurance::of_connection(connection))
+        let is_trusted = self.is_run_trusted() && self.write_probe.is_trusted(connection);
+        is_trusted.then(|| Trust::of_connection(connection))
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -142,19 +142,19 @@ impl<V> Subscription<V> {
     }
 
     /// Whether it is connected to a server that is known to have lost no invalidation.
-    pub(super) fn is_vouched_for(&self) -> bool {
-        let believed = if self.strict { self.assurance().is_some() } else { self.is_trusted() };
-        believed && self.is_open()
+    pub(super) fn is_trusted(&self) -> bool {
+        let is_trusted = if self.strict { self.trust().is_some() } else { self.is_run_trusted() };
+        is_trusted && self.is_open()
     }
 
-    /// The run that is connected and not vouched for yet.
+    /// The run that is connected and not trusted yet.
     ///
     /// It has taken a write: two that may both be the primary do so at once only for a while, which is counted from here.
     pub(super) fn unsure_run(&self) -> Option<UnsureRun> {
         let run = self.joined.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
-        let is_connected = run.connection == self.connection.load(Ordering::Acquire) && !self.is_trusted();
-        // Nobody can vouch for a server that would have taken it beside any other.
-        (is_connected && (!self.strict || self.pulse.outlasts_rivals(run.connection))).then_some(run)
+        let is_connected = run.connection == self.connection.load(Ordering::Acquire) && !self.is_run_trusted();
+        // A server that would have taken it beside any other is never trusted.
+        (is_connected && (!self.strict || self.write_probe.outlasts_rivals(run.connection))).then_some(run)
     }
 
     /// The key and the arguments of JOIN for this run.
@@ -198,8 +198,8 @@ impl<V> Subscription<V> {
     }
 
     /// The time since anybody's beat was heard.
-    pub(super) fn since_beat(&self) -> Duration {
-        self.lock().heard_beat.elapsed()
+    pub(super) fn since_heartbeat(&self) -> Duration {
+        self.lock().heartbeat_at.elapsed()
     }
 
     /// The buckets that a beat should repeat: those that changed since the last one.
@@ -223,11 +223,11 @@ impl<V> Subscription<V> {
         let now = Instant::now();
         let mut buckets = self.lock();
         let expected = buckets.last[usize::from(bucket)].replace(seq);
-        let beat = resource == "-";
-        let missed = expected.is_some_and(|last| if beat { seq != last } else { seq != last + 1 });
+        let is_heartbeat = resource == "-";
+        let missed = expected.is_some_and(|last| if is_heartbeat { seq != last } else { seq != last + 1 });
         let silent = self.open.load(Ordering::Acquire) && now.since(self.heard()) >= SILENCE;
-        if beat {
-            buckets.heard_beat = now;
+        if is_heartbeat {
+            buckets.heartbeat_at = now;
             buckets.unconfirmed.retain(|other| *other != bucket);
         } else if !buckets.unconfirmed.contains(&bucket) {
             buckets.unconfirmed.push(bucket);
@@ -241,7 +241,7 @@ impl<V> Subscription<V> {
             if let Ok(tag) = Tag::new(tag) {
                 self.local.invalidate_tag(&tag);
             }
-        } else if !beat && let Ok(key) = Key::encoded(Label::Borrowed(""), resource.to_owned()) {
+        } else if !is_heartbeat && let Ok(key) = Key::encoded(Label::Borrowed(""), resource.to_owned()) {
             self.local.invalidate(&key);
         }
         // After the flush: until here a silent subscription stays not live.
@@ -277,8 +277,8 @@ impl<V: Send + Sync + 'static> LinkEvents for Subscription<V> {
                 self.trusted.store(false, Ordering::Release);
                 self.connection.fetch_add(1, Ordering::AcqRel) + 1
             };
-            self.pulse.begin(connection, up.succession);
-            if self.strict && up.succession == Succession::ByHand && self.pulse.tells() {
+            self.write_probe.begin(connection, up.succession);
+            if self.strict && up.succession == Succession::ByHand && self.write_probe.tells() {
                 tracing::warn!(
                     "nothing tells a strict cache when a replica is made the primary and this Redis goes on answering: \
                      {WHAT_TO_SET}"
@@ -299,7 +299,7 @@ impl<V: Send + Sync + 'static> LinkEvents for Subscription<V> {
             if self.strict && up.succession == Succession::Bounded {
                 let sent = Instant::now();
                 match handshake.command(write_probe::write(&self.keys)).await {
-                    Ok(_) => self.pulse.taken(connection, sent),
+                    Ok(_) => self.write_probe.taken(connection, sent),
                     Err(LinkError::Refused { .. }) => {}
                     Err(error) => return Err(error),
                 }
@@ -316,7 +316,7 @@ impl<V: Send + Sync + 'static> LinkEvents for Subscription<V> {
             let mut buckets = self.lock();
             buckets.last = [None; BUCKETS];
             buckets.unconfirmed.clear();
-            buckets.heard_beat = now;
+            buckets.heartbeat_at = now;
         }
         self.heard.store(now.as_nanos(), Ordering::Release);
         // Nothing is held that is older than this.

@@ -18,7 +18,7 @@ pub(super) const WHAT_TO_SET: &str = "set `min-replicas-to-write` (half the numb
 
 /// Whether the primary at the other end takes writes.
 #[derive(Debug, Default)]
-pub(super) struct Pulse(Mutex<State>);
+pub(super) struct WriteProbe(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -31,7 +31,7 @@ struct State {
     told: Option<Succession>,
 }
 
-impl Pulse {
+impl WriteProbe {
     /// A new connection, on which nothing was written yet.
     pub(super) fn begin(&self, connection: u64, succession: Succession) {
         let mut state = self.lock();
@@ -48,7 +48,7 @@ impl Pulse {
     }
 
     /// Whether what is read on this connection, up to now, comes from a server that nobody had replaced a moment ago.
-    pub(super) fn stands(&self, connection: u64) -> bool {
+    pub(super) fn is_trusted(&self, connection: u64) -> bool {
         let state = self.lock();
         state.connection == connection
             && match state.succession {
@@ -102,6 +102,6 @@ impl Pulse {
 /// A write that changes nothing, and that a server without memory takes.
 pub(super) fn write(keys: &Keys) -> Cmd {
     let mut command = redis::cmd("DEL");
-    command.arg(keys.pulse());
+    command.arg(keys.write_probe());
     command
 }

@@ -37,7 +37,7 @@ pub(crate) struct Envelope {
     /// The largest payload before compression, in bytes.
     max: usize,
     fingerprint: u64,
-    shape: String,
+    field: String,
     meaning: u64,
 }
 
@@ -87,15 +87,15 @@ impl Envelope {
         let meaning = hash.value();
         hash.bytes(&[LAYOUT, codec.id(), u8::from(compression.is_some())]);
         let fingerprint = hash.value();
-        let mut shape = String::with_capacity(8);
+        let mut field = String::with_capacity(8);
         // Writing to a String can't fail.
-        let _ = write!(shape, "{:08x}", (fingerprint >> 32) ^ (fingerprint & 0xffff_ffff));
-        Self { codec, compression, max, fingerprint, shape, meaning }
+        let _ = write!(field, "{:08x}", (fingerprint >> 32) ^ (fingerprint & 0xffff_ffff));
+        Self { codec, compression, max, fingerprint, field, meaning }
     }
 
     /// What sets the fields of these values apart from those of other versions of the program.
-    pub(crate) fn shape(&self) -> &str {
-        &self.shape
+    pub(crate) fn fingerprint(&self) -> &str {
+        &self.field
     }
 
     /// A number for the type and its schema, whatever codec and compression they are stored with.

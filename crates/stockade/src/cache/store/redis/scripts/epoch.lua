@@ -1,4 +1,4 @@
--- First part of lease.lua, clear.lua, join.lua and beat.lua: the epoch of the cache, which every clear begins anew.
+-- First part of lease.lua, clear.lua, join.lua and heartbeat.lua: the epoch of the cache, which every clear begins anew.
 --
 -- C (string) is its number. A value counts only in the epoch in which its load was leased. Numbers only grow: a server that lost
 -- the newest one, but not the values, is told it by any process that knows it. When the number is gone, nobody can say what it

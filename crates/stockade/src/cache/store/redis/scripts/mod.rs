@@ -17,9 +17,9 @@ pub(super) static CLEAR: Script = script!("cache_clear", "epoch.lua", "clear.lua
 pub(super) static BEGIN: Script = script!("cache_begin", "own.lua", "begin.lua", "drop.lua");
 pub(super) static END: Script = script!("cache_end", "own.lua", "end.lua", "drop.lua");
 pub(super) static ANNOUNCED: Script = script!("cache_announced", "own.lua", "announced.lua");
-pub(super) static BEAT: Script = script!("cache_beat", "own.lua", "epoch.lua", "beat.lua");
+pub(super) static HEARTBEAT: Script = script!("cache_beat", "own.lua", "epoch.lua", "heartbeat.lua");
 pub(super) static JOIN: Script = script!("cache_join", "epoch.lua", "join.lua");
 pub(super) static TRUST: Script = script!("cache_trust", "trust.lua");
 
 pub(super) static ALL: &[&Script] =
-    &[&LEASE, &FILL, &ABORT, &INVALIDATE, &INVALIDATE_TAG, &CLEAR, &BEGIN, &END, &ANNOUNCED, &BEAT, &JOIN, &TRUST];
+    &[&LEASE, &FILL, &ABORT, &INVALIDATE, &INVALIDATE_TAG, &CLEAR, &BEGIN, &END, &ANNOUNCED, &HEARTBEAT, &JOIN, &TRUST];

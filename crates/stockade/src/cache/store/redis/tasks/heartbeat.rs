@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     cache::store::redis::{
         reply::Reply,
-        scripts::{BEAT, JOIN},
+        scripts::{HEARTBEAT, JOIN},
         subscription::Subscription,
     },
     clock::Instant,
@@ -55,7 +55,7 @@ pub(crate) async fn keep<V: Send + Sync + 'static>(
             }
         }
         let sent = Instant::now();
-        if subscription.since_beat() < EVERY {
+        if subscription.since_heartbeat() < EVERY {
             if subscription.since_proof(sent) >= EVERY {
                 let mut question = redis::cmd("GET");
                 question.arg(subscription.keys.marker());
@@ -76,7 +76,8 @@ pub(crate) async fn keep<V: Send + Sync + 'static>(
         let keys = std::iter::once(subscription.keys.epoch()).chain(sequences).collect();
         let mut args = vec![subscription.keys.channel().into_bytes(), subscription.known_epoch()];
         args.extend(numbers.iter().map(|number| number.to_string().into_bytes()));
-        if let Ok(reply) = link.call(&BEAT, keys, args).await.and_then(|reply| Reply::read(BEAT.name, reply)) {
+        if let Ok(reply) = link.call(&HEARTBEAT, keys, args).await.and_then(|reply| Reply::read(HEARTBEAT.name, reply))
+        {
             subscription.clock.saw(reply.now);
             subscription.answered(sent);
         }

@@ -14,7 +14,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// Shows, until told to stop, how old a write may be that an answer of the in-process tier lacks; zero while it answers
 /// nothing, and always where it `serves` only when Redis can't.
 ///
-/// Not a part of the beats: they wait for the server, and meanwhile this grows.
+/// Not a part of the stop: they wait for the server, and meanwhile this grows.
 pub(crate) async fn show<V: Send + Sync + 'static>(
     subscription: Arc<Subscription<V>>,
     cache: &'static str,

@@ -10,7 +10,7 @@ use crate::{
 };
 
 const TICK: Duration = Duration::from_millis(100);
-/// How long a strict cache waits for somebody to vouch before it asks whether a relay runs.
+/// How long a strict cache waits for trust in its store before it asks whether a relay runs.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Shows, until told to stop, whether the store is known to have lost no invalidation, and says once when a strict cache waits
@@ -24,9 +24,9 @@ pub(crate) async fn show<V: Send + Sync + 'static>(
     let set = |shown: bool| metrics::gauge(CACHE_VOUCHED_FOR, &[tag("cache", cache)], f64::from(u8::from(shown)));
     let (mut since, mut unasked) = (Instant::now(), strict);
     loop {
-        let vouched_for = subscription.is_vouched_for();
-        set(vouched_for);
-        if vouched_for || !subscription.is_open() {
+        let is_trusted = subscription.is_trusted();
+        set(is_trusted);
+        if is_trusted || !subscription.is_open() {
             since = Instant::now();
         } else if since.elapsed() >= PATIENCE
             && let Some(strict) = &unasked

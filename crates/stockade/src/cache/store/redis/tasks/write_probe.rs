@@ -31,10 +31,12 @@ pub(crate) async fn keep<V: Send + Sync + 'static>(
             () = stop.cancelled() => return,
             _ = turns.tick() => {}
         }
-        let Some((connection, succession)) = subscription.pulse.wanted().filter(|_| link.is_up()) else { continue };
+        let Some((connection, succession)) = subscription.write_probe.wanted().filter(|_| link.is_up()) else {
+            continue;
+        };
         match succession {
             Succession::Bounded => beat(&link, &subscription, connection).await,
-            Succession::Unbounded if subscription.pulse.tells() => tracing::warn!(
+            Succession::Unbounded if subscription.write_probe.tells() => tracing::warn!(
                 "this Redis goes on answering after another server took its place, so a strict cache believes nothing of it: \
                  {WHAT_TO_SET}"
             ),
@@ -44,7 +46,7 @@ pub(crate) async fn keep<V: Send + Sync + 'static>(
         if turn.is_multiple_of(LOOK_EVERY) {
             let info = link.command("cache_replication", redis::cmd("INFO")).await.ok();
             if let Some(info) = info.and_then(|info| redis::from_redis_value::<String>(info).ok()) {
-                subscription.pulse.looked(connection, Succession::of(&info, has_sentinels));
+                subscription.write_probe.looked(connection, Succession::of(&info, has_sentinels));
             }
         }
     }
@@ -53,8 +55,8 @@ pub(crate) async fn keep<V: Send + Sync + 'static>(
 async fn beat<V: Send + Sync + 'static>(link: &Link, subscription: &Subscription<V>, connection: u64) {
     let sent = Instant::now();
     match link.command("cache_pulse", write(&subscription.keys)).await {
-        Ok(_) => subscription.pulse.taken(connection, sent),
-        Err(LinkError::Refused { code }) if subscription.pulse.tells() => {
+        Ok(_) => subscription.write_probe.taken(connection, sent),
+        Err(LinkError::Refused { code }) if subscription.write_probe.tells() => {
             let why = if code == "NOREPLICAS" {
                 ", since fewer replicas follow it than `min-replicas-to-write` says: another server may have taken its place"
             } else {

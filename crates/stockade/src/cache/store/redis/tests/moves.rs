@@ -2,7 +2,7 @@ use super::{game::Place, seen::SHAPE};
 use crate::{
     cache::store::redis::{
         keys::Keys,
-        scripts::{ABORT, BEAT, BEGIN, CLEAR, END, FILL, INVALIDATE, INVALIDATE_TAG, JOIN, LEASE, TRUST},
+        scripts::{ABORT, BEGIN, CLEAR, END, FILL, HEARTBEAT, INVALIDATE, INVALIDATE_TAG, JOIN, LEASE, TRUST},
         stored::Stored,
     },
     redis::Script,
@@ -187,7 +187,7 @@ impl Move {
             Self::Trust { run } => return (&TRUST, vec![names.marker()], vec![run]),
             Self::Beat { known } => {
                 let args = vec![channel, known.to_string(), bucket, Bucket::FIRST.index().to_string()];
-                return (&BEAT, vec![keys[4].clone(), keys[2].clone(), first], args);
+                return (&HEARTBEAT, vec![keys[4].clone(), keys[2].clone(), first], args);
             }
             Self::Forget => return (&FORGET, vec![keys[3].clone()], Vec::new()),
             Self::Read { .. } | Self::Lose | Self::LoseEpoch => unreachable!("no script"),
