@@ -24,10 +24,10 @@ struct Bound {
 
 /// Measured with a Prometheus recorder that counts all metrics.
 const BOUNDS: [Bound; 5] = [
-    Bound { path: "write-lock", allocations: 61.0, instructions: 800_000.0 },
-    Bound { path: "read-lock", allocations: 61.0, instructions: 805_000.0 },
-    Bound { path: "delegated-read", allocations: 22.0, instructions: 111_000.0 },
-    Bound { path: "redis-hit", allocations: 18.5, instructions: 240_000.0 },
+    Bound { path: "write-lock", allocations: 37.0, instructions: 595_000.0 },
+    Bound { path: "read-lock", allocations: 37.0, instructions: 620_000.0 },
+    Bound { path: "delegated-read", allocations: 5.0, instructions: 34_000.0 },
+    Bound { path: "redis-hit", allocations: 15.0, instructions: 230_000.0 },
     Bound { path: "memory-hit", allocations: 0.0, instructions: 10_000.0 },
 ];
 

@@ -1,6 +1,6 @@
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -20,7 +20,7 @@ use super::{
     wire::Wire,
 };
 use crate::{
-    metrics::{self, REDIS_COMMAND, Times, tag},
+    metrics::{REDIS_COMMAND, Times, tag},
     resource::Namespace,
 };
 
@@ -41,6 +41,8 @@ pub(super) struct Connection {
     pub(super) up: Up,
     pub(super) place: Place,
     scripts: Vec<Loaded>,
+    /// Of each other command, by its metric label, from its first reply on.
+    times: RwLock<Vec<(&'static str, Times)>>,
     reloaded: Mutex<Option<Instant>>,
     shifted: Arc<AtomicBool>,
     /// Cancelled when the connection broke or must not be used any more.
@@ -102,6 +104,7 @@ impl Connection {
             up: Up { run_id, new_run, succession, counts_receivers, shard_channels },
             place,
             scripts: loaded,
+            times: RwLock::default(),
             reloaded: Mutex::default(),
             shifted,
             ended,
@@ -127,9 +130,21 @@ impl Connection {
 
     /// Notes how long a command took, by its metric label.
     pub(super) fn took(&self, op: &'static str, time: Duration) {
-        match self.scripts.iter().find(|known| std::ptr::eq(known.script.name, op)) {
-            Some(known) => known.times.observe(time),
-            None => metrics::observe(REDIS_COMMAND, &[tag("op", op)], time),
+        if let Some(known) = self.scripts.iter().find(|known| std::ptr::eq(known.script.name, op)) {
+            return known.times.observe(time);
+        }
+        let find = |times: &[(&'static str, Times)]| {
+            let found = times.iter().find(|(name, _)| *name == op);
+            found.map(|(_, times)| times.observe(time))
+        };
+        if find(&self.times.read().unwrap_or_else(PoisonError::into_inner)).is_some() {
+            return;
+        }
+        let mut times = self.times.write().unwrap_or_else(PoisonError::into_inner);
+        if find(&times).is_none() {
+            let new = Times::of(REDIS_COMMAND, &[tag("op", op)]);
+            new.observe(time);
+            times.push((op, new));
         }
     }
 
