@@ -47,7 +47,13 @@ impl Drop for Beginning<'_> {
 }
 
 /// A text as it may stand in any statement, whatever is in it.
+///
+/// Where a quote or a backslash ends depends on settings of the session, and what bytes beyond ASCII are on its encoding, so
+/// texts with any of them are written as numbers. The others are cheaper to parse as they stand.
 pub(super) fn literal(text: &str) -> String {
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'\'' | b'\\')) {
+        return format!("'{text}'");
+    }
     let mut literal = String::with_capacity(2 * text.len() + 40);
     literal.push_str("convert_from(decode('");
     for byte in text.as_bytes() {

@@ -112,14 +112,14 @@ returning f.token";
     /// the claim comes in later ones. The level is named because a database may default to another, under which they would
     /// all read from the claim's.
     fn opening(&self) -> Result<String, FenceError> {
-        let (access, function, args) = match self.mode() {
-            Mode::Write => ("read write", "claim", self.claim_args()?),
-            Mode::Read | Mode::Permit => ("read only", "check_claims", self.args()),
+        let (access, procedure, args) = match self.mode() {
+            Mode::Write => ("read write", "claim_fence", self.claim_args()?),
+            Mode::Read | Mode::Permit => ("read only", "check_fence", self.args()),
         };
         let (resource, token, owner) = (literal(&args.resource), args.token, literal(&args.owner));
         Ok(format!(
             "set transaction isolation level read committed, {access}; \
-             select stockade.{function}({resource}, {token}, {owner}); begin"
+             call stockade.{procedure}({resource}, {token}, {owner}); begin"
         ))
     }
 

@@ -94,14 +94,17 @@ async fn a_fence_and_an_invalidation_cost_no_round_trip_beside_begin_and_commit(
 async fn whatever_is_in_a_name_is_text_in_the_messages_of_begin_and_commit() {
     let (_server, pool) = database().await;
     let stocks = Cache::memory().loader(|_: Sku| async { Ok::<_, sqlx::Error>(Some(1)) }).build();
-    let odd = Sku("o'brien'); drop table stock; -- \\ \" $$ $1 größe");
-    let held = Locks::memory().write(&odd).acquire().await.unwrap();
-    let mut tx = held.begin(&pool).await.unwrap();
-    tx.invalidate(&stocks, &odd);
-    tx.commit().await.unwrap();
-    let key = held.fence().key().as_str().to_owned();
-    let sql = "select array[(select resource from stockade.fence), (select resource from stockade.outbox)]";
-    let written: Vec<String> = sqlx::query_scalar(sql).fetch_one(&pool).await.unwrap();
-    assert_eq!(written, [key.clone(), key]);
+    for odd in ["o'brien'); drop table stock; --", "\\", "\" $$ $1", "\\' größe"].map(Sku) {
+        let held = Locks::memory().write(&odd).acquire().await.unwrap();
+        let mut tx = held.begin(&pool).await.unwrap();
+        tx.invalidate(&stocks, &odd);
+        tx.commit().await.unwrap();
+        let key = held.fence().key().as_str().to_owned();
+        let sql = "with fence as (delete from stockade.fence returning resource),
+            outbox as (delete from stockade.outbox returning resource)
+            select array[(select resource from fence), (select resource from outbox)]";
+        let written: Vec<String> = sqlx::query_scalar(sql).fetch_one(&pool).await.unwrap();
+        assert_eq!(written, [key.clone(), key]);
+    }
     assert_eq!(quantity(&mut pool.acquire().await.unwrap()).await, 10);
 }
