@@ -121,7 +121,7 @@ where
         let (mut join, mut missing) = (Join::Any, Some(missing));
         if let Some((passage, joined)) = flight {
             if let Some(outcome) = passage.outcome().await {
-                return self.into_lookup(outcome, joined);
+                return self.lookup_of(outcome, joined);
             }
             (join, missing) = (Join::BeforeLoad, None);
         }

@@ -107,7 +107,7 @@ where
             }
             let patience = Patience { called, fetching: passage.began(), stale };
             match self.in_time(passage.outcome(), patience).await {
-                Ok(Some(outcome)) => return self.into_lookup(outcome, joined),
+                Ok(Some(outcome)) => return self.lookup_of(outcome, joined),
                 // A write may lie between that answer and this call. The next flight gives one that is surely valid.
                 Ok(None) => join = Join::BeforeLoad,
                 Err(instead) => return instead,
@@ -161,7 +161,7 @@ where
     }
 
     /// The answer that a flight brought.
-    pub(crate) fn into_lookup(&self, outcome: Outcome<V>, joined: bool) -> Result<Lookup<V>, CacheError> {
+    pub(crate) fn lookup_of(&self, outcome: Outcome<V>, joined: bool) -> Result<Lookup<V>, CacheError> {
         match outcome {
             Outcome::Answer(answer, _) => Ok(lookup(answer, joined)),
             Outcome::Failed(error) => Err(error),
