@@ -6,6 +6,7 @@ pub(crate) mod health;
 mod idempotency;
 mod json;
 mod ledger;
+mod measure;
 mod movements;
 mod page;
 pub(crate) mod path;

@@ -1,8 +1,6 @@
 use axum::{
-    extract::{FromRequestParts, RawPathParams, Request},
-    http::request::Parts,
-    middleware::Next,
-    response::{IntoResponse, Response},
+    extract::{FromRequestParts, RawPathParams},
+    http::{Uri, request::Parts},
 };
 
 use super::Problem;
@@ -26,14 +24,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Sku {
 
 /// Refuses a request whose path or query is not percent-encoded by the rules (RFC 3986, section 2.1). Decoders take the
 /// `%` of `%zz` for itself, so that two spellings would lead to one resource, one of which names nothing.
-pub(crate) async fn well_formed(request: Request, next: Next) -> Response {
-    let uri = request.uri();
+pub(crate) fn well_formed(uri: &Uri) -> Result<(), Problem> {
     if is_well_formed(uri.path()) && uri.query().is_none_or(is_well_formed) {
-        next.run(request).await
-    } else {
-        Problem::BadRequest("every `%` in the path and the query needs two hexadecimal digits behind it".into())
-            .into_response()
+        return Ok(());
     }
+    Err(Problem::BadRequest("every `%` in the path and the query needs two hexadecimal digits behind it".into()))
 }
 
 fn is_well_formed(text: &str) -> bool {

@@ -3,14 +3,14 @@ use std::time::Duration;
 use axum::{
     Router,
     extract::DefaultBodyLimit,
-    middleware::{from_fn, from_fn_with_state},
+    middleware::from_fn_with_state,
     routing::{get, post},
 };
 use stockade::route_lock::{OnStoreError, RouteLock};
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use super::{Problem, adjustments, health, movements, path, stock, trace};
+use super::{Problem, adjustments, health, movements, stock, trace};
 use crate::{
     app::{App, LoggedAnswers},
     domain::Sku,
@@ -34,8 +34,8 @@ const ANSWERS: [(&str, &str, &str); 8] = [
 
 /// The routes of the public port.
 ///
-/// The locks sit innermost, on the methods that exist: a 405 takes none. Around them, from the outside: id and span,
-/// metrics, panics, the time limit, the form of the URL.
+/// The locks sit innermost, on the methods that exist: a 405 takes none. Around them, from the outside: id, span and
+/// metrics, panics, the form of the URL and the time limit.
 pub fn app(app: App) -> Router {
     // Reads proceed without their lock while its store is away: they are then marked as degraded.
     let lock = RouteLock::by::<Sku>(&app.locks)
@@ -67,11 +67,9 @@ pub fn around<S: Clone + Send + Sync + 'static>(
     limit: Duration,
 ) -> Router<S> {
     let outside = ServiceBuilder::new()
-        .layer(from_fn_with_state(answers, trace::identify))
-        .layer(from_fn(trace::measure))
+        .layer(from_fn_with_state(trace::Outside::counted(answers), trace::identify))
         .layer(CatchPanicLayer::custom(trace::panicked))
-        .layer(from_fn_with_state(limit, trace::limit_time))
-        .layer(from_fn(path::well_formed))
+        .layer(from_fn_with_state(limit, trace::admit))
         .layer(DefaultBodyLimit::max(BODY_LIMIT));
     routes.layer(outside)
 }

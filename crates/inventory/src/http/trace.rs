@@ -4,12 +4,11 @@ use std::{borrow::Cow, time::Duration};
 
 use axum::{
     body::{Body, HttpBody},
-    extract::{MatchedPath, Request, State},
+    extract::{Request, State},
     http::{HeaderName, HeaderValue, Method, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use metrics::{Gauge, counter, gauge, histogram};
 use stockade::route_lock::LockWait;
 use tokio::time::Instant;
 use tracing::{Instrument, Span, field};
@@ -17,24 +16,52 @@ use tracing::{Instrument, Span, field};
 use super::{
     Problem,
     idempotency::WrittenProblem,
+    measure::Routes,
+    path,
     request_id::{REQUEST_ID, RequestId, TraceParent},
 };
-use crate::{
-    app::LoggedAnswers,
-    metrics::{HTTP_DURATION, HTTP_IN_FLIGHT, HTTP_REQUESTS},
-};
+use crate::app::LoggedAnswers;
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
-/// Gives the request its id and its span, and sees that every error leaves as a problem document with that id.
-pub(crate) async fn identify(State(answers): State<LoggedAnswers>, mut request: Request, next: Next) -> Response {
+/// What the outermost layer needs to know.
+#[derive(Clone)]
+pub(crate) struct Outside {
+    answers: LoggedAnswers,
+    /// `None` where requests are not counted.
+    routes: Option<Routes>,
+}
+
+impl Outside {
+    pub(crate) fn counted(answers: LoggedAnswers) -> Self {
+        Self { answers, routes: Some(Routes::default()) }
+    }
+
+    pub(crate) fn uncounted(answers: LoggedAnswers) -> Self {
+        Self { answers, routes: None }
+    }
+}
+
+/// Gives the request its id and its span, measures it, and sees that every error leaves as a problem document with that id.
+///
+/// One layer rather than several: each takes some allocations of every request.
+pub(crate) async fn identify(
+    State(Outside { answers, routes }): State<Outside>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let started = Instant::now();
+    let measured = routes.map(|routes| routes.start(&request));
     let id = RequestId::of(request.headers());
     let span = span(&request, &id);
     let head = request.method() == Method::HEAD;
     request.extensions_mut().insert(id.clone());
     async {
-        let (mut response, problem) = finish(next.run(request).await, &id, head);
+        let response = next.run(request).await;
+        if let Some(measured) = measured {
+            measured.finish(response.status());
+        }
+        let (mut response, problem) = finish(response, &id, head);
         if let Some(value) = id.header() {
             response.headers_mut().insert(REQUEST_ID, value);
         }
@@ -135,66 +162,12 @@ fn foreign(response: &Response) -> Option<Problem> {
     })
 }
 
-/// Counts and times the request by route template, never by path.
-pub(crate) async fn measure(request: Request, next: Next) -> Response {
-    let route = request
-        .extensions()
-        .get::<MatchedPath>()
-        .map_or_else(|| "unmatched".to_owned(), |path| path.as_str().to_owned());
-    let measured = Measured::start(method(request.method()), route);
-    let response = next.run(request).await;
-    measured.finish(response.status());
-    response
-}
-
-/// A request being answered. Dropped before its end, it counts with status 499: the client went away.
-struct Measured {
-    method: &'static str,
-    route: String,
-    started: Instant,
-    in_flight: Gauge,
-    status: u16,
-}
-
-impl Measured {
-    fn start(method: &'static str, route: String) -> Self {
-        let in_flight = gauge!(HTTP_IN_FLIGHT, "route" => route.clone());
-        in_flight.increment(1.0);
-        Self { method, route, started: Instant::now(), in_flight, status: 499 }
+/// Refuses a request whose URL is malformed, and ends one that takes longer than `limit`. A read is dropped. A write under a
+/// route lock goes on detached, so nobody can say here what becomes of it.
+pub(crate) async fn admit(State(limit): State<Duration>, request: Request, next: Next) -> Response {
+    if let Err(problem) = path::well_formed(request.uri()) {
+        return problem.into_response();
     }
-
-    fn finish(mut self, status: StatusCode) {
-        self.status = status.as_u16();
-    }
-}
-
-impl Drop for Measured {
-    fn drop(&mut self) {
-        let labels =
-            [("method", self.method.to_owned()), ("route", self.route.clone()), ("status", self.status.to_string())];
-        counter!(HTTP_REQUESTS, &labels).increment(1);
-        histogram!(HTTP_DURATION, &labels).record(self.started.elapsed().as_secs_f64());
-        self.in_flight.decrement(1.0);
-    }
-}
-
-/// The label of a method: one of a closed set, since a client may send any word.
-fn method(method: &Method) -> &'static str {
-    match *method {
-        Method::GET => "GET",
-        Method::HEAD => "HEAD",
-        Method::POST => "POST",
-        Method::PUT => "PUT",
-        Method::PATCH => "PATCH",
-        Method::DELETE => "DELETE",
-        Method::OPTIONS => "OPTIONS",
-        _ => "other",
-    }
-}
-
-/// Ends a request that takes longer than `limit`. A read is dropped. A write under a route lock goes on detached, so
-/// nobody can say here what becomes of it.
-pub(crate) async fn limit_time(State(limit): State<Duration>, request: Request, next: Next) -> Response {
     let safe = request.method().is_safe();
     match tokio::time::timeout(limit, next.run(request)).await {
         Ok(response) => response,
@@ -234,9 +207,9 @@ mod tests {
 
     async fn answer(request: request::Builder) -> (Response, serde_json::Value) {
         let layers = ServiceBuilder::new()
-            .layer(from_fn_with_state(LoggedAnswers::All, identify))
+            .layer(from_fn_with_state(Outside::counted(LoggedAnswers::All), identify))
             .layer(CatchPanicLayer::custom(panicked))
-            .layer(from_fn_with_state(Duration::from_secs(10), limit_time));
+            .layer(from_fn_with_state(Duration::from_secs(10), admit));
         let router = Router::new()
             .route("/panics", get(panics))
             .route("/forever", post(forever).get(forever))

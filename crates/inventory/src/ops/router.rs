@@ -1,9 +1,5 @@
 use axum::{
-    Extension, Router,
-    extract::State,
-    http::header,
-    middleware::{from_fn, from_fn_with_state},
-    response::IntoResponse,
+    Extension, Router, extract::State, http::header, middleware::from_fn_with_state, response::IntoResponse,
     routing::get,
 };
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -16,7 +12,7 @@ use crate::{
     app::App,
     config::Secret,
     http::{
-        health, path,
+        health,
         router::{no_method, no_route},
         trace,
     },
@@ -35,10 +31,9 @@ pub struct Ops {
 /// The routes of the operators' port. Its requests are logged, not counted.
 pub fn app(app: App, ops: Ops) -> Router {
     let outside = ServiceBuilder::new()
-        .layer(from_fn_with_state(app.answers, trace::identify))
+        .layer(from_fn_with_state(trace::Outside::uncounted(app.answers), trace::identify))
         .layer(CatchPanicLayer::custom(trace::panicked))
-        .layer(from_fn_with_state(app.limits.request, trace::limit_time))
-        .layer(from_fn(path::well_formed));
+        .layer(from_fn_with_state(app.limits.request, trace::admit));
     let scrape = get(render).layer(Extension(ops.metrics));
     let admin = ops.admin_token.map(admin).unwrap_or_default();
     Router::new()

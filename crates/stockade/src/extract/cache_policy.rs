@@ -79,11 +79,12 @@ impl CachePolicy {
     }
 
     pub(super) fn write(&self, headers: &mut HeaderMap) {
-        let scope = if self.keep == Keep::Private { "private, " } else { "" };
         let control = match (self.keep, self.max_age) {
-            (Keep::Nowhere, _) => HeaderValue::try_from("no-store"),
-            (_, None) => HeaderValue::try_from(format!("{scope}no-cache")),
-            (_, Some(age)) => HeaderValue::try_from(format!("{scope}max-age={}", age.as_secs())),
+            (Keep::Nowhere, _) => Ok(HeaderValue::from_static("no-store")),
+            (Keep::Private, None) => Ok(HeaderValue::from_static("private, no-cache")),
+            (Keep::Shared, None) => Ok(HeaderValue::from_static("no-cache")),
+            (Keep::Private, Some(age)) => HeaderValue::try_from(format!("private, max-age={}", age.as_secs())),
+            (Keep::Shared, Some(age)) => HeaderValue::try_from(format!("max-age={}", age.as_secs())),
         };
         if let Ok(control) = control {
             headers.insert(CACHE_CONTROL, control);

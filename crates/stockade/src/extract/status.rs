@@ -2,9 +2,13 @@ use std::{fmt::Write, time::Duration};
 
 use crate::cache::{CacheInfo, Source};
 
+/// In bytes, with room for every detail: a status is written into one piece of memory.
+const LONGEST: usize = 64;
+
 /// The `Cache-Status` of an answer (RFC 9211). The key is never in it.
 pub(super) fn of(info: &CacheInfo) -> String {
-    let mut status = String::from("stockade");
+    let mut status = String::with_capacity(LONGEST);
+    status.push_str("stockade");
     let (hit, detail) = match info.source {
         // Also of one that waited for a load that failed.
         _ if info.stale.is_some() => (true, info.absent.then_some("negative")),

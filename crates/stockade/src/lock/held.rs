@@ -53,13 +53,14 @@ impl Held {
     ) -> Self {
         let ends_at = max_hold.map(|max| Instant::now() + max);
         let way = Way::Renewed(shared.renewals.add(&ownership, ends_at));
-        Self::by(way, shared, ownership, ends_at, counted)
+        let series = shared.series.of(ownership.key.label(), ownership.mode());
+        Self::by(way, shared, ownership, ends_at, series, counted)
     }
 
     /// A reader's part in what it shares with others of this process.
-    pub(super) fn shared(shared: Arc<Shared>, inside: Inside, counted: TaskTrackerToken) -> Self {
+    pub(super) fn shared(shared: Arc<Shared>, inside: Inside, series: Arc<Series>, counted: TaskTrackerToken) -> Self {
         let ownership = Arc::new(inside.ownership());
-        Self::by(Way::Shared(inside), shared, ownership, None, counted)
+        Self::by(Way::Shared(inside), shared, ownership, None, series, counted)
     }
 
     fn by(
@@ -67,10 +68,10 @@ impl Held {
         shared: Arc<Shared>,
         ownership: Arc<Ownership>,
         ends_at: Option<Instant>,
+        series: Arc<Series>,
         counted: TaskTrackerToken,
     ) -> Self {
         let (since, mode) = (Instant::now(), ownership.mode());
-        let series = shared.series.of(ownership.key.label(), mode);
         series.held.add(1.0);
         let fence = Fence { ownership, store: Arc::clone(&shared.store) };
         Self { fence, shared, way, mode, series, since, ends_at, state: State::Held, _counted: counted }

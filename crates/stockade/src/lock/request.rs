@@ -141,8 +141,9 @@ impl LockRequest {
         // Taken before it enters: a shutdown that finds it inside waits for it.
         let counted = self.shared.guards.token();
         let inside = delegations.enter(key, self.terms.lease, self.terms.max_hold)?;
-        outcome::entered(&self.shared.series.of(key.label(), self.mode));
-        Some(Guard::new(Held::shared(Arc::clone(&self.shared), inside, counted)))
+        let series = self.shared.series.of(key.label(), self.mode);
+        outcome::entered(&series);
+        Some(Guard::new(Held::shared(Arc::clone(&self.shared), inside, series, counted)))
     }
 
     /// Tries once, whatever [`LockRequest::wait`] said; `None` when somebody else holds it or waits for it. Cancel safe, as
@@ -204,7 +205,8 @@ async fn together(
     attempt: &mut Attempt,
     max_hold: Option<Duration>,
 ) -> Result<Option<Guard>, LockError> {
-    let outcome = Outcome::begin(shared.series.of(attempt.key.label(), attempt.mode));
+    let series = shared.series.of(attempt.key.label(), attempt.mode);
+    let outcome = Outcome::begin(Arc::clone(&series));
     // Taken before the look at `closing`, so that a shutdown waits for every attempt that it did not refuse.
     let counted = shared.guards.token();
     let entered = tokio::select! {
@@ -215,7 +217,7 @@ async fn together(
     match entered {
         Ok(Some(inside)) => {
             outcome.delegated();
-            Ok(Some(Guard::new(Held::shared(Arc::clone(shared), inside, counted))))
+            Ok(Some(Guard::new(Held::shared(Arc::clone(shared), inside, series, counted))))
         }
         Ok(None) => {
             outcome.withdraw();

@@ -12,6 +12,7 @@
 
 mod memory;
 mod paths;
+mod service;
 
 use std::{env, error::Error, sync::mpsc, thread};
 

@@ -3,7 +3,7 @@ use std::{borrow::Cow, convert::Infallible, fmt, time::Duration};
 use stockade::{Cache, Locks, Redis, Resource, cache::Source};
 use tokio::time::{sleep, timeout};
 
-use crate::Failure;
+use crate::{Failure, service::Service};
 
 /// Far beyond what a command takes under a tool that makes it fifty times slower.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -18,6 +18,10 @@ pub(crate) enum Path {
     DelegatedRead,
     RedisHit,
     MemoryHit,
+    /// A fixed answer within the layers of the service: what a request costs before its handler does anything.
+    FixedAnswer,
+    /// `GET /stock/{sku}` of the service, under a delegation and from memory.
+    StockRead,
 }
 
 /// All that they need, connected and warm.
@@ -28,6 +32,7 @@ pub(crate) struct Paths {
     item: Item,
     /// Read by nobody else: whoever locks it by himself ends the delegation.
     delegated: Item,
+    service: Service,
 }
 
 #[derive(Clone)]
@@ -48,12 +53,23 @@ impl Resource for Item {
 }
 
 impl Path {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::WriteLock, Self::ReadLock, Self::DelegatedRead, Self::RedisHit, Self::MemoryHit];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::WriteLock,
+        Self::ReadLock,
+        Self::DelegatedRead,
+        Self::RedisHit,
+        Self::MemoryHit,
+        Self::FixedAnswer,
+        Self::StockRead,
+    ];
 
     /// How often it is done to count its instructions: what a thread does once must not show.
     pub(crate) fn times(self) -> u32 {
-        if matches!(self, Self::DelegatedRead | Self::MemoryHit) { 5_000 } else { 200 }
+        match self {
+            Self::DelegatedRead | Self::MemoryHit => 5_000,
+            Self::FixedAnswer | Self::StockRead => 1_000,
+            Self::WriteLock | Self::ReadLock | Self::RedisHit => 200,
+        }
     }
 }
 
@@ -65,6 +81,8 @@ impl fmt::Display for Path {
             Self::DelegatedRead => "delegated-read",
             Self::RedisHit => "redis-hit",
             Self::MemoryHit => "memory-hit",
+            Self::FixedAnswer => "fixed-answer",
+            Self::StockRead => "stock-read",
         })
     }
 }
@@ -78,6 +96,7 @@ impl Paths {
             local: cache(&redis, "local", 64 << 20),
             item: Item::new(0),
             delegated: Item::new(1),
+            service: Service::new(&redis)?,
         };
         timeout(PATIENCE * 2, paths.warm()).await??;
         Ok(paths)
@@ -94,7 +113,7 @@ impl Paths {
         while self.remote.get(&self.item).await?.info.source != Source::Redis {
             sleep(PAUSE).await;
         }
-        Ok(())
+        self.service.warm().await
     }
 
     pub(crate) async fn run(&self, path: Path, times: u32) -> Result<(), Failure> {
@@ -117,6 +136,8 @@ impl Paths {
             }
             Path::RedisHit => drop(self.remote.get(&self.item).await?),
             Path::MemoryHit => drop(self.local.get(&self.item).await?),
+            Path::FixedAnswer => self.service.fixed().await?,
+            Path::StockRead => self.service.read().await?,
         }
         Ok(())
     }
