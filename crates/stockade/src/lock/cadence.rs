@@ -4,13 +4,17 @@ use crate::{clock::Instant, resource::Bucket};
 
 /// When leases are renewed.
 ///
-/// Renewals lie on a grid of the period, shifted by a part of it for each bucket: those of one bucket, which can share a
-/// script, come together, and those of different buckets are spread over the whole period, however many locks were
-/// taken at once. A shift of the process's own keeps processes apart.
+/// Renewals lie on a grid of the period, shifted by a part of it for each group of buckets: those of one group, which can
+/// share a script, in a cluster those of one bucket, come together, and those of different groups are spread over the whole
+/// period, however many locks were taken at once. A shift of the process's own keeps processes apart.
 #[derive(Debug)]
 pub(super) struct Cadence {
     shift: u64,
 }
+
+/// How many buckets have their renewals at one time: the more, the fewer scripts for the same renewals, and the more of
+/// them at once.
+const TOGETHER: u8 = 8;
 
 impl Cadence {
     pub(super) fn new() -> Self {
@@ -20,7 +24,8 @@ impl Cadence {
     /// The time of the next renewal after one at `last`, or after a grant: between two fifths of the period and all of it.
     pub(super) fn next(&self, last: Instant, period: Duration, bucket: Bucket) -> Instant {
         let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).clamp(1, u64::MAX / 1024);
-        let phase = (period * u64::from(bucket.index()) / 256 + self.shift % period) % period;
+        let group = bucket.index() / TOGETHER;
+        let phase = (period * u64::from(group) / (256 / u64::from(TOGETHER)) + self.shift % period) % period;
         let into = (last.as_nanos() % period + period - phase) % period;
         let left = period - into;
         // One that would come too soon goes half a period later, and from there back to the grid.
@@ -38,12 +43,12 @@ mod tests {
     const PERIOD: Duration = Duration::from_millis(3300);
 
     #[test]
-    fn renewals_of_a_bucket_fall_together_and_never_come_late() {
+    fn renewals_of_a_group_fall_together_and_never_come_late() {
         let cadence = Cadence::new();
         let mut times = BTreeSet::new();
         for grant in 0..1000 {
             let mut last = Instant::from_nanos(7_777_777_777 + grant * 3_300_000);
-            let bucket = Bucket::from_index(5);
+            let bucket = Bucket::from_index(8 + u8::try_from(grant % 8).unwrap());
             for _ in 0..3 {
                 let next = cadence.next(last, PERIOD, bucket);
                 let pause = next.since(last);
@@ -52,7 +57,7 @@ mod tests {
             }
             times.insert(last.as_nanos() % 3_300_000_000);
         }
-        assert_eq!(times.len(), 1, "all are on the grid of their bucket");
+        assert_eq!(times.len(), 1, "all are on the grid of their group");
     }
 
     #[test]

@@ -123,6 +123,11 @@ pub(super) fn downgrade(owner: &Owner, lease: Duration, handing: &Handing) -> Ve
     vec![owner.as_str().into(), handing.to_string().into_bytes(), millis(lease)]
 }
 
+/// One resource of a RENEW: an owner is as long as any other.
+pub(super) fn renewed(owner: &Owner, lease: Duration) -> Vec<u8> {
+    format!("{}{}", owner.as_str(), lease.as_millis()).into_bytes()
+}
+
 pub(super) fn adopt(owner: &Owner, handed: &Handed, stamp: u64, stale_after: Duration) -> Vec<Vec<u8>> {
     vec![
         owner.as_str().into(),

@@ -40,6 +40,14 @@ impl Keys {
         self.parts(key).map(|parts| parts.concat()).into()
     }
 
+    /// The keys of a resource that RENEW gets: L, from whose name it makes the others, or L Q M where each has to be
+    /// declared.
+    pub(super) fn renewed(&self, key: &Key, declared: bool) -> Vec<String> {
+        let [state, _, queue, _, records] = self.parts(key);
+        let names = [Some(state), declared.then_some(queue), declared.then_some(records)];
+        names.into_iter().flatten().map(|parts| parts.concat()).collect()
+    }
+
     /// Adds the first of [`Keys::of`] to a command, in the memory that it has.
     pub(super) fn add(&self, key: &Key, first: usize, command: &mut Cmd) {
         for parts in &self.parts(key)[..first] {

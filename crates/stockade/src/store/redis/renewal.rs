@@ -3,7 +3,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
 use super::{
-    calls::millis,
+    calls,
     inner::{Inner, unavailable},
     keys::Keys,
     replies::Renewed,
@@ -18,10 +18,10 @@ use crate::{
     store::{LockError, Owner, Ownership, Recall},
 };
 
-/// The most resources in one script.
+/// The most resources in one script: the server serves nobody else meanwhile, for about a millisecond.
 const BATCH: usize = 100;
 
-/// Leases to extend in one script, all of one bucket.
+/// Leases to extend in one script.
 struct Batch<'a> {
     shard: Arc<Shard>,
     ownerships: Vec<&'a Arc<Ownership>>,
@@ -30,12 +30,13 @@ struct Batch<'a> {
 /// Keys and arguments of a RENEW.
 fn arguments<'a>(
     keys: &Keys,
+    declared: bool,
     renewals: impl IntoIterator<Item = (&'a Key, &'a Owner, Duration)>,
 ) -> (Vec<String>, Vec<Vec<u8>>) {
     let (mut names, mut args) = (Vec::new(), Vec::new());
     for (key, owner, lease) in renewals {
-        names.extend(keys.of(key));
-        args.extend([owner.as_str().into(), millis(lease)]);
+        names.extend(keys.renewed(key, declared));
+        args.push(calls::renewed(owner, lease));
     }
     (names, args)
 }
@@ -54,7 +55,7 @@ impl Shard {
         let (first, copies) = self.link.call_renewal_replicated(&RENEW, keys.clone(), args.clone(), replicas);
         let shard = Arc::clone(self);
         async move {
-            let expected = args.len() / 2;
+            let expected = args.len();
             let (reply, copies) = match first.await {
                 // Loaded again meanwhile.
                 Err(LinkError::NoScript) => {
@@ -78,7 +79,7 @@ impl Inner {
         lease: Duration,
     ) -> Result<(Renewed, bool), LinkError> {
         let (shard, sent) = (self.shard(key)?, Instant::now());
-        let renewal = arguments(&self.keys, [(key, owner, lease)]);
+        let renewal = arguments(&self.keys, self.shards.may_move(), [(key, owner, lease)]);
         let (replies, enough) = shard.renew(renewal, self.options.replicas).await;
         let renewed = replies?.first().copied().ok_or(LinkError::Protocol { op: "renew" })?;
         self.heard(&shard, sent, renewed.now());
@@ -89,15 +90,16 @@ impl Inner {
         Ok((renewed, enough))
     }
 
-    /// A script for each bucket, in the order of the ownerships, all under way at once. Each reply counts when it comes:
-    /// one that does not is no reason to forget those that did.
+    /// Scripts of some ownerships each, in their order, all under way at once. Each reply counts when it comes: one that does
+    /// not is no reason to forget those that did.
     pub(super) async fn renew(&self, ownerships: &[Arc<Ownership>]) -> Result<(), LockError> {
         let mut failed = None;
         let (mut replies, mut copies) = (FuturesUnordered::new(), Vec::new());
         for batch in self.batches(ownerships, &mut failed) {
             let (sent, run) = (Instant::now(), batch.shard.run());
             let renewals = batch.ownerships.iter().map(|held| (&held.key, &held.owner, held.lease));
-            let reply = batch.shard.renew(arguments(&self.keys, renewals), self.options.replicas);
+            let renewals = arguments(&self.keys, self.shards.may_move(), renewals);
+            let reply = batch.shard.renew(renewals, self.options.replicas);
             replies.push(async move { (reply.await, batch, sent, run) });
         }
         while let Some(((reply, enough), batch, sent, run)) = replies.next().await {
@@ -144,20 +146,20 @@ impl Inner {
         self.pokes.doubt(&ownership.key);
     }
 
-    /// By bucket, since a script has keys of one slot only.
+    /// In a cluster by bucket, since a script there has keys of one slot only.
     fn batches<'a>(&self, ownerships: &'a [Arc<Ownership>], failed: &mut Option<LinkError>) -> Vec<Batch<'a>> {
         let mut batches: Vec<Batch<'a>> = Vec::new();
         let mut open: HashMap<_, usize> = HashMap::new();
         for ownership in ownerships {
-            let bucket = ownership.key.bucket();
-            let room = open.get(&bucket).and_then(|at| batches.get_mut(*at));
+            let slot = self.shards.may_move().then(|| ownership.key.bucket());
+            let room = open.get(&slot).and_then(|at| batches.get_mut(*at));
             if let Some(batch) = room.filter(|batch| batch.ownerships.len() < BATCH) {
                 batch.ownerships.push(ownership);
                 continue;
             }
             match self.shard(&ownership.key) {
                 Ok(shard) => {
-                    open.insert(bucket, batches.len());
+                    open.insert(slot, batches.len());
                     batches.push(Batch { shard, ownerships: vec![ownership] });
                 }
                 Err(error) => *failed = Some(error),

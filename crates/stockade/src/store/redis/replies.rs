@@ -168,13 +168,27 @@ pub(super) enum Renewed {
 }
 
 impl Renewed {
+    /// Of a RENEW of so many.
     pub(super) fn read_all(value: &Value, expected: usize) -> Result<Vec<Self>, LinkError> {
-        let unexpected = LinkError::Protocol { op: "renew" };
-        let Value::Array(lines) = value else { return Err(unexpected) };
-        let read: Option<Vec<_>> = lines.iter().map(Self::read).collect();
-        read.filter(|read| read.len() == expected).ok_or(unexpected)
+        let read = || {
+            let (now, found) = text(value)?.split_once(' ')?;
+            let now = number(now)?;
+            found.bytes().map(|code| Self::found(code, now)).collect::<Option<Vec<_>>>()
+        };
+        read().filter(|read| read.len() == expected).ok_or(LinkError::Protocol { op: "renew" })
     }
 
+    fn found(code: u8, now: u64) -> Option<Self> {
+        match code {
+            b'1' => Some(Self::Extended { now, wanted: false }),
+            b'3' => Some(Self::Extended { now, wanted: true }),
+            b'2' => Some(Self::Ending { now }),
+            b'0' => Some(Self::Gone { now }),
+            _ => None,
+        }
+    }
+
+    /// Of a DOWNGRADE.
     pub(super) fn read(value: &Value) -> Option<Self> {
         let mut words = text(value)?.split(' ');
         let (code, now, wanted) = (words.next()?, number(words.next()?)?, words.next() == Some("1"));

@@ -1,59 +1,105 @@
 -- Extends leases by their length from now, and confirms handed-over grants. Creates nothing.
--- KEYS: L F Q W M of each resource. ARGV: owner and lease ms of each.
--- Reply: for each `1 now queue` renewed, `2 now queue` held but not to be renewed, `0 now 0` not held by this owner.
+-- KEYS: L of each resource; in a cluster, where a script has to declare all of its keys, L Q M of each.
+-- ARGV: for each resource owner and lease ms, with nothing in between: an owner has 28 characters.
+-- Reply: `now found`, where found has one digit for each resource: 1 renewed, 3 renewed while somebody waits, 2 held but
+--   not to be renewed, 0 not held by this owner.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
+local declared = #KEYS == 3 * #ARGV
 
--- Sets the state of a resource whose holders have the lease until x.
-local function keep(base, state, x, queued)
-  local at = math.ceil(x / 1000)
+local function name(i, letter, place)
+  if declared then
+    return KEYS[i * 3 - 3 + place]
+  end
+  return (string.gsub(KEYS[i], '}l:', '}' .. letter .. ':', 1))
+end
+
+-- The ends of leases that begin now, by their length in ms. Most have the same.
+local ends = {}
+local function ending(lease)
+  local x = now + lease * 1000
+  local found = { x = x, text = string.format('%.0f', x), at = math.ceil(x / 1000) }
+  ends[lease] = found
+  return found
+end
+
+-- When the state is to expire: behind what it is the state of.
+local function expiry(i, at, queued)
   if queued == '1' then
-    at = math.max(at, redis.call('PEXPIRETIME', KEYS[base + 3]) + 2000)
+    at = math.max(at, redis.call('PEXPIRETIME', name(i, 'q', 2)) + 2000)
   end
-  if string.sub(state, 1, 1) ~= 'w' then
-    at = math.max(at, redis.call('PEXPIRETIME', KEYS[base + 5]))
-    redis.call('PEXPIREAT', KEYS[base + 5], string.format('%.0f', at))
-  end
-  redis.call('SET', KEYS[base + 1], state, 'PXAT', string.format('%.0f', at))
+  return at
 end
 
 -- A server out of memory refuses only the first write of a script, and only one that could need memory. This one needs
 -- none, so that such a server takes no lock away; the state gets its expiry back with what is written next.
-local function write_anyway(base)
-  redis.call('PERSIST', KEYS[base + 1])
+local wrote = false
+local function write_anyway(state)
+  if not wrote then
+    redis.call('PERSIST', state)
+    wrote = true
+  end
 end
 
-local replies = {}
-for i = 1, #ARGV / 2 do
-  local base, owner, lease = (i - 1) * 5, ARGV[i * 2 - 1], ARGV[i * 2] * 1000
-  -- A key of another type ends this lock, and not the renewal of the others.
-  local raw = redis.pcall('GET', KEYS[base + 1])
-  raw = type(raw) == 'string' and raw
-  local result, queued = 0, '0'
-  if raw and string.sub(raw, 1, 1) == 'w' and string.sub(raw, 7, 34) == owner then
-    local token, tag
-    queued, token, tag = string.match(raw, '^w (%d) %d %S+ (%d+) %d+ %d+ (.*)$')
-    write_anyway(base)
-    keep(base, string.format('w %s 0 %s %s %.0f %.0f %s', queued, owner, token, now + lease, lease, tag), now + lease, queued)
-    result = 1
-  elseif raw and string.find(raw, '^[rs]') then
-    local record = redis.pcall('HGET', KEYS[base + 5], owner)
-    if type(record) == 'string' then
-      queued = string.sub(raw, 3, 3)
-      local token, yield, tag = string.match(record, '^%d+ (%d+) %d %d+ (%d) (.*)$')
-      result = 2
-      if yield ~= '2' then
-        write_anyway(base)
-        local text = string.format('%.0f %s 0 %.0f %s %s', now + lease, token, lease, yield, tag)
-        redis.call('HSET', KEYS[base + 5], owner, text)
-        -- Earlier than every lease before only on a clock that was set back.
-        local head, first, rest = string.match(raw, '^(%a %d )(%d+)(.*)$')
-        first = string.format('%.0f', math.min(tonumber(first), now + lease))
-        keep(base, head .. first .. rest, now + lease, queued)
-        result = 1
-      end
+-- What is no state or no record ends its lock, and not the renewal of the others: nothing below fails on any text.
+local function renew_writer(i, state, raw, owner, lease)
+  local queued = string.sub(raw, 3, 3)
+  local token, tag = string.match(raw, '^ (%d+) %d+ %d+ (.*)$', 35)
+  if not token then
+    return 0
+  end
+  local e = ends[lease] or ending(lease)
+  write_anyway(state)
+  local text = 'w ' .. queued .. ' 0 ' .. owner .. ' ' .. token .. ' ' .. e.text .. ' ' .. lease .. '000 ' .. tag
+  redis.call('SET', state, text, 'PXAT', string.format('%.0f', expiry(i, e.at, queued)))
+  return queued == '1' and 3 or 1
+end
+
+local function renew_shared(i, state, raw, owner, lease)
+  local head, queued, first, rest = string.match(raw, '^(%a (%d) )(%d+)(.*)$')
+  local records = name(i, 'm', 3)
+  local record = redis.pcall('HGET', records, owner)
+  local token, yield, tag
+  if head and type(record) == 'string' then
+    token, yield, tag = string.match(record, '^%d+ (%d+) %d %d+ (%d) (.*)$')
+  end
+  if not token then
+    return 0
+  elseif yield == '2' then
+    return 2
+  end
+  local e = ends[lease] or ending(lease)
+  write_anyway(state)
+  redis.call('HSET', records, owner, e.text .. ' ' .. token .. ' 0 ' .. lease .. '000 ' .. yield .. ' ' .. tag)
+  -- The records last as long as the latest of them, and the state as long as they do.
+  local old, at = redis.call('PEXPIRETIME', records), expiry(i, e.at, queued)
+  if old < at then
+    redis.call('PEXPIREAT', records, string.format('%.0f', at))
+  end
+  at = string.format('%.0f', math.max(old, at))
+  if e.x < tonumber(first) then
+    -- Earlier than every lease before: only on a clock that was set back.
+    redis.call('SET', state, head .. e.text .. rest, 'PXAT', at)
+  else
+    redis.call('PEXPIREAT', state, at)
+  end
+  return queued == '1' and 3 or 1
+end
+
+local found = {}
+for i = 1, #ARGV do
+  local owner, lease = string.sub(ARGV[i], 1, 28), string.sub(ARGV[i], 29)
+  local state = KEYS[declared and i * 3 - 2 or i]
+  -- A key of another type ends this lock, too.
+  local raw = redis.pcall('GET', state)
+  local result = 0
+  if type(raw) == 'string' then
+    if string.sub(raw, 1, 1) == 'w' and string.sub(raw, 7, 34) == owner then
+      result = renew_writer(i, state, raw, owner, lease)
+    elseif string.find(raw, '^[rs]') then
+      result = renew_shared(i, state, raw, owner, lease)
     end
   end
-  replies[i] = string.format('%d %.0f %s', result, now, queued)
+  found[i] = result
 end
-return replies
+return string.format('%.0f %s', now, table.concat(found))

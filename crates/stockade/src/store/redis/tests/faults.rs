@@ -215,10 +215,13 @@ async fn a_server_out_of_memory_takes_no_lock_away() {
     world.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
     let refused = store.acquire(write(&key("more"))).await;
     assert!(matches!(refused, Err(LockError::Unavailable { reason: Unavailable::Refused, .. })), "{refused:?}");
+    // Each alone, and both in one script.
+    for some in [&held[..1], &held[1..], &held] {
+        let before: Vec<_> = some.iter().map(|ownership| ownership.deadline()).collect();
+        store.renew(some).await.unwrap();
+        assert!(some.iter().zip(before).all(|(ownership, before)| ownership.deadline() > before));
+    }
     for ownership in &held {
-        let before = ownership.deadline();
-        store.renew(slice::from_ref(ownership)).await.unwrap();
-        assert!(ownership.deadline() > before);
         assert_eq!(store.release(ownership).await.unwrap(), Released::Released);
     }
     world.end().await;

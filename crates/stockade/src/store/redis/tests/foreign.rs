@@ -73,23 +73,31 @@ async fn a_holder_whose_state_was_overwritten_is_told_and_its_waiters_are_told_w
     world.end().await;
 }
 
-/// A batch of renewals has the locks of one bucket.
+/// One script renews them all, whatever their buckets are.
 #[tokio::test]
 async fn a_foreign_value_ends_its_lock_and_not_the_renewal_of_others() {
     let world = World::start().await;
     let store = world.store().await;
-    let mine = key("batch");
-    let mut number = 0..;
-    let beside = number.by_ref().map(|n: u32| key(&format!("batch-{n}"))).find(|key| key.bucket() == mine.bucket());
-    let held = [store.acquire(write(&mine)).await.unwrap(), store.acquire(read(&beside.unwrap())).await.unwrap()];
-    for (at, lost) in [(0, 0), (4, 1)] {
-        put(&world, &store, &held[lost].key, at, LIST).await;
-        store.renew(&held).await.unwrap();
-        assert!(held[lost].loss().is_some());
-        assert_eq!(held[1].loss().is_some(), lost == 1);
-    }
-    for held in &held {
-        store.force(&held.key, Force::Now).await.unwrap();
+    let keys = ["writer", "reader", "beside"].map(key);
+    assert!(keys.iter().any(|key| key.bucket() != keys[0].bucket()));
+    for (lost, at) in [(0, 0), (1, 0), (1, 4)] {
+        for text in [false, true] {
+            let held = [write(&keys[0]), read(&keys[1]), write(&keys[2])].map(|attempt| store.acquire(attempt));
+            let held = futures_util::future::try_join_all(held).await.unwrap();
+            let owner = held[lost].owner.as_str();
+            let state = if lost == 0 { format!("w 0 0 {owner} x") } else { "r 0 x".to_owned() };
+            let value: &[&str] = match (text, at) {
+                (false, _) => LIST,
+                (true, 0) => &["SET", &state],
+                (true, _) => &["HSET", owner, "x"],
+            };
+            put(&world, &store, &held[lost].key, at, value).await;
+            store.renew(&held).await.unwrap();
+            for (number, held) in held.iter().enumerate() {
+                assert_eq!(held.loss().is_some(), number == lost, "{value:?}");
+                store.force(&held.key, Force::Now).await.unwrap();
+            }
+        }
     }
     world.end().await;
 }

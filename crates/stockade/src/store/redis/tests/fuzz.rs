@@ -177,7 +177,9 @@ impl Game {
             }
             Move::Renew(number) => {
                 let Player { owner, attempt, .. } = &self.players[&number];
-                (&RENEW, vec![owner.as_str().into(), calls::millis(attempt.lease)])
+                // In every other game as in a cluster.
+                let names = self.names.renewed(&attempt.key, self.handing.skip);
+                return evalsha(&self.shas[RENEW.name], names, vec![calls::renewed(owner, attempt.lease)]);
             }
             Move::Downgrade(number) => {
                 let Player { owner, attempt, .. } = &self.players[&number];

@@ -54,8 +54,9 @@ async fn release(store: &RedisStore, key: &Key, owner: &Owner) -> bool {
 }
 
 async fn renew(store: &RedisStore, key: &Key, owner: &Owner) -> Renewed {
-    let args = vec![owner.as_str().into(), calls::millis(Duration::from_secs(100))];
-    Renewed::read_all(&call(store, &RENEW, key, args).await, 1).unwrap()[0]
+    let keys = store.inner.keys.renewed(key, false);
+    let args = vec![calls::renewed(owner, Duration::from_secs(100))];
+    Renewed::read_all(&server(store).link.call(&RENEW, keys, args).await.unwrap(), 1).unwrap()[0]
 }
 
 /// What the keys hold, and when the state expires, in ms.

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use stockade_testbed::{Fault, Proxy};
 use tokio::time::{sleep, timeout};
 
-use super::{LIMIT, World, connected, key, write};
+use super::{LIMIT, World, calls_of, connected, key, write};
 use crate::{redis::Redis, store::LockStore};
 
 /// The network swallows the rest after the first confirmations of a long pipeline came through.
@@ -45,4 +45,20 @@ async fn confirmations_count_although_replies_behind_them_never_come() {
         }
     }
     panic!("a batch counted as a whole or not at all");
+}
+
+#[tokio::test]
+async fn locks_of_all_buckets_are_renewed_a_hundred_in_a_script() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let held = join_all((0..250).map(|n| store.acquire(write(&key(&n.to_string()))))).await;
+    let held: Vec<_> = held.into_iter().map(Result::unwrap).collect();
+    // Opens the renewal connection.
+    store.renew(&held).await.unwrap();
+    world.command(&["CONFIG", "RESETSTAT"]).await;
+    store.renew(&held).await.unwrap();
+    let stats = world.command(&["INFO", "commandstats"]).await;
+    assert_eq!(calls_of(&stats, "evalsha"), 3, "{stats}");
+    join_all(held.iter().map(|held| store.release(held))).await;
+    world.end().await;
 }
