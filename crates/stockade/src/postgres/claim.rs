@@ -111,15 +111,18 @@ returning f.token";
     /// so that a refusal leaves nothing on the connection. Each statement has a snapshot of its own, and what is read under
     /// the claim comes in later ones. The level is named because a database may default to another, under which they would
     /// all read from the claim's.
+    ///
+    /// The function is called by SELECT: statistics of the server show its arguments as `$1`. Before PostgreSQL 17 they show
+    /// those of CALL as they are, the owner among them, in an entry for each claim.
     fn opening(&self) -> Result<String, FenceError> {
-        let (access, procedure, args) = match self.mode() {
-            Mode::Write => ("read write", "claim_fence", self.claim_args()?),
-            Mode::Read | Mode::Permit => ("read only", "check_fence", self.args()),
+        let (access, function, args) = match self.mode() {
+            Mode::Write => ("read write", "claim", self.claim_args()?),
+            Mode::Read | Mode::Permit => ("read only", "check_claims", self.args()),
         };
         let (resource, token, owner) = (literal(&args.resource), args.token, literal(&args.owner));
         Ok(format!(
             "set transaction isolation level read committed, {access}; \
-             call stockade.{procedure}({resource}, {token}, {owner}); begin"
+             select stockade.{function}({resource}, {token}, {owner}); begin"
         ))
     }
 

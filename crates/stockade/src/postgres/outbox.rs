@@ -48,12 +48,6 @@ impl Written {
     fn of(row: &PgRow) -> Result<Self, sqlx::Error> {
         Ok(Self { id: row.try_get(0)?, cache: row.try_get(1)? })
     }
-
-    /// Those that one reply names: their ids, and the cache of each.
-    fn of_all(row: &PgRow) -> Result<Vec<Self>, sqlx::Error> {
-        let (ids, caches): (Vec<i64>, Vec<String>) = (row.try_get(0)?, row.try_get(1)?);
-        Ok(ids.into_iter().zip(caches).map(|(id, cache)| Self { id, cache }).collect())
-    }
 }
 
 /// An invalidation to be written.
@@ -98,7 +92,7 @@ pub(super) async fn write_and_commit(
     } else {
         let caches = list(rows.iter().map(|row| literal(row.cache)).collect());
         let resources = list(rows.iter().map(|row| literal(&row.resource)).collect());
-        format!("call stockade.write_outbox({caches}, {resources}, null, null)")
+        format!("select * from stockade.write_down({caches}, {resources})")
     };
     let message = AssertSqlSafe(format!("{statement}; commit and chain"));
     let mut replies = sqlx::raw_sql(message).fetch_many(&mut *tx);
@@ -106,8 +100,8 @@ pub(super) async fn write_and_commit(
     while let Some(reply) = replies.next().await {
         match reply {
             Ok(Either::Left(_)) => committing = true,
-            // The relay makes the invalidations of rows that can't be read once more. That of `select 1` names none.
-            Ok(Either::Right(row)) => written.extend(Written::of_all(&row).into_iter().flatten()),
+            // The relay makes the invalidation of a row that can't be read once more.
+            Ok(Either::Right(row)) => written.extend(Written::of(&row)),
             Err(error) if committing => return Err(commit_statement(error)),
             Err(error) => return Err(statement_before_commit(error)),
         }

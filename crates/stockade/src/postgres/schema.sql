@@ -56,12 +56,12 @@ create table if not exists stockade.relay (
     seen_at timestamptz not null
 ) with (fillfactor = 50);
 
--- What a transaction begins and ends with, as procedures: each goes in one message with BEGIN or with COMMIT, where no
--- statement can be prepared. A session keeps the plans of a procedure, and CALL itself is not planned. Parameters that only
--- come in have no names, which could be taken for columns.
+-- What a transaction begins and ends with, as functions: they go in one message with BEGIN and with COMMIT, where no statement
+-- can be prepared, and a session keeps the plans of a function. Their parameters have no names, which could be taken for
+-- columns.
 
 -- The claim, `Fence::CLAIM_SQL`. Nobody reads rows of the message that it goes in, so a refusal is an error.
-create or replace procedure stockade.claim_fence(text, bigint, text) language plpgsql as $$
+create or replace function stockade.claim(text, bigint, text) returns void language plpgsql as $$
 declare
     claimed bigint;
 begin
@@ -78,7 +78,7 @@ $$;
 
 -- What a shared ownership asks in place of a claim: whether any other one is newer. The claim of the shared ownership itself
 -- is no newer writer's: it was made before a downgrade.
-create or replace procedure stockade.check_fence(text, bigint, text) language plpgsql as $$
+create or replace function stockade.check_claims(text, bigint, text) returns void language plpgsql as $$
 begin
     if $2 <= greatest(
         (select f.token from stockade.fence f where f.resource = $1 and (f.token, f.owner) <> ($2, $3)),
@@ -90,16 +90,13 @@ begin
 end
 $$;
 
--- Invalidations of these caches and resources. The ids of the rows, and in the same order the cache of each.
-create or replace procedure stockade.write_outbox(text[], text[], inout ids bigint[], inout caches text[])
+-- Invalidations of these caches and resources. The rows, with the cache of each.
+create or replace function stockade.write_down(text[], text[]) returns table (row_id bigint, row_cache text)
 language plpgsql as $$
 begin
-    with written as (
-        insert into stockade.outbox (cache, resource) select * from unnest($1, $2) returning id, cache
-    )
-    select array_agg(w.id), array_agg(w.cache) into ids, caches from written w;
+    return query insert into stockade.outbox as o (cache, resource) select * from unnest($1, $2) returning o.id, o.cache;
 end
 $$;
 
-insert into stockade.schema_version (version) values (6)
+insert into stockade.schema_version (version) values (5)
 on conflict (only_row) do update set version = greatest(schema_version.version, excluded.version);

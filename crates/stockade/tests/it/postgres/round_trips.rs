@@ -108,3 +108,20 @@ async fn whatever_is_in_a_name_is_text_in_the_messages_of_begin_and_commit() {
     }
     assert_eq!(quantity(&mut pool.acquire().await.unwrap()).await, 10);
 }
+
+#[tokio::test]
+async fn the_statistics_of_the_server_show_neither_owners_nor_names() {
+    let (_server, pool) = database().await;
+    sqlx::raw_sql("create extension pg_stat_statements").execute(&pool).await.unwrap();
+    sqlx::raw_sql("select pg_stat_statements_reset()").execute(&pool).await.unwrap();
+    let stocks = Cache::memory().loader(|_: Sku| async { Ok::<_, sqlx::Error>(Some(1)) }).build();
+    let held = Locks::memory().write(&Sku("secretive")).acquire().await.unwrap();
+    let mut tx = held.begin(&pool).await.unwrap();
+    tx.invalidate(&stocks, &Sku("secretive"));
+    tx.commit().await.unwrap();
+    let owner = held.fence().claim_args().unwrap().owner;
+    let sql = "select query from pg_stat_statements where query like '%stockade.%'";
+    let texts: Vec<String> = sqlx::query_scalar(sql).fetch_all(&pool).await.unwrap();
+    assert!(!texts.iter().any(|text| text.contains(&owner) || text.contains("secretive")), "{texts:?}");
+    assert!(texts.iter().any(|text| text.starts_with("select stockade.claim($1")), "{texts:?}");
+}
