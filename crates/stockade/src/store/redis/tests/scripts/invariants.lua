@@ -13,8 +13,9 @@ local function broken()
   end
   local mode, q = string.sub(l, 1, 1), string.sub(l, 3, 3)
   if mode == 'w' and readers > 0 then return 'writer and readers: ' .. l end
-  if (mode == 'r' or mode == 's') and readers == 0 then return 'no shared holders: ' .. l end
   local first, capacity = string.match(l, '^[rs] %d (%d+) %d+ ?(%d*)$')
+  -- A script that only refuses takes away whose lease is over, and leaves the state to its own expiry, which is in ms.
+  if (mode == 'r' or mode == 's') and readers == 0 and tonumber(first) > now then return 'no shared holders: ' .. l end
   if mode == 's' and readers > tonumber(capacity) then return readers .. ' hold permits: ' .. l end
   -- A jump of the clock may end the queue, which expires before the state, with no script there to see it.
   local jumped = ARGV[1] == 'stepped' and queue == 0
