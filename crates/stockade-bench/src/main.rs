@@ -16,6 +16,7 @@ mod child;
 mod cold;
 mod contender;
 mod counts;
+mod delegations;
 mod extract;
 mod goals;
 mod http;
@@ -103,6 +104,9 @@ async fn measure_all(only: Option<&str>) -> Result<ExitCode, Failure> {
     if wanted("cold") {
         report.count(cold::figures(&redis).await?);
     }
+    if wanted("delegations") {
+        delegation_tables(&mut report, &redis).await?;
+    }
     if wanted("renewals") {
         report.count(renewals::figures(&redis).await?);
     }
@@ -135,6 +139,13 @@ async fn payload_tables(report: &mut Report, redis: &RedisServer) -> Result<(), 
         report.add(table(&format!("hit of {rows} rows in Redis"), plan, &contenders).await?);
         report.note(stored);
     }
+    Ok(())
+}
+
+async fn delegation_tables(report: &mut Report, redis: &RedisServer) -> Result<(), Failure> {
+    let plan = Plan { tasks: 1_000, rounds: 15, operations: 10_000, warm: true };
+    report.add(table("1,000 readers in one process", plan, &delegations::crowd(redis).await?).await?);
+    report.count(delegations::writes(redis).await?);
     Ok(())
 }
 

@@ -29,8 +29,8 @@ const BOUNDS: [Bound; 7] = [
     Bound { path: "delegated-read", allocations: 5.0, instructions: 34_000.0 },
     Bound { path: "redis-hit", allocations: 15.0, instructions: 230_000.0 },
     Bound { path: "memory-hit", allocations: 0.0, instructions: 10_000.0 },
-    Bound { path: "fixed-answer", allocations: 47.0, instructions: 280_000.0 },
-    Bound { path: "stock-read", allocations: 83.0, instructions: 490_000.0 },
+    Bound { path: "fixed-answer", allocations: 47.0, instructions: 250_000.0 },
+    Bound { path: "stock-read", allocations: 84.0, instructions: 420_000.0 },
 ];
 
 const COUNT: &str = env!("CARGO_BIN_EXE_stockade-count");
