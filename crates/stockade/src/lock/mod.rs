@@ -50,14 +50,12 @@
 //! back empty still lead to two owners. Take the [fence](Fence) for what must not be lost, with these locks as with all
 //! others, and one Redis unless it is the loss of a server that hurts.
 
-mod cadence;
 mod delegations;
 mod fence;
 mod guard;
 mod guard_error;
 mod handover;
 mod held;
-mod lane;
 mod locks;
 mod multi;
 mod name;
@@ -65,7 +63,6 @@ mod outcome;
 #[cfg(feature = "redlock")]
 mod redlock;
 mod renewal;
-mod renewer;
 mod request;
 mod run_error;
 mod series;

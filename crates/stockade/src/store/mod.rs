@@ -2,7 +2,7 @@
 //!
 //! A [`LockStore`] decides who holds a resource, in which order waiters get it and what token an ownership carries. It
 //! also owns the client side of waiting: when [`LockStore::acquire`] returns, the ownership is confirmed and has a local
-//! deadline; when its future is dropped, the store itself sees to the compensation. Renewal cadence, guards and the
+//! deadline; when its future is dropped, the store itself sees to the compensation. When leases are renewed, guards and the
 //! public API belong to [`lock`](crate::lock).
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::{
         Attempt, LockError, LockStore, Mode, Unavailable,
         redis::{
             RedisStore,
-            tests::{LIMIT, connected, detour::Detour, until, write},
+            tests::{LIMIT, connected, detour::Detour, patient, until, write},
         },
     },
 };
@@ -73,7 +73,7 @@ async fn an_acquire_without_an_answer_is_undone_although_no_later_one_could_be_s
 async fn an_acquire_without_an_answer_is_undone_although_a_later_one_was_refused() {
     let cluster = Cluster::start().await;
     // Knows the nodes by their own addresses.
-    let other = cluster.store().await;
+    let other = connected(&patient(&cluster.nodes.url()).await).await;
     let refused = [
         Attempt { wait: Duration::ZERO, ..write(&key_on(0)) },
         // Knocks first.

@@ -6,27 +6,27 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::cadence::Cadence;
+use super::{
+    batch::{Batch, Due},
+    entry::Entry,
+    schedule::Schedule,
+};
 use crate::{
     clock::Instant,
     metrics,
-    store::{LockStore, LossReason, Ownership, Recall},
+    store::{LockStore, LossReason, Ownership},
 };
 
 /// Renewals due within this time of each other go together.
 const TOGETHER: Duration = Duration::from_millis(5);
-/// What a renewal may take however short the lease is: a slow round trip.
-const LEAST_PATIENCE: Duration = Duration::from_millis(50);
-/// What readers share is recalled at this age: nobody begins a transaction under a token that is much older than that.
-const OLDEST_SHARED: Duration = Duration::from_secs(300);
 /// The most in one call, so that one slow call does not hold up many.
 const BATCH: usize = 256;
 
 /// The ownerships on one shard of the store, in the order in which something is to be done about them.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct RenewalQueue {
     pub(super) store: Arc<dyn LockStore>,
-    cadence: Arc<Cadence>,
+    schedule: Arc<Schedule>,
     table: Mutex<Table>,
     /// Wakes the task: something is due earlier than what it sleeps for, or nothing is left.
     pub(super) rearm: Notify,
@@ -45,41 +45,6 @@ struct Table {
     retired: bool,
 }
 
-#[derive(Debug)]
-struct Entry {
-    ownership: Arc<Ownership>,
-    /// Its place in the agenda.
-    at: Instant,
-    added: Instant,
-    /// `None` while a renewal is on its way.
-    renew_at: Option<Instant>,
-    /// The end of the longest hold that its request allowed.
-    ends_at: Option<Instant>,
-}
-
-impl Entry {
-    /// The next time at which something must happen, whatever becomes of a renewal on its way.
-    fn next(&self) -> Instant {
-        let deadline = self.ownership.deadline();
-        let end = self.ends_at.map_or(deadline, |end| end.min(deadline));
-        self.renew_at.map_or(end, |renew| renew.min(end))
-    }
-}
-
-impl Entry {
-    /// Whether it is to be renewed. What readers share is recalled when nobody used it since it was renewed last, and at its
-    /// greatest age, from which on only those who are inside keep it.
-    fn is_wanted(&self, now: Instant) -> bool {
-        let Some(readers) = self.ownership.readers() else { return true };
-        if readers.rested() {
-            readers.recall(Recall::Unused);
-        } else if now.since(self.added) >= OLDEST_SHARED {
-            readers.recall(Recall::Old);
-        }
-        readers.recalled().is_none() || !readers.is_empty()
-    }
-}
-
 /// What became of an ownership that was to be renewed.
 #[derive(Debug)]
 pub(super) enum Added {
@@ -92,37 +57,9 @@ pub(super) enum Added {
     Retired,
 }
 
-/// One that is to be renewed now.
-#[derive(Clone, Debug)]
-struct Due {
-    id: u64,
-    ownership: Arc<Ownership>,
-    /// When it was to be sent; the next is planned from there.
-    planned: Instant,
-    /// The deadline that a confirmation moves.
-    deadline: Instant,
-}
-
-/// Renewals on their way, all to one shard.
-#[derive(Debug)]
-pub(super) struct Batch {
-    due: Vec<Due>,
-    pub(super) ownerships: Vec<Arc<Ownership>>,
-    /// How long it may take: two that hang must leave time for a third.
-    pub(super) patience: Duration,
-}
-
-impl Batch {
-    fn new(due: &[Due]) -> Self {
-        let ownerships: Vec<_> = due.iter().map(|due| Arc::clone(&due.ownership)).collect();
-        let shortest = ownerships.iter().map(|ownership| ownership.lease).min().unwrap_or_default();
-        Self { due: due.to_vec(), ownerships, patience: (shortest / 6).max(LEAST_PATIENCE) }
-    }
-}
-
-impl Lane {
-    pub(super) fn new(store: Arc<dyn LockStore>, cadence: Arc<Cadence>) -> Self {
-        Self { store, cadence, table: Mutex::default(), rearm: Notify::new() }
+impl RenewalQueue {
+    pub(super) fn new(store: Arc<dyn LockStore>, schedule: Arc<Schedule>) -> Self {
+        Self { store, schedule, table: Mutex::default(), rearm: Notify::new() }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -134,7 +71,7 @@ impl Lane {
         let left = ownership.deadline().since(now);
         // A grant that was handed over may have less than its whole lease.
         let period = if left > ownership.lease * 9 / 10 { ownership.lease / 3 } else { left / 3 };
-        let renew_at = self.cadence.next(now, period, ownership.key.bucket());
+        let renew_at = self.schedule.next(now, period, ownership.key.bucket());
         let mut table = self.table();
         if table.closed {
             return Added::Closed;
@@ -257,7 +194,7 @@ impl Lane {
             let Some(entry) = table.entries.get_mut(id) else { continue };
             let confirmed = ownership.deadline() > *deadline;
             entry.renew_at = Some(if confirmed {
-                self.cadence.next(*planned, ownership.lease / 3, ownership.key.bucket())
+                self.schedule.next(*planned, ownership.lease / 3, ownership.key.bucket())
             } else {
                 now + retry_after(ownership.lease)
             });
@@ -295,31 +232,4 @@ impl Table {
 /// The pause before a renewal that failed is tried again.
 fn retry_after(lease: Duration) -> Duration {
     (lease / 10).clamp(Duration::from_millis(10), Duration::from_secs(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        lock::{Mode, Token},
-        resource::Key,
-        store::{Owner, Readers},
-    };
-
-    #[test]
-    fn what_readers_share_is_recalled_when_it_is_old_and_renewed_while_one_is_inside() {
-        let readers = Arc::<Readers>::default();
-        let (added, lease) = (Instant::now(), Duration::from_secs(2));
-        let (key, owner) = (Key::new("stock", "1").unwrap(), Owner::new("a".repeat(28)));
-        let ownership = Ownership::new(key, owner, Mode::Read, Token::new(7).unwrap(), lease, added + lease, None);
-        let ownership = Arc::new(ownership.shared_by(Some(Arc::clone(&readers))));
-        let entry = Entry { ownership, at: added, added, renew_at: None, ends_at: None };
-        assert!(readers.enter());
-        assert!(entry.is_wanted(added + (OLDEST_SHARED - lease)));
-        assert_eq!(readers.recalled(), None);
-        assert!(entry.is_wanted(added + OLDEST_SHARED), "somebody is inside");
-        assert_eq!(readers.recalled(), Some(Recall::Old));
-        readers.leave();
-        assert!(!entry.is_wanted(added + OLDEST_SHARED));
-    }
 }

@@ -8,7 +8,7 @@ use crate::{clock::Instant, resource::Bucket};
 /// share a script, in a cluster those of one bucket, come together, and those of different groups are spread over the whole
 /// period, however many locks were taken at once. A shift of the process's own keeps processes apart.
 #[derive(Debug)]
-pub(super) struct Cadence {
+pub(super) struct Schedule {
     shift: u64,
 }
 
@@ -16,7 +16,7 @@ pub(super) struct Cadence {
 /// them at once.
 const TOGETHER: u8 = 8;
 
-impl Cadence {
+impl Schedule {
     pub(super) fn new() -> Self {
         Self { shift: rand::random() }
     }
@@ -44,13 +44,13 @@ mod tests {
 
     #[test]
     fn renewals_of_a_group_fall_together_and_never_come_late() {
-        let cadence = Cadence::new();
+        let schedule = Schedule::new();
         let mut times = BTreeSet::new();
         for grant in 0..1000 {
             let mut last = Instant::from_nanos(7_777_777_777 + grant * 3_300_000);
             let bucket = Bucket::from_index(8 + u8::try_from(grant % 8).unwrap());
             for _ in 0..3 {
-                let next = cadence.next(last, PERIOD, bucket);
+                let next = schedule.next(last, PERIOD, bucket);
                 let pause = next.since(last);
                 assert!(pause >= PERIOD * 2 / 5 && pause <= PERIOD, "{pause:?}");
                 last = next;
@@ -62,9 +62,9 @@ mod tests {
 
     #[test]
     fn renewals_of_many_buckets_are_spread_over_the_period() {
-        let cadence = Cadence::new();
+        let schedule = Schedule::new();
         let last = Instant::from_nanos(7_777_777_777);
-        let at = |bucket| cadence.next(cadence.next(last, PERIOD, bucket), PERIOD, bucket).as_nanos() % 3_300_000_000;
+        let at = |bucket| schedule.next(schedule.next(last, PERIOD, bucket), PERIOD, bucket).as_nanos() % 3_300_000_000;
         let mut tenths = [0; 10];
         for bucket in 0..=u8::MAX {
             tenths[usize::try_from(at(Bucket::from_index(bucket)) / 330_000_000).unwrap()] += 1;

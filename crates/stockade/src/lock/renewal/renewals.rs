@@ -1,0 +1,147 @@
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::runtime::Handle;
+use tokio_util::task::TaskTracker;
+
+use super::{
+    queue::{Added, RenewalQueue},
+    schedule::Schedule,
+    task::RenewalTask,
+};
+use crate::{
+    clock::Instant,
+    store::{LockStore, LossReason, Ownership},
+};
+
+/// All ownerships that guards of one `Locks` hold: for each shard of the store a [`RenewalQueue`] with a task that renews them
+/// and watches their deadlines.
+///
+/// A task runs while there is something to renew and ends after the last guard; the next one starts another.
+#[derive(Debug)]
+pub(in crate::lock) struct Renewals {
+    store: Arc<dyn LockStore>,
+    schedule: Arc<Schedule>,
+    queues: Mutex<Queues>,
+    tasks: TaskTracker,
+    /// The runtime this was made in, for guards made outside of one.
+    home: Option<Handle>,
+}
+
+#[derive(Debug, Default)]
+struct Queues {
+    by_shard: HashMap<u32, Arc<RenewalQueue>>,
+    closed: bool,
+}
+
+/// What a guard removes when it goes.
+#[derive(Debug)]
+pub(in crate::lock) struct Renewal {
+    queue: Arc<RenewalQueue>,
+    id: u64,
+}
+
+impl Renewal {
+    /// Sets the longest hold of an ownership that is renewed already.
+    pub(in crate::lock) fn limit(&self, ends_at: Instant) {
+        self.queue.limit(self.id, ends_at);
+    }
+
+    /// Ends the renewal. Nothing is sent for it from here on.
+    pub(in crate::lock) fn end(&self) {
+        self.queue.remove(self.id);
+    }
+}
+
+impl Renewals {
+    pub(in crate::lock) fn new(store: Arc<dyn LockStore>, home: Option<Handle>) -> Self {
+        let tasks = TaskTracker::new();
+        tasks.close();
+        Self { store, schedule: Arc::new(Schedule::new()), queues: Mutex::default(), tasks, home }
+    }
+
+    fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The queue of the shard that has the resource at present. It keeps the ownership when its slot moves on: what it
+    /// sends then goes to the new shard, in a batch of its own.
+    fn queue(&self, ownership: &Ownership) -> Arc<RenewalQueue> {
+        let shard = self.store.shard(&ownership.key);
+        let mut queues = self.queues();
+        if let Some(queue) = queues.by_shard.get(&shard) {
+            return Arc::clone(queue);
+        }
+        // A node of a cluster that comes is another shard, also one that was there before: for each that comes, those go that
+        // have nothing.
+        queues.by_shard.retain(|_, queue| !queue.retire());
+        let queue = Arc::new(RenewalQueue::new(Arc::clone(&self.store), Arc::clone(&self.schedule)));
+        if queues.closed {
+            queue.close();
+        }
+        queues.by_shard.insert(shard, Arc::clone(&queue));
+        queue
+    }
+
+    /// Renews an ownership from now on until that is ended, lost or as old as allowed.
+    pub(in crate::lock) fn add(&self, ownership: &Arc<Ownership>, ends_at: Option<Instant>) -> Renewal {
+        loop {
+            let queue = self.queue(ownership);
+            let id = match queue.add(ownership, ends_at) {
+                Added::Renewed { id, idle } => {
+                    if idle {
+                        self.start(&queue);
+                    }
+                    id
+                }
+                Added::Closed => {
+                    ownership.lose(LossReason::Forced);
+                    u64::MAX
+                }
+                // It was found, and went before it was used.
+                Added::Retired => continue,
+            };
+            return Renewal { queue, id };
+        }
+    }
+
+    fn start(&self, queue: &Arc<RenewalQueue>) {
+        let task = RenewalTask::new(Arc::clone(queue));
+        if let Some(runtime) = Handle::try_current().ok().as_ref().or(self.home.as_ref()) {
+            self.tasks.spawn_on(task.run(), runtime);
+        }
+    }
+
+    /// Takes all ownerships and accepts no more, for a shutdown.
+    pub(in crate::lock) fn close(&self) -> Vec<Arc<Ownership>> {
+        let queues: Vec<_> = {
+            let mut queues = self.queues();
+            queues.closed = true;
+            queues.by_shard.values().cloned().collect()
+        };
+        queues.iter().flat_map(|queue| queue.close()).collect()
+    }
+
+    #[cfg(test)]
+    pub(in crate::lock) fn shards(&self) -> usize {
+        self.queues().by_shard.len()
+    }
+
+    #[cfg(test)]
+    pub(in crate::lock) fn tasks(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Resolves when no task is left.
+    pub(in crate::lock) async fn ended(&self) {
+        self.tasks.wait().await;
+    }
+}
+
+impl Drop for Renewals {
+    fn drop(&mut self) {
+        self.queues().by_shard.values().for_each(|queue| queue.rearm.notify_one());
+    }
+}
