@@ -6,8 +6,8 @@ use std::{
 use futures_util::future::{BoxFuture, try_join_all};
 
 use super::{
-    cell::{Cell, Grant},
     inner::Inner,
+    mailbox::{Grant, Mailbox},
     replies::{joined, number, token},
     scripts::{JOIN, SEED},
     shard::Shard,
@@ -76,7 +76,7 @@ pub(super) struct Waiters(Mutex<HashMap<Owner, Entry>>);
 #[derive(Debug)]
 struct Entry {
     /// `None` once the attempt was given up; its cancel is not answered yet then.
-    cell: Option<Arc<Cell>>,
+    mailbox: Option<Arc<Mailbox>>,
     key: Key,
 }
 
@@ -93,8 +93,8 @@ impl Waiters {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn insert(&self, owner: &Owner, key: &Key, cell: &Arc<Cell>) {
-        let entry = Entry { cell: Some(Arc::clone(cell)), key: key.clone() };
+    pub(super) fn insert(&self, owner: &Owner, key: &Key, mailbox: &Arc<Mailbox>) {
+        let entry = Entry { mailbox: Some(Arc::clone(mailbox)), key: key.clone() };
         self.table().insert(owner.clone(), entry);
     }
 
@@ -113,25 +113,25 @@ impl Waiters {
 
     /// The attempt is given up: a grant that still comes is to be cancelled.
     pub(super) fn give_up(&self, owner: &Owner, key: &Key) {
-        self.table().insert(owner.clone(), Entry { cell: None, key: key.clone() });
+        self.table().insert(owner.clone(), Entry { mailbox: None, key: key.clone() });
     }
 
-    fn post(&self, owner: &Owner, post: impl FnOnce(&Key, &Cell)) -> Recipient {
+    fn post(&self, owner: &Owner, post: impl FnOnce(&Key, &Mailbox)) -> Recipient {
         match self.table().get(owner) {
-            Some(Entry { cell: Some(cell), key }) => {
-                post(key, cell);
+            Some(Entry { mailbox: Some(mailbox), key }) => {
+                post(key, mailbox);
                 Recipient::Waiter
             }
-            Some(Entry { cell: None, key }) => Recipient::GivenUp(key.clone()),
+            Some(Entry { mailbox: None, key }) => Recipient::GivenUp(key.clone()),
             None => Recipient::Nobody,
         }
     }
 
     /// Posts to every attempt whose resource is as wanted.
-    pub(super) fn post_all(&self, wanted: impl Fn(&Key) -> bool, post: impl Fn(&Cell)) {
+    pub(super) fn post_all(&self, wanted: impl Fn(&Key) -> bool, post: impl Fn(&Mailbox)) {
         let table = self.table();
         let wanted = table.values().filter(|entry| wanted(&entry.key));
-        wanted.filter_map(|entry| entry.cell.as_ref()).for_each(|cell| post(cell));
+        wanted.filter_map(|entry| entry.mailbox.as_ref()).for_each(|mailbox| post(mailbox));
     }
 }
 
@@ -164,7 +164,7 @@ impl LinkEvents for Inbox {
         Box::pin(async move {
             let (inner, shard) = self.owners().ok_or(LinkError::Down)?;
             shard.met(up);
-            if shard.standing.is_some() {
+            if shard.node_state.is_some() {
                 return shard.join(&inner, up, handshake).await;
             }
             if up.new_run {
@@ -190,12 +190,12 @@ impl LinkEvents for Inbox {
         if up.new_run {
             inner.verify(&shard);
         }
-        if shard.standing.is_some() {
+        if shard.node_state.is_some() {
             // A node of a cluster may have got buckets of another one meanwhile.
             inner.listen_to_the_rest(&shard);
             inner.verify(&shard);
         }
-        inner.waiters.post_all(|key| inner.shards.has(&shard, key.bucket()), Cell::reconnected);
+        inner.waiters.post_all(|key| inner.shards.has(&shard, key.bucket()), Mailbox::reconnected);
     }
 
     fn closed(&self) {
@@ -216,9 +216,9 @@ impl Inner {
                 let handed_off = shard.clock.age(received, now).unwrap_or_default();
                 let grant = Grant { token, now, until, handed_off };
                 // One by a server that has lost the bucket since is not to be trusted; the next one knows.
-                let deliver = |key: &Key, cell: &Cell| match self.shards.has(shard, key.bucket()) {
-                    true => cell.granted(grant),
-                    false => cell.reconnected(),
+                let deliver = |key: &Key, mailbox: &Mailbox| match self.shards.has(shard, key.bucket()) {
+                    true => mailbox.granted(grant),
+                    false => mailbox.reconnected(),
                 };
                 match self.waiters.post(&owner, deliver) {
                     Recipient::Waiter => {}
@@ -230,14 +230,14 @@ impl Inner {
             }
             Message::Dropped { owners, now } => {
                 for owner in owners {
-                    self.waiters.post(&owner, |_, cell| cell.dropped(now));
+                    self.waiters.post(&owner, |_, mailbox| mailbox.dropped(now));
                 }
             }
             Message::Ended { owner, now } => self.ended(&owner, now, LossReason::Expired),
             Message::Forced { owner, now } => self.ended(&owner, now, LossReason::Forced),
             Message::Wanted { owner } => {
                 // Its grant may not be known here yet: it is looked for in this order, and becomes known in the other one.
-                self.waiters.post(&owner, |_, cell| cell.wanted());
+                self.waiters.post(&owner, |_, mailbox| mailbox.wanted());
                 self.held.recall(&owner);
             }
         }
@@ -252,7 +252,7 @@ impl Inner {
     }
 
     fn ended(&self, owner: &Owner, now: u64, reason: LossReason) {
-        if let Recipient::Nobody = self.waiters.post(owner, |_, cell| cell.dropped(now)) {
+        if let Recipient::Nobody = self.waiters.post(owner, |_, mailbox| mailbox.dropped(now)) {
             self.held.lose(owner, reason);
         }
     }

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    cell::Cell, held::HeldTable, inbox::Waiters, keys::Keys, options::Options, pokes::Pokes, releases::Releases,
+    held::HeldTable, inbox::Waiters, keys::Keys, mailbox::Mailbox, options::Options, pokes::Pokes, releases::Releases,
     shard::Shard, shards::Shards,
 };
 use crate::{
@@ -94,7 +94,7 @@ impl Inner {
     pub(super) fn heard(&self, shard: &Shard, sent: Instant, now: u64) {
         if shard.clock.note(sent, now) {
             tracing::warn!("the clock of Redis was set back; all who wait for locks there ask again");
-            self.waiters.post_all(|key| self.shards.has(shard, key.bucket()), Cell::reconnected);
+            self.waiters.post_all(|key| self.shards.has(shard, key.bucket()), Mailbox::reconnected);
         }
     }
 

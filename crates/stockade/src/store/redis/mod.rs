@@ -63,21 +63,22 @@
 //! - The first attempt of a process in a bucket does not queue, because no grant would reach it. It takes a free lock at
 //!   once. If the lock is held, it subscribes first and asks again.
 
+mod acquire_call;
 mod admin;
 mod calls;
-mod cell;
 mod change;
 mod compensation;
-mod entry;
+mod confirm;
 mod foreign;
 mod held;
 mod inbox;
 mod inner;
 mod keys;
+mod mailbox;
+mod node_state;
 mod nodes;
 mod options;
 mod pokes;
-mod question;
 mod redirects;
 mod redis_store;
 mod releases;
@@ -87,7 +88,6 @@ mod sample;
 mod scripts;
 mod shard;
 mod shards;
-mod standing;
 #[cfg(test)]
 pub(in crate::store) mod tests;
 mod together;

@@ -6,7 +6,7 @@ use std::{
 
 use tokio::runtime::Handle;
 
-use super::{cell::Cell, inner::Inner, shard::Shard};
+use super::{inner::Inner, mailbox::Mailbox, shard::Shard};
 use crate::{
     redis::{Fleet, FleetEvents, Node, Redis},
     resource::Bucket,
@@ -110,7 +110,7 @@ impl Inner {
         }
         places.sort_by_key(|shard| shard.id);
         places.dedup_by_key(|shard| shard.id);
-        self.waiters.post_all(|key| left.contains(&key.bucket()), Cell::reconnected);
+        self.waiters.post_all(|key| left.contains(&key.bucket()), Mailbox::reconnected);
         places.iter().for_each(|shard| self.verify(shard));
     }
 }

@@ -4,7 +4,7 @@ use std::{
     time::Duration,
 };
 
-use super::cell::Cell;
+use super::mailbox::Mailbox;
 use crate::{clock::Instant, resource::Key, store::Owner};
 
 /// The resources that attempts of this process wait for, and when one of them last asked.
@@ -17,7 +17,7 @@ pub(super) struct Pokes(Mutex<HashMap<Key, Poked>>);
 
 #[derive(Debug)]
 struct Poked {
-    waiters: HashMap<Owner, Arc<Cell>>,
+    waiters: HashMap<Owner, Arc<Mailbox>>,
     last: Instant,
     /// A lock of this process on the resource is gone, and perhaps the queue with it: the next poke is due now.
     due: bool,
@@ -46,7 +46,7 @@ impl Pokes {
     pub(super) fn doubt(&self, key: &Key) {
         if let Some(poked) = self.table().get_mut(key) {
             poked.due = true;
-            poked.waiters.values().for_each(|cell| cell.poke());
+            poked.waiters.values().for_each(|mailbox| mailbox.poke());
         }
     }
 }
@@ -60,10 +60,10 @@ pub(super) struct Poker {
 }
 
 impl Poker {
-    pub(super) fn new(pokes: &Arc<Pokes>, key: &Key, owner: &Owner, cell: &Arc<Cell>) -> Self {
+    pub(super) fn new(pokes: &Arc<Pokes>, key: &Key, owner: &Owner, mailbox: &Arc<Mailbox>) -> Self {
         let new = || Poked { waiters: HashMap::new(), last: Instant::now(), due: false, told: None };
         let mut table = pokes.table();
-        table.entry(key.clone()).or_insert_with(new).waiters.insert(owner.clone(), Arc::clone(cell));
+        table.entry(key.clone()).or_insert_with(new).waiters.insert(owner.clone(), Arc::clone(mailbox));
         drop(table);
         Self { pokes: Arc::clone(pokes), key: key.clone(), owner: owner.clone() }
     }
@@ -82,7 +82,7 @@ impl Poker {
         let Some(poked) = table.get_mut(&self.key) else { return };
         if confirmed.is_some_and(|sent| poked.told.is_none_or(|told| told < sent)) {
             poked.told = Some(Instant::now());
-            poked.waiters.values().for_each(|cell| cell.displaced(now));
+            poked.waiters.values().for_each(|mailbox| mailbox.displaced(now));
         }
     }
 }

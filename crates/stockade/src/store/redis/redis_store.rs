@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::sleep;
 
 use super::{
-    cell::Cell, compensation::Sent, inner::Inner, options::Options, releases::Release, together::Together,
+    compensation::Sent, inner::Inner, mailbox::Mailbox, options::Options, releases::Release, together::Together,
     waiter::Waiter,
 };
 use crate::{
@@ -148,7 +148,7 @@ impl LockStore for RedisStore {
             // Where the server answers, undoing takes a few round trips. Where it does not, leases and waits end by themselves.
             let end = Instant::now() + limit.min(self.inner.timeout * 4 + Duration::from_secs(1));
             self.inner.closing.store(true, Ordering::Release);
-            self.inner.waiters.post_all(|_| true, Cell::closing);
+            self.inner.waiters.post_all(|_| true, Mailbox::closing);
             self.inner.tasks.close();
             // Waiters undo their attempts when they are polled next, each on a task that is waited for here.
             while !self.inner.waiters.is_settled() && !end.remaining().is_zero() {

@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
-use super::{calls::Handing, inbox::Inbox, inner::Inner, keys::Keys, sample::ServerClock, scripts, standing::Standing};
+use super::{
+    calls::Handing, inbox::Inbox, inner::Inner, keys::Keys, node_state::NodeState, sample::ServerClock, scripts,
+};
 use crate::redis::Node;
 use crate::{
     clock::Instant,
@@ -27,7 +29,7 @@ pub(super) struct Shard {
     /// In a cluster, where it is.
     pub(super) node: Option<Node>,
     /// In a cluster, what it knows of this process. Boxed for its size.
-    pub(super) standing: Option<Box<Standing>>,
+    pub(super) node_state: Option<Box<NodeState>>,
     /// Counts the runs of the server that the link has met.
     run: AtomicU64,
     run_id: Mutex<Arc<str>>,
@@ -73,7 +75,7 @@ impl Shard {
             let events = Inbox { inner: Weak::clone(inner), shard: Weak::clone(shard) };
             Self {
                 node: Some(node.clone()),
-                standing: Some(Box::default()),
+                node_state: Some(Box::default()),
                 ..Self::with(id, Link::open(redis, "lock", Vec::new(), scripts::ALL, Arc::new(events)))
             }
         })
@@ -85,7 +87,7 @@ impl Shard {
             link,
             clock: ServerClock::default(),
             node: None,
-            standing: None,
+            node_state: None,
             run: AtomicU64::new(0),
             run_id: Mutex::new(Arc::from("")),
             counts_receivers: AtomicBool::new(false),
@@ -117,8 +119,8 @@ impl Shard {
         self.run.fetch_add(1, Ordering::AcqRel);
         self.serves_since.store(u64::MAX, Ordering::Release);
         self.clock.forget();
-        if let Some(standing) = &self.standing {
-            standing.forget_floors();
+        if let Some(node_state) = &self.node_state {
+            node_state.forget_floors();
         }
     }
 
@@ -136,8 +138,8 @@ impl Shard {
 
     /// The bucket went to another server.
     pub(super) fn left(&self, bucket: Bucket) {
-        if let Some(standing) = &self.standing {
-            standing.left(bucket);
+        if let Some(node_state) = &self.node_state {
+            node_state.left(bucket);
         }
     }
 
@@ -162,7 +164,7 @@ impl Shard {
 
     pub(super) fn handing(&self, keys: &Keys, bucket: Bucket) -> Handing {
         let skip = self.counts_receivers.load(Ordering::Acquire) && self.is_settled();
-        let all_keys = self.standing.is_some();
+        let all_keys = self.node_state.is_some();
         let channel = if all_keys { keys.bucket_inbox_prefix(bucket) } else { keys.inbox_prefix() };
         Handing { skip, channel, all_keys }
     }

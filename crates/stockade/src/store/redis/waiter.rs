@@ -4,12 +4,12 @@ use rand::Rng;
 use tokio::time::sleep;
 
 use super::{
+    acquire_call::AcquireOutcome,
     calls::GRANT,
-    cell::{Cell, Event},
     compensation::{Posted, Sent},
     inner::Inner,
+    mailbox::{Event, Mailbox},
     pokes::Poker,
-    question::Answer,
     shard::{Carrier, Run},
 };
 use crate::{
@@ -31,7 +31,7 @@ pub(super) struct Waiter {
     pub(super) inner: Arc<Inner>,
     pub(super) attempt: Attempt,
     pub(super) owner: Owner,
-    pub(super) cell: Arc<Cell>,
+    pub(super) mailbox: Arc<Mailbox>,
     pub(super) since: Instant,
     /// The end of the wait, as it was told the store; `None` without limit.
     pub(super) until: Option<Instant>,
@@ -79,7 +79,7 @@ impl Waiter {
             owner: inner.new_owner(),
             inner: Arc::clone(inner),
             attempt,
-            cell: Arc::default(),
+            mailbox: Arc::default(),
             since,
             until,
             poker: None,
@@ -103,12 +103,12 @@ impl Waiter {
         self.register()?;
         self.inner.shards.attempted(self.attempt.key.bucket(), self.inner.timeout).await;
         match self.ask().await {
-            Answer::Held(ownership) => Ok(ownership),
-            Answer::Refused(LockError::Busy { .. }) if self.yields => self.ask_those_who_yield().await,
-            Answer::Refused(error) | Answer::Unknown(error) => Err(error),
+            AcquireOutcome::Held(ownership) => Ok(ownership),
+            AcquireOutcome::Refused(LockError::Busy { .. }) if self.yields => self.ask_those_who_yield().await,
+            AcquireOutcome::Refused(error) | AcquireOutcome::Unknown(error) => Err(error),
             // It was held for a moment that passed before it could be used.
-            Answer::Queued if self.attempt.wait.is_zero() => Err(LockError::Busy { remaining: Duration::ZERO }),
-            Answer::Queued => self.wait().await,
+            AcquireOutcome::Queued if self.attempt.wait.is_zero() => Err(LockError::Busy { remaining: Duration::ZERO }),
+            AcquireOutcome::Queued => self.wait().await,
         }
     }
 
@@ -120,9 +120,9 @@ impl Waiter {
         self.knocked = true;
         self.register()?;
         let acquired = match self.ask().await {
-            Answer::Held(ownership) => return Ok(ownership),
-            Answer::Refused(error) | Answer::Unknown(error) => Err(error),
-            Answer::Queued => self.wait().await,
+            AcquireOutcome::Held(ownership) => return Ok(ownership),
+            AcquireOutcome::Refused(error) | AcquireOutcome::Unknown(error) => Err(error),
+            AcquireOutcome::Queued => self.wait().await,
         };
         acquired.map_err(|error| match error {
             LockError::Timeout { remaining, .. } => LockError::Busy { remaining },
@@ -138,8 +138,8 @@ impl Waiter {
                 let waiters = waiters as u64;
                 return Err(LockError::QueueFull { waiters, position: waiters + 1, remaining: Duration::ZERO });
             }
-            self.inner.waiters.insert(&self.owner, &self.attempt.key, &self.cell);
-            self.poker = Some(Poker::new(&self.inner.pokes, &self.attempt.key, &self.owner, &self.cell));
+            self.inner.waiters.insert(&self.owner, &self.attempt.key, &self.mailbox);
+            self.poker = Some(Poker::new(&self.inner.pokes, &self.attempt.key, &self.owner, &self.mailbox));
         }
         // After it is known to the inbox, so that a shutdown either finds it there or is found here.
         if self.inner.is_closing() { Err(LockError::ShuttingDown) } else { Ok(()) }
@@ -148,14 +148,14 @@ impl Waiter {
     async fn wait(mut self) -> Result<Arc<Ownership>, LockError> {
         let mut rest = Rest { asked: Instant::now(), alarm: self.next_poke(), in_doubt: false };
         loop {
-            let answer = match self.cell.take() {
+            let answer = match self.mailbox.take() {
                 Some(Event::Closing) => return Err(LockError::ShuttingDown),
                 Some(Event::Granted(grant)) => {
                     self.confirmed = None;
                     match self.admit(grant).await {
-                        answer @ (Answer::Held(_) | Answer::Refused(_)) => answer,
-                        Answer::Queued => self.ask_in_time(&mut rest).await,
-                        Answer::Unknown(error) => {
+                        answer @ (AcquireOutcome::Held(_) | AcquireOutcome::Refused(_)) => answer,
+                        AcquireOutcome::Queued => self.ask_in_time(&mut rest).await,
+                        AcquireOutcome::Unknown(error) => {
                             self.trouble = Some(error);
                             self.ask_in_time(&mut rest).await
                         }
@@ -175,21 +175,21 @@ impl Waiter {
                 Some(Event::AskAgain | Event::Poke) | None => self.ask_in_time(&mut rest).await,
             };
             match answer {
-                Answer::Held(ownership) => return Ok(ownership),
-                Answer::Refused(error) => return Err(error),
-                Answer::Queued => (self.trouble, rest.in_doubt) = (None, false),
+                AcquireOutcome::Held(ownership) => return Ok(ownership),
+                AcquireOutcome::Refused(error) => return Err(error),
+                AcquireOutcome::Queued => (self.trouble, rest.in_doubt) = (None, false),
                 // Whatever made it ask may have been all there was to tell it that its place is gone.
-                Answer::Unknown(error) => (self.trouble, rest.in_doubt) = (Some(error), true),
+                AcquireOutcome::Unknown(error) => (self.trouble, rest.in_doubt) = (Some(error), true),
             }
             rest.alarm = self.next_poke();
         }
     }
 
-    /// Rests until there is something in the cell or the alarm rings. Returns whether to ask then.
+    /// Rests until there is something in the mailbox or the alarm rings. Returns whether to ask then.
     async fn rest(&self, rest: &mut Rest) -> bool {
         let limit = self.until.map_or(rest.alarm, |until| until.min(rest.alarm));
         tokio::select! {
-            () = self.cell.wait() => return false,
+            () = self.mailbox.wait() => return false,
             () = sleep(limit.remaining()) => {}
         }
         if !rest.alarm.remaining().is_zero() {
@@ -209,9 +209,9 @@ impl Waiter {
         }
     }
 
-    async fn ask_in_time(&mut self, rest: &mut Rest) -> Answer {
+    async fn ask_in_time(&mut self, rest: &mut Rest) -> AcquireOutcome {
         if self.is_over() && !self.put_off() {
-            return Answer::Refused(self.timed_out());
+            return AcquireOutcome::Refused(self.timed_out());
         }
         rest.asked = Instant::now();
         self.ask().await

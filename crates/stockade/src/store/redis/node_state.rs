@@ -32,7 +32,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 /// What a node of a cluster has been told about each bucket.
 #[derive(Debug)]
-pub(super) struct Standing {
+pub(super) struct NodeState {
     /// The connection on which the inbox of the bucket is subscribed; connections are counted from 1.
     inboxes: [AtomicU64; 256],
     /// Whether the node knows the largest token that this process has seen.
@@ -41,7 +41,7 @@ pub(super) struct Standing {
     turns: [Mutex<()>; 256],
 }
 
-impl Default for Standing {
+impl Default for NodeState {
     fn default() -> Self {
         Self {
             inboxes: [const { AtomicU64::new(0) }; 256],
@@ -51,7 +51,7 @@ impl Default for Standing {
     }
 }
 
-impl Standing {
+impl NodeState {
     pub(super) fn hears(&self, bucket: Bucket, connection: u64) {
         self.inboxes[usize::from(bucket.index())].fetch_max(connection, Ordering::AcqRel);
     }
@@ -75,7 +75,7 @@ impl Shard {
     /// The inboxes to subscribe before a connection opens: of the buckets used, and at least of one, so that it can be
     /// found out whether the node counts receivers.
     pub(super) fn inboxes(&self, inner: &Inner) -> Vec<String> {
-        if self.standing.is_none() {
+        if self.node_state.is_none() {
             return Vec::new();
         }
         let here = || ALL.map(Bucket::from_index).filter(|bucket| inner.shards.has(self, *bucket));
@@ -89,7 +89,7 @@ impl Shard {
     /// Makes a node of a cluster known on a connection that is not open yet: what it must know of each bucket, all at
     /// once. A bucket that is on its way to or from here is left to those who need it.
     pub(super) async fn join(&self, inner: &Inner, up: &Up, handshake: &Handshake) -> Result<(), LinkError> {
-        let Some(standing) = &self.standing else { return Ok(()) };
+        let Some(node_state) = &self.node_state else { return Ok(()) };
         let sent = Instant::now();
         let time = handshake.command(redis::cmd("TIME")).await?;
         self.clock.note(sent, replies::time(&time)?);
@@ -105,7 +105,7 @@ impl Shard {
             inner.floors.seen().into_iter().filter(|(bucket, _)| inner.shards.has(self, *bucket)).collect();
         let seeds = floors.iter().map(|(bucket, floor)| async {
             let floor = floor.to_string().into_bytes();
-            handshake.call(&SEED, &[inner.keys.floor(*bucket)], &[floor]).await.map(|_| standing.knows_floor(*bucket))
+            handshake.call(&SEED, &[inner.keys.floor(*bucket)], &[floor]).await.map(|_| node_state.knows_floor(*bucket))
         });
         let (marked, seeded) = join(join_all(marks), join_all(seeds)).await;
         for told in marked.into_iter().chain(seeded) {
@@ -117,29 +117,29 @@ impl Shard {
         }
         // Only this connection's own task counts connections, and this one is the next.
         let connection = self.link.generation() + 1;
-        heard.into_iter().for_each(|bucket| standing.hears(bucket, connection));
+        heard.into_iter().for_each(|bucket| node_state.hears(bucket, connection));
         Ok(())
     }
 
     /// The node has made a token in this bucket, so that it knows the largest.
     pub(super) fn made_token(&self, bucket: Bucket) {
-        if let Some(standing) = &self.standing {
-            standing.knows_floor(bucket);
+        if let Some(node_state) = &self.node_state {
+            node_state.knows_floor(bucket);
         }
     }
 
     /// Whether a grant in this bucket would reach this process.
     pub(super) fn hears(&self, bucket: Bucket) -> bool {
-        let Some(standing) = &self.standing else { return true };
-        let connection = standing.inboxes[usize::from(bucket.index())].load(Ordering::Acquire);
+        let Some(node_state) = &self.node_state else { return true };
+        let connection = node_state.inboxes[usize::from(bucket.index())].load(Ordering::Acquire);
         connection != 0 && connection == self.link.generation()
     }
 
     /// Subscribes to the inbox of the bucket, unless that was done on this connection; returns when it is confirmed.
     pub(super) async fn listen(&self, inner: &Inner, bucket: Bucket) -> Result<(), LinkError> {
-        let Some(standing) = self.standing.as_ref().filter(|_| !self.hears(bucket)) else { return Ok(()) };
+        let Some(node_state) = self.node_state.as_ref().filter(|_| !self.hears(bucket)) else { return Ok(()) };
         let listening = async {
-            let _turn = standing.turns[usize::from(bucket.index())].lock().await;
+            let _turn = node_state.turns[usize::from(bucket.index())].lock().await;
             if self.hears(bucket) {
                 return Ok(());
             }
@@ -154,7 +154,7 @@ impl Shard {
                 _ => return Err(LinkError::Protocol { op: "ssubscribe" }),
             }
             drop(marked);
-            standing.hears(bucket, carrier.ok_or(LinkError::Lost)?.connection());
+            node_state.hears(bucket, carrier.ok_or(LinkError::Lost)?.connection());
             Ok(())
         };
         timeout(inner.timeout, listening).await.unwrap_or(Err(LinkError::Timeout))
@@ -162,14 +162,14 @@ impl Shard {
 
     /// Tells a node that was promoted, or lost its data, the largest token seen in the bucket, before it makes another.
     pub(super) async fn raise_floor(&self, inner: &Inner, bucket: Bucket) -> Result<(), LinkError> {
-        let Some(standing) = &self.standing else { return Ok(()) };
+        let Some(node_state) = &self.node_state else { return Ok(()) };
         let floor = inner.floors.of(bucket);
-        if floor == 0 || standing.floors[usize::from(bucket.index())].load(Ordering::Acquire) {
+        if floor == 0 || node_state.floors[usize::from(bucket.index())].load(Ordering::Acquire) {
             return Ok(());
         }
         let args = vec![floor.to_string().into_bytes()];
         self.link.call(&SEED, vec![inner.keys.floor(bucket)], args).await?;
-        standing.knows_floor(bucket);
+        node_state.knows_floor(bucket);
         Ok(())
     }
 }

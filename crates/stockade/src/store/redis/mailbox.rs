@@ -39,7 +39,7 @@ pub(super) enum Event {
 
 /// Where the inbox and the link leave what concerns one waiter.
 #[derive(Debug, Default)]
-pub(super) struct Cell {
+pub(super) struct Mailbox {
     mail: Mutex<Mail>,
     wake: Notify,
     /// Somebody waits for what it was granted.
@@ -60,7 +60,7 @@ struct Mail {
     closing: bool,
 }
 
-impl Cell {
+impl Mailbox {
     fn mail(&self) -> MutexGuard<'_, Mail> {
         self.mail.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -157,52 +157,52 @@ mod tests {
 
     #[test]
     fn what_is_older_than_the_last_reply_is_asked_about_and_not_believed() {
-        let cell = Cell::default();
-        cell.answered(12);
-        cell.granted(grant(10));
-        assert!(matches!(cell.take(), Some(Event::Dropped)));
-        assert!(cell.take().is_none());
-        cell.dropped(11);
-        assert!(matches!(cell.take(), Some(Event::Dropped)));
+        let mailbox = Mailbox::default();
+        mailbox.answered(12);
+        mailbox.granted(grant(10));
+        assert!(matches!(mailbox.take(), Some(Event::Dropped)));
+        assert!(mailbox.take().is_none());
+        mailbox.dropped(11);
+        assert!(matches!(mailbox.take(), Some(Event::Dropped)));
         // It came before the question was sent, which has the newer answer.
-        cell.dropped(13);
-        cell.asking();
-        cell.answered(14);
-        assert!(cell.take().is_none());
+        mailbox.dropped(13);
+        mailbox.asking();
+        mailbox.answered(14);
+        assert!(mailbox.take().is_none());
     }
 
     #[test]
     fn a_place_that_was_confirmed_since_is_not_asked_about() {
-        let cell = Cell::default();
-        cell.answered(10);
-        cell.displaced(10);
-        assert!(cell.take().is_none());
-        cell.granted(grant(11));
-        cell.displaced(12);
-        assert!(matches!(cell.take(), Some(Event::Dropped)), "the grant is gone, too");
-        assert!(cell.take().is_none());
-        cell.displaced(12);
-        assert!(matches!(cell.take(), Some(Event::AskAgain)));
+        let mailbox = Mailbox::default();
+        mailbox.answered(10);
+        mailbox.displaced(10);
+        assert!(mailbox.take().is_none());
+        mailbox.granted(grant(11));
+        mailbox.displaced(12);
+        assert!(matches!(mailbox.take(), Some(Event::Dropped)), "the grant is gone, too");
+        assert!(mailbox.take().is_none());
+        mailbox.displaced(12);
+        assert!(matches!(mailbox.take(), Some(Event::AskAgain)));
     }
 
     #[test]
     fn a_grant_after_the_clock_was_set_back_counts() {
-        let cell = Cell::default();
-        cell.answered(1000);
-        cell.answered(10);
-        cell.granted(grant(11));
-        assert!(matches!(cell.take(), Some(Event::Granted(_))));
+        let mailbox = Mailbox::default();
+        mailbox.answered(1000);
+        mailbox.answered(10);
+        mailbox.granted(grant(11));
+        assert!(matches!(mailbox.take(), Some(Event::Granted(_))));
     }
 
     #[test]
     fn a_grant_that_ended_since_is_none() {
-        let cell = Cell::default();
-        cell.answered(5);
-        cell.granted(grant(10));
-        cell.dropped(20);
-        assert!(matches!(cell.take(), Some(Event::Dropped)));
-        cell.dropped(21);
-        cell.granted(grant(22));
-        assert!(matches!(cell.take(), Some(Event::Granted(_))));
+        let mailbox = Mailbox::default();
+        mailbox.answered(5);
+        mailbox.granted(grant(10));
+        mailbox.dropped(20);
+        assert!(matches!(mailbox.take(), Some(Event::Dropped)));
+        mailbox.dropped(21);
+        mailbox.granted(grant(22));
+        assert!(matches!(mailbox.take(), Some(Event::Granted(_))));
     }
 }

@@ -2,7 +2,10 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::sleep;
 
-use super::{cell::Grant, inner::unavailable, question::Answer, replies::Renewed, sample::believed, waiter::Waiter};
+use super::{
+    acquire_call::AcquireOutcome, inner::unavailable, mailbox::Grant, replies::Renewed, sample::believed,
+    waiter::Waiter,
+};
 use crate::{
     clock::Instant,
     redis::LinkError,
@@ -27,7 +30,7 @@ pub(super) struct Entry {
 
 impl Waiter {
     /// A grant was pushed. It was written by another process, which asked no replicas about it.
-    pub(super) async fn admit(&mut self, grant: Grant) -> Answer {
+    pub(super) async fn admit(&mut self, grant: Grant) -> AcquireOutcome {
         let replicated = self.inner.options.replicas.is_none();
         // Others may wait behind it.
         let entry = Entry { until: grant.until, handed_off: Some(grant.handed_off), replicated, wanted: true };
@@ -36,13 +39,13 @@ impl Waiter {
 
     /// Enters with a grant that has enough time left and, where that is asked for, is known to replicas; confirms it first
     /// where it has not, or is not.
-    pub(super) async fn held(&mut self, token: Token, entry: Entry) -> Answer {
+    pub(super) async fn held(&mut self, token: Token, entry: Entry) -> AcquireOutcome {
         let Entry { mut until, handed_off, mut replicated, mut wanted } = entry;
         let mut confirmations = 0;
         while !replicated || until.remaining() < self.grant_lease() / 2 {
             if confirmations == MOST_CONFIRMATIONS {
                 // Round trips take longer than the lease allows for: it would be kept for ever and never used.
-                return Answer::Unknown(unavailable(&LinkError::Timeout));
+                return AcquireOutcome::Unknown(unavailable(&LinkError::Timeout));
             }
             confirmations += 1;
             let sent = Instant::now();
@@ -52,7 +55,7 @@ impl Waiter {
                     (replicated, wanted) = (true, wanted || waited);
                 }
                 // Dropping the attempt gives it back.
-                Ok((Renewed::Extended { .. }, false)) => return Answer::Refused(unreplicated()),
+                Ok((Renewed::Extended { .. }, false)) => return AcquireOutcome::Refused(unreplicated()),
                 // Forced, with the rest of its lease to finish in.
                 Ok((Renewed::Ending { .. }, _)) if replicated && !until.remaining().is_zero() => break,
                 Ok((renewed @ (Renewed::Ending { now } | Renewed::Gone { now }), _)) => {
@@ -61,15 +64,15 @@ impl Waiter {
                         sleep(ENDING).await;
                     }
                     // It is the next one's by now. Ours is the old place, to be asked for.
-                    self.cell.dropped(now + 1);
+                    self.mailbox.dropped(now + 1);
                     if self.seq == 0 {
                         self.seq = token.get();
                     }
-                    return Answer::Queued;
+                    return AcquireOutcome::Queued;
                 }
                 Err(error) => {
                     self.inner.shards.suspect(&error);
-                    return Answer::Unknown(self.inner.unavailable(&self.attempt.key, &error));
+                    return AcquireOutcome::Unknown(self.inner.unavailable(&self.attempt.key, &error));
                 }
             }
         }
@@ -83,7 +86,7 @@ impl Waiter {
         let stray = self.sent.take().and_then(|sent| if answered { sent.stray } else { Some(sent.at) });
         self.inner.held.insert(&ownership, self.run, stray);
         // What is told from here on finds it there.
-        if wanted || self.cell.is_wanted() || !self.is_heard() {
+        if wanted || self.mailbox.is_wanted() || !self.is_heard() {
             ownership.recall(Recall::Once);
         }
         if let Some(shard) = self.inner.shards.of(ownership.key.bucket()) {
@@ -93,7 +96,7 @@ impl Waiter {
             }
             self.inner.listen_behind(&shard, ownership.key.bucket());
         }
-        Answer::Held(ownership)
+        AcquireOutcome::Held(ownership)
     }
 
     /// Whether a message that somebody waits would come, from the grant on.

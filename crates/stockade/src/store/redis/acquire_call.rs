@@ -6,7 +6,7 @@ use tokio::time::timeout;
 use super::{
     calls::Asking,
     compensation::Posted,
-    entry::{Entry, unreplicated},
+    confirm::{Entry, unreplicated},
     redirects::Redirects,
     replies::{Acquired, Place},
     sample::{believed, believed_until},
@@ -24,7 +24,7 @@ use crate::{
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 
 /// What a question led to.
-pub(super) enum Answer {
+pub(super) enum AcquireOutcome {
     Held(Arc<Ownership>),
     Queued,
     Refused(LockError),
@@ -44,14 +44,14 @@ enum Copies {
 
 impl Waiter {
     /// Sends the attempt, again or for the first time, with the place it has.
-    pub(super) async fn ask(&mut self) -> Answer {
+    pub(super) async fn ask(&mut self) -> AcquireOutcome {
         let (mut scripts_lost, mut stale) = (false, false);
         self.put_off();
         let mut redirects = Redirects::new(&self.inner, self.until);
         loop {
             self.cleared = match self.quarantined().await {
                 Ok(run) => run,
-                Err(error) => return Answer::Refused(error),
+                Err(error) => return AcquireOutcome::Refused(error),
             };
             let (shard, sent, reply, copies) = match self.send().await {
                 Ok(reply) => reply,
@@ -69,15 +69,15 @@ impl Waiter {
                 Err(error) => {
                     self.inner.shards.suspect(&error);
                     return match self.inner.explain(&self.attempt.key, &error).await {
-                        foreign @ LockError::Foreign { .. } => Answer::Refused(foreign),
-                        error => Answer::Unknown(error),
+                        foreign @ LockError::Foreign { .. } => AcquireOutcome::Refused(foreign),
+                        error => AcquireOutcome::Unknown(error),
                     };
                 }
             };
             return match reply {
                 // Dropping the attempt gives it back.
                 Acquired::Free { .. } | Acquired::Granted { .. } if copies == Copies::TooFew => {
-                    Answer::Refused(unreplicated())
+                    AcquireOutcome::Refused(unreplicated())
                 }
                 Acquired::Free { token } => {
                     let (until, replicated) = (believed(sent, self.attempt.lease), copies == Copies::Enough);
@@ -103,7 +103,7 @@ impl Waiter {
                         // The connection changed in between.
                         continue;
                     }
-                    Answer::Queued
+                    AcquireOutcome::Queued
                 }
                 Acquired::Busy { remaining, now, yields } => {
                     self.told(&shard, sent, now);
@@ -113,17 +113,21 @@ impl Waiter {
                         // It has only knocked.
                         continue;
                     }
-                    Answer::Refused(LockError::Busy { remaining })
+                    AcquireOutcome::Refused(LockError::Busy { remaining })
                 }
                 Acquired::Full { waiters, remaining, now } => {
                     self.told(&shard, sent, now);
                     self.left_nothing();
-                    Answer::Refused(LockError::QueueFull { waiters, position: waiters.saturating_add(1), remaining })
+                    AcquireOutcome::Refused(LockError::QueueFull {
+                        waiters,
+                        position: waiters.saturating_add(1),
+                        remaining,
+                    })
                 }
                 Acquired::Capacity { present, now } => {
                     self.told(&shard, sent, now);
                     self.left_nothing();
-                    Answer::Refused(LockError::Capacity { asked: self.attempt.permits, present })
+                    AcquireOutcome::Refused(LockError::Capacity { asked: self.attempt.permits, present })
                 }
                 Acquired::Stale { now } => {
                     self.told(&shard, sent, now);
@@ -132,7 +136,7 @@ impl Waiter {
                         continue;
                     }
                     let retry_after = Duration::from_secs(1);
-                    Answer::Unknown(LockError::Unavailable { reason: Unavailable::Stale, retry_after })
+                    AcquireOutcome::Unknown(LockError::Unavailable { reason: Unavailable::Stale, retry_after })
                 }
             };
         }
@@ -145,7 +149,7 @@ impl Waiter {
 
     fn told(&self, shard: &Shard, sent: Instant, now: u64) {
         self.inner.heard(shard, sent, now);
-        self.cell.answered(now);
+        self.mailbox.answered(now);
     }
 
     fn found(&self, place: Place, now: u64) {
@@ -199,8 +203,8 @@ impl Waiter {
                 let (key, waited, position) = (self.attempt.key.clone(), self.since.elapsed(), self.position);
                 return Err(LockError::Timeout { key, waited, remaining: left, position });
             }
-            // Whatever wakes it stays in the cell.
-            let _ = timeout(limit, self.cell.wait()).await;
+            // Whatever wakes it stays in the mailbox.
+            let _ = timeout(limit, self.mailbox.wait()).await;
         }
     }
 
@@ -210,9 +214,9 @@ impl Waiter {
         shard.raise_floor(&inner, self.attempt.key.bucket()).await?;
         let wait = self.wait_at(&shard).await?;
         if self.run.shard != shard.id {
-            self.cell.elsewhere();
+            self.mailbox.elsewhere();
         }
-        self.cell.asking();
+        self.mailbox.asking();
         self.run = shard.run();
         if !inner.options.quarantine.is_zero() && shard.link.is_up() && self.cleared != Some(self.run) {
             // Another run than the one that has served for long enough: to be looked at, too.
