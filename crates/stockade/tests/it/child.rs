@@ -13,9 +13,9 @@ const MARK: &str = "child: ";
 
 /// The parent's end.
 pub(crate) struct Child {
-    process: tokio::process::Child,
+    pub(crate) process: tokio::process::Child,
     input: ChildStdin,
-    output: Lines<BufReader<ChildStdout>>,
+    pub(crate) output: Lines<BufReader<ChildStdout>>,
 }
 
 impl Child {
@@ -50,31 +50,6 @@ impl Child {
         let said = tokio::time::timeout(Duration::from_secs(20), self.next()).await.expect("the child is silent");
         let rest = said.strip_prefix(expected);
         rest.unwrap_or_else(|| panic!("expected `{expected}…`, the child said `{said}`")).to_owned()
-    }
-
-    /// The rest of the first line that has `text` somewhere, said by the program without a mark.
-    pub(crate) async fn says_somewhere(&mut self, text: &str) -> String {
-        let said = async {
-            loop {
-                let line = self.output.next_line().await.unwrap().expect("the child ended early");
-                if let Some((_, rest)) = line.split_once(text) {
-                    return rest.to_owned();
-                }
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(20), said).await.expect("the child is silent")
-    }
-
-    /// All that it still says, once it has ended without a failure.
-    pub(crate) async fn output(mut self) -> String {
-        let mut said = String::new();
-        while let Some(line) = self.output.next_line().await.unwrap() {
-            said += &line;
-            said.push('\n');
-        }
-        let status = self.process.wait().await.unwrap();
-        assert!(status.success(), "{status}: {said}");
-        said
     }
 
     pub(crate) async fn go_on(&mut self) {

@@ -43,7 +43,32 @@ fn start(example: &str, redis: &RedisServer, environment: &[(&str, String)]) -> 
 /// All that it prints, once it has ended well.
 async fn output(example: &str, redis: &RedisServer, environment: &[(&str, String)]) -> String {
     let child = start(example, redis, environment);
-    tokio::time::timeout(Duration::from_secs(60), child.output()).await.expect("the example does not end")
+    tokio::time::timeout(Duration::from_secs(60), ended(child)).await.expect("the example does not end")
+}
+
+/// The rest of what it says, once it has ended well.
+async fn ended(mut child: Child) -> String {
+    let mut said = String::new();
+    while let Some(line) = child.output.next_line().await.unwrap() {
+        said += &line;
+        said.push('\n');
+    }
+    let status = child.process.wait().await.unwrap();
+    assert!(status.success(), "{status}: {said}");
+    said
+}
+
+/// The rest of its first line that has `text` somewhere: a program marks none.
+async fn says_somewhere(child: &mut Child, text: &str) -> String {
+    let said = async {
+        loop {
+            let line = child.output.next_line().await.unwrap().expect("the example ended early");
+            if let Some((_, rest)) = line.split_once(text) {
+                return rest.to_owned();
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), said).await.expect("the example is silent")
 }
 
 #[tokio::test]
@@ -93,7 +118,7 @@ async fn two_instances_of_the_service_sell_each_unit_once_and_show_what_is_left(
     let mut instances = Vec::new();
     for _ in 0..2 {
         let mut child = start("service", &redis, &environment);
-        let address = child.says_somewhere("listening on ").await;
+        let address = says_somewhere(&mut child, "listening on ").await;
         instances.push((child, address));
     }
     let client = Client::new();
@@ -131,6 +156,6 @@ async fn two_instances_of_the_service_sell_each_unit_once_and_show_what_is_left(
     }
     for (child, _) in instances {
         child.signal(rustix::process::Signal::INT);
-        tokio::time::timeout(Duration::from_secs(20), child.output()).await.expect("the service does not end");
+        tokio::time::timeout(Duration::from_secs(20), ended(child)).await.expect("the service does not end");
     }
 }
