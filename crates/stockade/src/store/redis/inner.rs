@@ -52,11 +52,12 @@ impl Inner {
             // The answer must come within the command time-out, behind those of others.
             replicas.timeout = replicas.timeout.min(redis.timeout() / 2);
         }
-        Arc::new_cyclic(|inner| {
+        let built = CancellationToken::new();
+        let inner = Arc::new_cyclic(|inner| {
             let keys = Keys::new(redis.key_prefix().clone());
             let process = new_process();
             Self {
-                shards: Shards::open(redis, &keys, &process, inner),
+                shards: Shards::open(redis, &keys, &process, inner, &built),
                 keys,
                 timeout: redis.timeout(),
                 options,
@@ -73,7 +74,9 @@ impl Inner {
                 listened: [const { AtomicBool::new(false) }; 256],
                 attempts: AtomicU64::new(0),
             }
-        })
+        });
+        built.cancel();
+        inner
     }
 
     pub(super) fn new_owner(&self) -> Owner {

@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use tokio_util::sync::CancellationToken;
+
 use super::{
     calls::Handing, inbox::Inbox, inner::Inner, keys::Keys, node_state::NodeState, sample::ServerClock, scripts,
 };
@@ -62,23 +64,26 @@ impl Carrier {
 
 impl Shard {
     /// A server that has all buckets.
-    pub(super) fn open(redis: &Redis, inbox: String, inner: &Weak<Inner>) -> Arc<Self> {
+    pub(super) fn open(redis: &Redis, inbox: String, inner: &Weak<Inner>, built: CancellationToken) -> Arc<Self> {
         Arc::new_cyclic(|shard| {
-            let events = Inbox { inner: Weak::clone(inner), shard: Weak::clone(shard) };
+            let events = Inbox { inner: Weak::clone(inner), shard: Weak::clone(shard), built };
             Self::with(0, Link::open(redis, "lock", vec![inbox], scripts::ALL, Arc::new(events)))
         })
     }
 
     /// A node of a cluster; `redis` leads to it alone. Must be called within a tokio runtime.
     pub(super) fn of_node(id: u32, redis: &Redis, node: &Node, inner: &Weak<Inner>) -> Arc<Self> {
-        Arc::new_cyclic(|shard| {
-            let events = Inbox { inner: Weak::clone(inner), shard: Weak::clone(shard) };
+        let built = CancellationToken::new();
+        let shard = Arc::new_cyclic(|shard| {
+            let events = Inbox { inner: Weak::clone(inner), shard: Weak::clone(shard), built: built.clone() };
             Self {
                 node: Some(node.clone()),
                 node_state: Some(Box::default()),
                 ..Self::with(id, Link::open(redis, "lock", Vec::new(), scripts::ALL, Arc::new(events)))
             }
-        })
+        });
+        built.cancel();
+        shard
     }
 
     fn with(id: u32, link: Link) -> Self {

@@ -4,6 +4,7 @@ use std::{
 };
 
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::nodes::Nodes;
 use super::{inner::Inner, keys::Keys, shard::Shard};
@@ -21,12 +22,18 @@ pub(super) enum Shards {
 
 impl Shards {
     /// Starts connecting. `process` names the inbox.
-    pub(super) fn open(redis: &Redis, keys: &Keys, process: &str, inner: &Weak<Inner>) -> Self {
+    pub(super) fn open(
+        redis: &Redis,
+        keys: &Keys,
+        process: &str,
+        inner: &Weak<Inner>,
+        built: &CancellationToken,
+    ) -> Self {
         if let Some(nodes) = Nodes::open(redis, inner) {
             return Self::Nodes(Box::new(nodes));
         }
         let inbox = format!("{}{process}", keys.inbox_prefix());
-        Self::Only(Shard::open(redis, inbox, inner))
+        Self::Only(Shard::open(redis, inbox, inner, built.clone()))
     }
 
     /// The server that has the bucket; `None` while none is known.
