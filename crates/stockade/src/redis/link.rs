@@ -102,9 +102,23 @@ impl Shared {
 }
 
 impl Link {
-    /// Starts connecting. `role` is `lock`, `legacy` or `cache` (connection name and breaker label); `channels` are subscribed on
-    /// every connection before it opens; `scripts` are loaded. Must be called within a tokio runtime.
+    /// [`Link::new`] that starts connecting at once.
     pub(crate) fn open(
+        redis: &Redis,
+        role: &'static str,
+        channels: Vec<String>,
+        scripts: &'static [&'static Script],
+        events: Arc<dyn LinkEvents>,
+    ) -> Self {
+        let link = Self::new(redis, role, channels, scripts, events);
+        link.start();
+        link
+    }
+
+    /// Connects when it is [started](Link::start), once `events` has all that it works with. `role` is `lock`, `legacy` or
+    /// `cache` (connection name and breaker label); `channels` are subscribed on every connection before it opens; `scripts`
+    /// are loaded. Must be called within a tokio runtime.
+    pub(crate) fn new(
         redis: &Redis,
         role: &'static str,
         channels: Vec<String>,
@@ -131,10 +145,15 @@ impl Link {
             closing: CancellationToken::new(),
             attempted: CancellationToken::new(),
         });
-        shared.tasks.spawn(supervisor::keep_commands(Arc::clone(&shared)));
-        shared.tasks.spawn(supervisor::keep_renewals(Arc::clone(&shared)));
         let owner = Arc::new(shared.closing.clone().drop_guard());
         Self { shared, _owner: owner }
+    }
+
+    /// Starts connecting. Must be called once.
+    pub(crate) fn start(&self) {
+        let Shared { tasks, runtime, .. } = &*self.shared;
+        tasks.spawn_on(supervisor::keep_commands(Arc::clone(&self.shared)), runtime);
+        tasks.spawn_on(supervisor::keep_renewals(Arc::clone(&self.shared)), runtime);
     }
 
     /// EVALSHA on the command connection, in the order of the calls.
@@ -320,7 +339,7 @@ impl Link {
     }
 
     /// Returns once the first attempt to connect has ended, or after the command time-out: a call made right after
-    /// [`Link::open`] would otherwise be refused by a healthy server.
+    /// [`Link::start`] would otherwise be refused by a healthy server.
     pub(crate) async fn attempted(&self) {
         if !self.shared.attempted.is_cancelled() {
             let _ = timeout(self.timeout(), self.shared.attempted.cancelled()).await;

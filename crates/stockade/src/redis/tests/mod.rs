@@ -6,10 +6,9 @@ mod sentinel;
 mod tls;
 mod unfit;
 
-use std::sync::Arc;
 use std::{
     sync::{
-        Mutex,
+        Arc, Mutex, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -243,6 +242,42 @@ async fn a_user_who_may_not_publish_connects_where_nothing_is_heard() {
     let redis = Redis::connect(url).await.unwrap();
     let link = Link::open(&redis, "lock", Vec::new(), SCRIPTS, Arc::new(Events(Arc::default())));
     up(&link).await;
+}
+
+/// What a link belongs to, and is told by.
+struct Owner(Link);
+
+struct Told(Weak<Owner>);
+
+impl LinkEvents for Told {
+    fn message(&self, _channel: &str, _payload: &[u8]) {}
+
+    fn prepare<'a>(&'a self, _up: &'a Up, _handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
+        Box::pin(async { self.0.upgrade().map(drop).ok_or(LinkError::Down) })
+    }
+
+    fn opened(&self, _up: &Up) {}
+
+    fn closed(&self) {}
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_link_connects_only_when_what_it_belongs_to_is_there() {
+    let server = RedisServer::start().await.unwrap();
+    let redis = Redis::connect(server.url()).await.unwrap();
+    let owner = Arc::new_cyclic(|owner| {
+        let link = Link::new(&redis, "lock", Vec::new(), SCRIPTS, Arc::new(Told(Weak::clone(owner))));
+        // As long as another link takes to connect.
+        let other = Link::open(&redis, "lock", Vec::new(), SCRIPTS, Arc::new(Events(Arc::default())));
+        let limit = Instant::now() + Duration::from_secs(10);
+        while !other.is_up() && Instant::now() < limit {
+            std::thread::yield_now();
+        }
+        Owner(link)
+    });
+    owner.0.start();
+    owner.0.attempted().await;
+    assert!(owner.0.is_up());
 }
 
 #[tokio::test]

@@ -4,7 +4,6 @@ use std::{
 };
 
 use futures_util::future::{BoxFuture, try_join_all};
-use tokio_util::sync::CancellationToken;
 
 use super::{
     inner::Inner,
@@ -140,8 +139,6 @@ impl Waiters {
 pub(super) struct Inbox {
     pub(super) inner: Weak<Inner>,
     pub(super) shard: Weak<Shard>,
-    /// Cancelled once both are there: the link connects while they are being built.
-    pub(super) built: CancellationToken,
 }
 
 impl Inbox {
@@ -165,8 +162,6 @@ impl LinkEvents for Inbox {
 
     fn prepare<'a>(&'a self, up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
         Box::pin(async move {
-            // A thread that is interrupted while it builds them is no reason to refuse the first attempts.
-            self.built.cancelled().await;
             let (inner, shard) = self.owners().ok_or(LinkError::Down)?;
             shard.met(up);
             if shard.node_state.is_some() {

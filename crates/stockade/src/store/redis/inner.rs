@@ -52,12 +52,11 @@ impl Inner {
             // The answer must come within the command time-out, behind those of others.
             replicas.timeout = replicas.timeout.min(redis.timeout() / 2);
         }
-        let built = CancellationToken::new();
         let inner = Arc::new_cyclic(|inner| {
             let keys = Keys::new(redis.key_prefix().clone());
             let process = new_process();
             Self {
-                shards: Shards::open(redis, &keys, &process, inner, &built),
+                shards: Shards::new(redis, &keys, &process, inner),
                 keys,
                 timeout: redis.timeout(),
                 options,
@@ -75,7 +74,8 @@ impl Inner {
                 attempts: AtomicU64::new(0),
             }
         });
-        built.cancel();
+        // What the server says of itself is noted in what is there only now.
+        inner.shards.start();
         inner
     }
 

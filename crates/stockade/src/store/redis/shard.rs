@@ -7,8 +7,6 @@ use std::{
     time::Duration,
 };
 
-use tokio_util::sync::CancellationToken;
-
 use super::{
     calls::Handing, inbox::Inbox, inner::Inner, keys::Keys, node_state::NodeState, sample::ServerClock, scripts,
 };
@@ -63,26 +61,25 @@ impl Carrier {
 }
 
 impl Shard {
-    /// A server that has all buckets.
-    pub(super) fn open(redis: &Redis, inbox: String, inner: &Weak<Inner>, built: CancellationToken) -> Arc<Self> {
+    /// A server that has all buckets. It connects once its link is started.
+    pub(super) fn new(redis: &Redis, inbox: String, inner: &Weak<Inner>) -> Arc<Self> {
         Arc::new_cyclic(|shard| {
-            let events = Inbox { inner: Weak::clone(inner), shard: Weak::clone(shard), built };
-            Self::with(0, Link::open(redis, "lock", vec![inbox], scripts::ALL, Arc::new(events)))
+            let events = Inbox { inner: Weak::clone(inner), shard: Weak::clone(shard) };
+            Self::with(0, Link::new(redis, "lock", vec![inbox], scripts::ALL, Arc::new(events)))
         })
     }
 
-    /// A node of a cluster; `redis` leads to it alone. Must be called within a tokio runtime.
+    /// Connects to a node of a cluster; `redis` leads to it alone. Must be called within a tokio runtime.
     pub(super) fn of_node(id: u32, redis: &Redis, node: &Node, inner: &Weak<Inner>) -> Arc<Self> {
-        let built = CancellationToken::new();
         let shard = Arc::new_cyclic(|shard| {
-            let events = Inbox { inner: Weak::clone(inner), shard: Weak::clone(shard), built: built.clone() };
+            let events = Inbox { inner: Weak::clone(inner), shard: Weak::clone(shard) };
             Self {
                 node: Some(node.clone()),
                 node_state: Some(Box::default()),
-                ..Self::with(id, Link::open(redis, "lock", Vec::new(), scripts::ALL, Arc::new(events)))
+                ..Self::with(id, Link::new(redis, "lock", Vec::new(), scripts::ALL, Arc::new(events)))
             }
         });
-        built.cancel();
+        shard.link.start();
         shard
     }
 

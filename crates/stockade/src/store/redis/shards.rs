@@ -4,7 +4,6 @@ use std::{
 };
 
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 
 use super::nodes::Nodes;
 use super::{inner::Inner, keys::Keys, shard::Shard};
@@ -21,19 +20,20 @@ pub(super) enum Shards {
 }
 
 impl Shards {
-    /// Starts connecting. `process` names the inbox.
-    pub(super) fn open(
-        redis: &Redis,
-        keys: &Keys,
-        process: &str,
-        inner: &Weak<Inner>,
-        built: &CancellationToken,
-    ) -> Self {
+    /// `process` names the inbox.
+    pub(super) fn new(redis: &Redis, keys: &Keys, process: &str, inner: &Weak<Inner>) -> Self {
         if let Some(nodes) = Nodes::open(redis, inner) {
             return Self::Nodes(Box::new(nodes));
         }
         let inbox = format!("{}{process}", keys.inbox_prefix());
-        Self::Only(Shard::open(redis, inbox, inner, built.clone()))
+        Self::Only(Shard::new(redis, inbox, inner))
+    }
+
+    /// Starts connecting; to the nodes of a cluster when they are asked for.
+    pub(super) fn start(&self) {
+        if let Self::Only(shard) = self {
+            shard.link.start();
+        }
     }
 
     /// The server that has the bucket; `None` while none is known.

@@ -50,10 +50,10 @@ pub(super) struct Inner {
 impl Inner {
     pub(super) fn open(servers: &[Redis], settings: Settings) -> Arc<Self> {
         let namespace = servers.first().map(|first| first.key_prefix().clone()).unwrap_or_default();
-        Arc::new_cyclic(|inner| {
+        let inner = Arc::new_cyclic(|inner| {
             let node = |(node, redis): (usize, &Redis)| {
                 let watch = Watch { inner: Weak::clone(inner), node };
-                Node::new(Link::open(redis, "lock", Vec::new(), scripts::ALL, Arc::new(watch)))
+                Node::new(Link::new(redis, "lock", Vec::new(), scripts::ALL, Arc::new(watch)))
             };
             Self {
                 nodes: servers.iter().enumerate().map(node).collect(),
@@ -69,7 +69,10 @@ impl Inner {
                 process: new_process(),
                 attempts: AtomicU64::new(0),
             }
-        })
+        });
+        // What a server says of itself is noted in what is there only now.
+        inner.nodes.iter().for_each(|node| node.link.start());
+        inner
     }
 
     /// How many servers decide.

@@ -5,8 +5,6 @@ use std::{
     time::Duration,
 };
 
-use tokio_util::sync::CancellationToken;
-
 use super::{
     LIMIT, World, connected, key, patient, permit, read, server, until, until_waiting, waiting, write, yielding,
 };
@@ -21,7 +19,7 @@ use crate::{
 /// What a message in the inbox of the store leads to, without its way there.
 fn told(store: &RedisStore, message: &str) {
     let (inner, shard) = (Arc::downgrade(&store.inner), Arc::downgrade(&server(store)));
-    Inbox { inner: Weak::clone(&inner), shard, built: CancellationToken::new() }.message("", message.as_bytes());
+    Inbox { inner: Weak::clone(&inner), shard }.message("", message.as_bytes());
 }
 
 #[tokio::test]
