@@ -1,6 +1,6 @@
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{ConnectError, Pool, Source, claims::Claims, dialer::Dialer, tls::TlsOptions};
+use super::{ConnectError, Pool, Source, address::TlsOptions, claims::Claims, dial::Dialer};
 use crate::resource::Namespace;
 
 /// A Redis to build locks and caches on. Cheap to clone. It holds no connection of its own beyond the pool's: locks and

@@ -15,56 +15,27 @@
 #![doc = include_str!("failover.md")]
 #![doc = include_str!("access.md")]
 
-mod attempt;
-mod backoff;
+mod address;
 mod claims;
-mod connection;
-mod dialer;
+mod cluster;
+mod dial;
 mod error;
-mod events;
-mod fleet;
-mod flight;
 mod handle;
-mod handshake;
-mod handshake_error;
-mod ledger;
 mod link;
-mod outage;
-mod pending;
-mod permissions;
-mod pool;
-mod replicas;
 mod script;
-mod sentinel;
-mod server_info;
-mod slot_map;
-mod source;
-mod succession;
-mod supervisor;
 #[cfg(test)]
 mod tests;
-mod tls;
-mod topology;
-mod url;
-mod wire;
 
-pub(crate) use attempt::{Attempt, Receipt};
+#[cfg(feature = "tls")]
+pub use address::TlsOptions;
+pub use address::{Pool, Source};
 pub(crate) use claims::Claim;
-pub(crate) use connection::{evalsha, evalsha_of};
+pub(crate) use cluster::{Fleet, FleetEvents, Node};
+pub(crate) use dial::Succession;
 pub use error::ConnectError;
 pub(crate) use error::LinkError;
-pub(crate) use events::{LinkEvents, Up};
-pub(crate) use fleet::{Fleet, FleetEvents};
 pub use handle::{Redis, RedisBuilder};
-pub(crate) use handshake::Handshake;
-pub(crate) use link::Link;
-pub use pool::Pool;
-pub(crate) use replicas::Replicas;
+pub(crate) use link::{Attempt, Handshake, Link, LinkEvents, Receipt, Replicas, Up, evalsha, evalsha_of};
 pub(crate) use script::Script;
-pub(crate) use slot_map::Node;
-pub use source::Source;
-pub(crate) use succession::Succession;
 #[cfg(test)]
 pub(crate) use tests::crowd::{leisurely, slow};
-#[cfg(feature = "tls")]
-pub use tls::TlsOptions;

@@ -6,7 +6,10 @@ use stockade_testbed::SentinelGroup;
 use tokio::time::{Instant, sleep};
 
 use super::{append, open, until, until_tried, up};
-use crate::redis::{ConnectError, Pool, Redis, handshake_error::HandshakeError, sentinel::LookError};
+use crate::redis::{
+    ConnectError, Pool, Redis,
+    dial::{HandshakeError, LookError},
+};
 
 #[tokio::test]
 async fn the_primary_is_found_by_whichever_sentinels_answer() {

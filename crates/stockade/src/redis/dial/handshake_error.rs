@@ -2,14 +2,12 @@ use std::sync::Arc;
 
 use redis::{ErrorKind, RedisError};
 
-use super::{
-    ConnectError, LinkError,
-    server_info::{Kind, NODE},
-};
+use super::server_info::{Kind, NODE};
+use crate::redis::{ConnectError, LinkError};
 
 /// Why a connection was made but can't be used, or not made.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum HandshakeError {
+pub(in crate::redis) enum HandshakeError {
     #[error("the server refused the credentials")]
     Credentials,
     #[error("the server's maxmemory-policy `{policy}` may delete locks: set noeviction, or allow_eviction for a cache")]
@@ -59,7 +57,7 @@ impl From<RedisError> for HandshakeError {
             return Self::Kind(NODE);
         }
         #[cfg(feature = "tls")]
-        if let Some(reason) = super::tls::explain(&error) {
+        if let Some(reason) = crate::redis::address::explain(&error) {
             return Self::Tls(reason);
         }
         Self::Redis(error)
@@ -91,7 +89,7 @@ impl HandshakeError {
     }
 
     /// The refusal of a configuration that no waiting mends; the error itself when waiting may.
-    pub(super) fn into_refusal(self) -> Result<ConnectError, Self> {
+    pub(in crate::redis) fn into_refusal(self) -> Result<ConnectError, Self> {
         Ok(match self {
             Self::Credentials => ConnectError::Credentials,
             Self::Evicts { policy } => ConnectError::Evicts { policy },
@@ -106,7 +104,7 @@ impl HandshakeError {
     }
 
     /// Whether somebody has to change the configuration.
-    pub(super) fn is_final(&self) -> bool {
+    pub(in crate::redis) fn is_final(&self) -> bool {
         match self {
             Self::Credentials
             | Self::Evicts { .. }
@@ -121,12 +119,12 @@ impl HandshakeError {
     }
 
     /// Whether the server ended the connection before it said anything.
-    pub(super) fn is_hang_up(&self) -> bool {
+    pub(in crate::redis) fn is_hang_up(&self) -> bool {
         matches!(self, Self::HungUp | Self::Sentinel(super::sentinel::LookError::HungUp))
     }
 
     /// What a server that was reached has against its use; `None` where none was.
-    pub(super) fn said(&self) -> Option<Arc<str>> {
+    pub(in crate::redis) fn said(&self) -> Option<Arc<str>> {
         let was_reached = match self {
             Self::Timeout => false,
             // As often as not one that is about to end.
@@ -140,7 +138,7 @@ impl HandshakeError {
     }
 
     /// Whether it is the answer to the choice of a database that the server does not have.
-    pub(super) fn is_of_database(error: &RedisError) -> bool {
+    pub(in crate::redis) fn is_of_database(error: &RedisError) -> bool {
         // The last is what sentinels say, which have none.
         let unknown = ["out of range", "invalid DB index", "unknown command 'SELECT'"];
         unknown.iter().any(|text| error.detail().is_some_and(|detail| detail.contains(text)))

@@ -3,7 +3,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use redis::{Cmd, Value};
 use tokio::time::timeout;
 
-use super::{LinkError, Script, connection::Connection};
+use super::connection::Connection;
+use crate::redis::{LinkError, Script};
 
 /// Commands on a connection that is not open to callers yet.
 pub(crate) struct Handshake {

@@ -13,28 +13,29 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, PushInfo, aio::MultiplexedConnection};
 use tokio::time::{sleep, timeout};
 
-use super::sentinel::{Address, Sentinels};
-use super::slot_map::Node;
 use super::{
-    ConnectError, Succession,
-    flight::MAX_IN_FLIGHT,
     handshake_error::HandshakeError,
     outage::Outage,
+    sentinel::{Address, Sentinels},
     server_info::{Expected, ServerInfo},
-    tls,
-    topology::Topology,
+    succession::Succession,
+};
+use crate::redis::{
+    ConnectError, Node,
+    address::{self, Topology},
+    link::MAX_IN_FLIGHT,
 };
 
 /// A handshake may take this long in all. Longer than a command may, so that most of the time without a server is spent
 /// in a connection that waits for it rather than between two attempts: a server that thaws is found at once.
-pub(super) const HANDSHAKE: Duration = Duration::from_secs(2);
+pub(in crate::redis) const HANDSHAKE: Duration = Duration::from_secs(2);
 
 /// How long a server may be silent before it is asked whether it speaks TLS at all. Shorter than sentinels may be.
 #[cfg(feature = "tls")]
 const SLOW_TLS: Duration = Duration::from_millis(200);
 
 /// Makes connections and checks what is at the other end.
-pub(super) struct Dialer {
+pub(in crate::redis) struct Dialer {
     topology: Topology,
     sentinels: Option<Sentinels>,
     timeout: Duration,
@@ -46,24 +47,24 @@ pub(super) struct Dialer {
 }
 
 /// Called by a connection's driver for every push.
-pub(super) type PushFn = Box<dyn Fn(PushInfo) + Send + Sync>;
+pub(in crate::redis) type PushFn = Box<dyn Fn(PushInfo) + Send + Sync>;
 
 /// A connection to a server that is fit to be used.
-pub(super) struct Opened {
-    pub(super) connection: MultiplexedConnection,
-    pub(super) run_id: Arc<str>,
-    pub(super) succession: Succession,
-    pub(super) place: Place,
+pub(in crate::redis) struct Opened {
+    pub(in crate::redis) connection: MultiplexedConnection,
+    pub(in crate::redis) run_id: Arc<str>,
+    pub(in crate::redis) succession: Succession,
+    pub(in crate::redis) place: Place,
 }
 
 /// Where a connection leads, as far as others may move it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Place {
+pub(in crate::redis) struct Place {
     primary: Option<Address>,
 }
 
 impl Dialer {
-    pub(super) fn new(topology: Topology, timeout: Duration, eviction: bool) -> Self {
+    pub(in crate::redis) fn new(topology: Topology, timeout: Duration, eviction: bool) -> Self {
         let topology = topology.with_link_settings();
         Self {
             expected: topology.expected(),
@@ -77,13 +78,13 @@ impl Dialer {
     }
 
     /// What is known of the server's being away.
-    pub(super) fn outage(&self) -> &Outage {
+    pub(in crate::redis) fn outage(&self) -> &Outage {
         &self.outage
     }
 
     /// Whether both lead to one address of a single server, of whichever of its databases.
     #[cfg(feature = "redlock")]
-    pub(super) fn is_same_place(&self, other: &Self) -> bool {
+    pub(in crate::redis) fn is_same_place(&self, other: &Self) -> bool {
         match (&self.topology, &other.topology) {
             (Topology::Single(one), Topology::Single(other)) => one.addr() == other.addr(),
             _ => false,
@@ -91,44 +92,44 @@ impl Dialer {
     }
 
     /// Whether a server is accepted that may evict keys.
-    pub(super) fn may_evict(&self) -> bool {
+    pub(in crate::redis) fn may_evict(&self) -> bool {
         self.eviction
     }
 
     /// Whether the primary was seen to take writes for ever after it was replaced; false while none was seen.
-    pub(super) fn is_unbounded(&self) -> bool {
+    pub(in crate::redis) fn is_unbounded(&self) -> bool {
         self.unbounded.load(Ordering::Acquire)
     }
 
     /// Whether others decide which server is the primary.
-    pub(super) fn has_sentinels(&self) -> bool {
+    pub(in crate::redis) fn has_sentinels(&self) -> bool {
         matches!(self.topology, Topology::Sentinel { .. })
     }
 
-    pub(super) fn timeout(&self) -> Duration {
+    pub(in crate::redis) fn timeout(&self) -> Duration {
         self.timeout
     }
 
     /// The nodes by which a cluster is found; `None` unless it is one.
-    pub(super) fn seeds(&self) -> Option<&[ConnectionInfo]> {
+    pub(in crate::redis) fn seeds(&self) -> Option<&[ConnectionInfo]> {
         let Topology::Cluster { seeds, .. } = &self.topology else { return None };
         Some(seeds)
     }
 
     /// How to reach a node of the cluster.
-    pub(super) fn info_of(&self, place: &Node) -> Option<ConnectionInfo> {
+    pub(in crate::redis) fn info_of(&self, place: &Node) -> Option<ConnectionInfo> {
         let Topology::Cluster { node, .. } = &self.topology else { return None };
         Some(node.at(&place.host, place.port))
     }
 
     /// Makes connections to one node of the cluster.
-    pub(super) fn to_node(&self, node: &Node) -> Option<Self> {
+    pub(in crate::redis) fn to_node(&self, node: &Node) -> Option<Self> {
         let alone = Self::new(Topology::Single(self.info_of(node)?), self.timeout, self.eviction);
         Some(Self { expected: Expected::Node, ..alone })
     }
 
     /// A connection to the server, or to the primary as the sentinels know it.
-    pub(super) async fn open(&self, push: Option<PushFn>) -> Result<Opened, HandshakeError> {
+    pub(in crate::redis) async fn open(&self, push: Option<PushFn>) -> Result<Opened, HandshakeError> {
         match &self.topology {
             Topology::Single(info) => self.open_at(info, push, Place::default()).await,
             Topology::Sentinel { node, .. } => {
@@ -169,13 +170,13 @@ impl Dialer {
     }
 
     /// Connects, asks and closes, within the command time-out. Which run of a single server that is.
-    pub(super) async fn check(&self) -> Result<Option<Arc<str>>, HandshakeError> {
+    pub(in crate::redis) async fn check(&self) -> Result<Option<Arc<str>>, HandshakeError> {
         let checked = Box::pin(self.check_all());
         #[cfg(feature = "tls")]
         let checked = async {
             tokio::select! {
                 checked = checked => checked,
-                () = Box::pin(self.found_plain()) => Err(HandshakeError::Tls(tls::NO_TLS.to_owned())),
+                () = Box::pin(self.found_plain()) => Err(HandshakeError::Tls(address::NO_TLS.to_owned())),
             }
         };
         checked.await
@@ -217,8 +218,8 @@ impl Dialer {
     ) -> Result<Arc<str>, HandshakeError> {
         let checked = async {
             match opening.await {
-                Err(error) if error.is_hang_up() && tls::is_wanted(places).await => {
-                    Err(HandshakeError::Tls(tls::ONLY_TLS.to_owned()))
+                Err(error) if error.is_hang_up() && address::is_wanted(places).await => {
+                    Err(HandshakeError::Tls(address::ONLY_TLS.to_owned()))
                 }
                 opened => Ok(opened?.run_id),
             }
@@ -227,7 +228,7 @@ impl Dialer {
     }
 
     /// The refusal of a server that no waiting mends; the error itself when waiting may.
-    pub(super) fn refusal(&self, error: HandshakeError) -> Result<ConnectError, HandshakeError> {
+    pub(in crate::redis) fn refusal(&self, error: HandshakeError) -> Result<ConnectError, HandshakeError> {
         match error {
             // Nobody is known who would promote it. Behind sentinels and in a cluster somebody is.
             HandshakeError::NotPrimary { primary } if matches!(self.topology, Topology::Single(_)) => {
@@ -246,7 +247,7 @@ impl Dialer {
             Topology::Sentinel { sentinels, .. } => sentinels,
             Topology::Cluster { seeds, .. } => seeds,
         };
-        let mut asked: FuturesUnordered<_> = places.iter().map(|place| tls::is_plain(place.addr())).collect();
+        let mut asked: FuturesUnordered<_> = places.iter().map(|place| address::is_plain(place.addr())).collect();
         while let Some(plain) = asked.next().await {
             if plain {
                 return;
@@ -256,7 +257,7 @@ impl Dialer {
     }
 
     /// Returns when the sentinels have made another server the primary than the one at `place`.
-    pub(super) async fn moved(&self, place: &Place) {
+    pub(in crate::redis) async fn moved(&self, place: &Place) {
         if let (Some(sentinels), Some(primary)) = (&self.sentinels, &place.primary) {
             return sentinels.moved_from(primary).await;
         }
@@ -265,7 +266,7 @@ impl Dialer {
     }
 
     /// Waits between two attempts to connect, not longer than until there is news of a primary.
-    pub(super) async fn pause(&self, pause: Duration) {
+    pub(in crate::redis) async fn pause(&self, pause: Duration) {
         if let Some(sentinels) = &self.sentinels {
             let _ = timeout(pause, sentinels.news()).await;
             return;
@@ -274,7 +275,7 @@ impl Dialer {
     }
 
     /// Listens to those who know where the servers are, for as long as it is polled.
-    pub(super) async fn watch(&self) {
+    pub(in crate::redis) async fn watch(&self) {
         if let Some(sentinels) = &self.sentinels {
             return sentinels.watch().await;
         }
@@ -283,7 +284,10 @@ impl Dialer {
 }
 
 /// A connection to one server, about which nothing is known yet.
-pub(super) async fn dial(info: &ConnectionInfo, push: Option<PushFn>) -> Result<MultiplexedConnection, HandshakeError> {
+pub(in crate::redis) async fn dial(
+    info: &ConnectionInfo,
+    push: Option<PushFn>,
+) -> Result<MultiplexedConnection, HandshakeError> {
     // The crate's own response time-out would drop a request's receiver, and a request without one is not written:
     // the order of commands on the connection would no longer be that of the calls.
     let config = AsyncConnectionConfig::new()

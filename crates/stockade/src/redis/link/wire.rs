@@ -13,7 +13,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{LinkError, flight::Flight};
+use super::flight::Flight;
+use crate::redis::LinkError;
 
 /// How many commands of one connection may have no reply yet: so many at first, then as many as are answered in a part of
 /// the command time-out, within these limits. More would only wait at the server, or unread in a process that is busy,

@@ -11,11 +11,12 @@ use futures_util::task::AtomicWaker;
 use redis::{Cmd, RedisResult, Value, aio::MultiplexedConnection};
 use tokio::{task::unconstrained, time::Instant};
 
-use super::{LinkError, wire::Wire};
+use super::wire::Wire;
+use crate::redis::LinkError;
 
 /// The most commands that are handed to a connection's driver without a reply, those outside of the window included. The
 /// driver's own queue is as long, so that starting a command never has to wait for a place in it.
-pub(super) const MAX_IN_FLIGHT: usize = 8192;
+pub(in crate::redis) const MAX_IN_FLIGHT: usize = 8192;
 
 /// A command that has its place in the write order of its connection, and the reply to come.
 ///

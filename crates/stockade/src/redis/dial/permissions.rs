@@ -2,13 +2,13 @@
 
 use redis::aio::MultiplexedConnection;
 
-use super::{Script, handshake_error::HandshakeError};
-use crate::resource::Namespace;
+use super::handshake_error::HandshakeError;
+use crate::{redis::Script, resource::Namespace};
 
-const PROBE: Script = Script { name: "permissions", text: include_str!("scripts/permissions.lua") };
+const PROBE: Script = Script { name: "permissions", text: include_str!("../scripts/permissions.lua") };
 
 /// Where the scripts of a connection publish.
-pub(super) enum Channel<'a> {
+pub(in crate::redis) enum Channel<'a> {
     /// Nowhere.
     None,
     Ordinary(&'a str),
@@ -27,7 +27,7 @@ impl Channel<'_> {
 
 /// Refuses a user that may not run some command of the scripts on the keys of the namespace: a script that finds out in
 /// its middle has written already.
-pub(super) async fn check(
+pub(in crate::redis) async fn check(
     connection: &mut MultiplexedConnection,
     scripts: &[&Script],
     namespace: &Namespace,

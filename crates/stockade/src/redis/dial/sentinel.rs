@@ -14,8 +14,8 @@ use super::{
     backoff::Backoff,
     dialer::{self, PushFn},
     handshake_error::HandshakeError,
-    topology::Topology,
 };
+use crate::redis::address::Topology;
 
 /// How long one sentinel may take to answer, connection included.
 const ANSWER: Duration = Duration::from_millis(500);
@@ -42,7 +42,7 @@ impl Address {
 
 /// Why no primary was found.
 #[derive(Clone, Debug, thiserror::Error)]
-pub(super) enum LookError {
+pub(in crate::redis) enum LookError {
     #[error("no sentinel answers")]
     Silence,
     #[error("the sentinels hung up at once: if they want TLS, write `rediss-sentinel://`")]

@@ -10,7 +10,7 @@ pub(super) struct ServerInfo<'a>(pub(super) &'a str);
 
 /// The kind of server that is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Expected {
+pub(in crate::redis) enum Expected {
     /// One that has all keys.
     Single,
     /// One of a cluster.
@@ -20,9 +20,9 @@ pub(super) enum Expected {
 /// A server of another kind than is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server is {found}: {remedy}")]
-pub(super) struct Kind {
-    pub(super) found: &'static str,
-    pub(super) remedy: &'static str,
+pub(in crate::redis) struct Kind {
+    pub(in crate::redis) found: &'static str,
+    pub(in crate::redis) remedy: &'static str,
 }
 
 const SENTINEL: Kind = Kind {

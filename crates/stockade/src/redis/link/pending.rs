@@ -8,14 +8,13 @@ use tokio::{
 };
 
 use super::{
-    LinkError,
     connection::Connection,
     flight::Flight,
+    handle::Shared,
     ledger::Ledger,
-    link::Shared,
     wire::{Entered, Started, Ticket, Turn, look_around},
 };
-use crate::breaker::Permit;
+use crate::{breaker::Permit, redis::LinkError};
 
 /// How many time-outs the reply to one command may take on a connection that goes on answering others.
 const MOST: u32 = 4;

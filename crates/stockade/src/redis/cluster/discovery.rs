@@ -15,13 +15,14 @@ use tokio_util::{
     task::TaskTracker,
 };
 
-use super::{
-    Redis,
-    dialer::dial,
-    handshake_error::HandshakeError,
-    slot_map::{Node, SlotMap, View},
+use super::slot_map::{Node, SlotMap, View};
+use crate::{
+    redis::{
+        Redis,
+        dial::{HandshakeError, dial},
+    },
+    resource::Bucket,
 };
-use crate::resource::Bucket;
 
 /// The nodes are asked at most this often, however many commands were sent to the wrong one.
 const LEAST_PAUSE: Duration = Duration::from_millis(100);

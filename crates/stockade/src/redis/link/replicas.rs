@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 
-use super::LinkError;
+use crate::redis::LinkError;
 
 /// How many replicas must have a write, and how long it may take them.
 #[derive(Clone, Copy, Debug)]

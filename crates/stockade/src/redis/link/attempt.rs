@@ -3,8 +3,8 @@ use std::sync::{Arc, OnceLock};
 use futures_util::future::BoxFuture;
 use redis::Value;
 
-use super::{LinkError, Replicas, pending::Pending};
-use crate::clock::Instant;
+use super::{pending::Pending, replicas::Replicas};
+use crate::{clock::Instant, redis::LinkError};
 
 /// An attempt that was called.
 pub(crate) struct Attempt {

@@ -2,7 +2,8 @@ use std::fmt;
 
 use redis::ConnectionInfo;
 
-use super::{ConnectError, topology::Topology};
+use super::topology::Topology;
+use crate::redis::ConnectError;
 
 /// A deadpool-redis pool for the application's own commands, of the kind that fits the topology. Cheap to clone.
 #[derive(Clone)]

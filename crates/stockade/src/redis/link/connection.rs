@@ -12,19 +12,23 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    LinkError, LinkEvents, Script, Up,
-    dialer::{Dialer, Opened, Place, PushFn},
+    events::{LinkEvents, Up},
     flight::Flight,
-    handshake_error::HandshakeError,
-    permissions::{self, Channel},
     wire::Wire,
 };
 use crate::{
     metrics::{REDIS_COMMAND, Times, tag},
+    redis::{
+        LinkError, Script,
+        dial::{
+            Dialer, HandshakeError, Opened, Place, PushFn,
+            permissions::{self, Channel},
+        },
+    },
     resource::Namespace,
 };
 
-const SELF_TEST: Script = Script { name: "self_test", text: include_str!("scripts/self_test.lua") };
+const SELF_TEST: Script = Script { name: "self_test", text: include_str!("../scripts/self_test.lua") };
 /// Scripts are loaded again at most this often, however many calls find them gone.
 const RELOAD: Duration = Duration::from_secs(1);
 

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 /// Whether a server is away. Locks and caches have connections of their own to it, and each tries again by itself; the
 /// log says once that it is away, and once that it is back.
 #[derive(Debug, Default)]
-pub(super) struct Outage(Mutex<State>);
+pub(in crate::redis) struct Outage(Mutex<State>);
 
 #[derive(Clone, Copy, Debug, Default)]
 enum State {
@@ -23,7 +23,7 @@ enum State {
 
 /// What a connection that was made is to the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(in crate::redis) enum News {
     /// The first to this server.
     First,
     /// The first after the server was away for so long.
@@ -39,7 +39,7 @@ impl Outage {
 
     /// No connection could be made. Returns whether to say so: for the first in an outage, and for the first that only a
     /// change of the configuration mends.
-    pub(super) fn failed(&self, is_final: bool) -> bool {
+    pub(in crate::redis) fn failed(&self, is_final: bool) -> bool {
         let mut state = self.state();
         match *state {
             State::Away { is_final: known, .. } if known || !is_final => false,
@@ -55,7 +55,7 @@ impl Outage {
     }
 
     /// A connection was made.
-    pub(super) fn connected(&self) -> News {
+    pub(in crate::redis) fn connected(&self) -> News {
         match std::mem::replace(&mut *self.state(), State::Up) {
             State::New => News::First,
             State::Up => News::None,

@@ -3,7 +3,8 @@
 use redis::ConnectionInfo;
 use redis::IntoConnectionInfo;
 
-use super::{ConnectError, topology::Topology};
+use super::topology::Topology;
+use crate::redis::ConnectError;
 
 /// The topology that a URL names.
 pub(super) fn parse(url: &str) -> Result<Topology, ConnectError> {

@@ -7,8 +7,8 @@ use crate::resource::Bucket;
 /// Where a node of a cluster is, as its cluster announces it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Node {
-    pub(super) host: Arc<str>,
-    pub(super) port: u16,
+    pub(in crate::redis) host: Arc<str>,
+    pub(in crate::redis) port: u16,
 }
 
 impl fmt::Display for Node {

@@ -10,14 +10,15 @@ use {
     std::{error::Error, fmt, sync::Arc},
 };
 
-use super::ConnectError;
+use crate::redis::ConnectError;
 
 /// What to do about a server without TLS.
 #[cfg(feature = "tls")]
-pub(super) const NO_TLS: &str = "the server does not speak TLS on this port: use its `tls-port`, or `redis://`";
+pub(in crate::redis) const NO_TLS: &str =
+    "the server does not speak TLS on this port: use its `tls-port`, or `redis://`";
 
 /// What to do about a server that speaks nothing else.
-pub(super) const ONLY_TLS: &str = "the server speaks only TLS on this port: write `rediss://` (`rediss-sentinel://`, \
+pub(in crate::redis) const ONLY_TLS: &str = "the server speaks only TLS on this port: write `rediss://` (`rediss-sentinel://`, \
                                    `rediss-cluster://`), or use its port without TLS";
 
 /// Whom to trust over TLS, and as whom to appear.
@@ -33,7 +34,7 @@ pub struct TlsOptions {
 /// There are none without the feature.
 #[cfg(not(feature = "tls"))]
 #[derive(Clone, Debug)]
-pub(super) enum TlsOptions {}
+pub(in crate::redis) enum TlsOptions {}
 
 #[cfg(feature = "tls")]
 impl TlsOptions {
@@ -124,13 +125,13 @@ fn have_provider() {
 /// Whether the server at the other end of a TLS address answers without TLS. Such a one takes the beginning of TLS for a
 /// command that is not complete yet, and waits.
 #[cfg(feature = "tls")]
-pub(super) async fn is_plain(addr: &ConnectionAddr) -> bool {
+pub(in crate::redis) async fn is_plain(addr: &ConnectionAddr) -> bool {
     let ConnectionAddr::TcpTls { host, port, .. } = addr else { return false };
     matches!(first_byte(host, *port, b"PING\r\n").await, Ok(b'+' | b'-'))
 }
 
 /// Whether a server at the other end of addresses without TLS speaks TLS.
-pub(super) async fn is_wanted(places: &[ConnectionInfo]) -> bool {
+pub(in crate::redis) async fn is_wanted(places: &[ConnectionInfo]) -> bool {
     const ALERT: u8 = 21;
     const HANDSHAKE: u8 = 22;
     let ask = async |place: &ConnectionInfo| {
@@ -161,7 +162,7 @@ async fn first_byte(host: &str, port: u16, question: &[u8]) -> io::Result<u8> {
 
 /// What is wrong with TLS and how to mend it, if it is TLS.
 #[cfg(feature = "tls")]
-pub(super) fn explain(error: &RedisError) -> Option<String> {
+pub(in crate::redis) fn explain(error: &RedisError) -> Option<String> {
     let shared = error.source()?.downcast_ref::<Arc<dyn Error + Send + Sync>>()?;
     let inner = shared.downcast_ref::<io::Error>()?.get_ref()?;
     let error = inner.downcast_ref::<rustls::Error>()?;

@@ -2,7 +2,8 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use super::{Handshake, LinkError, Succession};
+use super::handshake::Handshake;
+use crate::redis::{LinkError, Succession};
 
 /// What a connection that just came up is.
 #[derive(Clone, Debug)]

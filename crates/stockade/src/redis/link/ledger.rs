@@ -6,8 +6,11 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{LinkError, connection::Connection, flight::Flight, link::Shared, wire::Started};
-use crate::metrics::{self, REDIS_ERRORS, tag};
+use super::{connection::Connection, flight::Flight, handle::Shared, wire::Started};
+use crate::{
+    metrics::{self, REDIS_ERRORS, tag},
+    redis::LinkError,
+};
 
 /// How long after its time-out a reply may still come. A connection that owes one for longer, and delivers no other, is
 /// given up: the server is frozen or the network swallows packets.

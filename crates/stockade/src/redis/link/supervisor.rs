@@ -5,11 +5,17 @@ use std::sync::{Arc, atomic::Ordering};
 use tokio::time::timeout;
 
 use super::{
-    Handshake, LinkError, LinkEvents, Up, backoff::Backoff, connection::Connection, dialer::HANDSHAKE,
-    handshake_error::HandshakeError, link::Shared, outage::News,
+    connection::Connection,
+    events::{LinkEvents, Up},
+    handle::Shared,
+    handshake::Handshake,
 };
 use crate::{
     metrics::{self, REDIS_RECONNECTS},
+    redis::{
+        LinkError,
+        dial::{Backoff, HANDSHAKE, HandshakeError, News},
+    },
     resource::Namespace,
 };
 

@@ -6,10 +6,10 @@ use redis::{
     io::tcp::{TcpSettings, socket2::TcpKeepalive},
 };
 
-use super::server_info::Expected;
+use crate::redis::dial::Expected;
 
 /// Where the servers are.
-pub(super) enum Topology {
+pub(in crate::redis) enum Topology {
     /// One server, always the same.
     Single(ConnectionInfo),
     /// A primary whose address sentinels know.
@@ -25,15 +25,15 @@ pub(super) enum Topology {
 
 /// How to enter a server whose address another one tells.
 #[derive(Clone)]
-pub(super) struct NodeSettings(ConnectionInfo);
+pub(in crate::redis) struct NodeSettings(ConnectionInfo);
 
 impl NodeSettings {
     /// The settings of a connection to any node; its address is only looked at for TLS.
-    pub(super) fn like(template: ConnectionInfo) -> Self {
+    pub(in crate::redis) fn like(template: ConnectionInfo) -> Self {
         Self(template)
     }
 
-    pub(super) fn at(&self, host: &str, port: u16) -> ConnectionInfo {
+    pub(in crate::redis) fn at(&self, host: &str, port: u16) -> ConnectionInfo {
         let host = host.to_owned();
         let addr = match self.0.addr() {
             ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
@@ -44,18 +44,18 @@ impl NodeSettings {
         self.0.clone().set_addr(addr)
     }
 
-    pub(super) fn redis_settings(&self) -> &RedisConnectionInfo {
+    pub(in crate::redis) fn redis_settings(&self) -> &RedisConnectionInfo {
         self.0.redis_settings()
     }
 
-    pub(super) fn is_tls(&self) -> bool {
+    pub(in crate::redis) fn is_tls(&self) -> bool {
         matches!(self.0.addr(), ConnectionAddr::TcpTls { .. })
     }
 }
 
 impl Topology {
     /// The kind of server that it leads to.
-    pub(super) fn expected(&self) -> Expected {
+    pub(in crate::redis) fn expected(&self) -> Expected {
         match self {
             Self::Single(_) | Self::Sentinel { .. } => Expected::Single,
             Self::Cluster { .. } => Expected::Node,
@@ -63,7 +63,10 @@ impl Topology {
     }
 
     /// The same places, every connection changed by `change`.
-    pub(super) fn map<E>(self, mut change: impl FnMut(ConnectionInfo) -> Result<ConnectionInfo, E>) -> Result<Self, E> {
+    pub(in crate::redis) fn map<E>(
+        self,
+        mut change: impl FnMut(ConnectionInfo) -> Result<ConnectionInfo, E>,
+    ) -> Result<Self, E> {
         Ok(match self {
             Self::Single(info) => Self::Single(change(info)?),
             Self::Sentinel { sentinels, primary, node } => {
@@ -83,7 +86,7 @@ impl Topology {
 
     /// RESP3, because pushes and replies then share one connection; keep-alive and a limit for unacknowledged data,
     /// because a peer that vanished without a word is otherwise noticed only after minutes.
-    pub(super) fn with_link_settings(self) -> Self {
+    pub(in crate::redis) fn with_link_settings(self) -> Self {
         let changed = self.map(|info| {
             let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
             let keepalive = TcpKeepalive::new()

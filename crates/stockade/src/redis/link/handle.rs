@@ -19,15 +19,19 @@ use tokio_util::{
 };
 
 use super::{
-    LinkError, LinkEvents, Redis, Replicas, Script,
     attempt::{Attempt, Receipt, replies},
     connection::Connection,
+    events::LinkEvents,
     ledger,
     pending::{Pending, Terms},
+    replicas::Replicas,
     supervisor,
     wire::Turn,
 };
-use crate::breaker::{Breaker, Permit};
+use crate::{
+    breaker::{Breaker, Permit},
+    redis::{LinkError, Redis, Script},
+};
 
 /// How many command time-outs a command without a limit of its own waits for its place. A server that is silent ends that
 /// within one.

@@ -4,12 +4,12 @@ use redis::Client;
 use redis::ConnectionInfo;
 
 use super::{
-    ConnectError,
     pool::Pool,
     tls::{self, TlsOptions},
     topology::Topology,
     url,
 };
+use crate::redis::ConnectError;
 
 /// Where Redis is: a URL, a configuration of deadpool-redis, or a pool with the client it was made from.
 ///
@@ -34,7 +34,10 @@ enum Kind {
 }
 
 impl Source {
-    pub(super) fn into_parts(self, options: Option<&TlsOptions>) -> Result<(Topology, Option<Pool>), ConnectError> {
+    pub(in crate::redis) fn into_parts(
+        self,
+        options: Option<&TlsOptions>,
+    ) -> Result<(Topology, Option<Pool>), ConnectError> {
         let prepared = |topology: Topology| topology.map(|info| tls::prepare(info, options));
         match self.0 {
             Kind::Config(config) => {
