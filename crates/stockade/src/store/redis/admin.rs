@@ -4,11 +4,13 @@ use futures_util::future::try_join_all;
 use redis::Value;
 
 use super::{
-    calls::{self, Handing},
+    commands::{
+        calls::{self, Handing},
+        keys::Keys,
+        replies,
+    },
     inner::{Inner, unavailable, unavailable_as},
-    keys::Keys,
     redirects::Redirects,
-    replies,
     scripts::{FORCE, INSPECT, SEED},
     shard::Shard,
 };

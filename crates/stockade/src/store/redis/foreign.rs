@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::{inner::Inner, replies::text, scripts::FOREIGN};
+use super::{commands::replies::text, inner::Inner, scripts::FOREIGN};
 use crate::{
     redis::LinkError,
     resource::Key,

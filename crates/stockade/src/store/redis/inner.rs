@@ -12,8 +12,14 @@ use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    held::HeldTable, inbox::Waiters, keys::Keys, mailbox::Mailbox, options::Options, pokes::Pokes, releases::Releases,
-    shard::Shard, shards::Shards,
+    acquire::{Mailbox, Pokes},
+    commands::keys::Keys,
+    holding::HeldTable,
+    messages::Waiters,
+    options::Options,
+    release::Releases,
+    shard::Shard,
+    shards::Shards,
 };
 use crate::{
     clock::Instant,

@@ -63,35 +63,25 @@
 //! - The first attempt of a process in a bucket does not queue, because no grant would reach it. It takes a free lock at
 //!   once. If the lock is held, it subscribes first and asks again.
 
-mod acquire_call;
+mod acquire;
 mod admin;
-mod calls;
-mod change;
-mod compensation;
-mod confirm;
+mod commands;
 mod foreign;
-mod held;
-mod inbox;
+mod holding;
 mod inner;
-mod keys;
-mod mailbox;
+mod messages;
 mod node_state;
 mod nodes;
 mod options;
-mod pokes;
 mod redirects;
 mod redis_store;
-mod releases;
-mod renewal;
-mod replies;
-mod sample;
+mod release;
 mod scripts;
+mod server_clock;
 mod shard;
 mod shards;
 #[cfg(test)]
 pub(in crate::store) mod tests;
-mod together;
-mod waiter;
 
 pub(crate) use options::Options;
 pub(crate) use redis_store::RedisStore;
@@ -100,11 +90,13 @@ pub(crate) use redis_store::RedisStore;
 #[cfg(feature = "redlock")]
 pub(in crate::store) mod parts {
     pub(in crate::store) use super::{
-        calls::millis,
+        commands::calls::millis,
+        commands::{
+            keys::Keys,
+            replies::{joined, number, text},
+        },
         inner::new_process,
-        keys::Keys,
-        replies::{joined, number, text},
-        sample::{ServerClock, believed},
         scripts::{JOIN, SEED},
+        server_clock::{ServerClock, believed},
     };
 }

@@ -15,8 +15,8 @@ use tokio::{
 };
 
 use super::{
+    commands::replies,
     inner::Inner,
-    replies,
     scripts::{JOIN, SEED},
     shard::Shard,
 };

@@ -6,7 +6,7 @@ use std::{
 
 use tokio::runtime::Handle;
 
-use super::{inner::Inner, mailbox::Mailbox, shard::Shard};
+use super::{acquire::Mailbox, inner::Inner, shard::Shard};
 use crate::{
     redis::{Fleet, FleetEvents, Node, Redis},
     resource::Bucket,

@@ -7,8 +7,10 @@ use futures_util::future::BoxFuture;
 use tokio::time::sleep;
 
 use super::{
-    compensation::Sent, inner::Inner, mailbox::Mailbox, options::Options, releases::Release, together::Together,
-    waiter::Waiter,
+    acquire::{Mailbox, Together, Waiter},
+    inner::Inner,
+    options::Options,
+    release::{Release, Sent},
 };
 use crate::{
     clock::Instant,

@@ -8,12 +8,16 @@ use std::{
 };
 
 use super::{
-    calls::Handing, inbox::Inbox, inner::Inner, keys::Keys, node_state::NodeState, sample::ServerClock, scripts,
+    commands::{calls::Handing, keys::Keys},
+    inner::Inner,
+    messages::Inbox,
+    node_state::NodeState,
+    scripts,
+    server_clock::ServerClock,
 };
-use crate::redis::Node;
 use crate::{
     clock::Instant,
-    redis::{Link, Redis, Up},
+    redis::{Link, Node, Redis, Up},
     resource::Bucket,
 };
 

@@ -5,8 +5,7 @@ use std::{
 
 use tokio::time::timeout;
 
-use super::nodes::Nodes;
-use super::{inner::Inner, keys::Keys, shard::Shard};
+use super::{commands::keys::Keys, inner::Inner, nodes::Nodes, shard::Shard};
 use crate::{
     redis::{LinkError, Redis},
     resource::Bucket,

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     lock::Locks,
     redis::Redis,
-    store::{Attempt, Force, LockError, LockStore, Mode, Released, redis::calls::GRANT},
+    store::{Attempt, Force, LockError, LockStore, Mode, Released, redis::commands::calls::GRANT},
 };
 
 /// Longer than a test may take: a lock that is left behind stays.

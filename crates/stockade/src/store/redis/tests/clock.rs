@@ -15,7 +15,7 @@ use crate::{
     resource::Key,
     store::{
         Attempt, LockError, LockStore, LossReason, Ownership, Released,
-        redis::{RedisStore, calls::GRANT},
+        redis::{RedisStore, commands::calls::GRANT},
     },
 };
 

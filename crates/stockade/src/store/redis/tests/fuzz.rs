@@ -18,11 +18,13 @@ use crate::{
     store::{
         Attempt, Force, Handed, Mode, Owner, Token,
         redis::{
-            calls::{self, Handing},
-            keys::Keys,
-            replies::{Acquired, Adopted, Left, Renewed, Together, forced},
-            sample::{believed, believed_until},
+            commands::{
+                calls::{self, Handing},
+                keys::Keys,
+                replies::{Acquired, Adopted, Left, Renewed, Together, forced},
+            },
             scripts::{ACQUIRE, ADOPT, DOWNGRADE, FORCE, MULTI, RELEASE, RENEW},
+            server_clock::{believed, believed_until},
         },
     },
 };

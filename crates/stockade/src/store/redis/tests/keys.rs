@@ -5,7 +5,10 @@ use redis::Value;
 use super::{World, declared, key, read, server, until_waiting, write};
 use crate::store::{
     Attempt, Force, LockStore, LossReason, Owner, Token,
-    redis::{calls, replies::Acquired, scripts::ACQUIRE},
+    redis::{
+        commands::{calls, replies::Acquired},
+        scripts::ACQUIRE,
+    },
 };
 
 #[tokio::test]

@@ -38,7 +38,12 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use self::world::{World, connected, connected_with, opened};
-use super::{Options, RedisStore, calls, replies::Acquired, scripts::ACQUIRE, shard::Shard};
+use super::{
+    Options, RedisStore,
+    commands::{calls, replies::Acquired},
+    scripts::ACQUIRE,
+    shard::Shard,
+};
 use crate::{
     redis::Redis,
     resource::{Bucket, Key},

@@ -11,8 +11,11 @@ use crate::{
     store::{
         Attempt, Force, LockStore, Owner, Released,
         redis::{
-            RedisStore, calls,
-            replies::{Acquired, Left, Renewed},
+            RedisStore,
+            commands::{
+                calls,
+                replies::{Acquired, Left, Renewed},
+            },
             scripts::{ACQUIRE, RELEASE, RENEW},
         },
     },

@@ -7,7 +7,7 @@ use tokio_util::task::TaskTracker;
 use super::{LIMIT, World, calls_of, key, read, server, until, until_waiting, waiting, write};
 use crate::store::{
     Attempt, LockStore, Owner, Released,
-    redis::{calls, scripts::ACQUIRE},
+    redis::{commands::calls, scripts::ACQUIRE},
 };
 
 #[tokio::test]

@@ -9,7 +9,14 @@ use crate::{
     resource::Key,
     store::{
         Attempt, LockStore, Mode, Owner, Ownership, Released,
-        redis::{RedisStore, calls, calls::GRANT, replies::Acquired, scripts::ACQUIRE},
+        redis::{
+            RedisStore,
+            commands::{
+                calls::{self, GRANT},
+                replies::Acquired,
+            },
+            scripts::ACQUIRE,
+        },
     },
 };
 

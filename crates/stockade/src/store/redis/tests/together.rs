@@ -12,7 +12,11 @@ use crate::{
     resource::Key,
     store::{
         Attempt, Force, LockError, LockStore, Owner, Ownership, Released, Token, Unavailable,
-        redis::{RedisStore, calls, replies::Together as Reply, scripts::MULTI},
+        redis::{
+            RedisStore,
+            commands::{calls, replies::Together as Reply},
+            scripts::MULTI,
+        },
     },
 };
 

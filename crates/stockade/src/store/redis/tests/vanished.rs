@@ -13,7 +13,10 @@ use super::{
 };
 use crate::store::{
     Attempt, Force, LockError, LockStore, Owner, Released, Token,
-    redis::{RedisStore, calls::GRANT, replies::Acquired},
+    redis::{
+        RedisStore,
+        commands::{calls::GRANT, replies::Acquired},
+    },
 };
 
 /// What a loss may cost on a busy machine where a command of the process finds out: less than the next poke is away.

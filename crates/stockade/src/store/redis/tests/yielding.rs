@@ -12,7 +12,7 @@ use crate::{
     redis::LinkEvents,
     store::{
         Attempt, LockError, LockStore, Recall,
-        redis::{RedisStore, inbox::Inbox},
+        redis::{RedisStore, messages::Inbox},
     },
 };
 

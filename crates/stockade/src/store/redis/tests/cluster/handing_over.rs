@@ -6,7 +6,7 @@ use super::{Cluster, acquire, granted, key_on};
 use crate::store::{
     Attempt, LockStore, Owner,
     redis::{
-        calls,
+        commands::calls,
         scripts::ACQUIRE,
         tests::{LIMIT, until, until_waiting, write},
     },

@@ -8,11 +8,11 @@ use crate::resource::{Bucket, Key, Namespace};
 const LETTERS: [&str; 5] = ["l:", "f", "q:", "w:", "m:"];
 
 /// How many keys a resource has.
-pub(super) const ALL_KEYS: usize = LETTERS.len();
+pub(crate) const ALL_KEYS: usize = LETTERS.len();
 
 /// Names of keys and channels. The bucket's tag keeps all that a script touches in one Cluster slot.
 #[derive(Debug)]
-pub(in crate::store) struct Keys {
+pub(crate) struct Keys {
     namespace: Namespace,
     /// What all names of a bucket begin with.
     heads: Box<[Box<str>]>,
@@ -20,7 +20,7 @@ pub(in crate::store) struct Keys {
 }
 
 impl Keys {
-    pub(in crate::store) fn new(namespace: Namespace) -> Self {
+    pub(crate) fn new(namespace: Namespace) -> Self {
         let head = |index| format!("{namespace}{{{}}}", Bucket::from_index(index).tag()).into_boxed_str();
         Self { heads: (0..=u8::MAX).map(head).collect(), inbox_prefix: format!("{namespace}i:").into(), namespace }
     }
@@ -36,20 +36,20 @@ impl Keys {
 
     /// The keys L F Q W M of a resource, in the order in which every script gets them. In a cluster it gets all, needed or
     /// not: an undeclared key would make it fail half-way where slots migrate.
-    pub(super) fn of(&self, key: &Key) -> Vec<String> {
+    pub(crate) fn of(&self, key: &Key) -> Vec<String> {
         self.parts(key).map(|parts| parts.concat()).into()
     }
 
     /// The keys of a resource that RENEW gets: L, from whose name it makes the others, or L Q M where each has to be
     /// declared.
-    pub(super) fn renewed(&self, key: &Key, declared: bool) -> Vec<String> {
+    pub(crate) fn renewed(&self, key: &Key, declared: bool) -> Vec<String> {
         let [state, _, queue, _, records] = self.parts(key);
         let names = [Some(state), declared.then_some(queue), declared.then_some(records)];
         names.into_iter().flatten().map(|parts| parts.concat()).collect()
     }
 
     /// Adds the first of [`Keys::of`] to a command, in the memory that it has.
-    pub(super) fn add(&self, key: &Key, first: usize, command: &mut Cmd) {
+    pub(crate) fn add(&self, key: &Key, first: usize, command: &mut Cmd) {
         for parts in &self.parts(key)[..first] {
             let mut name = command.writer_for_next_arg();
             for part in parts {
@@ -60,42 +60,42 @@ impl Keys {
     }
 
     /// How long the first of them are together, at most.
-    pub(super) fn bytes(&self, key: &Key, first: usize) -> usize {
+    pub(crate) fn bytes(&self, key: &Key, first: usize) -> usize {
         first * (self.head(key.bucket()).len() + 2 + key.as_str().len())
     }
 
     /// The token floor of a bucket.
-    pub(in crate::store) fn floor(&self, bucket: Bucket) -> String {
+    pub(crate) fn floor(&self, bucket: Bucket) -> String {
         format!("{}f", self.head(bucket))
     }
 
     /// The run marker of the server that has the bucket.
-    pub(in crate::store) fn marker(&self, bucket: Bucket) -> String {
+    pub(crate) fn marker(&self, bucket: Bucket) -> String {
         format!("{}e", self.head(bucket))
     }
 
     /// What stands before the process in the name of its inbox.
-    pub(super) fn inbox_prefix(&self) -> Arc<str> {
+    pub(crate) fn inbox_prefix(&self) -> Arc<str> {
         Arc::clone(&self.inbox_prefix)
     }
 
     /// The same in a cluster. A script may publish only in the slot of its keys, and only there the number of receivers
     /// is right; the scripts tell by the braces that the channel is a sharded one.
-    pub(super) fn bucket_inbox_prefix(&self, bucket: Bucket) -> Arc<str> {
+    pub(crate) fn bucket_inbox_prefix(&self, bucket: Bucket) -> Arc<str> {
         format!("{}i:", self.head(bucket)).into()
     }
 
-    pub(super) fn bucket_inbox(&self, bucket: Bucket, process: &str) -> String {
+    pub(crate) fn bucket_inbox(&self, bucket: Bucket, process: &str) -> String {
         format!("{}{process}", self.bucket_inbox_prefix(bucket))
     }
 
     /// A pattern that matches every resource's state.
-    pub(super) fn states(&self) -> String {
+    pub(crate) fn states(&self) -> String {
         format!("{}{{*}}l:*", self.namespace)
     }
 
     /// The resource whose state has this name.
-    pub(super) fn resource(name: &str) -> Option<&str> {
+    pub(crate) fn resource(name: &str) -> Option<&str> {
         name.split_once("}l:").map(|(_, resource)| resource)
     }
 }

@@ -3,19 +3,21 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use super::{
-    shard::{Run, Shard},
-    shards::Shards,
-};
 use crate::{
     clock::Instant,
     resource::Key,
-    store::{LossReason, Owner, Ownership, Recall, Token},
+    store::{
+        LossReason, Owner, Ownership, Recall, Token,
+        redis::{
+            shard::{Run, Shard},
+            shards::Shards,
+        },
+    },
 };
 
 /// What this process holds, for what the server says about it.
 #[derive(Debug, Default)]
-pub(super) struct HeldTable {
+pub(crate) struct HeldTable {
     held: Mutex<HashMap<Owner, Held>>,
     /// The last that were handed over.
     handed_over: Mutex<VecDeque<Owner>>,
@@ -38,23 +40,23 @@ impl HeldTable {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn insert(&self, ownership: &Arc<Ownership>, run: Run, stray: Option<Instant>) {
+    pub(crate) fn insert(&self, ownership: &Arc<Ownership>, run: Run, stray: Option<Instant>) {
         let held = Held { ownership: Arc::downgrade(ownership), run, stray };
         self.table().insert(ownership.owner.clone(), held);
     }
 
     /// Returns when an acquire of it was sent that may still arrive.
-    pub(super) fn remove(&self, owner: &Owner) -> Option<Instant> {
+    pub(crate) fn remove(&self, owner: &Owner) -> Option<Instant> {
         self.table().remove(owner).and_then(|held| held.stray)
     }
 
     /// When an acquire of it was sent that may still arrive.
-    pub(super) fn stray(&self, owner: &Owner) -> Option<Instant> {
+    pub(crate) fn stray(&self, owner: &Owner) -> Option<Instant> {
         self.table().get(owner).and_then(|held| held.stray)
     }
 
     /// Somebody waits for it.
-    pub(super) fn recall(&self, owner: &Owner) {
+    pub(crate) fn recall(&self, owner: &Owner) {
         let ownership = self.table().get(owner).and_then(|held| held.ownership.upgrade());
         if let Some(ownership) = ownership {
             ownership.recall(Recall::Wanted);
@@ -62,13 +64,13 @@ impl HeldTable {
     }
 
     /// Nobody would hear that somebody waits for one of these.
-    pub(super) fn recall_all(&self, of: impl Fn(&Key) -> bool) {
+    pub(crate) fn recall_all(&self, of: impl Fn(&Key) -> bool) {
         let held: Vec<_> = self.table().values().filter_map(|held| held.ownership.upgrade()).collect();
         let recalled = held.iter().filter(|ownership| ownership.readers().is_some() && of(&ownership.key));
         recalled.for_each(|ownership| ownership.recall(Recall::Disconnected));
     }
 
-    pub(super) fn lose(&self, owner: &Owner, reason: LossReason) {
+    pub(crate) fn lose(&self, owner: &Owner, reason: LossReason) {
         let held = self.table().remove(owner);
         if let Some(ownership) = held.and_then(|held| held.ownership.upgrade()) {
             ownership.lose(reason);
@@ -76,7 +78,7 @@ impl HeldTable {
     }
 
     /// Whether the owner holds its resource with this token, or did until it was handed over.
-    pub(super) fn knows(&self, owner: &Owner, token: Token) -> bool {
+    pub(crate) fn knows(&self, owner: &Owner, token: Token) -> bool {
         let ownership = self.table().get(owner).and_then(|held| held.ownership.upgrade());
         ownership.is_some_and(|ownership| ownership.token == token) || self.handed_over().contains(owner)
     }
@@ -86,7 +88,7 @@ impl HeldTable {
     }
 
     /// It is for another process to adopt. The message of its grant may still be on its way to the inbox.
-    pub(super) fn hand_over(&self, owner: &Owner) {
+    pub(crate) fn hand_over(&self, owner: &Owner) {
         let mut handed_over = self.handed_over();
         if handed_over.len() == MOST_HANDED_OVER {
             handed_over.pop_front();
@@ -97,7 +99,7 @@ impl HeldTable {
     }
 
     /// The server confirmed it in this run.
-    pub(super) fn confirmed(&self, owner: &Owner, run: Run) {
+    pub(crate) fn confirmed(&self, owner: &Owner, run: Run) {
         if let Some(held) = self.table().get_mut(owner) {
             // Replies may be read in another order than they were made.
             let older = held.run.shard == run.shard && held.run.number > run.number;
@@ -106,7 +108,7 @@ impl HeldTable {
     }
 
     /// The server doesn't know it any more.
-    pub(super) fn gone(&self, ownership: &Ownership, run: Run) {
+    pub(crate) fn gone(&self, ownership: &Ownership, run: Run) {
         let held = self.table().remove(&ownership.owner);
         let reason = match held {
             Some(held) if held.run != run => LossReason::StoreLostData,
@@ -117,7 +119,7 @@ impl HeldTable {
     }
 
     /// All on this server that another run of it, or another server, granted or confirmed last.
-    pub(super) fn unsure(&self, shards: &Shards, shard: &Shard) -> Vec<Arc<Ownership>> {
+    pub(crate) fn unsure(&self, shards: &Shards, shard: &Shard) -> Vec<Arc<Ownership>> {
         let run = shard.run();
         let mut table = self.table();
         table.retain(|_, held| held.ownership.strong_count() > 0);

@@ -4,20 +4,24 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::sleep;
 
-use super::{
-    calls,
-    compensation::{Posted, Sent},
-    inner::Inner,
-    replies::{Adopted, Renewed},
-    sample::{believed, believed_until},
-    scripts::{ADOPT, DOWNGRADE},
-    shard::{Run, Shard},
-};
 use crate::{
     clock::Instant,
     redis::{self, LinkError, evalsha},
     resource::Key,
-    store::{Handed, LockError, Mode, Owner, Ownership, Unavailable},
+    store::{
+        Handed, LockError, Mode, Owner, Ownership, Unavailable,
+        redis::{
+            commands::{
+                calls,
+                replies::{Adopted, Renewed},
+            },
+            inner::Inner,
+            release::{Posted, Sent},
+            scripts::{ADOPT, DOWNGRADE},
+            server_clock::{believed, believed_until},
+            shard::{Run, Shard},
+        },
+    },
 };
 
 /// The pause before a command whose reply was lost is repeated.
@@ -25,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 impl Inner {
     /// Repeats the command while its reply is lost, within the command time-out: it then finds itself a reader.
-    pub(super) async fn downgrade(&self, ownership: &Arc<Ownership>) -> Result<(), LockError> {
+    pub(crate) async fn downgrade(&self, ownership: &Arc<Ownership>) -> Result<(), LockError> {
         let limit = Instant::now() + self.timeout;
         let before = ownership.mode();
         // Before the command is on its way: from then on readers may be in.
@@ -80,7 +84,7 @@ impl Inner {
     }
 
     /// What another process needs to go on with an ownership of this one, which ends here.
-    pub(super) fn hand_over(&self, ownership: &Ownership) -> Result<Handed, LockError> {
+    pub(crate) fn hand_over(&self, ownership: &Ownership) -> Result<Handed, LockError> {
         if ownership.is_between_modes() {
             // The store would compare the mode with its own and give the lock to nobody.
             return Err(LockError::Unavailable { reason: Unavailable::Timeout, retry_after: self.timeout });
@@ -94,7 +98,7 @@ impl Inner {
         Ok(Handed::of(ownership))
     }
 
-    pub(super) async fn adopt(self: &Arc<Self>, handed: &Handed) -> Result<Arc<Ownership>, LockError> {
+    pub(crate) async fn adopt(self: &Arc<Self>, handed: &Handed) -> Result<Arc<Ownership>, LockError> {
         if self.is_closing() {
             return Err(LockError::ShuttingDown);
         }

@@ -5,23 +5,25 @@ use std::{
 
 use futures_util::future::{BoxFuture, try_join_all};
 
-use super::{
-    inner::Inner,
-    mailbox::{Grant, Mailbox},
-    replies::{joined, number, token},
-    scripts::{JOIN, SEED},
-    shard::Shard,
-};
 use crate::{
     clock::Instant,
     redis::{Handshake, LinkError, LinkEvents, Up},
     resource::{Bucket, Key},
-    store::{LossReason, Owner, Token},
+    store::{
+        LossReason, Owner, Token,
+        redis::{
+            acquire::{Grant, Mailbox},
+            commands::replies::{joined, number, token},
+            inner::Inner,
+            scripts::{JOIN, SEED},
+            shard::Shard,
+        },
+    },
 };
 
 /// A message to this process: what became of one of its owners.
 #[derive(Debug)]
-pub(super) enum Message {
+pub(crate) enum Message {
     Granted {
         owner: Owner,
         token: Token,
@@ -51,7 +53,7 @@ pub(super) enum Message {
 }
 
 impl Message {
-    pub(super) fn read(payload: &[u8]) -> Option<Self> {
+    pub(crate) fn read(payload: &[u8]) -> Option<Self> {
         let words: Vec<_> = std::str::from_utf8(payload).ok()?.split(' ').collect();
         let owner = |text: &str| Owner::new(text.to_owned());
         Some(match words.as_slice() {
@@ -71,7 +73,7 @@ impl Message {
 
 /// The attempts of this process that a message may concern.
 #[derive(Debug, Default)]
-pub(super) struct Waiters(Mutex<HashMap<Owner, Entry>>);
+pub(crate) struct Waiters(Mutex<HashMap<Owner, Entry>>);
 
 #[derive(Debug)]
 struct Entry {
@@ -93,26 +95,26 @@ impl Waiters {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn insert(&self, owner: &Owner, key: &Key, mailbox: &Arc<Mailbox>) {
+    pub(crate) fn insert(&self, owner: &Owner, key: &Key, mailbox: &Arc<Mailbox>) {
         let entry = Entry { mailbox: Some(Arc::clone(mailbox)), key: key.clone() };
         self.table().insert(owner.clone(), entry);
     }
 
-    pub(super) fn remove(&self, owner: &Owner) {
+    pub(crate) fn remove(&self, owner: &Owner) {
         self.table().remove(owner);
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.table().len()
     }
 
     /// Whether no attempt is under way, given up or not.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         self.table().is_empty()
     }
 
     /// The attempt is given up: a grant that still comes is to be cancelled.
-    pub(super) fn give_up(&self, owner: &Owner, key: &Key) {
+    pub(crate) fn give_up(&self, owner: &Owner, key: &Key) {
         self.table().insert(owner.clone(), Entry { mailbox: None, key: key.clone() });
     }
 
@@ -128,7 +130,7 @@ impl Waiters {
     }
 
     /// Posts to every attempt whose resource is as wanted.
-    pub(super) fn post_all(&self, wanted: impl Fn(&Key) -> bool, post: impl Fn(&Mailbox)) {
+    pub(crate) fn post_all(&self, wanted: impl Fn(&Key) -> bool, post: impl Fn(&Mailbox)) {
         let table = self.table();
         let wanted = table.values().filter(|entry| wanted(&entry.key));
         wanted.filter_map(|entry| entry.mailbox.as_ref()).for_each(|mailbox| post(mailbox));
@@ -136,9 +138,9 @@ impl Waiters {
 }
 
 /// The store's side of the link to one server. Keeps neither store nor shard: the link keeps this.
-pub(super) struct Inbox {
-    pub(super) inner: Weak<Inner>,
-    pub(super) shard: Weak<Shard>,
+pub(crate) struct Inbox {
+    pub(crate) inner: Weak<Inner>,
+    pub(crate) shard: Weak<Shard>,
 }
 
 impl Inbox {

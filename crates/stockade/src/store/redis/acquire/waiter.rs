@@ -4,17 +4,21 @@ use rand::Rng;
 use tokio::time::sleep;
 
 use super::{
-    acquire_call::AcquireOutcome,
-    calls::GRANT,
-    compensation::{Posted, Sent},
-    inner::Inner,
+    call::AcquireOutcome,
     mailbox::{Event, Mailbox},
-    pokes::Poker,
-    shard::{Carrier, Run},
+    throttle::Poker,
 };
 use crate::{
     clock::Instant,
-    store::{Attempt, LockError, Owner, Ownership},
+    store::{
+        Attempt, LockError, Owner, Ownership,
+        redis::{
+            commands::calls::GRANT,
+            inner::Inner,
+            release::{Posted, Sent},
+            shard::{Carrier, Run},
+        },
+    },
 };
 
 /// The most attempts of one process at a time, whatever their resources.
@@ -27,40 +31,40 @@ const YIELDING: Duration = Duration::from_millis(100);
 const JITTER: Duration = Duration::from_millis(50);
 
 /// One attempt, from the first command to the ownership. Dropping it undoes what was sent.
-pub(super) struct Waiter {
-    pub(super) inner: Arc<Inner>,
-    pub(super) attempt: Attempt,
-    pub(super) owner: Owner,
-    pub(super) mailbox: Arc<Mailbox>,
-    pub(super) since: Instant,
+pub(crate) struct Waiter {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) attempt: Attempt,
+    pub(crate) owner: Owner,
+    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) since: Instant,
     /// The end of the wait, as it was told the store; `None` without limit.
-    pub(super) until: Option<Instant>,
+    pub(crate) until: Option<Instant>,
     /// Its part in the pokes; `None` for an attempt that does not wait.
-    pub(super) poker: Option<Poker>,
+    pub(crate) poker: Option<Poker>,
     /// The place in the queue, once there is one.
-    pub(super) seq: u64,
+    pub(crate) seq: u64,
     /// When the question was sent that last found the place there; `None` when it is known to be gone.
-    pub(super) confirmed: Option<Instant>,
-    pub(super) sent: Option<Sent>,
+    pub(crate) confirmed: Option<Instant>,
+    pub(crate) sent: Option<Sent>,
     /// The command that is under way, if it has been sent.
-    pub(super) posted: Option<Posted>,
+    pub(crate) posted: Option<Posted>,
     /// Whether the last sending has been answered.
-    pub(super) answered: bool,
+    pub(crate) answered: bool,
     /// Whether it has asked once without queueing, in a bucket where no grant would have reached it.
-    pub(super) knocked: bool,
+    pub(crate) knocked: bool,
     /// The connection that the last question went out on, if what it leads to would be heard there.
-    pub(super) heard: Option<Carrier>,
+    pub(crate) heard: Option<Carrier>,
     /// Whether all who hold it were told to give way.
-    pub(super) yields: bool,
+    pub(crate) yields: bool,
     /// The run of the server that has been through its quarantine.
-    pub(super) cleared: Option<Run>,
+    pub(crate) cleared: Option<Run>,
     /// The run of the server that was asked last.
-    pub(super) run: Run,
+    pub(crate) run: Run,
     /// What kept the last question from being answered.
-    pub(super) trouble: Option<LockError>,
-    pub(super) remaining: Duration,
+    pub(crate) trouble: Option<LockError>,
+    pub(crate) remaining: Duration,
     /// Its place in the queue, from 1, as the store last told it.
-    pub(super) position: Option<u64>,
+    pub(crate) position: Option<u64>,
 }
 
 /// When a waiter asks next, and why.
@@ -72,7 +76,7 @@ struct Rest {
 }
 
 impl Waiter {
-    pub(super) fn new(inner: &Arc<Inner>, attempt: Attempt) -> Self {
+    pub(crate) fn new(inner: &Arc<Inner>, attempt: Attempt) -> Self {
         let since = Instant::now();
         let until = (attempt.wait != Duration::MAX).then(|| since + attempt.wait);
         Self {
@@ -99,7 +103,7 @@ impl Waiter {
         }
     }
 
-    pub(super) async fn acquire(mut self) -> Result<Arc<Ownership>, LockError> {
+    pub(crate) async fn acquire(mut self) -> Result<Arc<Ownership>, LockError> {
         self.register()?;
         self.inner.shards.attempted(self.attempt.key.bucket(), self.inner.timeout).await;
         match self.ask().await {
@@ -222,7 +226,7 @@ impl Waiter {
     }
 
     /// Readers who have come since may wait for longer. Returns whether that puts off the end of the wait.
-    pub(super) fn put_off(&mut self) -> bool {
+    pub(crate) fn put_off(&mut self) -> bool {
         let Some((until, readers)) = self.until.zip(self.attempt.yields.as_ref()) else { return false };
         let latest = readers.waits_until();
         let later = latest.is_none_or(|latest| latest > until);
@@ -240,12 +244,12 @@ impl Waiter {
         Instant::now() + self.period() + jitter()
     }
 
-    pub(super) fn grant_lease(&self) -> Duration {
+    pub(crate) fn grant_lease(&self) -> Duration {
         self.attempt.lease.min(GRANT)
     }
 
     /// The command that was under way is the last sending, if it was sent.
-    pub(super) fn note_sending(&mut self) {
+    pub(crate) fn note_sending(&mut self) {
         let Some(posted) = self.posted.take() else { return };
         let before = self.sent.map(|sent| (sent, self.answered));
         if let Some((sent, answered)) = posted.sent(before) {

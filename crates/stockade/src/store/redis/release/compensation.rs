@@ -2,12 +2,19 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::sleep;
 
-use super::{calls, inner::Inner, replies::Left, scripts::RELEASE, shard::Carrier};
 use crate::{
     clock::Instant,
     redis::{LinkError, Receipt},
     resource::Key,
-    store::Owner,
+    store::{
+        Owner,
+        redis::{
+            commands::{calls, replies::Left},
+            inner::Inner,
+            scripts::RELEASE,
+            shard::Carrier,
+        },
+    },
 };
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -15,20 +22,20 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// The last sending of an attempt.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
-    pub(super) at: Instant,
+pub(crate) struct Sent {
+    pub(crate) at: Instant,
     /// The connection it went out on; `None` if that changed meanwhile.
-    pub(super) carrier: Option<Carrier>,
+    pub(crate) carrier: Option<Carrier>,
     /// When an earlier sending was made that had no answer, on a connection that is gone: it may still arrive.
-    pub(super) stray: Option<Instant>,
+    pub(crate) stray: Option<Instant>,
     /// After this nothing is left of it at the server, even if nobody undoes it.
-    pub(super) forgotten: Instant,
+    pub(crate) forgotten: Instant,
 }
 
 impl Sent {
     /// `before` is the sending before this one, and whether it was answered. One that strays goes on to do so, however
     /// many are answered after it.
-    pub(super) fn new(at: Instant, carrier: Option<Carrier>, forgotten: Instant, before: Option<(Self, bool)>) -> Self {
+    pub(crate) fn new(at: Instant, carrier: Option<Carrier>, forgotten: Instant, before: Option<(Self, bool)>) -> Self {
         let stray = before.and_then(|(before, answered)| {
             let same = before.carrier.is_some() && before.carrier == carrier;
             if answered || same { before.stray } else { Some(before.at) }
@@ -39,7 +46,7 @@ impl Sent {
 
 /// An attempt's command that was called, and perhaps not sent yet.
 #[derive(Debug)]
-pub(super) struct Posted {
+pub(crate) struct Posted {
     receipt: Receipt,
     /// The connection that it goes out on; `None` if that changed meanwhile.
     carrier: Option<Carrier>,
@@ -48,13 +55,13 @@ pub(super) struct Posted {
 }
 
 impl Posted {
-    pub(super) fn new(receipt: &Receipt, carrier: Option<Carrier>, lasts: Duration) -> Self {
+    pub(crate) fn new(receipt: &Receipt, carrier: Option<Carrier>, lasts: Duration) -> Self {
         Self { receipt: receipt.clone(), carrier, lasts }
     }
 
     /// The sending, as [`Sent::new`]; what was before it when there was none. To be asked once the reply is there or was
     /// dropped.
-    pub(super) fn sent(self, before: Option<(Sent, bool)>) -> Option<(Sent, bool)> {
+    pub(crate) fn sent(self, before: Option<(Sent, bool)>) -> Option<(Sent, bool)> {
         let Some(at) = self.receipt.sent_at() else { return before };
         Some((Sent::new(at, self.carrier, at + self.lasts, before), false))
     }
@@ -62,7 +69,7 @@ impl Posted {
 
 impl Inner {
     /// Starts a RELEASE, which cancels as well, behind all commands before it. Returns what carries it, beside the reply.
-    pub(super) fn send_release(
+    pub(crate) fn send_release(
         &self,
         key: &Key,
         owner: &Owner,
@@ -80,13 +87,13 @@ impl Inner {
     }
 
     /// From then on a command that was sent at `at` is refused as stale, also when its stamp was as far ahead as allowed.
-    pub(super) fn settled(&self, at: Instant) -> Instant {
+    pub(crate) fn settled(&self, at: Instant) -> Instant {
         at + self.timeout * 2 + Duration::from_millis(100)
     }
 
     /// Undoes an attempt whose command was sent, and which has been `queued` as far as it knows. The cancel is on its way
     /// when this returns.
-    pub(super) fn cancel(self: &Arc<Self>, key: Key, owner: Owner, sent: Sent, queued: bool) {
+    pub(crate) fn cancel(self: &Arc<Self>, key: Key, owner: Owner, sent: Sent, queued: bool) {
         let (carrier, reply) = self.send_release(&key, &owner);
         let ordered = carrier.is_some() && carrier == sent.carrier;
         let stray = if ordered { sent.stray } else { Some(sent.at) };
@@ -106,21 +113,21 @@ impl Inner {
     }
 
     /// A lock or a place that is gone may have gone with the queue in which others of this process stand.
-    pub(super) fn doubt_unless_found(&self, key: &Key, left: &Result<Left, LinkError>) {
+    pub(crate) fn doubt_unless_found(&self, key: &Key, left: &Result<Left, LinkError>) {
         if left.as_ref().is_ok_and(|left| !left.found) {
             self.pokes.doubt(key);
         }
     }
 
     /// A grant for an attempt whose cancel is under way, or has been answered.
-    pub(super) fn cancel_orphan(&self, owner: &Owner, key: &Key) {
+    pub(crate) fn cancel_orphan(&self, owner: &Owner, key: &Key) {
         // The link waits for the reply; there is nothing to learn from it.
         drop(self.send_release(key, owner).1);
     }
 
     /// Repeats a release until the server has run one that surely came after what it undoes: one that is sent after
     /// `repeat`, where the order of the connection no longer says so.
-    pub(super) async fn see_through(
+    pub(crate) async fn see_through(
         &self,
         key: &Key,
         owner: &Owner,

@@ -12,19 +12,19 @@ use crate::{clock::Instant, store::Token};
 
 /// A grant as it came in.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Grant {
-    pub(super) token: Token,
+pub(crate) struct Grant {
+    pub(crate) token: Token,
     /// Server time at which it was made.
-    pub(super) now: u64,
+    pub(crate) now: u64,
     /// Until when it may be believed in.
-    pub(super) until: Instant,
+    pub(crate) until: Instant,
     /// How long after it was made it came in.
-    pub(super) handed_off: Duration,
+    pub(crate) handed_off: Duration,
 }
 
 /// Why a waiter has to do something.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(crate) enum Event {
     Granted(Grant),
     /// It was taken out of the queue, its grant ended, or it can't tell whether the last answer knew of that: ask again,
     /// with the same place.
@@ -39,7 +39,7 @@ pub(super) enum Event {
 
 /// Where the inbox and the link leave what concerns one waiter.
 #[derive(Debug, Default)]
-pub(super) struct Mailbox {
+pub(crate) struct Mailbox {
     mail: Mutex<Mail>,
     wake: Notify,
     /// Somebody waits for what it was granted.
@@ -70,52 +70,52 @@ impl Mailbox {
         self.wake.notify_one();
     }
 
-    pub(super) fn granted(&self, grant: Grant) {
+    pub(crate) fn granted(&self, grant: Grant) {
         self.post(|mail| mail.grant = Some(grant));
     }
 
-    pub(super) fn dropped(&self, now: u64) {
+    pub(crate) fn dropped(&self, now: u64) {
         self.post(|mail| mail.dropped = mail.dropped.max(Some(now)));
     }
 
-    pub(super) fn displaced(&self, now: u64) {
+    pub(crate) fn displaced(&self, now: u64) {
         self.post(|mail| mail.displaced = mail.displaced.max(Some(now)));
     }
 
-    pub(super) fn reconnected(&self) {
+    pub(crate) fn reconnected(&self) {
         self.post(|mail| mail.reconnected = true);
     }
 
-    pub(super) fn poke(&self) {
+    pub(crate) fn poke(&self) {
         self.post(|mail| mail.poke = true);
     }
 
-    pub(super) fn closing(&self) {
+    pub(crate) fn closing(&self) {
         self.post(|mail| mail.closing = true);
     }
 
     /// Somebody waits for what this attempt was granted.
-    pub(super) fn wanted(&self) {
+    pub(crate) fn wanted(&self) {
         self.wanted.store(true, Ordering::Release);
     }
 
-    pub(super) fn is_wanted(&self) -> bool {
+    pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::Acquire)
     }
 
     /// A reply made at server time `now` was received. It may show less than the last, after the clock was set back.
-    pub(super) fn answered(&self, now: u64) {
+    pub(crate) fn answered(&self, now: u64) {
         self.mail().answered = now;
     }
 
     /// About to ask another server, whose clock is another one.
-    pub(super) fn elsewhere(&self) {
+    pub(crate) fn elsewhere(&self) {
         let mut mail = self.mail();
         (mail.grant, mail.dropped, mail.displaced, mail.answered) = (None, None, None, 0);
     }
 
     /// About to ask: what made it necessary is dealt with. The answer will be newer than the messages that are here.
-    pub(super) fn asking(&self) {
+    pub(crate) fn asking(&self) {
         let mut mail = self.mail();
         (mail.reconnected, mail.poke, mail.dropped) = (false, false, None);
     }
@@ -124,7 +124,7 @@ impl Mailbox {
     ///
     /// A message that is older than the last reply is not believed: the reply knew of what came of it. Or the server's
     /// clock was set back in between, and it is the newer one. Few messages are overtaken so, and the server is asked.
-    pub(super) fn take(&self) -> Option<Event> {
+    pub(crate) fn take(&self) -> Option<Event> {
         let mut mail = self.mail();
         let (dropped, displaced, grant) = (mail.dropped.take(), mail.displaced.take(), mail.grant.take());
         let displaced = displaced.filter(|now| *now > mail.answered);
@@ -142,7 +142,7 @@ impl Mailbox {
         }
     }
 
-    pub(super) async fn wait(&self) {
+    pub(crate) async fn wait(&self) {
         self.wake.notified().await;
     }
 }

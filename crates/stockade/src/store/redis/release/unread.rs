@@ -9,8 +9,14 @@ use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::{compensation::Sent, inner::Inner, replies::Left};
-use crate::{redis::LinkError, store::Ownership};
+use super::compensation::Sent;
+use crate::{
+    redis::LinkError,
+    store::{
+        Ownership,
+        redis::{commands::replies::Left, inner::Inner},
+    },
+};
 
 /// The most releases whose replies one task reads.
 const MOST: usize = 4096;
@@ -21,7 +27,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 ///
 /// Replies come in the order of the releases, so that to wait for the first is to wait for all.
 #[derive(Default)]
-pub(super) struct Releases(Mutex<Queue>);
+pub(crate) struct Releases(Mutex<Queue>);
 
 #[derive(Default)]
 struct Queue {
@@ -30,12 +36,12 @@ struct Queue {
 }
 
 /// A release that was sent.
-pub(super) struct Release {
-    pub(super) ownership: Arc<Ownership>,
-    pub(super) sent: Sent,
-    pub(super) reply: BoxFuture<'static, Result<Left, LinkError>>,
+pub(crate) struct Release {
+    pub(crate) ownership: Arc<Ownership>,
+    pub(crate) sent: Sent,
+    pub(crate) reply: BoxFuture<'static, Result<Left, LinkError>>,
     /// A shutdown waits for it.
-    pub(super) counted: TaskTrackerToken,
+    pub(crate) counted: TaskTrackerToken,
 }
 
 impl Releases {
@@ -89,7 +95,7 @@ impl Drop for Reader {
 
 impl Inner {
     /// Sees to a release that was sent, on a task of the store.
-    pub(super) fn see_to(self: &Arc<Self>, release: Release) {
+    pub(crate) fn see_to(self: &Arc<Self>, release: Release) {
         match self.releases.add(release) {
             Ok(false) => {}
             Ok(true) => {

@@ -1,22 +1,26 @@
 use std::{sync::Arc, time::Duration};
 
-use super::{
-    calls::{self, GRANT},
-    compensation::{Posted, Sent},
-    inner::{Inner, unavailable_as},
-    replies::Together as Reply,
-    sample::believed,
-    scripts::MULTI,
-    shard::{Run, Shard},
-};
 use crate::{
     clock::Instant,
     redis::{self, LinkError, evalsha},
-    store::{Attempt, LockError, Owner, Ownership, Token, Unavailable},
+    store::{
+        Attempt, LockError, Owner, Ownership, Token, Unavailable,
+        redis::{
+            commands::{
+                calls::{self, GRANT},
+                replies::Together as Reply,
+            },
+            inner::{Inner, unavailable_as},
+            release::{Posted, Sent},
+            scripts::MULTI,
+            server_clock::believed,
+            shard::{Run, Shard},
+        },
+    },
 };
 
 /// An attempt on several resources in one script. Dropping it undoes what was sent, for each of them.
-pub(super) struct Together<'a> {
+pub(crate) struct Together<'a> {
     inner: &'a Arc<Inner>,
     attempts: &'a [Attempt],
     owners: Vec<Owner>,
@@ -26,13 +30,13 @@ pub(super) struct Together<'a> {
 }
 
 impl<'a> Together<'a> {
-    pub(super) fn new(inner: &'a Arc<Inner>, attempts: &'a [Attempt]) -> Self {
+    pub(crate) fn new(inner: &'a Arc<Inner>, attempts: &'a [Attempt]) -> Self {
         let owners = attempts.iter().map(|_| inner.new_owner()).collect();
         Self { inner, attempts, owners, sent: None, posted: None }
     }
 
     /// `None` when they have to be asked for one by one.
-    pub(super) async fn acquire(mut self) -> Result<Option<Vec<Arc<Ownership>>>, LockError> {
+    pub(crate) async fn acquire(mut self) -> Result<Option<Vec<Arc<Ownership>>>, LockError> {
         if self.inner.is_closing() {
             return Err(LockError::ShuttingDown);
         }

@@ -2,14 +2,14 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::sleep;
 
-use super::{
-    acquire_call::AcquireOutcome, inner::unavailable, mailbox::Grant, replies::Renewed, sample::believed,
-    waiter::Waiter,
-};
+use super::{call::AcquireOutcome, mailbox::Grant, waiter::Waiter};
 use crate::{
     clock::Instant,
     redis::LinkError,
-    store::{LockError, Ownership, Recall, Token, Unavailable},
+    store::{
+        LockError, Ownership, Recall, Token, Unavailable,
+        redis::{commands::replies::Renewed, inner::unavailable, server_clock::believed},
+    },
 };
 
 /// How often a grant is confirmed that is nearly over by the time each confirmation is there.
@@ -18,19 +18,19 @@ const MOST_CONFIRMATIONS: u32 = 3;
 const ENDING: Duration = Duration::from_millis(25);
 
 /// How a grant came.
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// Until when it may be believed in.
-    pub(super) until: Instant,
-    pub(super) handed_off: Option<Duration>,
+    pub(crate) until: Instant,
+    pub(crate) handed_off: Option<Duration>,
     /// Whether as many replicas have it as are wanted.
-    pub(super) replicated: bool,
+    pub(crate) replicated: bool,
     /// Whether others wait for it, as far as is known.
-    pub(super) wanted: bool,
+    pub(crate) wanted: bool,
 }
 
 impl Waiter {
     /// A grant was pushed. It was written by another process, which asked no replicas about it.
-    pub(super) async fn admit(&mut self, grant: Grant) -> AcquireOutcome {
+    pub(crate) async fn admit(&mut self, grant: Grant) -> AcquireOutcome {
         let replicated = self.inner.options.replicas.is_none();
         // Others may wait behind it.
         let entry = Entry { until: grant.until, handed_off: Some(grant.handed_off), replicated, wanted: true };
@@ -39,7 +39,7 @@ impl Waiter {
 
     /// Enters with a grant that has enough time left and, where that is asked for, is known to replicas; confirms it first
     /// where it has not, or is not.
-    pub(super) async fn held(&mut self, token: Token, entry: Entry) -> AcquireOutcome {
+    pub(crate) async fn held(&mut self, token: Token, entry: Entry) -> AcquireOutcome {
         let Entry { mut until, handed_off, mut replicated, mut wanted } = entry;
         let mut confirmations = 0;
         while !replicated || until.remaining() < self.grant_lease() / 2 {
@@ -107,6 +107,6 @@ impl Waiter {
 }
 
 /// Too few replicas have the grant.
-pub(super) fn unreplicated() -> LockError {
+pub(crate) fn unreplicated() -> LockError {
     LockError::Unavailable { reason: Unavailable::Unreplicated, retry_after: Duration::from_secs(1) }
 }

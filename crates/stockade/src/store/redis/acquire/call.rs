@@ -4,27 +4,33 @@ use redis::Cmd;
 use tokio::time::timeout;
 
 use super::{
-    calls::Asking,
-    compensation::Posted,
     confirm::{Entry, unreplicated},
-    redirects::Redirects,
-    replies::{Acquired, Place},
-    sample::{believed, believed_until},
-    scripts::ACQUIRE,
-    shard::{Run, Shard},
     waiter::Waiter,
 };
 use crate::{
     clock::Instant,
     redis::{Attempt, LinkError},
-    store::{LockError, Ownership, Unavailable},
+    store::{
+        LockError, Ownership, Unavailable,
+        redis::{
+            commands::{
+                calls::Asking,
+                replies::{Acquired, Place},
+            },
+            redirects::Redirects,
+            release::Posted,
+            scripts::ACQUIRE,
+            server_clock::{believed, believed_until},
+            shard::{Run, Shard},
+        },
+    },
 };
 
 /// What is left of a wait that is as good as over: one that has begun to wait never becomes one that doesn't.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 
 /// What a question led to.
-pub(super) enum AcquireOutcome {
+pub(crate) enum AcquireOutcome {
     Held(Arc<Ownership>),
     Queued,
     Refused(LockError),
@@ -44,7 +50,7 @@ enum Copies {
 
 impl Waiter {
     /// Sends the attempt, again or for the first time, with the place it has.
-    pub(super) async fn ask(&mut self) -> AcquireOutcome {
+    pub(crate) async fn ask(&mut self) -> AcquireOutcome {
         let (mut scripts_lost, mut stale) = (false, false);
         self.put_off();
         let mut redirects = Redirects::new(&self.inner, self.until);

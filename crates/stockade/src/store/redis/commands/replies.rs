@@ -11,7 +11,7 @@ use crate::{
 
 /// What a question found where the caller's place in the queue was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// The place is there, or the caller never had one.
     Kept,
     Gone,
@@ -29,7 +29,7 @@ impl Place {
 
 /// What an attempt was told.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Acquired {
+pub(crate) enum Acquired {
     /// The resource was free; the lease began when the script ran.
     Free {
         token: Token,
@@ -73,7 +73,7 @@ pub(super) enum Acquired {
 }
 
 impl Acquired {
-    pub(super) fn read(value: &Value) -> Result<Self, LinkError> {
+    pub(crate) fn read(value: &Value) -> Result<Self, LinkError> {
         let unexpected = LinkError::Protocol { op: "acquire" };
         let text = text(value).ok_or_else(|| unexpected.clone())?;
         let words: Vec<_> = text.split(' ').collect();
@@ -105,7 +105,7 @@ impl Acquired {
 
 /// What an attempt on several resources was told.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Together {
+pub(crate) enum Together {
     /// All are held, with these tokens.
     Held(Vec<Token>),
     /// One of them is not free, and nothing was changed.
@@ -118,7 +118,7 @@ pub(super) enum Together {
 }
 
 impl Together {
-    pub(super) fn read(value: &Value, expected: usize) -> Result<Self, LinkError> {
+    pub(crate) fn read(value: &Value, expected: usize) -> Result<Self, LinkError> {
         let unexpected = LinkError::Protocol { op: "multi" };
         let (word, rest) = text(value).and_then(|text| text.split_once(' ')).ok_or_else(|| unexpected.clone())?;
         let parsed = match word {
@@ -134,15 +134,15 @@ impl Together {
 
 /// What a release or a cancel found.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Left {
+pub(crate) struct Left {
     /// Whether the owner held the resource or stood in its queue.
-    pub(super) found: bool,
+    pub(crate) found: bool,
     /// Whether more waiters are served by calling again.
-    pub(super) more: bool,
+    pub(crate) more: bool,
 }
 
 impl Left {
-    pub(super) fn read(value: &Value) -> Result<Self, LinkError> {
+    pub(crate) fn read(value: &Value) -> Result<Self, LinkError> {
         match value {
             Value::Int(code) => Ok(Self { found: code % 10 != 0, more: *code >= 10 }),
             _ => Err(LinkError::Protocol { op: "release" }),
@@ -152,7 +152,7 @@ impl Left {
 
 /// What one renewal of a batch found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Renewed {
+pub(crate) enum Renewed {
     /// `wanted`: somebody waits.
     Extended {
         now: u64,
@@ -169,7 +169,7 @@ pub(super) enum Renewed {
 
 impl Renewed {
     /// Of a RENEW of so many.
-    pub(super) fn read_all(value: &Value, expected: usize) -> Result<Vec<Self>, LinkError> {
+    pub(crate) fn read_all(value: &Value, expected: usize) -> Result<Vec<Self>, LinkError> {
         let read = || {
             let (now, found) = text(value)?.split_once(' ')?;
             let now = number(now)?;
@@ -189,7 +189,7 @@ impl Renewed {
     }
 
     /// Of a DOWNGRADE.
-    pub(super) fn read(value: &Value) -> Option<Self> {
+    pub(crate) fn read(value: &Value) -> Option<Self> {
         let mut words = text(value)?.split(' ');
         let (code, now, wanted) = (words.next()?, number(words.next()?)?, words.next() == Some("1"));
         match code {
@@ -200,7 +200,7 @@ impl Renewed {
         }
     }
 
-    pub(super) fn now(self) -> u64 {
+    pub(crate) fn now(self) -> u64 {
         match self {
             Self::Extended { now, .. } | Self::Ending { now } | Self::Gone { now } => now,
         }
@@ -209,7 +209,7 @@ impl Renewed {
 
 /// What an adoption found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Adopted {
+pub(crate) enum Adopted {
     /// Held by the new owner, until server time `x`.
     Held {
         x: u64,
@@ -222,7 +222,7 @@ pub(super) enum Adopted {
 }
 
 impl Adopted {
-    pub(super) fn read(value: &Value) -> Result<Self, LinkError> {
+    pub(crate) fn read(value: &Value) -> Result<Self, LinkError> {
         let words: Vec<_> = text(value).unwrap_or_default().split(' ').collect();
         let adopted = match words.as_slice() {
             ["ADOPTED", x, now] => number(x).zip(number(now)).map(|(x, now)| Self::Held { x, now }),
@@ -235,7 +235,7 @@ impl Adopted {
 }
 
 /// Server time of a JOIN, and since when the run has served.
-pub(in crate::store) fn joined(value: &Value) -> Result<(u64, u64), LinkError> {
+pub(crate) fn joined(value: &Value) -> Result<(u64, u64), LinkError> {
     let read = || {
         let (now, since) = text(value)?.split_once(' ')?;
         number(now).zip(number(since))
@@ -244,7 +244,7 @@ pub(in crate::store) fn joined(value: &Value) -> Result<(u64, u64), LinkError> {
 }
 
 /// The reply to TIME, in µs.
-pub(super) fn time(value: &Value) -> Result<u64, LinkError> {
+pub(crate) fn time(value: &Value) -> Result<u64, LinkError> {
     let read = || {
         let Value::Array(parts) = value else { return None };
         let [seconds, micros] = parts.as_slice() else { return None };
@@ -254,7 +254,7 @@ pub(super) fn time(value: &Value) -> Result<u64, LinkError> {
 }
 
 /// Holders and token of a FORCE.
-pub(super) fn forced(value: &Value) -> Result<(u64, Token), LinkError> {
+pub(crate) fn forced(value: &Value) -> Result<(u64, Token), LinkError> {
     match value {
         Value::Array(parts) => match parts.as_slice() {
             [Value::Int(holders), of] => {
@@ -266,7 +266,7 @@ pub(super) fn forced(value: &Value) -> Result<(u64, Token), LinkError> {
     }
 }
 
-pub(super) fn inspection(value: &Value) -> Result<Inspection, LinkError> {
+pub(crate) fn inspection(value: &Value) -> Result<Inspection, LinkError> {
     read_inspection(value).ok_or(LinkError::Protocol { op: "inspect" })
 }
 
@@ -356,7 +356,7 @@ fn flag(word: &str) -> Option<bool> {
     }
 }
 
-pub(in crate::store) fn text(value: &Value) -> Option<&str> {
+pub(crate) fn text(value: &Value) -> Option<&str> {
     match value {
         Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
         Value::SimpleString(text) => Some(text),
@@ -364,11 +364,11 @@ pub(in crate::store) fn text(value: &Value) -> Option<&str> {
     }
 }
 
-pub(in crate::store) fn number(text: &str) -> Option<u64> {
+pub(crate) fn number(text: &str) -> Option<u64> {
     text.parse().ok()
 }
 
-pub(super) fn token(text: &str) -> Option<Token> {
+pub(crate) fn token(text: &str) -> Option<Token> {
     Token::new(number(text)?)
 }
 

@@ -2,20 +2,20 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
-use super::{
-    calls,
-    inner::{Inner, unavailable},
-    keys::Keys,
-    replies::Renewed,
-    sample::believed,
-    scripts::RENEW,
-    shard::{Run, Shard},
-};
 use crate::{
     clock::Instant,
     redis::{LinkError, Replicas},
     resource::Key,
-    store::{LockError, Owner, Ownership, Recall},
+    store::{
+        LockError, Owner, Ownership, Recall,
+        redis::{
+            commands::{calls, keys::Keys, replies::Renewed},
+            inner::{Inner, unavailable},
+            scripts::RENEW,
+            server_clock::believed,
+            shard::{Run, Shard},
+        },
+    },
 };
 
 /// The most resources in one script: the server serves nobody else meanwhile, for about a millisecond.
@@ -72,7 +72,7 @@ impl Shard {
 
 impl Inner {
     /// Beside what was found, whether as many replicas have it as are wanted.
-    pub(super) async fn renew_one(
+    pub(crate) async fn renew_one(
         &self,
         key: &Key,
         owner: &Owner,
@@ -92,7 +92,7 @@ impl Inner {
 
     /// Scripts of some ownerships each, in their order, all under way at once. Each reply counts when it comes: one that does
     /// not is no reason to forget those that did.
-    pub(super) async fn renew(&self, ownerships: &[Arc<Ownership>]) -> Result<(), LockError> {
+    pub(crate) async fn renew(&self, ownerships: &[Arc<Ownership>]) -> Result<(), LockError> {
         let mut failed = None;
         let (mut replies, mut copies) = (FuturesUnordered::new(), Vec::new());
         for batch in self.batches(ownerships, &mut failed) {
@@ -141,7 +141,7 @@ impl Inner {
     }
 
     /// The server doesn't know it any more, nor perhaps the queue.
-    pub(super) fn gone(&self, ownership: &Ownership, run: Run) {
+    pub(crate) fn gone(&self, ownership: &Ownership, run: Run) {
         self.held.gone(ownership, run);
         self.pokes.doubt(&ownership.key);
     }
@@ -169,7 +169,7 @@ impl Inner {
     }
 
     /// Another run of the server may have lost what it granted: asks about every ownership there.
-    pub(super) fn verify(self: &Arc<Self>, shard: &Arc<Shard>) {
+    pub(crate) fn verify(self: &Arc<Self>, shard: &Arc<Shard>) {
         let (inner, shard) = (Arc::clone(self), Arc::clone(shard));
         let run = shard.run();
         self.spawn(async move {

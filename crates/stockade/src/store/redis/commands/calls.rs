@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The lease of a grant that was handed over and not confirmed yet: what a waiter that died costs those behind it.
-pub(super) const GRANT: Duration = Duration::from_secs(2);
+pub(crate) const GRANT: Duration = Duration::from_secs(2);
 
 /// How many keys an acquire and a release of what nobody else wants touch, which are the first of [`Keys::of`].
 const ACQUIRED: usize = 2;
@@ -20,12 +20,12 @@ const RELEASED: usize = 1;
 
 /// What a script needs to hand the resource on.
 #[derive(Clone, Debug)]
-pub(super) struct Handing {
+pub(crate) struct Handing {
     /// Waiters without a subscription are passed over. Only where the server counts receivers.
-    pub(super) skip: bool,
-    pub(super) channel: Arc<str>,
+    pub(crate) skip: bool,
+    pub(crate) channel: Arc<str>,
     /// Whether all keys of the resource are declared, as a cluster wants it; else those of the common case.
-    pub(super) all_keys: bool,
+    pub(crate) all_keys: bool,
 }
 
 impl Handing {
@@ -41,21 +41,21 @@ impl fmt::Display for Handing {
 }
 
 /// One sending of an attempt.
-pub(super) struct Asking<'a> {
-    pub(super) attempt: &'a Attempt,
-    pub(super) owner: &'a Owner,
+pub(crate) struct Asking<'a> {
+    pub(crate) attempt: &'a Attempt,
+    pub(crate) owner: &'a Owner,
     /// What is left of the wait; `None` without limit.
-    pub(super) wait: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
     /// The place from an earlier answer, or 0.
-    pub(super) seq: u64,
+    pub(crate) seq: u64,
     /// Server time, µs; 0 when unknown.
-    pub(super) stamp: u64,
-    pub(super) stale_after: Duration,
+    pub(crate) stamp: u64,
+    pub(crate) stale_after: Duration,
 }
 
 impl Asking<'_> {
     /// The whole command, with the name of the script.
-    pub(super) fn command(&self, sha: &str, keys: &Keys, handing: &Handing) -> Cmd {
+    pub(crate) fn command(&self, sha: &str, keys: &Keys, handing: &Handing) -> Cmd {
         // Numbers are short.
         const NUMBERS: usize = 96;
         let (key, names) = (&self.attempt.key, handing.declared(ACQUIRED));
@@ -83,7 +83,7 @@ impl Asking<'_> {
     }
 
     #[cfg(test)]
-    pub(super) fn args(&self, handing: &Handing) -> Vec<Vec<u8>> {
+    pub(crate) fn args(&self, handing: &Handing) -> Vec<Vec<u8>> {
         let mut command = Cmd::new();
         self.add(handing, &mut command);
         words(&command)
@@ -97,7 +97,7 @@ fn words(command: &Cmd) -> Vec<Vec<u8>> {
 }
 
 /// Several attempts, which have lease and tag in common.
-pub(super) fn multi(attempts: &[Attempt], owners: &[Owner], stamp: u64, stale_after: Duration) -> Vec<Vec<u8>> {
+pub(crate) fn multi(attempts: &[Attempt], owners: &[Owner], stamp: u64, stale_after: Duration) -> Vec<Vec<u8>> {
     let (lease, tag) = attempts.first().map_or((Duration::ZERO, ""), |attempt| (attempt.lease, &attempt.tag));
     let mut args = vec![millis(lease), stamp.to_string().into_bytes(), millis(stale_after), tag.into()];
     args.extend(owners.iter().map(|owner| owner.as_str().into()));
@@ -105,12 +105,12 @@ pub(super) fn multi(attempts: &[Attempt], owners: &[Owner], stamp: u64, stale_af
 }
 
 #[cfg(test)]
-pub(super) fn release_args(owner: &Owner, handing: &Handing) -> Vec<Vec<u8>> {
+pub(crate) fn release_args(owner: &Owner, handing: &Handing) -> Vec<Vec<u8>> {
     vec![owner.as_str().into(), handing.to_string().into_bytes()]
 }
 
 /// A RELEASE, with the name of the script.
-pub(super) fn release(sha: &str, keys: &Keys, key: &Key, owner: &Owner, handing: &Handing) -> Cmd {
+pub(crate) fn release(sha: &str, keys: &Keys, key: &Key, owner: &Owner, handing: &Handing) -> Cmd {
     let names = handing.declared(RELEASED);
     let bytes = keys.bytes(key, names) + owner.as_str().len() + handing.channel.len() + 16;
     let mut command = evalsha_of(sha, names, names + 2, bytes);
@@ -119,16 +119,16 @@ pub(super) fn release(sha: &str, keys: &Keys, key: &Key, owner: &Owner, handing:
     command
 }
 
-pub(super) fn downgrade(owner: &Owner, lease: Duration, handing: &Handing) -> Vec<Vec<u8>> {
+pub(crate) fn downgrade(owner: &Owner, lease: Duration, handing: &Handing) -> Vec<Vec<u8>> {
     vec![owner.as_str().into(), handing.to_string().into_bytes(), millis(lease)]
 }
 
 /// One resource of a RENEW: an owner is as long as any other.
-pub(super) fn renewed(owner: &Owner, lease: Duration) -> Vec<u8> {
+pub(crate) fn renewed(owner: &Owner, lease: Duration) -> Vec<u8> {
     format!("{}{}", owner.as_str(), lease.as_millis()).into_bytes()
 }
 
-pub(super) fn adopt(owner: &Owner, handed: &Handed, stamp: u64, stale_after: Duration) -> Vec<Vec<u8>> {
+pub(crate) fn adopt(owner: &Owner, handed: &Handed, stamp: u64, stale_after: Duration) -> Vec<Vec<u8>> {
     vec![
         owner.as_str().into(),
         millis(handed.lease),
@@ -144,7 +144,7 @@ pub(super) fn adopt(owner: &Owner, handed: &Handed, stamp: u64, stale_after: Dur
     ]
 }
 
-pub(super) fn force(force: Force, handing: &Handing) -> Vec<Vec<u8>> {
+pub(crate) fn force(force: Force, handing: &Handing) -> Vec<Vec<u8>> {
     let mode = match force {
         Force::Now => "now",
         Force::AfterLeases => "after_leases",
@@ -152,7 +152,7 @@ pub(super) fn force(force: Force, handing: &Handing) -> Vec<Vec<u8>> {
     vec![mode.into(), handing.to_string().into_bytes()]
 }
 
-pub(in crate::store) fn millis(duration: Duration) -> Vec<u8> {
+pub(crate) fn millis(duration: Duration) -> Vec<u8> {
     duration.as_millis().to_string().into_bytes()
 }
 

@@ -13,7 +13,7 @@ use crate::{clock::Instant, resource::Key, store::Owner};
 /// it: a waiter whose task is stuck is then no hindrance to the others. A poke that finds its own place gone speaks for
 /// all: each of them asks again, once for each loss.
 #[derive(Debug, Default)]
-pub(super) struct Pokes(Mutex<HashMap<Key, Poked>>);
+pub(crate) struct Pokes(Mutex<HashMap<Key, Poked>>);
 
 #[derive(Debug)]
 struct Poked {
@@ -43,7 +43,7 @@ impl Pokes {
     }
 
     /// A command of this process found its lock on the resource gone: one waiter looks at once whether the queue is there.
-    pub(super) fn doubt(&self, key: &Key) {
+    pub(crate) fn doubt(&self, key: &Key) {
         if let Some(poked) = self.table().get_mut(key) {
             poked.due = true;
             poked.waiters.values().for_each(|mailbox| mailbox.poke());
@@ -53,14 +53,14 @@ impl Pokes {
 
 /// A waiter's part in [`Pokes`].
 #[derive(Debug)]
-pub(super) struct Poker {
+pub(crate) struct Poker {
     pokes: Arc<Pokes>,
     key: Key,
     owner: Owner,
 }
 
 impl Poker {
-    pub(super) fn new(pokes: &Arc<Pokes>, key: &Key, owner: &Owner, mailbox: &Arc<Mailbox>) -> Self {
+    pub(crate) fn new(pokes: &Arc<Pokes>, key: &Key, owner: &Owner, mailbox: &Arc<Mailbox>) -> Self {
         let new = || Poked { waiters: HashMap::new(), last: Instant::now(), due: false, told: None };
         let mut table = pokes.table();
         table.entry(key.clone()).or_insert_with(new).waiters.insert(owner.clone(), Arc::clone(mailbox));
@@ -68,7 +68,7 @@ impl Poker {
         Self { pokes: Arc::clone(pokes), key: key.clone(), owner: owner.clone() }
     }
 
-    pub(super) fn claim(&self, period: Duration) -> Result<(), Duration> {
+    pub(crate) fn claim(&self, period: Duration) -> Result<(), Duration> {
         self.pokes.claim(&self.key, period)
     }
 
@@ -77,7 +77,7 @@ impl Poker {
     ///
     /// `confirmed` is when the question was sent that last found the place there: before the last loss that all were told
     /// of, it is the same loss. `None` when the waiter knew that its own place was gone.
-    pub(super) fn displaced(&self, confirmed: Option<Instant>, now: u64) {
+    pub(crate) fn displaced(&self, confirmed: Option<Instant>, now: u64) {
         let mut table = self.pokes.table();
         let Some(poked) = table.get_mut(&self.key) else { return };
         if confirmed.is_some_and(|sent| poked.told.is_none_or(|told| told < sent)) {
