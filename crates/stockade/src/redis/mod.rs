@@ -26,11 +26,12 @@ mod script;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use address::Node;
 #[cfg(feature = "tls")]
 pub use address::TlsOptions;
 pub use address::{Pool, Source};
 pub(crate) use claims::Claim;
-pub(crate) use cluster::{Fleet, FleetEvents, Node};
+pub(crate) use cluster::{Discovery, DiscoveryEvents};
 pub(crate) use dial::Succession;
 pub use error::ConnectError;
 pub(crate) use error::LinkError;

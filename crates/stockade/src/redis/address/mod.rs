@@ -1,11 +1,15 @@
 //! Where Redis is: one server, a primary that sentinels know, or a cluster; and how to enter it.
 
+mod kind;
+mod node;
 mod pool;
 mod source;
 mod tls;
 mod topology;
 mod url;
 
+pub(super) use kind::{ALONE, Expected, Kind, NODE, SENTINEL};
+pub(crate) use node::Node;
 pub use pool::Pool;
 pub use source::Source;
 #[cfg(feature = "tls")]

@@ -6,7 +6,7 @@ use redis::{
     io::tcp::{TcpSettings, socket2::TcpKeepalive},
 };
 
-use crate::redis::dial::Expected;
+use super::kind::Expected;
 
 /// Where the servers are.
 pub(in crate::redis) enum Topology {

@@ -15,10 +15,10 @@ use tokio_util::{
     task::TaskTracker,
 };
 
-use super::slot_map::{Node, SlotMap, View};
+use super::slot_map::{SlotMap, View};
 use crate::{
     redis::{
-        Redis,
+        Node, Redis,
         dial::{HandshakeError, dial},
     },
     resource::Bucket,
@@ -29,8 +29,8 @@ const LEAST_PAUSE: Duration = Duration::from_millis(100);
 /// How often they are asked while a node is in trouble, which another may replace.
 const IN_TROUBLE: Duration = Duration::from_millis(300);
 
-/// What the owner of a [`Fleet`] is told and asked.
-pub(crate) trait FleetEvents: Send + Sync + 'static {
+/// What the owner of a [`Discovery`] is told and asked.
+pub(crate) trait DiscoveryEvents: Send + Sync + 'static {
     /// Buckets have another place.
     fn changed(&self);
 
@@ -39,7 +39,7 @@ pub(crate) trait FleetEvents: Send + Sync + 'static {
 }
 
 /// Knows which node of a cluster serves which bucket. Holds no connection: it makes one when it asks.
-pub(crate) struct Fleet {
+pub(crate) struct Discovery {
     shared: Arc<Shared>,
     /// Ends the task.
     _owner: DropGuard,
@@ -58,9 +58,9 @@ struct Shared {
     closing: CancellationToken,
 }
 
-impl Fleet {
+impl Discovery {
     /// Starts to ask; `None` unless `redis` is a cluster. Must be called within a tokio runtime.
-    pub(crate) fn open(redis: &Redis, events: Arc<dyn FleetEvents>) -> Option<Self> {
+    pub(crate) fn open(redis: &Redis, events: Arc<dyn DiscoveryEvents>) -> Option<Self> {
         let shared = Arc::new(Shared {
             redis: redis.clone(),
             seeds: redis.dialer().seeds()?.to_vec(),
@@ -100,7 +100,7 @@ impl Fleet {
         self.shared.doubt.notify_one();
     }
 
-    /// [`Fleet::doubt`]; returns when the nodes have been asked since.
+    /// [`Discovery::doubt`]; returns when the nodes have been asked since.
     pub(crate) async fn asked_again(&self) {
         let mut asked = self.shared.asked.subscribe();
         self.doubt();
@@ -121,7 +121,7 @@ impl Fleet {
 }
 
 impl Shared {
-    async fn keep(&self, events: &dyn FleetEvents) {
+    async fn keep(&self, events: &dyn DiscoveryEvents) {
         loop {
             let answered = match self.ask().await {
                 Some(view) => {
@@ -191,8 +191,8 @@ async fn view_of(place: &ConnectionInfo) -> Result<Option<View>, HandshakeError>
     Ok(View::read(&slots, &nodes, host))
 }
 
-impl fmt::Debug for Fleet {
+impl fmt::Debug for Discovery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fleet").field("nodes", &self.nodes()).finish_non_exhaustive()
+        f.debug_struct("Discovery").field("nodes", &self.nodes()).finish_non_exhaustive()
     }
 }

@@ -3,5 +3,4 @@
 mod discovery;
 mod slot_map;
 
-pub(crate) use discovery::{Fleet, FleetEvents};
-pub(crate) use slot_map::Node;
+pub(crate) use discovery::{Discovery, DiscoveryEvents};

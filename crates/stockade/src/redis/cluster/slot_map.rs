@@ -1,21 +1,8 @@
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use redis::Value;
 
-use crate::resource::Bucket;
-
-/// Where a node of a cluster is, as its cluster announces it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Node {
-    pub(in crate::redis) host: Arc<str>,
-    pub(in crate::redis) port: u16,
-}
-
-impl fmt::Display for Node {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.host, self.port)
-    }
-}
+use crate::{redis::Node, resource::Bucket};
 
 /// What one node says of the cluster.
 #[derive(Debug, Default)]

@@ -2,8 +2,13 @@ use std::sync::Arc;
 
 use redis::{ErrorKind, RedisError};
 
-use super::server_info::{Kind, NODE};
-use crate::redis::{ConnectError, LinkError};
+use super::look_error::LookError;
+#[cfg(feature = "tls")]
+use crate::redis::address;
+use crate::redis::{
+    ConnectError, LinkError,
+    address::{Kind, NODE},
+};
 
 /// Why a connection was made but can't be used, or not made.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +38,7 @@ pub(in crate::redis) enum HandshakeError {
     #[error("the server was not prepared: {0}")]
     Prepare(LinkError),
     #[error(transparent)]
-    Sentinel(#[from] super::sentinel::LookError),
+    Sentinel(#[from] LookError),
     #[error(transparent)]
     Redis(RedisError),
 }
@@ -57,7 +62,7 @@ impl From<RedisError> for HandshakeError {
             return Self::Kind(NODE);
         }
         #[cfg(feature = "tls")]
-        if let Some(reason) = crate::redis::address::explain(&error) {
+        if let Some(reason) = address::explain(&error) {
             return Self::Tls(reason);
         }
         Self::Redis(error)
@@ -97,7 +102,7 @@ impl HandshakeError {
             Self::Database { database } => ConnectError::Database { database },
             Self::Kind(Kind { found, remedy }) => ConnectError::Kind { found, remedy },
             Self::Version { found } => ConnectError::Version { found },
-            Self::Tls(reason) | Self::Sentinel(super::sentinel::LookError::Tls(reason)) => ConnectError::Tls { reason },
+            Self::Tls(reason) | Self::Sentinel(LookError::Tls(reason)) => ConnectError::Tls { reason },
             Self::Sentinel(error) if error.is_final() => ConnectError::Config { reason: error.to_string() },
             other => return Err(other),
         })
@@ -120,7 +125,7 @@ impl HandshakeError {
 
     /// Whether the server ended the connection before it said anything.
     pub(in crate::redis) fn is_hang_up(&self) -> bool {
-        matches!(self, Self::HungUp | Self::Sentinel(super::sentinel::LookError::HungUp))
+        matches!(self, Self::HungUp | Self::Sentinel(LookError::HungUp))
     }
 
     /// What a server that was reached has against its use; `None` where none was.
@@ -131,7 +136,7 @@ impl HandshakeError {
             error if error.is_hang_up() => false,
             Self::Prepare(error) => matches!(error, LinkError::Refused { .. }),
             Self::Redis(error) => error.code().is_some(),
-            Self::Sentinel(error) => !matches!(error, super::sentinel::LookError::Silence),
+            Self::Sentinel(error) => !matches!(error, LookError::Silence),
             _ => true,
         };
         was_reached.then(|| self.to_string().into())

@@ -1,8 +1,11 @@
 //! Makes connections, and checks that the server at the other end is fit to be used.
 
 mod backoff;
+mod check;
+mod connect;
 mod dialer;
 mod handshake_error;
+mod look_error;
 mod outage;
 pub(super) mod permissions;
 mod sentinel;
@@ -10,10 +13,10 @@ mod server_info;
 mod succession;
 
 pub(super) use backoff::Backoff;
-pub(super) use dialer::{Dialer, HANDSHAKE, Opened, Place, PushFn, dial};
+pub(super) use connect::{HANDSHAKE, MAX_IN_FLIGHT, PushFn, dial};
+pub(super) use dialer::{Dialer, Opened, Place};
 pub(super) use handshake_error::HandshakeError;
-pub(super) use outage::News;
 #[cfg(test)]
-pub(super) use sentinel::LookError;
-pub(super) use server_info::Expected;
+pub(super) use look_error::LookError;
+pub(super) use outage::News;
 pub(crate) use succession::Succession;

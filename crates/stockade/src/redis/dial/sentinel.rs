@@ -12,8 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     backoff::Backoff,
-    dialer::{self, PushFn},
+    connect::{self, PushFn},
     handshake_error::HandshakeError,
+    look_error::LookError,
 };
 use crate::redis::address::Topology;
 
@@ -37,36 +38,6 @@ pub(super) struct Address {
 impl Address {
     fn same_place(&self, other: &Self) -> bool {
         (&self.host, self.port) == (&other.host, other.port)
-    }
-}
-
-/// Why no primary was found.
-#[derive(Clone, Debug, thiserror::Error)]
-pub(in crate::redis) enum LookError {
-    #[error("no sentinel answers")]
-    Silence,
-    #[error("the sentinels hung up at once: if they want TLS, write `rediss-sentinel://`")]
-    HungUp,
-    #[error("no TLS connection to a sentinel: {0}")]
-    Tls(String),
-    #[error("the sentinels refused the credentials: give `sentinel_username` and `sentinel_password`")]
-    Credentials,
-    #[error("the sentinels know no primary of the name `{name}`")]
-    Unknown { name: String },
-    #[error("the sentinels that answer do not know of the last failover yet")]
-    Outdated,
-    #[error("the sentinels name different primaries")]
-    Disagreement,
-    #[error("what answers is no sentinel: write `redis://` for a single server, or name the sentinels' port (26379)")]
-    NoSentinel,
-    #[error("a sentinel can't be asked: {reason}")]
-    Refused { reason: String },
-}
-
-impl LookError {
-    /// Whether somebody has to change the configuration.
-    pub(super) fn is_final(&self) -> bool {
-        matches!(self, Self::Credentials | Self::Unknown { .. } | Self::Tls(_) | Self::NoSentinel)
     }
 }
 
@@ -210,7 +181,7 @@ impl Sentinels {
 }
 
 async fn dial(place: &ConnectionInfo, push: Option<PushFn>) -> Result<MultiplexedConnection, LookError> {
-    dialer::dial(place, push).await.map_err(|error| match error {
+    connect::dial(place, push).await.map_err(|error| match error {
         HandshakeError::Credentials => LookError::Credentials,
         HandshakeError::Redis(error) => refused(&error),
         HandshakeError::HungUp => LookError::HungUp,

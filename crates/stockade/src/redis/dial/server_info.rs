@@ -1,4 +1,5 @@
 use super::handshake_error::HandshakeError;
+use crate::redis::address::{ALONE, Expected, NODE, SENTINEL};
 
 /// The oldest version that knows all commands of the scripts.
 const OLDEST: u32 = 7;
@@ -7,30 +8,6 @@ const OLDEST: u32 = 7;
 /// allowed.
 #[derive(Clone, Copy)]
 pub(super) struct ServerInfo<'a>(pub(super) &'a str);
-
-/// The kind of server that is looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::redis) enum Expected {
-    /// One that has all keys.
-    Single,
-    /// One of a cluster.
-    Node,
-}
-
-/// A server of another kind than is looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the server is {found}: {remedy}")]
-pub(in crate::redis) struct Kind {
-    pub(in crate::redis) found: &'static str,
-    pub(in crate::redis) remedy: &'static str,
-}
-
-const SENTINEL: Kind = Kind {
-    found: "a sentinel",
-    remedy: "write `redis-sentinel://HOST:PORT/NAME`, with the name of the primary that it watches",
-};
-pub(super) const NODE: Kind = Kind { found: "a node of a cluster", remedy: "write `redis-cluster://`" };
-const ALONE: Kind = Kind { found: "no node of a cluster", remedy: "write `redis://`" };
 
 impl<'a> ServerInfo<'a> {
     pub(super) fn field(self, name: &'static str) -> Result<&'a str, HandshakeError> {

@@ -11,12 +11,13 @@ use futures_util::task::AtomicWaker;
 use redis::{Cmd, RedisResult, Value, aio::MultiplexedConnection};
 use tokio::{task::unconstrained, time::Instant};
 
-use super::wire::Wire;
 use crate::redis::LinkError;
 
-/// The most commands that are handed to a connection's driver without a reply, those outside of the window included. The
-/// driver's own queue is as long, so that starting a command never has to wait for a place in it.
-pub(in crate::redis) const MAX_IN_FLIGHT: usize = 8192;
+/// The commands of one connection that may have no reply yet.
+pub(super) trait Window: Send + Sync {
+    /// A place became free, by the reply to what was `answered`, sent then, or because nobody waits for it any more.
+    fn freed(self: Arc<Self>, answered: Option<Instant>);
+}
 
 /// A command that has its place in the write order of its connection, and the reply to come.
 ///
@@ -32,13 +33,13 @@ impl Flight {
     /// Puts the command behind all that were started before it. The caller counts it as in flight, under the lock of the
     /// wire.
     pub(super) fn start(
-        wire: &Arc<Wire>,
+        window: Weak<dyn Window>,
         sent: Instant,
         mut connection: MultiplexedConnection,
         command: Cmd,
     ) -> Result<Self, LinkError> {
-        let (wire, freed, caller) = (Arc::downgrade(wire), AtomicBool::new(false), AtomicWaker::new());
-        let arrival = Arc::new(Arrival { wire, sent, freed, caller });
+        let (freed, caller) = (AtomicBool::new(false), AtomicWaker::new());
+        let arrival = Arc::new(Arrival { window, sent, freed, caller });
         let waker = Waker::from(Arc::clone(&arrival));
         // The first poll hands the command to the connection's queue. It must not be put off by the task's budget, or a
         // later call of another task could come first.
@@ -82,8 +83,8 @@ impl Drop for Flight {
 
 /// Told by the driver of the connection as the reply is there, whether the caller looks or not.
 struct Arrival {
-    /// The driver keeps this until the reply is there, and the wire keeps the driver.
-    wire: Weak<Wire>,
+    /// The driver keeps this until the reply is there, and the wire, whose window it is, keeps the driver.
+    window: Weak<dyn Window>,
     sent: Instant,
     freed: AtomicBool,
     caller: AtomicWaker,
@@ -92,9 +93,9 @@ struct Arrival {
 impl Arrival {
     fn free(&self, answered: Option<Instant>) {
         if !self.freed.swap(true, Ordering::AcqRel)
-            && let Some(wire) = self.wire.upgrade()
+            && let Some(window) = self.window.upgrade()
         {
-            wire.freed(answered);
+            window.freed(answered);
         }
     }
 }

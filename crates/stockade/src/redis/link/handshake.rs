@@ -3,18 +3,19 @@ use std::{fmt, sync::Arc, time::Duration};
 use redis::{Cmd, Value};
 use tokio::time::timeout;
 
-use super::connection::Connection;
+use super::{scripts::Scripts, wire::Wire};
 use crate::redis::{LinkError, Script};
 
 /// Commands on a connection that is not open to callers yet.
 pub(crate) struct Handshake {
-    connection: Arc<Connection>,
+    wire: Arc<Wire>,
+    scripts: Arc<Scripts>,
     timeout: Duration,
 }
 
 impl Handshake {
-    pub(super) fn new(connection: &Arc<Connection>, timeout: Duration) -> Self {
-        Self { connection: Arc::clone(connection), timeout }
+    pub(super) fn new(wire: &Arc<Wire>, scripts: &Arc<Scripts>, timeout: Duration) -> Self {
+        Self { wire: Arc::clone(wire), scripts: Arc::clone(scripts), timeout }
     }
 
     /// One script call within the command time-out.
@@ -24,12 +25,12 @@ impl Handshake {
         keys: &[String],
         args: &[Vec<u8>],
     ) -> Result<Value, LinkError> {
-        self.command(self.connection.evalsha(script, keys.to_vec(), args.to_vec())).await
+        self.command(self.scripts.evalsha(script, keys.to_vec(), args.to_vec())).await
     }
 
     /// One command within the command time-out.
     pub(crate) async fn command(&self, command: Cmd) -> Result<Value, LinkError> {
-        let flight = self.connection.start(command)?;
+        let flight = self.wire.start(command)?;
         match timeout(self.timeout, flight).await {
             Ok(Ok(Value::ServerError(error))) if error.code() == "MOVED" => Err(LinkError::Moved),
             Ok(Ok(Value::ServerError(error))) if matches!(error.code(), "ASK" | "TRYAGAIN") => Err(LinkError::Moving),

@@ -6,7 +6,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{connection::Connection, flight::Flight, handle::Shared, wire::Started};
+use super::{connection::Connection, flight::Flight, shared::Shared, wire::Started};
 use crate::{
     metrics::{self, REDIS_ERRORS, tag},
     redis::LinkError,
@@ -76,7 +76,7 @@ impl Ledger {
 
     /// Reads the reply and does what the connection needs done after it.
     pub(super) fn read(&self, reply: RedisResult<Value>) -> Result<Value, LinkError> {
-        self.connection.took(self.op, self.sent.elapsed());
+        self.connection.scripts.took(self.op, self.sent.elapsed());
         if self.connection.is_shifted() {
             // It may be the reply to another command.
             self.count("io");
@@ -94,7 +94,7 @@ impl Ledger {
         match code.as_str() {
             "NOSCRIPT" => {
                 self.count("noscript");
-                for flight in self.connection.reload() {
+                for flight in self.connection.scripts.reload(&self.connection.wire) {
                     let ledger = Self { op: "script_load", sent: Instant::now(), ..self.clone() };
                     self.spawn(ledger.outlive_caller(flight));
                 }

@@ -10,9 +10,10 @@ use tokio::{
 use super::{
     connection::Connection,
     flight::Flight,
-    handle::Shared,
     ledger::Ledger,
-    wire::{Entered, Started, Ticket, Turn, look_around},
+    look_around::look_around,
+    shared::Shared,
+    wire::{Entered, Started, Ticket, Turn},
 };
 use crate::{breaker::Permit, redis::LinkError};
 

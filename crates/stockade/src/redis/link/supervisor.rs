@@ -7,8 +7,8 @@ use tokio::time::timeout;
 use super::{
     connection::Connection,
     events::{LinkEvents, Up},
-    handle::Shared,
     handshake::Handshake,
+    shared::Shared,
 };
 use crate::{
     metrics::{self, REDIS_RECONNECTS},
@@ -43,7 +43,7 @@ async fn commands(shared: &Arc<Shared>) {
         let attempt = async {
             let (channels, namespace) = (&shared.channels, asked_about(shared));
             let connection = establish(shared, &name, channels, &shared.events, last_run.as_ref(), namespace).await?;
-            let mut handshake = Handshake::new(&connection, shared.redis.timeout());
+            let mut handshake = Handshake::new(&connection.wire, &connection.scripts, shared.redis.timeout());
             shared.events.prepare(&connection.up, &mut handshake).await?;
             // What it was told may be wrong.
             if connection.is_shifted() { Err(LinkError::Lost.into()) } else { Ok(connection) }

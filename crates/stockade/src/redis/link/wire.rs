@@ -8,13 +8,15 @@ use std::{
 use redis::{Cmd, aio::MultiplexedConnection};
 use tokio::{
     sync::{Notify, oneshot},
-    task::yield_now,
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::flight::Flight;
-use crate::redis::LinkError;
+use super::{
+    flight::{Flight, Window},
+    look_around::look_around,
+};
+use crate::redis::{LinkError, dial::MAX_IN_FLIGHT};
 
 /// How many commands of one connection may have no reply yet: so many at first, then as many as are answered in a part of
 /// the command time-out, within these limits. More would only wait at the server, or unread in a process that is busy,
@@ -26,12 +28,6 @@ const FIRST_WINDOW: usize = 32;
 const BRISK: u32 = 4;
 /// The most commands of one connection that wait for their place.
 const MOST_WAITING: usize = 65_536;
-
-/// After so many turns of the scheduler, and of its timers, the driver of a connection has read what had arrived.
-const TURNS: u32 = 3;
-const TURN: Duration = Duration::from_millis(5);
-/// How often at most.
-const LOOKS: usize = 20;
 
 /// When a command is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -221,26 +217,6 @@ impl Wire {
         drop(waiting);
     }
 
-    /// A place became free, by the reply to what was `answered`, sent then, or because nobody waits for it any more.
-    pub(super) fn freed(self: &Arc<Self>, answered: Option<Instant>) {
-        // Whoever gives up takes the command back first, or leaves its receiver to a task. What is left to nobody all the
-        // same, as a runtime ends, must not be dropped under the lock, which its own end takes.
-        let mut left = Vec::new();
-        let mut state = self.lock();
-        state.in_flight = state.in_flight.saturating_sub(1);
-        if let Some(sent) = answered {
-            state.progress = Instant::now();
-            state.fit(sent, self.timeout);
-        }
-        while state.in_flight < state.window
-            && let Some((_, Waiting { make, behind, tell })) = state.waiting.pop_first()
-        {
-            left.extend(tell.send(self.send(&mut state, make, behind)).err());
-        }
-        drop(state);
-        drop(left);
-    }
-
     fn send(
         self: &Arc<Self>,
         state: &mut State,
@@ -258,10 +234,11 @@ impl Wire {
     }
 
     fn fly(self: &Arc<Self>, state: &mut State, at: Instant, command: Cmd) -> Result<Flight, LinkError> {
-        if state.in_flight >= super::flight::MAX_IN_FLIGHT {
+        if state.in_flight >= MAX_IN_FLIGHT {
             return Err(LinkError::Unsent { silent: false });
         }
-        let flight = Flight::start(self, at, self.multiplexed.clone(), command)?;
+        let wire = Arc::downgrade(self);
+        let flight = Flight::start(wire, at, self.multiplexed.clone(), command)?;
         if state.in_flight == 0 || flight.is_ready() {
             state.progress = at;
         }
@@ -270,17 +247,23 @@ impl Wire {
     }
 }
 
-/// Lets a process that was held up read what has arrived meanwhile, before it calls a connection silent. A look that takes
-/// long shows that it is held up still: then it looks again.
-pub(super) async fn look_around() {
-    for _ in 0..LOOKS {
-        let began = Instant::now();
-        for _ in 0..TURNS {
-            sleep(TURN).await;
-            yield_now().await;
+impl Window for Wire {
+    fn freed(self: Arc<Self>, answered: Option<Instant>) {
+        // Whoever gives up takes the command back first, or leaves its receiver to a task. What is left to nobody all the
+        // same, as a runtime ends, must not be dropped under the lock, which its own end takes.
+        let mut left = Vec::new();
+        let mut state = self.lock();
+        state.in_flight = state.in_flight.saturating_sub(1);
+        if let Some(sent) = answered {
+            state.progress = Instant::now();
+            state.fit(sent, self.timeout);
         }
-        if began.elapsed() < TURN * TURNS * 2 {
-            return;
+        while state.in_flight < state.window
+            && let Some((_, Waiting { make, behind, tell })) = state.waiting.pop_first()
+        {
+            left.extend(tell.send(self.send(&mut state, make, behind)).err());
         }
+        drop(state);
+        drop(left);
     }
 }

@@ -8,14 +8,14 @@ use tokio::runtime::Handle;
 
 use super::{acquire::Mailbox, inner::Inner, shard::Shard};
 use crate::{
-    redis::{Fleet, FleetEvents, Node, Redis},
+    redis::{Discovery, DiscoveryEvents, Node, Redis},
     resource::Bucket,
 };
 
 /// The primaries of a cluster, each connected to when a bucket of it is first asked for.
 pub(super) struct Nodes {
     redis: Redis,
-    pub(super) fleet: Fleet,
+    pub(super) fleet: Discovery,
     table: RwLock<Table>,
     inner: Weak<Inner>,
     runtime: Handle,
@@ -31,7 +31,7 @@ struct Table {
 impl Nodes {
     /// `None` unless `redis` is a cluster.
     pub(super) fn open(redis: &Redis, inner: &Weak<Inner>) -> Option<Self> {
-        let fleet = Fleet::open(redis, Arc::new(Watcher(Weak::clone(inner))))?;
+        let fleet = Discovery::open(redis, Arc::new(Watcher(Weak::clone(inner))))?;
         let table = Table { owners: [const { None }; 256], open: HashMap::new(), opened: 0 };
         let (redis, inner, runtime) = (redis.clone(), Weak::clone(inner), Handle::current());
         Some(Self { redis, fleet, table: RwLock::new(table), inner, runtime })
@@ -115,10 +115,10 @@ impl Inner {
     }
 }
 
-/// Doesn't keep the store: the fleet keeps this.
+/// Doesn't keep the store: the discovery keeps this.
 struct Watcher(Weak<Inner>);
 
-impl FleetEvents for Watcher {
+impl DiscoveryEvents for Watcher {
     fn changed(&self) {
         if let Some(inner) = self.0.upgrade()
             && let Some(nodes) = inner.shards.nodes()

@@ -1,0 +1,23 @@
+/// The kind of server that is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::redis) enum Expected {
+    /// One that has all keys.
+    Single,
+    /// One of a cluster.
+    Node,
+}
+
+/// A server of another kind than is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the server is {found}: {remedy}")]
+pub(in crate::redis) struct Kind {
+    pub(in crate::redis) found: &'static str,
+    pub(in crate::redis) remedy: &'static str,
+}
+
+pub(in crate::redis) const SENTINEL: Kind = Kind {
+    found: "a sentinel",
+    remedy: "write `redis-sentinel://HOST:PORT/NAME`, with the name of the primary that it watches",
+};
+pub(in crate::redis) const NODE: Kind = Kind { found: "a node of a cluster", remedy: "write `redis-cluster://`" };
+pub(in crate::redis) const ALONE: Kind = Kind { found: "no node of a cluster", remedy: "write `redis://`" };

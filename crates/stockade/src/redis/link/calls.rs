@@ -1,0 +1,197 @@
+//! The ways to send a command.
+
+use std::{sync::Arc, time::Duration};
+
+use redis::{Cmd, Value};
+
+use super::{
+    attempt::{Attempt, Receipt, replies},
+    connection::Connection,
+    handle::Link,
+    pending::{Pending, Terms},
+    replicas::Replicas,
+    wire::Turn,
+};
+use crate::{
+    breaker::Permit,
+    redis::{LinkError, Script},
+};
+
+impl Link {
+    /// EVALSHA on the command connection, in the order of the calls.
+    ///
+    /// Waits for its place on the wire for twenty command time-outs at most. Dropping the future leaves the command in its
+    /// place.
+    pub(crate) fn call(
+        &self,
+        script: &'static Script,
+        keys: Vec<String>,
+        args: Vec<Vec<u8>>,
+    ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
+        let pending = self.permitted(|connection, permit| {
+            let command = connection.scripts.evalsha(script, keys, args);
+            let terms = Terms { permit: Some(permit), ..self.terms(script.name, Turn::Ordinary) };
+            Pending::start(&self.shared, connection, terms, || command, None)
+        });
+        async move { pending?.reply().await }
+    }
+
+    /// [`Link::call`] that waits for no place: for commands that are worth nothing a moment later.
+    #[cfg(feature = "redlock")]
+    pub(crate) fn call_at_once(
+        &self,
+        script: &'static Script,
+        keys: Vec<String>,
+        args: Vec<Vec<u8>>,
+    ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
+        let pending = self.permitted(|connection, permit| {
+            let command = connection.scripts.evalsha(script, keys, args);
+            let terms = Terms { permit: Some(permit), ..self.terms(script.name, Turn::Now) };
+            Pending::start(&self.shared, connection, terms, || command, None)
+        });
+        async move { pending?.reply().await }
+    }
+
+    /// EVALSHA on the command connection for an attempt that has a limit of its own. `make` is called when it is sent, with
+    /// the name of the script. With `replicas`, right behind it goes the question whether they have what it wrote.
+    ///
+    /// Dropping the reply takes the command back if it was not sent yet. [`Attempt::receipt`] then says so.
+    pub(crate) fn attempt(
+        &self,
+        script: &'static Script,
+        make: impl FnOnce(&str) -> Cmd + Send + 'static,
+        wait: Duration,
+        replicas: Option<Replicas>,
+    ) -> Attempt {
+        let receipt = Receipt::default();
+        let pending = self.permitted(|connection, permit| {
+            let (sha, receipt) = (connection.scripts.sha(script), receipt.clone());
+            let make = move || {
+                receipt.sent();
+                make(&sha)
+            };
+            let limit = self.shared.limit(wait);
+            let terms = Terms { op: script.name, turn: Turn::Ordinary, limit, revocable: true, permit: Some(permit) };
+            Pending::start(&self.shared, connection, terms, make, replicas.map(Replicas::command))
+        });
+        if replicas.is_none() {
+            return Attempt { receipt, reply: Box::pin(async move { pending?.reply().await }), copies: None };
+        }
+        let (reply, copies) = replies(pending, replicas);
+        Attempt { receipt, reply: Box::pin(reply), copies: Some(Box::pin(copies)) }
+    }
+
+    /// EVALSHA that neither the breaker nor commands of other kinds hold back: for commands that undo others. `make` is
+    /// given the name of the script.
+    pub(crate) fn call_regardless(
+        &self,
+        script: &'static Script,
+        make: &dyn Fn(&str) -> Cmd,
+    ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
+        let pending = self.shared.commands.get().ok_or(LinkError::Down).and_then(|connection| {
+            let command = make(&connection.scripts.sha(script));
+            Pending::start(&self.shared, &connection, self.terms(script.name, Turn::Undoing), || command, None)
+        });
+        // Many of these may be under way, each on a task.
+        async move { Box::pin(pending?.reply()).await }
+    }
+
+    /// [`Link::call`] on the renewal connection. Uses the command connection while the other is not up, so that a lease
+    /// never hangs on one of them.
+    #[cfg(any(test, feature = "redlock"))]
+    pub(crate) fn call_renewal(
+        &self,
+        script: &'static Script,
+        keys: Vec<String>,
+        args: Vec<Vec<u8>>,
+    ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
+        self.call_renewal_replicated(script, keys, args, None).0
+    }
+
+    /// On the renewal connection, ahead of all that waits, with the question of [`Link::attempt`]. Without `replicas`
+    /// enough have it.
+    pub(crate) fn call_renewal_replicated(
+        &self,
+        script: &'static Script,
+        keys: Vec<String>,
+        args: Vec<Vec<u8>>,
+        replicas: Option<Replicas>,
+    ) -> (
+        impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<>,
+        impl Future<Output = Result<bool, LinkError>> + Send + 'static + use<>,
+    ) {
+        let mut ended = None;
+        let pending = self.renewing().ok_or(LinkError::Down).and_then(|connection| {
+            ended = Some(connection.ended.clone());
+            let command = connection.scripts.evalsha(script, keys, args);
+            let terms = self.terms(script.name, Turn::Now);
+            Pending::start(&self.shared, &connection, terms, || command, replicas.map(Replicas::command))
+        });
+        let (reply, enough) = replies(pending, replicas);
+        let reply = async move {
+            let reply = reply.await?;
+            // The connection may have been given up because the server is not the primary any more.
+            if ended.is_some_and(|ended| ended.is_cancelled()) { Err(LinkError::Lost) } else { Ok(reply) }
+        };
+        (reply, enough)
+    }
+
+    /// A plain command on the command connection; `op` is its metric label. As [`Link::call`].
+    pub(crate) fn command(
+        &self,
+        op: &'static str,
+        command: Cmd,
+    ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
+        self.command_in(Turn::Ordinary, op, command)
+    }
+
+    /// [`Link::command`] that waits for no place: a subscription, of which there are few, for which many wait.
+    pub(crate) fn subscribe(
+        &self,
+        op: &'static str,
+        command: Cmd,
+    ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
+        self.command_in(Turn::Now, op, command)
+    }
+
+    fn command_in(
+        &self,
+        turn: Turn,
+        op: &'static str,
+        command: Cmd,
+    ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
+        let pending = self.permitted(|connection, permit| {
+            let terms = Terms { permit: Some(permit), ..self.terms(op, turn) };
+            Pending::start(&self.shared, connection, terms, || command, None)
+        });
+        async move { pending?.reply().await }
+    }
+
+    fn terms(&self, op: &'static str, turn: Turn) -> Terms {
+        Terms { op, turn, limit: self.shared.limit(Duration::ZERO), revocable: false, permit: None }
+    }
+
+    fn permitted<T>(
+        &self,
+        start: impl FnOnce(&Arc<Connection>, Permit) -> Result<T, LinkError>,
+    ) -> Result<T, LinkError> {
+        let permit =
+            self.shared.breaker.permit().map_err(|refused| LinkError::Open { retry_after: refused.retry_after })?;
+        match self.shared.commands.get() {
+            Some(connection) => start(&connection, permit),
+            None => {
+                permit.failed();
+                Err(LinkError::Down)
+            }
+        }
+    }
+
+    /// Both connections may be to different runs of the server for a moment; a renewal that another run answers says
+    /// nothing about the lease. The run of the command connection is the one that the owner of the link knows.
+    fn renewing(&self) -> Option<Arc<Connection>> {
+        self.shared.renewals_wanted.notify_one();
+        let commands = self.shared.commands.get()?;
+        let renewals = self.shared.renewals.get().filter(|renewals| renewals.up.run_id == commands.up.run_id);
+        Some(renewals.unwrap_or(commands))
+    }
+}

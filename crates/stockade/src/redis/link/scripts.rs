@@ -1,0 +1,114 @@
+use std::{
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    time::Duration,
+};
+
+use redis::{Cmd, RedisError, aio::MultiplexedConnection};
+use tokio::time::Instant;
+
+use super::{flight::Flight, wire::Wire};
+use crate::{
+    metrics::{REDIS_COMMAND, Times, tag},
+    redis::Script,
+};
+
+/// Scripts are loaded again at most this often, however many calls find them gone.
+const RELOAD: Duration = Duration::from_secs(1);
+
+/// A script that the server knows.
+struct Loaded {
+    script: &'static Script,
+    sha: Arc<str>,
+    times: Times,
+}
+
+/// The scripts that the server of one connection was given, and how long commands take there.
+pub(super) struct Scripts {
+    loaded: Vec<Loaded>,
+    /// Of each other command, by its metric label, from its first reply on.
+    times: RwLock<Vec<(&'static str, Times)>>,
+    reloaded: Mutex<Option<Instant>>,
+}
+
+impl Scripts {
+    /// Gives them to the server.
+    pub(super) async fn load(
+        scripts: &[&'static Script],
+        connection: &mut MultiplexedConnection,
+    ) -> Result<Self, RedisError> {
+        let mut loaded = Vec::with_capacity(scripts.len());
+        for &script in scripts {
+            let sha: String = load(script).query_async(connection).await?;
+            let times = Times::of(REDIS_COMMAND, &[tag("op", script.name)]);
+            loaded.push(Loaded { script, sha: sha.into(), times });
+        }
+        Ok(Self { loaded, times: RwLock::default(), reloaded: Mutex::default() })
+    }
+
+    /// The name by which the server knows a script.
+    pub(super) fn sha(&self, script: &'static Script) -> Arc<str> {
+        // A script that was not given to the link can't be found by the server either, which says NOSCRIPT.
+        let known = self.loaded.iter().find(|known| std::ptr::eq(known.script, script));
+        known.map_or_else(|| script.name.into(), |known| Arc::clone(&known.sha))
+    }
+
+    /// Notes how long a command took, by its metric label.
+    pub(super) fn took(&self, op: &'static str, time: Duration) {
+        if let Some(known) = self.loaded.iter().find(|known| std::ptr::eq(known.script.name, op)) {
+            return known.times.observe(time);
+        }
+        let find = |times: &[(&'static str, Times)]| {
+            let found = times.iter().find(|(name, _)| *name == op);
+            found.map(|(_, times)| times.observe(time))
+        };
+        if find(&self.times.read().unwrap_or_else(PoisonError::into_inner)).is_some() {
+            return;
+        }
+        let mut times = self.times.write().unwrap_or_else(PoisonError::into_inner);
+        if find(&times).is_none() {
+            let new = Times::of(REDIS_COMMAND, &[tag("op", op)]);
+            new.observe(time);
+            times.push((op, new));
+        }
+    }
+
+    pub(super) fn evalsha(&self, script: &'static Script, keys: Vec<String>, args: Vec<Vec<u8>>) -> Cmd {
+        evalsha(&self.sha(script), keys, args)
+    }
+
+    /// Sends the scripts again, ahead of whatever is sent from now on; nothing when that was done a moment ago.
+    pub(super) fn reload(&self, wire: &Arc<Wire>) -> Vec<Flight> {
+        let mut reloaded = self.reloaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if reloaded.is_some_and(|at| at.elapsed() < RELOAD) {
+            return Vec::new();
+        }
+        *reloaded = Some(Instant::now());
+        self.loaded.iter().filter_map(|known| wire.start(load(known.script)).ok()).collect()
+    }
+}
+
+/// EVALSHA, to which the keys and the arguments of the script are added yet: so many words of so many bytes together.
+pub(crate) fn evalsha_of(sha: &str, keys: usize, words: usize, bytes: usize) -> Cmd {
+    const NAME: &str = "EVALSHA";
+    let mut command = Cmd::with_capacity(3 + words, NAME.len() + sha.len() + 8 + bytes);
+    command.arg(NAME).arg(sha).arg(keys);
+    command
+}
+
+pub(crate) fn evalsha(sha: &str, keys: Vec<String>, args: Vec<Vec<u8>>) -> Cmd {
+    let bytes = keys.iter().map(String::len).chain(args.iter().map(Vec::len)).sum();
+    let mut command = evalsha_of(sha, keys.len(), keys.len() + args.len(), bytes);
+    for key in keys {
+        command.arg(key);
+    }
+    for arg in args {
+        command.arg(arg);
+    }
+    command
+}
+
+fn load(script: &Script) -> Cmd {
+    let mut command = redis::cmd("SCRIPT");
+    command.arg("LOAD").arg(script.text);
+    command
+}

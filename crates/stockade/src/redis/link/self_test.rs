@@ -1,0 +1,47 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redis::aio::MultiplexedConnection;
+
+use crate::redis::{Script, dial::HandshakeError};
+
+const SELF_TEST: Script = Script { name: "self_test", text: include_str!("../scripts/self_test.lua") };
+
+/// Shows whether a message that a script publishes comes back on this connection and is counted. Where it is not (some
+/// proxies and managed servers), "no receiver" must not be taken for "the waiter is dead".
+pub(super) struct SelfTest {
+    payload: String,
+    seen: AtomicBool,
+}
+
+impl SelfTest {
+    pub(super) fn new() -> Self {
+        Self { payload: format!("T {:032x}", rand::random::<u128>()), seen: AtomicBool::new(false) }
+    }
+
+    /// Whether this message is that of the test, which is noted.
+    pub(super) fn is_answered_by(&self, payload: &[u8]) -> bool {
+        let is_answer = payload == self.payload.as_bytes();
+        if is_answer {
+            self.seen.store(true, Ordering::Release);
+        }
+        is_answer
+    }
+
+    /// The message is on the wire before the reply, so that nothing has to be waited for.
+    pub(super) async fn run(
+        &self,
+        connection: &mut MultiplexedConnection,
+        publish: &str,
+        channel: &str,
+    ) -> Result<bool, HandshakeError> {
+        let receivers: i64 = redis::cmd("EVAL")
+            .arg(SELF_TEST.text)
+            .arg(0)
+            .arg(publish)
+            .arg(channel)
+            .arg(&self.payload)
+            .query_async(connection)
+            .await?;
+        Ok(receivers >= 1 && self.seen.load(Ordering::Acquire))
+    }
+}

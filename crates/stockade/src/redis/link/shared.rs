@@ -1,0 +1,72 @@
+use std::{
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
+    time::Duration,
+};
+
+use tokio::{runtime::Handle, sync::Notify, time::Instant};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{connection::Connection, events::LinkEvents};
+use crate::{
+    breaker::Breaker,
+    redis::{Redis, Script},
+};
+
+/// How many command time-outs a command without a limit of its own waits for its place. A server that is silent ends that
+/// within one.
+const PLACE: u32 = 20;
+const LONGEST: Duration = Duration::from_secs(86_400 * 365);
+
+/// What the tasks and the commands of a link share.
+pub(super) struct Shared {
+    pub(super) redis: Redis,
+    pub(super) role: &'static str,
+    pub(super) channels: Vec<String>,
+    pub(super) scripts: &'static [&'static Script],
+    pub(super) events: Arc<dyn LinkEvents>,
+    pub(super) breaker: Breaker,
+    pub(super) commands: Slot,
+    pub(super) renewals: Slot,
+    /// What the server had against its use when it was tried last.
+    pub(super) unfit: Mutex<Option<Arc<str>>>,
+    pub(super) generation: AtomicU64,
+    /// The first renewal asks for the second connection: a cache never makes one.
+    pub(super) renewals_wanted: Notify,
+    pub(super) tasks: TaskTracker,
+    pub(super) runtime: Handle,
+    pub(super) closing: CancellationToken,
+    /// Cancelled once the first attempt to connect has ended, either way.
+    pub(super) attempted: CancellationToken,
+}
+
+/// Where an open connection is found.
+#[derive(Default)]
+pub(super) struct Slot(Mutex<Option<Arc<Connection>>>);
+
+impl Slot {
+    pub(super) fn get(&self) -> Option<Arc<Connection>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What waits for a place on the connection before is told that it is gone.
+    pub(super) fn set(&self, connection: Option<Arc<Connection>>) {
+        let before = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), connection);
+        if let Some(before) = before {
+            before.wire.close();
+        }
+    }
+}
+
+impl Shared {
+    /// Until when a command may wait for its place: as long as its attempt may, and what has no wait of its own for some
+    /// command time-outs.
+    pub(super) fn limit(&self, wait: Duration) -> Instant {
+        let wait = if wait.is_zero() { self.redis.timeout() * PLACE } else { wait.max(self.redis.timeout()) };
+        // As good as for ever.
+        Instant::now() + wait.min(LONGEST)
+    }
+
+    pub(super) fn set_unfit(&self, said: Option<Arc<str>>) {
+        *self.unfit.lock().unwrap_or_else(PoisonError::into_inner) = said;
+    }
+}
