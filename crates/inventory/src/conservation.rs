@@ -61,6 +61,8 @@ pub enum Rule {
     NotNegative,
     /// Each movement goes on where the one before it ended: a lost update or a lost movement breaks the chain.
     Chain,
+    /// What a transfer takes from one SKU it gives to another.
+    Transfers,
     /// Versions grow and fencing tokens do not fall along the movements of a SKU.
     Order,
     /// An acknowledged line is in the ledger exactly once.
@@ -124,6 +126,14 @@ impl Rule {
                 where version <= version_before or fencing_token < token_before
                 order by 1"
                 .to_owned(),
+            // The movements of one transaction have the same time; where two have it, too, each sums to zero.
+            Self::Transfers => "
+                select 'at ' || created_at || ': ' || count(*) || ' movements, sum ' || sum(delta)
+                from movement where kind = 'transfer'
+                group by created_at
+                having sum(delta) <> 0
+                order by 1"
+                .to_owned(),
             Self::Acknowledged => told("'applied'", "<> 1"),
             Self::NotApplied => told("'refused', 'failed'", "<> 0"),
             Self::Unknown => told("'unknown'", "> 1"),
@@ -142,10 +152,11 @@ impl Rule {
         matches!(self, Self::Acknowledged | Self::NotApplied | Self::Unknown | Self::Sent)
     }
 
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Sum,
         Self::NotNegative,
         Self::Chain,
+        Self::Transfers,
         Self::Order,
         Self::Acknowledged,
         Self::NotApplied,
@@ -238,6 +249,7 @@ impl fmt::Display for Rule {
             Self::Sum => "quantity is not the sum of the movements",
             Self::NotNegative => "negative quantity",
             Self::Chain => "movement does not go on from the one before",
+            Self::Transfers => "transfer that does not give what it takes",
             Self::Order => "versions or fencing tokens out of order",
             Self::Acknowledged => "acknowledged line not in the ledger exactly once",
             Self::NotApplied => "line in the ledger although it was not applied",

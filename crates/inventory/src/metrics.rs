@@ -6,7 +6,7 @@ use sqlx::PgPool;
 
 use crate::domain::Kind;
 
-/// Movements asked for, by kind and outcome.
+/// Movements asked for, by kind and outcome; the two of a transfer count as one.
 pub const MOVEMENTS: &str = "inventory_movements_total";
 /// Writes that the fence refused.
 pub const FENCE_REJECTED: &str = "inventory_fence_rejected_total";
@@ -110,7 +110,7 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
     stockade::metrics::describe();
     stockade::metrics::build_info();
     metrics_process::Collector::default().describe();
-    describe_counter!(MOVEMENTS, "Movements asked for, by kind and outcome.");
+    describe_counter!(MOVEMENTS, "Movements asked for, by kind and outcome; the two of a transfer count as one.");
     describe_counter!(FENCE_REJECTED, "Writes that the fence refused.");
     describe_counter!(HTTP_REQUESTS, "Requests answered, by method, route and status.");
     describe_histogram!(HTTP_DURATION, Unit::Seconds, "From the request's head to the response's, seconds.");
@@ -121,7 +121,7 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
     // A counter that is absent until its first event looks like zero to nobody: `rate()` misses that event.
     counter!(FENCE_REJECTED).increment(0);
     counter!(DATABASE_TIMEOUTS).increment(0);
-    for kind in [Kind::Set, Kind::Adjustment, Kind::Delete] {
+    for kind in [Kind::Set, Kind::Adjustment, Kind::Delete, Kind::Transfer] {
         for outcome in [Outcome::Applied, Outcome::Refused, Outcome::Replayed] {
             counter!(MOVEMENTS, "kind" => kind.as_str(), "outcome" => outcome.as_str()).increment(0);
         }

@@ -8,10 +8,11 @@ use sqlx::{
 };
 
 /// Every file of `migrations/`, oldest first, with the description that its name gives it.
-const MIGRATIONS: [(i64, &str, &str); 3] = [
+const MIGRATIONS: [(i64, &str, &str); 4] = [
     (1, "stock", include_str!("../../../../migrations/0001_stock.sql")),
     (2, "movement", include_str!("../../../../migrations/0002_movement.sql")),
     (3, "idempotency", include_str!("../../../../migrations/0003_idempotency.sql")),
+    (4, "transfer", include_str!("../../../../migrations/0004_transfer.sql")),
 ];
 
 /// The migrations of the service. The library brings its own schema.

@@ -4,8 +4,10 @@ mod movement;
 mod quantity;
 mod sku;
 mod stock;
+mod units;
 
 pub use movement::{Kind, Movement, Reference, ReferenceError};
 pub use quantity::{ApplyError, Delta, Quantity, QuantityError};
 pub use sku::{Sku, SkuError};
 pub use stock::Stock;
+pub use units::Units;

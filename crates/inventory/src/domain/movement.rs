@@ -12,6 +12,8 @@ pub enum Kind {
     Adjustment,
     /// The SKU was removed.
     Delete,
+    /// Units went from one SKU to another: two movements, one of each.
+    Transfer,
 }
 
 impl Kind {
@@ -22,6 +24,7 @@ impl Kind {
             Self::Set => "set",
             Self::Adjustment => "adjustment",
             Self::Delete => "delete",
+            Self::Transfer => "transfer",
         }
     }
 }
@@ -31,7 +34,7 @@ impl Kind {
 pub struct Movement {
     /// Grows with every movement of its SKU.
     pub id: i64,
-    /// `seed`, `set`, `adjustment` or `delete`.
+    /// `seed`, `set`, `adjustment`, `delete` or `transfer`.
     pub kind: String,
     /// By how much.
     pub delta: i64,

@@ -8,14 +8,14 @@ pub struct Quantity(i64);
 
 /// A change of a quantity: not zero, at most 1,000,000,000 either way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Delta(i64);
+pub struct Delta(pub(super) i64);
 
-/// A number that is no quantity or no delta.
+/// A number that is no quantity, no delta, or no number of units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{given} is not {expected}")]
 pub struct QuantityError {
-    given: i64,
-    expected: &'static str,
+    pub(super) given: i64,
+    pub(super) expected: &'static str,
 }
 
 /// Why a delta can't be applied.
@@ -120,7 +120,7 @@ impl<'de> Deserialize<'de> for Delta {
 }
 
 /// Takes integers only and says in plain words what it wanted.
-struct Integer(&'static str);
+pub(super) struct Integer(pub(super) &'static str);
 
 impl de::Visitor<'_> for Integer {
     type Value = i64;

@@ -6,22 +6,19 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
-use stockade::{Fence, postgres::Tx};
+use stockade::Fence;
 
 use super::{
     JsonBody, Problem, RequestId,
-    idempotency::{IdempotencyKey, Target, answer, replay},
+    idempotency::{IdempotencyKey, Target, answer},
     json,
     ledger::{NO_STOCK, commit, line},
+    memory::Memory,
 };
 use crate::{
     app::App,
-    db::{
-        self,
-        idempotency::{Fingerprint, Stored},
-    },
+    db,
     domain::{ApplyError, Delta, Kind, Quantity, Reference, Sku},
-    metrics::{self, Outcome},
 };
 
 #[derive(Debug, Deserialize)]
@@ -39,12 +36,6 @@ struct Adjusted<'a> {
     fencing_token: u64,
 }
 
-/// The memory of an answer, for a request that carries an Idempotency-Key.
-struct Memory {
-    key: IdempotencyKey,
-    fingerprint: Fingerprint,
-}
-
 /// `POST /stock/{sku}/adjustments`
 ///
 /// Reads, computes and writes in three steps, as any business logic does that is more than one statement; the lock and
@@ -58,12 +49,10 @@ pub(super) async fn adjust(
     key: Option<IdempotencyKey>,
     body: JsonBody<Adjust>,
 ) -> Result<Response, Problem> {
-    let memory = key.map(|key| Memory { key, fingerprint: target.fingerprint(&body.bytes) });
+    let memory = Memory::new(Kind::Adjustment, key, &target, &body.bytes);
     let Adjust { delta, reference } = body.value;
     let mut tx = fence.begin(&app.pg).await?;
-    if let Some(memory) = &memory
-        && let Some(stored) = db::idempotency::find(&mut tx, memory.key.as_str()).await?
-    {
+    if let Some(stored) = memory.find(&mut tx).await? {
         tx.rollback().await?;
         return memory.answer_again(stored);
     }
@@ -72,7 +61,7 @@ pub(super) async fn adjust(
         Ok(quantity) => quantity,
         Err(ApplyError::Insufficient) => {
             let problem = Problem::InsufficientStock { available: old.quantity.get() };
-            return refuse(tx, &app, memory, &problem, &request_id).await;
+            return memory.refuse(tx, &app, &problem, &request_id).await;
         }
         Err(error) => return Err(Problem::Unprocessable(error.to_string().into())),
     };
@@ -81,56 +70,7 @@ pub(super) async fn adjust(
     let adjusted =
         Adjusted { sku: &new.sku, quantity: new.quantity, version: new.version, fencing_token: fence.token().get() };
     let body = json::to_string(&adjusted)?;
-    let stored = remember(&mut tx, &app, memory, StatusCode::OK, body).await?;
-    commit(tx, &app, &sku, Kind::Adjustment).await?;
+    let stored = memory.keep(&mut tx, &app, StatusCode::OK, body).await?;
+    commit(tx, &app, [&sku], Kind::Adjustment).await?;
     Ok((fence, answer(stored)).into_response())
-}
-
-impl Memory {
-    fn answer_again(&self, stored: Stored) -> Result<Response, Problem> {
-        if stored.fingerprint != self.fingerprint {
-            return Err(Problem::IdempotencyMismatch);
-        }
-        metrics::movement(Kind::Adjustment, Outcome::Replayed);
-        Ok(replay(stored))
-    }
-}
-
-/// Answers a refusal on business grounds. With an Idempotency-Key it is remembered, and so committed, as a success is.
-async fn refuse(
-    mut tx: Tx,
-    app: &App,
-    memory: Option<Memory>,
-    problem: &Problem,
-    request_id: &RequestId,
-) -> Result<Response, Problem> {
-    let remembered = memory.is_some();
-    // A replay repeats this body to the byte, so it keeps the id of the request that was refused.
-    let stored = remember(&mut tx, app, memory, problem.status(), problem.document(Some(request_id))).await?;
-    if remembered {
-        tx.commit().await?;
-    } else {
-        tx.rollback().await?;
-    }
-    metrics::movement(Kind::Adjustment, Outcome::Refused);
-    Ok(answer(stored))
-}
-
-/// The answer, kept in the transaction where a key asks for that.
-async fn remember(
-    tx: &mut Tx,
-    app: &App,
-    memory: Option<Memory>,
-    status: StatusCode,
-    body: String,
-) -> Result<Stored, Problem> {
-    let Some(Memory { key, fingerprint }) = memory else {
-        return Ok(Stored { fingerprint: Fingerprint::default(), status: status.as_u16(), body });
-    };
-    let stored = Stored { fingerprint, status: status.as_u16(), body };
-    if !db::idempotency::insert(tx, key.as_str(), &stored, app.limits.idempotency_ttl).await? {
-        // Requests for the same SKU wait for each other, so the other one was for another SKU.
-        return Err(Problem::IdempotencyMismatch);
-    }
-    Ok(stored)
 }

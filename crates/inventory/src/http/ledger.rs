@@ -24,9 +24,16 @@ pub(super) fn line<'a>(
     Line { kind, delta: new.since(old), reference, fencing_token: fence.token().get() }
 }
 
-/// Commits a change of `sku` and drops what is cached of it.
-pub(super) async fn commit(mut tx: Tx, app: &App, sku: &Sku, kind: Kind) -> Result<(), Problem> {
-    tx.invalidate(&app.stocks, sku);
+/// Commits a change of `skus` and drops what is cached of them.
+pub(super) async fn commit(
+    mut tx: Tx,
+    app: &App,
+    skus: impl IntoIterator<Item = &Sku>,
+    kind: Kind,
+) -> Result<(), Problem> {
+    for sku in skus {
+        tx.invalidate(&app.stocks, sku);
+    }
     tx.commit().await?;
     metrics::movement(kind, Outcome::Applied);
     Ok(())

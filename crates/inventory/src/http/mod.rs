@@ -7,6 +7,7 @@ mod idempotency;
 mod json;
 mod ledger;
 mod measure;
+mod memory;
 mod movements;
 mod page;
 pub(crate) mod path;
@@ -16,6 +17,7 @@ mod request_id;
 pub(crate) mod router;
 mod stock;
 pub(crate) mod trace;
+mod transfers;
 
 pub use json::JsonBody;
 pub use problem::{Problem, Retry};

@@ -36,6 +36,8 @@ pub enum Problem {
     UnsupportedMediaType,
     /// JSON that is not allowed here.
     Unprocessable(Cow<'static, str>),
+    /// A transfer from a SKU to itself.
+    SameSku,
     /// The Idempotency-Key was used for something else.
     IdempotencyMismatch,
     /// Somebody else held the lock for the whole wait.
@@ -149,6 +151,7 @@ impl Problem {
             Self::Unprocessable(_) => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "unprocessable", "The request is not allowed as it is")
             }
+            Self::SameSku => (StatusCode::UNPROCESSABLE_ENTITY, "same-sku", "A transfer goes from one SKU to another"),
             Self::IdempotencyMismatch => (
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "idempotency-mismatch",
@@ -186,6 +189,7 @@ impl Problem {
             Self::InsufficientStock { available } => {
                 return Cow::Owned(format!("{available} on hand; nothing was taken"));
             }
+            Self::SameSku => "`from` and `to` are the same SKU: name two",
             Self::IdempotencyMismatch => "use a new Idempotency-Key for a new request",
             Self::UnsupportedMediaType => "send application/json, not encoded",
             Self::WarmingUp => "it serves already, and is ready once its warm-up has ended",
@@ -235,6 +239,7 @@ impl Problem {
             | Self::BodyTooLarge
             | Self::UnsupportedMediaType
             | Self::Unprocessable(_)
+            | Self::SameSku
             | Self::IdempotencyMismatch
             | Self::Internal
             | Self::NestedLock => None,

@@ -10,7 +10,10 @@ use stockade::route_lock::{OnStoreError, RouteLock};
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use super::{Problem, adjustments, health, movements, stock, trace};
+use super::{
+    Problem, adjustments, health, movements, stock, trace,
+    transfers::{self, Transfer},
+};
 use crate::{
     app::{App, LoggedAnswers},
     domain::Sku,
@@ -21,7 +24,7 @@ use crate::{
 const BODY_LIMIT: usize = 64 * 1024;
 
 /// What is answered where all goes well: shown in the metrics before the first request.
-const ANSWERS: [(&str, &str, &str); 8] = [
+const ANSWERS: [(&str, &str, &str); 9] = [
     ("GET", "/stock", "200"),
     ("GET", "/stock/{sku}", "200"),
     ("PUT", "/stock/{sku}", "200"),
@@ -29,6 +32,7 @@ const ANSWERS: [(&str, &str, &str); 8] = [
     ("DELETE", "/stock/{sku}", "204"),
     ("POST", "/stock/{sku}/adjustments", "200"),
     ("GET", "/stock/{sku}/movements", "200"),
+    ("POST", "/transfers", "200"),
     ("GET", "/readyz", "200"),
 ];
 
@@ -42,6 +46,9 @@ pub fn app(app: App) -> Router {
         .wait(app.limits.lock_wait)
         .body_limit(BODY_LIMIT)
         .on_store_error(OnStoreError::Proceed);
+    let both = RouteLock::write_all(&app.locks, |transfer: Transfer| transfer.keys())
+        .wait(app.limits.lock_wait)
+        .body_limit(BODY_LIMIT);
     for (method, route, status) in ANSWERS {
         metrics::announce_route(method, route, status);
     }
@@ -51,6 +58,7 @@ pub fn app(app: App) -> Router {
         .route("/stock/{sku}", get(stock::show).put(stock::set).delete(stock::remove).route_layer(lock.clone()))
         .route("/stock/{sku}/adjustments", post(adjustments::adjust).route_layer(lock))
         .route("/stock/{sku}/movements", get(movements::list))
+        .route("/transfers", post(transfers::transfer).route_layer(both))
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))
         .fallback(no_route)

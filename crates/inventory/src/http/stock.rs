@@ -105,7 +105,7 @@ pub(super) async fn set(
         }
     };
     let tag = tag(&app, &stock)?;
-    commit(tx, &app, &sku, Kind::Set).await?;
+    commit(tx, &app, [&sku], Kind::Set).await?;
     let location = (status == StatusCode::CREATED).then(|| [(LOCATION, path_of(&sku))]);
     Ok((status, fence, tag, CachePolicy::shared(), location, Json(stock)).into_response())
 }
@@ -123,7 +123,7 @@ pub(super) async fn remove(
     let Some(old) = old else { return Err(NO_STOCK) };
     let line = line(&fence, Kind::Delete, old.quantity, Quantity::ZERO, None);
     db::stock::delete(&mut tx, &sku, &line).await?;
-    commit(tx, &app, &sku, Kind::Delete).await?;
+    commit(tx, &app, [&sku], Kind::Delete).await?;
     Ok((StatusCode::NO_CONTENT, fence, ()).into_response())
 }
 

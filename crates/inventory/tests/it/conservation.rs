@@ -47,9 +47,9 @@ async fn an_honest_ledger_holds() {
 
 #[tokio::test]
 async fn every_way_to_cheat_is_reported() {
-    use Rule::{Acknowledged, Chain, NotApplied, NotNegative, Order, Sent, Sum, Unknown};
+    use Rule::{Acknowledged, Chain, NotApplied, NotNegative, Order, Sent, Sum, Transfers, Unknown};
 
-    let cheats: [(&str, &str, &[Rule]); 12] = [
+    let cheats: [(&str, &str, &[Rule]); 13] = [
         ("quantity", "update stock set quantity = 8 where sku = 'A'", &[Sum]),
         ("row_gone", "delete from stock where sku = 'B'", &[Sum]),
         ("deleted", "delete from movement where reference = '536365#1'", &[Sum, Chain, Acknowledged]),
@@ -100,6 +100,12 @@ async fn every_way_to_cheat_is_reported() {
             &[Acknowledged, Sent],
         ),
         ("stale_token", "update movement set fencing_token = 99 where reference = '536365#2'", &[Order]),
+        (
+            "half_a_transfer",
+            "update stock set quantity = 3 where sku = 'B';
+             insert into movement (sku, kind, delta, quantity, version) values ('B', 'transfer', -2, 3, 5)",
+            &[Transfers],
+        ),
         (
             "negative",
             "alter table stock drop constraint stock_quantity_range;

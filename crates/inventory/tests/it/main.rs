@@ -46,6 +46,8 @@ mod stock_db;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
+mod transfers;
+#[cfg(test)]
 mod warm_up;
 #[cfg(test)]
 mod wire;

@@ -181,15 +181,23 @@ impl Instance {
         self.http.get(format!("{}/metrics", self.ops)).send().await.unwrap().text().await.unwrap()
     }
 
-    pub(crate) fn terminate(&self) {
+    fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.child.id().unwrap()).unwrap()).unwrap();
-        kill_process(pid, Signal::TERM).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    pub(crate) fn terminate(&self) {
+        self.signal(Signal::TERM);
     }
 
     /// `kill -STOP`: it holds its ports and answers nobody.
     pub(crate) fn freeze(&self) {
-        let pid = Pid::from_raw(i32::try_from(self.child.id().unwrap()).unwrap()).unwrap();
-        kill_process(pid, Signal::STOP).unwrap();
+        self.signal(Signal::STOP);
+    }
+
+    /// `kill -9`, while requests to it are under way.
+    pub(crate) fn kill_under_way(&self) {
+        self.signal(Signal::KILL);
     }
 
     /// `kill -9`

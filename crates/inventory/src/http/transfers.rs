@@ -1,0 +1,132 @@
+//! `/transfers`
+
+use std::collections::BTreeMap;
+
+use axum::{
+    extract::{FromRequest, Request, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use stockade::{
+    lock::MultiFence,
+    resource::{Key, KeyError},
+};
+
+use super::{
+    JsonBody, Problem, RequestId,
+    idempotency::{IdempotencyKey, Target, answer},
+    json,
+    ledger::{commit, line},
+    memory::Memory,
+};
+use crate::{
+    app::App,
+    db,
+    domain::{ApplyError, Kind, Quantity, Reference, Sku, Stock, Units},
+};
+
+#[derive(Debug, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "an object with the fields `from`, `to`, `quantity` and, if you like, `reference`"
+)]
+pub(super) struct Asked {
+    from: Sku,
+    to: Sku,
+    quantity: Units,
+    reference: Option<Reference>,
+}
+
+/// A transfer between two SKUs, from a request's body.
+#[derive(Debug)]
+pub(super) struct Transfer(JsonBody<Asked>);
+
+impl Transfer {
+    /// What is locked for it.
+    pub(super) fn keys(&self) -> [Result<Key, KeyError>; 2] {
+        let Asked { from, to, .. } = &self.0.value;
+        [Key::of(from), Key::of(to)]
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for Transfer {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let body = JsonBody::<Asked>::from_request(request, state).await?;
+        if body.value.from == body.value.to {
+            return Err(Problem::SameSku);
+        }
+        Ok(Self(body))
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Transferred<'a> {
+    from: &'a Stock,
+    to: &'a Stock,
+    fencing_tokens: BTreeMap<&'a str, u64>,
+}
+
+/// `POST /transfers`
+///
+/// The layer has locked both SKUs, and one transaction claims both fences: two transfers in opposite directions take
+/// their turns, and neither sees half of the other.
+pub(super) async fn transfer(
+    State(app): State<App>,
+    request_id: RequestId,
+    target: Target,
+    fences: MultiFence,
+    key: Option<IdempotencyKey>,
+    Transfer(body): Transfer,
+) -> Result<Response, Problem> {
+    let memory = Memory::new(Kind::Transfer, key, &target, &body.bytes);
+    let Asked { from, to, quantity: units, reference } = body.value;
+    let mut tx = fences.begin(&app.pg).await?;
+    if let Some(stored) = memory.find(&mut tx).await? {
+        tx.rollback().await?;
+        return memory.answer_again(stored);
+    }
+    let skus = [from, to];
+    let old = both(db::stock::find_all(&mut *tx, &skus).await?, &skus)?;
+    let new = match quantities(&old, units) {
+        Ok(new) => new,
+        Err(ApplyError::Insufficient) => {
+            let problem = Problem::InsufficientStock { available: old[0].quantity.get() };
+            return memory.refuse(tx, &app, &problem, &request_id).await;
+        }
+        Err(error) => return Err(Problem::Unprocessable(format!("{error} in `to`").into())),
+    };
+    let mut changed = Vec::with_capacity(skus.len());
+    for ((fence, old), quantity) in fences.iter().zip(old).zip(new) {
+        let line = line(fence, Kind::Transfer, old.quantity, quantity, reference.as_ref());
+        changed.push(db::stock::update(&mut tx, &old.sku, quantity, &line).await?);
+    }
+    let [from, to] = changed.as_slice() else { return Err(Problem::Internal) };
+    let fencing_tokens = skus.iter().map(Sku::as_str).zip(fences.tokens().map(|token| token.get())).collect();
+    let body = json::to_string(&Transferred { from, to, fencing_tokens })?;
+    let stored = memory.keep(&mut tx, &app, StatusCode::OK, body).await?;
+    commit(tx, &app, &skus, Kind::Transfer).await?;
+    Ok((fences, answer(stored)).into_response())
+}
+
+/// The stock of both, in their order.
+fn both(found: Vec<Stock>, [_, to]: &[Sku; 2]) -> Result<[Stock; 2], Problem> {
+    let mut of = [None, None];
+    for stock in found {
+        let place = usize::from(stock.sku == *to);
+        of[place] = Some(stock);
+    }
+    match of {
+        [Some(from), Some(to)] => Ok([from, to]),
+        [None, Some(_)] => Err(Problem::NotFound("there is no stock of the SKU in `from`")),
+        [Some(_), None] => Err(Problem::NotFound("there is no stock of the SKU in `to`")),
+        [None, None] => Err(Problem::NotFound("there is no stock of the SKUs in `from` and `to`")),
+    }
+}
+
+/// What is on hand of both afterwards.
+fn quantities([from, to]: &[Stock; 2], units: Units) -> Result<[Quantity; 2], ApplyError> {
+    Ok([from.quantity.apply(units.taken())?, to.quantity.apply(units.added())?])
+}
