@@ -127,9 +127,25 @@ pub(super) async fn claim(
 }
 
 /// Marks rows as applied. Should this be lost, they are applied once more, so the commit need not wait for the disk.
+///
+/// All rows of a cache become one, which writes a fifth of the log that marking each takes. The new row has a higher id than any of them, and takes
+/// their place at one instant: [`after`] meets the rows or what replaces them, whenever that happens. Rows with an intent stay
+/// as they are, since each has one of its own to end.
+///
+/// A row that another relay is applying is waited for. If that relay marks it, it is gone and left out here; if the relay dies,
+/// it is marked here.
 pub(super) async fn mark(executor: impl PgExecutor<'_>, ids: &[i64]) -> Result<(), sqlx::Error> {
-    const SQL: &str = "update stockade.outbox set applied_at = clock_timestamp()
-        where id = any($1) and applied_at is null and set_config('synchronous_commit', 'off', true) is not null";
+    const SQL: &str = "with gone as (
+            delete from stockade.outbox where id = any($1) and applied_at is null and intent is null
+                and (select set_config('synchronous_commit', 'off', true)) is not null
+            returning cache, resource
+        ),
+        kept as (
+            insert into stockade.outbox (cache, resource, resources, applied_at)
+            select cache, '#', array_agg(resource), clock_timestamp() from gone group by cache
+        )
+        update stockade.outbox set applied_at = clock_timestamp()
+        where id = any($1) and applied_at is null and intent is not null";
     sqlx::query(SQL).bind(ids).execute(executor).await.map(drop)
 }
 
@@ -148,15 +164,17 @@ pub(super) async fn refused(executor: impl PgExecutor<'_>, cache: &'static str) 
     sqlx::query_scalar(SQL).bind(cache).fetch_one(executor).await
 }
 
-/// The next kept rows after `id`, applied or not.
+/// What the next kept rows after `id` name, applied or not, in the order of the rows. A row that stands for several
+/// invalidations comes once for each of them, and never in part.
 pub(super) async fn after(
     executor: impl PgExecutor<'_>,
     caches: &[&'static str],
     id: i64,
     limit: i64,
 ) -> Result<Vec<Row>, sqlx::Error> {
-    const SQL: &str = "select id, cache, resource, intent from stockade.outbox where id > $1 and cache = any($2)
-        order by id limit $3";
+    const SQL: &str = "select id, cache, unnest(coalesce(resources, array[resource])), intent
+        from (select * from stockade.outbox where id > $1 and cache = any($2) order by id limit $3) kept
+        order by id";
     sqlx::query_as(SQL).bind(id).bind(caches).bind(limit).fetch_all(executor).await
 }
 

@@ -27,7 +27,10 @@ use crate::{
 const TICK: Duration = Duration::from_millis(250);
 /// How long the committer has to apply its invalidations itself.
 const GRACE: Duration = Duration::from_secs(2);
-const BATCH: i64 = 256;
+/// Rows that are applied, and marked, together.
+const BATCH: u16 = 256;
+/// Rows that are applied again together. Each may stand for a batch.
+const KEPT_BATCH: i64 = 32;
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 /// One round; a database that accepts and never answers does not hold the relay for ever.
 const ROUND_LIMIT: Duration = Duration::from_secs(30);
@@ -44,11 +47,11 @@ const DELETE_EVERY: u32 = 40;
 /// Once a second it also looks at what writers have announced to strict caches, by one script for each, and ends what belongs to
 /// a transaction that is over: its writer died.
 ///
-/// Rows are applied when they are 2 s old and their committer did not report success, and kept for 10 minutes after, for
-/// [`Relay::reapply`]: a cache's store that comes up as another run than before may be a replica that was promoted without
-/// the newest invalidations, so all kept rows are applied to it again. Where the store has replicas, they are so once more
-/// after 13 s, for what the primary before it was told meanwhile. A strict cache believes no value of such a store until that
-/// is done. Sets `stockade_outbox_lag_seconds`.
+/// Rows are applied when they are 2 s old and their committer did not report success. What was applied is kept for 10 minutes
+/// after, for [`Relay::reapply`]; rows that are marked together become one. A cache's store that comes up as another run than
+/// before may be a replica that was promoted without the newest invalidations, so all kept rows are applied to it again. Where
+/// the store has replicas, they are so once more after 13 s, for what the primary before it was told meanwhile. A strict cache
+/// believes no value of such a store until that is done. Sets `stockade_outbox_lag_seconds`.
 ///
 /// A row that a cache refuses while it takes others keeps none waiting: it is tried again after a second, then after twice as
 /// long each time, at least once a minute, and counts in `stockade_outbox_refused_rows` until it is applied. A warning says
@@ -111,7 +114,7 @@ impl Relay {
     }
 
     /// Applies every kept row again: for a cache's store that may hold values which were invalidated in the last 10
-    /// minutes. Returns how many rows there were. The relay itself does so for each run of a store that nobody vouched for.
+    /// minutes. Returns how many invalidations there were. The relay itself does so for each run of a store that nobody vouched for.
     ///
     /// # Errors
     ///
@@ -263,7 +266,7 @@ impl Worker {
     async fn reapply(&self, names: &[&'static str]) -> Result<Reapplied, RelayError> {
         let (mut last, mut done) = (i64::MIN, Reapplied { rows: 0, refusal: None });
         loop {
-            let batch = outbox::after(&self.pool, names, last, BATCH).await.map_err(RelayError::Sqlx)?;
+            let batch = outbox::after(&self.pool, names, last, KEPT_BATCH).await.map_err(RelayError::Sqlx)?;
             let Some(end) = batch.last() else { return Ok(done) };
             last = end.id;
             done.rows += u64::try_from(batch.len()).unwrap_or_default();
@@ -275,8 +278,10 @@ impl Worker {
 
     /// Marks what transactions of this process have applied themselves.
     async fn mark_flushed(&self) -> Result<(), sqlx::Error> {
-        let ids = self.state.take_flushed();
-        if ids.is_empty() { Ok(()) } else { outbox::mark(&self.pool, &ids).await }
+        for ids in self.state.take_flushed().chunks(BATCH.into()) {
+            outbox::mark(&self.pool, ids).await?;
+        }
+        Ok(())
     }
 
     /// Each cache by itself, so that the rows of one that is down take no other's place in the batch.
@@ -293,7 +298,7 @@ impl Worker {
 
     async fn apply_pending_of(&self, name: &'static str) -> Result<bool, RelayError> {
         let mut tx = self.pool.begin().await.map_err(RelayError::Sqlx)?;
-        let rows = outbox::claim(&mut tx, &[name], GRACE, BATCH).await.map_err(RelayError::Sqlx)?;
+        let rows = outbox::claim(&mut tx, &[name], GRACE, BATCH.into()).await.map_err(RelayError::Sqlx)?;
         if !rows.is_empty() {
             let applied = apply(&self.caches, &rows).await;
             outbox::mark(&mut *tx, &applied.rows).await.map_err(RelayError::Sqlx)?;

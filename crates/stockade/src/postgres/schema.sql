@@ -29,8 +29,8 @@ create table if not exists stockade.fence_floor (
 insert into stockade.fence_floor (token, settled_at) values (0, clock_timestamp()) on conflict do nothing;
 
 -- Invalidations, written in the transaction that makes them necessary: of one key, or with `#` before it of a tag. The
--- relay applies what the committer could not, and keeps applied rows for a while: a cache that lost its newest writes is
--- brought up to date from them.
+-- relay applies what the committer could not, and keeps what was applied for a while: a cache that lost its newest writes is
+-- brought up to date from it.
 create table if not exists stockade.outbox (
     id         bigint generated always as identity primary key,
     cache      text not null,
@@ -45,6 +45,10 @@ alter table stockade.outbox add column if not exists intent text;
 -- How often a cache refused the row, and when it is tried again.
 alter table stockade.outbox add column if not exists attempts integer not null default 0,
     add column if not exists retry_at timestamptz;
+
+-- What a row that was applied stands for, where that is more than one invalidation: rows that are marked together become one.
+-- Its `resource` is `#`, the whole cache, which an older library reads in place of this column: it drops more than it has to.
+alter table stockade.outbox add column if not exists resources text[];
 
 create index if not exists outbox_refused on stockade.outbox (cache) where applied_at is null and attempts > 0;
 create index if not exists outbox_pending on stockade.outbox (id) where applied_at is null;
@@ -98,5 +102,6 @@ begin
 end
 $$;
 
-insert into stockade.schema_version (version) values (5)
+-- Version 6 was never released, but there may be a database that says so.
+insert into stockade.schema_version (version) values (7)
 on conflict (only_row) do update set version = greatest(schema_version.version, excluded.version);

@@ -21,6 +21,8 @@ use crate::{
     resource::Key,
 };
 
+mod history;
+
 struct Sku(&'static str);
 
 impl Resource for Sku {

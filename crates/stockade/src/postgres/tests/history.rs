@@ -1,0 +1,134 @@
+//! What is kept of rows that were applied.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::postgres::{FenceError, SCHEMA_VERSION, outbox};
+
+/// Rows of the cache `stock`, old enough for a relay; their ids.
+async fn pending(pool: &PgPool, resources: impl Iterator<Item = String>) -> Vec<i64> {
+    const INSERT: &str = "insert into stockade.outbox (cache, resource, created_at)
+        select 'stock', resource, clock_timestamp() - interval '5 s' from unnest($1::text[]) resource returning id";
+    sqlx::query_scalar(INSERT).bind(resources.collect::<Vec<_>>()).fetch_all(pool).await.unwrap()
+}
+
+fn numbered(count: usize) -> impl Iterator<Item = String> {
+    (0..count).map(|number| format!("stock:{number}"))
+}
+
+/// What kept rows name, all at once.
+async fn kept(pool: &PgPool) -> Vec<String> {
+    let rows = outbox::after(pool, &["stock"], i64::MIN, i64::MAX).await.unwrap();
+    rows.into_iter().map(|row| row.resource).collect()
+}
+
+#[tokio::test]
+async fn rows_applied_together_are_kept_as_one_and_applied_again_one_by_one() {
+    let (_server, pool) = database().await;
+    let (recorder, cache) = Recorder::new();
+    pending(&pool, numbered(200)).await;
+    let others = "insert into stockade.outbox (cache, resource, intent, created_at) values
+        ('stock', 'stock:announced', 'intent', clock_timestamp() - interval '5 s'), ('other', 'x', null, clock_timestamp())";
+    sqlx::raw_sql(others).execute(&pool).await.unwrap();
+    let relay = Relay::spawn(pool.clone(), [cache]);
+    // One for the batch, the one that was announced, and the other cache's.
+    until(async || rows(&pool).await == (3, 1)).await;
+    let announced =
+        "select array_agg(resource) from stockade.outbox where intent = 'intent' and applied_at is not null";
+    assert_eq!(sqlx::query_scalar::<_, Vec<String>>(announced).fetch_one(&pool).await.unwrap(), ["stock:announced"]);
+    let once = recorder.seen();
+    assert_eq!(relay.reapply().await.unwrap(), 201);
+    let twice = recorder.seen();
+    let named = |seen: &[String]| seen.iter().cloned().collect::<BTreeSet<_>>();
+    assert_eq!((once.len(), twice.len(), named(&once).len()), (201, 402, 201));
+    assert_eq!(named(&twice[201..]), named(&once));
+    relay.shutdown(Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn rows_that_are_marked_while_all_are_applied_again_are_met() {
+    let (_server, pool) = database().await;
+    let ids = pending(&pool, numbered(60)).await;
+    let mut met = BTreeSet::new();
+    let mut last = i64::MIN;
+    // Some of those met and some of those still to come, only the latter, and only the former.
+    for marked in [&ids[15..25], &ids[50..58], &ids[..5], &[]] {
+        let page = outbox::after(&pool, &["stock"], last, 20).await.unwrap();
+        last = page.last().map_or(last, |row| row.id);
+        met.extend(page.into_iter().map(|row| row.resource));
+        outbox::mark(&pool, marked).await.unwrap();
+    }
+    let rest = outbox::after(&pool, &["stock"], last, i64::MAX).await.unwrap();
+    met.extend(rest.into_iter().map(|row| row.resource));
+    assert_eq!(met, numbered(60).collect());
+}
+
+#[tokio::test]
+async fn rows_that_two_processes_mark_are_kept_once_and_those_of_one_that_died_are_marked() {
+    let (_server, pool) = database().await;
+    for dies in [true, false] {
+        let ids = pending(&pool, numbered(10)).await;
+        let mut relay = pool.begin().await.unwrap();
+        let claimed = outbox::claim(&mut relay, &["stock"], Duration::ZERO, 5).await.unwrap();
+        assert_eq!(claimed.len(), 5);
+        let committer = tokio::spawn({
+            let (pool, ids) = (pool.clone(), ids.clone());
+            async move { outbox::mark(&pool, &ids).await }
+        });
+        until(async || {
+            let waits = "select exists (select from pg_stat_activity where wait_event_type = 'Lock')";
+            sqlx::query_scalar(waits).fetch_one(&pool).await.unwrap()
+        })
+        .await;
+        if dies {
+            relay.rollback().await.unwrap();
+        } else {
+            outbox::mark(&mut *relay, &ids[..5]).await.unwrap();
+            relay.commit().await.unwrap();
+        }
+        committer.await.unwrap().unwrap();
+        let mut found = kept(&pool).await;
+        found.sort_unstable();
+        assert_eq!(found, numbered(10).collect::<Vec<_>>());
+        assert_eq!(rows(&pool).await, (if dies { 1 } else { 2 }, 0));
+        sqlx::raw_sql("delete from stockade.outbox").execute(&pool).await.unwrap();
+    }
+}
+
+/// It knows a row's columns of before, and that `#` is the whole cache.
+#[tokio::test]
+async fn a_relay_of_an_older_version_drops_the_whole_cache_in_place_of_what_it_can_not_see() {
+    let (_server, pool) = database().await;
+    let (recorder, cache) = Recorder::new();
+    let ids = pending(&pool, numbered(3)).await;
+    outbox::mark(&pool, &ids).await.unwrap();
+    sqlx::raw_sql("update stockade.outbox set resources = null").execute(&pool).await.unwrap();
+    let relay = Relay::spawn(pool.clone(), [cache]);
+    assert_eq!(relay.reapply().await.unwrap(), 1);
+    assert_eq!(recorder.seen(), ["#"]);
+    relay.shutdown(Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn a_database_from_before_is_upgraded_with_its_rows() {
+    let (_server, pool) = database().await;
+    let before = "alter table stockade.outbox drop column resources; update stockade.schema_version set version = 5;
+        insert into stockade.outbox (cache, resource, applied_at) values ('stock', 'stock:applied', now())";
+    sqlx::raw_sql(before).execute(&pool).await.unwrap();
+    pending(&pool, ["stock:pending".to_owned()].into_iter()).await;
+    let refused = Tx::start(&pool, Vec::new()).await.unwrap_err();
+    assert!(matches!(refused, FenceError::Schema { found: Some(5) }), "{refused:?}");
+
+    install(&pool).await.unwrap();
+    let version: i32 =
+        sqlx::query_scalar("select version from stockade.schema_version").fetch_one(&pool).await.unwrap();
+    assert_eq!(version, SCHEMA_VERSION);
+    let (recorder, cache) = Recorder::new();
+    let relay = Relay::spawn(pool.clone(), [cache.clone()]);
+    until(async || rows(&pool).await == (2, 0)).await;
+    commit(&pool, &cache, "a").await;
+    until(async || rows(&pool).await == (3, 0)).await;
+    relay.reapply().await.unwrap();
+    assert_eq!(recorder.seen(), ["stock:pending", "stock:a", "stock:applied", "stock:pending", "stock:a"]);
+    relay.shutdown(Duration::from_secs(1)).await;
+}
