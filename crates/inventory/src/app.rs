@@ -49,6 +49,8 @@ pub enum LoggedAnswers {
 pub struct Limits {
     /// How long a request waits for its lock.
     pub lock_wait: Duration,
+    /// How long a read waits for its lock before it goes on without.
+    pub read_wait: Duration,
     /// How long a whole request may take.
     pub request: Duration,
     /// How long an answer is kept for a request that comes again with the same Idempotency-Key.

@@ -71,6 +71,10 @@ pub struct Args {
     #[arg(long, env = "LOCK_WAIT", value_name = "DURATION", default_value = "2s")]
     pub(super) lock_wait: String,
 
+    /// How long a read waits for its lock, at most LOCK_WAIT. Then it goes on without, and says so.
+    #[arg(long, env = "LOCK_READ_WAIT", value_name = "DURATION", default_value = "100ms")]
+    pub(super) lock_read_wait: String,
+
     /// How long a lock outlives its holder. Renewed at a third while it is held.
     #[arg(long, env = "LOCK_LEASE", value_name = "DURATION", default_value = "10s")]
     pub(super) lock_lease: String,

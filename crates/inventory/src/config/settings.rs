@@ -99,6 +99,8 @@ pub struct LockSettings {
     pub redis: Secret,
     /// How long a request waits.
     pub wait: Duration,
+    /// How long a read waits before it goes on without its lock.
+    pub read_wait: Duration,
     /// The lease.
     pub lease: Duration,
     /// How many may wait for one.
@@ -220,8 +222,9 @@ fn database(args: &Args, budget: Option<Budget>, found: &mut Findings) -> Option
 
 fn locks(args: &Args, redis: Option<Secret>, budget: Option<Budget>, found: &mut Findings) -> Option<LockSettings> {
     let max_waiters = found.note(number("LOCK_MAX_WAITERS", &args.lock_max_waiters, 1..=1_000_000));
+    let read_wait = found.note(duration("LOCK_READ_WAIT", &args.lock_read_wait, Duration::ZERO..=5 * MINUTE));
     let Budget { lock_wait: wait, lease, .. } = budget?;
-    Some(LockSettings { redis: redis?, wait, lease, max_waiters: max_waiters? })
+    Some(LockSettings { redis: redis?, wait, read_wait: read_wait?, lease, max_waiters: max_waiters? })
 }
 
 fn cache(

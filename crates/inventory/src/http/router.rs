@@ -41,9 +41,10 @@ const ANSWERS: [(&str, &str, &str); 9] = [
 /// The locks sit innermost, on the methods that exist: a 405 takes none. Around them, from the outside: id, span and
 /// metrics, panics, the form of the URL and the time limit.
 pub fn app(app: App) -> Router {
-    // Reads proceed without their lock while its store is away: they are then marked as degraded.
+    // Reads proceed without their lock while its store is away, or when writers keep them from it: they say so then.
     let lock = RouteLock::by::<Sku>(&app.locks)
         .wait(app.limits.lock_wait)
+        .read_wait(app.limits.read_wait)
         .body_limit(BODY_LIMIT)
         .on_store_error(OnStoreError::Proceed);
     let both = RouteLock::write_all(&app.locks, |transfer: Transfer| transfer.keys())

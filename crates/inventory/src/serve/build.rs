@@ -40,6 +40,7 @@ impl Service {
         let relay = Relay::spawn(pg.clone(), [stocks.invalidator()]);
         let limits = Limits {
             lock_wait: config.locks.wait,
+            read_wait: config.locks.read_wait,
             request: config.request_timeout,
             idempotency_ttl: config.idempotency_ttl,
         };

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use inventory::domain::Sku;
+use reqwest::Method;
 use stockade::{Locks, Redis};
 use stockade_testbed::{Fault, Proxy};
 use tokio::time::Instant;
@@ -36,6 +37,37 @@ async fn who_waits_too_long_and_who_finds_too_many_waiting_is_told_when_to_come_
     held.release().await.unwrap();
     assert_eq!(instance.adjust("A", -1).await.status, 200);
     assert_eq!(stage.count("select quantity from stock").await, 9);
+}
+
+#[tokio::test]
+async fn a_read_that_writers_keep_from_its_lock_is_answered_without_it_and_says_so() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[("LOCK_WAIT", "4s"), ("LOCK_MAX_WAITERS", "1")]).await;
+    let tag = instance.put("A", 10).await.header("etag").to_owned();
+    assert_eq!(instance.get("/stock/A").await.header("etag"), tag);
+    let locks = Locks::new(&Redis::connect(stage.redis.url()).await.unwrap());
+    until("the test has its locks", async || !locks.is_degraded()).await;
+    let held = locks.write(&Sku::new("A").unwrap()).acquire().await.unwrap();
+
+    let read = async || {
+        let request = instance.request(Method::GET, "/stock/A").header("if-none-match", &tag);
+        let read = Answer::to(request).await;
+        assert_eq!((read.status.as_u16(), &read.json()["quantity"]), (200, &10.into()), "{read:?}");
+        assert!(read.header("cache-status").ends_with("; detail=unlocked"), "{read:?}");
+        assert_eq!(read.header("etag"), "", "a write may be under way: {read:?}");
+        read.took
+    };
+    let waited = read().await;
+    assert!((Duration::from_millis(100)..Duration::from_secs(4)).contains(&waited), "{waited:?}");
+    let full = async {
+        until("one waits", async || locks.inspect("stock:A").await.unwrap().waiting == 1).await;
+        read().await;
+        held.release().await.unwrap();
+    };
+    let (written, ()) = tokio::join!(instance.adjust("A", -1), full);
+    assert_eq!(written.status, 200, "{written:?}");
+    let after = instance.get("/stock/A").await;
+    assert_eq!((&after.json()["quantity"], after.header("etag").is_empty()), (&9.into(), false), "{after:?}");
 }
 
 #[tokio::test]

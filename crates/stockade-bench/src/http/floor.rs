@@ -68,7 +68,7 @@ async fn undelegated(pg: PgPool) -> Result<App, Failure> {
         locks: Locks::builder().delegate(false).redis(&redis),
         stocks: Cache::builder(&redis).name("undelegated").loader(load).build(),
         pg,
-        limits: Limits { lock_wait: REQUEST, request: REQUEST, idempotency_ttl: REQUEST },
+        limits: Limits { lock_wait: REQUEST, read_wait: REQUEST, request: REQUEST, idempotency_ttl: REQUEST },
         warm_up: WarmProgress::default(),
         answers: LoggedAnswers::Refusals,
         draining: Draining::default(),

@@ -18,7 +18,7 @@ pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 impl CacheInfo {
     /// Whether the answer was given by the normal rules: only then may a client be told that it has the same.
     pub(super) fn is_vouched(&self) -> bool {
-        !self.degraded && self.stale.is_none()
+        !self.degraded && !self.unlocked && self.stale.is_none()
     }
 
     /// Sets `Cache-Status`, `Age` and what `policy` says.

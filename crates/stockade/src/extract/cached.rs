@@ -12,7 +12,7 @@ use axum::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    CachePolicy, CachedRejection, Degraded, EntityTag, EtagKey, FromCache, conditional, directives,
+    CachePolicy, CachedRejection, Degraded, EntityTag, EtagKey, FromCache, Unlocked, conditional, directives,
     json::{JSON, unwritable, written},
     no_body::no_body,
 };
@@ -109,6 +109,7 @@ where
     T::Key: Clone + Send + Sync + 'static,
 {
     let degraded = parts.extensions.get::<Degraded>().is_some();
+    let unlocked = parts.extensions.get::<Unlocked>().is_some();
     let key = T::Key::from_request_parts(parts, state).await.map_err(CachedRejection::Key)?;
     let cache = T::cache(state);
     let safe = matches!(parts.method, Method::GET | Method::HEAD);
@@ -125,6 +126,7 @@ where
     let Lookup { value, mut info } = found.map_err(refused)?;
     info.version = value.as_deref().and_then(T::version).or(info.version);
     info.degraded |= degraded;
+    info.unlocked = unlocked;
     let Some(value) = value else { return Ok((None, info)) };
     // A value that was found has a key.
     let tag_of = |version| EntityTag::of::<T, S>(state, &key, version).ok();
@@ -255,12 +257,17 @@ mod tests {
     #[tokio::test]
     async fn an_answer_made_without_the_lock_has_no_etag_and_is_never_304() {
         let counts = Cache::memory().loader(|_: Id| async { Ok::<_, Infallible>(Some(Count(7))) }).build();
-        let unlocked = middleware::from_fn(|mut request: Request, next: Next| {
+        let degraded = middleware::from_fn(|mut request: Request, next: Next| {
             request.extensions_mut().insert(Degraded);
+            next.run(request)
+        });
+        let unlocked = middleware::from_fn(|mut request: Request, next: Next| {
+            request.extensions_mut().insert(Unlocked);
             next.run(request)
         });
         let tag = EntityTag::of::<Count, _>(&counts, &Id, 7).unwrap().to_string();
         let app: Router = Router::new()
+            .route("/degraded", get(show).route_layer(degraded))
             .route("/unlocked", get(show).route_layer(unlocked))
             .route("/locked", get(show))
             .with_state(counts);
@@ -273,10 +280,12 @@ mod tests {
             let locked = ask("/locked").await.unwrap();
             assert_eq!(locked.headers()[ETAG], tag);
             assert_eq!(locked.status() == StatusCode::NOT_MODIFIED, tags.is_some());
-            let unlocked = ask("/unlocked").await.unwrap();
-            assert_eq!(unlocked.status(), StatusCode::OK);
-            assert!(!unlocked.headers().contains_key(ETAG));
-            assert!(unlocked.headers()[CACHE_STATUS].to_str().unwrap().ends_with("; detail=degraded"));
+            for (path, detail) in [("/degraded", "; detail=degraded"), ("/unlocked", "; detail=unlocked")] {
+                let answer = ask(path).await.unwrap();
+                assert_eq!(answer.status(), StatusCode::OK);
+                assert!(!answer.headers().contains_key(ETAG));
+                assert!(answer.headers()[CACHE_STATUS].to_str().unwrap().ends_with(detail));
+            }
         }
     }
 }

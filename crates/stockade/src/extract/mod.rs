@@ -38,4 +38,7 @@ pub use fences::Fences;
 pub use from_cache::FromCache;
 
 #[doc(no_inline)]
-pub use crate::{lock::Fence, route_lock::Degraded};
+pub use crate::{
+    lock::Fence,
+    route_lock::{Degraded, Unlocked},
+};

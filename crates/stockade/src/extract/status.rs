@@ -37,7 +37,12 @@ pub(super) fn of(info: &CacheInfo) -> String {
     } else if info.stored {
         status.push_str("; stored");
     }
-    if let Some(detail) = if info.degraded { Some("degraded") } else { detail } {
+    let detail = match info {
+        CacheInfo { degraded: true, .. } => Some("degraded"),
+        CacheInfo { unlocked: true, .. } => Some("unlocked"),
+        _ => detail,
+    };
+    if let Some(detail) = detail {
         status.push_str("; detail=");
         status.push_str(detail);
     }
@@ -71,6 +76,7 @@ mod tests {
             ttl: Duration::from_millis(42_900),
             stale: None,
             degraded: false,
+            unlocked: false,
             collapsed: false,
             stored: false,
             forced: false,
@@ -102,6 +108,8 @@ mod tests {
             (CacheInfo { degraded: true, ..stale }, "stockade; hit; ttl=-2; detail=degraded"),
             (CacheInfo { degraded: true, ..absent }, "stockade; hit; detail=degraded"),
             (CacheInfo { degraded: true, ..load }, "stockade; fwd=uri-miss; detail=degraded"),
+            (CacheInfo { unlocked: true, ..redis }, "stockade; hit; ttl=42; detail=unlocked"),
+            (CacheInfo { unlocked: true, degraded: true, ..redis }, "stockade; hit; ttl=42; detail=degraded"),
             (CacheInfo { forced: true, ..stored }, "stockade; fwd=request; stored"),
             (CacheInfo { forced: true, absent: true, ..stored }, "stockade; fwd=request; stored"),
             (CacheInfo { forced: true, collapsed: true, ..stored }, "stockade; fwd=request; collapsed"),

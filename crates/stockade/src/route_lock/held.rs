@@ -104,3 +104,12 @@ fn path(route: Option<&MatchedPath>) -> &str {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Degraded;
+
+/// Marks a request that runs without its lock because others kept the lock from it for [`RouteLock::read_wait`].
+///
+/// It is among the extensions of the request; answers made under it have to say that a write may have been under way.
+///
+/// [`RouteLock::read_wait`]: super::RouteLock::read_wait
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unlocked;

@@ -193,6 +193,23 @@ impl RouteLock {
         self
     }
 
+    /// How long a read waits for its turn, at most [`RouteLock::wait`]; zero tries once. Then it runs without the lock,
+    /// marked [`Unlocked`](super::Unlocked), also when too many wait already: a resource that is written more often than it
+    /// can be still has readers. What such a read sees is committed, but a write may be under way; a
+    /// [`Cached`](crate::extract::Cached) value says `detail=unlocked` then and carries no `ETag`. Default: reads wait as
+    /// long as writes and are refused as these are.
+    ///
+    /// # Panics
+    ///
+    /// For [`RouteLock::write_all`].
+    #[must_use]
+    #[track_caller]
+    pub fn read_wait(mut self, wait: Duration) -> Self {
+        self.only_for_one("read_wait");
+        self.settings.read_wait = Some(wait);
+        self
+    }
+
     /// The lease, renewed while the lock is held. Default: that of the locks.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {

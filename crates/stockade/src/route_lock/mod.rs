@@ -66,7 +66,7 @@
 //! 3. Its body is read into memory, up to [`RouteLock::body_limit`] (413) within [`RouteLock::body_timeout`] (408). A client
 //!    that sends a byte per second has thus nothing to hold; [`RouteLock::stream_body`] opts out. This goes for reads too: a
 //!    `GET` with a slow body would keep writers out.
-//! 4. It waits its turn, at most [`RouteLock::wait`].
+//! 4. It waits its turn, at most [`RouteLock::wait`]; a read at most [`RouteLock::read_wait`], where that is set.
 //! 5. Its handler runs, with the [`Fence`](crate::Fence) among its extractors.
 //! 6. The lock is given back before the head of the response goes out, if the length of its body is known. A streamed body
 //!    keeps it to its end, but no longer than [`RouteLock::max_hold`] after the grant, also when the client stops reading. A
@@ -90,7 +90,7 @@
 //!
 //! | situation | answer |
 //! |---|---|
-//! | the wait is over | 423 `lock-timeout` |
+//! | the wait is over | 423 `lock-timeout`; with [`RouteLock::read_wait`] reads run without the lock, marked [`Unlocked`], also when too many wait |
 //! | too many wait already | 429 `queue-full`, `Retry-After` reckoned from how many wait and how fast requests of the route were so far, never from the lease |
 //! | the store is unreachable or frozen, or its breaker open | 503 `lock-store-unavailable`; with [`OnStoreError::Proceed`] reads run without the lock, marked [`Degraded`] |
 //! | a read loses its lock or holds it too long | 503 `lease-lost` |
@@ -129,7 +129,7 @@ mod tests;
 mod upload;
 
 pub use future::ResponseFuture;
-pub use held::Degraded;
+pub use held::{Degraded, Unlocked};
 pub use layer::RouteLock;
 pub use lock_wait::LockWait;
 pub use problem::Problem;

@@ -9,7 +9,7 @@ use tower_service::Service;
 
 use super::{
     Degraded, Finder, Grant, Held, KeyOf, Keys, LockWait, OnReject, Pace, Problem, Refusal, Rejection, Section,
-    Settings,
+    Settings, Unlocked,
 };
 use crate::{
     clock::Instant,
@@ -97,6 +97,12 @@ impl Route {
                 parts.extensions.insert(Degraded);
                 Ok((Request::from_parts(parts, body), None))
             }
+            Err(LockError::Timeout { .. } | LockError::Busy { .. } | LockError::QueueFull { .. })
+                if self.settings.passes(mode) =>
+            {
+                parts.extensions.insert(Unlocked);
+                Ok((Request::from_parts(parts, body), None))
+            }
             Err(error) => Err(self.refused(error).into()),
         }
     }
@@ -142,7 +148,8 @@ impl Route {
     }
 
     async fn acquire(&self, key: Key, mode: Mode, parts: &Parts) -> Result<Guard, LockError> {
-        let Settings { permits, wait, lease, max_hold, commit_timeout, .. } = self.settings;
+        let Settings { permits, lease, max_hold, commit_timeout, .. } = self.settings;
+        let wait = self.settings.wait(mode);
         // The section keeps its own time. This is for the one that is never polled again, as behind a stalled connection.
         let longest = max_hold.saturating_add(commit_timeout);
         let request = self.locks.request(Ok(key), mode).permits(permits).wait(wait).max_hold(longest).delegate();

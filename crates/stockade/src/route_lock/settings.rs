@@ -33,6 +33,8 @@ pub(crate) struct Settings {
     /// The capacity, for [`Mode::Permit`].
     pub(crate) permits: u32,
     pub(crate) wait: Duration,
+    /// How long reads wait before they go on without the lock, if they do.
+    pub(crate) read_wait: Option<Duration>,
     pub(crate) lease: Option<Duration>,
     pub(crate) max_hold: Duration,
     pub(crate) commit_timeout: Duration,
@@ -50,6 +52,7 @@ impl Default for Settings {
             mode: None,
             permits: 0,
             wait: Duration::from_secs(2),
+            read_wait: None,
             lease: None,
             max_hold: Duration::from_secs(30),
             commit_timeout: Duration::from_secs(10),
@@ -70,6 +73,16 @@ impl Settings {
             return None;
         }
         Some(self.mode.unwrap_or(if method.is_safe() { Mode::Read } else { Mode::Write }))
+    }
+
+    /// How long a request in `mode` waits for its turn.
+    pub(crate) fn wait(&self, mode: Mode) -> Duration {
+        self.read_wait.filter(|_| mode == Mode::Read).map_or(self.wait, |wait| wait.min(self.wait))
+    }
+
+    /// Whether a request in `mode` goes on when its turn does not come.
+    pub(crate) fn passes(&self, mode: Mode) -> bool {
+        mode == Mode::Read && self.read_wait.is_some()
     }
 
     /// Whether a request in `mode` goes on when the store is unavailable.

@@ -80,6 +80,7 @@ pub(crate) fn lookup_at<V>(now: Instant, answer: Answer<V>, joined: bool) -> Loo
         ttl: entry.expires.since(now),
         stale: if kept { entry.staleness(now) } else { None },
         degraded,
+        unlocked: false,
         collapsed: joined || waited,
         stored,
         forced: false,

@@ -11,4 +11,5 @@ mod refusals;
 mod response;
 mod several;
 mod support;
+mod unlocked;
 mod upload;

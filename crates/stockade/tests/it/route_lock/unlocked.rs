@@ -1,0 +1,78 @@
+//! Reads that go on without their lock when their turn does not come.
+
+use std::time::Duration;
+
+use axum::{Extension, Router, http::Method, routing::get};
+use stockade::{
+    Locks,
+    route_lock::{RouteLock, Unlocked},
+};
+use tokio::time::Instant;
+
+use super::support::{LIMIT, SHORT, Sku, hold, idle, request, send, waiting};
+
+async fn show(unlocked: Option<Extension<Unlocked>>) -> &'static str {
+    if unlocked.is_some() { "unlocked" } else { "locked" }
+}
+
+fn app(lock: RouteLock) -> Router {
+    Router::new().route("/stock/{sku}", get(show).post(show).route_layer(lock))
+}
+
+#[tokio::test]
+async fn a_read_goes_on_without_its_lock_after_its_wait_and_a_write_is_refused() {
+    let locks = Locks::memory();
+    let app = app(RouteLock::by::<Sku>(&locks).wait(LIMIT).read_wait(SHORT));
+    assert_eq!(send(&app, request(Method::GET, "/stock/1")).await.text(), "locked");
+    idle(&locks).await;
+    let held = hold(&locks, "1").await;
+    let asked = Instant::now();
+    for method in [Method::GET, Method::HEAD] {
+        assert_eq!(send(&app, request(method, "/stock/1")).await.status, 200);
+    }
+    assert!(asked.elapsed() >= SHORT * 2, "it did not wait: {:?}", asked.elapsed());
+    assert_eq!(send(&app, request(Method::GET, "/stock/1")).await.text(), "unlocked");
+    assert_eq!(locks.inspect("stock:1").await.unwrap().waiting, 0, "it has left the queue");
+    drop(held);
+    idle(&locks).await;
+    assert_eq!(send(&app, request(Method::GET, "/stock/1")).await.text(), "locked");
+    idle(&locks).await;
+
+    let app = self::app(RouteLock::by::<Sku>(&locks).wait(SHORT).read_wait(LIMIT));
+    let held = hold(&locks, "1").await;
+    send(&app, request(Method::POST, "/stock/1")).await.refusal(423, "lock-timeout");
+    let asked = Instant::now();
+    assert_eq!(send(&app, request(Method::GET, "/stock/1")).await.text(), "unlocked");
+    assert!(asked.elapsed() < LIMIT, "it waits no longer than a write");
+    drop(held);
+    idle(&locks).await;
+}
+
+#[tokio::test]
+async fn a_read_that_finds_too_many_waiting_goes_on_at_once() {
+    let locks = Locks::builder().max_waiters(1).memory();
+    let app = app(RouteLock::by::<Sku>(&locks).wait(LIMIT).read_wait(LIMIT));
+    let held = hold(&locks, "1").await;
+    let read = async {
+        waiting(&locks, "stock:1", 1).await;
+        let asked = Instant::now();
+        let answer = send(&app, request(Method::GET, "/stock/1")).await;
+        (answer, asked.elapsed(), drop(held))
+    };
+    let (queued, (read, took, ())) = tokio::join!(send(&app, request(Method::POST, "/stock/1")), read);
+    assert_eq!((queued.text(), read.text()), ("locked", "unlocked"));
+    assert!(took < LIMIT, "{took:?}");
+    idle(&locks).await;
+}
+
+#[tokio::test]
+async fn a_wait_of_zero_is_one_attempt() {
+    let locks = Locks::memory();
+    let app = app(RouteLock::by::<Sku>(&locks).read_wait(Duration::ZERO));
+    let held = hold(&locks, "1").await;
+    assert_eq!(send(&app, request(Method::GET, "/stock/1")).await.text(), "unlocked");
+    drop(held);
+    idle(&locks).await;
+    assert_eq!(send(&app, request(Method::GET, "/stock/1")).await.text(), "locked");
+    idle(&locks).await;
+}
