@@ -41,9 +41,9 @@ impl<K: Resource, V> Cache<K, V> {
         async move { invalidator.invalidate(&[key?]).await }
     }
 
-    /// Drops every value that its loader gave this tag ([`Loaded::tags`](super::Loaded::tags)), in every process, and voids the
-    /// loads that are running for such values: by one script, however many values there are. Call it after the write was
-    /// committed. Idempotent.
+    /// Drops every value that its loader gave this tag ([`Loaded::tags`](super::Loaded::tags)), in every process, and
+    /// voids the loads that are running for such values: by one script, however many values there are. Call it after
+    /// the write was committed. Idempotent.
     ///
     /// # Errors
     ///
@@ -57,17 +57,18 @@ impl<K: Resource, V> Cache<K, V> {
         async move { invalidator.invalidate_tags(&[tag?]).await }
     }
 
-    /// Drops every value of this cache's name, remembered absences among them, in every process, and voids all loads that are
-    /// running: by one script, however many values there are. Their memory is free again when they expire or are loaded anew. Idempotent.
+    /// Drops every value of this cache's name, remembered absences among them, in every process, and voids all loads
+    /// that are running: by one script, however many values there are. Their memory is free again when they expire or
+    /// are loaded anew. Idempotent.
     ///
-    /// For what changed behind the back of Stockade, such as an import or a mistake in the loader. Every read after it is a
-    /// load, within the limits of loads. A strict cache can be cleared, too, but is not told before a COMMIT: reads between the
-    /// COMMIT and this call see what was there before.
+    /// For what changed behind the back of Stockade, such as an import or a mistake in the loader. Every read after it
+    /// is a load, within the limits of loads. A strict cache can be cleared, too, but is not told before a COMMIT:
+    /// reads between the COMMIT and this call see what was there before.
     ///
     /// # Errors
     ///
-    /// [`CacheError::Unavailable`] when it was not confirmed: repeat it. The values in the memory of this process are dropped all
-    /// the same.
+    /// [`CacheError::Unavailable`] when it was not confirmed: repeat it. The values in the memory of this process are
+    /// dropped all the same.
     pub fn clear(&self) -> impl Future<Output = Result<(), CacheError>> + Send + use<K, V> {
         let invalidator = self.invalidator();
         async move { invalidator.clear().await }
@@ -85,7 +86,7 @@ impl<K: Resource, V> Cache<K, V> {
         self.invalidator.name()
     }
 
-    /// A number for the type of the values and its schema.
+    /// A number for the name of the values' type and its schema.
     #[cfg(feature = "axum")]
     pub(crate) fn meaning(&self) -> u64 {
         self.core.settings.envelope.meaning()
@@ -125,30 +126,32 @@ where
         self.core.local_hit_under_lock(key, since)
     }
 
-    /// The value as the loader gives it now: loaded although there may be one, under a lease and within the limits of loads, and
-    /// stored in place of the old one, which is served to others meanwhile. Calls that wait for their load to begin share it.
+    /// The value as the loader gives it now: loaded although there may be one, under a lease and within the limits of
+    /// loads, and stored in place of the old one, which is served to others meanwhile. Calls that wait for their load
+    /// to begin share it.
     ///
-    /// For a caller that may not be content with a stored value, as the extractor `Cached` does for
-    /// `Cache-Control: no-cache`. After a write use [`Cache::invalidate`]: values in the memory of other processes stay here
-    /// until they expire. Cancel safe, as [`Cache::get`].
+    /// For a caller that may not be content with a stored value, as the extractor `Cached` does for `Cache-Control:
+    /// no-cache`. After a write use [`Cache::invalidate`]: values in the memory of other processes stay here until they
+    /// expire. Cancel safe, as [`Cache::get`].
     ///
     /// # Errors
     ///
-    /// As [`Cache::get`], but no expired value takes the place of an error. A key whose loads keep failing is held off here,
-    /// too.
+    /// As [`Cache::get`], but no expired value takes the place of an error. A key whose loads keep failing is held off
+    /// here, too.
     pub async fn reload(&self, key: &K) -> Result<Lookup<V>, CacheError> {
         self.core.reload(key).await
     }
 
-    /// The values of several keys, in their order, each with its own outcome: one round trip to Redis for what is there,
-    /// and for what is not one for the leases, one load
+    /// The values of several keys, in their order, each with its own outcome: one round trip to Redis for what is
+    /// there, and for what is not one for the leases, one load
     /// ([`CacheBuilder::batch_loader`](super::CacheBuilder::batch_loader)) and one to store it.
     ///
-    /// Without a batch loader as many of its keys are loaded at a time as the limits let run, and each waits for its turn,
-    /// however many there are. Other reads get theirs in between, also of keys of this call that it has not begun to load.
+    /// Without a batch loader as many of its keys are loaded at a time as the limits let run, and each waits for its
+    /// turn, however many there are. Other reads get theirs in between, also of keys of this call that it has not begun
+    /// to load.
     ///
-    /// Cancel safe, as [`Cache::get`]; what had not begun is not loaded. Duplicates cost nothing. A key that another call loads
-    /// is waited for.
+    /// Cancel safe, as [`Cache::get`]; what had not begun is not loaded. Duplicates cost nothing. A key that another
+    /// call loads is waited for.
     pub async fn get_many(&self, keys: &[K]) -> Vec<Result<Lookup<V>, CacheError>> {
         self.core.get_many(keys).await
     }
@@ -158,8 +161,8 @@ where
         Warmup::new(Arc::clone(&self.core), keys)
     }
 
-    /// Whether answers are given outside the normal rules now, because Redis can't be asked. Whether what Redis answers is
-    /// believed is told by [`CacheStats::vouched_for`].
+    /// Whether answers are given outside the normal rules now, because Redis can't be asked. Whether what Redis answers
+    /// is believed is told by [`CacheStats::vouched_for`].
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         !self.core.store.is_up() || !self.core.store.is_verified()

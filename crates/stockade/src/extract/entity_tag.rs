@@ -9,12 +9,12 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 use super::{EtagKey, FromCache};
 use crate::resource::{Key, KeyError, find_by_text};
 
-/// A strong entity tag (RFC 9110, section 8.8.3): the version of a value, and a keyed hash of whose value it is and how it
-/// is shown.
+/// A strong entity tag (RFC 9110, section 8.8.3): the version of a value, and a keyed hash of whose value it is and how
+/// it is shown.
 ///
-/// The hash covers the name of the cache, the key, and the type of the value with its schema; of a view made by
-/// [`Cached::map`](super::Cached::map) also the bytes of its JSON. So two keys never share a tag, nor do two views of one
-/// value, and a client that holds one principal's answer is not told that another's is the same.
+/// The hash covers the name of the cache, the key, and the name of the value's type with its schema; of a view made by
+/// [`Cached::map`](super::Cached::map) also the bytes of its JSON. So two keys never share a tag, nor do two views of
+/// one value, and a client that holds one principal's answer is not told that another's is the same.
 ///
 /// Displayed as it stands in the header, with its quotes: `"41-0f1e2d3c4b5a69788796a5b4c3d2e1f0"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

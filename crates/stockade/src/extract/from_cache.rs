@@ -36,8 +36,9 @@ use crate::{Cache, Resource};
 /// }
 /// ```
 ///
-/// A handler can take [`Cached<T>`](super::Cached) only of types that say so, and the compiler names what is missing. It
-/// does so for handlers under `#[axum::debug_handler]`; without that, Axum only says that the function is no handler.
+/// A handler can take [`Cached<T>`](super::Cached) only of types that say so, and the compiler names what is missing.
+/// It does so for handlers under `#[axum::debug_handler]`; without that, Axum only says that the function is no
+/// handler.
 ///
 /// ```compile_fail,E0277
 /// # #[derive(serde::Serialize, serde::Deserialize)]
@@ -65,8 +66,9 @@ pub trait FromCache<S>: Sized {
     /// What changes whenever the value does and never repeats for its key, also after deletion and creation anew: the
     /// first part of the [`EntityTag`](super::EntityTag). Without one there is no `ETag` and no 304.
     ///
-    /// The JSON of a value must follow from its key and its version. Where the same version is to be written in another way,
-    /// by another `Serialize` for instance, raise [`CacheBuilder::schema`](crate::cache::CacheBuilder::schema).
+    /// The JSON of a value must follow from its key and its version. When a new release writes the same version in
+    /// another way, because a field was added for instance, raise
+    /// [`CacheBuilder::schema`](crate::cache::CacheBuilder::schema).
     fn version(&self) -> Option<u64> {
         None
     }
@@ -78,22 +80,22 @@ pub trait FromCache<S>: Sized {
         EtagKey::default()
     }
 
-    /// How HTTP caches may keep the answer to this request. Default: [`CachePolicy::private`], which is safe for values of
-    /// one user. For values that everybody may see, [`CachePolicy::shared`] lets proxies help.
+    /// How HTTP caches may keep the answer to this request. Default: [`CachePolicy::private`], which is safe for values
+    /// of one user. For values that everybody may see, [`CachePolicy::shared`] lets proxies help.
     fn cache_policy(parts: &Parts, state: &S) -> CachePolicy {
         let _ = (parts, state);
         CachePolicy::default()
     }
 
-    /// Whether this request may have the value loaded anew by `Cache-Control: no-cache`. Default: no request may, and all are
-    /// answered as if they had not asked.
+    /// Whether this request may have the value loaded anew by `Cache-Control: no-cache`. Default: no request may, and
+    /// all are answered as if they had not asked.
     ///
-    /// The load runs as [`Cache::reload`] says: under a lease, within the limits of loads, shared with whoever asks for one at
-    /// the same time. It still is one query for each request that comes alone, so let only those ask whom you know: an
-    /// operator's token, a header that the proxy sets. What a middleware found out is in `parts.extensions`.
+    /// The load runs as [`Cache::reload`] says: under a lease, within the limits of loads, shared with whoever asks for
+    /// one at the same time. It still is one query for each request that comes alone, so let only those ask whom you
+    /// know: an operator's token, a header that the proxy sets. What a middleware found out is in `parts.extensions`.
     ///
-    /// `max-age=0`, which browsers send with every plain reload, and `Pragma` ask for nothing; directives of requests are
-    /// advice (RFC 9111, section 5.2.1).
+    /// `max-age=0`, which browsers send with every plain reload, and `Pragma` ask for nothing; directives of requests
+    /// are advice (RFC 9111, section 5.2.1).
     ///
     /// ```
     /// # use axum::http::request::Parts;

@@ -24,8 +24,8 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     }
 
     /// How long a value is fresh: drawn from this range for each fill, so that what was loaded together does not expire
-    /// together. Default 5 to 10 minutes, which is as long as a strict cache takes: longer than that, nobody could drop a
-    /// value again that a restarted Redis brought back.
+    /// together. Default 5 to 10 minutes, which is as long as a strict cache takes: longer than that, nobody could drop
+    /// a value again that a restarted Redis brought back.
     pub fn ttl(self, range: RangeInclusive<Duration>) -> Self {
         Self { ttl: range, ..self }
     }
@@ -41,23 +41,23 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { grace, ..self }
     }
 
-    /// How long after a failed load of a key no other load of it begins, in any process, while there is an expired value
-    /// within its [`CacheBuilder::grace`] to serve. After two failed loads of the key in a row, readers with nothing to serve
-    /// are held off for as long too, with [`CacheError::HeldOff`](crate::cache::CacheError::HeldOff); other keys are loaded
-    /// meanwhile. A write ends it. Zero: whoever comes next tries again. Default 1 s.
+    /// How long after a failed load of a key no other load of it begins, in any process, while there is an expired
+    /// value within its [`CacheBuilder::grace`] to serve. After two failed loads of the key in a row, readers with
+    /// nothing to serve are held off for as long too, with [`CacheError::HeldOff`](crate::cache::CacheError::HeldOff);
+    /// other keys are loaded meanwhile. A write ends it. Zero: whoever comes next tries again. Default 1 s.
     pub fn hold_off(self, window: Duration) -> Self {
         Self { hold_off: window, ..self }
     }
 
     /// How long past its freshness a value is served at once while one process loads it anew in the background. It may
-    /// then be older than [`CacheBuilder::ttl`] says; a write still drops it. Needs a [`CacheBuilder::grace`] that is no
-    /// shorter. Default zero: whoever comes first waits for the load.
+    /// then be older than [`CacheBuilder::ttl`] says; a write still drops it. Needs a [`CacheBuilder::grace`] that is
+    /// no shorter. Default zero: whoever comes first waits for the load.
     pub fn stale_while_revalidate(self, window: Duration) -> Self {
         Self { revalidate: window, ..self }
     }
 
-    /// How eagerly a value in use is loaded again before it expires, so that nobody waits for it: the mean lead is `beta`
-    /// times the duration of its last load, at most half its lifetime. Zero waits for the end. Default 1.
+    /// How eagerly a value in use is loaded again before it expires, so that nobody waits for it: the mean lead is
+    /// `beta` times the duration of its last load, at most half its lifetime. Zero waits for the end. Default 1.
     pub fn early_refresh(self, beta: f64) -> Self {
         Self { beta, ..self }
     }
@@ -73,18 +73,19 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     /// Serves fresh values from the memory of this process to requests that hold the shared lock of their key: by the
     /// extractor `Cached`, behind a `RouteLock` for reading.
     ///
-    /// It says that **every writer of what a value is made of holds the exclusive lock of the value's key**, in the same
-    /// [`Locks`](crate::Locks), until its write is committed and invalidated. A value is then served if it was asked for
-    /// after the shared lock was granted, the lock is still held, and the subscription to invalidations is live. Any other
-    /// read asks Redis, and what it finds is kept for those who come after it.
+    /// It says that **every writer of what a value is made of holds the exclusive lock of the value's key**, in the
+    /// same [`Locks`](crate::Locks), until its write is committed and invalidated. A value is then served if it was
+    /// asked for after the shared lock was granted, the lock is still held, and the subscription to invalidations is
+    /// live. Any other read asks Redis, and what it finds is kept for those who come after it.
     ///
-    /// Such a read misses no write of a `postgres::Tx` under the lock that was acknowledged before the read began. That is why
-    /// a commit whose lock was lost returns 3 s later: by then every process has heard of it, or serves nothing from memory.
-    /// A write under no lock, or under another one, or that reaches the database on another way and has lost its lock, is
-    /// seen when its message arrives, after 3 s at most.
+    /// Such a read misses no write of a `postgres::Tx` under the lock that was acknowledged before the read began. That
+    /// is why a commit whose lock was lost returns 3 s later: by then every process has heard of it, or serves nothing
+    /// from memory. A write under no lock, or under another one, or that reaches the database on another way and has
+    /// lost its lock, is seen when its message arrives, after 3 s at most.
     ///
-    /// Off by default. A strict cache refuses it. It keeps up to 16 MiB of values, or as much as [`CacheBuilder::local`]
-    /// says; with that setting a read that may not be served by this rule is served by that one.
+    /// Off by default. A strict cache refuses it. It keeps up to 16 MiB of values, or as much as
+    /// [`CacheBuilder::local`] says; with that setting a read that may not be served by this rule is served by that
+    /// one.
     pub fn under_locks(self) -> Self {
         Self { under_locks: true, ..self }
     }
@@ -100,9 +101,9 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { codec, ..self }
     }
 
-    /// Compresses values in Redis. [`CacheBuilder::max_value`] and [`CacheBuilder::local`] count their size before that,
-    /// so that nothing larger is ever inflated. Versions of a program that compress and those that don't keep values of
-    /// their own. Default: no compression.
+    /// Compresses values in Redis. [`CacheBuilder::max_value`] and [`CacheBuilder::local`] count their size before
+    /// that, so that nothing larger is ever inflated. Versions of a program that compress and those that don't keep
+    /// values of their own. Default: no compression.
     #[cfg(feature = "lz4")]
     pub fn compress(self, compression: Compression) -> Self {
         Self { compression: Some(compression), ..self }
@@ -125,15 +126,17 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { limits: Some(limits.clone()), ..self }
     }
 
-    /// How long a load may take; readers may wait for less, see [`CacheBuilder::hard_timeout`]. A load waits up to half as long for its place before it begins. Default 2 s.
+    /// How long a load may take; readers may wait for less, see [`CacheBuilder::hard_timeout`]. A load waits up to half
+    /// as long for its place before it begins. Default 2 s.
     pub fn load_timeout(self, timeout: Duration) -> Self {
         Self { load_timeout: timeout, ..self }
     }
 
-    /// How long a read waits for a load when it has found an expired value within its [`CacheBuilder::grace`]: it is then
-    /// answered with that, marked as stale ([`CacheInfo::stale`](crate::cache::CacheInfo::stale)), while the load goes on and
-    /// stores its value. A reader that found none waits on. It counts from when this process began to fetch the key, so that of
-    /// a load that takes long only the first readers wait. A strict cache refuses it. Default: every read waits for the load.
+    /// How long a read waits for a load when it has found an expired value within its [`CacheBuilder::grace`]: it is
+    /// then answered with that, marked as stale ([`CacheInfo::stale`](crate::cache::CacheInfo::stale)), while the load
+    /// goes on and stores its value. A reader that found none waits on. It counts from when this process began to fetch
+    /// the key, so that of a load that takes long only the first readers wait. A strict cache refuses it. Default:
+    /// every read waits for the load.
     ///
     /// ```
     /// # use std::{borrow::Cow, convert::Infallible, time::Duration};
@@ -160,41 +163,51 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { soft_timeout: Some(wait), ..self }
     }
 
-    /// How long a read waits for a load at most, its own or another's, from the beginning of the call; a call for several keys
-    /// for all of them. Then it is answered with the expired value that it has found, if that is within its
-    /// [`CacheBuilder::grace`], or else with [`CacheError::Timeout`](crate::cache::CacheError::Timeout). A load that runs lands
-    /// in the background and stores its value: under its lease, in its place among the [`Limits`], for
-    /// [`CacheBuilder::load_timeout`] at most, and not beyond a shutdown. Default: a read waits as long as a load may take.
+    /// How long a read waits for a load at most, its own or another's, from the beginning of the call; a call for
+    /// several keys for all of them. Then it is answered with the expired value that it has found, if that is within
+    /// its [`CacheBuilder::grace`], or else with [`CacheError::Timeout`](crate::cache::CacheError::Timeout). A load
+    /// that runs lands in the background and stores its value: under its lease, in its place among the [`Limits`], for
+    /// [`CacheBuilder::load_timeout`] at most, and not beyond a shutdown. Default: a read waits as long as a load may
+    /// take.
     pub fn hard_timeout(self, wait: Duration) -> Self {
         Self { hard_timeout: Some(wait), ..self }
     }
 
-    /// How long the leave to load lasts; if the process that has it dies, another takes over then. At least one and a half
-    /// times [`CacheBuilder::load_timeout`]. Default twice as long as that.
+    /// How long the leave to load lasts; if the process that has it dies, another takes over then. At least one and a
+    /// half times [`CacheBuilder::load_timeout`]. Default twice as long as that.
     pub fn lease(self, lease: Duration) -> Self {
         Self { lease: Some(lease), ..self }
     }
 
-    /// To be raised when the meaning of `V` changes and neither its name nor those of its fields and variants do: versions
-    /// of a program that differ in any of them keep values of their own, each loads what it needs, and a write drops all.
-    /// Variants other than the first, and what they hold, are not looked into, nor is anything after the first field that
-    /// takes no empty text or no zero, such as a date or a number that is never zero. Default 0.
+    /// A number for what the values of this cache mean. Raise it with every change of `V`, and of the types that `V`
+    /// holds, after which a value of the old version must not be read by the new one, or the other way round. Default
+    /// 0.
     ///
-    /// To be raised also when the loader begins to give other tags ([`Loaded::tags`]). Go on invalidating by key while the
+    /// Versions of a program whose `V` has another name or another `schema` keep values of their own under one key:
+    /// each loads what it needs, and a write drops all. The name is [`std::any::type_name`], with path and type
+    /// arguments. A change of fields or variants alone is not noticed. With the same name and `schema`, a version
+    /// - takes each value that its `Deserialize` accepts. A field that was added with `#[serde(default)]` has its
+    ///   default then, and a field whose unit changed has the old number;
+    /// - loads and overwrites a value that its `Deserialize` refuses. While both versions run, each overwrites the
+    ///   other's values.
+    ///
+    /// Raise it also when the loader begins to give other tags ([`Loaded::tags`]). Go on invalidating by key while the
     /// old version runs.
     pub fn schema(self, version: u32) -> Self {
         Self { schema: version, ..self }
     }
 
-    /// Makes reads linearizable with writes that are announced; `fates` tells what became of a transaction,
-    /// `relayed` whether a relay runs. For `kept` after it was made, an invalidation is made again on a store that may have lost it.
+    /// Makes reads linearizable with writes that are announced; `fates` tells what became of a transaction, `relayed`
+    /// whether a relay runs. For `kept` after it was made, an invalidation is made again on a store that may have lost
+    /// it.
     #[cfg(feature = "postgres")]
     pub(crate) fn announced(self, fates: Fates, relayed: Relayed, kept: Duration) -> Self {
         Self { strict: Some(Strict::new(fates, relayed, kept)), ..self }
     }
 
-    /// Asks this filter before a load, and answers that there is no such row where it says so. It must hold the same keys
-    /// as this cache. With `strict` and behind sentinels it is asked only where primaries have `min-replicas-to-write`.
+    /// Asks this filter before a load, and answers that there is no such row where it says so. It must hold the same
+    /// keys as this cache. With `strict` and behind sentinels it is asked only where primaries have
+    /// `min-replicas-to-write`.
     pub fn bloom(self, filter: &Bloom) -> Self {
         Self { bloom: Some(filter.clone()), ..self }
     }
@@ -203,9 +216,9 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     ///
     /// It must read from the primary, in a snapshot that begins inside the call. It runs on a task of the cache: a
     /// caller that goes away does not cancel it. Its error is shared by all who waited. Five failures in a row, each of
-    /// another key, open the breaker of [`Limits`], so that for a while no load is tried. A key that goes on failing counts
-    /// once, and is held off by itself ([`CacheBuilder::hold_off`]). A loader that knows a row to be at fault, not the
-    /// database, says so with [`RowError`](crate::cache::RowError): that never counts.
+    /// another key, open the breaker of [`Limits`], so that for a while no load is tried. A key that goes on failing
+    /// counts once, and is held off by itself ([`CacheBuilder::hold_off`]). A loader that knows a row to be at fault,
+    /// not the database, says so with [`RowError`](crate::cache::RowError): that never counts.
     pub fn loader<F, Fut, L, E>(self, load: F) -> Self
     where
         F: Fn(K) -> Fut + Send + Sync + 'static,
@@ -231,9 +244,10 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { loader: Some(loader), load_in: Some(load_in), ..self }
     }
 
-    /// How several values are loaded at once, for [`Cache::get_many`](crate::Cache::get_many): with the key of each; a key that is left out has no
-    /// row. The rest is as for [`CacheBuilder::loader`], which is needed too: when a load of several keys fails, or a key
-    /// failed lately, each is loaded by itself, so that one row takes no other with it. Default: one load for each key.
+    /// How several values are loaded at once, for [`Cache::get_many`](crate::Cache::get_many): with the key of each; a
+    /// key that is left out has no row. The rest is as for [`CacheBuilder::loader`], which is needed too: when a load
+    /// of several keys fails, or a key failed lately, each is loaded by itself, so that one row takes no other with it.
+    /// Default: one load for each key.
     pub fn batch_loader<F, Fut, L, E>(self, load: F) -> Self
     where
         F: Fn(Vec<K>) -> Fut + Send + Sync + 'static,

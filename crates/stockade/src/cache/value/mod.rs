@@ -4,7 +4,6 @@ mod codec;
 mod compression;
 mod entry;
 mod envelope;
-mod type_fingerprint;
 
 pub use codec::Codec;
 pub use compression::Compression;

@@ -1,3 +1,5 @@
+mod fingerprint;
+
 use std::{
     fmt::Write as _,
     io::{self, Write},
@@ -5,9 +7,9 @@ use std::{
 };
 
 use crc::{CRC_32_ISO_HDLC, Crc, Table};
+use fingerprint::Fingerprint;
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::type_fingerprint;
 use crate::cache::{
     Codec,
     value::{
@@ -25,11 +27,11 @@ const HEADER: usize = HEAD + size_of::<u32>();
 
 const CRC32: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISO_HDLC);
 
-/// How values of one type are written: a layout byte, the codec, the form of the payload, a fingerprint of the type, a
-/// checksum, the payload.
+/// How values of one type are written: a layout byte, the codec, the form of the payload, a fingerprint of the type's
+/// name and schema, a checksum, the payload.
 ///
-/// What another version of the program wrote, and what was damaged, is a miss, never an error, another value or a
-/// half-understood one. The checksum is needed for that: a number that lost its last digit is a number.
+/// A value under another fingerprint, a value that does not fit the type, and a damaged value are misses, never errors.
+/// The checksum is needed for that: a number that lost its last digit is a number.
 #[derive(Clone, Debug)]
 pub(crate) struct Envelope {
     codec: Codec,
@@ -70,27 +72,19 @@ impl Unstorable {
     }
 }
 
-/// Written by another layout or another shape of the type, or damaged.
+/// Written in another layout, under another fingerprint, or for a type that this one does not fit; or damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unreadable;
 
 impl Envelope {
-    /// `schema` is raised by the application when the meaning of the type changes and neither its name nor its fields do.
-    pub(crate) fn of<V: DeserializeOwned>(
-        schema: u32,
-        codec: Codec,
-        compression: Option<Compression>,
-        max: usize,
-    ) -> Self {
-        let mut hash = type_fingerprint::of::<V>();
-        hash.bytes(&schema.to_be_bytes());
-        let meaning = hash.value();
-        hash.bytes(&[LAYOUT, codec.id(), u8::from(compression.is_some())]);
-        let fingerprint = hash.value();
+    /// `schema` is raised by the application when values of an earlier version must not be read.
+    pub(crate) fn of<V>(schema: u32, codec: Codec, compression: Option<Compression>, max: usize) -> Self {
+        let of_type = Fingerprint::of::<V>(schema);
+        let fingerprint = of_type.with(&[LAYOUT, codec.id(), u8::from(compression.is_some())]).value();
         let mut field = String::with_capacity(8);
         // Writing to a String can't fail.
         let _ = write!(field, "{:08x}", (fingerprint >> 32) ^ (fingerprint & 0xffff_ffff));
-        Self { codec, compression, max, fingerprint, field, meaning }
+        Self { codec, compression, max, fingerprint, field, meaning: of_type.value() }
     }
 
     /// What sets the fields of these values apart from those of other versions of the program.
@@ -98,7 +92,7 @@ impl Envelope {
         &self.field
     }
 
-    /// A number for the type and its schema, whatever codec and compression they are stored with.
+    /// A number for the name of the type and its schema, whatever codec and compression they are stored with.
     #[cfg(feature = "axum")]
     pub(crate) fn meaning(&self) -> u64 {
         self.meaning
@@ -111,7 +105,8 @@ impl Envelope {
         head
     }
 
-    /// A panic of the type's `Serialize` is an error here: the caller holds the lease of a load, which it has to give back.
+    /// A panic of the type's `Serialize` is an error here: the caller holds the lease of a load, which it has to give
+    /// back.
     pub(crate) fn encode<V: Serialize>(&self, value: Option<&V>) -> Result<Encoded, Unstorable> {
         catch_unwind(AssertUnwindSafe(|| self.write(value))).unwrap_or(Err(Unstorable::Panicked))
     }
@@ -143,8 +138,8 @@ impl Envelope {
         Ok(Encoded { bytes, weight })
     }
 
-    /// The value, and its weight in memory. `null` says whether the entry was stored as the absence of a row; absence and a
-    /// value that is written as JSON `null` are different things.
+    /// The value, and its weight in memory. `null` says whether the entry was stored as the absence of a row; absence
+    /// and a value that is written as JSON `null` are different things.
     ///
     /// A value whose `Deserialize` panics can't be read: it may be the expired one that comes with a lease.
     pub(crate) fn decode<V: DeserializeOwned>(&self, bytes: &[u8], null: bool) -> Result<(Option<V>, u64), Unreadable> {

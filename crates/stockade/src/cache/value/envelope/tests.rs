@@ -197,3 +197,35 @@ fn other_layouts_codecs_forms_and_schemas_are_unreadable() {
         assert_eq!(envelope.decode::<u64>(&other, false), Err(Unreadable), "{what}");
     }
 }
+
+/// The name of a type in a block has the name of its function and not of the block, so these are versions of one type.
+#[test]
+fn a_type_that_changed_under_its_name_is_told_apart_by_its_schema_only() {
+    let old = {
+        #[derive(Serialize, Deserialize)]
+        struct Stock {
+            quantity: u64,
+        }
+        assert_eq!(json::<Stock>(0).fingerprint(), json::<Stock>(0).fingerprint());
+        json::<Stock>(0).encode(Some(&Stock { quantity: 7 })).unwrap().bytes
+    };
+    {
+        #[derive(Debug, PartialEq, Deserialize)]
+        struct Stock {
+            quantity: u64,
+            #[serde(default)]
+            reserved: u64,
+        }
+        let read = |schema| json::<Stock>(schema).decode::<Stock>(&old, false);
+        assert_eq!(read(0).unwrap().0, Some(Stock { quantity: 7, reserved: 0 }));
+        assert_eq!(read(1), Err(Unreadable));
+        assert_ne!(json::<Stock>(1).fingerprint(), json::<Stock>(0).fingerprint());
+    }
+    {
+        #[derive(Debug, PartialEq, Deserialize)]
+        struct Stock {
+            amount: u64,
+        }
+        assert_eq!(json::<Stock>(0).decode::<Stock>(&old, false), Err(Unreadable));
+    }
+}
