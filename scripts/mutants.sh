@@ -6,7 +6,7 @@
 #   scripts/mutants.sh --touched BASE   those whose file, or which themselves, changed since the commit BASE
 #   scripts/mutants.sh --sample N       N of them: those that --touched names, then others. Each commit draws others
 #   scripts/mutants.sh --within MINUTES begins no patch after so many minutes. What is left out is named, not a failure
-#   scripts/mutants.sh --list           says what each breaks, where, and the test that notices
+#   scripts/mutants.sh --list           only says what each would break, where, and the test that notices
 #   scripts/mutants.sh --check          only says which do not apply to the files as they are here; applies and builds nothing
 #
 # A patch is a diff below a header of `what:`, `function:` (what it changes: `Type::function`, or the name of a script),
@@ -69,19 +69,7 @@ for patch in "${patches[@]}"; do
   for name in what function package target test; do
     [ -n "$(field "$patch" "$name")" ] || { echo "$patch: no \`$name:\` in its header" >&2; exit 1; }
   done
-  $list && printf '%-34s %s\n%-34s %s\n%-34s %s\n' "$(basename "$patch" .patch)" "$(field "$patch" what)" \
-    '' "$(field "$patch" function)" '' "$(field "$patch" test)"
 done
-$list && exit 0
-if $check; then
-  failed=0
-  for patch in "${patches[@]}"; do
-    git apply --check --recount "$patch" || { echo "$patch does not apply: make it again" >&2; failed=1; }
-    names_its_function "$patch" || { echo "$patch: its files have no $(field "$patch" function)" >&2; failed=1; }
-  done
-  exit $failed
-fi
-
 # The others in the order of their binaries, so that neighbours share a build; the number of commits says where to begin.
 rotated() {
   local order=() first
@@ -98,13 +86,29 @@ for patch in "${patches[@]}"; do
 done
 if [ -n "$sample" ]; then
   mapfile -t patches < <(rotated "${touched[@]}"; rotated "${others[@]}")
+  left=()
   for patch in "${patches[@]:sample}"; do
-    [ -n "$base" ] && [[ " ${touched[*]} " = *" $patch "* ]] && echo "touched, and left out of the sample: $patch"
+    [ -n "$base" ] && [[ " ${touched[*]} " = *" $patch "* ]] && left+=("$(basename "$patch" .patch)")
   done
+  [ ${#left[@]} -eq 0 ] || echo "${#left[@]} were touched as well, and are left out: ${left[*]}"
   patches=("${patches[@]:0:sample}")
 else
   patches=("${touched[@]}")
   [ ${#patches[@]} -gt 0 ] || { echo "no defence was touched since $base"; exit 0; }
+fi
+
+for patch in "${patches[@]}"; do
+  $list && printf '%-34s %s\n%-34s %s\n%-34s %s\n' "$(basename "$patch" .patch)" "$(field "$patch" what)" \
+    '' "$(field "$patch" function)" '' "$(field "$patch" test)"
+done
+$list && exit 0
+if $check; then
+  failed=0
+  for patch in "${patches[@]}"; do
+    git apply --check --recount "$patch" || { echo "$patch does not apply: make it again" >&2; failed=1; }
+    names_its_function "$patch" || { echo "$patch: its files have no $(field "$patch" function)" >&2; failed=1; }
+  done
+  exit $failed
 fi
 
 mkdir -p "$CARGO_TARGET_DIR"
