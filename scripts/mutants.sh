@@ -65,11 +65,14 @@ names_its_function() {
     [[ " ${files[*]##*/} " = *" $word "* ]] || grep -qwF "$word" "${files[@]}" 2>/dev/null || return 1
   done
 }
+incomplete=false
 for patch in "${patches[@]}"; do
   for name in what function package target test; do
-    [ -n "$(field "$patch" "$name")" ] || { echo "$patch: no \`$name:\` in its header" >&2; exit 1; }
+    [ -n "$(field "$patch" "$name")" ] || { echo "$patch: add \`$name:\` to its header" >&2; incomplete=true; }
   done
 done
+$incomplete && exit 1
+
 # The others in the order of their binaries, so that neighbours share a build; the number of commits says where to begin.
 rotated() {
   local order=() first
