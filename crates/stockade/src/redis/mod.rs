@@ -22,6 +22,7 @@ mod dial;
 mod error;
 mod handle;
 mod link;
+mod routed;
 mod script;
 #[cfg(test)]
 mod tests;
@@ -31,12 +32,12 @@ pub(crate) use address::Node;
 pub use address::TlsOptions;
 pub use address::{Pool, Source};
 pub(crate) use claims::Claim;
-pub(crate) use cluster::{Discovery, DiscoveryEvents};
 pub(crate) use dial::Succession;
 pub use error::ConnectError;
 pub(crate) use error::LinkError;
 pub use handle::{Redis, RedisBuilder};
 pub(crate) use link::{Attempt, Handshake, Link, LinkEvents, Receipt, Replicas, Up, evalsha, evalsha_of};
+pub(crate) use routed::{Carrier, Redirects, RoutedEvents, RoutedLink, Run, Server, ServerState};
 pub(crate) use script::Script;
 #[cfg(test)]
 pub(crate) use tests::crowd::{leisurely, slow};

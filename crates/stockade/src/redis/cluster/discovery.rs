@@ -59,8 +59,8 @@ struct Shared {
 }
 
 impl Discovery {
-    /// Starts to ask; `None` unless `redis` is a cluster. Must be called within a tokio runtime.
-    pub(crate) fn open(redis: &Redis, events: Arc<dyn DiscoveryEvents>) -> Option<Self> {
+    /// Asks when it is [started](Discovery::start); `None` unless `redis` is a cluster.
+    pub(crate) fn new(redis: &Redis) -> Option<Self> {
         let shared = Arc::new(Shared {
             redis: redis.clone(),
             seeds: redis.dialer().seeds()?.to_vec(),
@@ -71,13 +71,16 @@ impl Discovery {
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
         });
-        let (keeper, closing) = (Arc::clone(&shared), shared.closing.clone());
-        shared.tasks.spawn(async move {
-            let _ = closing.run_until_cancelled(keeper.keep(&*events)).await;
-        });
-        shared.tasks.close();
         let owner = shared.closing.clone().drop_guard();
         Some(Self { shared, _owner: owner })
+    }
+
+    /// Starts to ask. Must be called once, within a tokio runtime.
+    pub(crate) fn start(&self, events: Arc<dyn DiscoveryEvents>) {
+        let (keeper, closing) = (Arc::clone(&self.shared), self.shared.closing.clone());
+        self.shared.tasks.spawn(async move {
+            let _ = closing.run_until_cancelled(keeper.keep(&*events)).await;
+        });
     }
 
     /// The node that serves the bucket, as far as is known.
@@ -116,6 +119,7 @@ impl Discovery {
     /// Asks no more.
     pub(crate) async fn shutdown(&self) {
         self.shared.closing.cancel();
+        self.shared.tasks.close();
         self.shared.tasks.wait().await;
     }
 }

@@ -10,13 +10,12 @@ use super::{
         replies,
     },
     inner::{Inner, unavailable, unavailable_as},
-    redirects::Redirects,
     scripts::{FORCE, INSPECT, SEED},
     shard::Shard,
 };
 use crate::{
     clock::Instant,
-    redis::{LinkError, Script},
+    redis::{LinkError, Redirects, Script},
     resource::{Bucket, Key},
     store::{Force, Forced, Inspection, LockError, Token},
 };
@@ -42,7 +41,7 @@ impl Inner {
             async move { reply?.await }
         };
         self.shards.attempted(key.bucket(), self.timeout).await;
-        let mut redirects = Redirects::new(self, Some(Instant::now()));
+        let mut redirects = Redirects::new(&self.shards, Some(Instant::now()));
         let mut scripts_lost = false;
         loop {
             let error = match call().await {
@@ -51,7 +50,7 @@ impl Inner {
             };
             if matches!(error, LinkError::NoScript) && !scripts_lost {
                 scripts_lost = true;
-            } else if !redirects.follow(self, &error).await {
+            } else if !redirects.follow(&self.shards, &error).await {
                 self.shards.suspect(&error);
                 return Err(self.explain(key, &error).await);
             }

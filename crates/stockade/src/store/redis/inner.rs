@@ -1,7 +1,7 @@
 use std::{
     fmt::{self, Write},
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -15,22 +15,22 @@ use super::{
     acquire::{Mailbox, Pokes},
     commands::keys::Keys,
     holding::HeldTable,
-    messages::Waiters,
+    messages::{Inbox, Waiters},
     options::Options,
     release::Releases,
-    shard::Shard,
-    shards::Shards,
+    scripts,
+    shard::{Shard, ShardState},
 };
 use crate::{
     clock::Instant,
-    redis::{LinkError, Redis},
+    redis::{LinkError, Redis, RoutedLink},
     resource::{Bucket, Key},
     store::{LockError, Owner, Token, Unavailable},
 };
 
 /// What the parts of a store share.
 pub(super) struct Inner {
-    pub(super) shards: Shards,
+    pub(super) shards: Arc<RoutedLink<ShardState>>,
     pub(super) keys: Keys,
     /// How long one command may take.
     pub(super) timeout: Duration,
@@ -47,8 +47,6 @@ pub(super) struct Inner {
     /// Ends the tasks, done or not.
     pub(super) ended: CancellationToken,
     pub(super) process: String,
-    /// The buckets in which this process has waited: their inboxes are kept subscribed.
-    listened: [AtomicBool; 256],
     attempts: AtomicU64,
 }
 
@@ -61,8 +59,9 @@ impl Inner {
         let inner = Arc::new_cyclic(|inner| {
             let keys = Keys::new(redis.key_prefix().clone());
             let process = new_process();
+            let inbox = format!("{}{process}", keys.inbox_prefix());
             Self {
-                shards: Shards::new(redis, &keys, &process, inner),
+                shards: RoutedLink::new(redis, "lock", vec![inbox], scripts::ALL, Arc::new(Inbox(Weak::clone(inner)))),
                 keys,
                 timeout: redis.timeout(),
                 options,
@@ -76,7 +75,6 @@ impl Inner {
                 closing: AtomicBool::new(false),
                 ended: CancellationToken::new(),
                 process,
-                listened: [const { AtomicBool::new(false) }; 256],
                 attempts: AtomicU64::new(0),
             }
         });
@@ -101,7 +99,7 @@ impl Inner {
     /// An exchange with the server, whose clock showed `now`. After it was set back everything that a waiter hears from
     /// there looks older than what it was told last: each asks, and goes on from the answer.
     pub(super) fn heard(&self, shard: &Shard, sent: Instant, now: u64) {
-        if shard.clock.note(sent, now) {
+        if shard.state.clock.note(sent, now) {
             tracing::warn!("the clock of Redis was set back; all who wait for locks there ask again");
             self.waiters.post_all(|key| self.shards.has(shard, key.bucket()), Mailbox::reconnected);
         }
@@ -110,14 +108,6 @@ impl Inner {
     /// [`unavailable`], with what the server of the resource has against its use.
     pub(super) fn unavailable(&self, key: &Key, error: &LinkError) -> LockError {
         unavailable_as(error, self.shards.unfit(key.bucket()))
-    }
-
-    pub(super) fn listens(&self, bucket: Bucket) {
-        self.listened[usize::from(bucket.index())].store(true, Ordering::Release);
-    }
-
-    pub(super) fn has_listened(&self, bucket: Bucket) -> bool {
-        self.listened[usize::from(bucket.index())].load(Ordering::Acquire)
     }
 
     pub(super) fn is_closing(&self) -> bool {

@@ -19,7 +19,7 @@
 //!   clock through a recent exchange with the same server, and confirmed by a renewal when half of it may be gone.
 //! - On a cluster each bucket has its keys, and the inboxes of those who wait in it, in one slot, and each primary is a
 //!   server by itself (`shard`): its connection, its clock, its runs. A bucket that goes to another server is asked about
-//!   there: by waiters with their places, by holders with a renewal (`nodes`). Commands follow it (`redirects`).
+//!   there: by waiters with their places, by holders with a renewal. Commands follow it, see `RoutedLink`.
 //! - After a reconnect every waiter asks again with its place, and a new run of the server is asked about every
 //!   ownership.
 //!
@@ -53,13 +53,8 @@
 //!
 //! # On a cluster
 //!
-//! - A slot that leaves a node costs its clients their connection there. The server ends sharded subscriptions with a push
-//!   that redis-rs takes for the reply to the oldest command. The push is noticed before a wrong reply is handed out, and
-//!   no later reply is believed.
 //! - A server that took over a moment ago counts no receivers for three seconds: nobody is subscribed there yet, and a
 //!   waiter that was passed over would find another one in its place.
-//! - A node that names another owner of a slot is believed only with a newer epoch, or if that owner is the node itself. A
-//!   node that was frozen through a failover repeats what was true before.
 //! - The first attempt of a process in a bucket does not queue, because no grant would reach it. It takes a free lock at
 //!   once. If the lock is held, it subscribes first and asks again.
 
@@ -67,19 +62,16 @@ mod acquire;
 mod admin;
 mod commands;
 mod foreign;
+mod handshake;
 mod holding;
 mod inner;
 mod messages;
-mod node_state;
-mod nodes;
 mod options;
-mod redirects;
 mod redis_store;
 mod release;
 mod scripts;
 mod server_clock;
 mod shard;
-mod shards;
 #[cfg(test)]
 pub(in crate::store) mod tests;
 

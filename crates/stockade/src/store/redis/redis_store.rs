@@ -150,6 +150,7 @@ impl LockStore for RedisStore {
             // Where the server answers, undoing takes a few round trips. Where it does not, leases and waits end by themselves.
             let end = Instant::now() + limit.min(self.inner.timeout * 4 + Duration::from_secs(1));
             self.inner.closing.store(true, Ordering::Release);
+            self.inner.shards.retire();
             self.inner.waiters.post_all(|_| true, Mailbox::closing);
             self.inner.tasks.close();
             // Waiters undo their attempts when they are polled next, each on a task that is waited for here.

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    redis::{Attempt, LinkError},
+    redis::{Attempt, LinkError, Redirects, Run},
     store::{
         LockError, Ownership, Unavailable,
         redis::{
@@ -17,11 +17,10 @@ use crate::{
                 calls::Asking,
                 replies::{Acquired, Place},
             },
-            redirects::Redirects,
             release::Posted,
             scripts::ACQUIRE,
             server_clock::{believed, believed_until},
-            shard::{Run, Shard},
+            shard::Shard,
         },
     },
 };
@@ -53,7 +52,7 @@ impl Waiter {
     pub(crate) async fn ask(&mut self) -> AcquireOutcome {
         let (mut scripts_lost, mut stale) = (false, false);
         self.put_off();
-        let mut redirects = Redirects::new(&self.inner, self.until);
+        let mut redirects = Redirects::new(&self.inner.shards, self.until);
         loop {
             self.cleared = match self.quarantined().await {
                 Ok(run) => run,
@@ -67,8 +66,8 @@ impl Waiter {
                     continue;
                 }
                 Err(error)
-                    if redirects.follow(&self.inner, &error).await
-                        || redirects.reconnect(&self.inner, &error).await =>
+                    if redirects.follow(&self.inner.shards, &error).await
+                        || redirects.reconnect(&self.inner.shards, &error).await =>
                 {
                     continue;
                 }
@@ -180,7 +179,7 @@ impl Waiter {
             if first && !std::mem::replace(&mut self.knocked, true) {
                 return Ok(Some(Duration::ZERO));
             }
-            shard.listen(&self.inner, bucket).await?;
+            self.inner.shards.listen(shard, bucket).await?;
         }
         // One that has begun to wait never becomes one that doesn't.
         Ok(self.until.map(|until| until.remaining().max(LEAST_WAIT)))
@@ -194,7 +193,7 @@ impl Waiter {
             let shard = self.inner.shard(&self.attempt.key).ok().filter(|shard| shard.link.is_up());
             // The run first: had another begun in between, it would not be the one that is asked.
             let run = shard.as_ref().map(|shard| shard.run());
-            let left = shard.map_or(Duration::ZERO, |shard| quarantine.saturating_sub(shard.has_served()));
+            let left = shard.map_or(Duration::ZERO, |shard| quarantine.saturating_sub(shard.state.has_served()));
             if left.is_zero() {
                 return Ok(run);
             }
@@ -219,7 +218,7 @@ impl Waiter {
         let shard = inner.shard(&self.attempt.key)?;
         shard.raise_floor(&inner, self.attempt.key.bucket()).await?;
         let wait = self.wait_at(&shard).await?;
-        if self.run.shard != shard.id {
+        if self.run.server != shard.id {
             self.mailbox.elsewhere();
         }
         self.mailbox.asking();
@@ -275,7 +274,7 @@ impl Waiter {
         move |sha| {
             let left = |wait: Duration| until.map_or(wait, |until| until.remaining().max(LEAST_WAIT));
             let wait = wait.map(|wait| if wait.is_zero() { wait } else { left(wait) });
-            let stamp = shard.clock.stamp();
+            let stamp = shard.state.clock.stamp();
             let asking = Asking { attempt: &attempt, owner: &owner, wait, seq, stamp, stale_after };
             asking.command(sha, &inner.keys, &handing)
         }

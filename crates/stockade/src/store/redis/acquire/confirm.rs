@@ -94,7 +94,7 @@ impl Waiter {
                 // The link has met another run since, and has asked about all others already.
                 self.inner.verify(&shard);
             }
-            self.inner.listen_behind(&shard, ownership.key.bucket());
+            self.inner.shards.listen_behind(&shard, ownership.key.bucket());
         }
         AcquireOutcome::Held(ownership)
     }

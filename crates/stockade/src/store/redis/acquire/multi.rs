@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     clock::Instant,
-    redis::{self, LinkError, evalsha},
+    redis::{self, LinkError, Run, evalsha},
     store::{
         Attempt, LockError, Owner, Ownership, Token, Unavailable,
         redis::{
@@ -14,7 +14,7 @@ use crate::{
             release::{Posted, Sent},
             scripts::MULTI,
             server_clock::believed,
-            shard::{Run, Shard},
+            shard::Shard,
         },
     },
 };
@@ -90,8 +90,9 @@ impl<'a> Together<'a> {
         let (attempts, owners) = (self.attempts.to_vec(), self.owners.clone());
         let (sender, stale_after) = (Arc::clone(shard), self.inner.timeout * 2);
         let keys = self.attempts.iter().flat_map(|attempt| self.inner.keys.of(&attempt.key)).collect();
-        let make =
-            move |sha: &str| evalsha(sha, keys, calls::multi(&attempts, &owners, sender.clock.stamp(), stale_after));
+        let make = move |sha: &str| {
+            evalsha(sha, keys, calls::multi(&attempts, &owners, sender.state.clock.stamp(), stale_after))
+        };
         let wait = self.attempts.iter().map(|attempt| attempt.wait).max().unwrap_or_default();
         let (carrier, redis::Attempt { receipt, reply, .. }) =
             shard.carried(|link| link.attempt(&MULTI, make, wait, None));
@@ -125,7 +126,7 @@ impl<'a> Together<'a> {
             self.inner.floors.note(key, *token);
             self.inner.held.insert(&ownership, run, None);
             shard.made_token(key.bucket());
-            self.inner.listen_behind(shard, key.bucket());
+            self.inner.shards.listen_behind(shard, key.bucket());
             ownership
         });
         let ownerships = ownerships.collect();

@@ -10,13 +10,13 @@ use super::{
 };
 use crate::{
     clock::Instant,
+    redis::{Carrier, Run},
     store::{
         Attempt, LockError, Owner, Ownership,
         redis::{
             commands::calls::GRANT,
             inner::Inner,
             release::{Posted, Sent},
-            shard::{Carrier, Run},
         },
     },
 };

@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use crate::{
     clock::Instant,
-    redis::{self, LinkError, evalsha},
+    redis::{self, LinkError, Run, evalsha},
     resource::Key,
     store::{
         Handed, LockError, Mode, Owner, Ownership, Unavailable,
@@ -19,7 +19,7 @@ use crate::{
             release::{Posted, Sent},
             scripts::{ADOPT, DOWNGRADE},
             server_clock::{believed, believed_until},
-            shard::{Run, Shard},
+            shard::Shard,
         },
     },
 };
@@ -164,8 +164,9 @@ impl Adoption {
         let (owner, sender) = (self.owner.clone(), Arc::clone(&shard));
         let adopted = handed.clone();
         let keys = self.inner.keys.of(&self.key);
-        let make =
-            move |sha: &str| evalsha(sha, keys, calls::adopt(&owner, &adopted, sender.clock.stamp(), stale_after));
+        let make = move |sha: &str| {
+            evalsha(sha, keys, calls::adopt(&owner, &adopted, sender.state.clock.stamp(), stale_after))
+        };
         let (carrier, redis::Attempt { receipt, reply, .. }) =
             shard.carried(|link| link.attempt(&ADOPT, make, Duration::ZERO, None));
         self.posted = Some(Posted::new(&receipt, carrier, handed.lease + Duration::from_secs(15)));
@@ -195,7 +196,7 @@ impl Adoption {
             // The link has met another run since, and has asked about all others already.
             self.inner.verify(shard);
         }
-        self.inner.listen_behind(shard, self.key.bucket());
+        self.inner.shards.listen_behind(shard, self.key.bucket());
         ownership
     }
 }

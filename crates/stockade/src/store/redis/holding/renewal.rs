@@ -4,7 +4,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 
 use crate::{
     clock::Instant,
-    redis::{LinkError, Replicas},
+    redis::{LinkError, Replicas, Run},
     resource::Key,
     store::{
         LockError, Owner, Ownership, Recall,
@@ -13,7 +13,7 @@ use crate::{
             inner::{Inner, unavailable},
             scripts::RENEW,
             server_clock::believed,
-            shard::{Run, Shard},
+            shard::Shard,
         },
     },
 };

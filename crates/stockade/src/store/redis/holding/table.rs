@@ -5,13 +5,11 @@ use std::{
 
 use crate::{
     clock::Instant,
+    redis::{RoutedLink, Run},
     resource::Key,
     store::{
         LossReason, Owner, Ownership, Recall, Token,
-        redis::{
-            shard::{Run, Shard},
-            shards::Shards,
-        },
+        redis::shard::{Shard, ShardState},
     },
 };
 
@@ -102,7 +100,7 @@ impl HeldTable {
     pub(crate) fn confirmed(&self, owner: &Owner, run: Run) {
         if let Some(held) = self.table().get_mut(owner) {
             // Replies may be read in another order than they were made.
-            let older = held.run.shard == run.shard && held.run.number > run.number;
+            let older = held.run.server == run.server && held.run.number > run.number;
             held.run = if older { held.run } else { run };
         }
     }
@@ -119,7 +117,7 @@ impl HeldTable {
     }
 
     /// All on this server that another run of it, or another server, granted or confirmed last.
-    pub(crate) fn unsure(&self, shards: &Shards, shard: &Shard) -> Vec<Arc<Ownership>> {
+    pub(crate) fn unsure(&self, shards: &RoutedLink<ShardState>, shard: &Shard) -> Vec<Arc<Ownership>> {
         let run = shard.run();
         let mut table = self.table();
         table.retain(|_, held| held.ownership.strong_count() > 0);

@@ -3,20 +3,21 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use futures_util::future::{BoxFuture, try_join_all};
+use futures_util::future::BoxFuture;
 
 use crate::{
     clock::Instant,
-    redis::{Handshake, LinkError, LinkEvents, Up},
+    redis::{Handshake, LinkError, RoutedEvents, Up},
     resource::{Bucket, Key},
     store::{
         LossReason, Owner, Token,
         redis::{
             acquire::{Grant, Mailbox},
-            commands::replies::{joined, number, token},
+            commands::replies::{number, token},
+            handshake::shake_hands,
             inner::Inner,
-            scripts::{JOIN, SEED},
-            shard::Shard,
+            scripts::JOIN,
+            shard::{Shard, ShardState},
         },
     },
 };
@@ -137,74 +138,67 @@ impl Waiters {
     }
 }
 
-/// The store's side of the link to one server. Keeps neither store nor shard: the link keeps this.
-pub(crate) struct Inbox {
-    pub(crate) inner: Weak<Inner>,
-    pub(crate) shard: Weak<Shard>,
-}
+/// The store's side of the link to its servers. Doesn't keep the store: the link keeps this.
+pub(crate) struct Inbox(pub(crate) Weak<Inner>);
 
-impl Inbox {
-    fn owners(&self) -> Option<(Arc<Inner>, Arc<Shard>)> {
-        self.inner.upgrade().zip(self.shard.upgrade())
+impl RoutedEvents<ShardState> for Inbox {
+    fn channel(&self, bucket: Bucket) -> Option<String> {
+        self.0.upgrade().map(|inner| inner.keys.bucket_inbox(bucket, &inner.process))
     }
-}
 
-impl LinkEvents for Inbox {
-    fn message(&self, _channel: &str, payload: &[u8]) {
-        let Some((inner, shard)) = self.owners() else { return };
+    fn subscribing(&self, shard: &Shard, bucket: Bucket) {
+        let Some(inner) = self.0.upgrade() else { return };
+        // What it tells is of use to others; nothing here depends on it.
+        drop(shard.link.call(&JOIN, vec![inner.keys.marker(bucket)], vec![shard.run_id()]));
+    }
+
+    fn message(&self, shard: &Arc<Shard>, payload: &[u8]) {
+        let Some(inner) = self.0.upgrade() else { return };
         match Message::read(payload) {
-            Some(message) => inner.deliver(&shard, message),
+            Some(message) => inner.deliver(shard, message),
             None => tracing::warn!("a message in the inbox of the lock store can't be read; is another version about?"),
         }
     }
 
-    fn shard_channels(&self) -> Vec<String> {
-        self.owners().map(|(inner, shard)| shard.inboxes(&inner)).unwrap_or_default()
-    }
-
-    fn prepare<'a>(&'a self, up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
+    fn prepare<'a>(
+        &'a self,
+        shard: &'a Arc<Shard>,
+        up: &'a Up,
+        buckets: &'a [Bucket],
+        handshake: &'a mut Handshake,
+    ) -> BoxFuture<'a, Result<(), LinkError>> {
         Box::pin(async move {
-            let (inner, shard) = self.owners().ok_or(LinkError::Down)?;
-            shard.met(up);
-            if shard.node_state.is_some() {
-                return shard.join(&inner, up, handshake).await;
-            }
-            if up.new_run {
-                // All at once: one round trip for each could take longer than a handshake may.
-                let (keys, handshake) = (&inner.keys, &*handshake);
-                let seeds = inner.floors.seen().into_iter().map(|(bucket, floor)| async move {
-                    handshake.call(&SEED, &[keys.floor(bucket)], &[floor.to_string().into_bytes()]).await
-                });
-                try_join_all(seeds).await?;
-            }
-            let (sent, marker) = (Instant::now(), inner.keys.marker(Bucket::FIRST));
-            let reply = handshake.call(&JOIN, &[marker], &[shard.run_id()]).await?;
-            let joined = joined(&reply)?;
-            shard.clock.note(sent, joined.0);
-            shard.joined(joined);
-            Ok(())
+            let inner = self.0.upgrade().ok_or(LinkError::Down)?;
+            shake_hands(&inner, shard, up, buckets, handshake).await
         })
     }
 
-    fn opened(&self, up: &Up) {
-        let Some((inner, shard)) = self.owners() else { return };
-        shard.opened(up);
-        if up.new_run {
-            inner.verify(&shard);
+    fn opened(&self, shard: &Arc<Shard>, up: &Up) {
+        let Some(inner) = self.0.upgrade() else { return };
+        if up.new_run || shard.is_partial() {
+            inner.verify(shard);
         }
-        if shard.node_state.is_some() {
-            // A node of a cluster may have got buckets of another one meanwhile.
-            inner.listen_to_the_rest(&shard);
-            inner.verify(&shard);
-        }
-        inner.waiters.post_all(|key| inner.shards.has(&shard, key.bucket()), Mailbox::reconnected);
+        inner.waiters.post_all(|key| inner.shards.has(shard, key.bucket()), Mailbox::reconnected);
     }
 
-    fn closed(&self) {
-        if let Some((inner, shard)) = self.owners() {
-            inner.held.recall_all(|key| inner.shards.has(&shard, key.bucket()));
-            inner.shards.doubt();
+    fn closed(&self, shard: &Arc<Shard>) {
+        if let Some(inner) = self.0.upgrade() {
+            inner.held.recall_all(|key| inner.shards.has(shard, key.bucket()));
         }
+    }
+
+    fn leaving(&self, buckets: &[Bucket]) {
+        if let Some(inner) = self.0.upgrade() {
+            inner.held.recall_all(|key| buckets.contains(&key.bucket()));
+        }
+    }
+
+    /// Whoever waits for a resource that moved asks at its new place, and what is held there is asked about: a node that
+    /// took over from one that failed may know less.
+    fn moved(&self, buckets: &[Bucket], places: &[Arc<Shard>]) {
+        let Some(inner) = self.0.upgrade() else { return };
+        inner.waiters.post_all(|key| buckets.contains(&key.bucket()), Mailbox::reconnected);
+        places.iter().for_each(|shard| inner.verify(shard));
     }
 }
 
@@ -214,8 +208,8 @@ impl Inner {
             Message::Granted { owner, token, x, now, key } => {
                 let received = Instant::now();
                 // Without any exchange to map it by, it counts as over and is confirmed.
-                let until = shard.clock.believed_push(received, now, x).unwrap_or(received);
-                let handed_off = shard.clock.age(received, now).unwrap_or_default();
+                let until = shard.state.clock.believed_push(received, now, x).unwrap_or(received);
+                let handed_off = shard.state.clock.age(received, now).unwrap_or_default();
                 let grant = Grant { token, now, until, handed_off };
                 // One by a server that has lost the bucket since is not to be trusted; the next one knows.
                 let deliver = |key: &Key, mailbox: &Mailbox| match self.shards.has(shard, key.bucket()) {

@@ -4,7 +4,7 @@ use tokio::time::sleep;
 
 use crate::{
     clock::Instant,
-    redis::{LinkError, Receipt},
+    redis::{Carrier, LinkError, Receipt},
     resource::Key,
     store::{
         Owner,
@@ -12,7 +12,6 @@ use crate::{
             commands::{calls, replies::Left},
             inner::Inner,
             scripts::RELEASE,
-            shard::Carrier,
         },
     },
 };

@@ -86,7 +86,7 @@ async fn a_command_that_comes_too_late_is_refused_and_does_nothing() {
     let owner = Owner::new("some-process-xyz.00000000000".to_owned());
     // Behind by so much, or ahead: a client whose clock runs fast must not be accepted for longer than it reckons with.
     for (behind, accepted) in [(600_000, false), (-200_000, false), (2_000, true)] {
-        let stamp = server(&store).clock.stamp().saturating_add_signed(-behind);
+        let stamp = server(&store).state.clock.stamp().saturating_add_signed(-behind);
         let stale_after = Duration::from_millis(500);
         let asking = calls::Asking { attempt: &attempt, owner: &owner, wait: None, seq: 0, stamp, stale_after };
         let args = asking.args(&server(&store).handing(&store.inner.keys, attempt.key.bucket()));
@@ -107,7 +107,7 @@ async fn a_clock_that_was_set_back_costs_one_lease_at_most() {
     let key = key("stepped");
     let names = store.inner.keys.of(&key);
     // As a holder of half a second looks that got it before the clock went back by ten minutes, and died.
-    let ahead = server(&store).clock.stamp() + 600_000_000;
+    let ahead = server(&store).state.clock.stamp() + 600_000_000;
     let state = format!("w 0 0 dead-process-xyz.00000000000 {ahead} {ahead} 500000 ");
     world.command(&["SET", &names[0], &state, "PX", "600500"]).await;
     world.command(&["SET", &names[1], &ahead.to_string()]).await;

@@ -153,7 +153,7 @@ async fn a_waiter_that_was_dropped_from_the_queue_comes_back_to_its_place() {
     let owner = world.command(&["ZRANGE", &names[2], "0", "0"]).await.trim().to_owned();
     world.command(&["ZREM", &names[2], &owner]).await;
     world.command(&["HDEL", &names[3], &owner]).await;
-    let now = server(&store).clock.stamp().to_string();
+    let now = server(&store).state.clock.stamp().to_string();
     let inbox = format!("{}{}", store.inner.keys.inbox_prefix(), &owner[..16]);
     world.command(&["PUBLISH", &inbox, &format!("D {owner} {now}")]).await;
     until_waiting(&store, &key, 3).await;

@@ -133,7 +133,7 @@ async fn readers_notice_a_clock_that_was_set_back() {
     let store = world.store().await;
     let key = key("stepped-readers");
     let names = store.inner.keys.of(&key);
-    let ahead = server(&store).clock.stamp() + 600_000_000;
+    let ahead = server(&store).state.clock.stamp() + 600_000_000;
     world.command(&["SET", &names[0], &format!("r 0 {ahead} {ahead}"), "PX", "600500"]).await;
     let record = format!("{ahead} {ahead} 0 500000 0 ");
     world.command(&["HSET", &names[4], "dead-process-xyz.00000000000", &record]).await;

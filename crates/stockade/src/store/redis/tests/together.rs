@@ -86,7 +86,7 @@ async fn an_ended_lease_with_a_queue_behind_it_is_not_free() {
     until_waiting(&store, &contended, 1).await;
     // The holder died a second ago, and no script has looked since.
     let names = store.inner.keys.of(&contended);
-    let past = server(&store).clock.stamp() - 1_000_000;
+    let past = server(&store).state.clock.stamp() - 1_000_000;
     let state = format!("w 1 0 dead-process-xyz.00000000000 {past} {past} 500000 ");
     world.command(&["SET", &names[0], &state, "KEEPTTL"]).await;
     assert!(store.try_all(&attempts(&["free", "contended"])).await.unwrap().is_none());
@@ -104,7 +104,7 @@ async fn one_that_comes_too_late_is_refused_and_does_nothing() {
     let wanted = attempts(&["late", "too"]);
     let owners = [0, 1].map(|n| Owner::new(format!("some-process-xyz.{n:011}")));
     for (behind, accepted) in [(600_000, false), (-200_000, false), (2_000, true)] {
-        let stamp = server(&store).clock.stamp().saturating_add_signed(-behind);
+        let stamp = server(&store).state.clock.stamp().saturating_add_signed(-behind);
         let args = calls::multi(&wanted, &owners, stamp, Duration::from_millis(500));
         let keys = wanted.iter().flat_map(|attempt| store.inner.keys.of(&attempt.key)).collect();
         let reply = Reply::read(&server(&store).link.call(&MULTI, keys, args).await.unwrap(), 2).unwrap();

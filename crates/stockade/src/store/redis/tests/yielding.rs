@@ -1,15 +1,12 @@
 //! Shared holders who give way when somebody waits.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use super::{
     LIMIT, World, connected, key, patient, permit, read, server, until, until_waiting, waiting, write, yielding,
 };
 use crate::{
-    redis::LinkEvents,
+    redis::RoutedEvents,
     store::{
         Attempt, LockError, LockStore, Recall,
         redis::{RedisStore, messages::Inbox},
@@ -18,8 +15,7 @@ use crate::{
 
 /// What a message in the inbox of the store leads to, without its way there.
 fn told(store: &RedisStore, message: &str) {
-    let (inner, shard) = (Arc::downgrade(&store.inner), Arc::downgrade(&server(store)));
-    Inbox { inner: Weak::clone(&inner), shard }.message("", message.as_bytes());
+    Inbox(Arc::downgrade(&store.inner)).message(&server(store), message.as_bytes());
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@ use std::time::Duration;
 use rand::Rng;
 use tokio::time::sleep;
 
-use super::inner::Inner;
+use super::{link::RoutedLink, server::ServerState};
 use crate::{clock::Instant, redis::LinkError};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
@@ -11,10 +11,10 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// How long a command goes on to look for the server that can execute it.
 ///
-/// The five keys of a resource must all be on one server. While a slot moves they seldom are, since one that does not
+/// All keys of a command must be on one server. While a slot moves they seldom are, since one that does not
 /// exist counts as gone ahead: then neither server executes the command, until the whole slot has moved.
 #[derive(Debug)]
-pub(super) struct Redirects {
+pub(crate) struct Redirects {
     /// `None` without limit.
     until: Option<Instant>,
     /// Until when a lost connection is no reason to give up.
@@ -27,27 +27,27 @@ pub(super) struct Redirects {
 
 impl Redirects {
     /// With a limit of at least the command time-out.
-    pub(super) fn new(inner: &Inner, until: Option<Instant>) -> Self {
-        let least = Instant::now() + inner.timeout;
+    pub(crate) fn new<S>(link: &RoutedLink<S>, until: Option<Instant>) -> Self {
+        let least = Instant::now() + link.timeout;
         let until = until.map(|until| until.max(least));
         Self { until, reconnecting: least, pause: FIRST_PAUSE, moves: 0, has_lost: false }
     }
 
     /// Whether the command, which was not executed, is worth another attempt; waits for the time to make it.
-    pub(super) async fn follow(&mut self, inner: &Inner, error: &LinkError) -> bool {
+    pub(crate) async fn follow<S: ServerState>(&mut self, link: &RoutedLink<S>, error: &LinkError) -> bool {
         let has_moved = match error {
             LinkError::Moved => true,
             LinkError::Moving => false,
             _ => return false,
         };
         let left = self.until.map_or(Duration::MAX, Instant::remaining);
-        if left.is_zero() || inner.is_closing() {
+        if left.is_zero() || link.is_retired() {
             return false;
         }
-        self.reconnecting = Instant::now() + inner.timeout;
+        self.reconnecting = Instant::now() + link.timeout;
         if has_moved {
             self.moves += 1;
-            inner.shards.asked_again(left).await;
+            link.asked_again(left).await;
         }
         // The first answer of that kind says where to go; from then on the nodes don't agree yet.
         if !has_moved || self.moves > 1 {
@@ -58,7 +58,7 @@ impl Redirects {
 
     /// Whether to ask again after a connection was lost, for a command that may be executed twice. A node that gives a
     /// slot away costs its clients their connection, whichever slot they were about: they come back at once.
-    pub(super) async fn reconnect(&mut self, inner: &Inner, error: &LinkError) -> bool {
+    pub(crate) async fn reconnect<S: ServerState>(&mut self, link: &RoutedLink<S>, error: &LinkError) -> bool {
         let left = self.reconnecting.remaining();
         self.has_lost |= matches!(error, LinkError::Lost);
         let gone = match error {
@@ -67,10 +67,10 @@ impl Redirects {
             LinkError::Open { .. } => self.has_lost,
             _ => false,
         };
-        if !gone || !inner.shards.may_move() || left.is_zero() || inner.is_closing() {
+        if !gone || !link.may_move() || left.is_zero() || link.is_retired() {
             return false;
         }
-        inner.shards.suspect(error);
+        link.suspect(error);
         self.rest(left).await;
         true
     }

@@ -1,0 +1,45 @@
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use super::server::Server;
+use crate::{
+    redis::{Handshake, LinkError, Up},
+    resource::Bucket,
+};
+
+/// What the owner of a routed link wants to know.
+///
+/// The link keeps its events, so they must not own the link in turn.
+pub(crate) trait RoutedEvents<S>: Send + Sync + 'static {
+    /// The sharded channel of a bucket, on servers that have a part of the buckets; `None` when the owner is gone.
+    fn channel(&self, bucket: Bucket) -> Option<String>;
+
+    /// The channel of the bucket is being subscribed on an open connection. What is sent now goes right behind that.
+    fn subscribing(&self, server: &Server<S>, bucket: Bucket);
+
+    /// A message on a subscribed channel. Runs in the connection's driver: it only posts to cells and channels.
+    fn message(&self, server: &Arc<Server<S>>, payload: &[u8]);
+
+    /// Subscribed and self-tested, not open yet. `buckets` are those whose channels the connection has. An error closes
+    /// the connection.
+    fn prepare<'a>(
+        &'a self,
+        server: &'a Arc<Server<S>>,
+        up: &'a Up,
+        buckets: &'a [Bucket],
+        handshake: &'a mut Handshake,
+    ) -> BoxFuture<'a, Result<(), LinkError>>;
+
+    /// Open to callers again.
+    fn opened(&self, server: &Arc<Server<S>>, up: &Up);
+
+    /// The connection ended.
+    fn closed(&self, server: &Arc<Server<S>>);
+
+    /// These buckets are with other servers now, which are not looked for yet.
+    fn leaving(&self, buckets: &[Bucket]);
+
+    /// These buckets are with these servers now, as far as they are known.
+    fn moved(&self, buckets: &[Bucket], places: &[Arc<Server<S>>]);
+}

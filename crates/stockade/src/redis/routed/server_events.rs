@@ -1,0 +1,63 @@
+use std::sync::{Arc, Weak};
+
+use futures_util::future::BoxFuture;
+
+use super::{
+    link::RoutedLink,
+    server::{Server, ServerState},
+};
+use crate::redis::{Handshake, LinkError, LinkEvents, Up};
+
+/// What the link to one server tells. Keeps neither the routed link nor the server: the link keeps this.
+pub(super) struct ServerEvents<S: ServerState> {
+    pub(super) link: Weak<RoutedLink<S>>,
+    pub(super) server: Weak<Server<S>>,
+}
+
+impl<S: ServerState> ServerEvents<S> {
+    fn both(&self) -> Option<(Arc<RoutedLink<S>>, Arc<Server<S>>)> {
+        self.link.upgrade().zip(self.server.upgrade())
+    }
+}
+
+impl<S: ServerState> LinkEvents for ServerEvents<S> {
+    fn message(&self, _channel: &str, payload: &[u8]) {
+        if let Some((link, server)) = self.both() {
+            link.events.message(&server, payload);
+        }
+    }
+
+    fn shard_channels(&self) -> Vec<String> {
+        self.both().map(|(link, server)| link.channels_at(&server)).unwrap_or_default()
+    }
+
+    fn prepare<'a>(&'a self, up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
+        Box::pin(async move {
+            let (link, server) = self.both().ok_or(LinkError::Down)?;
+            server.met(up);
+            let buckets = link.heard(&server, up);
+            link.events.prepare(&server, up, &buckets, handshake).await?;
+            if let Some(subscriptions) = &server.subscriptions {
+                // Only this connection's own task counts connections, and this one is the next.
+                let connection = server.link.generation() + 1;
+                buckets.iter().for_each(|bucket| subscriptions.hears(*bucket, connection));
+            }
+            Ok(())
+        })
+    }
+
+    fn opened(&self, up: &Up) {
+        let Some((link, server)) = self.both() else { return };
+        server.state.opened(up);
+        // A node of a cluster may have got buckets of another one meanwhile.
+        link.listen_to_the_rest(&server);
+        link.events.opened(&server, up);
+    }
+
+    fn closed(&self) {
+        if let Some((link, server)) = self.both() {
+            link.events.closed(&server);
+            link.doubt();
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What a server is told, and asked, on a connection that is not open to callers yet.
+
+use futures_util::future::{join, join_all, try_join_all};
+
+use super::{
+    commands::replies::{joined, time},
+    inner::Inner,
+    scripts::{JOIN, SEED},
+    shard::Shard,
+};
+use crate::{
+    clock::Instant,
+    redis::{Handshake, LinkError, Up},
+    resource::Bucket,
+};
+
+/// Makes this process and a server known to each other. `buckets` are those in which the connection hears messages.
+pub(super) async fn shake_hands(
+    inner: &Inner,
+    shard: &Shard,
+    up: &Up,
+    buckets: &[Bucket],
+    handshake: &Handshake,
+) -> Result<(), LinkError> {
+    if shard.is_partial() {
+        return by_bucket(inner, shard, buckets, handshake).await;
+    }
+    if up.new_run {
+        // All at once: one round trip for each could take longer than a handshake may.
+        let seeds = inner.floors.seen().into_iter().map(|(bucket, floor)| async move {
+            handshake.call(&SEED, &[inner.keys.floor(bucket)], &[floor.to_string().into_bytes()]).await
+        });
+        try_join_all(seeds).await?;
+    }
+    let (sent, marker) = (Instant::now(), inner.keys.marker(Bucket::FIRST));
+    let reply = handshake.call(&JOIN, &[marker], &[shard.run_id()]).await?;
+    let joined = joined(&reply)?;
+    shard.state.clock.note(sent, joined.0);
+    shard.state.joined(joined);
+    Ok(())
+}
+
+/// The same for a server with a part of the buckets: what it must know of each, all at once. A bucket that is on its way
+/// to or from here is left to those who need it.
+async fn by_bucket(inner: &Inner, shard: &Shard, buckets: &[Bucket], handshake: &Handshake) -> Result<(), LinkError> {
+    let sent = Instant::now();
+    let now = handshake.command(redis::cmd("TIME")).await?;
+    shard.state.clock.note(sent, time(&now)?);
+    let marks = buckets.iter().map(|bucket| async {
+        let reply = handshake.call(&JOIN, &[inner.keys.marker(*bucket)], &[shard.run_id()]).await?;
+        shard.state.joined(joined(&reply)?);
+        Ok(())
+    });
+    let floors: Vec<_> =
+        inner.floors.seen().into_iter().filter(|(bucket, _)| inner.shards.has(shard, *bucket)).collect();
+    let seeds = floors.iter().map(|(bucket, floor)| async {
+        let floor = floor.to_string().into_bytes();
+        handshake.call(&SEED, &[inner.keys.floor(*bucket)], &[floor]).await?;
+        shard.state.knows_floor(*bucket);
+        Ok(())
+    });
+    let (marked, seeded) = join(join_all(marks), join_all(seeds)).await;
+    for told in marked.into_iter().chain(seeded) {
+        match told {
+            Ok(()) => {}
+            Err(LinkError::Moved | LinkError::Moving) => inner.shards.doubt(),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
