@@ -6,7 +6,7 @@ use super::{
     outcome::{self, Outcome},
     run_error::RunError,
     shared::Shared,
-    terms::Terms,
+    terms::{Terms, request_setters},
 };
 use crate::{
     lock::{Fence, Guard, LockError, LossReason, Mode, Released},
@@ -27,6 +27,8 @@ pub struct LockRequest {
     terms: Terms,
 }
 
+request_setters!(LockRequest);
+
 impl LockRequest {
     pub(super) fn new(shared: Arc<Shared>, key: Result<Key, KeyError>, mode: Mode) -> Self {
         let terms = Terms::new(&shared);
@@ -39,49 +41,13 @@ impl LockRequest {
         self
     }
 
-    /// How long to wait in the queue; zero tries once. At most 24 hours: a longer wait is cut to that, since a process that
-    /// dies leaves its place for the rest of its wait. Default, and with [`Duration::MAX`]: without limit, by a place that
-    /// is renewed every 20 s.
+    /// For reads: may share one ownership with other readers of these locks, a delegation, which is kept until somebody
+    /// else wants the resource. While it is kept, a read neither sends nor waits. Without effect on other kinds of
+    /// locks, and where [`LocksBuilder::delegate`](super::LocksBuilder::delegate) is off or the store has none.
     ///
-    /// It is a wait for others to release the lock, not for a server: an attempt whose first question finds no connection,
-    /// or loses it, fails as [`LockError::Unavailable`] at once. One that has its place waits through an outage.
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.terms.wait = Some(wait);
-        self
-    }
-
-    /// The lease, 100 ms to 5 min, renewed at a third of it while the guard lives. Default 10 s, or what
-    /// [`LocksBuilder::lease`](super::LocksBuilder::lease) said.
-    ///
-    /// It bounds how long a process that died keeps others waiting, not how long the lock can be held.
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.terms.lease = lease;
-        self
-    }
-
-    /// The longest hold. At that age the guard is told that it lost the lock, as [`LossReason::Expired`], and the lock
-    /// goes to the next in the queue. Default: none.
-    ///
-    /// [`LossReason::Expired`]: super::LossReason::Expired
-    pub fn max_hold(mut self, max: Duration) -> Self {
-        self.terms.max_hold = Some(max);
-        self
-    }
-
-    /// Who asks, shown by [`Locks::inspect`](super::Locks::inspect): at most 64 bytes, no control characters. Default
-    /// empty.
-    pub fn tag(mut self, tag: impl Into<String>) -> Self {
-        self.terms.tag = tag.into().into();
-        self
-    }
-
-    /// For reads: may share one ownership with other readers of these locks, a delegation, which is kept until somebody else
-    /// wants the resource. While it is kept, a read neither sends nor waits. Without effect on other kinds of locks, and
-    /// where [`LocksBuilder::delegate`](super::LocksBuilder::delegate) is off or the store has none.
-    ///
-    /// Readers that share one have its token and its tag, `delegation`. The loss of it is a loss of all of them; the longest
-    /// hold of each is its own. Their guards can't be [handed over](Guard::hand_over). A reader that joins an attempt
-    /// of its process overtakes writers that queued behind that, once. A lease shorter than that of the
+    /// Readers that share one have its token and its tag, `delegation`. The loss of it is a loss of all of them; the
+    /// longest hold of each is its own. Their guards can't be [handed over](Guard::hand_over). A reader that joins an
+    /// attempt of its process overtakes writers that queued behind that, once. A lease shorter than that of the
     /// delegation, and a wait of zero, begin none; a shorter lease takes no part in one either.
     pub fn delegate(mut self) -> Self {
         self.delegate = true;
@@ -94,10 +60,9 @@ impl LockRequest {
     ///
     /// # Errors
     ///
-    /// [`LockError::Key`], [`LockError::Tag`], [`LockError::Duration`] and [`LockError::Permits`] before anything is sent;
-    /// [`LockError::Capacity`] for a semaphore;
-    /// [`LockError::Timeout`], or [`LockError::Busy`] when the wait is zero; [`LockError::QueueFull`];
-    /// [`LockError::Unavailable`]; [`LockError::Foreign`]; [`LockError::ShuttingDown`].
+    /// [`LockError::Key`], [`LockError::Tag`], [`LockError::Duration`] and [`LockError::Permits`] before anything is
+    /// sent; [`LockError::Capacity`] for a semaphore; [`LockError::Timeout`], or [`LockError::Busy`] when the wait is
+    /// zero; [`LockError::QueueFull`]; [`LockError::Unavailable`]; [`LockError::Foreign`]; [`LockError::ShuttingDown`].
     #[tracing::instrument(name = "lock", level = "debug", skip_all, fields(mode = self.mode.as_str()))]
     pub async fn acquire(self) -> Result<Guard, LockError> {
         if let Some(guard) = self.enter() {
@@ -146,8 +111,8 @@ impl LockRequest {
         Some(Guard::new(Held::shared(Arc::clone(&self.shared), inside, series, counted)))
     }
 
-    /// Tries once, whatever [`LockRequest::wait`] said; `None` when somebody else holds it or waits for it. Cancel safe, as
-    /// [`LockRequest::acquire`].
+    /// Tries once, whatever [`LockRequest::wait`] said; `None` when somebody else holds it or waits for it. Cancel
+    /// safe, as [`LockRequest::acquire`].
     ///
     /// # Errors
     ///
@@ -158,9 +123,9 @@ impl LockRequest {
 
     /// Runs `work` under the lock and releases it.
     ///
-    /// When the lock is lost, the work is cancelled: its future is dropped where it awaits. Work that has ended is never
-    /// reported as cancelled; what its end writes should be fenced, as a handler's. Dropping the returned future drops
-    /// the work and releases.
+    /// When the lock is lost, the work is cancelled: its future is dropped where it awaits. Work that has ended is
+    /// never reported as cancelled; what its end writes should be fenced, as a handler's. Dropping the returned future
+    /// drops the work and releases.
     ///
     /// ```
     /// # use stockade::{Locks, resource::Key, Resource};
@@ -183,9 +148,9 @@ impl LockRequest {
     ///
     /// # Errors
     ///
-    /// [`RunError::Lock`] when the work did not start, [`RunError::Lost`] when it was cancelled, [`RunError::Work`] with
-    /// its own error. A release that fails afterwards hides neither result nor error: it is logged, and repeated in the
-    /// background.
+    /// [`RunError::Lock`] when the work did not start, [`RunError::Lost`] when it was cancelled, [`RunError::Work`]
+    /// with its own error. A release that fails afterwards hides neither result nor error: it is logged, and repeated
+    /// in the background.
     pub async fn run<F, Fut, T, E>(self, work: F) -> Result<T, RunError<E>>
     where
         F: FnOnce(Fence) -> Fut,
@@ -239,8 +204,8 @@ pub(super) fn tried<G>(acquired: Result<G, LockError>) -> Result<Option<G>, Lock
     }
 }
 
-/// Drops the work when the lock is lost before its end, and the release with it, which owns the guard. A release that goes
-/// wrong after the work is logged: the result stands.
+/// Drops the work when the lock is lost before its end, and the release with it, which owns the guard. A release that
+/// goes wrong after the work is logged: the result stands.
 pub(super) async fn run_under<T, E>(
     lock: &Label,
     work: impl Future<Output = Result<T, E>>,

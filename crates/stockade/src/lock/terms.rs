@@ -9,8 +9,8 @@ use crate::{
 
 /// The leases that may be asked for.
 const LEASES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(300));
-/// The longest wait with an end: so long a waiter's place outlives a process that died. One without an end is entered for a
-/// minute at a time.
+/// The longest wait with an end: so long a waiter's place outlives a process that died. One without an end is entered
+/// for a minute at a time.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 /// The most permits of a semaphore.
 const MOST_PERMITS: u32 = 65_535;
@@ -62,6 +62,52 @@ impl Terms {
         Ok(Attempt { key, mode, permits, lease, wait, max_waiters, tag, yields: None })
     }
 }
+
+/// Writes the setters that a request for one resource and a request for several have in common.
+macro_rules! request_setters {
+    ($request:ident) => {
+        impl $request {
+            /// How long to wait in the queue, for all resources of the request together. Zero tries once. At most 24
+            /// hours: a longer wait is cut to that, because a process that dies leaves its place for the rest of its
+            /// wait. Default, and with [`Duration::MAX`]: without limit, by a place that is renewed every 20 s.
+            ///
+            /// The wait is for others to release the lock, not for a server: an attempt whose first question finds no
+            /// connection, or loses it, fails at once as
+            /// [`LockError::Unavailable`](crate::lock::LockError::Unavailable). An attempt that has its place waits
+            /// through an outage.
+            pub fn wait(mut self, wait: Duration) -> Self {
+                self.terms.wait = Some(wait);
+                self
+            }
+
+            /// The lease of each lock, 100 ms to 5 min. It is renewed at a third of that from the moment the lock is
+            /// held, for as long as the guard lives. Default 10 s, or what
+            /// [`LocksBuilder::lease`](crate::lock::LocksBuilder::lease) said.
+            ///
+            /// The lease bounds how long a process that died keeps others waiting, not how long the lock can be held.
+            pub fn lease(mut self, lease: Duration) -> Self {
+                self.terms.lease = lease;
+                self
+            }
+
+            /// The longest hold, counted from when everything that was asked for is held. At that age the guard is told
+            /// that it lost the lock, as [`LossReason::Expired`](crate::lock::LossReason::Expired), and the lock goes
+            /// to the next in the queue. Default: none.
+            pub fn max_hold(mut self, max: Duration) -> Self {
+                self.terms.max_hold = Some(max);
+                self
+            }
+
+            /// Who asks, shown by [`Locks::inspect`](crate::Locks::inspect) for each lock: at most 64 bytes, no control
+            /// characters. Default empty.
+            pub fn tag(mut self, tag: impl Into<String>) -> Self {
+                self.terms.tag = tag.into().into();
+                self
+            }
+        }
+    };
+}
+pub(in crate::lock) use request_setters;
 
 /// Looks at a lease that is no request's own.
 pub(super) fn check_lease(what: &'static str, given: Duration) -> Result<(), LockError> {

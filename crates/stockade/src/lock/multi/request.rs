@@ -6,7 +6,7 @@ use crate::{
         LockError, Mode, RunError,
         request::{run_under, tried},
         shared::Shared,
-        terms::Terms,
+        terms::{Terms, request_setters},
     },
     resource::{Key, KeyError},
     store::Attempt,
@@ -23,6 +23,8 @@ pub struct MultiRequest {
     terms: Terms,
 }
 
+request_setters!(MultiRequest);
+
 impl MultiRequest {
     /// The most resources of one request.
     pub const MOST: usize = 64;
@@ -31,34 +33,6 @@ impl MultiRequest {
         let terms = Terms::new(&shared);
         // One more than allowed is enough to refuse; the iterator may have no end.
         Self { shared, keys: keys.take(Self::MOST + 1).collect(), terms }
-    }
-
-    /// How long to wait for all of them together; zero tries once. At most 24 hours, to which a longer wait is cut. Default,
-    /// and with [`Duration::MAX`]: without limit.
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.terms.wait = Some(wait);
-        self
-    }
-
-    /// The lease of each, 100 ms to 5 min, renewed at a third of it from the moment it is held. Default 10 s, or what
-    /// [`LocksBuilder::lease`](crate::lock::LocksBuilder::lease) said.
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.terms.lease = lease;
-        self
-    }
-
-    /// The longest hold, counted from when all are held. At that age the guard is told that it lost them, as
-    /// [`LossReason::Expired`](crate::lock::LossReason::Expired). Default: none.
-    pub fn max_hold(mut self, max: Duration) -> Self {
-        self.terms.max_hold = Some(max);
-        self
-    }
-
-    /// Who asks, shown by [`Locks::inspect`](crate::Locks::inspect) for each of them: at most 64 bytes, no control
-    /// characters. Default empty.
-    pub fn tag(mut self, tag: impl Into<String>) -> Self {
-        self.terms.tag = tag.into().into();
-        self
     }
 
     /// Waits until all are held. Must be polled within a tokio runtime.
@@ -70,8 +44,8 @@ impl MultiRequest {
     ///
     /// # Errors
     ///
-    /// [`LockError::Key`], [`LockError::Count`], [`LockError::Tag`] and [`LockError::Duration`] before anything is sent;
-    /// [`LockError::Timeout`], with the resource that was not free, or [`LockError::Busy`] when the wait is zero;
+    /// [`LockError::Key`], [`LockError::Count`], [`LockError::Tag`] and [`LockError::Duration`] before anything is
+    /// sent; [`LockError::Timeout`], with the resource that was not free, or [`LockError::Busy`] when the wait is zero;
     /// [`LockError::Lost`] when one of them was lost while the rest was waited for; [`LockError::QueueFull`];
     /// [`LockError::Unavailable`]; [`LockError::Foreign`]; [`LockError::ShuttingDown`]. Nothing is held then.
     pub async fn acquire(self) -> Result<MultiGuard, LockError> {
@@ -80,7 +54,8 @@ impl MultiRequest {
         Ok(MultiGuard::new(hands, places))
     }
 
-    /// Tries once, whatever [`MultiRequest::wait`] said; `None` when somebody else holds or waits for one of them. Cancel safe, as [`MultiRequest::acquire`].
+    /// Tries once, whatever [`MultiRequest::wait`] said; `None` when somebody else holds or waits for one of them.
+    /// Cancel safe, as [`MultiRequest::acquire`].
     ///
     /// # Errors
     ///
@@ -112,9 +87,9 @@ impl MultiRequest {
     ///
     /// # Errors
     ///
-    /// [`RunError::Lock`] when the work did not start, [`RunError::Lost`] when it was cancelled, [`RunError::Work`] with
-    /// its own error. A release that fails afterwards hides neither result nor error: it is logged, and repeated in the
-    /// background.
+    /// [`RunError::Lock`] when the work did not start, [`RunError::Lost`] when it was cancelled, [`RunError::Work`]
+    /// with its own error. A release that fails afterwards hides neither result nor error: it is logged, and repeated
+    /// in the background.
     pub async fn run<F, Fut, T, E>(self, work: F) -> Result<T, RunError<E>>
     where
         F: FnOnce(MultiFence) -> Fut,
