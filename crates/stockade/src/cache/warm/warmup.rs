@@ -67,8 +67,8 @@ impl Drop for End {
 
 impl<K, V, S> Warmup<K, V, S> {
     pub(in crate::cache) fn new(core: Arc<Core<K, V>>, keys: S) -> Self {
-        const CHUNK: NonZeroUsize = NonZeroUsize::new(100).unwrap();
-        Self { core, keys, limit: Duration::from_secs(30), chunk: CHUNK, end: End(WarmProgress::default()) }
+        let chunk = NonZeroUsize::MIN.saturating_add(99);
+        Self { core, keys, limit: Duration::from_secs(30), chunk, end: End(WarmProgress::default()) }
     }
 
     /// How long it may take in all; what is not loaded by then is left to the reads. Default 30 s.
