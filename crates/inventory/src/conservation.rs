@@ -80,19 +80,6 @@ impl Rule {
     // references, SKUs, deltas and outcomes.
     // language=PostgreSQL
     fn sql(self) -> String {
-        // A line without a movement counts zero.
-        let told = |outcomes: &str, wrong: &str| {
-            format!(
-                "select told.reference || ' (' || told.sku || '): ' || count(movement.id) || ' times in the ledger'
-                 from unnest($1::text[], $2::text[], $3::bigint[], $4::text[]) as told (reference, sku, delta, outcome)
-                 left join movement on movement.kind = 'adjustment' and movement.reference = told.reference
-                     and movement.sku = told.sku and movement.delta = told.delta
-                 where told.outcome in ({outcomes})
-                 group by told.reference, told.sku
-                 having count(movement.id) {wrong}
-                 order by 1"
-            )
-        };
         match self {
             Self::Sum => "
                 select sku || ': quantity ' || coalesce(stock.quantity::text, 'none') || ', sum ' || coalesce(total, 0)
@@ -134,9 +121,9 @@ impl Rule {
                 having sum(delta) <> 0
                 order by 1"
                 .to_owned(),
-            Self::Acknowledged => told("'applied'", "<> 1"),
-            Self::NotApplied => told("'refused', 'failed'", "<> 0"),
-            Self::Unknown => told("'unknown'", "> 1"),
+            Self::Acknowledged => lines_whose_count("'applied'", "<> 1"),
+            Self::NotApplied => lines_whose_count("'refused', 'failed'", "<> 0"),
+            Self::Unknown => lines_whose_count("'unknown'", "> 1"),
             Self::Sent => "
                 select coalesce(movement.reference, 'no reference') || ' (' || movement.sku || '): ' || movement.delta
                 from movement
@@ -163,6 +150,21 @@ impl Rule {
         Self::Unknown,
         Self::Sent,
     ];
+}
+
+/// Lines of these outcomes of which the ledger has a number of movements that is wrong. A line without a movement counts
+/// zero.
+fn lines_whose_count(outcomes: &str, is_wrong: &str) -> String {
+    format!(
+        "select told.reference || ' (' || told.sku || '): ' || count(movement.id) || ' times in the ledger'
+         from unnest($1::text[], $2::text[], $3::bigint[], $4::text[]) as told (reference, sku, delta, outcome)
+         left join movement on movement.kind = 'adjustment' and movement.reference = told.reference
+             and movement.sku = told.sku and movement.delta = told.delta
+         where told.outcome in ({outcomes})
+         group by told.reference, told.sku
+         having count(movement.id) {is_wrong}
+         order by 1"
+    )
 }
 
 /// Checks every rule. `told` names every line that was ever sent to this database with what its sender was told; no

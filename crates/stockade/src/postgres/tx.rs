@@ -170,22 +170,12 @@ impl Tx {
     /// [`CommitError`], which tells "not applied" from "nobody can say".
     #[tracing::instrument(name = "commit", level = "debug", skip_all)]
     pub async fn commit(mut self) -> Result<(), CommitError> {
-        if let Some(error) = self.refused.take() {
+        if let Some(error) = self.refusal() {
             // A rollback that fails ends the connection, which rolls back as well.
             let _ = self.inner.rollback().await;
             return Err(error);
         }
-        let exclusive = self.fences.first().filter(|_| self.exclusive);
-        if exclusive.is_some_and(|fence| fence.mode() != Mode::Write) {
-            let _ = self.inner.rollback().await;
-            return Err(CommitError::Downgraded);
-        }
-        // What announces a write to a strict cache names its transaction, so its rows are written before.
-        let announced = match self.invalidations.is_strict() {
-            true => Some(self.write_down().await.map_err(CommitError::NotApplied)?),
-            false => None,
-        };
-        let (rows, intent) = announced.unzip();
+        let (rows, intent) = self.write_down_if_strict().await.map_err(CommitError::NotApplied)?.unzip();
         let intent = intent.as_ref();
         if let Err(error) = add_ids(&self.ids).await {
             let _ = self.inner.rollback().await;
@@ -237,11 +227,22 @@ impl Tx {
         Ok(())
     }
 
-    /// Writes what is to be announced, under a new intent.
-    async fn write_down(&mut self) -> Result<(Vec<Written>, Intent), sqlx::Error> {
+    /// Why nothing of it may be committed, as far as is known before anything is sent.
+    fn refusal(&mut self) -> Option<CommitError> {
+        let exclusive = self.fences.first().filter(|_| self.exclusive);
+        let is_downgraded = exclusive.is_some_and(|fence| fence.mode() != Mode::Write);
+        self.refused.take().or_else(|| is_downgraded.then_some(CommitError::Downgraded))
+    }
+
+    /// Writes what is to be announced to a strict cache, under a new intent. The intent names the transaction, so its rows
+    /// are written before the announcement.
+    async fn write_down_if_strict(&mut self) -> Result<Option<(Vec<Written>, Intent)>, sqlx::Error> {
+        if !self.invalidations.is_strict() {
+            return Ok(None);
+        }
         let id = Intent::random_id();
         let (written, xid) = outbox::write(&mut self.inner, self.invalidations.rows(Some(&id))).await?;
-        Ok((written, Intent { id, xid: xid.into() }))
+        Ok(Some((written, Intent { id, xid: xid.into() })))
     }
 
     /// Ends the transaction without applying anything, and waits for the database to say so. Dropping does the same in
