@@ -2,12 +2,15 @@
 
 mod args;
 mod budget;
+mod database;
 mod error;
 pub(crate) mod parse;
+mod redis;
 mod secret;
 mod settings;
 
 pub use args::{Args, DatabaseArgs};
+pub use database::Database;
 pub use error::{ConfigError, ConfigErrors, EX_CONFIG};
 pub use secret::{Secret, shown_url};
-pub use settings::{CacheSettings, Config, Connections, Database, LockSettings, LogFormat};
+pub use settings::{CacheSettings, Config, Connections, LockSettings, LogFormat};

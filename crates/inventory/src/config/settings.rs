@@ -1,15 +1,13 @@
-use std::{fmt, net::SocketAddr, ops::RangeInclusive, time::Duration};
+use std::{net::SocketAddr, ops::RangeInclusive, time::Duration};
 
-use sqlx::postgres::PgConnectOptions;
-use stockade::postgres::Timeouts;
 use tracing_subscriber::filter::Targets;
 
 use super::{
-    Args, ConfigError, ConfigErrors, DatabaseArgs, Secret,
+    Args, ConfigError, ConfigErrors, Database, Secret,
     budget::Budget,
     error::Findings,
     parse::{address, duration, durations, number, secret},
-    shown_url,
+    redis::redis,
 };
 use crate::app::LoggedAnswers;
 
@@ -23,9 +21,6 @@ const LEASE: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::f
 
 /// Shorter than anybody takes who sends a head at all, and longer than any pause in which it pays to stay connected.
 const HEADER_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(10 * 60);
-
-/// A transaction that stands still for this long was left by a process that was stopped. It holds up its successors.
-const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
 
 /// Everything that `inventory serve` is told, checked.
 #[derive(Debug)]
@@ -69,27 +64,6 @@ pub struct Connections {
     pub max: usize,
     /// How long the head of a request may take, and the pause between two requests.
     pub header_timeout: Duration,
-}
-
-/// How the database is used.
-#[derive(Clone)]
-pub struct Database {
-    /// Where it is and how to log in.
-    pub options: PgConnectOptions,
-    /// How many connections are open at most.
-    pub max_connections: u32,
-    /// How long to wait for one.
-    pub acquire_timeout: Duration,
-}
-
-/// Without the options, which show their password.
-impl fmt::Debug for Database {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Database")
-            .field("max_connections", &self.max_connections)
-            .field("acquire_timeout", &self.acquire_timeout)
-            .finish_non_exhaustive()
-    }
 }
 
 /// How locks are taken.
@@ -152,7 +126,7 @@ impl Config {
     /// Every setting is read before the first that is missing ends it.
     fn read(args: &Args, found: &mut Findings) -> Option<Self> {
         let budget = budget(args, found);
-        let database = database(args, budget, found);
+        let database = Database::read(args, budget, found);
         let (lock_redis, cache_redis) = redis(args, found);
         let cache = cache(args, cache_redis, lock_redis.as_ref(), budget, found);
         let locks = locks(args, lock_redis, budget, found);
@@ -208,18 +182,6 @@ fn budget(args: &Args, found: &mut Findings) -> Option<Budget> {
     Some(budget)
 }
 
-fn database(args: &Args, budget: Option<Budget>, found: &mut Findings) -> Option<Database> {
-    let options = found.note(args.database.options());
-    let max = found.note(number("DATABASE_MAX_CONNECTIONS", &args.database_max_connections, 1..=10_000));
-    let Budget { lock_wait, acquire, statement, .. } = budget?;
-    let timeouts = Timeouts { statement, lock: lock_wait.min(statement), idle_in_transaction: IDLE_IN_TRANSACTION };
-    Some(Database {
-        options: stockade::postgres::options(options?, &timeouts),
-        max_connections: max?,
-        acquire_timeout: acquire,
-    })
-}
-
 fn locks(args: &Args, redis: Option<Secret>, budget: Option<Budget>, found: &mut Findings) -> Option<LockSettings> {
     let max_waiters = found.note(number("LOCK_MAX_WAITERS", &args.lock_max_waiters, 1..=1_000_000));
     let read_wait = found.note(duration("LOCK_READ_WAIT", &args.lock_read_wait, Duration::ZERO..=5 * MINUTE));
@@ -256,74 +218,6 @@ fn connections(args: &Args, found: &mut Findings) -> Option<Connections> {
     let max = found.note(number("MAX_CONNECTIONS", &args.max_connections, 1..=1_000_000));
     let header_timeout = found.note(duration("HEADER_TIMEOUT", &args.header_timeout, HEADER_TIMEOUT));
     Some(Connections { max: max?.try_into().unwrap_or(usize::MAX), header_timeout: header_timeout? })
-}
-
-impl DatabaseArgs {
-    /// Where the database is.
-    ///
-    /// # Errors
-    ///
-    /// [`ConfigError`] when it is not said, or not as a URL.
-    pub fn options(&self) -> Result<PgConnectOptions, ConfigError> {
-        const FORM: &str = "use postgres://USER:PASSWORD@HOST:PORT/DATABASE";
-        let url = secret("DATABASE_URL", self.database_url.as_ref(), self.database_url_file.as_deref())?
-            .ok_or_else(|| ConfigError::new("DATABASE_URL", "not set", FORM))?;
-        let scheme = ["postgres://", "postgresql://"].iter().any(|scheme| url.expose().starts_with(scheme));
-        // The parser's own error is left out: it may quote the URL with its password.
-        let options: PgConnectOptions = match url.expose().parse() {
-            Ok(options) if scheme => options,
-            _ => return Err(ConfigError::new("DATABASE_URL", "not the URL of a Postgres database", FORM)),
-        };
-        let (given, file) = (self.database_password.as_ref(), self.database_password_file.as_deref());
-        Ok(match secret("DATABASE_PASSWORD", given, file)? {
-            Some(password) => options.password(password.expose()),
-            None => options,
-        })
-    }
-}
-
-/// The servers of the locks and of the cache.
-fn redis(args: &Args, found: &mut Findings) -> (Option<Secret>, Option<Secret>) {
-    let common = found.note(secret("REDIS_URL", args.redis_url.as_ref(), args.redis_url_file.as_deref()));
-    let mut one = |variable: &str, given: Option<&Secret>, file: Option<&str>| {
-        let own = found.note(secret(variable, given, file))?;
-        let (named, url) = match own {
-            Some(url) => (variable, url),
-            None => ("REDIS_URL", found.note(common.clone()?.ok_or_else(no_redis))?),
-        };
-        found.note(redis_url(named, &url))?;
-        Some(url)
-    };
-    (
-        one("LOCK_REDIS_URL", args.lock_redis_url.as_ref(), args.lock_redis_url_file.as_deref()),
-        one("CACHE_REDIS_URL", args.cache_redis_url.as_ref(), args.cache_redis_url_file.as_deref()),
-    )
-}
-
-fn no_redis() -> ConfigError {
-    let remedy = "set it to redis://HOST:PORT, or set both LOCK_REDIS_URL and CACHE_REDIS_URL";
-    ConfigError::new("REDIS_URL", "not set", remedy)
-}
-
-fn redis_url(variable: &str, url: &Secret) -> Result<(), ConfigError> {
-    const SCHEMES: [&str; 10] = [
-        "redis",
-        "rediss",
-        "redis-sentinel",
-        "rediss-sentinel",
-        "redis-cluster",
-        "rediss-cluster",
-        "redis+unix",
-        "unix",
-        "valkey",
-        "valkeys",
-    ];
-    const FORMS: &str = "use redis://[USER:PASSWORD@]HOST:PORT, redis-sentinel://HOST,HOST/NAME or \
-                         redis-cluster://HOST,HOST, with rediss for TLS";
-    match url.expose().split_once("://") {
-        Some((scheme, _)) if SCHEMES.contains(&scheme) => Ok(()),
-        _ => Err(ConfigError::new(variable, "not the URL of a Redis server", FORMS).with_value(&shown_url(url))),
-    }
 }
 
 fn addresses(args: &Args, found: &mut Findings) -> (Option<SocketAddr>, Option<SocketAddr>) {

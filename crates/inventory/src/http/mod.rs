@@ -13,6 +13,7 @@ mod page;
 pub(crate) mod path;
 mod precondition;
 mod problem;
+mod refusal;
 mod request_id;
 pub(crate) mod router;
 mod stock;
@@ -20,6 +21,7 @@ pub(crate) mod trace;
 mod transfers;
 
 pub use json::JsonBody;
-pub use problem::{Problem, Retry};
+pub use problem::Problem;
+pub use refusal::Retry;
 pub use request_id::RequestId;
 pub use router::{app, around};

@@ -1,12 +1,12 @@
-use std::{borrow::Cow, time::Duration};
+use std::borrow::Cow;
 
 use axum::{
     http::{HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use super::RequestId;
+use super::{RequestId, Retry, refusal::Refusal};
 
 /// Every error that leaves the service, as problem+json (RFC 9457).
 ///
@@ -71,30 +71,11 @@ pub enum Problem {
 /// No cache keeps a refusal: what is refused now may be granted next.
 pub(crate) const NOT_STORED: (HeaderName, HeaderValue) = (header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
 
-/// When a retry makes sense. Default 1 s.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retry(pub Duration);
-
-impl Default for Retry {
-    fn default() -> Self {
-        Self(Duration::from_secs(1))
-    }
-}
-
 struct Description {
     status: StatusCode,
     /// The last part of the problem type.
     name: &'static str,
     title: &'static str,
-}
-
-/// What every client of a refused request wants to know.
-#[derive(Clone, Copy)]
-struct Refusal {
-    /// Whether the request had an effect; `None` when nobody can say.
-    applied: Option<bool>,
-    /// When a retry makes sense; `None` where a blind retry could apply it twice.
-    retry_after: Option<Duration>,
 }
 
 #[derive(Serialize)]
@@ -110,18 +91,6 @@ struct Document<'a> {
     refusal: Refusal,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<&'a str>,
-}
-
-impl Serialize for Refusal {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeMap;
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("applied", &self.applied)?;
-        if let Some(retry_after) = self.retry_after {
-            map.serialize_entry("retry_after_ms", &u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX))?;
-        }
-        map.end()
-    }
 }
 
 impl Problem {
@@ -211,42 +180,6 @@ impl Problem {
         })
     }
 
-    fn refusal(&self) -> Refusal {
-        let applied = match self {
-            // A fault of the service may show after its commit.
-            Self::OutcomeUnknown | Self::Internal => None,
-            _ => Some(false),
-        };
-        let retry_after = match self {
-            Self::LockTimeout(retry)
-            | Self::QueueFull(retry)
-            | Self::LockStoreUnavailable(retry)
-            | Self::LoadShed(retry) => Some(retry.0),
-            Self::FenceStale
-            | Self::FenceBusy
-            | Self::LeaseLost
-            | Self::DatabaseUnavailable(_)
-            | Self::WarmingUp
-            | Self::ShuttingDown => Some(Retry::default().0),
-            Self::OutcomeUnknown
-            | Self::BadRequest(_)
-            | Self::Unauthorized
-            | Self::NotFound(_)
-            | Self::MethodNotAllowed
-            | Self::BodyTimeout
-            | Self::InsufficientStock { .. }
-            | Self::PreconditionFailed(_)
-            | Self::BodyTooLarge
-            | Self::UnsupportedMediaType
-            | Self::Unprocessable(_)
-            | Self::SameSku
-            | Self::IdempotencyMismatch
-            | Self::Internal
-            | Self::NestedLock => None,
-        };
-        Refusal { applied, retry_after }
-    }
-
     /// The last part of its type, which is one of a closed set.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -273,7 +206,7 @@ impl Problem {
             status: status.as_u16(),
             detail: &self.detail(),
             available,
-            refusal: self.refusal(),
+            refusal: Refusal::of(self),
             request_id: request_id.map(RequestId::as_str),
         };
         // Texts and numbers only: nothing here can fail to serialize.
@@ -290,8 +223,8 @@ impl Problem {
         )
             .into_response();
         let headers = response.headers_mut();
-        if let Some(retry_after) = self.refusal().retry_after {
-            headers.insert(header::RETRY_AFTER, whole_seconds(retry_after).into());
+        if let Some(seconds) = Refusal::of(self).retry_after_seconds() {
+            headers.insert(header::RETRY_AFTER, seconds.into());
         }
         match self {
             Self::Unauthorized => {
@@ -307,11 +240,6 @@ impl Problem {
     }
 }
 
-/// Rounded up and never zero: a retry "in 0 seconds" is no relief.
-fn whole_seconds(duration: Duration) -> u64 {
-    (duration.as_secs() + u64::from(duration.subsec_nanos() > 0)).max(1)
-}
-
 /// The problem also travels as an extension of the response, so that the outermost layer, which knows the request's id,
 /// can write it in.
 impl IntoResponse for Problem {
@@ -324,6 +252,8 @@ impl IntoResponse for Problem {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn document(problem: &Problem) -> serde_json::Value {
