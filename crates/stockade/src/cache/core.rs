@@ -50,7 +50,8 @@ where
         self.counters.refused(self.settings.name, "unreadable");
     }
 
-    /// The present, if the in-process tier may serve under the normal rules. Where it never does, the clock is not read.
+    /// The present, if the in-process tier may serve under the normal rules. Where it never does, the clock is not
+    /// read.
     pub(crate) fn serving_at(&self) -> Option<Instant> {
         if self.settings.serve_local { self.verified_at() } else { None }
     }

@@ -26,8 +26,8 @@ pub enum CacheError {
     /// The loader panicked.
     #[error("the loader panicked: see the log for its message")]
     Panicked,
-    /// The loads of this key keep failing, here or in another process, and no stale value was within its grace. Other keys are
-    /// loaded meanwhile. See [`CacheBuilder::hold_off`](super::CacheBuilder::hold_off).
+    /// The loads of this key keep failing, here or in another process, and no stale value was within its grace. Other
+    /// keys are loaded meanwhile. See [`CacheBuilder::hold_off`](super::CacheBuilder::hold_off).
     #[error("the loads of this key keep failing: the next is tried in {retry_after:?}; see the log for the reason")]
     HeldOff {
         /// When the next load is tried.

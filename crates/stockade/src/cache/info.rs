@@ -31,8 +31,8 @@ pub struct CacheInfo {
     pub stale: Option<Duration>,
     /// Whether it was given outside the normal rules, because a store was unreachable: it may be outdated.
     pub degraded: bool,
-    /// Whether it was given without the lock of its route, for which the request had waited in vain: a write may have been
-    /// under way. Only [`Cached`](crate::extract::Cached) knows.
+    /// Whether it was given without the lock of its route, for which the request had waited in vain: a write may have
+    /// been under way. Only [`Cached`](crate::extract::Cached) knows.
     pub unlocked: bool,
     /// Whether the call waited for another call's load.
     pub collapsed: bool,

@@ -25,7 +25,8 @@ pub(crate) struct Settings {
     pub(crate) hard_timeout: Option<Duration>,
     /// Whether fresh values are served from the in-process tier; without it they are only kept for bad times.
     pub(crate) serve_local: bool,
-    /// Whether every writer of a value holds the lock of its key, so that the in-process tier serves those who hold it shared.
+    /// Whether every writer of a value holds the lock of its key, so that the in-process tier serves those who hold it
+    /// shared.
     pub(crate) under_locks: bool,
     /// With it no value survives the commit of a write that was announced, and none is served from memory.
     pub(crate) strict: Option<Strict>,

@@ -74,8 +74,8 @@ impl TxRead {
 
 /// What a cache did since it was built.
 ///
-/// Each read that ended is in one of the first nine counters, each run of the loader in one of those of loads. Reads whose
-/// future was dropped are in none.
+/// Each read that ended is in one of the first nine counters, each run of the loader in one of those of loads. Reads
+/// whose future was dropped are in none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
@@ -121,9 +121,9 @@ pub struct CacheStats {
     pub local_entries: usize,
     /// What they weigh, in bytes.
     pub local_weight: u64,
-    /// Whether the store is connected and known to have lost no invalidation. While it is not, every read of a strict cache is
-    /// a load: until a [`Relay`](crate::postgres::Relay) has made the invalidations of the last ten minutes again. An eventual
-    /// cache may serve what a restart of the store brought back. Always true in memory.
+    /// Whether the store is connected and known to have lost no invalidation. While it is not, every read of a strict
+    /// cache is a load: until a [`Relay`](crate::postgres::Relay) has made the invalidations of the last ten minutes
+    /// again. An eventual cache may serve what a restart of the store brought back. Always true in memory.
     pub vouched_for: bool,
 }
 

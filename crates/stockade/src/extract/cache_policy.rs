@@ -17,8 +17,8 @@ use axum::{
 /// | [`CachePolicy::no_store`] | `no-store` |
 /// | with [`CachePolicy::max_age`] | `max-age=N` in place of `no-cache` |
 ///
-/// The default is right for values of one user: no proxy or CDN keeps the answer, and a browser asks before each use, so
-/// that the next user of that browser gets their own.
+/// The default is right for values of one user: no proxy or CDN keeps the answer, and a browser asks before each use,
+/// so that the next user of that browser gets their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CachePolicy {
     keep: Keep,
@@ -41,8 +41,9 @@ impl CachePolicy {
         Self::default()
     }
 
-    /// Kept by proxies and CDNs as well, each of which asks before each use. For answers that are the same for everybody who
-    /// may ask. Answers to requests with `Authorization` are still kept by the client alone (RFC 9111, section 3.5).
+    /// Kept by proxies and CDNs as well, each of which asks before each use. For answers that are the same for
+    /// everybody who may ask. Answers to requests with `Authorization` are still kept by the client alone (RFC 9111,
+    /// section 3.5).
     #[must_use]
     pub fn shared() -> Self {
         Self { keep: Keep::Shared, ..Self::default() }
@@ -56,8 +57,8 @@ impl CachePolicy {
 
     /// Used without asking until the value is so old, in whole seconds. A write is then not seen before.
     ///
-    /// It counts from when the value was loaded, since `Age` does: a value that lay in the cache for longer is asked about
-    /// each time. Answers given outside the normal rules never carry it. An answer that depends on the user needs
+    /// It counts from when the value was loaded, since `Age` does: a value that lay in the cache for longer is asked
+    /// about each time. Answers given outside the normal rules never carry it. An answer that depends on the user needs
     /// [`CachePolicy::vary`] beside it.
     #[must_use]
     pub fn max_age(mut self, max_age: Duration) -> Self {
@@ -65,8 +66,8 @@ impl CachePolicy {
         self
     }
 
-    /// The request headers that the answer depends on, as in `Vary`: `cookie` or `authorization` for what differs by user.
-    /// What the answer says already stays beside it.
+    /// The request headers that the answer depends on, as in `Vary`: `cookie` or `authorization` for what differs by
+    /// user. What the answer says already stays beside it.
     #[must_use]
     pub fn vary(mut self, headers: HeaderValue) -> Self {
         self.vary = Some(headers);

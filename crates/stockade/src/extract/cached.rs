@@ -23,10 +23,10 @@ use crate::{
 
 /// A cached value as extractor and as answer.
 ///
-/// As an answer it is 200 with the value as JSON, or 304 without a body when `If-None-Match` names its [`EntityTag`], with
-/// `Cache-Status`, `Age`, `ETag`, and what [`FromCache::cache_policy`] says, by default `Cache-Control: private, no-cache`. An
-/// answer given outside the normal rules, because a store was unreachable or the value has expired, has no `ETag` and is
-/// never 304.
+/// As an answer it is 200 with the value as JSON, or 304 without a body when `If-None-Match` names its [`EntityTag`],
+/// with `Cache-Status`, `Age`, `ETag`, and what [`FromCache::cache_policy`] says, by default `Cache-Control: private,
+/// no-cache`. An answer given outside the normal rules, because a store was unreachable or the value has expired, has
+/// no `ETag` and is never 304.
 ///
 /// `Cache-Control: no-cache` of a GET or HEAD has the value loaded anew where [`FromCache::honours_no_cache`] lets it.
 ///
@@ -52,8 +52,8 @@ struct Answer {
 }
 
 impl<T> Cached<T> {
-    /// Another view of the value with the same headers, but for the `ETag`: that covers the version of the value and the
-    /// bytes of the view, which may depend on who asks. So a view is written before a 304 can be given.
+    /// Another view of the value with the same headers, but for the `ETag`: that covers the version of the value and
+    /// the bytes of the view, which may depend on who asks. So a view is written before a 304 can be given.
     #[must_use]
     pub fn map<U>(self, view: impl FnOnce(Arc<T>) -> U) -> Cached<U> {
         Cached { value: Arc::new(view(self.value)), answer: self.answer, mapped: true }
@@ -65,8 +65,8 @@ impl<T> Cached<T> {
         self.answer.info
     }
 
-    /// The `ETag` of the value as it is in the cache; `None` where it has no version, and where the answer is given outside the
-    /// normal rules. What a handler makes of the value needs a tag of its own.
+    /// The `ETag` of the value as it is in the cache; `None` where it has no version, and where the answer is given
+    /// outside the normal rules. What a handler makes of the value needs a tag of its own.
     #[must_use]
     pub fn etag(&self) -> Option<EntityTag> {
         self.answer.tag

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::cache::{CacheError, CacheInfo};
 
-/// Why a handler did not get its [`Cached`](super::Cached) value. Its answer is problem+json (RFC 9457) with `applied: false`.
-/// No cache keeps it, but for the 404, which is `Cache-Control: private, no-cache`.
+/// Why a handler did not get its [`Cached`](super::Cached) value. Its answer is problem+json (RFC 9457) with `applied:
+/// false`. No cache keeps it, but for the 404, which is `Cache-Control: private, no-cache`.
 ///
 /// | rejection | status | type |
 /// |---|---|---|

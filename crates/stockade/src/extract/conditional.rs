@@ -1,7 +1,7 @@
 use axum::http::{HeaderMap, HeaderValue, header::IF_NONE_MATCH};
 
-/// Whether `If-None-Match` names this entity tag, by weak comparison (RFC 9110, sections 8.8.3.2 and 13.1.2): the client
-/// has the value already.
+/// Whether `If-None-Match` names this entity tag, by weak comparison (RFC 9110, sections 8.8.3.2 and 13.1.2): the
+/// client has the value already.
 ///
 /// Lists, several header lines and `*` are understood. A malformed value names nothing from the fault on.
 pub fn none_match(headers: &HeaderMap, tag: &str) -> bool {

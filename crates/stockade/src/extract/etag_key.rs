@@ -4,10 +4,11 @@ use siphasher::sip128::SipHasher24;
 
 /// The key of the hash in entity tags: 16 bytes that every instance of a service must share and keep over restarts.
 ///
-/// The default is a constant of this library, the same in every program. It keeps the tags of different keys apart, which
-/// is what no client may confuse, and needs no setting. It hides nothing: whoever sees a tag, in a log for instance, and
-/// knows the names of the cache and of its type can find the key by trying likely ones. Where keys are worth hiding, such
-/// as account numbers or e-mail addresses, give 16 random bytes, from the place where the service has its other secrets:
+/// The default is a constant of this library, the same in every program. It keeps the tags of different keys apart,
+/// which is what no client may confuse, and needs no setting. It hides nothing: whoever sees a tag, in a log for
+/// instance, and knows the names of the cache and of its type can find the key by trying likely ones. Where keys are
+/// worth hiding, such as account numbers or e-mail addresses, give 16 random bytes, from the place where the service
+/// has its other secrets:
 ///
 /// ```
 /// # use stockade::extract::EtagKey;

@@ -16,9 +16,9 @@ pub const FENCING_TOKEN: HeaderName = HeaderName::from_static("fencing-token");
 
 /// The fence of the innermost [`RouteLock`](crate::route_lock::RouteLock) around the handler.
 ///
-/// Rejected with 500 on a route without one, and with 503 when the route runs without its lock because the lock store is
-/// unavailable; `Option<Fence>` is `None` in both cases. Where several resources are locked it is rejected with 500: take
-/// [`MultiFence`]. `Option<Fence>` is `None` there, too.
+/// Rejected with 500 on a route without one, and with 503 when the route runs without its lock because the lock store
+/// is unavailable; `Option<Fence>` is `None` in both cases. Where several resources are locked it is rejected with 500:
+/// take [`MultiFence`]. `Option<Fence>` is `None` there, too.
 impl<S: Sync> FromRequestParts<S> for Fence {
     type Rejection = Rejection;
 

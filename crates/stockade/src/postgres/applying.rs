@@ -21,8 +21,8 @@ pub(super) struct Applied {
     pub(super) outage: Option<RelayError>,
 }
 
-/// Tells these caches. Rows are applied in any order and any number of times: a value is only ever dropped, and an intent has
-/// one row for each key.
+/// Tells these caches. Rows are applied in any order and any number of times: a value is only ever dropped, and an
+/// intent has one row for each key.
 pub(super) async fn apply(caches: &[Invalidator], rows: &[Row]) -> Applied {
     let (mut taken, mut left) = (BTreeSet::new(), BTreeSet::new());
     let mut applied = Applied::default();

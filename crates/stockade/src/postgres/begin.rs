@@ -19,8 +19,8 @@ pub(super) async fn begin(pool: &PgPool, state: &PoolState, message: String) -> 
     Beginning { begun: Some(begun), state }.await
 }
 
-/// A transaction that begins. The driver does not know of it before it has begun, so one that is dropped before goes on in
-/// a task: only then can it be rolled back, and its connection be used by others.
+/// A transaction that begins. The driver does not know of it before it has begun, so one that is dropped before goes on
+/// in a task: only then can it be rolled back, and its connection be used by others.
 struct Beginning<'a> {
     begun: Option<BoxFuture<'static, Begun>>,
     state: &'a PoolState,
@@ -48,8 +48,8 @@ impl Drop for Beginning<'_> {
 
 /// A text as it may stand in any statement, whatever is in it.
 ///
-/// Where a quote or a backslash ends depends on settings of the session, and what bytes beyond ASCII are on its encoding, so
-/// texts with any of them are written as numbers. The others are cheaper to parse as they stand.
+/// Where a quote or a backslash ends depends on settings of the session, and what bytes beyond ASCII are on its
+/// encoding, so texts with any of them are written as numbers. The others are cheaper to parse as they stand.
 pub(super) fn literal(text: &str) -> String {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'\'' | b'\\')) {
         return format!("'{text}'");

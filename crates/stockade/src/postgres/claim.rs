@@ -32,11 +32,12 @@ pub struct ClaimArgs {
 }
 
 impl Fence {
-    /// Claims the fence row: `$1` text, `$2` bigint, `$3` text, see [`Fence::claim_args`]. No row returned means refused.
+    /// Claims the fence row: `$1` text, `$2` bigint, `$3` text, see [`Fence::claim_args`]. No row returned means
+    /// refused.
     ///
-    /// For other drivers than sqlx; [`Fence::begin`] runs it. It is the first statement of a READ COMMITTED transaction,
-    /// alone: every protected read is a later statement, because a statement that waits for the row lock *and* reads
-    /// returns what was true before the wait. An ownership may claim as often as it likes.
+    /// For other drivers than sqlx; [`Fence::begin`] runs it. It is the first statement of a READ COMMITTED
+    /// transaction, alone: every protected read is a later statement, because a statement that waits for the row lock
+    /// *and* reads returns what was true before the wait. An ownership may claim as often as it likes.
     ///
     /// The commit of such a transaction is not known to the lock: have its answer before
     /// [`Guard::downgrade`](crate::Guard::downgrade) or [`Guard::hand_over`](crate::Guard::hand_over), which wait for
@@ -78,17 +79,17 @@ returning f.token";
     ///
     /// An exclusive ownership takes the fence row and keeps it locked to the end of the transaction. A shared one only
     /// checks that no newer writer was there, and its transaction is read only: two readers are valid together, so
-    /// neither may claim, and without a claim nothing guards a write. A permit of a semaphore neither claims nor checks:
-    /// it limits how many work, not what they see.
+    /// neither may claim, and without a claim nothing guards a write. A permit of a semaphore neither claims nor
+    /// checks: it limits how many work, not what they see.
     ///
     /// Take it after the lock; the database connection is never kept while waiting for one. Dropping the future leaves
     /// nothing behind.
     ///
     /// # Errors
     ///
-    /// [`FenceError`], for a permit always [`FenceError::Shared`]; nothing was applied. A refusal while the guard is live
-    /// by its own clock first raises the lock store's tokens above the fence, within one command time-out, so that the
-    /// next acquire is not refused again.
+    /// [`FenceError`], for a permit always [`FenceError::Shared`]; nothing was applied. A refusal while the guard is
+    /// live by its own clock first raises the lock store's tokens above the fence, within one command time-out, so that
+    /// the next acquire is not refused again.
     #[tracing::instrument(name = "fence", level = "debug", skip_all)]
     pub async fn begin(&self, pool: &PgPool) -> Result<Tx, FenceError> {
         if let Some(reason) = self.loss() {
@@ -107,13 +108,13 @@ returning f.token";
 
     /// The message that begins a transaction under this ownership.
     ///
-    /// BEGIN comes last: statements before it are a transaction that it goes on with, and that is over when one of them fails,
-    /// so that a refusal leaves nothing on the connection. Each statement has a snapshot of its own, and what is read under
-    /// the claim comes in later ones. The level is named because a database may default to another, under which they would
-    /// all read from the claim's.
+    /// BEGIN comes last: statements before it are a transaction that it goes on with, and that is over when one of them
+    /// fails, so that a refusal leaves nothing on the connection. Each statement has a snapshot of its own, and what is
+    /// read under the claim comes in later ones. The level is named because a database may default to another, under
+    /// which they would all read from the claim's.
     ///
-    /// The function is called by SELECT: statistics of the server show its arguments as `$1`. Before PostgreSQL 17 they show
-    /// those of CALL as they are, the owner among them, in an entry for each claim.
+    /// The function is called by SELECT: statistics of the server show its arguments as `$1`. Before PostgreSQL 17 they
+    /// show those of CALL as they are, the owner among them, in an entry for each claim.
     fn opening(&self) -> Result<String, FenceError> {
         let (access, function, args) = match self.mode() {
             Mode::Write => ("read write", "claim", self.claim_args()?),

@@ -29,8 +29,8 @@ pub enum FenceError {
     /// The ownership was lost before the transaction began, judged by the local clock or told by the store.
     #[error("the lock was lost ({}) before the transaction began: nothing was applied, acquire it again", .0.as_str())]
     Lost(LossReason),
-    /// A shared ownership can't claim: two readers are valid together, as are two permits of a semaphore, and a claim by
-    /// one would refuse the other.
+    /// A shared ownership can't claim: two readers are valid together, as are two permits of a semaphore, and a claim
+    /// by one would refuse the other.
     #[error("{} can't claim the fence: acquire the lock for writing", shared(*.0))]
     Shared(Mode),
     /// The tables are missing or older than this version of the crate.
@@ -72,8 +72,8 @@ pub enum CommitError {
     /// back: nothing was applied.
     #[error("a cache could not be told of the write: nothing was applied, retry later")]
     Announce(#[source] CacheError),
-    /// An earlier statement failed, the commit was refused (a constraint, a serialization failure), or the database ended
-    /// the session before it came to COMMIT. Rolled back: nothing was applied.
+    /// An earlier statement failed, the commit was refused (a constraint, a serialization failure), or the database
+    /// ended the session before it came to COMMIT. Rolled back: nothing was applied.
     #[error("the transaction was rolled back: nothing was applied")]
     NotApplied(#[source] sqlx::Error),
     /// The connection ended after COMMIT was sent and before its answer: the transaction may have been applied.
@@ -164,11 +164,11 @@ pub(super) fn commit_statement(error: sqlx::Error) -> CommitError {
     if rolled_back { CommitError::NotApplied(error) } else { CommitError::Unknown(error) }
 }
 
-/// What an error says about the transaction that comes before the first statement of the message has ended which COMMIT is
-/// the second of.
+/// What an error says about the transaction that comes before the first statement of the message has ended which COMMIT
+/// is the second of.
 ///
-/// Statements are run in order, and replies come in order: while the first has not ended COMMIT has not begun. Without an
-/// answer of the server nobody can say how far it came, unless the message did not go out.
+/// Statements are run in order, and replies come in order: while the first has not ended COMMIT has not begun. Without
+/// an answer of the server nobody can say how far it came, unless the message did not go out.
 pub(super) fn statement_before_commit(error: sqlx::Error) -> CommitError {
     let unsent = matches!(&error, sqlx::Error::Io(error) if error.kind() == io::ErrorKind::BrokenPipe);
     if unsent || error.as_database_error().is_some() {

@@ -106,14 +106,15 @@ impl Invalidations {
         }
     }
 
-    /// For so long processes may serve what was dropped to those who hold a lock, but for the caches that did not confirm.
+    /// For so long processes may serve what was dropped to those who hold a lock, but for the caches that did not
+    /// confirm.
     pub(super) fn heard_within(&self, unconfirmed: &[&str]) -> Option<Duration> {
         let confirmed = self.caches.iter().filter(|pending| !unconfirmed.contains(&pending.cache.name()));
         confirmed.filter_map(|pending| pending.cache.heard_within()).max()
     }
 
-    /// Invalidates all caches at once, and ends what was announced; the names of those that did not confirm. Of several with
-    /// one name each has to.
+    /// Invalidates all caches at once, and ends what was announced; the names of those that did not confirm. Of several
+    /// with one name each has to.
     pub(super) async fn flush(&self, intent: Option<&Intent>) -> Vec<&'static str> {
         let mut flushes = Vec::new();
         for pending in &self.caches {

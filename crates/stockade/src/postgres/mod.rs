@@ -35,10 +35,10 @@
 //!
 //! # Strict caches
 //!
-//! A cache built with [`CacheBuilder::strict`](crate::cache::CacheBuilder::strict) is told of a write *before* COMMIT, by an
-//! intent that names the transaction, and serves nothing of what is being written until the intent is gone. An intent
-//! never ends by time, since a commit can be held up for longer than any time that could be named: it ends with the
-//! transaction, or when a reader that meets an old one asks Postgres what became of it (`pg_xact_status`).
+//! A cache built with [`CacheBuilder::strict`](crate::cache::CacheBuilder::strict) is told of a write *before* COMMIT,
+//! by an intent that names the transaction, and serves nothing of what is being written until the intent is gone. An
+//! intent never ends by time, since a commit can be held up for longer than any time that could be named: it ends with
+//! the transaction, or when a reader that meets an old one asks Postgres what became of it (`pg_xact_status`).
 //!
 //! # Settings
 //!

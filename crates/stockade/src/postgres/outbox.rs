@@ -13,8 +13,8 @@ use super::{
     error::{commit_statement, statement_before_commit},
 };
 
-/// How long an applied row is kept: what a cache can have lost by then is stale for no longer than this. No value of a strict
-/// cache lives longer. The builder's error and the documentation name it as 10 minutes.
+/// How long an applied row is kept: what a cache can have lost by then is stale for no longer than this. No value of a
+/// strict cache lives longer. The builder's error and the documentation name it as 10 minutes.
 pub(super) const KEEP: Duration = Duration::from_secs(600);
 
 /// The longest time for which a row that was refused is not tried again.
@@ -79,9 +79,9 @@ pub(super) async fn write(
 
 /// Adds rows within the writer's transaction and commits it, in one round trip. The rows, with the cache of each.
 ///
-/// A statement stands before COMMIT in any case: a transaction in which one failed answers COMMIT with a rollback and no error,
-/// and only a statement shows it. The next transaction, which CHAIN begins, is the one that the driver goes on to know of; it
-/// is empty, and ends when `tx` is dropped.
+/// A statement stands before COMMIT in any case: a transaction in which one failed answers COMMIT with a rollback and
+/// no error, and only a statement shows it. The next transaction, which CHAIN begins, is the one that the driver goes
+/// on to know of; it is empty, and ends when `tx` is dropped.
 pub(super) async fn write_and_commit(
     mut tx: Transaction<'static, Postgres>,
     rows: &[New<'_>],
@@ -109,8 +109,8 @@ pub(super) async fn write_and_commit(
     Ok(written)
 }
 
-/// Locks rows that nobody applied within `older_than`, skipping those another relay works on and those that are to be tried
-/// later.
+/// Locks rows that nobody applied within `older_than`, skipping those another relay works on and those that are to be
+/// tried later.
 ///
 /// Never by "id above the last one seen": a transaction that commits late has a lower id than rows applied before it.
 pub(super) async fn claim(
@@ -128,12 +128,12 @@ pub(super) async fn claim(
 
 /// Marks rows as applied. Should this be lost, they are applied once more, so the commit need not wait for the disk.
 ///
-/// All rows of a cache become one, which writes a fifth of the log that marking each takes. The new row has a higher id than any of them, and takes
-/// their place at one instant: [`after`] meets the rows or what replaces them, whenever that happens. Rows with an intent stay
-/// as they are, since each has one of its own to end.
+/// All rows of a cache become one, which writes a fifth of the log that marking each takes. The new row has a higher id
+/// than any of them, and takes their place at one instant: [`after`] meets the rows or what replaces them, whenever
+/// that happens. Rows with an intent stay as they are, since each has one of its own to end.
 ///
-/// A row that another relay is applying is waited for. If that relay marks it, it is gone and left out here; if the relay dies,
-/// it is marked here.
+/// A row that another relay is applying is waited for. If that relay marks it, it is gone and left out here; if the
+/// relay dies, it is marked here.
 pub(super) async fn mark(executor: impl PgExecutor<'_>, ids: &[i64]) -> Result<(), sqlx::Error> {
     const SQL: &str = "with gone as (
             delete from stockade.outbox where id = any($1) and applied_at is null and intent is null
@@ -149,8 +149,8 @@ pub(super) async fn mark(executor: impl PgExecutor<'_>, ids: &[i64]) -> Result<(
     sqlx::query(SQL).bind(ids).execute(executor).await.map(drop)
 }
 
-/// Leaves rows that were refused for later, so that they keep no others waiting: for a second at first, then for twice as long
-/// each time, up to [`LONGEST_PAUSE`]. They stay pending, and nobody deletes them.
+/// Leaves rows that were refused for later, so that they keep no others waiting: for a second at first, then for twice
+/// as long each time, up to [`LONGEST_PAUSE`]. They stay pending, and nobody deletes them.
 pub(super) async fn step_over(executor: impl PgExecutor<'_>, ids: &[i64]) -> Result<(), sqlx::Error> {
     const SQL: &str = "update stockade.outbox set attempts = attempts + 1,
             retry_at = clock_timestamp() + make_interval(secs => least($2, power(2, least(attempts, 30))))

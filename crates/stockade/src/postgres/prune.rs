@@ -28,8 +28,8 @@ pub enum Pruned {
 /// First phase: refuses from now on every token older than `age` for resources without a row. Returns the floor.
 ///
 /// Tokens are the microseconds at which they were minted, so an age is a token. No lock may be held, renewals included,
-/// for as long as `age`: 24 hours is a good value. Rows whose tokens come from a clock that ran ahead stay until time has
-/// caught up.
+/// for as long as `age`: 24 hours is a good value. Rows whose tokens come from a clock that ran ahead stay until time
+/// has caught up.
 ///
 /// Call [`prune_rows`] at least [`PRUNE_PAUSE`] later, or call both from one daily job, rows first: they then go a day
 /// after their floor. Deleting in the same transaction as raising would be wrong: a claim that waits for the row being
@@ -51,8 +51,8 @@ pub async fn prune_floor(pool: &PgPool, age: Duration) -> Result<Token, FenceErr
     Ok(u64::try_from(floor).ok().and_then(Token::new).unwrap_or(Token::MAX))
 }
 
-/// Second phase: deletes the rows at or below a floor that has settled for [`PRUNE_PAUSE`], a batch at a time. Rows that
-/// somebody claims meanwhile stay.
+/// Second phase: deletes the rows at or below a floor that has settled for [`PRUNE_PAUSE`], a batch at a time. Rows
+/// that somebody claims meanwhile stay.
 ///
 /// # Errors
 ///

@@ -44,18 +44,19 @@ const DELETE_EVERY: u32 = 40;
 /// Run one per process. Relays share the work: each locks the rows it applies and skips those locked by another.
 /// Applying a row twice is harmless. It survives outages of the cache and of Postgres, trying again at most every 5 s.
 ///
-/// Once a second it also looks at what writers have announced to strict caches, by one script for each, and ends what belongs to
-/// a transaction that is over: its writer died.
+/// Once a second it also looks at what writers have announced to strict caches, by one script for each, and ends what
+/// belongs to a transaction that is over: its writer died.
 ///
-/// Rows are applied when they are 2 s old and their committer did not report success. What was applied is kept for 10 minutes
-/// after, for [`Relay::reapply`]; rows that are marked together become one. A cache's store that comes up as another run than
-/// before may be a replica that was promoted without the newest invalidations, so all kept rows are applied to it again. Where
-/// the store has replicas, they are so once more after 13 s, for what the primary before it was told meanwhile. A strict cache
-/// believes no value of such a store until that is done. Sets `stockade_outbox_lag_seconds`.
+/// Rows are applied when they are 2 s old and their committer did not report success. What was applied is kept for 10
+/// minutes after, for [`Relay::reapply`]; rows that are marked together become one. A cache's store that comes up as
+/// another run than before may be a replica that was promoted without the newest invalidations, so all kept rows are
+/// applied to it again. Where the store has replicas, they are so once more after 13 s, for what the primary before it
+/// was told meanwhile. A strict cache believes no value of such a store until that is done. Sets
+/// `stockade_outbox_lag_seconds`.
 ///
-/// A row that a cache refuses while it takes others keeps none waiting: it is tried again after a second, then after twice as
-/// long each time, at least once a minute, and counts in `stockade_outbox_refused_rows` until it is applied. A warning says
-/// when that begins. No new run of a strict cache's store is vouched for meanwhile.
+/// A row that a cache refuses while it takes others keeps none waiting: it is tried again after a second, then after
+/// twice as long each time, at least once a minute, and counts in `stockade_outbox_refused_rows` until it is applied. A
+/// warning says when that begins. No new run of a strict cache's store is vouched for meanwhile.
 ///
 /// Dropping it stops it; [`Relay::shutdown`] also waits.
 #[derive(Debug)]
@@ -88,8 +89,8 @@ struct Reapplied {
 }
 
 impl Relay {
-    /// Starts it for these caches, see [`Cache::invalidator`](crate::cache::Cache::invalidator); rows of other caches are
-    /// left to the relays that know them. Must be called within a tokio runtime.
+    /// Starts it for these caches, see [`Cache::invalidator`](crate::cache::Cache::invalidator); rows of other caches
+    /// are left to the relays that know them. Must be called within a tokio runtime.
     pub fn spawn(pool: PgPool, caches: impl IntoIterator<Item = Invalidator>) -> Self {
         let caches: Vec<_> = caches.into_iter().collect();
         let names: Vec<_> = caches.iter().map(Invalidator::name).collect();
@@ -114,7 +115,8 @@ impl Relay {
     }
 
     /// Applies every kept row again: for a cache's store that may hold values which were invalidated in the last 10
-    /// minutes. Returns how many invalidations there were. The relay itself does so for each run of a store that nobody vouched for.
+    /// minutes. Returns how many invalidations there were. The relay itself does so for each run of a store that nobody
+    /// vouched for.
     ///
     /// # Errors
     ///
@@ -221,8 +223,8 @@ impl Worker {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Whether it did. It looks once and leaves the next look to the next round: rows that wait are not to wait longer because
-    /// a transaction does.
+    /// Whether it did. It looks once and leaves the next look to the next round: rows that wait are not to wait longer
+    /// because a transaction does.
     async fn vouch_for(&self, cache: &Invalidator, vouching: &Vouching, run: &UnsureRun) -> Result<bool, RelayError> {
         // A transaction whose announcement went with the earlier run may be committing at this moment: its row is not
         // visible yet, and what it writes could be read from before it.

@@ -24,8 +24,8 @@ use crate::{
 
 /// A Postgres transaction under a fence, with the invalidations that belong to it.
 ///
-/// From [`Fence::begin`]. It derefs to [`PgConnection`]: pass `&mut *tx` where sqlx wants an executor. Dropping it rolls
-/// back, and its invalidations are gone with it.
+/// From [`Fence::begin`]. It derefs to [`PgConnection`]: pass `&mut *tx` where sqlx wants an executor. Dropping it
+/// rolls back, and its invalidations are gone with it.
 #[must_use = "dropping the transaction rolls it back"]
 pub struct Tx {
     inner: Transaction<'static, Postgres>,
@@ -54,8 +54,8 @@ impl Tx {
         Self::start(pool, Vec::new()).await
     }
 
-    /// Without a claim. The level is named because a database may default to another, under which every statement would read
-    /// from the first one's snapshot.
+    /// Without a claim. The level is named because a database may default to another, under which every statement would
+    /// read from the first one's snapshot.
     pub(super) async fn start(pool: &PgPool, fences: Vec<Fence>) -> Result<Self, FenceError> {
         let state = PoolState::of(pool);
         let begin = "begin isolation level read committed read write".to_owned();
@@ -136,8 +136,8 @@ impl Tx {
         self.refused.get_or_insert(error);
     }
 
-    /// Adds the id of a row that this transaction creates to a filter, before COMMIT. Without this a read of the row may be
-    /// answered as absent.
+    /// Adds the id of a row that this transaction creates to a filter, before COMMIT. Without this a read of the row
+    /// may be answered as absent.
     ///
     /// A key that can't be encoded makes the commit fail, and so does a filter that does not confirm, with
     /// [`CommitError::Announce`].
@@ -157,13 +157,14 @@ impl Tx {
     /// The rows of the outbox and COMMIT are one round trip, unless a strict cache has to hear of the write in between.
     ///
     /// Once COMMIT succeeded, so has this call: a cache that does not answer within one command time-out is left to the
-    /// [`Relay`](super::Relay). Dropping the future before COMMIT was sent rolls back; afterwards the transaction may be
-    /// applied, and the relay then invalidates, unless the cache had confirmed before.
+    /// [`Relay`](super::Relay). Dropping the future before COMMIT was sent rolls back; afterwards the transaction may
+    /// be applied, and the relay then invalidates, unless the cache had confirmed before.
     ///
-    /// Until the cached values are dropped the lock is neither downgraded nor handed over. Where a lock of the transaction was
-    /// lost or given back by then, and a cache is built with
-    /// [`CacheBuilder::under_locks`](crate::cache::CacheBuilder::under_locks), this returns 3 s later, without a database
-    /// connection: others may have read under the lock meanwhile, and by then every process has heard of the write.
+    /// Until the cached values are dropped the lock is neither downgraded nor handed over. Where a lock of the
+    /// transaction was lost or given back by then, and a cache is built with
+    /// [`CacheBuilder::under_locks`](crate::cache::CacheBuilder::under_locks), this returns 3 s later, without a
+    /// database connection: others may have read under the lock meanwhile, and by then every process has heard of the
+    /// write.
     ///
     /// # Errors
     ///
@@ -234,8 +235,8 @@ impl Tx {
         self.refused.take().or_else(|| is_downgraded.then_some(CommitError::Downgraded))
     }
 
-    /// Writes what is to be announced to a strict cache, under a new intent. The intent names the transaction, so its rows
-    /// are written before the announcement.
+    /// Writes what is to be announced to a strict cache, under a new intent. The intent names the transaction, so its
+    /// rows are written before the announcement.
     async fn write_down_if_strict(&mut self) -> Result<Option<(Vec<Written>, Intent)>, sqlx::Error> {
         if !self.invalidations.is_strict() {
             return Ok(None);
@@ -261,8 +262,8 @@ impl Tx {
     }
 }
 
-/// A commit of a write that was answered. When this goes the lock may be downgraded and handed over again: once the caches
-/// are told, or nobody is there any more to tell them.
+/// A commit of a write that was answered. When this goes the lock may be downgraded and handed over again: once the
+/// caches are told, or nobody is there any more to tell them.
 struct Answered<'a>(&'a Fence);
 
 impl Drop for Answered<'_> {
@@ -271,8 +272,8 @@ impl Drop for Answered<'_> {
     }
 }
 
-/// Whether COMMIT may be sent. From here until [`Answered`] the lock is neither downgraded nor handed over; it may have been
-/// before. That is asked first: once the request was told of a commit, nobody can say that nothing was applied.
+/// Whether COMMIT may be sent. From here until [`Answered`] the lock is neither downgraded nor handed over; it may have
+/// been before. That is asked first: once the request was told of a commit, nobody can say that nothing was applied.
 fn may_send(fence: &Fence) -> Result<(), CommitError> {
     if !fence.ownership.commit_sent() {
         return Err(CommitError::Downgraded);

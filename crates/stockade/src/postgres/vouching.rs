@@ -144,7 +144,8 @@ mod tests {
         Instant::from_nanos(0) + Duration::from_secs(seconds)
     }
 
-    /// Asks now who is writing, and applies what they wrote. Whether that is all there can be; `None` while it is not to be done.
+    /// Asks now who is writing, and applies what they wrote. Whether that is all there can be; `None` while it is not
+    /// to be done.
     fn apply(vouching: &Vouching, run: &UnsureRun, now: Instant) -> Option<bool> {
         if matches!(vouching.next(run, now), Step::Rest) {
             return None;

@@ -38,19 +38,21 @@ impl<K: Resource> BloomBuilder<K> {
         Self { name, ..self }
     }
 
-    /// How many keys it is made for. With more of them the rate of false positives rises, which is logged. Default 100,000.
+    /// How many keys it is made for. With more of them the rate of false positives rises, which is logged. Default
+    /// 100,000.
     pub fn expected(self, keys: u64) -> Self {
         Self { expected: keys, ..self }
     }
 
-    /// The share of absent keys that it lets pass when it holds as many keys as expected, above 0 and below 1. Default 0.01.
+    /// The share of absent keys that it lets pass when it holds as many keys as expected, above 0 and below 1. Default
+    /// 0.01.
     pub fn false_positives(self, rate: f64) -> Self {
         Self { rate, ..self }
     }
 
     /// All ids that exist, to build the filter from: called whenever there is no filter that is surely complete, by one
-    /// process of the fleet, and not in the first 13 seconds of a connection where another server may be the primary. It must
-    /// begin to read after the call, see the [module docs](super).
+    /// process of the fleet, and not in the first 13 seconds of a connection where another server may be the primary.
+    /// It must begin to read after the call, see the [module docs](super).
     pub fn source<S, E>(self, source: impl Fn() -> S + Send + Sync + 'static) -> Self
     where
         S: Stream<Item = Result<K, E>> + Send + 'static,

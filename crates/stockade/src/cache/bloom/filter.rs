@@ -108,8 +108,8 @@ impl Bloom {
     ///
     /// # Errors
     ///
-    /// [`CacheError::Key`]; [`CacheError::Unavailable`] when it was not confirmed: the rows must not commit then, or reads
-    /// of them could be answered as absent.
+    /// [`CacheError::Key`]; [`CacheError::Unavailable`] when it was not confirmed: the rows must not commit then, or
+    /// reads of them could be answered as absent.
     pub async fn add<K: Resource + Sync>(&self, keys: &[K]) -> Result<(), CacheError> {
         let keys: Vec<Key> = keys.iter().map(Key::of).collect::<Result<_, _>>()?;
         self.add_keys(&keys).await
@@ -131,11 +131,13 @@ impl Bloom {
         self.shared.first_attempt.of(&self.shared.link).await;
     }
 
-    /// Builds the filter anew from its source, for instance to get rid of ids whose rows are gone. The one that is there answers
-    /// meanwhile, and ids are added to both. Returns when a filter is complete whose source was called after this.
+    /// Builds the filter anew from its source, for instance to get rid of ids whose rows are gone. The one that is
+    /// there answers meanwhile, and ids are added to both. Returns when a filter is complete whose source was called
+    /// after this.
     ///
-    /// Only one process builds at a time: while another does, this waits for its turn, and for 13 seconds after the connection was made where
-    /// another server may be the primary. Dropping the future leaves the building to the background.
+    /// Only one process builds at a time: while another does, this waits for its turn, and for 13 seconds after the
+    /// connection was made where another server may be the primary. Dropping the future leaves the building to the
+    /// background.
     ///
     /// # Errors
     ///
@@ -152,10 +154,11 @@ impl Bloom {
         }
     }
 
-    /// Gives the filter the size that this process was built with ([`BloomBuilder::expected`](super::BloomBuilder::expected),
-    /// [`BloomBuilder::false_positives`](super::BloomBuilder::false_positives)): a
-    /// filter that is there keeps its own otherwise. It is begun anew, so that everything passes until some process has built it from
-    /// its source; [`BloomStats::ready`] says when. Nothing is done when it has that size.
+    /// Gives the filter the size that this process was built with
+    /// ([`BloomBuilder::expected`](super::BloomBuilder::expected),
+    /// [`BloomBuilder::false_positives`](super::BloomBuilder::false_positives)): a filter that is there keeps its own
+    /// otherwise. It is begun anew, so that everything passes until some process has built it from its source;
+    /// [`BloomStats::ready`] says when. Nothing is done when it has that size.
     ///
     /// Call it once every version of the program that is to go on running asks for this size.
     ///
@@ -170,8 +173,9 @@ impl Bloom {
         }
     }
 
-    /// Forgets all ids, and begins the filter anew in the size that this process was built with. Everything passes until some process
-    /// has built it from its source; [`BloomStats::ready`] says when. [`Bloom::rebuild`] goes without that gap.
+    /// Forgets all ids, and begins the filter anew in the size that this process was built with. Everything passes
+    /// until some process has built it from its source; [`BloomStats::ready`] says when. [`Bloom::rebuild`] goes
+    /// without that gap.
     ///
     /// # Errors
     ///

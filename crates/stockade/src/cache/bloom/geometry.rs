@@ -33,8 +33,8 @@ impl Geometry {
         format!("{} {}", self.bits, self.hashes)
     }
 
-    /// The bits of a key, by double hashing with a cubic term, under which keys that agree in one hash do not share all bits
-    /// (Dillinger and Manolios, "Bloom Filters in Probabilistic Verification", 2004).
+    /// The bits of a key, by double hashing with a cubic term, under which keys that agree in one hash do not share all
+    /// bits (Dillinger and Manolios, "Bloom Filters in Probabilistic Verification", 2004).
     pub(super) fn bits_of(self, seed: Seed, key: &str) -> impl Iterator<Item = u64> {
         let hash = SipHasher13::new_with_keys(seed.0, seed.1).hash_bytes(key.as_bytes());
         let (mut at, mut step) = (hash.0, hash.1);

@@ -100,7 +100,8 @@ pub(super) async fn look(filter: &Shared) -> Result<State, LinkError> {
     Ok(if word(&reply) == Some("READY") { State::Complete } else { State::Incomplete { epoch } })
 }
 
-/// Builds the filter once more, as soon as nobody else does: whoever builds already may have read what is outdated by now.
+/// Builds the filter once more, as soon as nobody else does: whoever builds already may have read what is outdated by
+/// now.
 pub(super) async fn rebuild(filter: &Shared) -> Result<(), LoadError> {
     while !build(filter, None).await? {
         let pause = RETRY_EVERY.mul_f64(rand::rng().random_range(0.75..1.25));
@@ -116,8 +117,8 @@ pub(super) async fn build(filter: &Shared, incomplete: Option<i64>) -> Result<bo
     let builder = format!("{:032x}", rand::random::<u128>());
     let known = filter.server.known().ok_or_else(|| share(LinkError::Down))?;
     if known.has_rival() {
-        // An id that is added there until then belongs to a transaction that is writing by then: a source that begins later sees
-        // its row.
+        // An id that is added there until then belongs to a transaction that is writing by then: a source that begins
+        // later sees its row.
         tracing::debug!(filter = filter.name, "not built yet: another server may still be taking ids");
         return Ok(false);
     }

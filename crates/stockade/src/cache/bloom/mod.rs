@@ -19,30 +19,31 @@
 //!
 //! # When it may say "absent"
 //!
-//! Only when it is surely complete. A filter that is missing, being built for the first time, evicted, or
-//! left over from an earlier run of the server (a replica that was promoted may lack its newest bits) says nothing, and the
-//! read goes on as without it. One process of the fleet then builds it anew from its source.
+//! Only when it is surely complete. A filter that is missing, being built for the first time, evicted, or left over
+//! from an earlier run of the server (a replica that was promoted may lack its newest bits) says nothing, and the read
+//! goes on as without it. One process of the fleet then builds it anew from its source.
 //!
 //! Nor does a server say anything that takes no writes: it may be a primary that was cut off and replaced. That needs
-//! `min-replicas-to-write`; behind sentinels a strict cache takes "absent" only where it is set. As ids may be added at such a
-//! primary until it refuses, a filter behind sentinels, or on a server with that setting, is built 13 seconds after the connection
-//! was made at the earliest. All ids that were added elsewhere are in the source by then, if that waits for
-//! [`postgres::settled`](crate::postgres::settled).
+//! `min-replicas-to-write`; behind sentinels a strict cache takes "absent" only where it is set. As ids may be added at
+//! such a primary until it refuses, a filter behind sentinels, or on a server with that setting, is built 13 seconds
+//! after the connection was made at the earliest. All ids that were added elsewhere are in the source by then, if that
+//! waits for [`postgres::settled`](crate::postgres::settled).
 //!
-//! A row's id is added *before* the row commits, see [`Tx::add`](crate::postgres::Tx::add); an id whose transaction rolls
-//! back is a false positive and does no harm. While the next filter is built, ids are added to both; the source must not
-//! miss a transaction that added its id to the old one only and has not committed yet: see
+//! A row's id is added *before* the row commits, see [`Tx::add`](crate::postgres::Tx::add); an id whose transaction
+//! rolls back is a false positive and does no harm. While the next filter is built, ids are added to both; the source
+//! must not miss a transaction that added its id to the old one only and has not committed yet: see
 //! [`postgres::settled`](crate::postgres::settled).
 //!
 //! # Building it again
 //!
-//! [`Bloom::rebuild`] builds the next filter while the present one answers, for instance to get rid of ids whose rows are gone.
-//! [`Bloom::resize`] gives the filter the size that this process was built with, and [`Bloom::clear`] empties it. After these two
-//! everything passes until some process has built the filter from its source; an id that is added meanwhile is in it.
+//! [`Bloom::rebuild`] builds the next filter while the present one answers, for instance to get rid of ids whose rows
+//! are gone. [`Bloom::resize`] gives the filter the size that this process was built with, and [`Bloom::clear`] empties
+//! it. After these two everything passes until some process has built the filter from its source; an id that is added
+//! meanwhile is in it.
 //!
 //! The size follows from the expected number of keys n and the rate of false positives p: -n·ln p/(ln 2)² bits and
-//! m/n·ln 2 hashes (Bloom, "Space/Time Trade-offs in Hash Coding with Allowable Errors", CACM 1970), drawn from one keyed
-//! 128-bit hash (SipHash), so that nobody outside can make up ids that collide.
+//! m/n·ln 2 hashes (Bloom, "Space/Time Trade-offs in Hash Coding with Allowable Errors", CACM 1970), drawn from one
+//! keyed 128-bit hash (SipHash), so that nobody outside can make up ids that collide.
 
 mod builder;
 mod filter;

@@ -29,8 +29,8 @@ where
 {
     /// Builds. Must be called within a tokio runtime.
     ///
-    /// It connects to Redis in the background. The first calls wait for that, for one command time-out in all; what comes
-    /// later goes on without Redis until it is there.
+    /// It connects to Redis in the background. The first calls wait for that, for one command time-out in all; what
+    /// comes later goes on without Redis until it is there.
     ///
     /// # Panics
     ///

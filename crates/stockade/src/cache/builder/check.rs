@@ -71,7 +71,8 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Ok(())
     }
 
-    /// What a strict cache takes: nothing that serves an expired value or one from memory, and a Redis that it can trust.
+    /// What a strict cache takes: nothing that serves an expired value or one from memory, and a Redis that it can
+    /// trust.
     fn check_strict(&self, strict: &Strict) -> Result<(), BuildError> {
         if self.soft_timeout.is_some() {
             return self.wrong("soft_timeout", "must not be set with `strict`, which serves nothing that expired");

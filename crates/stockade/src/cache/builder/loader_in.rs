@@ -12,8 +12,9 @@ use crate::{
 };
 
 impl<K: Resource + Send + 'static, V: 'static> CacheBuilder<K, V> {
-    /// How a value is loaded, as [`CacheBuilder::loader`], with its connection given to it: one of `pool` for the cache, or the
-    /// transaction of [`Cache::get_in`](crate::Cache::get_in). One statement serves both. `pool` must lead to the primary.
+    /// How a value is loaded, as [`CacheBuilder::loader`], with its connection given to it: one of `pool` for the
+    /// cache, or the transaction of [`Cache::get_in`](crate::Cache::get_in). One statement serves both. `pool` must
+    /// lead to the primary.
     ///
     /// ```no_run
     /// # use std::borrow::Cow;

@@ -12,7 +12,8 @@ use crate::{
     resource::Resource,
 };
 
-/// Settings of a [`Cache`](crate::Cache). [`Cache::builder`](crate::Cache::builder) and [`Cache::memory`](crate::Cache::memory) make one.
+/// Settings of a [`Cache`](crate::Cache). [`Cache::builder`](crate::Cache::builder) and
+/// [`Cache::memory`](crate::Cache::memory) make one.
 #[must_use = "a builder does nothing until `build()`"]
 pub struct CacheBuilder<K, V> {
     pub(super) home: Home,

@@ -94,8 +94,8 @@ where
         next_step(reply, asked, |stored| self.expired(name, stored))
     }
 
-    /// Whether this process has a copy that may take the place of a load, after one that failed lately. None with tags: word of
-    /// them may be on its way here, and a store that has no value can't judge it.
+    /// Whether this process has a copy that may take the place of a load, after one that failed lately. None with tags:
+    /// word of them may be on its way here, and a store that has no value can't judge it.
     fn has_fallback(&self, name: &Key) -> bool {
         self.within_grace(name).is_some_and(|entry| entry.tags.is_empty())
     }

@@ -52,8 +52,8 @@ where
         }
     }
 
-    /// The newest expired value that is within its grace, or else the error. It is for the passengers that boarded before
-    /// `mark`: a later one may know of a write that dropped this value.
+    /// The newest expired value that is within its grace, or else the error. It is for the passengers that boarded
+    /// before `mark`: a later one may know of a write that dropped this value.
     pub(crate) fn stale_or(&self, name: &Key, stored: Option<Entry<V>>, error: CacheError, mark: u64) -> Outcome<V> {
         match self.expired(name, stored) {
             Some(answer) => Outcome::Answer(answer, Some(mark)),

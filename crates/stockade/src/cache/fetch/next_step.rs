@@ -15,7 +15,8 @@ pub(crate) enum Purpose {
     Read,
     /// One of several keys that are loaded at once. It asks once: a key that it may not load now is left to a read.
     Batch,
-    /// A load that a caller asked for, whatever is stored. It waits for the load of another, and takes no value from before.
+    /// A load that a caller asked for, whatever is stored. It waits for the load of another, and takes no value from
+    /// before.
     Reload,
     /// A load ahead of time, which nobody waits for. It asks once, and anything but the lease ends it.
     Refresh,
@@ -59,8 +60,8 @@ pub(crate) enum Permit<V> {
     StoreAway,
 }
 
-/// The one place that says what a reply to a lease means. `expired` looks for a value within its grace: the given one from
-/// the store, or that of this process.
+/// The one place that says what a reply to a lease means. `expired` looks for a value within its grace: the given one
+/// from the store, or that of this process.
 pub(super) fn next_step<V>(
     reply: Lease<V>,
     asked: Asked,

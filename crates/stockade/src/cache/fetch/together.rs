@@ -42,8 +42,8 @@ where
     K: Resource + Clone + Send + Sync + 'static,
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    /// Fetches them as one: one question for leases, one load, one answer to the store. Flights that can't be part of it are
-    /// left. They are returned, with how long to wait for news of them at most.
+    /// Fetches them as one: one question for leases, one load, one answer to the store. Flights that can't be part of
+    /// it are left. They are returned, with how long to wait for news of them at most.
     ///
     /// With an admission the load does not ask for one.
     pub(crate) async fn fly_together(
@@ -85,7 +85,8 @@ where
         left
     }
 
-    /// How this key is loaded with the others; `None` where an expired value of this process takes the place of the load.
+    /// How this key is loaded with the others; `None` where an expired value of this process takes the place of the
+    /// load.
     fn granted(
         self: &Arc<Self>,
         flyer: Flyer<K, V>,
@@ -170,8 +171,8 @@ where
         }
     }
 
-    /// Ends the flights of a load that failed. Where one row may have failed them all, those that have nothing to serve are
-    /// left, so that each is loaded by itself.
+    /// Ends the flights of a load that failed. Where one row may have failed them all, those that have nothing to serve
+    /// are left, so that each is loaded by itself.
     async fn give_all_up(&self, loading: Vec<(Flyer<K, V>, Grant<V>)>, error: &CacheError) {
         let loads = if loading.len() > 1 { Loads::Several } else { Loads::One };
         let may_be_one = matches!(error, CacheError::Load(_) | CacheError::Panicked);

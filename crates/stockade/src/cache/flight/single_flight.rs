@@ -118,7 +118,8 @@ impl<V: Send + Sync> Passage<V> {
         self.flight.began
     }
 
-    /// The outcome, or `None` when there is none that is valid for this passenger: who needs one boards again. Cancel safe.
+    /// The outcome, or `None` when there is none that is valid for this passenger: who needs one boards again. Cancel
+    /// safe.
     pub(crate) async fn outcome(self) -> Option<Outcome<V>> {
         let mut end = self.flight.end.subscribe();
         // The sender lives in the flight, which this passage holds, so that waiting can't fail.
@@ -157,8 +158,8 @@ impl<V> Pilot<V> {
         self.end(End::Landed(outcome));
     }
 
-    /// Ends the flight without an answer. Passengers who boarded meanwhile board again, and do not wait for whoever can do
-    /// without one.
+    /// Ends the flight without an answer. Passengers who boarded meanwhile board again, and do not wait for whoever can
+    /// do without one.
     pub(crate) fn leave(self) {
         self.end(End::Left);
     }

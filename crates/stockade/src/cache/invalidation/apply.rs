@@ -59,8 +59,8 @@ where
         }
     }
 
-    /// For a tag flights need not be detached: nobody knows their tags yet, and who boards one late takes its answer only if that
-    /// was stored.
+    /// For a tag flights need not be detached: nobody knows their tags yet, and who boards one late takes its answer
+    /// only if that was stored.
     fn forget_tags(&self, tags: &[Tag]) {
         for tag in tags {
             if tag.is_all() {

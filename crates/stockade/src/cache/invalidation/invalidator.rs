@@ -23,8 +23,8 @@ pub(crate) trait Invalidate: Send + Sync + 'static {
     /// Whether writes are announced to it before they commit.
     fn is_strict(&self) -> bool;
 
-    /// For so long after an invalidation a process may serve what it drops to those who hold a lock, since it has not heard of
-    /// it; `None` where nothing is served so.
+    /// For so long after an invalidation a process may serve what it drops to those who hold a lock, since it has not
+    /// heard of it; `None` where nothing is served so.
     fn heard_within(&self) -> Option<Duration>;
 
     /// Announces a write. Confirmed for every key, or the transaction must not commit.
@@ -76,8 +76,8 @@ impl Invalidator {
         self.0.invalidate(keys).await
     }
 
-    /// Drops every value with this tag in every process, and voids the loads that are running for such values, however many
-    /// there are: by one script. Idempotent. The rest is as for [`Invalidator::invalidate`].
+    /// Drops every value with this tag in every process, and voids the loads that are running for such values, however
+    /// many there are: by one script. Idempotent. The rest is as for [`Invalidator::invalidate`].
     ///
     /// # Errors
     ///
@@ -87,8 +87,8 @@ impl Invalidator {
         self.invalidate_tags(&[tag]).await
     }
 
-    /// Drops every value of the cache in every process, and voids all loads that are running, however many there are: by one
-    /// script. Idempotent. The rest is as for [`Cache::clear`](crate::cache::Cache::clear).
+    /// Drops every value of the cache in every process, and voids all loads that are running, however many there are:
+    /// by one script. Idempotent. The rest is as for [`Cache::clear`](crate::cache::Cache::clear).
     ///
     /// # Errors
     ///

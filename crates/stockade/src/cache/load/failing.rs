@@ -30,8 +30,8 @@ struct Failed {
 }
 
 impl Failing {
-    /// The load of these keys failed. Returns whether that is news of the source: not when the last load of each of them had
-    /// failed too, as long as it is not the first that is of one key alone.
+    /// The load of these keys failed. Returns whether that is news of the source: not when the last load of each of
+    /// them had failed too, as long as it is not the first that is of one key alone.
     pub(crate) fn failed(&self, keys: &[&Key]) -> bool {
         let (now, by_itself) = (Instant::now(), keys.len() == 1);
         let mut failing = self.lock();

@@ -19,13 +19,14 @@ use crate::breaker::{Breaker, Permit};
 /// How many loads may wait for each that may run; more are refused at once, so that the queue can't grow without end.
 const WAITING_PER_LOAD: usize = 64;
 
-/// What stands between loaders and the database: how many run, how many begin per second, and whether it answers at all.
+/// What stands between loaders and the database: how many run, how many begin per second, and whether it answers at
+/// all.
 ///
-/// Whether it answers is judged by failures of different keys: five in a row, and no load is tried for a second, then one that
-/// finds out, and at most ten seconds between such tries.
+/// Whether it answers is judged by failures of different keys: five in a row, and no load is tried for a second, then
+/// one that finds out, and at most ten seconds between such tries.
 ///
-/// A cache makes its own unless [`CacheBuilder::limits`](crate::cache::CacheBuilder::limits) gives it one. Caches that load from
-/// one database share one. Cheap to clone.
+/// A cache makes its own unless [`CacheBuilder::limits`](crate::cache::CacheBuilder::limits) gives it one. Caches that
+/// load from one database share one. Cheap to clone.
 #[derive(Clone)]
 pub struct Limits(Arc<Shared>);
 
@@ -63,8 +64,8 @@ pub(crate) struct Admission<'a> {
     permit: Permit,
 }
 
-/// A place among those that run. Whoever waits for one to be left over is told of its end, also of one that came to nothing:
-/// it may have kept somebody from it for a moment.
+/// A place among those that run. Whoever waits for one to be left over is told of its end, also of one that came to
+/// nothing: it may have kept somebody from it for a moment.
 #[derive(Debug)]
 struct Place<'a> {
     // In this order: the place is free when its end is told.
@@ -82,8 +83,8 @@ impl Drop for Freed<'_> {
 }
 
 impl Limits {
-    /// At most `max_loads` at a time, and, if given, at most `per_second` begun per second: after a quiet time so many at once,
-    /// then evenly.
+    /// At most `max_loads` at a time, and, if given, at most `per_second` begun per second: after a quiet time so many
+    /// at once, then evenly.
     ///
     /// # Panics
     ///

@@ -5,7 +5,8 @@ use sqlx::PgConnection;
 
 use crate::cache::{LoadError, Loaded, error::share};
 
-/// How a value is loaded on a given connection: what [`CacheBuilder::loader_in`](crate::cache::CacheBuilder::loader_in) takes.
+/// How a value is loaded on a given connection: what [`CacheBuilder::loader_in`](crate::cache::CacheBuilder::loader_in)
+/// takes.
 ///
 /// Implemented for functions and async closures from a connection and a key to `Result<Option<V>, _>` or
 /// `Result<Loaded<V>, _>`; an async closure may capture nothing.

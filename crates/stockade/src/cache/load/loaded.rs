@@ -26,25 +26,28 @@ impl<V> Loaded<V> {
         Self { value, version: None, ttl: None, tags: Ok(Tags::default()) }
     }
 
-    /// The version of the row, for [`CacheInfo::version`](crate::cache::CacheInfo::version). It must change whenever the row does.
+    /// The version of the row, for [`CacheInfo::version`](crate::cache::CacheInfo::version). It must change whenever
+    /// the row does.
     #[must_use]
     pub fn version(self, version: u64) -> Self {
         Self { version: Some(version), ..self }
     }
 
-    /// How long this is fresh, in place of what the cache was built with; at least 1 ms. A strict cache keeps it for 10 minutes
-    /// at most, see [`CacheBuilder::ttl`](crate::cache::CacheBuilder::ttl).
+    /// How long this is fresh, in place of what the cache was built with; at least 1 ms. A strict cache keeps it for 10
+    /// minutes at most, see [`CacheBuilder::ttl`](crate::cache::CacheBuilder::ttl).
     #[must_use]
     pub fn ttl(self, ttl: Duration) -> Self {
         Self { ttl: Some(ttl.max(Duration::from_millis(1))), ..self }
     }
 
-    /// What this is invalidated by, beside its key, with [`Cache::invalidate_tag`](crate::cache::Cache::invalidate_tag): up to 32
-    /// texts of 1 to 128 bytes without control characters; others fail the load with
-    /// [`CacheError::Tag`](crate::cache::CacheError::Tag). Absence can be tagged as well. Default none.
+    /// What this is invalidated by, beside its key, with
+    /// [`Cache::invalidate_tag`](crate::cache::Cache::invalidate_tag): up to 32 texts of 1 to 128 bytes without control
+    /// characters; others fail the load with [`CacheError::Tag`](crate::cache::CacheError::Tag). Absence can be tagged
+    /// as well. Default none.
     ///
-    /// When a loader begins to give other tags, raise [`CacheBuilder::schema`](crate::cache::CacheBuilder::schema), and go on
-    /// invalidating by key as well while the old version of the program runs: what that has stored lacks the new tags.
+    /// When a loader begins to give other tags, raise [`CacheBuilder::schema`](crate::cache::CacheBuilder::schema), and
+    /// go on invalidating by key as well while the old version of the program runs: what that has stored lacks the new
+    /// tags.
     ///
     /// A value with tags costs each read from Redis one round trip more, in which its tags are asked about.
     #[must_use]

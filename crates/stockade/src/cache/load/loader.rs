@@ -155,7 +155,8 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
         }
     }
 
-    /// Tells the log, and the breaker what is news of the database: a key that fails time and again says nothing more of it.
+    /// Tells the log, and the breaker what is news of the database: a key that fails time and again says nothing more
+    /// of it.
     fn report<T>(&self, ended: &End<T>, names: &[&Key], admission: Admission<'_>) {
         let cache = self.name;
         match ended {

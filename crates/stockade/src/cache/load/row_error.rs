@@ -2,8 +2,8 @@ use std::error::Error;
 
 use crate::cache::{LoadError, error::share};
 
-/// A loader's word that a row is at fault and its source is well, as with text that can't be parsed: such a failure never
-/// counts against the database. It may be a `source` of the loader's own error.
+/// A loader's word that a row is at fault and its source is well, as with text that can't be parsed: such a failure
+/// never counts against the database. It may be a `source` of the loader's own error.
 ///
 /// ```
 /// # use stockade::cache::RowError;
@@ -13,8 +13,8 @@ use crate::cache::{LoadError, error::share};
 /// # assert!(quantity("many").is_err());
 /// ```
 ///
-/// Of the errors of sqlx those are known by themselves that say that a row can't be decoded, or that Postgres can't compute
-/// with its content (SQLSTATE class 22).
+/// Of the errors of sqlx those are known by themselves that say that a row can't be decoded, or that Postgres can't
+/// compute with its content (SQLSTATE class 22).
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the row can't be loaded, although its source answers: mend the row, or the loader")]
 pub struct RowError(#[source] LoadError);

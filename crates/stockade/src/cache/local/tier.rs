@@ -23,8 +23,8 @@ const SLOTS: usize = 1024;
 /// The in-process tier: bounded by weight, filled only by readers whose reservation is still good.
 ///
 /// A reader takes a [`Reservation`] before it asks anybody for the value. An invalidation moves the generation of the
-/// key's slot and a flush moves the epoch, so that a value read before either can't be put after it. A value whose tag was
-/// invalidated since its reservation is neither put nor served.
+/// key's slot and a flush moves the epoch, so that a value read before either can't be put after it. A value whose tag
+/// was invalidated since its reservation is neither put nor served.
 #[derive(Debug)]
 pub(crate) struct Local<V> {
     pub(super) entries: Entries<V>,
@@ -79,8 +79,8 @@ impl<V> Local<V> {
     }
 
     /// As [`Local::put`], for what was found in the store: it takes the place of nothing that was loaded after it. The
-    /// store may have answered before a reload replaced its value. Where the same load is here already, it now counts as asked
-    /// for by this reservation.
+    /// store may have answered before a reload replaced its value. Where the same load is here already, it now counts
+    /// as asked for by this reservation.
     pub(crate) fn put_found(&self, reservation: Reservation, key: &Key, entry: Entry<V>) -> bool {
         self.put_if(reservation, key, entry, |found| match self.get_asked(key.as_str()) {
             // Another reader may have asked later, and been answered before.
@@ -99,8 +99,9 @@ impl<V> Local<V> {
         entry: Entry<V>,
         asked: impl FnOnce(&Entry<V>) -> Option<Instant>,
     ) -> bool {
-        // The insertion happens under the slot's mutex: an invalidation comes either before it and voids it, or after it
-        // and removes what was inserted. A flush needs no such order, since the entry carries the epoch it was read in.
+        // The insertion happens under the slot's mutex: an invalidation comes either before it and voids it, or after
+        // it and removes what was inserted. A flush needs no such order, since the entry carries the epoch it was read
+        // in.
         let generation = self.generation(reservation.slot);
         if *generation != reservation.generation || self.epoch.load(Ordering::SeqCst) != reservation.epoch {
             return false;

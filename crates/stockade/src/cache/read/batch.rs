@@ -71,8 +71,9 @@ where
         found
     }
 
-    /// Loads what is not there: as one where there is a loader for that, else as many at a time as may run, so that this call
-    /// does not crowd itself out. Those that have to wait for that have no flight yet, which others would board.
+    /// Loads what is not there: as one where there is a loader for that, else as many at a time as may run, so that
+    /// this call does not crowd itself out. Those that have to wait for that have no flight yet, which others would
+    /// board.
     async fn load_cold(
         self: &Arc<Self>,
         called: Instant,

@@ -39,12 +39,12 @@ where
         self.serve(key, entry, now)
     }
 
-    /// The answer of the in-process tier to a caller that holds the lock of the key shared. `since` is asked with the text of
-    /// the key when no writer can have had that lock since; it answers `None` where the lock is not held.
+    /// The answer of the in-process tier to a caller that holds the lock of the key shared. `since` is asked with the
+    /// text of the key when no writer can have had that lock since; it answers `None` where the lock is not held.
     ///
-    /// The order matters. First the subscription: a write whose acknowledgement waited until every live process had heard
-    /// of it is heard of before the value is looked up. Then the value, then the lock: at the moment of serving it is still
-    /// held, and has been since before the value was asked for.
+    /// The order matters. First the subscription: a write whose acknowledgement waited until every live process had
+    /// heard of it is heard of before the value is looked up. Then the value, then the lock: at the moment of serving
+    /// it is still held, and has been since before the value was asked for.
     #[cfg(feature = "axum")]
     pub(crate) fn local_hit_under_lock(
         self: &Arc<Self>,

@@ -15,17 +15,18 @@ where
     /// The value as a transaction sees it, its own writes included: read by
     /// [`CacheBuilder::loader_in`](crate::cache::CacheBuilder::loader_in) on its connection.
     ///
-    /// The cache has no part in it. It gives no value and is given none, no other read waits for this one, and neither the
-    /// limits of loads nor a shutdown hold it up: the connection is taken already. `connection` is a `&mut Tx` or any other
-    /// transaction's. It is counted apart from other reads ([`CacheStats::reads_in_tx`](crate::cache::CacheStats::reads_in_tx)).
+    /// The cache has no part in it. It gives no value and is given none, no other read waits for this one, and neither
+    /// the limits of loads nor a shutdown hold it up: the connection is taken already. `connection` is a `&mut Tx` or
+    /// any other transaction's. It is counted apart from other reads
+    /// ([`CacheStats::reads_in_tx`](crate::cache::CacheStats::reads_in_tx)).
     ///
-    /// Dropping the future leaves the transaction usable; its next statement waits for the end of this one. A panic of the
-    /// loader goes through to the caller.
+    /// Dropping the future leaves the transaction usable; its next statement waits for the end of this one. A panic of
+    /// the loader goes through to the caller.
     ///
     /// # Errors
     ///
-    /// [`CacheError::Key`]; [`CacheError::NotInTransaction`] without `loader_in`; [`CacheError::Load`], after which Postgres
-    /// takes no more statements of this transaction; [`CacheError::Timeout`] after
+    /// [`CacheError::Key`]; [`CacheError::NotInTransaction`] without `loader_in`; [`CacheError::Load`], after which
+    /// Postgres takes no more statements of this transaction; [`CacheError::Timeout`] after
     /// [`CacheBuilder::load_timeout`](crate::cache::CacheBuilder::load_timeout).
     pub async fn get_in(&self, connection: &mut PgConnection, key: &K) -> Result<Option<V>, CacheError> {
         let core = &*self.core;

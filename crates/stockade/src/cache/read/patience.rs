@@ -30,8 +30,8 @@ impl<V> Patience<V> {
 }
 
 impl<K: Sync, V: Send + Sync> Core<K, V> {
-    /// What this brings, or the answer to a read that waits for it no longer. Nothing ends what it waited for but that it is
-    /// dropped. Cancel safe.
+    /// What this brings, or the answer to a read that waits for it no longer. Nothing ends what it waited for but that
+    /// it is dropped. Cancel safe.
     pub(crate) async fn in_time<T: Send>(
         &self,
         work: impl Future<Output = T> + Send,

@@ -22,8 +22,8 @@ const SHORTEST_LOAD: Duration = Duration::from_millis(1);
 /// Whether a value is to be loaded again before it expires.
 ///
 /// XFetch, after "Optimal Probabilistic Cache Stampede Prevention" (Vattani, Chierichetti, Lowenstein; VLDB 2015): the
-/// earlier the longer its load takes, at a random time that makes it unlikely for two to choose the same, and by at most
-/// half its lifetime.
+/// earlier the longer its load takes, at a random time that makes it unlikely for two to choose the same, and by at
+/// most half its lifetime.
 pub(crate) fn is_due<V>(entry: &Entry<V>, beta: f64, now: Instant) -> bool {
     let left = entry.expires.since(now);
     if left > entry.expires.since(entry.loaded) / 2 {

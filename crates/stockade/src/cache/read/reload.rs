@@ -57,8 +57,8 @@ where
 
     /// Loads under a lease, whatever is stored. The stored value stays until the new one takes its place.
     ///
-    /// Whoever boards while the loader runs is given nothing of it: that call begins the next load, with all who came in the
-    /// same time.
+    /// Whoever boards while the loader runs is given nothing of it: that call begins the next load, with all who came
+    /// in the same time.
     async fn fetch_reload(self: &Arc<Self>, key: K, name: &Key, pilot: &Pilot<V>) -> Outcome<V> {
         let give_up = Some(Instant::now() + self.settings.lease + self.settings.load_timeout);
         loop {

@@ -78,8 +78,8 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    /// Outdates every value that has one of these tags, and every load under way of such a value; with [`Tag::all`] whatever
-    /// there is.
+    /// Outdates every value that has one of these tags, and every load under way of such a value; with [`Tag::all`]
+    /// whatever there is.
     pub(crate) async fn invalidate_tags(&self, tags: &[Tag]) -> Outcomes<()> {
         match self {
             Self::Memory(memory) => {

@@ -7,8 +7,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::redis::Link;
 
-/// The wait for a connection that was asked for a moment ago: without it the first questions after a start would be refused
-/// by a healthy server.
+/// The wait for a connection that was asked for a moment ago: without it the first questions after a start would be
+/// refused by a healthy server.
 ///
 /// It begins with the first question and ends for all of them together, with the first attempt to connect or a command
 /// time-out later. Questions after that do not wait.

@@ -15,8 +15,8 @@ pub(crate) struct NotTaken {
 
 impl From<LinkError> for NotTaken {
     fn from(error: LinkError) -> Self {
-        // What concerns one key: no permission, a script that failed over what it found, a reply that can't be read. Of other
-        // codes the server says that it takes nothing now: LOADING, READONLY, MISCONF and the like.
+        // What concerns one key: no permission, a script that failed over what it found, a reply that can't be read. Of
+        // other codes the server says that it takes nothing now: LOADING, READONLY, MISCONF and the like.
         let refused = match &error {
             LinkError::Refused { code } => ["NOPERM", "WRONGTYPE", "ERR"].contains(&code.as_str()),
             LinkError::Protocol { .. } => true,

@@ -1,7 +1,7 @@
 use futures_util::future::join_all;
 
-/// How many questions of one call to the store are under way at a time: enough to fill a connection, few enough that the
-/// calls of others find their places between those of one with very many keys.
+/// How many questions of one call to the store are under way at a time: enough to fill a connection, few enough that
+/// the calls of others find their places between those of one with very many keys.
 const AT_ONCE: usize = 128;
 
 /// Awaits all of them, some at a time, in their order. Dropping it leaves those that were not begun undone.

@@ -24,8 +24,8 @@ pub(crate) type Relayed = Arc<dyn Fn(&'static str) -> BoxFuture<'static, Result<
 pub(crate) struct Strict {
     fates: Fates,
     relayed: Relayed,
-    /// The longest lifetime of a value: what a run of the store can have lost is made again for so long, and no value may
-    /// outlive that.
+    /// The longest lifetime of a value: what a run of the store can have lost is made again for so long, and no value
+    /// may outlive that.
     longest: Duration,
     asked: Arc<Mutex<HashMap<Arc<str>, Instant>>>,
     pub(crate) sweep: Arc<Sweep>,

@@ -114,8 +114,8 @@ pub enum TagError {
     /// A value has more than 32 tags.
     #[error("a value has more than {max} tags: tag it by what is written together", max = Tags::MAX)]
     TooMany,
-    /// The cache is strict. It has to hear of a write before its COMMIT, and what values of a tag are still being loaded is
-    /// known to nobody then. For the same reason no transaction clears it.
+    /// The cache is strict. It has to hear of a write before its COMMIT, and what values of a tag are still being
+    /// loaded is known to nobody then. For the same reason no transaction clears it.
     #[error(
         "the cache `{0}` is strict and takes no tags, and no `clear` in a transaction: invalidate by key, or build it \
          without `.strict()`"

@@ -10,8 +10,8 @@ const SLOTS: usize = 4096;
 
 /// When tags were last invalidated, as far as this process has heard, counted in invalidations.
 ///
-/// A value is judged each time it is looked at by the tick at which it began to be fetched, so that an invalidation need
-/// not know who holds or fetches a value with its tag.
+/// A value is judged each time it is looked at by the tick at which it began to be fetched, so that an invalidation
+/// need not know who holds or fetches a value with its tag.
 #[derive(Debug)]
 pub(crate) struct TagTicks {
     now: AtomicU64,
@@ -31,8 +31,8 @@ impl TagTicks {
     }
 
     pub(crate) fn invalidate(&self, tag: &Tag) {
-        // Whoever notes this tick before the slot shows it asks after the invalidation was told here, and so is right to
-        // keep what it gets.
+        // Whoever notes this tick before the slot shows it asks after the invalidation was told here, and so is right
+        // to keep what it gets.
         let tick = self.now.fetch_add(1, Ordering::SeqCst) + 1;
         self.slot(tag.as_str()).fetch_max(tick, Ordering::SeqCst);
     }

@@ -5,8 +5,8 @@ use serde::{Serialize, de::DeserializeOwned};
 /// How values are written in Redis.
 ///
 /// Both are self-describing, so that `#[serde(default)]`, `skip_serializing_if`, `flatten` and untagged enums mean what
-/// they mean elsewhere. Neither tells `Some(None)` from `None` in an `Option` of an `Option`, and JSON has no numbers that
-/// are infinite or none: such a value is loaded on every read.
+/// they mean elsewhere. Neither tells `Some(None)` from `None` in an `Option` of an `Option`, and JSON has no numbers
+/// that are infinite or none: such a value is loaded on every read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Codec {

@@ -39,8 +39,8 @@ impl Compression {
     }
 }
 
-/// The payload before it was compressed; `None` when its form is not known here, it is damaged, or it would be larger than
-/// `max`: memory is taken only after that was looked at.
+/// The payload before it was compressed; `None` when its form is not known here, it is damaged, or it would be larger
+/// than `max`: memory is taken only after that was looked at.
 pub(crate) fn undo(form: u8, payload: &[u8], max: usize) -> Option<Cow<'_, [u8]>> {
     match form {
         NONE => Some(Cow::Borrowed(payload)),

@@ -23,8 +23,8 @@ use crate::{
     resource::{Key, Resource},
 };
 
-/// How long the store may leave questions unanswered before the warm-up gives up: longer than a breaker stays open after
-/// a few that came late.
+/// How long the store may leave questions unanswered before the warm-up gives up: longer than a breaker stays open
+/// after a few that came late.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -173,8 +173,8 @@ where
     }
 
     /// Loads them as one, in a place that reads leave. The place comes before the leases, so that no read waits for a
-    /// load that waits itself. It is not kept for those that somebody else loads, nor are their flights: a read that boarded
-    /// one would wait for a place of the warm-up.
+    /// load that waits itself. It is not kept for those that somebody else loads, nor are their flights: a read that
+    /// boarded one would wait for a place of the warm-up.
     async fn load_within(&self, admission: Admission<'_>, keys: Vec<Missing<K>>) -> Vec<Left<K>> {
         let core = &self.core;
         let (mut flyers, mut flights) = (Vec::with_capacity(keys.len()), Vec::with_capacity(keys.len()));

@@ -11,14 +11,15 @@ use crate::{cache::core::Core, resource::Resource};
 /// How many chunks are worked on at a time: while one is loaded, the next is looked for.
 const CHUNKS: usize = 2;
 
-/// Keys to be loaded before anybody asks for them: after a start, or when many values were lost. [`Cache::warm`] makes one.
+/// Keys to be loaded before anybody asks for them: after a start, or when many values were lost. [`Cache::warm`] makes
+/// one.
 ///
-/// It follows the rules of every read: a key that is there costs no load, one that somebody else loads is waited for, and
-/// what was loaded before a write is not stored after it. Its loads take at most half of [`Limits`] (half the places,
-/// rounded up, and half the rate), and begin only while reads leave more than the other half free. What another process
-/// loads and gives up is no exception: it is waited for without a place, and then loaded in one of these. A read that comes
-/// meanwhile goes on by itself, as if there were no warm-up; one that comes while the loader runs shares its load. With a
-/// [`CacheBuilder::batch_loader`] a chunk of keys is one load.
+/// It follows the rules of every read: a key that is there costs no load, one that somebody else loads is waited for,
+/// and what was loaded before a write is not stored after it. Its loads take at most half of [`Limits`] (half the
+/// places, rounded up, and half the rate), and begin only while reads leave more than the other half free. What another
+/// process loads and gives up is no exception: it is waited for without a place, and then loaded in one of these. A
+/// read that comes meanwhile goes on by itself, as if there were no warm-up; one that comes while the loader runs
+/// shares its load. With a [`CacheBuilder::batch_loader`] a chunk of keys is one load.
 ///
 /// ```
 /// # use std::{borrow::Cow, convert::Infallible, time::Duration};
