@@ -59,7 +59,7 @@ impl<K: Resource, V> Cache<K, V> {
 
     /// Drops every value of this cache's name, remembered absences among them, in every process, and voids all loads
     /// that are running: by one script, however many values there are. Their memory is free again when they expire or
-    /// are loaded anew. Idempotent.
+    /// are loaded again. Idempotent.
     ///
     /// For what changed behind the back of Stockade, such as an import or a mistake in the loader. Every read after it
     /// is a load, within the limits of loads. A strict cache can be cleared, too, but is not told before a COMMIT:

@@ -64,7 +64,7 @@
 //! A read of a value with tags costs one round trip more, in which the set is asked; without tags nothing more is
 //! asked. [`Cache::get_many`] asks for all its values at once. A tag is remembered as long as a value from before its
 //! invalidation can be there: lease, lifetime and grace together, for 65,536 tags at most. When the set is lost, and
-//! whenever another run of the server begins, all values with tags are loaded anew, and the others stay. No clock of
+//! whenever another run of the server begins, all values with tags are loaded again, and the others stay. No clock of
 //! any machine is compared with another.
 //!
 //! # When something is down

@@ -13,7 +13,7 @@ pub(crate) struct Settings {
     pub(crate) grace: Duration,
     /// How long after a failed load of a key no other is tried by who has something to serve.
     pub(crate) hold_off: Duration,
-    /// How long past its freshness a value is served while it is loaded anew.
+    /// How long past its freshness a value is served while it is loaded again.
     pub(crate) revalidate: Duration,
     /// The β of XFetch; zero refreshes nothing early.
     pub(crate) beta: f64,

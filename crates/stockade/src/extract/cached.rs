@@ -28,7 +28,7 @@ use crate::{
 /// no-cache`. An answer given outside the normal rules, because a store was unreachable or the value has expired, has
 /// no `ETag` and is never 304.
 ///
-/// `Cache-Control: no-cache` of a GET or HEAD has the value loaded anew where [`FromCache::honours_no_cache`] lets it.
+/// `Cache-Control: no-cache` of a GET or HEAD has the value loaded again where [`FromCache::honours_no_cache`] lets it.
 ///
 /// Rejected with 404 when there is no such row, see [`CachedRejection`]; `Option<Cached<T>>` is `None` then, and
 /// [`CacheInfo`] after it says how that is known.

@@ -63,8 +63,8 @@ pub trait FromCache<S>: Sized {
     /// The cache to take it from.
     fn cache(state: &S) -> &Cache<Self::Key, Self>;
 
-    /// What changes whenever the value does and never repeats for its key, also after deletion and creation anew: the
-    /// first part of the [`EntityTag`](super::EntityTag). Without one there is no `ETag` and no 304.
+    /// What changes whenever the value does and never repeats for its key, also after the row is deleted and created
+    /// again: the first part of the [`EntityTag`](super::EntityTag). Without one there is no `ETag` and no 304.
     ///
     /// The JSON of a value must follow from its key and its version. When a new release writes the same version in
     /// another way, because a field was added for instance, raise
@@ -87,7 +87,7 @@ pub trait FromCache<S>: Sized {
         CachePolicy::default()
     }
 
-    /// Whether this request may have the value loaded anew by `Cache-Control: no-cache`. Default: no request may, and
+    /// Whether this request may have the value loaded again by `Cache-Control: no-cache`. Default: no request may, and
     /// all are answered as if they had not asked.
     ///
     /// The load runs as [`Cache::reload`] says: under a lease, within the limits of loads, shared with whoever asks for

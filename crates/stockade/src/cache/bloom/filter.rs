@@ -131,7 +131,7 @@ impl Bloom {
         self.shared.first_attempt.of(&self.shared.link).await;
     }
 
-    /// Builds the filter anew from its source, for instance to get rid of ids whose rows are gone. The one that is
+    /// Builds the filter again from its source, for instance to get rid of ids whose rows are gone. The one that is
     /// there answers meanwhile, and ids are added to both. Returns when a filter is complete whose source was called
     /// after this.
     ///
@@ -157,7 +157,7 @@ impl Bloom {
     /// Gives the filter the size that this process was built with
     /// ([`BloomBuilder::expected`](super::BloomBuilder::expected),
     /// [`BloomBuilder::false_positives`](super::BloomBuilder::false_positives)): a filter that is there keeps its own
-    /// otherwise. It is begun anew, so that everything passes until some process has built it from its source;
+    /// otherwise. It is begun again, so every id passes until some process has built it from its source;
     /// [`BloomStats::ready`] says when. Nothing is done when it has that size.
     ///
     /// Call it once every version of the program that is to go on running asks for this size.
@@ -173,7 +173,7 @@ impl Bloom {
         }
     }
 
-    /// Forgets all ids, and begins the filter anew in the size that this process was built with. Everything passes
+    /// Forgets all ids, and begins the filter again in the size that this process was built with. Everything passes
     /// until some process has built it from its source; [`BloomStats::ready`] says when. [`Bloom::rebuild`] goes
     /// without that gap.
     ///

@@ -21,7 +21,7 @@
 //!
 //! Only when it is surely complete. A filter that is missing, being built for the first time, evicted, or left over
 //! from an earlier run of the server (a replica that was promoted may lack its newest bits) says nothing, and the read
-//! goes on as without it. One process of the fleet then builds it anew from its source.
+//! goes on as without it. One process of the fleet then builds it again from its source.
 //!
 //! Nor does a server say anything that takes no writes: it may be a primary that was cut off and replaced. That needs
 //! `min-replicas-to-write`; behind sentinels a strict cache takes "absent" only where it is set. As ids may be added at

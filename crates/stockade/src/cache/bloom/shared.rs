@@ -99,7 +99,7 @@ impl Shared {
         Err(LinkError::Protocol { op: ADD.name })
     }
 
-    /// Asks for the seed anew.
+    /// Asks the server for the seed again, because the filter was cleared or resized.
     pub(super) async fn reopen(&self) -> Result<(), LinkError> {
         let Known { run, .. } = self.server.known().ok_or(LinkError::Down)?;
         let reply = self.call(&OPEN, self.server.opening(&run)).await?;

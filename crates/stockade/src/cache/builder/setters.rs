@@ -49,7 +49,7 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { hold_off: window, ..self }
     }
 
-    /// How long past its freshness a value is served at once while one process loads it anew in the background. It may
+    /// How long past its freshness a value is served at once while one process loads it again in the background. It may
     /// then be older than [`CacheBuilder::ttl`] says; a write still drops it. Needs a [`CacheBuilder::grace`] that is
     /// no shorter. Default zero: whoever comes first waits for the load.
     pub fn stale_while_revalidate(self, window: Duration) -> Self {
@@ -173,8 +173,8 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { hard_timeout: Some(wait), ..self }
     }
 
-    /// How long the leave to load lasts; if the process that has it dies, another takes over then. At least one and a
-    /// half times [`CacheBuilder::load_timeout`]. Default twice as long as that.
+    /// How long the lease of a load lasts. If the process that has the lease dies, another process loads after that
+    /// time. At least one and a half times [`CacheBuilder::load_timeout`]. Default: twice that.
     pub fn lease(self, lease: Duration) -> Self {
         Self { lease: Some(lease), ..self }
     }

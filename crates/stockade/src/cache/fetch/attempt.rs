@@ -62,7 +62,7 @@ where
         Attempt { purpose, token, reservation, mark, trust, wake }
     }
 
-    /// Asks the store for the lease. Where hits are not to be trusted, it asks for the leave to load.
+    /// Asks the store for the value or the lease to load it. If hits are not trusted, it asks for the lease only.
     pub(crate) async fn lease(&self, name: &Key, attempt: &Attempt, want: Want) -> Lease<V> {
         let want = if attempt.trust.is_none() { Want::Load } else { want };
         let has_fallback = match attempt.purpose {

@@ -45,7 +45,7 @@ pub(crate) enum Step<V> {
     Load(Permit<V>),
     /// Another process loads. There is news within this time; then the lease is asked for again.
     Wait(Duration),
-    /// The lease is asked for again at once, for the leave to load whatever is stored.
+    /// The flight asks again at once, for the lease only, whatever value is stored.
     Insist,
 }
 

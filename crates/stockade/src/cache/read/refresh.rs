@@ -40,7 +40,7 @@ where
     K: Resource + Clone + Send + Sync + 'static,
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    /// Loads the value anew in the background, unless this process does so already or another one has the lease.
+    /// Loads the value again in the background, unless this process does so already or another one has the lease.
     pub(crate) fn refresh(self: &Arc<Self>, key: &K, name: &Key) {
         let (_, pilot) = self.refreshes.board(name, Join::Any);
         if let Some(pilot) = pilot {

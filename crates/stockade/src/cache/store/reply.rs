@@ -18,9 +18,9 @@ pub(crate) enum Read<V> {
 /// What a lease is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Want {
-    /// The value, or else the leave to load it.
+    /// The value. If there is none, the lease to load it.
     Value,
-    /// The leave to load, even over a fresh value.
+    /// The lease to load, even while a fresh value is stored.
     Load,
 }
 

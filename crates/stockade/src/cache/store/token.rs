@@ -1,6 +1,7 @@
 use std::fmt;
 
-/// The leave to fill one key, made anew for each attempt. It is void once the key is invalidated or leased again.
+/// Names one lease of a key: a fill with this token is accepted until the key is invalidated or leased again. Each
+/// attempt to load makes its own token.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Token(String);
 

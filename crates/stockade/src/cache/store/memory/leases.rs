@@ -10,7 +10,7 @@ use crate::{
     resource::Key,
 };
 
-/// The leave to load of a cache that lives in one process only: one load for each key, whoever asks for it.
+/// The leases of a cache that lives in one process only: one load at a time for each key.
 #[derive(Debug)]
 pub(crate) struct Leases {
     held: Mutex<HashMap<Key, Holder>>,
