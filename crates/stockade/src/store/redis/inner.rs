@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    acquire::{Mailbox, Pokes},
+    acquire::{Mailbox, ReaskThrottle},
     commands::keys::Keys,
     holding::HeldTable,
     messages::{Inbox, Waiters},
@@ -37,7 +37,7 @@ pub(super) struct Inner {
     pub(super) options: Options,
     pub(super) waiters: Waiters,
     pub(super) held: HeldTable,
-    pub(super) pokes: Arc<Pokes>,
+    pub(super) throttle: Arc<ReaskThrottle>,
     pub(super) floors: Floors,
     pub(super) releases: Releases,
     /// Compensations and releases in the background.
@@ -67,7 +67,7 @@ impl Inner {
                 options,
                 waiters: Waiters::default(),
                 held: HeldTable::default(),
-                pokes: Arc::default(),
+                throttle: Arc::default(),
                 floors: Floors::default(),
                 releases: Releases::default(),
                 tasks: TaskTracker::new(),

@@ -23,16 +23,16 @@ pub(crate) struct Grant {
 }
 
 /// Why a waiter has to do something.
-#[derive(Debug)]
-pub(crate) enum Event {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Mail {
     Granted(Grant),
     /// It was taken out of the queue, its grant ended, or it can't tell whether the last answer knew of that: ask again,
     /// with the same place.
     Dropped,
     /// It can't know whether it stands in the queue: ask again, with the same place.
     AskAgain,
-    /// One waiter of this resource in this process is to ask now.
-    Poke,
+    /// One waiter of this resource in this process is to ask now, for all of them.
+    AskForAll,
     /// The store shuts down.
     Closing,
 }
@@ -40,14 +40,14 @@ pub(crate) enum Event {
 /// Where the inbox and the link leave what concerns one waiter.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
-    mail: Mutex<Mail>,
+    unread: Mutex<Unread>,
     wake: Notify,
     /// Somebody waits for what it was granted.
     wanted: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct Mail {
+struct Unread {
     grant: Option<Grant>,
     /// Server time at which it was removed from the queue, or its grant ended.
     dropped: Option<u64>,
@@ -56,42 +56,42 @@ struct Mail {
     /// Server time of the last reply: older messages are overtaken by it.
     answered: u64,
     reconnected: bool,
-    poke: bool,
+    ask_for_all: bool,
     closing: bool,
 }
 
 impl Mailbox {
-    fn mail(&self) -> MutexGuard<'_, Mail> {
-        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
+    fn unread(&self) -> MutexGuard<'_, Unread> {
+        self.unread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn post(&self, change: impl FnOnce(&mut Mail)) {
-        change(&mut self.mail());
+    fn post(&self, change: impl FnOnce(&mut Unread)) {
+        change(&mut self.unread());
         self.wake.notify_one();
     }
 
     pub(crate) fn granted(&self, grant: Grant) {
-        self.post(|mail| mail.grant = Some(grant));
+        self.post(|unread| unread.grant = Some(grant));
     }
 
     pub(crate) fn dropped(&self, now: u64) {
-        self.post(|mail| mail.dropped = mail.dropped.max(Some(now)));
+        self.post(|unread| unread.dropped = unread.dropped.max(Some(now)));
     }
 
     pub(crate) fn displaced(&self, now: u64) {
-        self.post(|mail| mail.displaced = mail.displaced.max(Some(now)));
+        self.post(|unread| unread.displaced = unread.displaced.max(Some(now)));
     }
 
     pub(crate) fn reconnected(&self) {
-        self.post(|mail| mail.reconnected = true);
+        self.post(|unread| unread.reconnected = true);
     }
 
-    pub(crate) fn poke(&self) {
-        self.post(|mail| mail.poke = true);
+    pub(crate) fn ask_for_all(&self) {
+        self.post(|unread| unread.ask_for_all = true);
     }
 
     pub(crate) fn closing(&self) {
-        self.post(|mail| mail.closing = true);
+        self.post(|unread| unread.closing = true);
     }
 
     /// Somebody waits for what this attempt was granted.
@@ -105,40 +105,40 @@ impl Mailbox {
 
     /// A reply made at server time `now` was received. It may show less than the last, after the clock was set back.
     pub(crate) fn answered(&self, now: u64) {
-        self.mail().answered = now;
+        self.unread().answered = now;
     }
 
     /// About to ask another server, whose clock is another one.
     pub(crate) fn elsewhere(&self) {
-        let mut mail = self.mail();
-        (mail.grant, mail.dropped, mail.displaced, mail.answered) = (None, None, None, 0);
+        let mut unread = self.unread();
+        (unread.grant, unread.dropped, unread.displaced, unread.answered) = (None, None, None, 0);
     }
 
     /// About to ask: what made it necessary is dealt with. The answer will be newer than the messages that are here.
     pub(crate) fn asking(&self) {
-        let mut mail = self.mail();
-        (mail.reconnected, mail.poke, mail.dropped) = (false, false, None);
+        let mut unread = self.unread();
+        (unread.reconnected, unread.ask_for_all, unread.dropped) = (false, false, None);
     }
 
     /// The next thing to do, if any.
     ///
     /// A message that is older than the last reply is not believed: the reply knew of what came of it. Or the server's
     /// clock was set back in between, and it is the newer one. Few messages are overtaken so, and the server is asked.
-    pub(crate) fn take(&self) -> Option<Event> {
-        let mut mail = self.mail();
-        let (dropped, displaced, grant) = (mail.dropped.take(), mail.displaced.take(), mail.grant.take());
-        let displaced = displaced.filter(|now| *now > mail.answered);
+    pub(crate) fn take(&self) -> Option<Mail> {
+        let mut unread = self.unread();
+        let (dropped, displaced, grant) = (unread.dropped.take(), unread.displaced.take(), unread.grant.take());
+        let displaced = displaced.filter(|now| *now > unread.answered);
         let ended = dropped.max(displaced);
-        if let Some(grant) = grant.filter(|grant| grant.now >= mail.answered.max(ended.map_or(0, |now| now + 1))) {
-            Some(Event::Granted(grant))
-        } else if mail.closing {
-            Some(Event::Closing)
+        if let Some(grant) = grant.filter(|grant| grant.now >= unread.answered.max(ended.map_or(0, |now| now + 1))) {
+            Some(Mail::Granted(grant))
+        } else if unread.closing {
+            Some(Mail::Closing)
         } else if dropped.is_some() || grant.is_some() {
-            Some(Event::Dropped)
-        } else if displaced.is_some() || std::mem::take(&mut mail.reconnected) {
-            Some(Event::AskAgain)
+            Some(Mail::Dropped)
+        } else if displaced.is_some() || std::mem::take(&mut unread.reconnected) {
+            Some(Mail::AskAgain)
         } else {
-            std::mem::take(&mut mail.poke).then_some(Event::Poke)
+            std::mem::take(&mut unread.ask_for_all).then_some(Mail::AskForAll)
         }
     }
 
@@ -160,10 +160,10 @@ mod tests {
         let mailbox = Mailbox::default();
         mailbox.answered(12);
         mailbox.granted(grant(10));
-        assert!(matches!(mailbox.take(), Some(Event::Dropped)));
+        assert!(matches!(mailbox.take(), Some(Mail::Dropped)));
         assert!(mailbox.take().is_none());
         mailbox.dropped(11);
-        assert!(matches!(mailbox.take(), Some(Event::Dropped)));
+        assert!(matches!(mailbox.take(), Some(Mail::Dropped)));
         // It came before the question was sent, which has the newer answer.
         mailbox.dropped(13);
         mailbox.asking();
@@ -179,10 +179,10 @@ mod tests {
         assert!(mailbox.take().is_none());
         mailbox.granted(grant(11));
         mailbox.displaced(12);
-        assert!(matches!(mailbox.take(), Some(Event::Dropped)), "the grant is gone, too");
+        assert!(matches!(mailbox.take(), Some(Mail::Dropped)), "the grant is gone, too");
         assert!(mailbox.take().is_none());
         mailbox.displaced(12);
-        assert!(matches!(mailbox.take(), Some(Event::AskAgain)));
+        assert!(matches!(mailbox.take(), Some(Mail::AskAgain)));
     }
 
     #[test]
@@ -191,7 +191,7 @@ mod tests {
         mailbox.answered(1000);
         mailbox.answered(10);
         mailbox.granted(grant(11));
-        assert!(matches!(mailbox.take(), Some(Event::Granted(_))));
+        assert!(matches!(mailbox.take(), Some(Mail::Granted(_))));
     }
 
     #[test]
@@ -200,9 +200,9 @@ mod tests {
         mailbox.answered(5);
         mailbox.granted(grant(10));
         mailbox.dropped(20);
-        assert!(matches!(mailbox.take(), Some(Event::Dropped)));
+        assert!(matches!(mailbox.take(), Some(Mail::Dropped)));
         mailbox.dropped(21);
         mailbox.granted(grant(22));
-        assert!(matches!(mailbox.take(), Some(Event::Granted(_))));
+        assert!(matches!(mailbox.take(), Some(Mail::Granted(_))));
     }
 }

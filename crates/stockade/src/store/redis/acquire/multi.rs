@@ -11,7 +11,7 @@ use crate::{
                 replies::Together as Reply,
             },
             inner::{Inner, unavailable_as},
-            release::{Posted, Sent},
+            release::{Posted, Sendings},
             scripts::MULTI,
             server_clock::believed,
             shard::Shard,
@@ -24,15 +24,13 @@ pub(crate) struct Together<'a> {
     inner: &'a Arc<Inner>,
     attempts: &'a [Attempt],
     owners: Vec<Owner>,
-    sent: Option<Sent>,
-    /// The command that is under way, if it has been sent.
-    posted: Option<Posted>,
+    sendings: Sendings,
 }
 
 impl<'a> Together<'a> {
     pub(crate) fn new(inner: &'a Arc<Inner>, attempts: &'a [Attempt]) -> Self {
         let owners = attempts.iter().map(|_| inner.new_owner()).collect();
-        Self { inner, attempts, owners, sent: None, posted: None }
+        Self { inner, attempts, owners, sendings: Sendings::default() }
     }
 
     /// `None` when they have to be asked for one by one.
@@ -59,12 +57,12 @@ impl<'a> Together<'a> {
                 Ok((sent, Reply::Held(tokens))) => return Ok(self.held(&shard, run, sent, &tokens)),
                 Ok((sent, Reply::Taken { now })) => {
                     self.inner.heard(&shard, sent, now);
-                    self.sent = None;
+                    self.sendings.left_nothing();
                     return Ok(None);
                 }
                 Ok((sent, Reply::Stale { now })) => {
                     self.inner.heard(&shard, sent, now);
-                    self.sent = None;
+                    self.sendings.left_nothing();
                     if stale {
                         let (reason, retry_after) = (Unavailable::Stale, Duration::from_secs(1));
                         return Err(LockError::Unavailable { reason, retry_after });
@@ -74,7 +72,7 @@ impl<'a> Together<'a> {
                 // Not executed, and loaded again meanwhile.
                 Err(LinkError::NoScript) if !scripts_lost => scripts_lost = true,
                 Err(error @ (LinkError::Down | LinkError::Open { .. } | LinkError::Unsent { .. })) => {
-                    self.sent = None;
+                    self.sendings.left_nothing();
                     return Err(unavailable_as(&error, shard.link.unfit()));
                 }
                 Err(error @ (LinkError::Timeout | LinkError::Lost)) => {
@@ -97,19 +95,14 @@ impl<'a> Together<'a> {
         let (carrier, redis::Attempt { receipt, reply, .. }) =
             shard.carried(|link| link.attempt(&MULTI, make, wait, None));
         let longest = self.attempts.iter().map(|attempt| attempt.lease).max().unwrap_or_default();
-        self.posted = Some(Posted::new(&receipt, carrier, longest + Duration::from_secs(15)));
+        // One before it was answered: it was not executed.
+        self.sendings.was_answered();
+        self.sendings.post(Posted::new(&receipt, carrier, longest + Duration::from_secs(15)));
         let reply = reply.await;
-        self.note_sending();
+        self.sendings.note();
         let sent = receipt.sent_at();
         let reply = Reply::read(&reply?, self.attempts.len())?;
         Ok((sent.ok_or(LinkError::Protocol { op: "multi" })?, reply))
-    }
-
-    /// The command that was under way is the last sending, if it was sent. One before it was answered: it was not executed.
-    fn note_sending(&mut self) {
-        if let Some((sent, _)) = self.posted.take().and_then(|posted| posted.sent(None)) {
-            self.sent = Some(sent);
-        }
     }
 
     /// Enters, if enough is left of the leases. What is not, is given back and asked for again.
@@ -118,7 +111,8 @@ impl<'a> Together<'a> {
         if !self.attempts.iter().all(enough) {
             return None;
         }
-        self.sent = None;
+        // What was sent has led to ownerships, which are given back by themselves.
+        self.sendings.end();
         let ownerships = self.attempts.iter().zip(&self.owners).zip(tokens).map(|((attempt, owner), token)| {
             let Attempt { key, mode, lease, .. } = attempt;
             let until = believed(sent, *lease);
@@ -140,8 +134,7 @@ impl<'a> Together<'a> {
 
 impl Drop for Together<'_> {
     fn drop(&mut self) {
-        self.note_sending();
-        let Some(sent) = self.sent.take() else { return };
+        let Some(sent) = self.sendings.take() else { return };
         for (attempt, owner) in self.attempts.iter().zip(&self.owners).rev() {
             self.inner.waiters.give_up(owner, &attempt.key);
             self.inner.cancel(attempt.key.clone(), owner.clone(), sent, false);

@@ -73,6 +73,27 @@ pub(crate) enum Acquired {
 }
 
 impl Acquired {
+    /// Server time of the reply, which tells it only when it is more than a token.
+    pub(crate) fn now(&self) -> Option<u64> {
+        match self {
+            Self::Free { .. } => None,
+            Self::Granted { now, .. }
+            | Self::Queued { now, .. }
+            | Self::Busy { now, .. }
+            | Self::Full { now, .. }
+            | Self::Stale { now }
+            | Self::Capacity { now, .. } => Some(*now),
+        }
+    }
+
+    /// What became of the caller's place; `None` when the reply does not say.
+    pub(crate) fn place(&self) -> Option<Place> {
+        match self {
+            Self::Granted { place, .. } | Self::Queued { place, .. } => Some(*place),
+            _ => None,
+        }
+    }
+
     pub(crate) fn read(value: &Value) -> Result<Self, LinkError> {
         let unexpected = LinkError::Protocol { op: "acquire" };
         let text = text(value).ok_or_else(|| unexpected.clone())?;

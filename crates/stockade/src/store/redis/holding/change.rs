@@ -16,7 +16,7 @@ use crate::{
                 replies::{Adopted, Renewed},
             },
             inner::Inner,
-            release::{Posted, Sent},
+            release::{Posted, Sendings},
             scripts::{ADOPT, DOWNGRADE},
             server_clock::{believed, believed_until},
             shard::Shard,
@@ -103,7 +103,7 @@ impl Inner {
             return Err(LockError::ShuttingDown);
         }
         let owner = self.new_owner();
-        Adoption { inner: Arc::clone(self), key: handed.key.clone(), owner, sent: None, posted: None, answered: true }
+        Adoption { inner: Arc::clone(self), key: handed.key.clone(), owner, sendings: Sendings::default() }
             .run(handed)
             .await
     }
@@ -114,11 +114,7 @@ struct Adoption {
     inner: Arc<Inner>,
     key: Key,
     owner: Owner,
-    sent: Option<Sent>,
-    /// The command that is under way, if it has been sent.
-    posted: Option<Posted>,
-    /// Whether the last sending has been answered.
-    answered: bool,
+    sendings: Sendings,
 }
 
 impl Adoption {
@@ -133,7 +129,7 @@ impl Adoption {
                     return Ok(self.adopted(handed, &shard, run, believed_until(sent, now, x)));
                 }
                 Ok((.., Adopted::Gone)) => {
-                    self.sent = self.sent.take().filter(|sent| sent.stray.is_some());
+                    self.sendings.left_nothing();
                     return Err(LockError::HandoverVoid);
                 }
                 Ok((shard, _, sent, Adopted::Stale { now })) => {
@@ -169,29 +165,19 @@ impl Adoption {
         };
         let (carrier, redis::Attempt { receipt, reply, .. }) =
             shard.carried(|link| link.attempt(&ADOPT, make, Duration::ZERO, None));
-        self.posted = Some(Posted::new(&receipt, carrier, handed.lease + Duration::from_secs(15)));
+        self.sendings.post(Posted::new(&receipt, carrier, handed.lease + Duration::from_secs(15)));
         let reply = reply.await;
-        self.note_sending();
+        self.sendings.note();
         let adopted = Adopted::read(&reply?)?;
-        self.answered = true;
+        self.sendings.was_answered();
         let at = receipt.sent_at().ok_or(LinkError::Protocol { op: "adopt" })?;
         Ok((shard, run, at, adopted))
-    }
-
-    /// The command that was under way is the last sending, if it was sent.
-    fn note_sending(&mut self) {
-        let Some(posted) = self.posted.take() else { return };
-        let before = self.sent.map(|sent| (sent, self.answered));
-        if let Some((sent, answered)) = posted.sent(before) {
-            (self.sent, self.answered) = (Some(sent), answered);
-        }
     }
 
     fn adopted(&mut self, handed: &Handed, shard: &Arc<Shard>, run: Run, until: Instant) -> Arc<Ownership> {
         let ownership = Arc::new(handed.ownership(self.owner.clone(), until));
         self.inner.floors.note(&self.key, handed.token);
-        let stray = self.sent.take().and_then(|sent| sent.stray);
-        self.inner.held.insert(&ownership, run, stray);
+        self.inner.held.insert(&ownership, run, self.sendings.end());
         if shard.run() != run {
             // The link has met another run since, and has asked about all others already.
             self.inner.verify(shard);
@@ -203,8 +189,7 @@ impl Adoption {
 
 impl Drop for Adoption {
     fn drop(&mut self) {
-        self.note_sending();
-        if let Some(sent) = self.sent.take() {
+        if let Some(sent) = self.sendings.take() {
             self.inner.waiters.give_up(&self.owner, &self.key);
             self.inner.cancel(self.key.clone(), self.owner.clone(), sent, false);
         }

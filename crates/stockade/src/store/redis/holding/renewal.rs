@@ -143,7 +143,7 @@ impl Inner {
     /// The server doesn't know it any more, nor perhaps the queue.
     pub(crate) fn gone(&self, ownership: &Ownership, run: Run) {
         self.held.gone(ownership, run);
-        self.pokes.doubt(&ownership.key);
+        self.throttle.doubt(&ownership.key);
     }
 
     /// In a cluster by bucket, since a script there has keys of one slot only.

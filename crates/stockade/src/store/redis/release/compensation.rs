@@ -2,9 +2,10 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::sleep;
 
+use super::sendings::Sent;
 use crate::{
     clock::Instant,
-    redis::{Carrier, LinkError, Receipt},
+    redis::{Carrier, LinkError},
     resource::Key,
     store::{
         Owner,
@@ -18,53 +19,6 @@ use crate::{
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-
-/// The last sending of an attempt.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sent {
-    pub(crate) at: Instant,
-    /// The connection it went out on; `None` if that changed meanwhile.
-    pub(crate) carrier: Option<Carrier>,
-    /// When an earlier sending was made that had no answer, on a connection that is gone: it may still arrive.
-    pub(crate) stray: Option<Instant>,
-    /// After this nothing is left of it at the server, even if nobody undoes it.
-    pub(crate) forgotten: Instant,
-}
-
-impl Sent {
-    /// `before` is the sending before this one, and whether it was answered. One that strays goes on to do so, however
-    /// many are answered after it.
-    pub(crate) fn new(at: Instant, carrier: Option<Carrier>, forgotten: Instant, before: Option<(Self, bool)>) -> Self {
-        let stray = before.and_then(|(before, answered)| {
-            let same = before.carrier.is_some() && before.carrier == carrier;
-            if answered || same { before.stray } else { Some(before.at) }
-        });
-        Self { at, carrier, stray, forgotten }
-    }
-}
-
-/// An attempt's command that was called, and perhaps not sent yet.
-#[derive(Debug)]
-pub(crate) struct Posted {
-    receipt: Receipt,
-    /// The connection that it goes out on; `None` if that changed meanwhile.
-    carrier: Option<Carrier>,
-    /// What it leads to is forgotten by the server so long after its sending.
-    lasts: Duration,
-}
-
-impl Posted {
-    pub(crate) fn new(receipt: &Receipt, carrier: Option<Carrier>, lasts: Duration) -> Self {
-        Self { receipt: receipt.clone(), carrier, lasts }
-    }
-
-    /// The sending, as [`Sent::new`]; what was before it when there was none. To be asked once the reply is there or was
-    /// dropped.
-    pub(crate) fn sent(self, before: Option<(Sent, bool)>) -> Option<(Sent, bool)> {
-        let Some(at) = self.receipt.sent_at() else { return before };
-        Some((Sent::new(at, self.carrier, at + self.lasts, before), false))
-    }
-}
 
 impl Inner {
     /// Starts a RELEASE, which cancels as well, behind all commands before it. Returns what carries it, beside the reply.
@@ -114,7 +68,7 @@ impl Inner {
     /// A lock or a place that is gone may have gone with the queue in which others of this process stand.
     pub(crate) fn doubt_unless_found(&self, key: &Key, left: &Result<Left, LinkError>) {
         if left.as_ref().is_ok_and(|left| !left.found) {
-            self.pokes.doubt(key);
+            self.throttle.doubt(key);
         }
     }
 

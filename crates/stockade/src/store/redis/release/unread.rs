@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::compensation::Sent;
+use super::sendings::Sent;
 use crate::{
     redis::LinkError,
     store::{

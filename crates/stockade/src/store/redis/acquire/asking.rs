@@ -1,0 +1,211 @@
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use redis::Cmd;
+use tokio::time::timeout;
+
+use super::{
+    state::{Answer, Copies, Reply},
+    waiter::Waiter,
+};
+use crate::{
+    redis::{Attempt, LinkError, Redirects, Run},
+    store::{
+        LockError,
+        redis::{
+            commands::{
+                calls::Asking,
+                replies::{Acquired, Place},
+            },
+            release::Posted,
+            scripts::ACQUIRE,
+            shard::Shard,
+        },
+    },
+};
+
+/// A place in the queue outlives its wait by some seconds at the server. An unbounded wait is entered for a minute.
+const QUEUED_FOR: Duration = Duration::from_secs(60);
+const OUTLIVES: Duration = Duration::from_secs(15);
+
+impl Waiter {
+    /// Sends the attempt with the place it has, once the server may be asked.
+    pub(super) async fn send(&mut self, redirects: &mut Redirects) -> Answer {
+        self.server.cleared = match self.quarantined().await {
+            Ok(run) => run,
+            Err(error) => return Answer::Refused(error),
+        };
+        match self.exchange().await {
+            // What it says besides is of no use to an attempt that ends.
+            Ok((_, reply)) if reply.copies == Copies::TooFew => Answer::Reply(reply),
+            Ok((shard, reply)) => {
+                self.note(&shard, &reply);
+                Answer::Reply(reply)
+            }
+            Err(error @ LinkError::NoScript) => Answer::ScriptsLost(self.inner.unavailable(&self.attempt.key, &error)),
+            Err(error)
+                if redirects.follow(&self.inner.shards, &error).await
+                    || redirects.reconnect(&self.inner.shards, &error).await =>
+            {
+                Answer::Redirected
+            }
+            Err(error) => {
+                self.inner.shards.suspect(&error);
+                match self.inner.explain(&self.attempt.key, &error).await {
+                    foreign @ LockError::Foreign { .. } => Answer::Refused(foreign),
+                    error => Answer::Unknown(error),
+                }
+            }
+        }
+    }
+
+    /// Tells the other parts of the store what a reply says.
+    fn note(&mut self, shard: &Shard, Reply { reply, sent, .. }: &Reply) {
+        if let Some(now) = reply.now() {
+            self.inner.heard(shard, *sent, now);
+            self.mailbox.answered(now);
+            if let (Some(Place::Gone), Some(membership)) = (reply.place(), &self.membership) {
+                membership.place_lost(self.place.confirmed, now);
+            }
+        }
+        match (reply, &self.attempt.yields) {
+            (Acquired::Queued { position, remaining, .. }, Some(readers)) => readers.queued(*position, *remaining),
+            (Acquired::Busy { .. } | Acquired::Full { .. } | Acquired::Capacity { .. }, _) => {
+                self.sendings.left_nothing();
+            }
+            _ => {}
+        }
+    }
+
+    /// Waits until the run of the server has served for as long as the quarantine is. Which run that is; `None` while the
+    /// server is away.
+    async fn quarantined(&self) -> Result<Option<Run>, LockError> {
+        let quarantine = self.inner.options.quarantine;
+        loop {
+            let shard = self.inner.shard(&self.attempt.key).ok().filter(|shard| shard.link.is_up());
+            // The run first: had another begun in between, it would not be the one that is asked.
+            let run = shard.as_ref().map(|shard| shard.run());
+            let left = shard.map_or(Duration::ZERO, |shard| quarantine.saturating_sub(shard.state.has_served()));
+            if left.is_zero() {
+                return Ok(run);
+            }
+            if self.attempt.wait.is_zero() {
+                return Err(LockError::Busy { remaining: left });
+            }
+            if self.inner.is_closing() {
+                return Err(LockError::ShuttingDown);
+            }
+            let limit = self.limit.until().map_or(left, |until| until.remaining().min(left));
+            if limit.is_zero() {
+                return Err(self.timeout(left));
+            }
+            // Whatever wakes it stays in the mailbox.
+            let _ = timeout(limit, self.mailbox.wait()).await;
+        }
+    }
+
+    /// How long to queue; `None` without limit.
+    ///
+    /// In a cluster no grant would reach the first attempt of this process in a bucket. It knocks: it asks without
+    /// queueing, and has a free resource at once, whose holder subscribes to the inbox of the bucket in the background.
+    /// Only when the resource is held it subscribes first and then asks again to be queued. So no lock waits for a
+    /// subscription that it does not need, and the first contention of each bucket costs one question more, once.
+    async fn wait_at(&mut self, shard: &Shard) -> Result<Option<Duration>, LinkError> {
+        let bucket = self.attempt.key.bucket();
+        if self.attempt.wait.is_zero() {
+            return Ok(Some(Duration::ZERO));
+        }
+        if !shard.hears(bucket) {
+            let first = self.place.seq == 0 && self.sendings.is_empty();
+            if first && !std::mem::replace(&mut self.server.knocked, true) {
+                return Ok(Some(Duration::ZERO));
+            }
+            self.inner.shards.listen(shard, bucket).await?;
+        }
+        Ok(self.limit.left())
+    }
+
+    /// One command and its reply.
+    async fn exchange(&mut self) -> Result<(Arc<Shard>, Reply), LinkError> {
+        let inner = Arc::clone(&self.inner);
+        let (shard, bucket) = (inner.shard(&self.attempt.key)?, self.attempt.key.bucket());
+        shard.raise_floor(&inner, bucket).await?;
+        let wait = self.wait_at(&shard).await?;
+        self.turn_to(&shard)?;
+        let Attempt { receipt, reply, copies } = self.post(&shard, wait);
+        let reply = reply.await;
+        if reply.as_ref().err().is_some_and(LinkError::is_never_executed) {
+            // As if this one had never been sent; an earlier one may have been executed all the same.
+            self.sendings.was_never_executed();
+        }
+        self.sendings.note();
+        let reply = Acquired::read(&reply?)?;
+        self.sendings.was_answered();
+        let copies = match &reply {
+            Acquired::Free { .. } | Acquired::Granted { .. } => {
+                shard.made_token(bucket);
+                self.copied(copies).await
+            }
+            _ => Copies::Unknown,
+        };
+        let sent = receipt.sent_at().ok_or(LinkError::Protocol { op: "acquire" })?;
+        let hears = shard.hears(bucket);
+        Ok((shard, Reply { reply, sent, copies, hears }))
+    }
+
+    async fn copied(&self, asked: Option<BoxFuture<'static, Result<bool, LinkError>>>) -> Copies {
+        match asked {
+            Some(copies) => match copies.await {
+                Ok(true) => Copies::Enough,
+                Ok(false) | Err(_) => Copies::TooFew,
+            },
+            None if self.inner.options.replicas.is_none() => Copies::Enough,
+            None => Copies::Unknown,
+        }
+    }
+
+    /// The next command goes to this server, and what made it necessary is dealt with.
+    fn turn_to(&mut self, shard: &Shard) -> Result<(), LinkError> {
+        if self.server.asked.server != shard.id {
+            self.mailbox.elsewhere();
+        }
+        self.mailbox.asking();
+        self.server.asked = shard.run();
+        let quarantined = !self.inner.options.quarantine.is_zero() && shard.link.is_up();
+        if quarantined && self.server.cleared != Some(self.server.asked) {
+            // Another run than the one that has served for long enough: to be looked at, too.
+            return Err(LinkError::Moving);
+        }
+        Ok(())
+    }
+
+    fn post(&mut self, shard: &Arc<Shard>, wait: Option<Duration>) -> Attempt {
+        let command = self.command(shard, wait);
+        let place = match self.attempt.wait.is_zero() {
+            true => Duration::ZERO,
+            false => self.limit.left().unwrap_or(Duration::MAX),
+        };
+        // What an earlier sending led to was perhaps written by somebody else: that is confirmed by a renewal.
+        let replicas = self.inner.options.replicas.filter(|_| self.sendings.is_empty());
+        let hears = shard.hears(self.attempt.key.bucket());
+        let (carrier, attempt) = shard.carried(|link| link.attempt(&ACQUIRE, command, place, replicas));
+        self.server.heard_on = carrier.filter(|_| hears);
+        let longest = self.attempt.lease.max(wait.unwrap_or(QUEUED_FOR)) + OUTLIVES;
+        self.sendings.post(Posted::new(&attempt.receipt, carrier, longest));
+        attempt
+    }
+
+    /// What is sent, made at its sending: it says when that is, and what is left of the wait by then.
+    fn command(&self, shard: &Arc<Shard>, wait: Option<Duration>) -> impl FnOnce(&str) -> Cmd + Send + 'static + use<> {
+        let (inner, attempt, owner, seq) =
+            (Arc::clone(&self.inner), self.attempt.clone(), self.owner.clone(), self.place.seq);
+        let handing = shard.handing(&self.inner.keys, attempt.key.bucket());
+        let (shard, limit, stale_after) = (Arc::clone(shard), self.limit, self.inner.timeout * 2);
+        move |sha| {
+            let wait = wait.map(|wait| if wait.is_zero() { wait } else { limit.left().unwrap_or(wait) });
+            let stamp = shard.state.clock.stamp();
+            let asking = Asking { attempt: &attempt, owner: &owner, wait, seq, stamp, stale_after };
+            asking.command(sha, &inner.keys, &handing)
+        }
+    }
+}

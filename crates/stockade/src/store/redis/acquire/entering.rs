@@ -1,0 +1,89 @@
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::sleep;
+
+use super::{
+    entry::{Confirmed, Entry},
+    state::{Entered, unreplicated},
+    waiter::Waiter,
+};
+use crate::{
+    clock::Instant,
+    redis::LinkError,
+    store::{
+        Ownership, Recall,
+        redis::{inner::unavailable, server_clock::believed},
+    },
+};
+
+/// How often a grant is confirmed that is nearly over by the time each confirmation is there.
+const MOST_CONFIRMATIONS: u32 = 3;
+/// The pause before asking again for a grant that is over but for the drift of clocks.
+const ENDING: Duration = Duration::from_millis(25);
+
+impl Waiter {
+    /// Enters with a grant that has enough time left and, where that is asked for, is known to replicas. Confirms the grant
+    /// first where it has not, or is not.
+    pub(super) async fn confirm(&mut self, mut entry: Entry) -> Entered {
+        let (key, lease) = (&self.attempt.key, self.attempt.lease);
+        let mut confirmations = 0;
+        while entry.is_to_be_confirmed(self.grant_lease()) {
+            if confirmations == MOST_CONFIRMATIONS {
+                // Round trips take longer than the lease allows for: it would be kept for ever and never used.
+                return Entered::Unknown(unavailable(&LinkError::Timeout));
+            }
+            confirmations += 1;
+            let sent = Instant::now();
+            let (renewed, copied) = match self.inner.renew_one(key, &self.owner, lease).await {
+                Ok(renewed) => renewed,
+                Err(error) => {
+                    self.inner.shards.suspect(&error);
+                    return Entered::Unknown(self.inner.unavailable(key, &error));
+                }
+            };
+            match entry.confirmed(renewed, copied, believed(sent, lease)) {
+                Confirmed::Renewed(renewed) => entry = renewed,
+                Confirmed::AsItIs => break,
+                // Dropping the attempt gives it back.
+                Confirmed::Unreplicated => return Entered::Refused(unreplicated()),
+                Confirmed::Gone { now, early } => {
+                    if early {
+                        sleep(ENDING).await;
+                    }
+                    // It is the next waiter's by now, and older messages about it count for nothing.
+                    self.mailbox.dropped(now + 1);
+                    return Entered::Gone;
+                }
+            }
+        }
+        Entered::Held(self.hold(entry))
+    }
+
+    fn hold(&mut self, entry: Entry) -> Arc<Ownership> {
+        let Entry { token, until, handed_off, wanted, .. } = entry;
+        let (key, owner) = (self.attempt.key.clone(), self.owner.clone());
+        let (mode, lease) = (self.attempt.mode, self.attempt.lease);
+        let ownership = Ownership::new(key, owner, mode, token, lease, until, handed_off);
+        let ownership = Arc::new(ownership.shared_by(self.attempt.yields.clone()));
+        self.inner.floors.note(&self.attempt.key, token);
+        self.inner.held.insert(&ownership, self.server.asked, self.sendings.end());
+        // What is told from here on finds it there.
+        if wanted || self.mailbox.is_wanted() || !self.is_heard() {
+            ownership.recall(Recall::Once);
+        }
+        if let Some(shard) = self.inner.shards.of(ownership.key.bucket()) {
+            if shard.run() != self.server.asked {
+                // The link has met another run since, and has asked about all others already.
+                self.inner.verify(&shard);
+            }
+            self.inner.shards.listen_behind(&shard, ownership.key.bucket());
+        }
+        ownership
+    }
+
+    /// Whether a message that somebody waits would come, from the grant on.
+    fn is_heard(&self) -> bool {
+        let Some(shard) = self.inner.shards.of(self.attempt.key.bucket()) else { return false };
+        shard.link.is_up() && self.server.heard_on.is_some() && shard.carried(|_| ()).0 == self.server.heard_on
+    }
+}

@@ -1,0 +1,120 @@
+use std::time::Duration;
+
+use super::mailbox::Grant;
+use crate::{
+    clock::Instant,
+    store::{
+        Token,
+        redis::{
+            commands::replies::Renewed,
+            server_clock::{believed, believed_until},
+        },
+    },
+};
+
+/// A grant, and what is known of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) token: Token,
+    /// Until when the lease may be believed in.
+    pub(super) until: Instant,
+    /// How long after it was made the grant came in, if it came by a message.
+    pub(super) handed_off: Option<Duration>,
+    /// Whether as many replicas have it as are wanted.
+    pub(super) replicated: bool,
+    /// Whether others wait for it, as far as is known.
+    pub(super) wanted: bool,
+}
+
+/// What a renewal makes of a grant.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Confirmed {
+    /// A renewal was made, which may again have taken too long.
+    Renewed(Entry),
+    /// The grant can't be renewed, but what is left of it is enough to enter.
+    AsItIs,
+    Unreplicated,
+    /// Lost at server time `now`. `early`: the server sees the end a little later than this process may believe.
+    Gone {
+        now: u64,
+        early: bool,
+    },
+}
+
+impl Entry {
+    /// The resource was free. The lease began after the command was sent.
+    pub(super) fn free(token: Token, sent: Instant, lease: Duration, replicated: bool) -> Self {
+        Self { token, until: believed(sent, lease), handed_off: None, replicated, wanted: false }
+    }
+
+    /// The resource was granted by an earlier command, or after a wait: until server time `x`, as it was told at `now`.
+    pub(super) fn granted(token: Token, sent: Instant, (now, x): (u64, u64), wanted: bool, replicated: bool) -> Self {
+        Self { token, until: believed_until(sent, now, x), handed_off: None, replicated, wanted }
+    }
+
+    /// The resource was granted by the script of another process, which sent a message. Others may wait behind it.
+    pub(super) fn handed_over(grant: Grant, replicated: bool) -> Self {
+        let Grant { token, until, handed_off, .. } = grant;
+        Self { token, until, handed_off: Some(handed_off), replicated, wanted: true }
+    }
+
+    /// Whether less than half of a handed-over lease is left, or replicas may not have the grant.
+    pub(super) fn is_to_be_confirmed(&self, grant_lease: Duration) -> bool {
+        !self.replicated || self.until.remaining() < grant_lease / 2
+    }
+
+    /// `until` is the believed end of the lease if it was extended, `copied` whether enough replicas have that.
+    pub(super) fn confirmed(self, renewed: Renewed, copied: bool, until: Instant) -> Confirmed {
+        match renewed {
+            Renewed::Extended { wanted, .. } if copied => {
+                Confirmed::Renewed(Self { until, replicated: true, wanted: self.wanted || wanted, ..self })
+            }
+            Renewed::Extended { .. } => Confirmed::Unreplicated,
+            // Forced, with the rest of its lease to finish in.
+            Renewed::Ending { .. } if self.replicated && !self.until.remaining().is_zero() => Confirmed::AsItIs,
+            Renewed::Ending { now } => Confirmed::Gone { now, early: true },
+            Renewed::Gone { now } => Confirmed::Gone { now, early: false },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(10);
+    const GRANT: Duration = Duration::from_secs(2);
+
+    fn entry(left: Duration, replicated: bool) -> Entry {
+        let (token, until) = (Token::new(7).unwrap(), Instant::now() + left);
+        Entry { token, until, handed_off: None, replicated, wanted: false }
+    }
+
+    #[test]
+    fn a_grant_is_confirmed_when_half_of_it_may_be_over_or_replicas_may_not_have_it() {
+        assert!(!entry(LEASE, true).is_to_be_confirmed(GRANT));
+        assert!(entry(LEASE, false).is_to_be_confirmed(GRANT));
+        assert!(entry(GRANT / 3, true).is_to_be_confirmed(GRANT));
+        assert!(!entry(GRANT / 3, true).is_to_be_confirmed(GRANT / 5));
+    }
+
+    #[test]
+    fn each_renewal_of_a_grant_has_its_outcome() {
+        let until = Instant::now() + LEASE;
+        let of = |entry: Entry, renewed, copied| entry.confirmed(renewed, copied, until);
+        let extended = |wanted| Renewed::Extended { now: 5, wanted };
+        let nearly_over = || entry(GRANT / 3, false);
+        for (before, told, after) in [(false, false, false), (true, false, true), (false, true, true)] {
+            let renewed = of(Entry { wanted: before, ..nearly_over() }, extended(told), true);
+            let Confirmed::Renewed(renewed) = renewed else { panic!("{renewed:?}") };
+            assert_eq!((renewed.until, renewed.replicated, renewed.wanted), (until, true, after));
+        }
+        assert!(matches!(of(nearly_over(), extended(true), false), Confirmed::Unreplicated));
+        let ending = Renewed::Ending { now: 5 };
+        assert!(matches!(of(entry(GRANT / 3, true), ending, false), Confirmed::AsItIs));
+        assert!(matches!(of(nearly_over(), ending, false), Confirmed::Gone { now: 5, early: true }), "not replicated");
+        assert!(matches!(of(entry(Duration::ZERO, true), ending, false), Confirmed::Gone { now: 5, early: true }));
+        let gone = Renewed::Gone { now: 5 };
+        assert!(matches!(of(entry(LEASE, true), gone, false), Confirmed::Gone { now: 5, early: false }));
+    }
+}

@@ -1,0 +1,87 @@
+use std::time::Duration;
+
+use rand::Rng;
+use tokio::time::sleep;
+
+use super::{state::Wakeup, waiter::Waiter};
+use crate::{clock::Instant, store::LockError};
+
+/// An unbounded wait is entered in the queue for a minute at a time.
+const REFRESH: Duration = Duration::from_secs(20);
+/// The shortest time between two questions of the waiters of one process.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(5);
+/// Spreads the questions of many processes.
+const JITTER: Duration = Duration::from_millis(50);
+
+/// When a waiter looks whether the queue goes on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Alarm {
+    at: Instant,
+    /// When the waiter began to ask last; when it began to wait, if it has not asked since.
+    asked: Instant,
+}
+
+impl Alarm {
+    /// Of an attempt that does not wait yet.
+    pub(super) fn new(now: Instant) -> Self {
+        Self { at: now, asked: now }
+    }
+}
+
+fn jitter() -> Duration {
+    rand::rng().random_range(Duration::ZERO..=JITTER)
+}
+
+impl Waiter {
+    /// Sets the alarm after an answer. `first`: the attempt did not wait before.
+    pub(super) fn set_alarm(&mut self, first: bool) {
+        let now = Instant::now();
+        let asked = if first { now } else { self.alarm.asked };
+        self.alarm = Alarm { at: now + self.period() + jitter(), asked };
+    }
+
+    /// Rests until there is something in the mailbox, the wait is over, or the alarm rings.
+    pub(super) async fn rest(&self) -> Wakeup {
+        loop {
+            if let Some(mail) = self.mailbox.take() {
+                return Wakeup::Mail(mail);
+            }
+            if self.limit.is_over() {
+                return Wakeup::TimeUp;
+            }
+            let limit = self.limit.until().map_or(self.alarm.at, |until| until.min(self.alarm.at));
+            tokio::select! {
+                () = self.mailbox.wait() => continue,
+                () = sleep(limit.remaining()) => {}
+            }
+            if self.alarm.at.remaining().is_zero() {
+                let refresh = self.limit.until().is_none() && self.alarm.asked.elapsed() >= REFRESH;
+                return Wakeup::Alarm { refresh };
+            }
+        }
+    }
+
+    /// Whether this waiter is the one of its process that asks now. Else its alarm rings when the next question is due.
+    pub(super) fn claim(&mut self) -> bool {
+        match self.membership.as_ref().map_or(Ok(()), |member| member.claim(self.period())) {
+            Ok(()) => true,
+            Err(left) => {
+                self.alarm.at = Instant::now() + left + jitter();
+                false
+            }
+        }
+    }
+
+    /// The error of a wait that is over; `None` when the waiter may ask, which counts as begun then.
+    pub(super) fn ask_in_time(&mut self) -> Option<LockError> {
+        if self.limit.is_over() && !self.put_off() {
+            return Some(self.timeout(self.place.remaining));
+        }
+        self.alarm.asked = Instant::now();
+        None
+    }
+
+    fn period(&self) -> Duration {
+        self.place.remaining.min(self.grant_lease()).max(SHORTEST_PERIOD)
+    }
+}

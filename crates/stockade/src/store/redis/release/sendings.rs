@@ -1,0 +1,111 @@
+use std::time::Duration;
+
+use crate::{
+    clock::Instant,
+    redis::{Carrier, Receipt},
+};
+
+/// The last sending of an attempt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) at: Instant,
+    /// The connection it went out on; `None` if that changed meanwhile.
+    pub(crate) carrier: Option<Carrier>,
+    /// When an earlier sending was made that had no answer, on a connection that is gone: it may still arrive.
+    pub(crate) stray: Option<Instant>,
+    /// After this nothing is left of it at the server, even if nobody undoes it.
+    pub(crate) forgotten: Instant,
+}
+
+impl Sent {
+    /// `before` is the sending before this one, and whether it was answered. One that strays goes on to do so, however
+    /// many are answered after it.
+    fn new(at: Instant, carrier: Option<Carrier>, forgotten: Instant, before: Option<(Self, bool)>) -> Self {
+        let stray = before.and_then(|(before, answered)| {
+            let same = before.carrier.is_some() && before.carrier == carrier;
+            if answered || same { before.stray } else { Some(before.at) }
+        });
+        Self { at, carrier, stray, forgotten }
+    }
+}
+
+/// An attempt's command that was called, and perhaps not sent yet.
+#[derive(Debug)]
+pub(crate) struct Posted {
+    receipt: Receipt,
+    /// The connection that it goes out on; `None` if that changed meanwhile.
+    carrier: Option<Carrier>,
+    /// What it leads to is forgotten by the server so long after its sending.
+    lasts: Duration,
+}
+
+impl Posted {
+    pub(crate) fn new(receipt: &Receipt, carrier: Option<Carrier>, lasts: Duration) -> Self {
+        Self { receipt: receipt.clone(), carrier, lasts }
+    }
+
+    /// The sending, as [`Sent::new`]; what was before it when there was none. To be asked once the reply is there or was
+    /// dropped.
+    fn sent(self, before: Option<(Sent, bool)>) -> Option<(Sent, bool)> {
+        let Some(at) = self.receipt.sent_at() else { return before };
+        Some((Sent::new(at, self.carrier, at + self.lasts, before), false))
+    }
+}
+
+/// What an attempt has sent, which is undone if the attempt is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Sendings {
+    /// The last sending, and whether it was answered.
+    last: Option<(Sent, bool)>,
+    /// The command that is under way, if it has been sent.
+    under_way: Option<Posted>,
+}
+
+impl Sendings {
+    pub(crate) fn post(&mut self, posted: Posted) {
+        self.under_way = Some(posted);
+    }
+
+    /// The command that was under way counts as never sent.
+    pub(crate) fn was_never_executed(&mut self) {
+        self.under_way = None;
+    }
+
+    /// The command that was under way is the last sending, if it was sent. To be called once its reply is there or was
+    /// dropped.
+    pub(crate) fn note(&mut self) {
+        if let Some(posted) = self.under_way.take() {
+            self.last = posted.sent(self.last);
+        }
+    }
+
+    /// The last sending was answered.
+    pub(crate) fn was_answered(&mut self) {
+        if let Some((_, answered)) = &mut self.last {
+            *answered = true;
+        }
+    }
+
+    /// The last sending has left nothing at the server. An earlier one, on a connection that is gone, may still arrive.
+    pub(crate) fn left_nothing(&mut self) {
+        self.last = self.last.take().filter(|(sent, _)| sent.stray.is_some());
+    }
+
+    /// Whether nothing was sent that is to be undone.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.last.is_none()
+    }
+
+    /// What is to be undone.
+    pub(crate) fn take(&mut self) -> Option<Sent> {
+        self.note();
+        self.last.take().map(|(sent, _)| sent)
+    }
+
+    /// Nothing is to be undone, since the attempt has led to an ownership. Returns when a sending was made that may still
+    /// arrive after the release of the ownership: one that timed out before the grant came may have gone with its
+    /// connection by then.
+    pub(crate) fn end(&mut self) -> Option<Instant> {
+        self.last.take().and_then(|(sent, answered)| if answered { sent.stray } else { Some(sent.at) })
+    }
+}
