@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::sleep;
 
 use super::{
-    acquire::{Mailbox, Together, Waiter},
+    acquire::{Mailbox, MultiAttempt, Waiter},
     inner::Inner,
     options::Options,
     release::{Release, Sent},
@@ -85,7 +85,7 @@ impl LockStore for RedisStore {
     }
 
     fn try_all<'a>(&'a self, attempts: &'a [Attempt]) -> BoxFuture<'a, Result<Option<Vec<Arc<Ownership>>>, LockError>> {
-        Box::pin(Together::new(&self.inner, attempts).acquire())
+        Box::pin(MultiAttempt::new(&self.inner, attempts).acquire())
     }
 
     fn release<'a>(&'a self, ownership: &'a Arc<Ownership>) -> BoxFuture<'a, Result<Released, LockError>> {

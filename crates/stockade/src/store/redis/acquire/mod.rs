@@ -79,6 +79,6 @@ mod waiter;
 mod waiting;
 
 pub(crate) use mailbox::{Grant, Mailbox};
-pub(crate) use multi::Together;
+pub(crate) use multi::MultiAttempt;
 pub(crate) use throttle::ReaskThrottle;
 pub(crate) use waiter::Waiter;

@@ -8,7 +8,7 @@ use crate::{
         redis::{
             commands::{
                 calls::{self, GRANT},
-                replies::Together as Reply,
+                replies::Multi as Reply,
             },
             inner::{Inner, unavailable_as},
             release::{Posted, Sendings},
@@ -20,14 +20,14 @@ use crate::{
 };
 
 /// An attempt on several resources in one script. Dropping it undoes what was sent, for each of them.
-pub(crate) struct Together<'a> {
+pub(crate) struct MultiAttempt<'a> {
     inner: &'a Arc<Inner>,
     attempts: &'a [Attempt],
     owners: Vec<Owner>,
     sendings: Sendings,
 }
 
-impl<'a> Together<'a> {
+impl<'a> MultiAttempt<'a> {
     pub(crate) fn new(inner: &'a Arc<Inner>, attempts: &'a [Attempt]) -> Self {
         let owners = attempts.iter().map(|_| inner.new_owner()).collect();
         Self { inner, attempts, owners, sendings: Sendings::default() }
@@ -132,7 +132,7 @@ impl<'a> Together<'a> {
     }
 }
 
-impl Drop for Together<'_> {
+impl Drop for MultiAttempt<'_> {
     fn drop(&mut self) {
         let Some(sent) = self.sendings.take() else { return };
         for (attempt, owner) in self.attempts.iter().zip(&self.owners).rev() {

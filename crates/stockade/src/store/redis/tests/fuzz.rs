@@ -21,7 +21,7 @@ use crate::{
             commands::{
                 calls::{self, Handing},
                 keys::Keys,
-                replies::{Acquired, Adopted, Left, Renewed, Together, forced},
+                replies::{Acquired, Adopted, Left, Multi, Renewed, forced},
             },
             scripts::{ACQUIRE, ADOPT, DOWNGRADE, FORCE, MULTI, RELEASE, RENEW},
             server_clock::{believed, believed_until},
@@ -335,8 +335,8 @@ impl Game {
                     Acquired::Stale { .. } => panic!("{title}: stale"),
                 }
             }
-            Move::AskTogether(one, other) => match Together::read(reply, 2).unwrap() {
-                Together::Held(tokens) => {
+            Move::AskTogether(one, other) => match Multi::read(reply, 2).unwrap() {
+                Multi::Held(tokens) => {
                     for ((number, token), key) in [one, other].into_iter().zip(tokens).zip(0..) {
                         assert!(token.get() > self.tokens[key], "{title}: {token} after {}", self.tokens[key]);
                         self.tokens[key] = token.get();
@@ -348,8 +348,8 @@ impl Game {
                     }
                     self.together += 1;
                 }
-                Together::Taken { .. } => {}
-                Together::Stale { .. } => panic!("{title}: stale"),
+                Multi::Taken { .. } => {}
+                Multi::Stale { .. } => panic!("{title}: stale"),
             },
             Move::Leave(number) => {
                 Left::read(reply).unwrap();

@@ -14,7 +14,7 @@ use crate::{
         Attempt, Force, LockError, LockStore, Owner, Ownership, Released, Token, Unavailable,
         redis::{
             RedisStore,
-            commands::{calls, replies::Together as Reply},
+            commands::{calls, replies::Multi as Reply},
             scripts::MULTI,
         },
     },

@@ -1,0 +1,137 @@
+use std::time::Duration;
+
+use redis::Value;
+
+use super::words::{flag, micros, number, text, token};
+use crate::{redis::LinkError, store::Token};
+
+/// What a question found where the caller's place in the queue was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The place is there, or the caller never had one.
+    Kept,
+    Gone,
+}
+
+impl Place {
+    fn read(word: &str) -> Option<Self> {
+        match word {
+            "0" => Some(Self::Kept),
+            "1" => Some(Self::Gone),
+            _ => None,
+        }
+    }
+}
+
+/// What an attempt was told.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Acquired {
+    /// The resource was free; the lease began when the script ran.
+    Free {
+        token: Token,
+    },
+    /// Held, until server time `x`.
+    Granted {
+        token: Token,
+        x: u64,
+        now: u64,
+        place: Place,
+        /// Whether somebody waits.
+        wanted: bool,
+    },
+    Queued {
+        seq: u64,
+        remaining: Duration,
+        now: u64,
+        /// From 1.
+        position: u64,
+        place: Place,
+    },
+    Busy {
+        remaining: Duration,
+        now: u64,
+        /// Whether all who hold it give way, and were told to.
+        yields: bool,
+    },
+    Full {
+        waiters: u64,
+        remaining: Duration,
+        now: u64,
+    },
+    Stale {
+        now: u64,
+    },
+    /// The semaphore is in use with another capacity.
+    Capacity {
+        present: u32,
+        now: u64,
+    },
+}
+
+impl Acquired {
+    /// Server time of the reply, which tells it only when it is more than a token.
+    pub(crate) fn now(&self) -> Option<u64> {
+        match self {
+            Self::Free { .. } => None,
+            Self::Granted { now, .. }
+            | Self::Queued { now, .. }
+            | Self::Busy { now, .. }
+            | Self::Full { now, .. }
+            | Self::Stale { now }
+            | Self::Capacity { now, .. } => Some(*now),
+        }
+    }
+
+    /// What became of the caller's place; `None` when the reply does not say.
+    pub(crate) fn place(&self) -> Option<Place> {
+        match self {
+            Self::Granted { place, .. } | Self::Queued { place, .. } => Some(*place),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn read(value: &Value) -> Result<Self, LinkError> {
+        let unexpected = LinkError::Protocol { op: "acquire" };
+        let text = text(value).ok_or_else(|| unexpected.clone())?;
+        let words: Vec<_> = text.split(' ').collect();
+        let parsed = match words.as_slice() {
+            [only] => token(only).map(|token| Self::Free { token }),
+            ["GRANTED", of, x, now, place, wanted] => (|| {
+                let (place, wanted) = (Place::read(place)?, flag(wanted)?);
+                Some(Self::Granted { token: token(of)?, x: number(x)?, now: number(now)?, place, wanted })
+            })(),
+            ["QUEUED", seq, left, now, rank, place] => (|| {
+                let (position, place) = (number(rank)?.checked_add(1)?, Place::read(place)?);
+                Some(Self::Queued { seq: number(seq)?, remaining: micros(left)?, now: number(now)?, position, place })
+            })(),
+            ["BUSY", left, _, now, yields] => {
+                (|| Some(Self::Busy { remaining: micros(left)?, now: number(now)?, yields: flag(yields)? }))()
+            }
+            ["FULL", left, length, now] => {
+                (|| Some(Self::Full { waiters: number(length)?, remaining: micros(left)?, now: number(now)? }))()
+            }
+            ["CAPACITY", present, now] => {
+                (|| Some(Self::Capacity { present: present.parse().ok()?, now: number(now)? }))()
+            }
+            ["STALE", now] => number(now).map(|now| Self::Stale { now }),
+            _ => None,
+        };
+        parsed.ok_or(unexpected)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_that_no_script_gives_are_errors() {
+        let acquired = |text: &str| Acquired::read(&Value::BulkString(text.into()));
+        let token = Token::new(1_763_668_800_000_000).unwrap();
+        assert_eq!(acquired("1763668800000000").unwrap(), Acquired::Free { token });
+        for odd in ["", "x", "1.7636688e+15", "9007199254740992", "GRANTED 1 2", "QUEUED 1 2 3", "STALE", "-1"] {
+            assert!(acquired(odd).is_err(), "{odd}");
+        }
+        assert!(Acquired::read(&Value::Nil).is_err());
+    }
+}

@@ -1,0 +1,81 @@
+use std::time::Duration;
+
+use redis::Value;
+
+use super::words::{fields, number, text, token};
+use crate::{
+    redis::LinkError,
+    store::{Inspection, Mode, Party},
+};
+
+pub(crate) fn inspection(value: &Value) -> Result<Inspection, LinkError> {
+    read_inspection(value).ok_or(LinkError::Protocol { op: "inspect" })
+}
+
+fn read_inspection(value: &Value) -> Option<Inspection> {
+    let Value::Array(parts) = value else { return None };
+    let [now, state, Value::Array(shared), Value::Array(waiters), Value::Int(waiting)] = parts.as_slice() else {
+        return None;
+    };
+    let now = number(text(now)?)?;
+    let left = |x: &str| Some(Duration::from_micros(number(x)?.saturating_sub(now)));
+    let since = |at: u64| Duration::from_micros(now.saturating_sub(at));
+    // A token is the time of the grant, unless the floor ran ahead of the clock; the grant came before the last renewal.
+    let age = |of: &str, x: &str, len: &str| {
+        let renewed = number(x)?.saturating_sub(number(len)?);
+        Some(Some(since(number(of)?.min(renewed))))
+    };
+    let mut holders = Vec::new();
+    if let Some(state) = text(state)?.strip_prefix("w ") {
+        // `queue unconfirmed owner token x len tag`
+        let [_, _, _, of, x, len, tag] = fields(state)?;
+        let (age, remaining) = (age(of, x, len)?, left(x)?);
+        holders.push(Party {
+            mode: Mode::Write,
+            tag: tag.to_owned(),
+            token: token(of),
+            age,
+            remaining,
+            position: None,
+        });
+    } else if let Some(mode @ (Mode::Read | Mode::Permit)) = mode(text(state)?) {
+        // `queue first at`, and the capacity of a semaphore
+        let [_, _, first, at] = fields(text(state)?)?;
+        number(first).zip(number(at.split(' ').next()?))?;
+        for shared in shared {
+            // `x token unconfirmed lease yield tag`
+            let [x, of, _, len, _, tag] = fields(text(shared)?)?;
+            let (age, remaining) = (age(of, x, len)?, left(x)?);
+            holders.push(Party { mode, tag: tag.to_owned(), token: token(of), age, remaining, position: None });
+        }
+    } else if !matches!(text(state)?, "" | "n 1") {
+        return None;
+    }
+    // A lease that is over is not held, although no script has noticed yet.
+    holders.retain(|party| !party.remaining.is_zero());
+    let mut queue = Vec::new();
+    for (waiter, position) in waiters.iter().zip(1..) {
+        // `place mode deadline lease yield tag`
+        let [place, wants, deadline, _, _, tag] = fields(text(waiter)?)?;
+        let (age, remaining) = (Some(since(number(place)?)), left(deadline)?);
+        queue.push(Party {
+            mode: mode(wants)?,
+            tag: tag.to_owned(),
+            token: None,
+            age,
+            remaining,
+            position: Some(position),
+        });
+    }
+    Some(Inspection { holders, waiters: queue, waiting: u64::try_from(*waiting).ok()? })
+}
+
+/// The mode that a state or a waiter's record begins with; a free resource has none.
+fn mode(text: &str) -> Option<Mode> {
+    match text.bytes().next()? {
+        b'w' => Some(Mode::Write),
+        b'r' => Some(Mode::Read),
+        b's' => Some(Mode::Permit),
+        _ => None,
+    }
+}

@@ -1,0 +1,76 @@
+use redis::Value;
+
+use super::words::{number, text};
+use crate::redis::LinkError;
+
+/// What one renewal of a batch found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Renewed {
+    /// `wanted`: somebody waits.
+    Extended {
+        now: u64,
+        wanted: bool,
+    },
+    /// Still held, to its end and no longer.
+    Ending {
+        now: u64,
+    },
+    Gone {
+        now: u64,
+    },
+}
+
+impl Renewed {
+    /// Of a RENEW of so many.
+    pub(crate) fn read_all(value: &Value, expected: usize) -> Result<Vec<Self>, LinkError> {
+        let read = || {
+            let (now, found) = text(value)?.split_once(' ')?;
+            let now = number(now)?;
+            found.bytes().map(|code| Self::found(code, now)).collect::<Option<Vec<_>>>()
+        };
+        read().filter(|read| read.len() == expected).ok_or(LinkError::Protocol { op: "renew" })
+    }
+
+    fn found(code: u8, now: u64) -> Option<Self> {
+        match code {
+            b'1' => Some(Self::Extended { now, wanted: false }),
+            b'3' => Some(Self::Extended { now, wanted: true }),
+            b'2' => Some(Self::Ending { now }),
+            b'0' => Some(Self::Gone { now }),
+            _ => None,
+        }
+    }
+
+    /// Of a DOWNGRADE.
+    pub(crate) fn read(value: &Value) -> Option<Self> {
+        let mut words = text(value)?.split(' ');
+        let (code, now, wanted) = (words.next()?, number(words.next()?)?, words.next() == Some("1"));
+        match code {
+            "1" => Some(Self::Extended { now, wanted }),
+            "2" => Some(Self::Ending { now }),
+            "0" => Some(Self::Gone { now }),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn now(self) -> u64 {
+        match self {
+            Self::Extended { now, .. } | Self::Ending { now } | Self::Gone { now } => now,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_that_no_script_gives_are_errors() {
+        let renewed = |text: &str| Renewed::read_all(&Value::BulkString(text.into()), 2);
+        assert!(renewed("5 13").is_ok());
+        for odd in ["", "5", "5 1", "5 111", "5 19", "x 11"] {
+            assert!(renewed(odd).is_err(), "{odd}");
+        }
+        assert!(Renewed::read_all(&Value::Array(vec![]), 1).is_err());
+    }
+}
