@@ -22,7 +22,15 @@ use crate::{
     },
 };
 
-/// A message to this process: what became of one of its owners.
+/// A message to this process: what became of one of its owners. Times are of the server, in µs.
+///
+/// | letter | words after it | means |
+/// |---|---|---|
+/// | `G` | owner, token, end of the lease, now, resource | the owner was granted the resource |
+/// | `X` | owner, now | the lease of the owner ran out |
+/// | `D` | owners, now | the owners were taken out of the queue, or the owner is to ask for itself and those behind it |
+/// | `F` | owner, now | the resource was taken from the owner by force |
+/// | `W` | owner, now | somebody waits for what the owner holds, or the owner may not renew it |
 #[derive(Debug)]
 pub(crate) enum Message {
     Granted {

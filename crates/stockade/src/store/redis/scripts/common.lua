@@ -1,15 +1,35 @@
--- Helpers of the lock scripts, after names.lua. Before them a script sets: now (µs), me (the caller's owner, or an empty string), G (µs of
--- a handed-over lease), skip (whether a waiter without a subscriber is passed over), chan (prefix of inbox channels).
+-- Helpers of the lock scripts, after names.lua. Before them a script sets: now (µs), me (the caller's owner, or an empty
+-- string), G (µs of a handed-over lease), skip (whether a waiter without a subscriber is passed over), chan (prefix of
+-- inbox channels).
 --
--- L  string: `w queue unconfirmed owner token x len tag`, `n 1`. queue: 1 when somebody waits. unconfirmed: 1
---    for a grant that was handed over and not renewed since. x: end of the lease, len: the duration that led to it, µs.
---    With shared holders `r queue first at` (readers) or `s queue first at capacity` (permits of a semaphore): no lease
---    of theirs ends before first, and at is when this was written, so that a clock that shows less was set back.
--- F  string: the floor of the bucket's tokens, without expiry.
--- Q  sorted set: owner by place.   W  hash: owner -> `mode deadline lease yield tag`; mode: w, r, or s and the capacity.
--- M  hash: reader or permit holder -> `x token unconfirmed lease yield tag`; yield 1: wants to hear of waiting writers,
---    2: may not renew.
+-- key  type         what it holds
+-- L    string       `w queue unconfirmed owner token x len tag`: one exclusive holder
+--                   `r queue first at`: readers, see M
+--                   `s queue first at capacity`: holders of the permits of a semaphore, see M
+--                   `n 1`: nobody holds the resource, and somebody waits
+-- F    string       the floor of the tokens of the bucket, without expiry
+-- Q    sorted set   owner by place
+-- W    hash         owner -> `mode deadline lease yield tag`: who waits
+-- M    hash         owner -> `x token unconfirmed len yield tag`: readers or holders of permits
 -- L outlives the others, so that without L there is neither holder nor queue.
+--
+-- field         value
+-- queue         1 when somebody waits, else 0
+-- unconfirmed   1 for a grant that was handed over and not renewed since, else 0
+-- owner         28 characters: the process in 16, a dot, a number in 11. In an exclusive L it begins at byte 7
+-- token         the fencing token
+-- x             the end of the lease, µs
+-- len           the length of the lease that ends at x, µs
+-- first         no lease of the shared holders ends before this, µs
+-- at            when L was written, µs: a clock that shows less was set back
+-- capacity      how many permits there are
+-- mode          w, r, or s and the capacity
+-- deadline      the end of the wait, µs
+-- lease         the lease that is asked for, µs
+-- yield         1: wants to hear of waiting writers. 2: may not renew. Else 0
+-- tag           a text for people, to the end of the record
+--
+-- Messages to an inbox are `letter owner ... now`; the table of letters is with `Message` in messages/.
 --
 -- Numbers are written with %.0f, since Lua's own conversion rounds from 15 digits on.
 local mode, hold, bad, more = 'n', nil, nil, false
