@@ -16,6 +16,8 @@ mod health;
 #[cfg(test)]
 mod idempotency;
 #[cfg(test)]
+mod idle_connections;
+#[cfg(test)]
 mod kill;
 #[cfg(test)]
 mod logs;

@@ -1,0 +1,48 @@
+//! Connections to Postgres that it closes while nobody uses them.
+
+use futures_util::future::join_all;
+use inventory::db::pool::TRUSTED_FOR;
+use reqwest::StatusCode;
+
+use crate::stage::{Instance, Stage, until};
+
+const SKUS: [&str; 8] = ["A", "B", "C", "D", "E", "F", "G", "H"];
+
+/// One adjustment of each SKU, all at once.
+async fn adjust_all(instance: &Instance) -> Vec<StatusCode> {
+    join_all(SKUS.map(|sku| instance.adjust(sku, 1))).await.into_iter().map(|answer| answer.status).collect()
+}
+
+#[tokio::test]
+async fn connections_that_the_database_closed_while_they_were_idle_fail_no_request() {
+    let stage = Stage::start().await;
+    let url = format!("{}?application_name=service", stage.database_url);
+    // The first request opens a connection for each that was closed, which takes a while on a busy machine.
+    let instance = stage.serve(&[("DATABASE_URL", &url), ("DATABASE_ACQUIRE_TIMEOUT", "5s")]).await;
+    for sku in SKUS {
+        assert_eq!(instance.put(sku, 1).await.status, StatusCode::CREATED);
+    }
+    // As many connections as adjustments.
+    let mut held = stage.pool.begin().await.unwrap();
+    sqlx::query("lock table stock").execute(&mut *held).await.unwrap();
+    let (adjusted, ()) = tokio::join!(adjust_all(&instance), async {
+        let waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'";
+        until("all wait", async || stage.count(waiting).await == 8).await;
+        held.rollback().await.unwrap();
+    });
+    assert_eq!(adjusted, [StatusCode::OK; 8]);
+
+    let idle = "select array_agg(pid) from pg_stat_activity where application_name = 'service' and state = 'idle'";
+    let closed: Vec<i32> = sqlx::query_scalar(idle).fetch_one(&stage.pool).await.unwrap();
+    assert!(closed.len() >= SKUS.len(), "{closed:?}");
+    let close = "select pg_terminate_backend(pid) from unnest($1) pid";
+    sqlx::query(close).bind(&closed).execute(&stage.pool).await.unwrap();
+    until("they are gone", async || {
+        let left = "select count(*) = 0 from pg_stat_activity where pid = any($1)";
+        sqlx::query_scalar(left).bind(&closed).fetch_one(&stage.pool).await.unwrap()
+    })
+    .await;
+    // Nothing tells when a connection that nobody uses has stood idle for long enough.
+    tokio::time::sleep(TRUSTED_FOR).await;
+    assert_eq!(adjust_all(&instance).await, [StatusCode::OK; 8]);
+}
