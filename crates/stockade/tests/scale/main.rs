@@ -20,6 +20,9 @@ mod load;
 #[path = "../it/looks.rs"]
 mod looks;
 #[cfg(test)]
+#[cfg(feature = "postgres")]
+mod mixed;
+#[cfg(test)]
 mod queue;
 #[cfg(test)]
 mod shards;

@@ -19,7 +19,7 @@ use stockade::{
 use tokio::{task::JoinSet, time::sleep};
 
 use super::{
-    record::{Log, Record, What, now},
+    record::{Log, What, now},
     site::Seat,
 };
 use crate::{
@@ -47,10 +47,6 @@ struct Actor {
 }
 
 impl Actor {
-    fn note(&self, what: What, key: u8, begin: u64, version: i64) {
-        self.log.write(Record { what, key, begin, end: now(), version: version.try_into().unwrap() });
-    }
-
     async fn read(&self, mut random: StdRng) {
         while !self.over.load(Ordering::Relaxed) {
             let key = random.random_range(0..KEYS);
@@ -58,7 +54,7 @@ impl Actor {
             // Loads that are held back or fail answer nothing.
             if let Ok(lookup) = self.cache.get(&item(key)).await {
                 let what = if lookup.info.source == Source::Redis { What::Hit } else { What::Load };
-                self.note(what, key, begin, *lookup.value.unwrap());
+                self.log.note(what, key, begin, *lookup.value.unwrap());
             }
             sleep(Duration::from_micros(random.random_range(0..2000))).await;
         }
@@ -71,7 +67,7 @@ impl Actor {
             let rows: Result<Vec<(i16, i64)>, _> =
                 sqlx::query_as("select key, version from item").fetch_all(&self.pool).await;
             for (key, version) in rows.unwrap_or_default() {
-                self.note(What::Database, key.try_into().unwrap(), begin, version);
+                self.log.note(What::Database, key.try_into().unwrap(), begin, version);
             }
             sleep(Duration::from_micros(random.random_range(0..1500))).await;
         }
@@ -112,9 +108,9 @@ impl Actor {
                 .await?;
         sqlx::query("insert into written values ($1, $2)").bind(row).bind(version).execute(&mut *tx).await?;
         tx.invalidate(&self.cache, &item(key));
-        self.note(What::Committing, key, begin, version);
+        self.log.note(What::Committing, key, begin, version);
         tx.commit().await?;
-        self.note(What::Acknowledged, key, begin, version);
+        self.log.note(What::Acknowledged, key, begin, version);
         Ok(())
     }
 }

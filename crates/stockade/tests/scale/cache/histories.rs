@@ -208,7 +208,7 @@ impl Run {
             sqlx::query_as("select key, version from written").fetch_all(&self.site.pool).await.unwrap();
         let number = |(key, version): (i16, i64)| (key.try_into().unwrap(), version.try_into().unwrap());
         self.history.committed = committed.into_iter().map(number).collect();
-        self.history.records = self.logs.iter().flat_map(|log| Log::read(log)).collect();
+        self.history.records = (0..).zip(&self.logs).flat_map(|(process, log)| Log::read(log, process)).collect();
         self
     }
 

@@ -14,8 +14,11 @@ pub(super) struct History {
     pub(super) records: Vec<Record>,
     /// What was committed, by the database itself: key and version.
     pub(super) committed: BTreeSet<(u8, u64)>,
-    /// Between which instants the store lost its data without its processes being told.
+    /// Between which instants the store lost its data without its processes being told, or could not be told of writes.
     pub(super) losses: Vec<(u64, u64)>,
+    /// Which process was cut off, stopped or killed, and between which instants. Its writes that were under way may be seen by
+    /// some and not by others until they are acknowledged.
+    pub(super) disturbed: Vec<(u8, u64, u64)>,
 }
 
 /// From `since` on nobody may read an older version.
@@ -28,6 +31,7 @@ struct Bound {
 /// A write as far as it is known.
 #[derive(Clone, Copy, Debug)]
 struct Write {
+    process: u8,
     begin: u64,
     /// When it was acknowledged.
     end: Option<u64>,
@@ -45,12 +49,12 @@ impl History {
 
     fn wrongs_of(&self, records: &[Record]) -> Vec<String> {
         let (mut writes, mut wrongs) = (BTreeMap::new(), Vec::new());
-        for Record { what, begin, end, version, .. } in records.iter().copied() {
+        for Record { what, process, begin, end, version, .. } in records.iter().copied() {
             let write = writes.entry(version);
             match what {
-                What::Committing => drop(write.or_insert(Write { begin, end: None })),
-                What::Acknowledged => write.or_insert(Write { begin, end: None }).end = Some(end),
-                What::Hit | What::Load | What::Database => {}
+                What::Committing => drop(write.or_insert(Write { process, begin, end: None })),
+                What::Acknowledged => write.or_insert(Write { process, begin, end: None }).end = Some(end),
+                What::Hit | What::Load | What::Local | What::Database => {}
             }
         }
         let mut bounds = Vec::new();
@@ -65,7 +69,8 @@ impl History {
                 wrongs.push(format!("read before it was written: {record:?}"));
             }
             if record.what != What::Committing {
-                let since = write.map_or(record.end, |write| record.end.max(self.unsettled_until(*write)));
+                let unsettled = write.map_or(0, |write| self.unsettled_until(*write, record.what));
+                let since = record.end.max(unsettled);
                 bounds.push(Bound { since, by: *record });
             }
         }
@@ -73,11 +78,17 @@ impl History {
         wrongs
     }
 
-    /// Until when a write may be unseen because the store lost its announcement while it was under way.
-    fn unsettled_until(&self, write: Write) -> u64 {
+    /// Until when a write may be unseen although `by` had it: because the store lost its announcement while it was under way,
+    /// or its process was disturbed before it was acknowledged.
+    fn unsettled_until(&self, write: Write, by: What) -> u64 {
         let over = write.end.unwrap_or(write.begin + SETTLES);
-        let lost = self.losses.iter().filter(|(first, last)| *first <= over && write.begin <= *last);
-        lost.map(|(_, last)| last + SETTLES).max().unwrap_or_default()
+        let met = |first: u64, last: u64| first <= over && write.begin <= last;
+        let lost = self.losses.iter().filter(|(first, last)| met(*first, *last)).map(|(_, last)| *last);
+        let disturbed = self
+            .disturbed
+            .iter()
+            .filter(|(process, first, last)| by.is_read() && *process == write.process && met(*first, *last));
+        lost.chain(disturbed.map(|(_, _, last)| *last)).max().map_or(0, |last| last + SETTLES)
     }
 }
 
@@ -103,12 +114,12 @@ mod tests {
     use super::*;
 
     fn record(what: What, begin: u64, end: u64, version: u64) -> Record {
-        Record { what, key: 1, begin, end, version }
+        Record { what, process: 0, key: 1, begin, end, version }
     }
 
     fn wrongs(records: &[Record], losses: &[(u64, u64)]) -> usize {
         let committed = BTreeSet::from([(1, 10), (1, 20)]);
-        History { records: records.to_vec(), committed, losses: losses.to_vec() }.wrongs().len()
+        History { records: records.to_vec(), committed, losses: losses.to_vec(), disturbed: Vec::new() }.wrongs().len()
     }
 
     #[test]
@@ -157,5 +168,19 @@ mod tests {
         assert_eq!(wrongs(&old(10), &[(3, 3)]), 1);
         assert_eq!(wrongs(&old(11), &[(10, 10)]), 1);
         assert_eq!(wrongs(&old(8 + SETTLES), &[(7, 7)]), 1);
+    }
+
+    #[test]
+    fn a_writer_that_was_disturbed_excuses_who_saw_its_write_early_until_it_is_acknowledged() {
+        let write = [record(What::Committing, 5, 6, 10), record(What::Local, 6, 7, 10)];
+        let old = record(What::Local, 8, 9, 0);
+        let with = |process, more: &[Record]| {
+            let (records, committed) = ([&write[..], &[old], more].concat(), BTreeSet::from([(1, 10)]));
+            History { records, committed, losses: Vec::new(), disturbed: vec![(process, 5, 7)] }.wrongs().len()
+        };
+        assert_eq!(with(0, &[]), 0);
+        assert_eq!(with(1, &[]), 1, "another process was disturbed");
+        let acknowledged = record(What::Acknowledged, 5, 10, 10);
+        assert_eq!(with(0, &[acknowledged, record(What::Local, 11, 12, 0)]), 1, "acknowledged");
     }
 }

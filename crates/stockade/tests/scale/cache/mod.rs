@@ -4,12 +4,14 @@
 //! run, though not the order in which its processes come to run.
 
 mod actor;
+mod delegated;
 mod epochs;
 mod histories;
 mod history;
 mod outage;
 mod record;
 mod site;
+mod visitor;
 
 use self::site::{LONG, ROLE, SHORT, STATEMENT, Seat};
 
@@ -32,6 +34,7 @@ async fn a_process() {
     let Ok(role) = std::env::var(ROLE) else { return };
     match role.split_once(' ').unwrap_or((&role, "")) {
         ("history", rest) => actor::act(rest, Seat::taken(SHORT, STATEMENT).await).await,
+        ("visits", rest) => visitor::visit(rest, Seat::taken(SHORT, STATEMENT).await).await,
         ("epochs", rest) => epochs::call(rest, Seat::taken(LONG, STATEMENT).await).await,
         ("outage", _) => outage::call(Seat::taken(SHORT, outage::STATEMENT).await).await,
         unknown => panic!("{unknown:?}"),

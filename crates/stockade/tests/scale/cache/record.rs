@@ -15,6 +15,8 @@ pub(super) enum What {
     Hit,
     /// A read of the cache that was answered by a load.
     Load,
+    /// A read of the cache that was answered from memory, under a delegation.
+    Local,
     /// A read past the cache.
     Database,
     /// A write is about to commit.
@@ -24,7 +26,7 @@ pub(super) enum What {
 }
 
 impl What {
-    const ALL: [Self; 5] = [Self::Hit, Self::Load, Self::Database, Self::Committing, Self::Acknowledged];
+    const ALL: [Self; 6] = [Self::Hit, Self::Load, Self::Local, Self::Database, Self::Committing, Self::Acknowledged];
 
     pub(super) fn is_read(self) -> bool {
         !matches!(self, Self::Committing | Self::Acknowledged)
@@ -35,6 +37,8 @@ impl What {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) what: What,
+    /// In the order in which processes were started.
+    pub(super) process: u8,
     pub(super) key: u8,
     /// When it was called. For a write that is about to commit, when its transaction began.
     pub(super) begin: u64,
@@ -56,8 +60,14 @@ impl Log {
         Self(File::options().create_new(true).append(true).open(path).unwrap())
     }
 
-    pub(super) fn write(&self, record: Record) {
-        let Record { what, key, begin, end, version } = record;
+    /// How much is written down so far, in a log that somebody else writes.
+    pub(super) fn count(path: &Path) -> usize {
+        std::fs::metadata(path).map_or(0, |file| usize::try_from(file.len()).unwrap() / LENGTH)
+    }
+
+    /// Notes what ends now.
+    pub(super) fn note(&self, what: What, key: u8, begin: u64, version: i64) {
+        let (end, version) = (now(), u64::try_from(version).unwrap());
         let mut bytes = [0; LENGTH];
         bytes[0] = What::ALL.iter().position(|other| *other == what).unwrap().try_into().unwrap();
         bytes[1] = key;
@@ -67,14 +77,14 @@ impl Log {
         (&self.0).write_all(&bytes).unwrap();
     }
 
-    /// All that a process wrote, until it ended or was killed.
-    pub(super) fn read(path: &Path) -> Vec<Record> {
+    /// All that this process wrote, until it ended or was killed.
+    pub(super) fn read(path: &Path, process: u8) -> Vec<Record> {
         // A process that was killed at once has none.
         let bytes = std::fs::read(path).unwrap_or_default();
         let record = |bytes: &[u8]| {
             let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
             let what = What::ALL[usize::from(bytes[0])];
-            Record { what, key: bytes[1], begin: number(8), end: number(16), version: number(24) }
+            Record { what, process, key: bytes[1], begin: number(8), end: number(16), version: number(24) }
         };
         bytes.chunks_exact(LENGTH).map(record).collect()
     }

@@ -50,12 +50,13 @@ impl Site {
 
     /// A process that has said that it is ready.
     pub(super) async fn process(&self, role: &str) -> Child {
-        let environment = [
-            (ROLE, role.to_owned()),
-            (REDIS, self.redis.url()),
-            (LOCKS, self.locks.url()),
-            (POSTGRES, self.postgres.url()),
-        ];
+        self.process_with_locks_at(role, self.locks.url()).await
+    }
+
+    /// One whose way to the locks is another.
+    pub(super) async fn process_with_locks_at(&self, role: &str, locks: String) -> Child {
+        let environment =
+            [(ROLE, role.to_owned()), (REDIS, self.redis.url()), (LOCKS, locks), (POSTGRES, self.postgres.url())];
         let mut child = Child::start("cache::a_process", &environment);
         child.says("ready").await;
         child

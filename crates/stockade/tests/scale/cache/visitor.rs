@@ -1,0 +1,203 @@
+//! What each process of a history under delegations does: requests read under the lock of their route, and writers write.
+
+use std::{
+    convert::Infallible,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{FromRequestParts, Request},
+    http::request::Parts,
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use sqlx::PgPool;
+use stockade::{
+    Cache, Locks,
+    cache::Source,
+    extract::{Cached, FromCache},
+    postgres::Relay,
+    resource::Key,
+    route_lock::RouteLock,
+};
+use tokio::{task::JoinSet, time::sleep};
+use tower::ServiceExt;
+
+use super::{
+    actor::KEYS,
+    record::{Log, What, now},
+    site::Seat,
+};
+use crate::{
+    child::{say, wait_for_parent},
+    support::Item,
+};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+const READERS: usize = 4;
+const WRITERS: usize = 2;
+/// Reads of one reader between two pauses: a delegation pays where many come together.
+const BURST: u32 = 400;
+const WAIT: Duration = Duration::from_secs(2);
+
+/// The state of the routes.
+#[derive(Clone)]
+struct Shop(Cache<Item, i64>);
+
+fn item(parts: &Parts) -> Item {
+    Item(parts.uri.path()[1..].to_owned())
+}
+
+impl FromRequestParts<Shop> for Item {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Shop) -> Result<Self, Infallible> {
+        Ok(item(parts))
+    }
+}
+
+impl FromCache<Shop> for i64 {
+    type Key = Item;
+
+    fn cache(shop: &Shop) -> &Cache<Item, Self> {
+        &shop.0
+    }
+
+    fn version(&self) -> Option<u64> {
+        u64::try_from(*self).ok()
+    }
+}
+
+/// Its answer carries what was read, and from where.
+async fn show(version: Cached<i64>) -> Response {
+    let read = (*version, version.info().source);
+    let mut answer = ().into_response();
+    answer.extensions_mut().insert(read);
+    answer
+}
+
+struct Visitor {
+    cache: Cache<Item, i64>,
+    locks: Locks,
+    pool: PgPool,
+    log: Log,
+    /// No write begins any more.
+    written: AtomicBool,
+    over: AtomicBool,
+}
+
+impl Visitor {
+    fn routes(&self) -> Router {
+        let lock = RouteLock::key(&self.locks, |parts| Key::of(&item(parts)).ok()).wait(WAIT).read();
+        Router::new().route("/{item}", get(show).route_layer(lock)).with_state(Shop(self.cache.clone()))
+    }
+
+    async fn read(&self, routes: Router, mut random: StdRng) {
+        while !self.over.load(Ordering::Relaxed) {
+            let key = random.random_range(0..KEYS);
+            for _ in 0..random.random_range(1..BURST) {
+                let request = Request::get(format!("/{key}")).body(Body::empty()).unwrap();
+                let begin = now();
+                let Ok(answer) = routes.clone().oneshot(request).await;
+                let Some((version, source)) = answer.extensions().get() else {
+                    // What is refused answers nothing.
+                    sleep(Duration::from_millis(5)).await;
+                    break;
+                };
+                let what = match source {
+                    Source::Local => What::Local,
+                    Source::Redis => What::Hit,
+                    _ => What::Load,
+                };
+                self.log.note(what, key, begin, *version);
+                tokio::task::yield_now().await;
+            }
+            sleep(Duration::from_micros(random.random_range(0..2000))).await;
+        }
+    }
+
+    async fn write(&self, mut random: StdRng) {
+        while !self.written.load(Ordering::Relaxed) {
+            // What is refused has not happened; what fails in between is known by the database.
+            let _ = self.write_once(random.random_range(0..KEYS)).await;
+            sleep(Duration::from_millis(random.random_range(5..60))).await;
+        }
+    }
+
+    async fn write_once(&self, key: u8) -> Result<(), Failure> {
+        let item = Item(key.to_string());
+        let guard = self.locks.write(&item).wait(WAIT).acquire().await?;
+        let begin = now();
+        let mut tx = guard.begin(&self.pool).await?;
+        let row = i16::from(key);
+        let version: i64 =
+            sqlx::query_scalar("update item set version = nextval('versions') where key = $1 returning version")
+                .bind(row)
+                .fetch_one(&mut *tx)
+                .await?;
+        sqlx::query("insert into written values ($1, $2)").bind(row).bind(version).execute(&mut *tx).await?;
+        tx.invalidate(&self.cache, &item);
+        self.log.note(What::Committing, key, begin, version);
+        tx.commit().await?;
+        self.log.note(What::Acknowledged, key, begin, version);
+        guard.release().await?;
+        Ok(())
+    }
+}
+
+/// The whole life of a process: the role names the file for what it does, and where its random numbers begin.
+pub(super) async fn visit(role: &str, seat: Seat) {
+    let (path, seed) = role.split_once(' ').unwrap();
+    let mut random = StdRng::seed_from_u64(seed.parse().unwrap());
+    let pool = seat.pool.clone();
+    let load = move |item: Item| {
+        let pool = pool.clone();
+        async move {
+            let select = sqlx::query_scalar::<_, i64>("select version from item where key = $1");
+            select.bind(item.0.parse::<i16>().unwrap()).fetch_optional(&pool).await
+        }
+    };
+    let cache = Cache::builder(&seat.redis).loader(load).under_locks().build();
+    let locks = Locks::builder().lease(Duration::from_secs(1)).redis(&seat.locks);
+    let relay = Relay::spawn(seat.pool.clone(), [cache.invalidator()]);
+    let visitor = Arc::new(Visitor {
+        cache,
+        locks,
+        pool: seat.pool,
+        log: Log::create(Path::new(path)),
+        written: AtomicBool::new(false),
+        over: AtomicBool::new(false),
+    });
+    let (mut writers, mut readers) = (JoinSet::new(), JoinSet::new());
+    let mut next = || StdRng::seed_from_u64(random.random());
+    for _ in 0..WRITERS {
+        let (writer, random) = (Arc::clone(&visitor), next());
+        writers.spawn(async move { writer.write(random).await });
+    }
+    for _ in 0..READERS {
+        let (reader, random) = (Arc::clone(&visitor), next());
+        readers.spawn(async move { reader.read(reader.routes(), random).await });
+    }
+    say("ready");
+    wait_for_parent().await;
+    visitor.written.store(true, Ordering::Relaxed);
+    writers.join_all().await;
+    say("written");
+    wait_for_parent().await;
+    visitor.over.store(true, Ordering::Relaxed);
+    readers.join_all().await;
+    relay.shutdown(Duration::from_secs(5)).await;
+    visitor.cache.shutdown(Duration::from_secs(5)).await;
+    visitor.locks.shutdown(Duration::from_secs(5)).await;
+    visitor.pool.close().await;
+    say("over");
+}
