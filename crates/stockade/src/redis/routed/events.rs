@@ -19,7 +19,7 @@ pub(crate) trait RoutedEvents<S>: Send + Sync + 'static {
     fn subscribing(&self, server: &Server<S>, bucket: Bucket);
 
     /// A message on a subscribed channel. Runs in the connection's driver: it only posts to cells and channels.
-    fn message(&self, server: &Arc<Server<S>>, payload: &[u8]);
+    fn message(&self, server: &Arc<Server<S>>, channel: &str, payload: &[u8]);
 
     /// Subscribed and self-tested, not open yet. `buckets` are those whose channels the connection has. An error closes
     /// the connection.
@@ -36,6 +36,9 @@ pub(crate) trait RoutedEvents<S>: Send + Sync + 'static {
 
     /// The connection ended.
     fn closed(&self, server: &Arc<Server<S>>);
+
+    /// A connection ended whose server, or the routed link itself, was dropped.
+    fn dropped(&self);
 
     /// These buckets are with other servers now, which are not looked for yet.
     fn leaving(&self, buckets: &[Bucket]);

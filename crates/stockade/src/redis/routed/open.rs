@@ -26,9 +26,10 @@ impl<S: ServerState> RoutedLink<S> {
     ) -> Arc<Self> {
         let role = Role { name: role, scripts };
         Arc::new_cyclic(|link| {
-            let routes = Weak::clone(link);
+            let (routes, told) = (Weak::clone(link), Arc::clone(&events));
             let events_of = move |server: &Weak<Server<S>>| -> Arc<dyn LinkEvents> {
-                Arc::new(ServerEvents { link: Weak::clone(&routes), server: Weak::clone(server) })
+                let events = Arc::clone(&told);
+                Arc::new(ServerEvents { events, link: Weak::clone(&routes), server: Weak::clone(server) })
             };
             let servers = match Nodes::new(redis, role, Box::new(events_of.clone())) {
                 Some(nodes) => Servers::Nodes(Box::new(nodes)),

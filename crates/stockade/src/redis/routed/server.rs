@@ -27,6 +27,17 @@ pub(crate) trait ServerState: Default + Send + Sync + 'static {
     fn left(&self, bucket: Bucket);
 }
 
+/// Nothing is kept for each.
+impl ServerState for () {
+    fn new_run(&self) {}
+
+    fn opened(&self, _up: &Up) {}
+
+    fn gained(&self, _bucket: Bucket) {}
+
+    fn left(&self, _bucket: Bucket) {}
+}
+
 /// One server of a [`RoutedLink`](super::RoutedLink), with what is true of this server only. `S` is what the owner of the
 /// link keeps for it.
 pub(crate) struct Server<S> {
@@ -40,7 +51,7 @@ pub(crate) struct Server<S> {
     pub(super) subscriptions: Option<Box<Subscriptions>>,
     /// Counts the runs of the server that the link has met.
     run: AtomicU64,
-    run_id: Mutex<Arc<str>>,
+    run_id: Mutex<Option<Arc<str>>>,
 }
 
 /// A run of one server.
@@ -93,7 +104,7 @@ impl<S: ServerState> Server<S> {
             node: None,
             subscriptions: None,
             run: AtomicU64::new(0),
-            run_id: Mutex::new(Arc::from("")),
+            run_id: Mutex::default(),
         }
     }
 
@@ -107,7 +118,7 @@ impl<S: ServerState> Server<S> {
 
     /// The link has met a run of the server.
     pub(super) fn met(&self, up: &Up) {
-        *self.run_id.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&up.run_id);
+        *self.run_id.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&up.run_id));
         if !up.new_run {
             return;
         }
@@ -131,9 +142,9 @@ impl<S> Server<S> {
         Run { server: self.id, number: self.run.load(Ordering::Acquire) }
     }
 
-    /// The server's name of its run.
-    pub(crate) fn run_id(&self) -> Vec<u8> {
-        self.run_id.lock().unwrap_or_else(PoisonError::into_inner).as_bytes().to_vec()
+    /// The server's name of its run, set before the first command of a connection goes there; `None` before the first.
+    pub(crate) fn run_id(&self) -> Option<Arc<str>> {
+        self.run_id.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether a message in this bucket would reach this process.

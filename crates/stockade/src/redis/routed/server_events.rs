@@ -3,6 +3,7 @@ use std::sync::{Arc, Weak};
 use futures_util::future::BoxFuture;
 
 use super::{
+    events::RoutedEvents,
     link::RoutedLink,
     server::{Server, ServerState},
 };
@@ -10,6 +11,7 @@ use crate::redis::{Handshake, LinkError, LinkEvents, Up};
 
 /// What the link to one server tells. Keeps neither the routed link nor the server: the link keeps this.
 pub(super) struct ServerEvents<S: ServerState> {
+    pub(super) events: Arc<dyn RoutedEvents<S>>,
     pub(super) link: Weak<RoutedLink<S>>,
     pub(super) server: Weak<Server<S>>,
 }
@@ -21,9 +23,9 @@ impl<S: ServerState> ServerEvents<S> {
 }
 
 impl<S: ServerState> LinkEvents for ServerEvents<S> {
-    fn message(&self, _channel: &str, payload: &[u8]) {
-        if let Some((link, server)) = self.both() {
-            link.events.message(&server, payload);
+    fn message(&self, channel: &str, payload: &[u8]) {
+        if let Some((_, server)) = self.both() {
+            self.events.message(&server, channel, payload);
         }
     }
 
@@ -36,7 +38,7 @@ impl<S: ServerState> LinkEvents for ServerEvents<S> {
             let (link, server) = self.both().ok_or(LinkError::Down)?;
             server.met(up);
             let buckets = link.heard(&server, up);
-            link.events.prepare(&server, up, &buckets, handshake).await?;
+            self.events.prepare(&server, up, &buckets, handshake).await?;
             if let Some(subscriptions) = &server.subscriptions {
                 // Only this connection's own task counts connections, and this one is the next.
                 let connection = server.link.generation() + 1;
@@ -51,13 +53,16 @@ impl<S: ServerState> LinkEvents for ServerEvents<S> {
         server.state.opened(up);
         // A node of a cluster may have got buckets of another one meanwhile.
         link.listen_to_the_rest(&server);
-        link.events.opened(&server, up);
+        self.events.opened(&server, up);
     }
 
     fn closed(&self) {
-        if let Some((link, server)) = self.both() {
-            link.events.closed(&server);
-            link.doubt();
+        match self.both() {
+            Some((link, server)) => {
+                self.events.closed(&server);
+                link.doubt();
+            }
+            None => self.events.dropped(),
         }
     }
 }

@@ -33,7 +33,7 @@ pub(super) async fn shake_hands(
         try_join_all(seeds).await?;
     }
     let (sent, marker) = (Instant::now(), inner.keys.marker(Bucket::FIRST));
-    let reply = handshake.call(&JOIN, &[marker], &[shard.run_id()]).await?;
+    let reply = handshake.call(&JOIN, &[marker], &[shard.run_name()]).await?;
     let joined = joined(&reply)?;
     shard.state.clock.note(sent, joined.0);
     shard.state.joined(joined);
@@ -47,7 +47,7 @@ async fn by_bucket(inner: &Inner, shard: &Shard, buckets: &[Bucket], handshake: 
     let now = handshake.command(redis::cmd("TIME")).await?;
     shard.state.clock.note(sent, time(&now)?);
     let marks = buckets.iter().map(|bucket| async {
-        let reply = handshake.call(&JOIN, &[inner.keys.marker(*bucket)], &[shard.run_id()]).await?;
+        let reply = handshake.call(&JOIN, &[inner.keys.marker(*bucket)], &[shard.run_name()]).await?;
         shard.state.joined(joined(&reply)?);
         Ok(())
     });

@@ -99,6 +99,11 @@ impl ShardState {
 }
 
 impl Shard {
+    /// The name of the server's run, as JOIN is told it.
+    pub(crate) fn run_name(&self) -> Vec<u8> {
+        self.run_id().as_deref().unwrap_or_default().as_bytes().to_vec()
+    }
+
     pub(crate) fn handing(&self, keys: &Keys, bucket: Bucket) -> Handing {
         let skip = self.state.counts_receivers.load(Ordering::Acquire) && self.state.is_settled();
         let all_keys = self.is_partial();

@@ -47,7 +47,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
                         vec![tag, channel.into_bytes(), run, random.as_bytes().to_vec(), longest.clone().into_bytes()];
                     (&INVALIDATE_TAG, keys(), args)
                 };
-                async move { self.call_on(script, keys, args).await }
+                async move { self.call_on(script, Bucket::FIRST, keys, args).await }
             })
             .collect();
         some_at_a_time(calls).await.into_iter().map(|reply| reply.map(drop).map_err(NotTaken::from)).collect()
@@ -69,7 +69,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let unavailable = |error| CacheError::Unavailable(Arc::new(error));
         let ranks = [from, from + count - 1].map(|rank| rank.to_string().into_bytes()).into();
         let keys = vec![self.subscription.keys.announcements()];
-        let mut reply = self.call_on(&ANNOUNCED, keys, ranks).await.map_err(unavailable)?;
+        let mut reply = self.call_on(&ANNOUNCED, Bucket::FIRST, keys, ranks).await.map_err(unavailable)?;
         let announced = reply.announced();
         let key = |resource| Key::encoded(Label::Borrowed(self.settings.name), resource);
         Ok(announced.into_iter().filter_map(|(resource, intent)| Some((key(resource).ok()?, intent))).collect())
@@ -87,7 +87,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
                 let mut args: Vec<Vec<u8>> =
                     [key.as_str(), &bucket, &channel, &inbox_prefix].map(|arg| arg.as_bytes().to_vec()).into();
                 args.extend(beside.iter().map(|arg| arg.as_bytes().to_vec()));
-                async move { self.call_on(script, self.subscription.keys.of_write(key), args).await }
+                async move { self.call_on(script, key.bucket(), self.subscription.keys.of_write(key), args).await }
             })
             .collect();
         // One that fails keeps none of the others back.

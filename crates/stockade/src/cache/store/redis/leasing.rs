@@ -36,8 +36,10 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             self.subscription.keys.channel().into_bytes(),
             self.subscription.known_epoch(),
         ];
-        let replied =
-            self.call_on(&LEASE, self.subscription.keys.of_load(key), args).await.and_then(|reply| self.leased(reply));
+        let replied = self
+            .call_on(&LEASE, key.bucket(), self.subscription.keys.of_load(key), args)
+            .await
+            .and_then(|reply| self.leased(reply));
         replied.unwrap_or_else(|error| {
             tracing::debug!(%key, %error, "cache lease failed");
             // It may still be executed. Behind it on the same connection goes its undoing, for which nobody waits, so
@@ -85,7 +87,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             millis(self.settings.lease),
             self.fingerprint(),
         ];
-        match self.call_on(&FILL, self.subscription.keys.of_load(key), args).await {
+        match self.call_on(&FILL, key.bucket(), self.subscription.keys.of_load(key), args).await {
             Ok(reply) if reply.word() == "ACCEPTED" => {
                 let entry = Entry { stored: Some(reply.now), ..filling.entry.clone() };
                 self.subscription.local.put(reservation, key, entry);
@@ -107,7 +109,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
 
     fn undo(&self, key: &Key, token: &Token) {
         let make = |sha: &str| evalsha(sha, self.subscription.keys.of(key), self.aborting(key, token, Hold::NONE));
-        drop(self.link.call_regardless(&ABORT, &make));
+        drop(self.server(key.bucket()).map(|server| server.link.call_regardless(&ABORT, &make)));
     }
 
     fn fingerprint(&self) -> Vec<u8> {

@@ -25,8 +25,8 @@ use crate::{
         value::{Entry, Envelope, Unreadable},
     },
     clock::Instant,
-    redis::{Claim, Link, LinkError, LinkEvents, Script},
-    resource::Key,
+    redis::{Claim, LinkError, RoutedEvents, RoutedLink, Script, Server},
+    resource::{Bucket, Key},
 };
 
 /// What a server says of a key that holds another type than the command is for.
@@ -35,7 +35,7 @@ const WRONG_TYPE: &str = "WRONGTYPE";
 /// The client side of the lease protocol.
 #[derive(Debug)]
 pub(crate) struct Remote<V> {
-    pub(super) link: Link,
+    pub(super) servers: Arc<RoutedLink<()>>,
     first_attempt: FirstAttempt,
     pub(super) subscription: Arc<Subscription<V>>,
     pub(super) settings: Arc<Settings>,
@@ -55,14 +55,20 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         // A loader may give its values any lifetime, so that age alone makes no run trusted where that matters.
         let longest = if strict { Duration::MAX } else { settings.ttl.end().saturating_add(settings.grace) };
         let subscription = Arc::new(Subscription::new(keys, local, longest, strict));
-        let events = Arc::clone(&subscription) as Arc<dyn LinkEvents>;
-        let link = Link::open(redis, "cache", channels, ALL, events);
+        let events = Arc::clone(&subscription) as Arc<dyn RoutedEvents<()>>;
+        let servers = RoutedLink::new(redis, "cache", channels, ALL, events);
+        servers.start();
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
-        tasks.spawn(heartbeat::keep(link.clone(), Arc::clone(&subscription), stop.clone()));
+        tasks.spawn(heartbeat::keep(Arc::clone(&servers), Arc::clone(&subscription), stop.clone()));
         if strict {
             let has_sentinels = redis.has_sentinels();
-            tasks.spawn(write_probe::keep(link.clone(), Arc::clone(&subscription), has_sentinels, stop.clone()));
+            tasks.spawn(write_probe::keep(
+                Arc::clone(&servers),
+                Arc::clone(&subscription),
+                has_sentinels,
+                stop.clone(),
+            ));
         }
         let serves = settings.serve_local || settings.under_locks;
         let shown = staleness_gauge::show(Arc::clone(&subscription), settings.name, serves, stop.clone());
@@ -74,7 +80,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let field = Stored::field(envelope.fingerprint());
         let (first_attempt, _stopped_at_the_end) = (FirstAttempt::default(), stop.clone().drop_guard());
         Self {
-            link,
+            servers,
             first_attempt,
             subscription,
             settings,
@@ -88,7 +94,9 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 
     pub(crate) async fn attempted(&self) {
-        self.first_attempt.of(&self.link).await;
+        if let Ok(server) = self.server(Bucket::FIRST) {
+            self.first_attempt.of(&server.link).await;
+        }
     }
 
     pub(crate) async fn read(&self, key: &Key) -> Read<V> {
@@ -96,7 +104,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let mut command = redis::Cmd::with_capacity(3, entry.len() + self.field.len() + "HGET".len());
         command.arg("HGET").arg(entry).arg(&self.field);
         let sent = Instant::now();
-        match self.link.command("cache_read", command).await {
+        match self.command(key.bucket(), "cache_read", command).await {
             Ok(value) => {
                 self.subscription.answered(sent);
                 match value {
@@ -137,12 +145,26 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         }
     }
 
+    /// The server that has the bucket.
+    pub(super) fn server(&self, bucket: Bucket) -> Result<Arc<Server<()>>, LinkError> {
+        self.servers.of(bucket).ok_or(LinkError::Down)
+    }
+
+    async fn command(&self, bucket: Bucket, op: &'static str, command: redis::Cmd) -> Result<Value, LinkError> {
+        self.server(bucket)?.link.command(op, command).await
+    }
+
+    /// The run of the server that has the table of tags.
+    fn run_id(&self) -> Option<Arc<str>> {
+        self.servers.of(Bucket::FIRST)?.run_id()
+    }
+
     /// Whether no tag of this was invalidated since it was loaded. Without tags nobody is asked.
     async fn has_current_tags(&self, stored: &Stored) -> Result<bool, LinkError> {
         if stored.tags.is_empty() {
             return Ok(true);
         }
-        let Some(run) = self.subscription.run() else {
+        let Some(run) = self.run_id() else {
             return Ok(false);
         };
         let mut command = redis::cmd("ZMSCORE");
@@ -150,13 +172,13 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         for tag in stored.tags.iter() {
             command.arg(format!("t:{tag}"));
         }
-        let scores = match self.link.command("cache_tags", command).await {
+        let scores = match self.command(Bucket::FIRST, "cache_tags", command).await {
             // No table of tags, as if it had been lost.
             Err(LinkError::Refused { code }) if code == WRONG_TYPE => return Ok(false),
             scores => scores?,
         };
         // Asked of a replica that was promoted in between, a table that the old primary left there would pass for its own.
-        Ok(self.subscription.run() == Some(run) && stored.stamp.holds(scores))
+        Ok(self.run_id() == Some(run) && stored.stamp.holds(scores))
     }
 
     /// One script call on the keys of `key`. It takes its place in the write order at once; after NOSCRIPT, which means
@@ -167,19 +189,20 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         key: &Key,
         args: Vec<Vec<u8>>,
     ) -> impl Future<Output = Result<Reply, LinkError>> + Send + use<'a, V> {
-        self.call_on(script, self.subscription.keys.of(key), args)
+        self.call_on(script, key.bucket(), self.subscription.keys.of(key), args)
     }
 
     pub(super) fn call_on<'a>(
         &'a self,
         script: &'static Script,
+        bucket: Bucket,
         keys: Vec<String>,
         args: Vec<Vec<u8>>,
     ) -> impl Future<Output = Result<Reply, LinkError>> + Send + use<'a, V> {
-        let first = self.link.call(script, keys.clone(), args.clone());
+        let first = self.server(bucket).map(|server| server.link.call(script, keys.clone(), args.clone()));
         async move {
-            let value = match first.await {
-                Err(LinkError::NoScript) => self.link.call(script, keys, args).await?,
+            let value = match first?.await {
+                Err(LinkError::NoScript) => self.server(bucket)?.link.call(script, keys, args).await?,
                 reply => reply?,
             };
             let reply = Reply::read(script.name, value)?;
@@ -191,7 +214,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     /// The run that a script is sent to. Should it reach another one, that begins its table of tags anew, and once more for
     /// the next who knows better: what has tags is then loaded again.
     pub(super) fn run(&self) -> Vec<u8> {
-        self.subscription.run().as_deref().unwrap_or("-").as_bytes().to_vec()
+        self.run_id().as_deref().unwrap_or("-").as_bytes().to_vec()
     }
 
     pub(super) fn entry(&self, stored: &Stored) -> Result<Entry<V>, Unreadable> {
@@ -224,7 +247,13 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     pub(crate) async fn trust_run(&self, run: &UnsureRun) -> Result<(), CacheError> {
         let unavailable = |error| CacheError::Unavailable(Arc::new(error));
         let keys = vec![self.subscription.keys.marker()];
-        let reply = self.link.call(&TRUST, keys, vec![run.id.as_bytes().to_vec()]).await.map_err(unavailable)?;
+        let reply = self
+            .server(Bucket::FIRST)
+            .map_err(unavailable)?
+            .link
+            .call(&TRUST, keys, vec![run.id.as_bytes().to_vec()])
+            .await
+            .map_err(unavailable)?;
         self.subscription.joined(run, &Reply::read(TRUST.name, reply).map_err(unavailable)?);
         Ok(())
     }
@@ -238,7 +267,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 
     pub(crate) fn is_up(&self) -> bool {
-        self.link.is_up() && self.link.breaker().refusing().is_none()
+        self.servers.are_well()
     }
 
     pub(crate) fn watch(&self, key: &Key) -> Wake {
@@ -249,7 +278,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
-        self.link.shutdown(limit).await;
+        self.servers.shutdown(limit).await;
     }
 }
 

@@ -22,8 +22,8 @@ use crate::{
     },
     clock::Instant,
     metrics::{self, SUBSCRIPTION_UP},
-    redis::{Handshake, LinkError, LinkEvents, Succession, Up},
-    resource::{Key, Label},
+    redis::{Handshake, LinkError, RoutedEvents, Server, Succession, Up},
+    resource::{Bucket, Key, Label},
 };
 
 const BUCKETS: usize = 256;
@@ -45,8 +45,6 @@ pub(super) struct Subscription<V> {
     strict: bool,
     /// After this time no value is left from before a new run.
     longest: Duration,
-    /// The run of the server that this process is connected to.
-    run: Mutex<Option<Arc<str>>>,
     /// The last run that has answered to JOIN, on the connection where it did.
     joined: Mutex<Option<UnsureRun>>,
     /// Whether that run is known to have lost no invalidation.
@@ -86,7 +84,6 @@ impl<V> Subscription<V> {
             channel,
             strict,
             longest,
-            run: Mutex::default(),
             joined: Mutex::default(),
             trusted: AtomicBool::new(false),
             connection: AtomicU64::new(0),
@@ -100,11 +97,6 @@ impl<V> Subscription<V> {
 
     fn is_run_trusted(&self) -> bool {
         self.trusted.load(Ordering::Acquire)
-    }
-
-    /// The run that is connected. It is set before the first command goes to it.
-    pub(super) fn run(&self) -> Option<Arc<str>> {
-        self.run.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The epoch in which a value has to have been leased to count. Whoever looks at a reply has heard of every clear that the
@@ -249,8 +241,15 @@ impl<V> Subscription<V> {
     }
 }
 
-impl<V: Send + Sync + 'static> LinkEvents for Subscription<V> {
-    fn message(&self, channel: &str, payload: &[u8]) {
+impl<V: Send + Sync + 'static> RoutedEvents<()> for Subscription<V> {
+    /// On a server that has all buckets everything is told on the channel and the inbox of the link.
+    fn channel(&self, _bucket: Bucket) -> Option<String> {
+        None
+    }
+
+    fn subscribing(&self, _server: &Server<()>, _bucket: Bucket) {}
+
+    fn message(&self, _server: &Arc<Server<()>>, channel: &str, payload: &[u8]) {
         let Ok(text) = std::str::from_utf8(payload) else {
             return;
         };
@@ -270,7 +269,13 @@ impl<V: Send + Sync + 'static> LinkEvents for Subscription<V> {
         }
     }
 
-    fn prepare<'a>(&'a self, up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
+    fn prepare<'a>(
+        &'a self,
+        _server: &'a Arc<Server<()>>,
+        up: &'a Up,
+        _buckets: &'a [Bucket],
+        handshake: &'a mut Handshake,
+    ) -> BoxFuture<'a, Result<(), LinkError>> {
         Box::pin(async {
             let connection = {
                 let _joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
@@ -284,7 +289,6 @@ impl<V: Send + Sync + 'static> LinkEvents for Subscription<V> {
                      {WHAT_TO_SET}"
                 );
             }
-            *self.run.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&up.run_id));
             let run = UnsureRun { id: Arc::clone(&up.run_id), connection, has_rival: up.succession.has_rival() };
             // Its reply is also the first sample of the server's clock.
             let (keys, args) = self.joining(&up.run_id);
@@ -308,7 +312,7 @@ impl<V: Send + Sync + 'static> LinkEvents for Subscription<V> {
         })
     }
 
-    fn opened(&self, _up: &Up) {
+    fn opened(&self, _server: &Arc<Server<()>>, _up: &Up) {
         // Whatever was missed while there was no connection, and whatever a restarted server forgot.
         self.local.flush();
         let now = Instant::now();
@@ -326,8 +330,15 @@ impl<V: Send + Sync + 'static> LinkEvents for Subscription<V> {
         self.wakes.wake_all();
     }
 
-    fn closed(&self) {
+    fn closed(&self, _server: &Arc<Server<()>>) {
+        self.dropped();
+    }
+
+    fn dropped(&self) {
         self.open.store(false, Ordering::Release);
         metrics::gauge(SUBSCRIPTION_UP, &[], 0.0);
     }
+    fn leaving(&self, _buckets: &[Bucket]) {}
+
+    fn moved(&self, _buckets: &[Bucket], _places: &[Arc<Server<()>>]) {}
 }

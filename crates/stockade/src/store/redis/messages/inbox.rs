@@ -157,10 +157,10 @@ impl RoutedEvents<ShardState> for Inbox {
     fn subscribing(&self, shard: &Shard, bucket: Bucket) {
         let Some(inner) = self.0.upgrade() else { return };
         // What it tells is of use to others; nothing here depends on it.
-        drop(shard.link.call(&JOIN, vec![inner.keys.marker(bucket)], vec![shard.run_id()]));
+        drop(shard.link.call(&JOIN, vec![inner.keys.marker(bucket)], vec![shard.run_name()]));
     }
 
-    fn message(&self, shard: &Arc<Shard>, payload: &[u8]) {
+    fn message(&self, shard: &Arc<Shard>, _channel: &str, payload: &[u8]) {
         let Some(inner) = self.0.upgrade() else { return };
         match Message::read(payload) {
             Some(message) => inner.deliver(shard, message),
@@ -194,6 +194,8 @@ impl RoutedEvents<ShardState> for Inbox {
             inner.held.recall_all(|key| inner.shards.has(shard, key.bucket()));
         }
     }
+
+    fn dropped(&self) {}
 
     fn leaving(&self, buckets: &[Bucket]) {
         if let Some(inner) = self.0.upgrade() {

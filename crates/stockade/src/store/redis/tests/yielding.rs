@@ -15,7 +15,7 @@ use crate::{
 
 /// What a message in the inbox of the store leads to, without its way there.
 fn told(store: &RedisStore, message: &str) {
-    Inbox(Arc::downgrade(&store.inner)).message(&server(store), message.as_bytes());
+    Inbox(Arc::downgrade(&store.inner)).message(&server(store), "", message.as_bytes());
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use crate::{
     },
     clock::Instant,
     metrics::{self, SUBSCRIPTION_UP},
-    redis::{Link, LinkError},
+    redis::{LinkError, RoutedLink},
     resource::Bucket,
 };
 
@@ -24,7 +24,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// Who hears a beat needs to send none, so that a fleet of any size makes about one per second. Who has no answer to
 /// anything else for a second asks a question, too: the beats of others don't tell how late they come.
 pub(crate) async fn keep<V: Send + Sync + 'static>(
-    link: Link,
+    servers: Arc<RoutedLink<()>>,
     subscription: Arc<Subscription<V>>,
     stop: CancellationToken,
 ) {
@@ -42,9 +42,8 @@ pub(crate) async fn keep<V: Send + Sync + 'static>(
             was_live = live;
             metrics::gauge(SUBSCRIPTION_UP, &[], if live { 1.0 } else { 0.0 });
         }
-        if !link.is_up() {
-            continue;
-        }
+        let Some(server) = servers.of(Bucket::FIRST).filter(|server| server.link.is_up()) else { continue };
+        let link = &server.link;
         if asked.elapsed() >= EVERY
             && let Some(run) = subscription.unsure_run()
         {

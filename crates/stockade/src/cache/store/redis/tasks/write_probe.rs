@@ -9,7 +9,8 @@ use crate::{
         write_probe::{WHAT_TO_SET, write},
     },
     clock::Instant,
-    redis::{Link, LinkError, Succession},
+    redis::{Link, LinkError, RoutedLink, Succession},
+    resource::Bucket,
 };
 
 const EVERY: Duration = Duration::from_millis(500);
@@ -18,7 +19,7 @@ const LOOK_EVERY: u32 = 10;
 
 /// Writes every half second where another server may be made the primary, until told to stop.
 pub(crate) async fn keep<V: Send + Sync + 'static>(
-    link: Link,
+    servers: Arc<RoutedLink<()>>,
     subscription: Arc<Subscription<V>>,
     has_sentinels: bool,
     stop: CancellationToken,
@@ -31,11 +32,12 @@ pub(crate) async fn keep<V: Send + Sync + 'static>(
             () = stop.cancelled() => return,
             _ = turns.tick() => {}
         }
-        let Some((connection, succession)) = subscription.write_probe.wanted().filter(|_| link.is_up()) else {
+        let Some(server) = servers.of(Bucket::FIRST).filter(|server| server.link.is_up()) else { continue };
+        let (Some((connection, succession)), link) = (subscription.write_probe.wanted(), &server.link) else {
             continue;
         };
         match succession {
-            Succession::Bounded => beat(&link, &subscription, connection).await,
+            Succession::Bounded => beat(link, &subscription, connection).await,
             Succession::Unbounded if subscription.write_probe.tells() => tracing::warn!(
                 "this Redis goes on answering after another server took its place, so a strict cache believes nothing of it: \
                  {WHAT_TO_SET}"
