@@ -1,6 +1,8 @@
 //! Locks in large numbers on real servers, and the cache of several processes. Each test prints what it measured.
 
 #[cfg(test)]
+mod batch;
+#[cfg(test)]
 #[cfg(feature = "postgres")]
 mod cache;
 #[cfg(test)]
