@@ -79,8 +79,8 @@ impl Fence {
 
     /// Raises the tokens that this resource will get above `seen`.
     ///
-    /// For those who claim the fence in a database of their own: when it refuses a live holder, since it has seen a higher
-    /// token than the lock store remembers, the next acquire is above it. A lower `seen` changes nothing.
+    /// For those who claim the fence in a database of their own: when it refuses a live holder, since it has seen a
+    /// higher token than the lock store remembers, the next acquire is above it. A lower `seen` changes nothing.
     ///
     /// # Errors
     ///

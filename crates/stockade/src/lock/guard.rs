@@ -8,8 +8,8 @@ use crate::{
 
 /// Ownership of a resource: the value is the owner, never the thread or task that has it.
 ///
-/// While it lives the lease is renewed at a third of its length. Dropping it releases in the background, also outside of
-/// a runtime; [`Guard::release`] reports what happened. Dropping any of its futures at any point still releases.
+/// While it lives the lease is renewed at a third of its length. Dropping it releases in the background, also outside
+/// of a runtime; [`Guard::release`] reports what happened. Dropping any of its futures at any point still releases.
 ///
 /// A guard that is dropped while the program ends keeps its lock until the lease is over: the release in the background
 /// is not sent any more. End with [`Guard::release`], or with [`Locks::shutdown`](crate::Locks::shutdown).
@@ -82,12 +82,12 @@ impl Guard {
     /// Goes on as a reader, with the same token: the readers at the head of the queue enter at once, a writer does not.
     ///
     /// For a change that is to be read again undisturbed after it was made. The lease begins anew, and is renewed as
-    /// before. The fence can't claim any more, also where it was cloned before; a transaction that was begun under it and
-    /// has not committed is refused its commit, so commit first. A guard that reads already is renewed, no more.
+    /// before. The fence can't claim any more, also where it was cloned before; a transaction that was begun under it
+    /// and has not committed is refused its commit, so commit first. A guard that reads already is renewed, no more.
     ///
-    /// While a commit of `postgres::Tx` under it is unanswered, and for good after one that never was, it is
-    /// refused: readers would enter who may see what is from before that commit. A release does not wait for it, and lets
-    /// them in all the same. Where that matters, begin another transaction under this guard before the release: its claim
+    /// While a commit of `postgres::Tx` under it is unanswered, and for good after one that never was, it is refused:
+    /// readers would enter who may see what is from before that commit. A release does not wait for it, and lets them
+    /// in all the same. Where that matters, begin another transaction under this guard before the release: its claim
     /// waits until the other one is over, or says that it is busy. Commits on other ways than `Tx` are not known here.
     ///
     /// Dropping the future releases the lock, whether or not it was downgraded by then.
@@ -114,12 +114,12 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// [`GuardError`], which has the guard: with [`LockError::Lost`] when the lock is lost; [`LockError::Unavailable`] when
-    /// the store did not answer, after which the guard may be downgraded again, and counts as a reader, since others may
-    /// read by then, unless the command was surely not executed: then it is the writer that it was
-    /// ([`Guard::mode`] tells); [`LockError::Committing`] while a transaction of another task commits under it, or after one whose
-    /// commit was never answered; [`LockError::Unsupported`] while another guard of this ownership lives, for a permit, and
-    /// where the store has no shared mode. After the last two the guard is as it was.
+    /// [`GuardError`], which has the guard: with [`LockError::Lost`] when the lock is lost; [`LockError::Unavailable`]
+    /// when the store did not answer, after which the guard may be downgraded again, and counts as a reader, since
+    /// others may read by then, unless the command was surely not executed: then it is the writer that it was
+    /// ([`Guard::mode`] tells); [`LockError::Committing`] while a transaction of another task commits under it, or
+    /// after one whose commit was never answered; [`LockError::Unsupported`] while another guard of this ownership
+    /// lives, for a permit, and where the store has no shared mode. After the last two the guard is as it was.
     pub async fn downgrade(self) -> Result<Self, GuardError> {
         let mut held = match Arc::try_unwrap(self.held) {
             Ok(held) => held,
@@ -152,10 +152,11 @@ impl Guard {
 
     /// Gives the ownership to another process: this one stops renewing it and can't claim the fence any more.
     ///
-    /// The lock is held all the while, and ends with its lease unless [`Locks::adopt`](super::Locks::adopt) goes on with
-    /// it. The token and the identity at the fence go along, so what was claimed here can be claimed there again; a
-    /// transaction that was begun here and still runs keeps the fence row locked, and the other process waits for its
-    /// end. That transaction is refused its commit, as after a downgrade: commit first. What is left of [`max_hold`](super::LockRequest::max_hold) goes along, too.
+    /// The lock is held all the while, and ends with its lease unless [`Locks::adopt`](super::Locks::adopt) goes on
+    /// with it. The token and the identity at the fence go along, so what was claimed here can be claimed there again;
+    /// a transaction that was begun here and still runs keeps the fence row locked, and the other process waits for its
+    /// end. That transaction is refused its commit, as after a downgrade: commit first. What is left of
+    /// [`max_hold`](super::LockRequest::max_hold) goes along, too.
     ///
     /// ```
     /// # use stockade::{Locks, Resource, lock::Handover};

@@ -16,8 +16,8 @@ const OWNER_LEN: usize = 28;
 /// An ownership on its way to another process, from [`Guard::hand_over`](super::Guard::hand_over) to
 /// [`Locks::adopt`](super::Locks::adopt).
 ///
-/// A bearer secret: who has it has the lock. It is adopted once; never adopted, it ends with the lease that the guard had
-/// left. Dropping it changes nothing, since a text made of it may be on its way.
+/// A bearer secret: who has it has the lock. It is adopted once; never adopted, it ends with the lease that the guard
+/// had left. Dropping it changes nothing, since a text made of it may be on its way.
 #[derive(Clone)]
 pub struct Handover {
     pub(super) handed: Handed,

@@ -161,8 +161,8 @@ impl Held {
 
     /// Ends it here without giving the lock back. On an error nothing has changed.
     ///
-    /// Who adopts it may share it at once, and knows nothing of the commits here: as for a downgrade, none may be on its
-    /// way, and none follows.
+    /// Who adopts it may share it at once, and knows nothing of the commits here: as for a downgrade, none may be on
+    /// its way, and none follows.
     pub(super) fn hand_over(&mut self) -> Result<Handover, LockError> {
         let ownership = &self.fence.ownership;
         if ownership.loss().is_some() {

@@ -9,8 +9,9 @@ use crate::{
 
 /// The entrance: a handle to one lock store. Cheap to clone.
 ///
-/// Call [`Locks::shutdown`] at the end of the program: a guard that is merely dropped then keeps its lock until the lease
-/// is over. Keep at least one worker of the runtime free of blocking code, since the renewal of leases runs there.
+/// Call [`Locks::shutdown`] at the end of the program: a guard that is merely dropped then keeps its lock until the
+/// lease is over. Keep at least one worker of the runtime free of blocking code, since the renewal of leases runs
+/// there.
 #[derive(Clone, Debug)]
 pub struct Locks {
     shared: Arc<Shared>,
@@ -44,18 +45,19 @@ impl LocksBuilder {
         self
     }
 
-    /// Whether readers of this process may share one ownership of a resource, a *delegation*, that is kept until somebody else
-    /// wants the resource: those who ask by [`LockRequest::delegate`], and the reads of a `RouteLock`. Where it pays, by
-    /// counts, a read then sends nothing. Default `true`; only locks on one Redis, behind sentinels or on a cluster have
-    /// delegations.
+    /// Whether readers of this process may share one ownership of a resource, a *delegation*, that is kept until
+    /// somebody else wants the resource: those who ask by [`LockRequest::delegate`], and the reads of a `RouteLock`.
+    /// Where it pays, by counts, a read then sends nothing. Default `true`; only locks on one Redis, behind sentinels
+    /// or on a cluster have delegations.
     #[must_use]
     pub fn delegate(mut self, delegate: bool) -> Self {
         self.delegate = delegate;
         self
     }
 
-    /// The longest lease of a delegation, 100 ms to 5 min; with another value every read that would begin one is refused. So long do writers wait for a process that died while it read.
-    /// Renewed at a third of it while it is used. A read with a shorter lease has an ownership of its own. Default 2 s.
+    /// The longest lease of a delegation, 100 ms to 5 min; with another value every read that would begin one is
+    /// refused. So long do writers wait for a process that died while it read. Renewed at a third of it while it is
+    /// used. A read with a shorter lease has an ownership of its own. Default 2 s.
     #[must_use]
     pub fn delegation_lease(mut self, lease: Duration) -> Self {
         self.delegation.lease = lease;
@@ -69,28 +71,28 @@ impl LocksBuilder {
         self
     }
 
-    /// Nobody enters before `replicas` replicas of the server have confirmed the grant, for which they have `timeout`: a
-    /// failover to one of them then forgets no holder. With too few the grant is given back, and the attempt fails as
+    /// Nobody enters before `replicas` replicas of the server have confirmed the grant, for which they have `timeout`:
+    /// a failover to one of them then forgets no holder. With too few the grant is given back, and the attempt fails as
     /// [`Unavailable::Unreplicated`](super::Unavailable::Unreplicated). Default: none are asked.
     ///
-    /// It narrows the gap and does not close it: a failover may choose a replica that was not among them. What must not be
-    /// lost needs the fence.
+    /// It narrows the gap and does not close it: a failover may choose a replica that was not among them. What must not
+    /// be lost needs the fence.
     ///
     /// The cost is a `WAIT` behind every first `ACQUIRE` and every renewal. A lock that was handed over costs three
     /// commands more, since its grant was written by the one who released it: a renewal and a `WAIT` before its holder
     /// enters, besides the round trip. A `WAIT` holds up everything behind it on the connection that all locks of the
-    /// process share, at worst for `timeout`: keep it short, some 50 ms; no more than half of the command time-out is used.
-    /// A renewal that too few replicas confirm loses no lock.
+    /// process share, at worst for `timeout`: keep it short, some 50 ms; no more than half of the command time-out is
+    /// used. A renewal that too few replicas confirm loses no lock.
     #[must_use]
     pub fn replica_acks(mut self, replicas: u32, timeout: Duration) -> Self {
         self.redis.replicas = (replicas > 0).then_some(crate::redis::Replicas { count: replicas, timeout });
         self
     }
 
-    /// After a restart or a failover nothing is granted until the new run of the server has served the namespace for this
-    /// long. The longest lease in use is enough: by then whoever held a lock that the server has forgotten knows that it is
-    /// over. Attempts wait meanwhile, as far as they may, and then fail as [`LockError::Timeout`] or, without a wait, as
-    /// [`LockError::Busy`], with the time left. Default zero.
+    /// After a restart or a failover nothing is granted until the new run of the server has served the namespace for
+    /// this long. The longest lease in use is enough: by then whoever held a lock that the server has forgotten knows
+    /// that it is over. Attempts wait meanwhile, as far as they may, and then fail as [`LockError::Timeout`] or,
+    /// without a wait, as [`LockError::Busy`], with the time left. Default zero.
     ///
     /// The time counts from the first process that met the run, and is kept on the server: a process that starts later
     /// does not wait again. A new server is a new run, too. Every process must ask for it.
@@ -114,8 +116,9 @@ impl LocksBuilder {
         self.on(Arc::new(store))
     }
 
-    /// Locks on several independent servers, of which a minority may fail: Redlock. Usually three or five; an even number
-    /// bears no more failures than one less. Exclusive locks only, without a queue: those who wait ask again and again.
+    /// Locks on several independent servers, of which a minority may fail: Redlock. Usually three or five; an even
+    /// number bears no more failures than one less. Exclusive locks only, without a queue: those who wait ask again and
+    /// again.
     ///
     /// [What this is good for](crate::lock#redlock) and what not.
     #[cfg(feature = "redlock")]
@@ -183,8 +186,8 @@ impl Locks {
     /// twice is held once.
     ///
     /// They are asked for in one order everywhere, whatever the order here, so two callers that name the same resources
-    /// in opposite orders do not wait for each other. That holds among resources of one call: who already holds one lock
-    /// and asks for another, or for a set that contains it, can still wait in a circle until the wait ends.
+    /// in opposite orders do not wait for each other. That holds among resources of one call: who already holds one
+    /// lock and asks for another, or for a set that contains it, can still wait in a circle until the wait ends.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -241,12 +244,12 @@ impl Locks {
 
     /// One of `permits` permits, 1 to 65,535: at most so many hold one at a time, over the whole fleet.
     ///
-    /// Each permit has a lease of its own, renewed as that of a lock: a holder that dies gives its permit back with the end
-    /// of its lease, and to nobody's cost but that. Permits are handed on first come, first served, and a resource that is
-    /// also locked for reading or writing is one queue: permits, readers and writers exclude each other.
+    /// Each permit has a lease of its own, renewed as that of a lock: a holder that dies gives its permit back with the
+    /// end of its lease, and to nobody's cost but that. Permits are handed on first come, first served, and a resource
+    /// that is also locked for reading or writing is one queue: permits, readers and writers exclude each other.
     ///
-    /// All who use a semaphore name the same number; another is refused as [`LockError::Capacity`] while anybody holds a
-    /// permit or waits for one. A permit can't claim the fence, since others hold theirs beside it.
+    /// All who use a semaphore name the same number; another is refused as [`LockError::Capacity`] while anybody holds
+    /// a permit or waits for one. A permit can't claim the fence, since others hold theirs beside it.
     ///
     /// ```
     /// # use stockade::{Locks, Resource};
@@ -270,16 +273,16 @@ impl Locks {
         self.request(Key::of(resource), Mode::Permit).permits(permits)
     }
 
-    /// Goes on with the ownership that [`Guard::hand_over`](super::Guard::hand_over) gave away, in this process or another:
-    /// the same token, the same identity at the fence, and a lease that begins anew.
+    /// Goes on with the ownership that [`Guard::hand_over`](super::Guard::hand_over) gave away, in this process or
+    /// another: the same token, the same identity at the fence, and a lease that begins anew.
     ///
-    /// A handover is adopted once. Dropping the future leaves nothing behind: what was adopted by then is released, what
-    /// was not ends with its lease.
+    /// A handover is adopted once. Dropping the future leaves nothing behind: what was adopted by then is released,
+    /// what was not ends with its lease.
     ///
     /// # Errors
     ///
-    /// [`LockError::HandoverVoid`] when it was adopted before, or is lost; [`LockError::Unavailable`], after which it is
-    /// released if it was adopted; [`LockError::Unsupported`]; [`LockError::ShuttingDown`].
+    /// [`LockError::HandoverVoid`] when it was adopted before, or is lost; [`LockError::Unavailable`], after which it
+    /// is released if it was adopted; [`LockError::Unsupported`]; [`LockError::ShuttingDown`].
     pub async fn adopt(&self, handover: Handover) -> Result<Guard, LockError> {
         // Taken before the look at `closing`, so that a shutdown waits for every guard that it did not refuse.
         let counted = self.shared.guards.token();
@@ -345,8 +348,8 @@ impl Locks {
         self.shared.store.list(limit).await
     }
 
-    /// Holders and queue of one lock, with tags, ages and places, over the whole fleet: of a resource, or of an encoded key
-    /// as text. Changes nothing.
+    /// Holders and queue of one lock, with tags, ages and places, over the whole fleet: of a resource, or of an encoded
+    /// key as text. Changes nothing.
     ///
     /// # Errors
     ///
@@ -356,13 +359,13 @@ impl Locks {
         self.shared.store.inspect(&key).await
     }
 
-    /// Takes one lock from its holders, who are told so as [`LossReason::Forced`](super::LossReason::Forced), and serves
-    /// the queue. Of a resource, or of an encoded key as text. What another program put under the keys of the lock is
-    /// overwritten.
+    /// Takes one lock from its holders, who are told so as [`LossReason::Forced`](super::LossReason::Forced), and
+    /// serves the queue. Of a resource, or of an encoded key as text. What another program put under the keys of the
+    /// lock is overwritten.
     ///
-    /// A holder that is not stopped by being told may still write. Claim the fence with the returned token, which is above
-    /// all before it (`postgres::claim_forced`, or `Fence::CLAIM_SQL` on another driver): whatever transaction the old
-    /// holder begins afterwards is then refused, and the next holder is above the claim.
+    /// A holder that is not stopped by being told may still write. Claim the fence with the returned token, which is
+    /// above all before it (`postgres::claim_forced`, or `Fence::CLAIM_SQL` on another driver): whatever transaction
+    /// the old holder begins afterwards is then refused, and the next holder is above the claim.
     ///
     /// # Errors
     ///
@@ -373,7 +376,8 @@ impl Locks {
     }
 
     /// No new grants, and an end of all waits, with [`LockError::ShuttingDown`]; then waits up to `limit` for guards to
-    /// go, whose leases are renewed meanwhile; then releases what is left, whose guards are told so, and ends all tasks.
+    /// go, whose leases are renewed meanwhile; then releases what is left, whose guards are told so, and ends all
+    /// tasks.
     pub async fn shutdown(&self, limit: Duration) {
         self.shared.shutdown(limit).await;
     }

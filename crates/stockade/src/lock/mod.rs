@@ -32,23 +32,23 @@
 //!
 //! # Renewal
 //!
-//! Leases are renewed at a third of their length, on a grid. The buckets form groups of eight: the renewals of one group
-//! come together, and those of different groups are spread over the whole period. Outside a cluster up to 100 locks of all
-//! buckets share a script. In a cluster the locks of one bucket do. Each shard has a task of its own, and each confirmation
-//! counts as it comes: a shard or a script that does not answer costs no other lock.
+//! Leases are renewed at a third of their length, on a grid. The buckets form groups of eight: the renewals of one
+//! group come together, and those of different groups are spread over the whole period. Outside a cluster up to 100
+//! locks of all buckets share a script. In a cluster the locks of one bucket do. Each shard has a task of its own, and
+//! each confirmation counts as it comes: a shard or a script that does not answer costs no other lock.
 //!
 //! One gate decides about the commits of all locks that a request runs under. Closing the gate and starting a commit
 //! exclude each other, so an answer "not applied" is never followed by a commit of the same request.
 //!
 //! # Redlock
 //!
-//! With the feature `redlock`, [`LocksBuilder::redlock`] makes locks on several independent servers. They survive the loss
-//! of a minority of them without a failover. They have no shared mode, no queue and no hand-off, cost every server two
-//! commands per lock, and tell a holder of a forced release only at its next renewal.
+//! With the feature `redlock`, [`LocksBuilder::redlock`] makes locks on several independent servers. They survive the
+//! loss of a minority of them without a failover. They have no shared mode, no queue and no hand-off, cost every server
+//! two commands per lock, and tell a holder of a forced release only at its next renewal.
 //!
-//! Several servers do not make a lock safe: a process that is stopped, a server whose clock steps and a majority that comes
-//! back empty still lead to two owners. Take the [fence](Fence) for what must not be lost, with these locks as with all
-//! others, and one Redis unless it is the loss of a server that hurts.
+//! Several servers do not make a lock safe: a process that is stopped, a server whose clock steps and a majority that
+//! comes back empty still lead to two owners. Take the [fence](Fence) for what must not be lost, with these locks as
+//! with all others, and one Redis unless it is the loss of a server that hurts.
 
 mod delegations;
 mod fence;

@@ -49,8 +49,8 @@ impl RedlockBuilder {
         Self { locks, servers: servers.into_iter().collect(), settings: RedlockSettings::default() }
     }
 
-    /// How long an attempt waits for a quorum of answers; at most the longest command time-out of the servers. Default: a
-    /// tenth of the lease, at least 20 ms.
+    /// How long an attempt waits for a quorum of answers; at most the longest command time-out of the servers. Default:
+    /// a tenth of the lease, at least 20 ms.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.settings.node_timeout = Some(timeout);
         self
@@ -62,8 +62,8 @@ impl RedlockBuilder {
         self
     }
 
-    /// The pauses of those who wait: random, growing from the shortest to the longest, and cut by the end of the wait and
-    /// the end of the lease that is in the way. Default: 10 ms to 200 ms.
+    /// The pauses of those who wait: random, growing from the shortest to the longest, and cut by the end of the wait
+    /// and the end of the lease that is in the way. Default: 10 ms to 200 ms.
     pub fn retry(mut self, pauses: RangeInclusive<Duration>) -> Self {
         self.settings.retry = pauses;
         self
@@ -73,8 +73,8 @@ impl RedlockBuilder {
     /// instance. It must give different resources different keys, none of them within the namespace of the servers.
     /// Default: a name in the namespace of the first server.
     ///
-    /// The value of such a key is what everybody puts there, a random text with a time to live. Token floors stay in the
-    /// namespace. Locks with names of their own can't be [listed](Locks::list).
+    /// The value of such a key is what everybody puts there, a random text with a time to live. Token floors stay in
+    /// the namespace. Locks with names of their own can't be [listed](Locks::list).
     pub fn key_format(mut self, format: impl Fn(&Key) -> String + Send + Sync + 'static) -> Self {
         self.settings.key_format = Some(KeyFormat(Arc::new(format)));
         self
@@ -91,8 +91,8 @@ impl RedlockBuilder {
     ///
     /// # Errors
     ///
-    /// [`RedlockError`]. Two of the servers are known to be one by their address, or when [`Redis::connect`] met one run of a
-    /// server at both. A server that was not reached then is found out later, and attempts are told.
+    /// [`RedlockError`]. Two of the servers are known to be one by their address, or when [`Redis::connect`] met one
+    /// run of a server at both. A server that was not reached then is found out later, and attempts are told.
     pub fn build(self) -> Result<Locks, RedlockError> {
         if self.servers.len() < FEWEST {
             return Err(RedlockError::TooFew { given: self.servers.len() });

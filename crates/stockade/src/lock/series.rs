@@ -10,8 +10,8 @@ use crate::{
     store::Mode,
 };
 
-/// The metrics of one lock in one mode, looked up once: an uncontended pair would take longer for them than for all else
-/// that it does here.
+/// The metrics of one lock in one mode, looked up once: an uncontended pair would take longer for them than for all
+/// else that it does here.
 #[derive(Debug)]
 pub(super) struct Series {
     label: Label,

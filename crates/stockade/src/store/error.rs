@@ -101,7 +101,8 @@ pub enum LockError {
         /// The permits of those who hold or wait.
         present: u32,
     },
-    /// Several resources were asked for at once, and not between 1 and [`MultiRequest::MOST`] of them. Nothing was sent.
+    /// Several resources were asked for at once, and not between 1 and [`MultiRequest::MOST`] of them. Nothing was
+    /// sent.
     ///
     /// [`MultiRequest::MOST`]: crate::lock::MultiRequest::MOST
     #[error("a lock on several resources takes 1 to {most} of them, not {given}")]
@@ -120,8 +121,8 @@ pub enum LockError {
         /// Why.
         reason: LossReason,
     },
-    /// The lock can be neither shared nor handed over yet: a commit under it, in another task, has not been answered, and
-    /// may be applied when others read already. Nothing has changed. Where the answer never comes, see
+    /// The lock can be neither shared nor handed over yet: a commit under it, in another task, has not been answered,
+    /// and may be applied when others read already. Nothing has changed. Where the answer never comes, see
     /// [`Guard::downgrade`](crate::Guard::downgrade) for what to do.
     #[error("a commit under the lock on a `{}` was not answered: try again when it is; if it never is, see that its \
              transaction has ended before the lock is released, which lets readers in", key.label())]

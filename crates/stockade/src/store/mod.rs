@@ -1,9 +1,9 @@
 //! Where lock state lives.
 //!
 //! A [`LockStore`] decides who holds a resource, in which order waiters get it and what token an ownership carries. It
-//! also owns the client side of waiting: when [`LockStore::acquire`] returns, the ownership is confirmed and has a local
-//! deadline; when its future is dropped, the store itself sees to the compensation. When leases are renewed, guards and the
-//! public API belong to [`lock`](crate::lock).
+//! also owns the client side of waiting: when [`LockStore::acquire`] returns, the ownership is confirmed and has a
+//! local deadline; when its future is dropped, the store itself sees to the compensation. When leases are renewed,
+//! guards and the public API belong to [`lock`](crate::lock).
 
 #[cfg(test)]
 pub(crate) mod conformance;
@@ -92,8 +92,9 @@ pub struct Party {
     pub tag: String,
     /// Its fencing token, for holders.
     pub token: Option<Token>,
-    /// For holders the time since the grant, for waiters since they took their place. By the clock of the store; a holder
-    /// that got its lock before that clock was set back is shown younger than it is. `None` where the store keeps no time.
+    /// For holders the time since the grant, for waiters since they took their place. By the clock of the store; a
+    /// holder that got its lock before that clock was set back is shown younger than it is. `None` where the store
+    /// keeps no time.
     pub age: Option<Duration>,
     /// For holders the time left on the lease, for waiters the time left to wait.
     pub remaining: Duration,
@@ -112,7 +113,8 @@ pub struct Inspection {
     pub waiting: u64,
 }
 
-/// The home of lock state. Implemented in memory, on Redis and on a quorum of Redis servers, under one conformance suite.
+/// The home of lock state. Implemented in memory, on Redis and on a quorum of Redis servers, under one conformance
+/// suite.
 pub(crate) trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// Queues for the resource and returns once it is owned, confirmed and still valid.
     ///
@@ -148,8 +150,8 @@ pub(crate) trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// Makes an exclusive ownership shared, with the same token and a lease that begins anew, and serves the readers at
     /// the head of the queue. One that is shared already is renewed.
     ///
-    /// After an error that leaves open whether it was done, the ownership counts as shared: others may read. One that is
-    /// lost is marked so. Nothing is given back when the future is dropped; a release that follows comes after it.
+    /// After an error that leaves open whether it was done, the ownership counts as shared: others may read. One that
+    /// is lost is marked so. Nothing is given back when the future is dropped; a release that follows comes after it.
     fn downgrade<'a>(&'a self, _ownership: &'a Arc<Ownership>) -> BoxFuture<'a, Result<(), LockError>> {
         let instead = "release the lock and acquire it for reading";
         Box::pin(async move { Err(LockError::Unsupported { store: "these", operation: "downgrade", instead }) })
@@ -181,8 +183,8 @@ pub(crate) trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// The encoded keys that are held or waited for, at most `limit`, over the whole fleet.
     fn list(&self, limit: usize) -> BoxFuture<'_, Result<Vec<String>, LockError>>;
 
-    /// Tells keys apart whose renewals must not wait for one another: those of different servers. A hint, since a key may
-    /// move.
+    /// Tells keys apart whose renewals must not wait for one another: those of different servers. A hint, since a key
+    /// may move.
     fn shard(&self, _key: &Key) -> u32 {
         0
     }

@@ -71,8 +71,9 @@ impl fmt::Display for Token {
 pub enum LossReason {
     /// The lease ran out.
     Expired,
-    /// It is not ours any more although our lease had time left: somebody else owns it, or the store can't say why. On a
-    /// cluster that may be a force right after the first lock of a process in a bucket, while it only begins to listen.
+    /// It is not ours any more although our lease had time left: somebody else owns it, or the store can't say why. On
+    /// a cluster that may be a force right after the first lock of a process in a bucket, while it only begins to
+    /// listen.
     Stolen,
     /// An administrator forced it.
     Forced,
@@ -264,8 +265,8 @@ impl Ownership {
         self.deadline.fetch_max(deadline.as_nanos(), Ordering::AcqRel);
     }
 
-    /// Since when no writer can have been granted the resource, for an ownership that is shared and neither lost nor given
-    /// back at this moment; for one that was exclusive before, since it is shared.
+    /// Since when no writer can have been granted the resource, for an ownership that is shared and neither lost nor
+    /// given back at this moment; for one that was exclusive before, since it is shared.
     #[cfg(any(test, feature = "axum"))]
     pub(crate) fn shared_since(&self) -> Option<Instant> {
         let held = self.mode() == Mode::Read && !self.released.load(Ordering::Acquire) && self.loss().is_none();
@@ -308,8 +309,8 @@ impl Ownership {
         true
     }
 
-    /// The holder gives it back. From here on nothing renews it and its end is no loss. Returns whether this call was the
-    /// first.
+    /// The holder gives it back. From here on nothing renews it and its end is no loss. Returns whether this call was
+    /// the first.
     pub(crate) fn give_back(&self) -> bool {
         if self.within.is_some() {
             // The others go on renewing what it shared.
@@ -344,8 +345,8 @@ impl Ownership {
         self.commits.get_or_init(|| Arc::new(AtomicU8::new(OPEN)))
     }
 
-    /// Work under this ownership is part of the work under `outer`: a commit under either counts for both. Before anybody
-    /// is given this ownership.
+    /// Work under this ownership is part of the work under `outer`: a commit under either counts for both. Before
+    /// anybody is given this ownership.
     pub(crate) fn commits_within(&self, outer: &Self) {
         // Set already only where a commit was spoken of, which nobody can have done yet.
         let _ = self.commits.set(Arc::clone(outer.commits()));
@@ -367,8 +368,8 @@ impl Ownership {
         }
     }
 
-    /// It is about to be shared, or handed to who may share it. `false` when it must not be: a commit that was not answered may be applied when others
-    /// read already.
+    /// It is about to be shared, or handed to who may share it. `false` when it must not be: a commit that was not
+    /// answered may be applied when others read already.
     pub(crate) fn share(&self) -> bool {
         let shared = |state| (state & !SHARED == 0).then_some(SHARED);
         self.unanswered.fetch_update(Ordering::AcqRel, Ordering::Acquire, shared).is_ok()
@@ -379,7 +380,8 @@ impl Ownership {
         self.unanswered.fetch_and(!SHARED, Ordering::AcqRel);
     }
 
-    /// The commit of a write is sent next. `false` when it must not be: others may read, here or where it was handed to.
+    /// The commit of a write is sent next. `false` when it must not be: others may read, here or where it was handed
+    /// to.
     #[cfg(feature = "postgres")]
     pub(crate) fn commit_sent(&self) -> bool {
         let one_more = |state| (state & SHARED == 0).then_some(state + 1);

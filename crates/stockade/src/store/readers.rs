@@ -12,8 +12,8 @@ use crate::clock::Instant;
 pub(crate) enum Recall {
     /// Somebody waits for the resource, as the store said.
     Wanted = 1,
-    /// It was handed over, or somebody waited when it was granted, or nobody would hear that somebody does: it is for those
-    /// who asked for it together.
+    /// It was handed over, or somebody waited when it was granted, or nobody would hear that somebody does: it is for
+    /// those who asked for it together.
     Once,
     /// An exclusive attempt or one on a permit, of the same locks.
     Local,

@@ -19,8 +19,8 @@ use crate::{
 
 /// One shared ownership for the readers of this process.
 ///
-/// It ends once: when it was recalled and the last reader is gone, or none of them may hold it any longer. It is then given
-/// back, whatever ended it.
+/// It ends once: when it was recalled and the last reader is gone, or none of them may hold it any longer. It is then
+/// given back, whatever ended it.
 #[derive(Debug)]
 pub(super) struct Delegation {
     pub(super) ownership: Arc<Ownership>,

@@ -13,13 +13,13 @@ use crate::{clock::Instant, resource::Key};
 const OFTEN: Duration = Duration::from_secs(1);
 /// A delegation that is recalled costs a message and a wait; one that served fewer readers than this did not pay.
 const PAYS: u32 = 9;
-/// So many reads then lock by themselves before the next one. With the reader that a delegation has at least, nine reads
-/// to a recall.
+/// So many reads then lock by themselves before the next one. With the reader that a delegation has at least, nine
+/// reads to a recall.
 const ORDINARY: u64 = 8;
 /// The most that are kept in mind of one resource.
 const MOST_OWED: u64 = 255;
-/// Resources are told apart by so many bits of a hash. Two that can't be told apart are one here: delegated a little early,
-/// and held back together.
+/// Resources are told apart by so many bits of a hash. Two that can't be told apart are one here: delegated a little
+/// early, and held back together.
 const SLOTS: usize = 1 << 14;
 
 /// Whether reads of a resource are worth a delegation, by counts.

@@ -12,8 +12,8 @@ use crate::{
 };
 
 impl Delegations {
-    /// A reader's part in a delegation, at the end of its wait at the latest; `None` when it is to lock by itself, with what
-    /// is left of that. Cancel safe.
+    /// A reader's part in a delegation, at the end of its wait at the latest; `None` when it is to lock by itself, with
+    /// what is left of that. Cancel safe.
     pub(in crate::lock) async fn share(
         self: &Arc<Self>,
         attempt: &mut Attempt,

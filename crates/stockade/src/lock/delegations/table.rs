@@ -29,8 +29,8 @@ const SHARDS: usize = 64;
 /// The tag of every delegation, which `Locks::inspect` shows.
 const TAG: &str = "delegation";
 
-/// The delegations of one [`Locks`](crate::Locks), by resource: those that are live, and those that are asked for. One that was
-/// recalled is no more found here, and ends by itself.
+/// The delegations of one [`Locks`](crate::Locks), by resource: those that are live, and those that are asked for. One
+/// that was recalled is no more found here, and ends by itself.
 pub(in crate::lock) struct Delegations {
     pub(super) store: Arc<dyn LockStore>,
     pub(super) closing: CancellationToken,
@@ -96,8 +96,8 @@ impl Delegations {
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Under a delegation that is live, for a reader with a lease that is not shorter: a writer then waits for a reader that
-    /// died no longer than the reader asked for.
+    /// Under a delegation that is live, for a reader with a lease that is not shorter: a writer then waits for a reader
+    /// that died no longer than the reader asked for.
     pub(in crate::lock) fn enter(&self, key: &Key, lease: Duration, max_hold: Option<Duration>) -> Option<Inside> {
         match self.shard(key).get(key) {
             Some(Entry::Granted(delegation)) if delegation.ownership.lease <= lease => delegation.enter(max_hold),
@@ -187,7 +187,8 @@ impl Delegations {
         deserted
     }
 
-    /// The attempt has waited for as long as it was to; those who waited for it, unless one has come who waits for longer.
+    /// The attempt has waited for as long as it was to; those who waited for it, unless one has come who waits for
+    /// longer.
     pub(super) fn give_up_in_time(&self, key: &Key, joined: &Arc<Joined>) -> Option<Vec<Waiter>> {
         let mut shard = self.shard(key);
         let over = joined.readers.waits_until().is_some_and(|until| until.remaining().is_zero());

@@ -29,8 +29,8 @@ impl Entry {
         self.renew_at.map_or(end, |renew| renew.min(end))
     }
 
-    /// Whether it is to be renewed. What readers share is recalled when nobody used it since it was renewed last, and at its
-    /// greatest age, from which on only those who are inside keep it.
+    /// Whether it is to be renewed. What readers share is recalled when nobody used it since it was renewed last, and
+    /// at its greatest age, from which on only those who are inside keep it.
     pub(super) fn is_wanted(&self, now: Instant) -> bool {
         let Some(readers) = self.ownership.readers() else { return true };
         if readers.rested() {

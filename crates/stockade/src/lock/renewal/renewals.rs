@@ -16,8 +16,8 @@ use crate::{
     store::{LockStore, LossReason, Ownership},
 };
 
-/// All ownerships that guards of one `Locks` hold: for each shard of the store a [`RenewalQueue`] with a task that renews them
-/// and watches their deadlines.
+/// All ownerships that guards of one `Locks` hold: for each shard of the store a [`RenewalQueue`] with a task that
+/// renews them and watches their deadlines.
 ///
 /// A task runs while there is something to renew and ends after the last guard; the next one starts another.
 #[derive(Debug)]
@@ -74,8 +74,8 @@ impl Renewals {
         if let Some(queue) = queues.by_shard.get(&shard) {
             return Arc::clone(queue);
         }
-        // A node of a cluster that comes is another shard, also one that was there before: for each that comes, those go that
-        // have nothing.
+        // A node of a cluster that comes is another shard, also one that was there before: for each that comes, those
+        // go that have nothing.
         queues.by_shard.retain(|_, queue| !queue.retire());
         let queue = Arc::new(RenewalQueue::new(Arc::clone(&self.store), Arc::clone(&self.schedule)));
         if queues.closed {

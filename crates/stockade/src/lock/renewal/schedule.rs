@@ -4,9 +4,9 @@ use crate::{clock::Instant, resource::Bucket};
 
 /// When leases are renewed.
 ///
-/// Renewals lie on a grid of the period, shifted by a part of it for each group of buckets: those of one group, which can
-/// share a script, in a cluster those of one bucket, come together, and those of different groups are spread over the whole
-/// period, however many locks were taken at once. A shift of the process's own keeps processes apart.
+/// Renewals lie on a grid of the period, shifted by a part of it for each group of buckets: those of one group, which
+/// can share a script, in a cluster those of one bucket, come together, and those of different groups are spread over
+/// the whole period, however many locks were taken at once. A shift of the process's own keeps processes apart.
 #[derive(Debug)]
 pub(super) struct Schedule {
     shift: u64,
@@ -21,7 +21,8 @@ impl Schedule {
         Self { shift: rand::random() }
     }
 
-    /// The time of the next renewal after one at `last`, or after a grant: between two fifths of the period and all of it.
+    /// The time of the next renewal after one at `last`, or after a grant: between two fifths of the period and all of
+    /// it.
     pub(super) fn next(&self, last: Instant, period: Duration, bucket: Bucket) -> Instant {
         let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).clamp(1, u64::MAX / 1024);
         let group = bucket.index() / TOGETHER;

@@ -14,7 +14,8 @@ pub(super) const LIMIT: Duration = Duration::from_secs(20);
 /// How late a timer may be on a busy machine.
 pub(super) const LATE: Duration = Duration::from_secs(2);
 
-/// The stores under test: several handles to the same locks, as several processes have them, and what must live as long.
+/// The stores under test: several handles to the same locks, as several processes have them, and what must live as
+/// long.
 pub(crate) struct Fixture {
     stores: Vec<Arc<dyn LockStore>>,
     holders_only: bool,

@@ -19,8 +19,8 @@ thread_local! {
     static STORES: RefCell<Vec<Weak<dyn LockStore>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// How long what a store has left may take to go. Shorter than queue entries and the leases of most tests live: what only
-/// expires is left behind.
+/// How long what a store has left may take to go. Shorter than queue entries and the leases of most tests live: what
+/// only expires is left behind.
 const PATIENCE: Duration = Duration::from_secs(6);
 
 /// Where the stores of a test keep their locks.
@@ -109,8 +109,8 @@ impl Ending {
         Self { tasks: alive_tasks(), reached: false }
     }
 
-    /// Shuts the stores down and looks for what they leave: keys, subscriptions, connections and tasks. `way` is what of the
-    /// test's they reach their servers through; it goes when they are shut down.
+    /// Shuts the stores down and looks for what they leave: keys, subscriptions, connections and tasks. `way` is what
+    /// of the test's they reach their servers through; it goes when they are shut down.
     pub(crate) async fn reach(mut self, place: &dyn Place, way: impl Sized) {
         self.reached = true;
         shut_down().await;

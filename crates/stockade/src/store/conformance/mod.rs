@@ -27,8 +27,8 @@ pub(crate) use several::*;
 pub(crate) use token::*;
 
 /// Makes one test per statement of the suite. The first argument is an async function without arguments that returns a
-/// [`Fixture`](crate::store::conformance::Fixture). Statements that a store can't promise follow as `name = "reason"`: each
-/// is listed as ignored, with the reason, by every run of the tests.
+/// [`Fixture`](crate::store::conformance::Fixture). Statements that a store can't promise follow as `name = "reason"`:
+/// each is listed as ignored, with the reason, by every run of the tests.
 macro_rules! conformance {
     ($fixture:path $(, $excluded:ident = $reason:literal)* $(,)?) => {
         $crate::store::conformance::conformance! { @arms ($) $fixture, $($excluded = $reason),*; }

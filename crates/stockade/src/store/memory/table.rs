@@ -135,7 +135,8 @@ impl Table {
         }
     }
 
-    /// Enters a grant, if there is one. A grant that lapsed because its waiter slept is asked for again in the old place.
+    /// Enters a grant, if there is one. A grant that lapsed because its waiter slept is asked for again in the old
+    /// place.
     pub(super) fn settle(&mut self, now: Instant, asker: &Asker, attempt: &Attempt, place: &Place) -> Settled {
         let holder = self.locks.get_mut(&attempt.key).and_then(|lock| lock.holders.get_mut(&asker.owner));
         if let Some(holder) = holder {

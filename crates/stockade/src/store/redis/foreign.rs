@@ -10,7 +10,8 @@ use crate::{
 };
 
 impl Inner {
-    /// Why a script on this resource went wrong, for its caller. One that stumbled over a value asks which key holds it.
+    /// Why a script on this resource went wrong, for its caller. One that stumbled over a value asks which key holds
+    /// it.
     pub(super) async fn explain(&self, key: &Key, error: &LinkError) -> LockError {
         let of_a_value = match error {
             LinkError::Refused { code } => matches!(code.as_str(), "FOREIGN" | "WRONGTYPE" | "ERR"),

@@ -40,8 +40,8 @@ pub(super) async fn shake_hands(
     Ok(())
 }
 
-/// The same for a server with a part of the buckets: what it must know of each, all at once. A bucket that is on its way
-/// to or from here is left to those who need it.
+/// The same for a server with a part of the buckets: what it must know of each, all at once. A bucket that is on its
+/// way to or from here is left to those who need it.
 async fn by_bucket(inner: &Inner, shard: &Shard, buckets: &[Bucket], handshake: &Handshake) -> Result<(), LinkError> {
     let sent = Instant::now();
     let now = handshake.command(redis::cmd("TIME")).await?;

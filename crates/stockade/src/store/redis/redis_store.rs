@@ -147,7 +147,8 @@ impl LockStore for RedisStore {
 
     fn shutdown(&self, limit: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            // Where the server answers, undoing takes a few round trips. Where it does not, leases and waits end by themselves.
+            // Where the server answers, undoing takes a few round trips. Where it does not, leases and waits end by
+            // themselves.
             let end = Instant::now() + limit.min(self.inner.timeout * 4 + Duration::from_secs(1));
             self.inner.closing.store(true, Ordering::Release);
             self.inner.shards.retire();

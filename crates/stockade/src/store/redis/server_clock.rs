@@ -9,7 +9,8 @@ use crate::clock::Instant;
 const DRIFT_PERCENT: u32 = 1;
 const SLACK: Duration = Duration::from_millis(2);
 
-/// A server's clock that shows less by so much was set back. Small corrections are not worth a question of every waiter.
+/// A server's clock that shows less by so much was set back. Small corrections are not worth a question of every
+/// waiter.
 const STEP: Duration = Duration::from_millis(10);
 
 fn without_drift(duration: Duration) -> Duration {
@@ -25,8 +26,8 @@ fn micros(from: u64, to: u64) -> Duration {
     Duration::from_micros(to.saturating_sub(from))
 }
 
-/// Until when a lease that ends at server time `x` may be believed in, by an exchange in which the server's clock showed
-/// `server` at some time after `sent`.
+/// Until when a lease that ends at server time `x` may be believed in, by an exchange in which the server's clock
+/// showed `server` at some time after `sent`.
 pub(super) fn believed_until(sent: Instant, server: u64, x: u64) -> Instant {
     believed(sent, micros(server, x))
 }
@@ -44,7 +45,8 @@ struct Sample {
 pub(in crate::store) struct ServerClock(Mutex<Option<Sample>>);
 
 impl ServerClock {
-    /// Notes an exchange that was answered just now. Returns whether the server's clock was set back since the latest one.
+    /// Notes an exchange that was answered just now. Returns whether the server's clock was set back since the latest
+    /// one.
     pub(in crate::store) fn note(&self, sent: Instant, server: u64) -> bool {
         let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if latest.is_some_and(|latest| sent <= latest.sent) {

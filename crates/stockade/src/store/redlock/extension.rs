@@ -28,8 +28,8 @@ const BATCH: usize = 100;
 /// One extension of several ownerships on all servers.
 ///
 /// What proves an ownership is a quorum of servers that still had its value. A server without it is given it again once
-/// that is proved, and counts from the next extension on: counted at once, a majority that came back empty, and may have
-/// served somebody else meanwhile, would prove an ownership by what this extension wrote itself.
+/// that is proved, and counts from the next extension on: counted at once, a majority that came back empty, and may
+/// have served somebody else meanwhile, would prove an ownership by what this extension wrote itself.
 pub(super) struct Extension {
     inner: Arc<Inner>,
     ownerships: Vec<Arc<Ownership>>,
@@ -62,8 +62,8 @@ enum Verdict {
 }
 
 impl Inner {
-    /// Returns as soon as every ownership is confirmed or lost: a server that is stuck holds nothing up. The rest of the
-    /// answers is seen to by a task of the store.
+    /// Returns as soon as every ownership is confirmed or lost: a server that is stuck holds nothing up. The rest of
+    /// the answers is seen to by a task of the store.
     pub(super) async fn renew(self: &Arc<Self>, ownerships: &[Arc<Ownership>]) -> Result<(), LockError> {
         if ownerships.is_empty() {
             return Ok(());

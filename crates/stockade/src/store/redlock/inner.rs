@@ -85,8 +85,8 @@ impl Inner {
         Owner::new(format!("{}.{number:011}", self.process))
     }
 
-    /// The servers' time as most of them see it, µs; 0 when unknown. The middle one, so that a few clocks that are wrong
-    /// don't carry the tokens away.
+    /// The servers' time as most of them see it, µs; 0 when unknown. The middle one, so that a few clocks that are
+    /// wrong don't carry the tokens away.
     fn time(&self) -> u64 {
         let mut stamps: Vec<_> = self.nodes.iter().map(|node| node.clock.stamp()).filter(|stamp| *stamp > 0).collect();
         stamps.sort_unstable();

@@ -28,8 +28,9 @@
 //!   after that time. As no value is used twice, undoing one round can't harm the next.
 //! - An ownership ends one lease after the first sending, less the drift (1 % and 2 ms). It is proved by the quorum of
 //!   servers that have the value at that time: two quorums share a server, and a server has one value.
-//! - A quorum takes the token with the lock. Each server writes the token to its floor in the script that takes the lock,
-//!   or later, while the lock is still ours. A maximum that is read and not written back is read again by the next quorum.
+//! - A quorum takes the token with the lock. Each server writes the token to its floor in the script that takes the
+//!   lock, or later, while the lock is still ours. A maximum that is read and not written back is read again by the
+//!   next quorum.
 //! - A forced release deletes by value, so a deletion that was on its way takes nothing from a later holder.
 //! - Tokens are proposed by the client and taken together with the lock: the script writes the token to the floor if it
 //!   is above it. A token counts that a quorum took while it had the lock; where a floor was ahead, a higher one is

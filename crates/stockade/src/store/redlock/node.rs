@@ -59,8 +59,8 @@ impl Node {
         self.run.load(Ordering::Acquire)
     }
 
-    /// Asks to take the lock. The command has its place in the write order when this returns; `before` is what an earlier
-    /// one left.
+    /// Asks to take the lock. The command has its place in the write order when this returns; `before` is what an
+    /// earlier one left.
     pub(super) fn take(
         &self,
         taking: &Taking<'_>,
@@ -89,7 +89,8 @@ impl Node {
         self.link.timeout() * 2
     }
 
-    /// From then on a command that was sent at `at` is refused as stale, also when its stamp was as far ahead as allowed.
+    /// From then on a command that was sent at `at` is refused as stale, also when its stamp was as far ahead as
+    /// allowed.
     pub(super) fn settled(&self, at: Instant) -> Instant {
         at + self.stale_after() + AHEAD
     }

@@ -181,8 +181,8 @@ impl Round {
         Failure::Unavailable(self.inner.no_quorum())
     }
 
-    /// The token must be above all others on a quorum of servers, each of which took it while the lock was ours there. Any
-    /// two owners have a server in common that they held one after the other, and there the later token is higher.
+    /// The token must be above all others on a quorum of servers, each of which took it while the lock was ours there.
+    /// Any two owners have a server in common that they held one after the other, and there the later token is higher.
     async fn settle_token(&mut self) -> Result<(), Failure> {
         // One that has seen a higher token outvotes the rest: those may have lost their data since.
         if self.count(|said| said == Said::Taken { fenced: false }) == 0 {

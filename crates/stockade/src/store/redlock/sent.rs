@@ -13,8 +13,8 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// The same sending behind another one, which was answered or not. One that strays goes on to do so, however many are
-    /// answered after it.
+    /// The same sending behind another one, which was answered or not. One that strays goes on to do so, however many
+    /// are answered after it.
     pub(super) fn after(self, before: Self, answered: bool) -> Self {
         let same = before.generation.is_some() && before.generation == self.generation;
         let stray = if answered || same { before.stray } else { Some(before.at) };

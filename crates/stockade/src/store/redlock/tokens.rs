@@ -5,8 +5,8 @@ use crate::{
     store::Token,
 };
 
-/// The largest token seen or proposed in each bucket: what the next proposal must be above, and what a server that comes
-/// back without its floors is given.
+/// The largest token seen or proposed in each bucket: what the next proposal must be above, and what a server that
+/// comes back without its floors is given.
 #[derive(Debug)]
 pub(super) struct Tokens([AtomicU64; 256]);
 
@@ -25,8 +25,8 @@ impl Tokens {
         self.of(key).fetch_max(seen, Ordering::Relaxed);
     }
 
-    /// A token that this process has not proposed yet, above all that it has seen and not below `time`; `None` when there is
-    /// none left.
+    /// A token that this process has not proposed yet, above all that it has seen and not below `time`; `None` when
+    /// there is none left.
     pub(super) fn next(&self, key: &Key, time: u64) -> Option<Token> {
         let next = |seen: u64| Some(seen.saturating_add(1).max(time)).filter(|next| *next < Token::LIMIT);
         let floor = self.of(key);

@@ -28,9 +28,9 @@ pub(super) struct Found {
 }
 
 impl Inner {
-    /// Gives a value back on every server that may have it. The commands are on their way when this returns, each behind
-    /// those before it on its connection; a task of the store repeats them where need be. The receiver gets what the first
-    /// answer of each server said.
+    /// Gives a value back on every server that may have it. The commands are on their way when this returns, each
+    /// behind those before it on its connection; a task of the store repeats them where need be. The receiver gets what
+    /// the first answer of each server said.
     pub(super) fn undo(self: &Arc<Self>, lock: &str, value: &Owner, marks: &[Mark]) -> mpsc::Receiver<Found> {
         let (tell, told) = mpsc::channel(marks.len().max(1));
         let undone: Vec<_> = marks
@@ -90,8 +90,8 @@ struct Undo {
 }
 
 impl Undo {
-    /// Repeats until the server has run one that surely came after what it undoes: one that is sent after `repeat`, where
-    /// the order of the connection no longer says so.
+    /// Repeats until the server has run one that surely came after what it undoes: one that is sent after `repeat`,
+    /// where the order of the connection no longer says so.
     async fn see_through(
         self,
         mut repeat: Option<Instant>,

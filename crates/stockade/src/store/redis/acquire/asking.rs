@@ -77,8 +77,8 @@ impl Waiter {
         }
     }
 
-    /// Waits until the run of the server has served for as long as the quarantine is. Which run that is; `None` while the
-    /// server is away.
+    /// Waits until the run of the server has served for as long as the quarantine is. Which run that is; `None` while
+    /// the server is away.
     async fn quarantined(&self) -> Result<Option<Run>, LockError> {
         let quarantine = self.inner.options.quarantine;
         loop {

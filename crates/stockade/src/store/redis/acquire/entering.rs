@@ -22,8 +22,8 @@ const MOST_CONFIRMATIONS: u32 = 3;
 const ENDING: Duration = Duration::from_millis(25);
 
 impl Waiter {
-    /// Enters with a grant that has enough time left and, where that is asked for, is known to replicas. Confirms the grant
-    /// first where it has not, or is not.
+    /// Enters with a grant that has enough time left and, where that is asked for, is known to replicas. Confirms the
+    /// grant first where it has not, or is not.
     pub(super) async fn confirm(&mut self, mut entry: Entry) -> Entered {
         let (key, lease) = (&self.attempt.key, self.attempt.lease);
         let mut confirmations = 0;

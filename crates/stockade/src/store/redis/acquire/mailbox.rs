@@ -26,8 +26,8 @@ pub(crate) struct Grant {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Mail {
     Granted(Grant),
-    /// It was taken out of the queue, its grant ended, or it can't tell whether the last answer knew of that: ask again,
-    /// with the same place.
+    /// It was taken out of the queue, its grant ended, or it can't tell whether the last answer knew of that: ask
+    /// again, with the same place.
     Dropped,
     /// It can't know whether it stands in the queue: ask again, with the same place.
     AskAgain,

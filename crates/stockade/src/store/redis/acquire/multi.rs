@@ -78,7 +78,8 @@ impl<'a> MultiAttempt<'a> {
                 Err(error @ (LinkError::Timeout | LinkError::Lost)) => {
                     return Err(unavailable_as(&error, shard.link.unfit()));
                 }
-                // Refused here, for a reason that one resource by itself may not have. What is undone comes before them.
+                // Refused here, for a reason that one resource by itself may not have. What is undone comes before
+                // them.
                 Err(_) => return Ok(None),
             }
         }

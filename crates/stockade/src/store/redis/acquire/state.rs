@@ -1,7 +1,7 @@
 //! The states of an attempt, and every transition between them. Nothing here waits or talks to Redis.
 //!
-//! The module above says what each state means. [`run`](super::run) does what a state asks for, and gives the outcome to
-//! the `next` of that state.
+//! The module above says what each state means. [`run`](super::run) does what a state asks for, and gives the outcome
+//! to the `next` of that state.
 
 use std::{sync::Arc, time::Duration};
 
@@ -260,8 +260,8 @@ impl Waiting {
     }
 }
 
-/// The server may have executed the question or not. An attempt that was never told to wait ends with that. A waiter goes
-/// on, in doubt about its place.
+/// The server may have executed the question or not. An attempt that was never told to wait ends with that. A waiter
+/// goes on, in doubt about its place.
 fn unknown(first: bool, error: LockError) -> State {
     if first { State::Ended(Err(error)) } else { State::Waiting(Waiting { trouble: Some(error) }) }
 }

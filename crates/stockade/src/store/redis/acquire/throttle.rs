@@ -9,9 +9,10 @@ use crate::{clock::Instant, resource::Key, store::Owner};
 
 /// Keeps the waiters of a process from asking the server more often than is of use.
 ///
-/// A waiter asks from time to time, since that finds leases that ran out and grants that nobody took up. One question per
-/// process and period is enough, whichever waiter sends it: a waiter whose task is stuck is then no hindrance to the
-/// others. A question that finds its own place gone speaks for all waiters: each of them asks again, once for each loss.
+/// A waiter asks from time to time, since that finds leases that ran out and grants that nobody took up. One question
+/// per process and period is enough, whichever waiter sends it: a waiter whose task is stuck is then no hindrance to
+/// the others. A question that finds its own place gone speaks for all waiters: each of them asks again, once for each
+/// loss.
 #[derive(Debug, Default)]
 pub(crate) struct ReaskThrottle(Mutex<HashMap<Key, Resource>>);
 
@@ -44,7 +45,8 @@ impl ReaskThrottle {
         Ok(())
     }
 
-    /// A command of this process found its lock on the resource gone: one waiter looks at once whether the queue is there.
+    /// A command of this process found its lock on the resource gone: one waiter looks at once whether the queue is
+    /// there.
     pub(crate) fn doubt(&self, key: &Key) {
         if let Some(resource) = self.table().get_mut(key) {
             resource.due = true;
@@ -74,11 +76,11 @@ impl Membership {
         self.throttle.claim(&self.key, period)
     }
 
-    /// This waiter's place is gone, as a reply said that was made at server time `now`. All of the resource in this process
-    /// whose last answer is older ask again, unless they were told of this loss before.
+    /// This waiter's place is gone, as a reply said that was made at server time `now`. All of the resource in this
+    /// process whose last answer is older ask again, unless they were told of this loss before.
     ///
-    /// `confirmed` is when the question was sent that last found the place there: before the last loss that all were told
-    /// of, it is the same loss. `None` when the waiter knew that its own place was gone.
+    /// `confirmed` is when the question was sent that last found the place there: before the last loss that all were
+    /// told of, it is the same loss. `None` when the waiter knew that its own place was gone.
     pub(crate) fn place_lost(&self, confirmed: Option<Instant>, now: u64) {
         let mut table = self.throttle.table();
         let Some(resource) = table.get_mut(&self.key) else { return };

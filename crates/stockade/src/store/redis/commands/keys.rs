@@ -34,8 +34,8 @@ impl Keys {
         LETTERS.map(|letter| [head, letter, if letter.ends_with(':') { key.as_str() } else { "" }])
     }
 
-    /// The keys L F Q W M of a resource, in the order in which every script gets them. In a cluster it gets all, needed or
-    /// not: an undeclared key would make it fail half-way where slots migrate.
+    /// The keys L F Q W M of a resource, in the order in which every script gets them. In a cluster it gets all, needed
+    /// or not: an undeclared key would make it fail half-way where slots migrate.
     pub(crate) fn of(&self, key: &Key) -> Vec<String> {
         self.parts(key).map(|parts| parts.concat()).into()
     }

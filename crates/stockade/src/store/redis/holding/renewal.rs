@@ -42,8 +42,8 @@ fn arguments<'a>(
 }
 
 impl Shard {
-    /// What was found, and, once that is known, whether replicas have it. Takes its place in the write order when this is
-    /// called.
+    /// What was found, and, once that is known, whether replicas have it. Takes its place in the write order when this
+    /// is called.
     fn renew(
         self: &Arc<Self>,
         (keys, args): (Vec<String>, Vec<Vec<u8>>),
@@ -90,8 +90,8 @@ impl Inner {
         Ok((renewed, enough))
     }
 
-    /// Scripts of some ownerships each, in their order, all under way at once. Each reply counts when it comes: one that does
-    /// not is no reason to forget those that did.
+    /// Scripts of some ownerships each, in their order, all under way at once. Each reply counts when it comes: one
+    /// that does not is no reason to forget those that did.
     pub(crate) async fn renew(&self, ownerships: &[Arc<Ownership>]) -> Result<(), LockError> {
         let mut failed = None;
         let (mut replies, mut copies) = (FuturesUnordered::new(), Vec::new());

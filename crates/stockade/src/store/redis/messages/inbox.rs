@@ -28,7 +28,7 @@ use crate::{
 /// |---|---|---|
 /// | `G` | owner, token, end of the lease, now, resource | the owner was granted the resource |
 /// | `X` | owner, now | the lease of the owner ran out |
-/// | `D` | owners, now | the owners were taken out of the queue, or the owner is to ask for itself and those behind it |
+/// | `D` | owners, now | the owners were taken out of the queue; or one is to ask, for those behind it, too |
 /// | `F` | owner, now | the resource was taken from the owner by force |
 /// | `W` | owner, now | somebody waits for what the owner holds, or the owner may not renew it |
 #[derive(Debug)]
@@ -203,8 +203,8 @@ impl RoutedEvents<ShardState> for Inbox {
         }
     }
 
-    /// Whoever waits for a resource that moved asks at its new place, and what is held there is asked about: a node that
-    /// took over from one that failed may know less.
+    /// Whoever waits for a resource that moved asks at its new place, and what is held there is asked about: a node
+    /// that took over from one that failed may know less.
     fn moved(&self, buckets: &[Bucket], places: &[Arc<Shard>]) {
         let Some(inner) = self.0.upgrade() else { return };
         inner.waiters.post_all(|key| buckets.contains(&key.bucket()), Mailbox::reconnected);
@@ -242,15 +242,16 @@ impl Inner {
             Message::Ended { owner, now } => self.ended(&owner, now, LossReason::Expired),
             Message::Forced { owner, now } => self.ended(&owner, now, LossReason::Forced),
             Message::Wanted { owner } => {
-                // Its grant may not be known here yet: it is looked for in this order, and becomes known in the other one.
+                // Its grant may not be known here yet: it is looked for in this order, and becomes known in the other
+                // one.
                 self.waiters.post(&owner, |_, mailbox| mailbox.wanted());
                 self.held.recall(&owner);
             }
         }
     }
 
-    /// The entry of an attempt that has ended stood in the queue, from a server that lost its end or from a dump that was
-    /// restored: those behind it would wait for the end of a lease that nobody uses.
+    /// The entry of an attempt that has ended stood in the queue, from a server that lost its end or from a dump that
+    /// was restored: those behind it would wait for the end of a lease that nobody uses.
     fn decline(&self, owner: &Owner, key: Option<Key>) {
         let Some(key) = key else { return };
         tracing::debug!(?owner, label = %key.label(), "a grant came after its attempt had ended; giving it back");

@@ -21,7 +21,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 impl Inner {
-    /// Starts a RELEASE, which cancels as well, behind all commands before it. Returns what carries it, beside the reply.
+    /// Starts a RELEASE, which cancels as well, behind all commands before it. Returns what carries it, beside the
+    /// reply.
     pub(crate) fn send_release(
         &self,
         key: &Key,
@@ -39,13 +40,14 @@ impl Inner {
         (carrier, async move { Left::read(&reply?.await?) })
     }
 
-    /// From then on a command that was sent at `at` is refused as stale, also when its stamp was as far ahead as allowed.
+    /// From then on a command that was sent at `at` is refused as stale, also when its stamp was as far ahead as
+    /// allowed.
     pub(crate) fn settled(&self, at: Instant) -> Instant {
         at + self.timeout * 2 + Duration::from_millis(100)
     }
 
-    /// Undoes an attempt whose command was sent, and which has been `queued` as far as it knows. The cancel is on its way
-    /// when this returns.
+    /// Undoes an attempt whose command was sent, and which has been `queued` as far as it knows. The cancel is on its
+    /// way when this returns.
     pub(crate) fn cancel(self: &Arc<Self>, key: Key, owner: Owner, sent: Sent, queued: bool) {
         let (carrier, reply) = self.send_release(&key, &owner);
         let ordered = carrier.is_some() && carrier == sent.carrier;

@@ -44,8 +44,8 @@ impl Posted {
         Self { receipt: receipt.clone(), carrier, lasts }
     }
 
-    /// The sending, as [`Sent::new`]; what was before it when there was none. To be asked once the reply is there or was
-    /// dropped.
+    /// The sending, as [`Sent::new`]; what was before it when there was none. To be asked once the reply is there or
+    /// was dropped.
     fn sent(self, before: Option<(Sent, bool)>) -> Option<(Sent, bool)> {
         let Some(at) = self.receipt.sent_at() else { return before };
         Some((Sent::new(at, self.carrier, at + self.lasts, before), false))
@@ -102,8 +102,8 @@ impl Sendings {
         self.last.take().map(|(sent, _)| sent)
     }
 
-    /// Nothing is to be undone, since the attempt has led to an ownership. Returns when a sending was made that may still
-    /// arrive after the release of the ownership: one that timed out before the grant came may have gone with its
+    /// Nothing is to be undone, since the attempt has led to an ownership. Returns when a sending was made that may
+    /// still arrive after the release of the ownership: one that timed out before the grant came may have gone with its
     /// connection by then.
     pub(crate) fn end(&mut self) -> Option<Instant> {
         self.last.take().and_then(|(sent, answered)| if answered { sent.stray } else { Some(sent.at) })

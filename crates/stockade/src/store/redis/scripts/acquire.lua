@@ -14,8 +14,9 @@
 --   capacity, times in µs. place: 1 when the caller's place was gone, else 0; wanted: 1 when somebody waits; yields: 1
 --   when all holders asked to be told of waiting writers, and were told.
 
--- The common case, a writer of a free resource, comes first, and avoids what is dear here: arguments, closures, and numbers
--- that become text. Parts of a time stay below 2^31 until 2038, so that %d writes them in full on every machine.
+-- The common case, a writer of a free resource, comes first, and avoids what is dear here: arguments, closures, and
+-- numbers that become text. Parts of a time stay below 2^31 until 2038, so that %d writes them in full on every
+-- machine.
 local time = redis.call('TIME')
 local seconds, micros = time[1] + 0, time[2] + 0
 local now = seconds * 1000000 + micros

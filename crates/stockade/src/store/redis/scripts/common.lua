@@ -1,6 +1,6 @@
--- Helpers of the lock scripts, after names.lua. Before them a script sets: now (µs), me (the caller's owner, or an empty
--- string), G (µs of a handed-over lease), skip (whether a waiter without a subscriber is passed over), chan (prefix of
--- inbox channels).
+-- Helpers of the lock scripts, after names.lua. Before them a script sets: now (µs), me (the caller's owner, or an
+-- empty string), G (µs of a handed-over lease), skip (whether a waiter without a subscriber is passed over), chan
+-- (prefix of inbox channels).
 --
 -- key  type         what it holds
 -- L    string       `w queue unconfirmed owner token x len tag`: one exclusive holder
@@ -206,7 +206,8 @@ local function prune()
   end
 end
 
--- Hands the resource to the head of the queue, and to those right behind who share it: readers, or takers of free permits.
+-- Hands the resource to the head of the queue, and to those right behind who share it: readers, or takers of free
+-- permits.
 local function grant()
   local shared, deaf = 0, {}
   while true do

@@ -1,6 +1,7 @@
 -- Takes the resource from its holders and serves the queue. What is foreign under the keys is overwritten.
 -- KEYS: L F Q W M, see common.lua.
--- ARGV: `now`, or `after_leases` to let shared holders run out without renewal; pack = `grant skip channel` as for acquire.lua.
+-- ARGV: `now`, or `after_leases` to let shared holders run out without renewal; pack = `grant skip channel` as for
+-- acquire.lua.
 -- Reply: how many holders it was taken from or may not renew, and a token above theirs.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

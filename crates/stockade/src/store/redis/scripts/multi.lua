@@ -1,7 +1,7 @@
 -- Takes all of these resources exclusively, or changes nothing when one of them is held or waited for.
 -- KEYS: L F Q W M of each resource, see common.lua.
--- ARGV: lease ms, stamp µs and the age in ms from which the command is refused, as for acquire.lua, tag, then the owner of
---   each resource.
+-- ARGV: lease ms, stamp µs and the age in ms from which the command is refused, as for acquire.lua, tag, then the owner
+--   of each resource.
 -- Reply: `HELD token ...` in the order of KEYS, `TAKEN now`, or `STALE now`, times in µs.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

@@ -1,8 +1,8 @@
 -- Extends leases by their length from now, and confirms handed-over grants. Creates nothing.
 -- KEYS: L of each resource; in a cluster, where a script has to declare all of its keys, L Q M of each.
 -- ARGV: for each resource owner and lease ms, with nothing in between: an owner has 28 characters.
--- Reply: `now found`, where found has one digit for each resource: 1 renewed, 3 renewed while somebody waits, 2 held but
---   not to be renewed, 0 not held by this owner.
+-- Reply: `now found`, where found has one digit for each resource: 1 renewed, 3 renewed while somebody waits, 2 held
+--   but not to be renewed, 0 not held by this owner.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local declared = #KEYS == 3 * #ARGV

@@ -18,7 +18,8 @@ use tokio::{
 use super::until;
 
 /// A way to the server that can be left while commands are on it: its clients are hung up on and later ones go straight
-/// to the server, and what they had sent arrives when it is let go. So a command comes after those that were sent later.
+/// to the server, and what they had sent arrives when it is let go. So a command comes after those that were sent
+/// later.
 pub(in crate::store) struct Detour {
     addr: SocketAddr,
     server: SocketAddr,

@@ -32,8 +32,8 @@ async fn end(group: SentinelGroup) {
     until_without_leftovers(&group).await;
 }
 
-/// With a lease that outlasts every failover: sentinels take their time on a busy machine, and some ten seconds to make an
-/// old primary a replica.
+/// With a lease that outlasts every failover: sentinels take their time on a busy machine, and some ten seconds to make
+/// an old primary a replica.
 fn write(key: &Key) -> Attempt {
     Attempt { lease: LIMIT * 3, ..super::write(key) }
 }

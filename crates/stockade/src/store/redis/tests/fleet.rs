@@ -150,8 +150,8 @@ async fn break_things(world: Arc<World>, proxies: Arc<Vec<Proxy>>, fleet: Arc<Fl
     }
 }
 
-/// What is wrong with the beliefs in one resource, if anything. Readers that were let in together may come to know of it
-/// in any order; nobody else may.
+/// What is wrong with the beliefs in one resource, if anything. Readers that were let in together may come to know of
+/// it in any order; nobody else may.
 fn conflict(beliefs: &mut [Belief]) -> Option<String> {
     beliefs.sort_by_key(|belief| belief.from);
     let mut open: Vec<Belief> = Vec::new();

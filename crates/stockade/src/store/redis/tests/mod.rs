@@ -144,8 +144,8 @@ fn key(id: &str) -> Key {
     Key::new("test", id).unwrap()
 }
 
-/// A Redis whose answers may take as long as a busy machine needs: by default it would be given up, and asked again by those
-/// who wait.
+/// A Redis whose answers may take as long as a busy machine needs: by default it would be given up, and asked again by
+/// those who wait.
 pub(in crate::store) async fn patient(url: &str) -> Redis {
     Redis::builder(url).command_timeout(LIMIT).connect().await.unwrap()
 }

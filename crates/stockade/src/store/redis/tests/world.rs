@@ -76,7 +76,8 @@ impl World {
         self.end_behind(()).await;
     }
 
-    /// [`World::end`] of stores that reach the server through something of the test's: that goes when they are shut down.
+    /// [`World::end`] of stores that reach the server through something of the test's: that goes when they are shut
+    /// down.
     pub(super) async fn end_behind(self, way: impl Sized) {
         self.ending.reach(&self.server, way).await;
     }

@@ -1,7 +1,7 @@
 -- Extends leases by their length from now. Creates nothing.
 -- KEYS: lock and F of each resource. ARGV: value and lease ms of each.
--- Reply: now in µs, then for each 1 extended, 0 held by nobody, 2 held by another, 3 held by nobody on a server that has no
---   floor either and so has lost its data.
+-- Reply: now in µs, then for each 1 extended, 0 held by nobody, 2 held by another, 3 held by nobody on a server that
+--   has no floor either and so has lost its data.
 local time = redis.call('TIME')
 local replies = { string.format('%.0f', time[1] * 1000000 + time[2]) }
 for i = 1, #KEYS, 2 do

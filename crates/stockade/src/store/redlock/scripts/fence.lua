@@ -1,8 +1,8 @@
 -- Takes a token on this server: only while the value holds the lock, and only one above every token that the bucket has
 -- seen. Without the first condition an owner that slept past its lease could take the token that a later owner has.
 -- KEYS: lock, F. ARGV: value (empty: whoever holds it), token.
--- Reply: `FENCED now`, `TAKEN floor now` when the token is not above the floor, `GONE now` when the lock is not held by the
---   value; now in µs.
+-- Reply: `FENCED now`, `TAKEN floor now` when the token is not above the floor, `GONE now` when the lock is not held by
+--   the value; now in µs.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 -- Another program may keep something that is no string under the same name.

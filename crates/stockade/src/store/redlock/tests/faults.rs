@@ -22,7 +22,8 @@ async fn a_frozen_minority_delays_nobody_and_keeps_nothing() {
     for server in &world.servers[..2] {
         server.pause().unwrap();
     }
-    // More than enough for the breakers of the frozen servers to open on the way: some of it is done before, some after.
+    // More than enough for the breakers of the frozen servers to open on the way: some of it is done before, some
+    // after.
     let mut took = Vec::new();
     for n in 0..10 {
         let since = Instant::now();

@@ -50,7 +50,8 @@ impl World {
         self.end_behind(()).await;
     }
 
-    /// [`World::end`] of stores that reach the servers through something of the test's: that goes when they are shut down.
+    /// [`World::end`] of stores that reach the servers through something of the test's: that goes when they are shut
+    /// down.
     async fn end_behind(self, way: impl Sized) {
         self.ending.reach(&self.servers, way).await;
     }
@@ -147,8 +148,8 @@ async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Asks until a quorum answers in time. A busy machine may not do so at once, the less where a server whose clock has stepped
-/// has to be asked twice.
+/// Asks until a quorum answers in time. A busy machine may not do so at once, the less where a server whose clock has
+/// stepped has to be asked twice.
 async fn granted(store: &RedlockStore, attempt: Attempt) -> Arc<Ownership> {
     let limit = Instant::now() + LIMIT;
     loop {

@@ -70,8 +70,8 @@ async fn tokens_of_five_servers_increase_over_random_majorities() {
     tokens_increase_over_random_majorities(5, 1000).await;
 }
 
-/// The form that suggests itself: a counter on each server, and the highest of a quorum. Without writing it back the next
-/// quorum may know nothing of it.
+/// The form that suggests itself: a counter on each server, and the highest of a quorum. Without writing it back the
+/// next quorum may know nothing of it.
 #[tokio::test]
 async fn the_highest_of_a_quorum_of_counters_repeats() {
     let servers = RedisServer::start_many(3).await.unwrap();

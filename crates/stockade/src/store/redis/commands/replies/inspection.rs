@@ -20,7 +20,8 @@ fn read_inspection(value: &Value) -> Option<Inspection> {
     let now = number(text(now)?)?;
     let left = |x: &str| Some(Duration::from_micros(number(x)?.saturating_sub(now)));
     let since = |at: u64| Duration::from_micros(now.saturating_sub(at));
-    // A token is the time of the grant, unless the floor ran ahead of the clock; the grant came before the last renewal.
+    // A token is the time of the grant, unless the floor ran ahead of the clock; the grant came before the last
+    // renewal.
     let age = |of: &str, x: &str, len: &str| {
         let renewed = number(x)?.saturating_sub(number(len)?);
         Some(Some(since(number(of)?.min(renewed))))

@@ -84,8 +84,8 @@ impl Cluster {
         sum
     }
 
-    /// Waits until nodes have sent clients elsewhere with a script this often since their statistics were reset, as they do
-    /// while a slot is on its way.
+    /// Waits until nodes have sent clients elsewhere with a script this often since their statistics were reset, as
+    /// they do while a slot is on its way.
     async fn until_scripts_refused(&self, times: u64) {
         let limit = Instant::now() + LIMIT;
         while self.count_of("evalsha", "rejected_calls").await < times {
