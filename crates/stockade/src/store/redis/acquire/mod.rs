@@ -64,6 +64,7 @@
 //!
 //! The attempt is held or refused.
 
+mod alarm;
 mod asking;
 mod entering;
 mod entry;

@@ -1,12 +1,12 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
+    alarm::Alarm,
     limit::WaitLimit,
     mailbox::Mailbox,
     place::QueuePlace,
     state::{Registering, Terms},
     throttle::Membership,
-    waiting::Alarm,
 };
 use crate::{
     redis::{Carrier, Run},

@@ -3,7 +3,7 @@ use std::time::Duration;
 use rand::Rng;
 use tokio::time::sleep;
 
-use super::{state::Wakeup, waiter::Waiter};
+use super::{alarm::Alarm, state::Wakeup, waiter::Waiter};
 use crate::{clock::Instant, store::LockError};
 
 /// An unbounded wait is entered in the queue for a minute at a time.
@@ -12,21 +12,6 @@ const REFRESH: Duration = Duration::from_secs(20);
 const SHORTEST_PERIOD: Duration = Duration::from_millis(5);
 /// Spreads the questions of many processes.
 const JITTER: Duration = Duration::from_millis(50);
-
-/// When a waiter looks whether the queue goes on.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Alarm {
-    at: Instant,
-    /// When the waiter began to ask last; when it began to wait, if it has not asked since.
-    asked: Instant,
-}
-
-impl Alarm {
-    /// Of an attempt that does not wait yet.
-    pub(super) fn new(now: Instant) -> Self {
-        Self { at: now, asked: now }
-    }
-}
 
 fn jitter() -> Duration {
     rand::rng().random_range(Duration::ZERO..=JITTER)
