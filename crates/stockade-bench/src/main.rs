@@ -54,6 +54,7 @@ fn main() -> Result<ExitCode, Failure> {
     }
     let runtime = tokio::runtime::Runtime::new()?;
     match env::args().nth(1).as_deref() {
+        Some("within") => runtime.block_on(http::serve_within()),
         Some("floor") => runtime.block_on(http::serve_floor()),
         Some("wait") => runtime.block_on(queue::wait()),
         Some("keep") => runtime.block_on(renewals::renew()),

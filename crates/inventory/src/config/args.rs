@@ -1,3 +1,5 @@
+use clap::{Args as _, Command, FromArgMatches};
+
 use super::Secret;
 
 /// Where the database is. Every flag has an environment variable of the same name.
@@ -154,4 +156,15 @@ pub struct Args {
     /// What is logged, as tracing filter directives.
     #[arg(long, env = "RUST_LOG", value_name = "FILTER", default_value = "info")]
     pub(super) rust_log: String,
+}
+
+impl Args {
+    /// What the environment alone says.
+    ///
+    /// # Errors
+    ///
+    /// [`clap::Error`], which names the variable.
+    pub fn from_env() -> Result<Self, clap::Error> {
+        Self::from_arg_matches(&Self::augment_args(Command::new("serve")).try_get_matches_from(["serve"])?)
+    }
 }

@@ -14,4 +14,4 @@ mod warm;
 pub use crate::config::{Args, DatabaseArgs};
 pub use error::StartError;
 pub use migrate::migrate;
-pub use run::run;
+pub use run::{run, run_with};

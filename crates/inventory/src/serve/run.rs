@@ -1,5 +1,6 @@
 use std::{process::ExitCode, time::Duration};
 
+use axum::Router;
 use metrics_exporter_prometheus::PrometheusHandle;
 use stockade::postgres::Relay;
 use tokio::{
@@ -38,7 +39,13 @@ const LAST: Duration = Duration::from_secs(1);
 
 /// Serves until SIGTERM or SIGINT, then ends what has begun. A second signal ends it at once.
 pub async fn run(args: &Args) -> ExitCode {
-    match Box::pin(serve(args)).await {
+    run_with(args, async |app| Ok(http::app(app))).await
+}
+
+/// [`run`] with other routes on the public port. Public, so that handlers that do less can be measured in a process that has
+/// the recorder, the log, the connections and the background work of the service.
+pub async fn run_with(args: &Args, routes: impl AsyncFnOnce(App) -> Result<Router, StartError>) -> ExitCode {
+    match Box::pin(serve(args, routes)).await {
         Ok(code) => code,
         Err(error) => {
             console::error(&error);
@@ -47,7 +54,10 @@ pub async fn run(args: &Args) -> ExitCode {
     }
 }
 
-async fn serve(args: &Args) -> Result<ExitCode, StartError> {
+async fn serve(
+    args: &Args,
+    routes: impl AsyncFnOnce(App) -> Result<Router, StartError>,
+) -> Result<ExitCode, StartError> {
     let config = Config::new(args)?;
     log::install(config.log_format, config.log_filter.clone());
     let mut signals = Signals::listen()?;
@@ -71,7 +81,7 @@ async fn serve(args: &Args) -> Result<ExitCode, StartError> {
     let draining = app.draining.clone();
     let limits = config.connections;
     let mut servers = Servers::start(
-        Port { listener: public, router: http::app(app.clone()), limits, draining: draining.clone() },
+        Port { listener: public, router: routes(app.clone()).await?, limits, draining: draining.clone() },
         Port {
             listener: operators,
             router: ops::app(app.clone(), ops),

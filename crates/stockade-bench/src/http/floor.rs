@@ -1,4 +1,4 @@
-use std::{env, process::ExitCode, time::Duration};
+use std::{env, process::ExitCode};
 
 use axum::{
     Json, Router,
@@ -8,17 +8,11 @@ use axum::{
     routing::{get, post},
 };
 use inventory::{
-    app::{App, Draining, Limits, LoggedAnswers},
     db::{self, movement::Line},
     domain::{Delta, Kind, Sku, Stock},
-    http::around,
 };
 use redis::aio::MultiplexedConnection;
-use sqlx::{PgPool, postgres::PgPoolOptions};
-use stockade::{
-    Locks, Redis,
-    cache::{Cache, WarmProgress},
-};
+use sqlx::PgPool;
 use time::OffsetDateTime;
 use tokio::net::TcpListener;
 
@@ -28,51 +22,32 @@ use crate::contender::Failure;
 const CONNECTIONS: u32 = 16;
 
 #[derive(Clone)]
-struct Floor {
-    pg: PgPool,
-    redis: MultiplexedConnection,
+pub(super) struct Floor {
+    pub(super) pg: PgPool,
+    pub(super) redis: MultiplexedConnection,
 }
 
-const REQUEST: Duration = Duration::from_secs(10);
-
-/// Serves handlers without lock, fence and cache, each bare and, below `/within`, inside the layers of the service; below
-/// `/undelegated` the service itself, with a lock of its own for each read and every hit in Redis.
+/// Serves handlers without lock, fence and cache, and without the layers of the service.
 pub(crate) async fn serve() -> Result<ExitCode, Failure> {
-    let floor = Floor {
-        pg: PgPoolOptions::new().max_connections(CONNECTIONS).connect(&env::var("DATABASE_URL")?).await?,
-        redis: redis::Client::open(env::var("REDIS_URL")?)?.get_multiplexed_async_connection().await?,
-    };
-    let routes = Router::new()
-        .route("/static/{sku}", get(fixed))
-        .route("/select/{sku}", get(select))
-        .route("/redis/{sku}", get(from_redis))
-        .route("/for-update/{sku}", post(for_update))
-        .route("/conditional/{sku}", post(conditional));
-    let undelegated = inventory::http::app(undelegated(floor.pg.clone()).await?);
-    let within = around(routes.clone(), LoggedAnswers::Refusals, REQUEST);
-    let app = routes.nest("/within", within).with_state(floor).nest("/undelegated", undelegated);
+    let pg = db::pool::options().max_connections(CONNECTIONS).connect(&env::var("DATABASE_URL")?).await?;
+    let app = routes().with_state(Floor { pg, redis: redis().await? });
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("listening on http://{}", listener.local_addr()?);
     axum::serve(listener, app).await?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn undelegated(pg: PgPool) -> Result<App, Failure> {
-    let redis = Redis::connect(env::var("REDIS_URL")?).await?;
-    let source = pg.clone();
-    let load = move |sku: Sku| {
-        let pg = source.clone();
-        async move { db::stock::find(&pg, &sku).await }
-    };
-    Ok(App {
-        locks: Locks::builder().delegate(false).redis(&redis),
-        stocks: Cache::builder(&redis).name("undelegated").loader(load).build(),
-        pg,
-        limits: Limits { lock_wait: REQUEST, read_wait: REQUEST, request: REQUEST, idempotency_ttl: REQUEST },
-        warm_up: WarmProgress::default(),
-        answers: LoggedAnswers::Refusals,
-        draining: Draining::default(),
-    })
+pub(super) async fn redis() -> Result<MultiplexedConnection, Failure> {
+    Ok(redis::Client::open(env::var("REDIS_URL")?)?.get_multiplexed_async_connection().await?)
+}
+
+pub(super) fn routes() -> Router<Floor> {
+    Router::new()
+        .route("/static/{sku}", get(fixed))
+        .route("/select/{sku}", get(select))
+        .route("/redis/{sku}", get(from_redis))
+        .route("/for-update/{sku}", post(for_update))
+        .route("/conditional/{sku}", post(conditional))
 }
 
 fn failed(error: impl std::fmt::Display) -> Response {

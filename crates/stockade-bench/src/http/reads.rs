@@ -10,12 +10,12 @@ pub(crate) async fn reads(world: &World) -> Result<Vec<Contender>, Failure> {
     let of = |path: &'static str| move |task, turn| get(&format!("{path}/S{}", sku(task, turn, SKUS)));
     Ok(vec![
         contender("one SELECT", &world.floor, of("/select")).await?,
-        contender("one SELECT, within the service's layers", &world.floor, of("/within/select")).await?,
+        contender("one SELECT, within the service's layers", &world.within, of("/select")).await?,
         contender("one Redis GET", &world.floor, of("/redis")).await?,
         contender("a fixed answer", &world.floor, of("/static")).await?,
-        contender("a fixed answer, within the service's layers", &world.floor, of("/within/static")).await?,
+        contender("a fixed answer, within the service's layers", &world.within, of("/static")).await?,
         contender("stockade, GET /stock/{sku}, warm", &world.service, of("/stock")).await?,
-        contender("stockade, the same undelegated, hits in Redis", &world.floor, of("/undelegated/stock")).await?,
+        contender("stockade, the same undelegated, hits in Redis", &world.within, of("/undelegated/stock")).await?,
     ])
 }
 

@@ -15,15 +15,17 @@ pub(super) const SKUS: u32 = 2_000;
 /// How many connections ask at once.
 pub(crate) const TASKS: u32 = 64;
 
-/// The service and the floor beneath it, over one PostgreSQL and one Redis.
+/// The service and the floors beneath it, over one PostgreSQL and one Redis.
 pub(crate) struct World {
     pub(super) service: String,
     pub(super) floor: String,
-    _parts: [Part; 2],
+    /// The floor in a process that is in all else that of the service.
+    pub(super) within: String,
+    _parts: [Part; 3],
 }
 
 impl World {
-    /// Starts both on a database that holds the SKUs, and returns once they can answer.
+    /// Starts all on a database that holds the SKUs, and returns once they can answer.
     pub(crate) async fn start(redis: &RedisServer, postgres: &PostgresServer) -> Result<Self, Failure> {
         let database = postgres.create_database("stock").await?;
         let pool = PgPoolOptions::new().max_connections(1).connect(&database).await?;
@@ -38,11 +40,14 @@ impl World {
             // Connections wait while others have their turn.
             ("HEADER_TIMEOUT", "10m"),
         ];
-        let mut service = Part::start("serve", &settings)?;
-        let mut floor = Part::start("floor", &settings)?;
-        let [service_address, floor_address] =
-            [service.says("listening on http://").await?, floor.says("listening on http://").await?];
-        Ok(Self { service: service_address, floor: floor_address, _parts: [service, floor] })
+        let mut parts =
+            [Part::start("serve", &settings)?, Part::start("floor", &settings)?, Part::start("within", &settings)?];
+        let mut addresses = [const { String::new() }; 3];
+        for (part, address) in parts.iter_mut().zip(&mut addresses) {
+            *address = part.says("listening on http://").await?;
+        }
+        let [service, floor, within] = addresses;
+        Ok(Self { service, floor, within, _parts: parts })
     }
 }
 
