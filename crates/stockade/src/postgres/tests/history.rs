@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use tokio::task::JoinSet;
+
 use super::*;
 use crate::postgres::{FenceError, SCHEMA_VERSION, outbox};
 
@@ -71,7 +73,8 @@ async fn rows_that_two_processes_mark_are_kept_once_and_those_of_one_that_died_a
         let mut relay = pool.begin().await.unwrap();
         let claimed = outbox::claim(&mut relay, &["stock"], Duration::ZERO, 5).await.unwrap();
         assert_eq!(claimed.len(), 5);
-        let committer = tokio::spawn({
+        let mut committer = JoinSet::new();
+        committer.spawn({
             let (pool, ids) = (pool.clone(), ids.clone());
             async move { outbox::mark(&pool, &ids).await }
         });
@@ -86,7 +89,7 @@ async fn rows_that_two_processes_mark_are_kept_once_and_those_of_one_that_died_a
             outbox::mark(&mut *relay, &ids[..5]).await.unwrap();
             relay.commit().await.unwrap();
         }
-        committer.await.unwrap().unwrap();
+        committer.join_next().await.unwrap().unwrap().unwrap();
         let mut found = kept(&pool).await;
         found.sort_unstable();
         assert_eq!(found, numbered(10).collect::<Vec<_>>());
