@@ -130,6 +130,10 @@ async fn take(
         };
         bytes.truncate(count);
         let fault = orders.borrow().fault;
+        if lost_some && fault != Fault::DropReplies {
+            // The fault ended between the look above and this one.
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
         if fault == Fault::DropReplies && direction == Direction::Reply && count > 0 {
             lost_some = true;
             continue;
