@@ -96,6 +96,18 @@ impl Inner {
         self.shards.of(key.bucket()).ok_or(LinkError::Down)
     }
 
+    /// Tells a node that was promoted, or lost its data, the largest token seen in the bucket, before it makes another.
+    pub(super) async fn raise_floor(&self, shard: &Shard, bucket: Bucket) -> Result<(), LinkError> {
+        let floor = self.floors.of(bucket);
+        if !shard.is_partial() || floor == 0 || shard.state.has_floor(bucket) {
+            return Ok(());
+        }
+        let args = vec![floor.to_string().into_bytes()];
+        shard.link.call(&scripts::SEED, vec![self.keys.floor(bucket)], args).await?;
+        shard.state.knows_floor(bucket);
+        Ok(())
+    }
+
     /// An exchange with the server, whose clock showed `now`. After it was set back everything that a waiter hears from
     /// there looks older than what it was told last: each asks, and goes on from the answer.
     pub(super) fn heard(&self, shard: &Shard, sent: Instant, now: u64) {

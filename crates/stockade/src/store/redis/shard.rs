@@ -5,13 +5,11 @@ use std::{
 
 use super::{
     commands::{calls::Handing, keys::Keys},
-    inner::Inner,
-    scripts::SEED,
     server_clock::ServerClock,
 };
 use crate::{
     clock::Instant,
-    redis::{LinkError, Server, ServerState, Up},
+    redis::{Server, ServerState, Up},
     resource::Bucket,
 };
 
@@ -87,6 +85,11 @@ impl ShardState {
         self.floors[usize::from(bucket.index())].store(true, Ordering::Release);
     }
 
+    /// Whether it knows the largest token of the bucket that this process has seen.
+    pub(super) fn has_floor(&self, bucket: Bucket) -> bool {
+        self.floors[usize::from(bucket.index())].load(Ordering::Acquire)
+    }
+
     /// Nobody is subscribed on a server that took over a moment ago. Until all had the time to come, whoever is not
     /// there is granted what is his all the same: passed over, he would find another in his place.
     fn unsettle(&self) {
@@ -116,18 +119,5 @@ impl Shard {
         if self.is_partial() {
             self.state.knows_floor(bucket);
         }
-    }
-
-    /// Tells a node that was promoted, or lost its data, the largest token seen in the bucket, before it makes another.
-    pub(super) async fn raise_floor(&self, inner: &Inner, bucket: Bucket) -> Result<(), LinkError> {
-        let floor = inner.floors.of(bucket);
-        let is_known = || self.state.floors[usize::from(bucket.index())].load(Ordering::Acquire);
-        if !self.is_partial() || floor == 0 || is_known() {
-            return Ok(());
-        }
-        let args = vec![floor.to_string().into_bytes()];
-        self.link.call(&SEED, vec![inner.keys.floor(bucket)], args).await?;
-        self.state.knows_floor(bucket);
-        Ok(())
     }
 }

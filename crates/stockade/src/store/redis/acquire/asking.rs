@@ -129,7 +129,7 @@ impl Waiter {
     async fn exchange(&mut self) -> Result<(Arc<Shard>, Reply), LinkError> {
         let inner = Arc::clone(&self.inner);
         let (shard, bucket) = (inner.shard(&self.attempt.key)?, self.attempt.key.bucket());
-        shard.raise_floor(&inner, bucket).await?;
+        inner.raise_floor(&shard, bucket).await?;
         let wait = self.wait_at(&shard).await?;
         self.turn_to(&shard)?;
         let Attempt { receipt, reply, copies } = self.post(&shard, wait);

@@ -45,7 +45,7 @@ impl<'a> MultiAttempt<'a> {
         let Some(shard) = self.inner.shards.of_all(buckets) else { return Ok(None) };
         shard.link.attempted().await;
         if let Some(first) = self.attempts.first()
-            && shard.raise_floor(self.inner, first.key.bucket()).await.is_err()
+            && self.inner.raise_floor(&shard, first.key.bucket()).await.is_err()
         {
             // Of several buckets only where there are no nodes to tell.
             return Ok(None);
