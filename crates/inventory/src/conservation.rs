@@ -1,4 +1,5 @@
-//! Whether stock was conserved, asked of the database: the ledger against the stock, and against what clients were told.
+//! Whether stock was conserved, asked of the database: the ledger against the stock, and against what clients were
+//! told.
 
 use std::fmt;
 
@@ -152,8 +153,8 @@ impl Rule {
     ];
 }
 
-/// Lines of these outcomes of which the ledger has a number of movements that is wrong. A line without a movement counts
-/// zero.
+/// Lines of these outcomes of which the ledger has a number of movements that is wrong. A line without a movement
+/// counts zero.
 fn lines_whose_count(outcomes: &str, is_wrong: &str) -> String {
     format!(
         "select told.reference || ' (' || told.sku || '): ' || count(movement.id) || ' times in the ledger'

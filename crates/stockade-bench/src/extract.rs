@@ -43,7 +43,8 @@ impl FromCache<Pages> for Text {
     }
 }
 
-/// A hit in the process, behind the head of a request that names it: asked for by hand, by the extractor, and made the answer.
+/// A hit in the process, behind the head of a request that names it: asked for by hand, by the extractor, and made the
+/// answer.
 pub(crate) fn contenders() -> Vec<Contender> {
     let pages = Cache::memory().loader(|_: Page| async { Ok::<_, Infallible>(Some(Text("x".repeat(256)))) }).build();
     let (by_hand, extracted) = (pages.clone(), pages.clone());

@@ -22,8 +22,8 @@ impl Resource for Order {
     }
 }
 
-/// Two round trips, the lock that offers nothing but exclusion, the least that a fair and fenced one needs, a library's,
-/// and Stockade's; each task has a resource of its own.
+/// Two round trips, the lock that offers nothing but exclusion, the least that a fair and fenced one needs, a
+/// library's, and Stockade's; each task has a resource of its own.
 pub(crate) async fn free(server: &RedisServer) -> Result<Vec<Contender>, Failure> {
     let connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
     let sha = load(&connection, COMPARE_AND_DELETE).await?;

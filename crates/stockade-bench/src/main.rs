@@ -1,4 +1,5 @@
-//! Measures Stockade beside other libraries, and beside floors: the least that a server can be asked for to the same end.
+//! Measures Stockade beside other libraries, and beside floors: the least that a server can be asked for to the same
+//! end.
 //!
 //! All contenders of a table run against one private Redis and one private PostgreSQL, in turns, so that they share
 //! whatever the machine does meanwhile. A figure is the median over the rounds; a ratio is the median of the ratios of

@@ -83,7 +83,8 @@ pub(crate) async fn contenders(server: &RedisServer, count: u32) -> Result<(Vec<
     Ok((contenders, stored))
 }
 
-/// The least that a hit in Redis can be: the value and one field about it, asked for and decoded, without anything around it.
+/// The least that a hit in Redis can be: the value and one field about it, asked for and decoded, without anything
+/// around it.
 pub(crate) async fn floor(server: &RedisServer) -> Result<Vec<Contender>, Failure> {
     let connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
     for task in 0..64 {

@@ -30,8 +30,8 @@ struct Kind {
     tasks: u32,
 }
 
-/// Sections of one resource, each without work, by so many waiters in four processes (in two, when they are two), and the
-/// scripts that one of Stockade's took.
+/// Sections of one resource, each without work, by so many waiters in four processes (in two, when they are two), and
+/// the scripts that one of Stockade's took.
 pub(crate) async fn table(server: &RedisServer, waiters: u32) -> Result<(Table, f64), Failure> {
     let mut kinds = vec![
         Kind { name: "rslock, polls", kind: "peer", tasks: waiters },
@@ -79,8 +79,8 @@ async fn round(server: &RedisServer, kind: Kind) -> Result<[f64; 2], Failure> {
     Ok(sections)
 }
 
-/// The part of one process: its tasks take the resource again and again; it says how often while it was measured, and in
-/// all.
+/// The part of one process: its tasks take the resource again and again; it says how often while it was measured, and
+/// in all.
 pub(crate) async fn wait() -> Result<ExitCode, Failure> {
     let (url, tasks) = (env::var("REDIS_URL")?, u32::from_str(&env::var("TASKS")?)?);
     let locks = Locks::new(&Redis::connect(url.clone()).await?);

@@ -41,9 +41,10 @@
 //!
 //! # Which programs are used
 //!
-//! `redis-server`: `REDIS_SERVER`, then `PATH`, then the usual folders; a sentinel is the same program. PostgreSQL: `PG_BIN`, then the folder of
-//! `postgres` on `PATH`, then the newest of `/usr/lib/postgresql/*/bin` and its like. PostgreSQL refuses to run as
-//! root: there it runs as the user `postgres`, else as `nobody`. A clock that can be stepped needs Linux and a C compiler.
+//! `redis-server`: `REDIS_SERVER`, then `PATH`, then the usual folders; a sentinel is the same program. PostgreSQL:
+//! `PG_BIN`, then the folder of `postgres` on `PATH`, then the newest of `/usr/lib/postgresql/*/bin` and its like.
+//! PostgreSQL refuses to run as root: there it runs as the user `postgres`, else as `nobody`. A clock that can be
+//! stepped needs Linux and a C compiler.
 
 mod account;
 #[cfg(feature = "tls")]

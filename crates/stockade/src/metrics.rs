@@ -66,13 +66,15 @@ names! {
     CACHE_LOADS_IN_FLIGHT = "stockade_cache_loads_in_flight";
     /// Fills refused because a write came between.
     CACHE_FILL_REJECTED = "stockade_cache_fill_rejected_total";
-    /// How old a write may be that a fresh value from the memory of this process lacks, seconds; 0 while none is served.
+    /// How old a write may be that a fresh value from the memory of this process lacks, seconds; 0 while none is
+    /// served.
     CACHE_LOCAL_STALENESS_BOUND = "stockade_cache_local_staleness_bound_seconds";
     /// Payloads that could not be read, and values not stored for their size or encoding, by reason.
     CACHE_PAYLOADS_REFUSED = "stockade_cache_payloads_refused_total";
     /// Intents that were gone when their transaction ended them: the store lost data in between.
     CACHE_INTENT_LOST = "stockade_cache_intent_lost_total";
-    /// 1 while the store of a cache is connected and known to have lost no invalidation; at 0 a strict cache loads every read.
+    /// 1 while the store of a cache is connected and known to have lost no invalidation; at 0 a strict cache loads
+    /// every read.
     CACHE_VOUCHED_FOR = "stockade_cache_vouched_for";
     /// Age of the oldest invalidation not applied yet, seconds.
     OUTBOX_LAG = "stockade_outbox_lag_seconds";
@@ -159,7 +161,8 @@ impl Times {
     }
 }
 
-/// Shows a counter as zero before its first event: `rate()` does not see the first step of a series that begins with it.
+/// Shows a counter as zero before its first event: `rate()` does not see the first step of a series that begins with
+/// it.
 pub(crate) fn announce(name: &'static str, tags: &[Tag]) {
     ::metrics::counter!(name, labels(tags)).increment(0);
 }

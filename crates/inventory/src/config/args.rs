@@ -22,8 +22,8 @@ pub struct DatabaseArgs {
     pub database_password_file: Option<String>,
 }
 
-/// Arguments of `inventory serve`. Every flag has an environment variable of the same name. Durations are written with a
-/// unit: `250ms`, `2s`, `5min`.
+/// Arguments of `inventory serve`. Every flag has an environment variable of the same name. Durations are written with
+/// a unit: `250ms`, `2s`, `5min`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

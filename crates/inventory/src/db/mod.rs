@@ -1,4 +1,5 @@
-//! SQL, one module per table: every function there runs one statement on the connection it is given and decides nothing.
+//! SQL, one module per table: every function there runs one statement on the connection it is given and decides
+//! nothing.
 
 pub mod connect;
 pub mod idempotency;

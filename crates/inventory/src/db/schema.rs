@@ -46,8 +46,8 @@ pub async fn is_current(pool: &PgPool) -> Result<bool, sqlx::Error> {
     }
 }
 
-/// Brings the database up to date: the library's schema, then the service's migrations. Idempotent; instances that do it
-/// together take turns.
+/// Brings the database up to date: the library's schema, then the service's migrations. Idempotent; instances that do
+/// it together take turns.
 ///
 /// # Errors
 ///

@@ -19,8 +19,8 @@ use crate::metrics::{HTTP_DURATION, HTTP_IN_FLIGHT, HTTP_REQUESTS};
 const CLIENT_GONE: u16 = 499;
 const UNMATCHED: &str = "unmatched";
 
-/// The metrics of each route, looked up with its first request: to look them up with every request would cost more than the
-/// layers around the handler do. As many as the router has, and one for what matches none.
+/// The metrics of each route, looked up with its first request: to look them up with every request would cost more than
+/// the layers around the handler do. As many as the router has, and one for what matches none.
 #[derive(Clone, Default)]
 pub(crate) struct Routes(Arc<RwLock<HashMap<String, Arc<Route>>>>);
 

@@ -66,7 +66,8 @@ impl Memory {
         Ok(stored)
     }
 
-    /// Answers a refusal on business grounds. With an Idempotency-Key it is remembered, and so committed, as a success is.
+    /// Answers a refusal on business grounds. With an Idempotency-Key it is remembered, and so committed, as a success
+    /// is.
     pub(super) async fn refuse(
         self,
         mut tx: Tx,

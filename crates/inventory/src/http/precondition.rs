@@ -99,8 +99,8 @@ fn tags(headers: &HeaderMap, name: &HeaderName, shown: &str) -> Result<Option<Ta
     })
 }
 
-/// A comma-separated list of entity tags; `None` when malformed or without any. Commas may stand inside a tag, and empty
-/// members between them (RFC 9110, section 5.6.1.2).
+/// A comma-separated list of entity tags; `None` when malformed or without any. Commas may stand inside a tag, and
+/// empty members between them (RFC 9110, section 5.6.1.2).
 fn list(line: &str) -> Option<Vec<Tag>> {
     let mut tags = Vec::new();
     let mut rest = line.trim_start_matches(MEMBER_ENDS);

@@ -42,7 +42,8 @@ impl Outside {
     }
 }
 
-/// Gives the request its id and its span, measures it, and sees that every error leaves as a problem document with that id.
+/// Gives the request its id and its span, measures it, and sees that every error leaves as a problem document with that
+/// id.
 ///
 /// One layer rather than several: each takes some allocations of every request.
 pub(crate) async fn identify(
@@ -162,8 +163,8 @@ fn foreign(response: &Response) -> Option<Problem> {
     })
 }
 
-/// Refuses a request whose URL is malformed, and ends one that takes longer than `limit`. A read is dropped. A write under a
-/// route lock goes on detached, so nobody can say here what becomes of it.
+/// Refuses a request whose URL is malformed, and ends one that takes longer than `limit`. A read is dropped. A write
+/// under a route lock goes on detached, so nobody can say here what becomes of it.
 pub(crate) async fn admit(State(limit): State<Duration>, request: Request, next: Next) -> Response {
     if let Err(problem) = path::well_formed(request.uri()) {
         return problem.into_response();

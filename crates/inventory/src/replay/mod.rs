@@ -1,7 +1,7 @@
 //! `inventory replay`: order lines sent to running instances, and a report.
 //!
-//! Every line is one adjustment with an idempotency key of its own, so that an attempt whose answer was lost can be made
-//! again: on the next instance, with the same key. Between the lines come reads, so that the cache has work too.
+//! Every line is one adjustment with an idempotency key of its own, so that an attempt whose answer was lost can be
+//! made again: on the next instance, with the same key. Between the lines come reads, so that the cache has work too.
 
 mod answer;
 mod args;

@@ -8,10 +8,9 @@ use crate::orders::OrderLine;
 /// SKUs per statement: a few hundred kilobytes of arguments at most.
 const BATCH: usize = 1_000;
 
-// Rows that exist are left alone together with their ledger, so a second run, or one that follows a run which broke off,
-// adds only what is missing. A SKU that was deleted has a ledger without a row and is created anew. No lock and no fence:
-// a row comes into being under its primary key, and nothing of an existing row is changed.
-// language=PostgreSQL
+// Rows that exist are left alone together with their ledger, so a second run, or one that follows a run which broke
+// off, adds only what is missing. A SKU that was deleted has a ledger without a row and is created anew. No lock and no
+// fence: a row comes into being under its primary key, and nothing of an existing row is changed. language=PostgreSQL
 const INSERT: &str = "
     with created as (
         insert into stock (sku, quantity)
@@ -40,8 +39,8 @@ impl fmt::Display for Seeded {
 }
 
 /// Creates the [`opening_stock`] of every SKU of the lines that has no stock row, each with a movement in the ledger.
-/// Running it again changes nothing. Meant to run before instances serve: it holds no lock and tells no cache, so one that
-/// looked for a SKU earlier may remember its absence for as long as it keeps absent rows.
+/// Running it again changes nothing. Meant to run before instances serve: it holds no lock and tells no cache, so one
+/// that looked for a SKU earlier may remember its absence for as long as it keeps absent rows.
 ///
 /// # Errors
 ///

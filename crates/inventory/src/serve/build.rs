@@ -94,7 +94,8 @@ fn cache(redis: &Redis, settings: &CacheSettings, pg: PgPool) -> Result<Cache<Sk
         .null_ttl(settings.null_ttl)
         .max_loads(settings.max_loads)
         .load_timeout(settings.load_timeout)
-        // Every write of a row that is there holds the exclusive lock of its SKU. Only the seed, which creates rows, does not.
+        // Every write of a row that is there holds the exclusive lock of its SKU. Only the seed, which creates rows,
+        // does not.
         .under_locks()
         .loader(move |sku: Sku| {
             let pg = pg.clone();

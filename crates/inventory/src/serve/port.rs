@@ -53,8 +53,8 @@ pub(super) struct Port {
 }
 
 impl Port {
-    /// Answers until `stop`, and ends once no request is under way. Neither an idle connection nor half a request head is
-    /// waited for. Dropped, it cuts everybody off.
+    /// Answers until `stop`, and ends once no request is under way. Neither an idle connection nor half a request head
+    /// is waited for. Dropped, it cuts everybody off.
     pub(super) async fn serve(self, stop: CancellationToken) {
         let mut connections = JoinSet::new();
         let mut reminded: Option<Instant> = None;

@@ -42,8 +42,8 @@ pub async fn run(args: &Args) -> ExitCode {
     run_with(args, async |app| Ok(http::app(app))).await
 }
 
-/// [`run`] with other routes on the public port. Public, so that handlers that do less can be measured in a process that has
-/// the recorder, the log, the connections and the background work of the service.
+/// [`run`] with other routes on the public port. Public, so that handlers that do less can be measured in a process
+/// that has the recorder, the log, the connections and the background work of the service.
 pub async fn run_with(args: &Args, routes: impl AsyncFnOnce(App) -> Result<Router, StartError>) -> ExitCode {
     match Box::pin(serve(args, routes)).await {
         Ok(code) => code,

@@ -50,7 +50,8 @@ pub(super) async fn warm(warmup: Warmup, stocks: Cache<Sku, Stock>) {
     tracing::info!(?state, loaded, absent, present, failed, skipped, "the warm-up has ended");
 }
 
-/// Returns when Redis is away: at once when it is now, since the start has waited for it; else after it was for a while.
+/// Returns when Redis is away: at once when it is now, since the start has waited for it; else after it was for a
+/// while.
 async fn is_away(stocks: &Cache<Sku, Stock>) {
     let mut patience = Duration::ZERO;
     let mut since: Option<Instant> = None;

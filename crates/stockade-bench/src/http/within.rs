@@ -13,8 +13,8 @@ use super::floor::{Floor, redis, routes};
 use crate::contender::Failure;
 
 /// Serves the handlers of the floor in a process that is in all else that of the service: its layers, recorder, log,
-/// connections and background work. Below `/undelegated` is the service itself, with a lock of its own for each read and every
-/// hit in Redis.
+/// connections and background work. Below `/undelegated` is the service itself, with a lock of its own for each read
+/// and every hit in Redis.
 pub(crate) async fn serve() -> Result<ExitCode, Failure> {
     let (url, redis) = (env::var("REDIS_URL")?, redis().await?);
     let routes = async |app: App| {

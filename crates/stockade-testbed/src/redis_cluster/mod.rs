@@ -64,8 +64,8 @@ impl RedisCluster {
         ClusterBuilder::default()
     }
 
-    /// `redis-cluster://HOST:PORT,…` with all nodes, and `:PASSWORD@` in front where there is one; `rediss-cluster` with
-    /// TLS.
+    /// `redis-cluster://HOST:PORT,…` with all nodes, and `:PASSWORD@` in front where there is one; `rediss-cluster`
+    /// with TLS.
     #[must_use]
     pub fn url(&self) -> String {
         let (scheme, credentials) = RedisServer::entrance(&self.nodes);

@@ -10,8 +10,9 @@ use crate::{RedisBuilder, RedisServer, Result};
 const REPLICAS: usize = 2;
 const SENTINELS: usize = 3;
 
-/// A sentinel tries to connect once per second, to a new primary too when it has just tried the old one, and counts the time
-/// until the first answer as silence. With 1 s it therefore has the new one replaced as soon as the machine is slow.
+/// A sentinel tries to connect once per second, to a new primary too when it has just tried the old one, and counts the
+/// time until the first answer as silence. With 1 s it therefore has the new one replaced as soon as the machine is
+/// slow.
 const DOWN_AFTER: Duration = Duration::from_secs(2);
 
 /// Settings of a [`SentinelGroup`].
@@ -40,8 +41,8 @@ impl SentinelBuilder {
         self
     }
 
-    /// How long a server is silent until it counts as down: 2 s unless set. With 1 s or less a new primary may be replaced
-    /// at once, since sentinels take up to a second to connect to it.
+    /// How long a server is silent until it counts as down: 2 s unless set. With 1 s or less a new primary may be
+    /// replaced at once, since sentinels take up to a second to connect to it.
     #[must_use]
     pub fn down_after(mut self, silence: Duration) -> Self {
         self.down_after = silence;

@@ -15,8 +15,8 @@ use crate::{
 /// A private primary with two replicas and three sentinels that watch over them as `primary`: quorum 2, a server counts
 /// as down after 2 s, an attempt at a failover ends after 3 s.
 ///
-/// Each of the six is a [`RedisServer`] and can be paused, killed and restarted on its own. A new primary is there about
-/// 2.5 to 3.5 s after the old one is gone.
+/// Each of the six is a [`RedisServer`] and can be paused, killed and restarted on its own. A new primary is there
+/// about 2.5 to 3.5 s after the old one is gone.
 ///
 /// ```no_run
 /// # async fn example() -> stockade_testbed::Result<()> {
@@ -91,7 +91,8 @@ impl SentinelGroup {
     /// When no sentinel answers within 1 s.
     pub async fn primary(&self) -> Result<&RedisServer> {
         let views = join_all(self.sentinels.iter().map(|sentinel| view(sentinel, &["SENTINEL", "MASTER", Self::NAME])));
-        // The one that leads a failover goes on naming the old primary, by the new epoch, until the replicas have moved.
+        // The one that leads a failover goes on naming the old primary, by the new epoch, until the replicas have
+        // moved.
         let age = |view: &HashMap<String, String>| (Reverse(number(view, "config-epoch")), is_leading(view));
         let newest = views.await.into_iter().flatten().min_by_key(age);
         let port = newest.map(|view| number(&view, "port"));

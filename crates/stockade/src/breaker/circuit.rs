@@ -24,7 +24,8 @@ pub(crate) struct Breaker {
 }
 
 impl Breaker {
-    /// `name` is the closed metric label: `redis_lock`, `redis_cache` or `database`. Breakers of one name share a series.
+    /// `name` is the closed metric label: `redis_lock`, `redis_cache` or `database`. Breakers of one name share a
+    /// series.
     pub(crate) fn new(name: &'static str) -> Self {
         Self { shared: Arc::new(Shared::new(name)) }
     }

@@ -52,8 +52,8 @@ impl Lease {
         vec![number(self.end.into()), number(later.into()), number(self.unit.length().as_micros())]
     }
 
-    /// Sends the release once. It is not repeated when its answer is lost: should the first have worked, the key may be that
-    /// of somebody whose time is the same by now.
+    /// Sends the release once. It is not repeated when its answer is lost: should the first have worked, the key may be
+    /// that of somebody whose time is the same by now.
     async fn give_back(self, core: &Core) -> Result<Released, SetnxError> {
         while !self.remaining().is_zero() {
             let make = |sha: &str| evalsha(sha, vec![self.key.clone()], self.args());
@@ -92,15 +92,15 @@ impl SetnxGuard {
         self.lease.as_ref().map(Lease::remaining).unwrap_or_default()
     }
 
-    /// Releases and reports what was found. [`Released::Lost`] when the lease was over, and then nothing is sent: the lock
-    /// may be somebody else's.
+    /// Releases and reports what was found. [`Released::Lost`] when the lease was over, and then nothing is sent: the
+    /// lock may be somebody else's.
     ///
     /// Dropping the returned future leaves the release to the background.
     ///
     /// # Errors
     ///
-    /// [`SetnxError::Unavailable`] when Redis did not answer within one command time-out; at the latest the lock ends with
-    /// its time.
+    /// [`SetnxError::Unavailable`] when Redis did not answer within one command time-out; at the latest the lock ends
+    /// with its time.
     pub async fn release(mut self) -> Result<Released, SetnxError> {
         let (done, outcome) = oneshot::channel();
         self.give_back(Some(done));

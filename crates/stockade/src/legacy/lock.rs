@@ -52,8 +52,8 @@ impl SetnxLock {
     /// # Errors
     ///
     /// [`SetnxError::Key`] and [`SetnxError::Duration`] before anything is sent; [`SetnxError::Timeout`];
-    /// [`SetnxError::Value`]; [`SetnxError::Unavailable`], after which the lock may be taken by nobody until its time is over;
-    /// [`SetnxError::ShuttingDown`].
+    /// [`SetnxError::Value`]; [`SetnxError::Unavailable`], after which the lock may be taken by nobody until its time
+    /// is over; [`SetnxError::ShuttingDown`].
     pub async fn acquire(self) -> Result<SetnxGuard, SetnxError> {
         self.check()?;
         let since = Instant::now();

@@ -53,7 +53,8 @@ impl Unit {
             return None;
         }
         let time: u64 = whole.parse().ok()?;
-        // The units differ by a thousand: read in the wrong one, a live lock would be expired or an expired one live for ever.
+        // The units differ by a thousand: read in the wrong one, a live lock would be expired or an expired one live
+        // for ever.
         let now = self.now();
         (time > now / 30 && time / 30 < now).then_some(time)
     }

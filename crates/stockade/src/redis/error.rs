@@ -115,7 +115,8 @@ pub(crate) enum LinkError {
 }
 
 impl LinkError {
-    /// Whether the command was certainly not executed, and will not be. One of NOSCRIPT was not either, and comes again.
+    /// Whether the command was certainly not executed, and will not be. One of NOSCRIPT was not either, and comes
+    /// again.
     pub(crate) fn is_never_executed(&self) -> bool {
         matches!(self, Self::Unsent { .. } | Self::Down | Self::Open { .. } | Self::Moved | Self::Moving)
     }

@@ -32,9 +32,9 @@ pub struct RedisBuilder {
 impl RedisBuilder {
     /// How long one command may take from its sending, connection set-up included. Default 250 ms.
     ///
-    /// While the connection delivers replies to others, a command may take four times as long: only one that is silent for
-    /// this time counts as failed. Commands of a burst wait for their place on the connection before they are sent: a lock
-    /// attempt for as long as its own wait, the others for twenty times this at most.
+    /// While the connection delivers replies to others, a command may take four times as long: only one that is silent
+    /// for this time counts as failed. Commands of a burst wait for their place on the connection before they are sent:
+    /// a lock attempt for as long as its own wait, the others for twenty times this at most.
     #[must_use]
     pub fn command_timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
@@ -61,8 +61,8 @@ impl RedisBuilder {
     ///
     /// # Errors
     ///
-    /// [`ConnectError`] for what waiting can't mend. An unreachable server is no error, nor is a replica that sentinels or
-    /// a cluster may promote.
+    /// [`ConnectError`] for what waiting can't mend. An unreachable server is no error, nor is a replica that sentinels
+    /// or a cluster may promote.
     pub async fn connect(self) -> Result<Redis, ConnectError> {
         let (topology, pool) = self.source.into_parts(self.tls.as_ref())?;
         let dialer = Dialer::new(topology, self.timeout, self.eviction);

@@ -1,10 +1,10 @@
 //! The link to Redis: where it is, the connections of one role, typed script calls with time-outs, pushes.
 //!
-//! Commands of one connection are sent in the order of the calls, and only a window of them has no reply yet, see `wire`: a
-//! burst waits in the process, where its commands can still be taken back, and not at the server. A command's time-out
-//! counts from its sending. A caller that gives up leaves its command in its place, unless it is an attempt that was not
-//! sent yet, which is taken back: what compensates for a command that was sent always comes after it. Commands that undo
-//! others go ahead of those that begin something, renewals ahead of all.
+//! Commands of one connection are sent in the order of the calls, and only a window of them has no reply yet, see
+//! `wire`: a burst waits in the process, where its commands can still be taken back, and not at the server. A command's
+//! time-out counts from its sending. A caller that gives up leaves its command in its place, unless it is an attempt
+//! that was not sent yet, which is taken back: what compensates for a command that was sent always comes after it.
+//! Commands that undo others go ahead of those that begin something, renewals ahead of all.
 //!
 //! A connection that delivers replies is alive, however long a command takes: only one that owes an answer and has
 //! delivered none for a command time-out counts as failed, see `pending`.

@@ -11,7 +11,8 @@ pub(crate) fn escape_into(out: &mut String, text: &str) {
     }
     for character in text.chars() {
         if character.is_ascii() || character.is_control() {
-            // The C1 controls lie outside ASCII, where the crate encodes every byte; other UTF-8 must not go through it.
+            // The C1 controls lie outside ASCII, where the crate encodes every byte; other UTF-8 must not go through
+            // it.
             out.extend(utf8_percent_encode(character.encode_utf8(&mut [0; 4]), RESERVED));
         } else {
             out.push(character);

@@ -12,9 +12,9 @@ pub type Label = Cow<'static, str>;
 
 /// A resource in the one text form that every store uses: `kind:id` with the id escaped, or a filled-in template.
 ///
-/// A text over [`Key::MAX_LEN`] is stored as its kind and its SHA-256: `kind:%sha256-` and 64 hex digits. No escaped id contains
-/// that, so a hashed key never equals one that is not. Errors, logs, [`Display`](fmt::Display) and [`Debug`](fmt::Debug) show the
-/// text in full.
+/// A text over [`Key::MAX_LEN`] is stored as its kind and its SHA-256: `kind:%sha256-` and 64 hex digits. No escaped id
+/// contains that, so a hashed key never equals one that is not. Errors, logs, [`Display`](fmt::Display) and
+/// [`Debug`](fmt::Debug) show the text in full.
 ///
 /// No two resources share a key, whatever their ids hold.
 #[derive(Clone)]
@@ -100,9 +100,11 @@ fn write_into(text: &mut String, kind: &str, id: &str) {
     escape_into(text, id);
 }
 
-/// Looks something up by the text of a resource's key, for which no memory is taken. The kind must be known to be a name.
+/// Looks something up by the text of a resource's key, for which no memory is taken. The kind must be known to be a
+/// name.
 ///
-/// An id that has no key finds nothing, since nothing can lie under its text. One that has to be hashed does take memory.
+/// An id that has no key finds nothing, since nothing can lie under its text. One that has to be hashed does take
+/// memory.
 pub(crate) fn find_by_text<R: Resource + ?Sized, T>(resource: &R, find: impl FnOnce(&str) -> Option<T>) -> Option<T> {
     thread_local! {
         static TEXT: RefCell<String> = const { RefCell::new(String::new()) };

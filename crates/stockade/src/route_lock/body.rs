@@ -33,8 +33,8 @@ pin_project! {
 struct CutShort;
 
 impl HeldBody {
-    /// Holds `grant` to the end of `body`, at most until `deadline`. A body that ends with its lock (`bound`) fails when the lock
-    /// goes first, rather than mixing what was read under it with what was not.
+    /// Holds `grant` to the end of `body`, at most until `deadline`. A body that ends with its lock (`bound`) fails
+    /// when the lock goes first, rather than mixing what was read under it with what was not.
     pub(crate) fn new(body: Body, grant: Grant, locks: &Locks, deadline: Instant, bound: bool) -> Self {
         let (held, ended) = oneshot::channel();
         let (cutter, cut) = oneshot::channel();

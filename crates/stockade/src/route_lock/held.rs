@@ -31,8 +31,8 @@ impl Held {
         Self::add(parts, fence, None);
     }
 
-    /// Adds the locks of a layer that has several. They must be the first: their commits are within each other already, and
-    /// can't be within those of a layer further out.
+    /// Adds the locks of a layer that has several. They must be the first: their commits are within each other already,
+    /// and can't be within those of a layer further out.
     pub(crate) fn push_all(parts: &mut Parts, fences: &MultiFence) {
         for fence in fences.in_lock_order() {
             Self::add(parts, fence.clone(), Some(fences.clone()));

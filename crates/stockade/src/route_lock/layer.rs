@@ -40,10 +40,10 @@ impl RouteLock {
 
     /// Locks `template` with path parameters filled in: `report:{day}` on the route `/reports/{day}`.
     ///
-    /// The text up to the first `:` is the kind and is literal. Values are percent-decoded once and escaped as the ids of
-    /// [`Key`] are, so `report:{day}` and a resource of the kind `report` with this id are the same resource. An empty
-    /// value, one with control characters and a path with a `%` that begins no encoded byte are answered 400. The template
-    /// is the metric label.
+    /// The text up to the first `:` is the kind and is literal. Values are percent-decoded once and escaped as the ids
+    /// of [`Key`] are, so `report:{day}` and a resource of the kind `report` with this id are the same resource. An
+    /// empty value, one with control characters and a path with a `%` that begins no encoded byte are answered 400. The
+    /// template is the metric label.
     ///
     /// # Panics
     ///
@@ -86,11 +86,11 @@ impl RouteLock {
     }
 
     /// Locks all resources that `keys` finds in the request, 1 to 64, exclusively and all or nothing, as
-    /// [`Locks::write_all`] does: requests that name the same resources in different orders never wait for each other in a
-    /// circle.
+    /// [`Locks::write_all`] does: requests that name the same resources in different orders never wait for each other
+    /// in a circle.
     ///
-    /// `keys` is given what an extractor made of the request: of its path, its headers, or its body, which is in memory by
-    /// then. The extractor's rejection is the answer to a request that it refuses; one that names no resource, or
+    /// `keys` is given what an extractor made of the request: of its path, its headers, or its body, which is in memory
+    /// by then. The extractor's rejection is the answer to a request that it refuses; one that names no resource, or
     /// more than 64, is answered 400. The handler extracts the body once more, and takes
     /// [`MultiFence`](crate::lock::MultiFence) in place of `Fence`.
     ///
@@ -160,10 +160,10 @@ impl RouteLock {
     /// At most so many requests at a time hold the resource, over the whole fleet, whatever their methods except
     /// `OPTIONS`: a bulkhead in front of what takes no more, a supplier's service or an expensive report. 1 to 65,535.
     ///
-    /// A [permit](Locks::semaphore) neither keeps readers from each other's writes nor claims the fence: work that writes
-    /// takes [`Locks::write`] as well, on a resource of its own. Requests of unsafe methods run to their end, as under an
-    /// exclusive lock. A number that is not allowed, or another than routes with the same resource have, is answered 500
-    /// and logged. When the lock store is unavailable, requests are refused.
+    /// A [permit](Locks::semaphore) neither keeps readers from each other's writes nor claims the fence: work that
+    /// writes takes [`Locks::write`] as well, on a resource of its own. Requests of unsafe methods run to their end, as
+    /// under an exclusive lock. A number that is not allowed, or another than routes with the same resource have, is
+    /// answered 500 and logged. When the lock store is unavailable, requests are refused.
     ///
     /// ```
     /// # use axum::{Router, routing::post};
@@ -194,10 +194,10 @@ impl RouteLock {
     }
 
     /// How long a read waits for its turn, at most [`RouteLock::wait`]; zero tries once. Then it runs without the lock,
-    /// marked [`Unlocked`](super::Unlocked), also when too many wait already: a resource that is written more often than it
-    /// can be still has readers. What such a read sees is committed, but a write may be under way; a
-    /// [`Cached`](crate::extract::Cached) value says `detail=unlocked` then and carries no `ETag`. Default: reads wait as
-    /// long as writes and are refused as these are.
+    /// marked [`Unlocked`](super::Unlocked), also when too many wait already: a resource that is written more often
+    /// than it can be still has readers. What such a read sees is committed, but a write may be under way; a
+    /// [`Cached`](crate::extract::Cached) value says `detail=unlocked` then and carries no `ETag`. Default: reads wait
+    /// as long as writes and are refused as these are.
     ///
     /// # Panics
     ///
@@ -224,8 +224,8 @@ impl RouteLock {
         self
     }
 
-    /// How long past [`RouteLock::max_hold`] a handler that has sent its commit may go on, so that its real answer can be
-    /// given. Default 10 s.
+    /// How long past [`RouteLock::max_hold`] a handler that has sent its commit may go on, so that its real answer can
+    /// be given. Default 10 s.
     #[must_use]
     pub fn commit_timeout(mut self, limit: Duration) -> Self {
         self.settings.commit_timeout = limit;

@@ -13,8 +13,9 @@ use crate::{lock::LockError, resource::KeyError};
 
 /// A request that a route lock refused.
 ///
-/// As a response it is problem+json (RFC 9457) that no cache keeps, with `Retry-After` where a retry makes sense; the rejection itself is among
-/// the response's extensions, for outer layers that render it anew. Nothing internal is in it.
+/// As a response it is problem+json (RFC 9457) that no cache keeps, with `Retry-After` where a retry makes sense; the
+/// rejection itself is among the response's extensions, for outer layers that render it anew. Nothing internal is in
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rejection {
     problem: Problem,

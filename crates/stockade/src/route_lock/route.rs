@@ -150,7 +150,8 @@ impl Route {
     async fn acquire(&self, key: Key, mode: Mode, parts: &Parts) -> Result<Guard, LockError> {
         let Settings { permits, lease, max_hold, commit_timeout, .. } = self.settings;
         let wait = self.settings.wait(mode);
-        // The section keeps its own time. This is for the one that is never polled again, as behind a stalled connection.
+        // The section keeps its own time. This is for the one that is never polled again, as behind a stalled
+        // connection.
         let longest = max_hold.saturating_add(commit_timeout);
         let request = self.locks.request(Ok(key), mode).permits(permits).wait(wait).max_hold(longest).delegate();
         let request = match lease {

@@ -21,8 +21,8 @@ pub(crate) struct Section {
     route: Arc<Route>,
     grant: Grant,
     entered: Instant,
-    /// Whether it runs to its end whatever becomes of the client and the lease: dropping a handler that writes could drop
-    /// it within its commit, whose outcome nobody would learn.
+    /// Whether it runs to its end whatever becomes of the client and the lease: dropping a handler that writes could
+    /// drop it within its commit, whose outcome nobody would learn.
     detached: bool,
     connect: bool,
 }
@@ -43,8 +43,8 @@ impl Section {
         if self.detached { self.detach(inner, request).await } else { self.inline(inner, request).await }
     }
 
-    /// A read ends with its client, its lease or its time: nothing it did matters to anybody else, unless a lock within it
-    /// is exclusive, under which a handler goes on.
+    /// A read ends with its client, its lease or its time: nothing it did matters to anybody else, unless a lock within
+    /// it is exclusive, under which a handler goes on.
     async fn inline<S>(self, inner: S, request: Request) -> Result<Response, S::Error>
     where
         S: Service<Request>,

@@ -108,8 +108,8 @@ impl Template {
     }
 }
 
-/// Whether two hexadecimal digits follow every `%`. Axum takes any other for itself, so that a broken spelling would lock
-/// what another one names.
+/// Whether two hexadecimal digits follow every `%`. Axum takes any other for itself, so that a broken spelling would
+/// lock what another one names.
 fn is_well_formed(path: &str) -> bool {
     let mut after_percent = path.as_bytes().split(|byte| *byte == b'%').skip(1);
     after_percent.all(|rest| matches!(rest, [high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit()))

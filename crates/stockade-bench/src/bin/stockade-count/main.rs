@@ -53,9 +53,9 @@ fn allocations(runtime: &Runtime, url: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Each path on a thread of its own, in their order, while all others stand still. So what a thread does is the path, and
-/// neither the start of the program nor what it takes to connect. No thread ends before the last: its number would be given
-/// to the next. One line for each path: its name, a tab, and how often it was done.
+/// Each path on a thread of its own, in their order, while all others stand still. So what a thread does is the path,
+/// and neither the start of the program nor what it takes to connect. No thread ends before the last: its number would
+/// be given to the next. One line for each path: its name, a tab, and how often it was done.
 fn threads(runtime: &Runtime, url: &str) -> Result<(), Failure> {
     let paths = runtime.block_on(Paths::open(url))?;
     thread::scope(|scope| {

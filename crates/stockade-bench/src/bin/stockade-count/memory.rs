@@ -18,8 +18,8 @@ const WAITERS: u32 = 1_000;
 const LEASE: Duration = Duration::from_secs(60);
 const BATCH: usize = 100;
 
-/// One line for each thing that is kept: its name, a tab, the bytes that this process asked its allocator for and has not
-/// given back, for one of them, a tab, and the bytes that one adds to MEMORY USAGE of the keys.
+/// One line for each thing that is kept: its name, a tab, the bytes that this process asked its allocator for and has
+/// not given back, for one of them, a tab, and the bytes that one adds to MEMORY USAGE of the keys.
 pub(crate) fn print(runtime: &Runtime, url: &str) -> Result<(), Failure> {
     // Caches begin to connect where they are built.
     let _inside = runtime.enter();

@@ -50,8 +50,8 @@ impl TlsOptions {
         Self { roots: Some(pem.into()), ..self }
     }
 
-    /// Shows this certificate (with those between it and its authority behind it) where the server asks for one; both in
-    /// PEM. The key may be PKCS#8, PKCS#1 or SEC1.
+    /// Shows this certificate (with those between it and its authority behind it) where the server asks for one; both
+    /// in PEM. The key may be PKCS#8, PKCS#1 or SEC1.
     #[must_use]
     pub fn client_certificate(self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         let client = ClientTlsConfig { client_cert: certificate.into(), client_key: key.into() };
@@ -122,8 +122,8 @@ fn have_provider() {
     }
 }
 
-/// Whether the server at the other end of a TLS address answers without TLS. Such a one takes the beginning of TLS for a
-/// command that is not complete yet, and waits.
+/// Whether the server at the other end of a TLS address answers without TLS. Such a one takes the beginning of TLS for
+/// a command that is not complete yet, and waits.
 #[cfg(feature = "tls")]
 pub(in crate::redis) async fn is_plain(addr: &ConnectionAddr) -> bool {
     let ConnectionAddr::TcpTls { host, port, .. } = addr else { return false };
@@ -141,8 +141,8 @@ pub(in crate::redis) async fn is_wanted(places: &[ConnectionInfo]) -> bool {
     join_all(places.iter().map(ask)).await.contains(&true)
 }
 
-/// The beginning of a TLS 1.2 connection, as short as it can be: 32 zeros for random bytes, no session, three ciphers, no
-/// extensions. A server that speaks TLS answers in its form, whether it goes on or refuses.
+/// The beginning of a TLS 1.2 connection, as short as it can be: 32 zeros for random bytes, no session, three ciphers,
+/// no extensions. A server that speaks TLS answers in its form, whether it goes on or refuses.
 fn client_hello() -> Vec<u8> {
     let (head, ciphers) = ([22, 3, 1, 0, 49, 1, 0, 0, 45, 3, 3], [0, 6, 0xc0, 0x2f, 0xc0, 0x2b, 0, 0x2f, 1, 0]);
     [&head[..], &[0; 33], &ciphers].concat()

@@ -93,7 +93,8 @@ impl Discovery {
         self.shared.map.read().unwrap_or_else(PoisonError::into_inner).nodes()
     }
 
-    /// What a server has against its use, in words for people; `None` where a node answers, and where none can be reached.
+    /// What a server has against its use, in words for people; `None` where a node answers, and where none can be
+    /// reached.
     pub(crate) fn unfit(&self) -> Option<Arc<str>> {
         self.shared.unfit.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

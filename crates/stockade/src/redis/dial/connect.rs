@@ -8,8 +8,8 @@ use super::handshake_error::HandshakeError;
 /// in a connection that waits for it rather than between two attempts: a server that thaws is found at once.
 pub(in crate::redis) const HANDSHAKE: Duration = Duration::from_secs(2);
 
-/// The most commands that are handed to a connection's driver without a reply, those outside of the window included. The
-/// driver's own queue is as long, so that starting a command never has to wait for a place in it.
+/// The most commands that are handed to a connection's driver without a reply, those outside of the window included.
+/// The driver's own queue is as long, so that starting a command never has to wait for a place in it.
 pub(in crate::redis) const MAX_IN_FLIGHT: usize = 8192;
 
 /// Called by a connection's driver for every push.

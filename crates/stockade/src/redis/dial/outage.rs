@@ -37,8 +37,8 @@ impl Outage {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// No connection could be made. Returns whether to say so: for the first in an outage, and for the first that only a
-    /// change of the configuration mends.
+    /// No connection could be made. Returns whether to say so: for the first in an outage, and for the first that only
+    /// a change of the configuration mends.
     pub(in crate::redis) fn failed(&self, is_final: bool) -> bool {
         let mut state = self.state();
         match *state {

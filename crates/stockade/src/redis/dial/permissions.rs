@@ -37,8 +37,8 @@ pub(in crate::redis) async fn check(
     let mut probe = redis::cmd("EVAL");
     probe.arg(PROBE.text).arg(0).arg(&namespace).arg(channel.name());
     for command in commands(scripts) {
-        // The scripts choose between two forms by the name of the channel. Where they publish nowhere, a user of a cluster
-        // would be asked for the form that is not his.
+        // The scripts choose between two forms by the name of the channel. Where they publish nowhere, a user of a
+        // cluster would be asked for the form that is not his.
         let asked = match (command.as_str(), &channel) {
             ("PUBLISH" | "PUBSUB NUMSUB", Channel::None) => continue,
             ("PUBLISH", Channel::Sharded(_)) => "SPUBLISH",

@@ -23,7 +23,8 @@ const ANSWER: Duration = Duration::from_millis(500);
 /// How often a sentinel is asked although it has told nothing. A message is sent once and to those connected just then,
 /// and a sentinel that was cut off itself learns of a failover without announcing it.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
-/// What a sentinel announces once it knows of another primary. The first comes a little earlier, from the one that leads.
+/// What a sentinel announces once it knows of another primary. The first comes a little earlier, from the one that
+/// leads.
 const ANNOUNCEMENTS: [&str; 2] = ["+promoted-slave", "+switch-master"];
 
 /// The primary, in the words of a sentinel.
@@ -91,8 +92,8 @@ impl Sentinels {
         timeout(ANSWER, answer).await.unwrap_or(Err(LookError::Silence))
     }
 
-    /// The epoch first and then the address: a sentinel that leads a failover counts it a moment before it names the new
-    /// primary in both, so that an old address never comes with a new epoch.
+    /// The epoch first and then the address: a sentinel that leads a failover counts it a moment before it names the
+    /// new primary in both, so that an old address never comes with a new epoch.
     async fn ask(&self, connection: &mut MultiplexedConnection) -> Result<Address, LookError> {
         let unknown = || LookError::Unknown { name: self.name.clone() };
         let mut pipeline = redis::pipe();
@@ -123,8 +124,8 @@ impl Sentinels {
         let _ = self.known.subscribe().changed().await;
     }
 
-    /// Listens to every sentinel, for as long as it is polled: whichever of them hears of a failover may be the only one
-    /// that can be reached.
+    /// Listens to every sentinel, for as long as it is polled: whichever of them hears of a failover may be the only
+    /// one that can be reached.
     pub(super) async fn watch(&self) {
         join_all(self.places.iter().map(|place| self.follow(place))).await;
     }

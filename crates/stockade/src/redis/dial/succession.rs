@@ -13,8 +13,8 @@ pub(crate) enum Succession {
 }
 
 impl Succession {
-    /// By the words of INFO. Redis counts good replicas only where `min-replicas-to-write` and `min-replicas-max-lag` are both
-    /// above zero, and before 7.0 lets scripts write without them.
+    /// By the words of INFO. Redis counts good replicas only where `min-replicas-to-write` and `min-replicas-max-lag`
+    /// are both above zero, and before 7.0 lets scripts write without them.
     pub(crate) fn of(info: &str, has_sentinels: bool) -> Self {
         let field = |name| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         let counts = field("min_slaves_good_slaves").is_some();

@@ -20,8 +20,8 @@ use crate::{
 impl Link {
     /// EVALSHA on the command connection, in the order of the calls.
     ///
-    /// Waits for its place on the wire for twenty command time-outs at most. Dropping the future leaves the command in its
-    /// place.
+    /// Waits for its place on the wire for twenty command time-outs at most. Dropping the future leaves the command in
+    /// its place.
     pub(crate) fn call(
         &self,
         script: &'static Script,
@@ -52,8 +52,8 @@ impl Link {
         async move { pending?.reply().await }
     }
 
-    /// EVALSHA on the command connection for an attempt that has a limit of its own. `make` is called when it is sent, with
-    /// the name of the script. With `replicas`, right behind it goes the question whether they have what it wrote.
+    /// EVALSHA on the command connection for an attempt that has a limit of its own. `make` is called when it is sent,
+    /// with the name of the script. With `replicas`, right behind it goes the question whether they have what it wrote.
     ///
     /// Dropping the reply takes the command back if it was not sent yet. [`Attempt::receipt`] then says so.
     pub(crate) fn attempt(

@@ -36,8 +36,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects and checks the server, subscribes and tests the subscription, and loads the scripts. With a namespace, the
-    /// user is checked, too.
+    /// Connects and checks the server, subscribes and tests the subscription, and loads the scripts. With a namespace,
+    /// the user is checked, too.
     pub(super) async fn establish(
         dialer: &Dialer,
         name: &str,
@@ -117,9 +117,9 @@ async fn subscribe_sharded(
 }
 
 /// A server that gives a slot away ends the sharded subscriptions there, with the same push by which it confirms that a
-/// client ended them. redis-rs takes it for the reply to the oldest command under way, and gives each reply from then on
-/// to the command after its own. We never end one, so that it always means this: the connection can't be used any more,
-/// nor any reply that is read from now on. The driver calls this before it hands the first wrong reply out.
+/// client ended them. redis-rs takes it for the reply to the oldest command under way, and gives each reply from then
+/// on to the command after its own. We never end one, so that it always means this: the connection can't be used any
+/// more, nor any reply that is read from now on. The driver calls this before it hands the first wrong reply out.
 fn on_push(
     events: Arc<dyn LinkEvents>,
     test: Arc<SelfTest>,

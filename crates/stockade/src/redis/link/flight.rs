@@ -30,8 +30,8 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// Puts the command behind all that were started before it. The caller counts it as in flight, under the lock of the
-    /// wire.
+    /// Puts the command behind all that were started before it. The caller counts it as in flight, under the lock of
+    /// the wire.
     pub(super) fn start(
         window: Weak<dyn Window>,
         sent: Instant,

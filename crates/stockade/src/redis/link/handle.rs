@@ -31,8 +31,8 @@ use crate::{
 /// The connections of one role (`lock` or `cache`) to one server: one for commands and the inbox, one for renewals.
 ///
 /// Commands are sent in the order of the calls, some at a time; a caller that gives up, by its time-out or by being
-/// dropped, leaves the command in its place, and a task of the link waits for the reply. Those that undo others go first, and
-/// an [`Attempt`] that was not sent yet is taken back. Reconnects by itself with jittered backoff.
+/// dropped, leaves the command in its place, and a task of the link waits for the reply. Those that undo others go
+/// first, and an [`Attempt`] that was not sent yet is taken back. Reconnects by itself with jittered backoff.
 #[derive(Clone)]
 pub(crate) struct Link {
     pub(super) shared: Arc<Shared>,
@@ -54,9 +54,9 @@ impl Link {
         link
     }
 
-    /// Connects when it is [started](Link::start), once `events` has all that it works with. `role` is `lock`, `legacy` or
-    /// `cache` (connection name and breaker label); `channels` are subscribed on every connection before it opens; `scripts`
-    /// are loaded. Must be called within a tokio runtime.
+    /// Connects when it is [started](Link::start), once `events` has all that it works with. `role` is `lock`, `legacy`
+    /// or `cache` (connection name and breaker label); `channels` are subscribed on every connection before it opens;
+    /// `scripts` are loaded. Must be called within a tokio runtime.
     pub(crate) fn new(
         redis: &Redis,
         role: &'static str,
@@ -113,7 +113,8 @@ impl Link {
         self.shared.commands.get().is_some()
     }
 
-    /// What the server has against its use, in words for people; `None` while it is used, and where none can be reached.
+    /// What the server has against its use, in words for people; `None` while it is used, and where none can be
+    /// reached.
     pub(crate) fn unfit(&self) -> Option<Arc<str>> {
         self.shared.unfit.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -11,8 +11,8 @@ const TURN: Duration = Duration::from_millis(5);
 /// How often at most.
 const LOOKS: usize = 20;
 
-/// Lets a process that was held up read what has arrived meanwhile, before it calls a connection silent. A look that takes
-/// long shows that it is held up still: then it looks again.
+/// Lets a process that was held up read what has arrived meanwhile, before it calls a connection silent. A look that
+/// takes long shows that it is held up still: then it looks again.
 pub(super) async fn look_around() {
     for _ in 0..LOOKS {
         let began = Instant::now();

@@ -145,8 +145,8 @@ impl Pending {
         Err(error)
     }
 
-    /// Waits for the reply. The time-out counts from the sending, and from the last reply of the connection: replies come
-    /// in the order of the commands, so that one that answers is on its way to this one.
+    /// Waits for the reply. The time-out counts from the sending, and from the last reply of the connection: replies
+    /// come in the order of the commands, so that one that answers is on its way to this one.
     async fn answered(&mut self) -> Result<Value, LinkError> {
         let (wire, timeout) = (Arc::clone(&self.ledger.connection.wire), self.ledger.shared.redis.timeout());
         let sent = self.ledger.sent;

@@ -12,8 +12,8 @@ pub(crate) struct Replicas {
 }
 
 impl Replicas {
-    /// Answered, at the latest after the time-out, with the number of replicas that have all writes before it. The server
-    /// runs nothing else of the connection meanwhile.
+    /// Answered, at the latest after the time-out, with the number of replicas that have all writes before it. The
+    /// server runs nothing else of the connection meanwhile.
     pub(super) fn command(self) -> Cmd {
         let mut command = redis::cmd("WAIT");
         // 0 would be without limit.

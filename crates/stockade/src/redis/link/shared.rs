@@ -12,8 +12,8 @@ use crate::{
     redis::{Redis, Script},
 };
 
-/// How many command time-outs a command without a limit of its own waits for its place. A server that is silent ends that
-/// within one.
+/// How many command time-outs a command without a limit of its own waits for its place. A server that is silent ends
+/// that within one.
 const PLACE: u32 = 20;
 const LONGEST: Duration = Duration::from_secs(86_400 * 365);
 
@@ -58,8 +58,8 @@ impl Slot {
 }
 
 impl Shared {
-    /// Until when a command may wait for its place: as long as its attempt may, and what has no wait of its own for some
-    /// command time-outs.
+    /// Until when a command may wait for its place: as long as its attempt may, and what has no wait of its own for
+    /// some command time-outs.
     pub(super) fn limit(&self, wait: Duration) -> Instant {
         let wait = if wait.is_zero() { self.redis.timeout() * PLACE } else { wait.max(self.redis.timeout()) };
         // As good as for ever.

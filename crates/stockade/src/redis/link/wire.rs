@@ -18,9 +18,9 @@ use super::{
 };
 use crate::redis::{LinkError, dial::MAX_IN_FLIGHT};
 
-/// How many commands of one connection may have no reply yet: so many at first, then as many as are answered in a part of
-/// the command time-out, within these limits. More would only wait at the server, or unread in a process that is busy,
-/// instead of here, where a caller can still take its command back.
+/// How many commands of one connection may have no reply yet: so many at first, then as many as are answered in a part
+/// of the command time-out, within these limits. More would only wait at the server, or unread in a process that is
+/// busy, instead of here, where a caller can still take its command back.
 const WINDOW: RangeInclusive<usize> = 16..=256;
 const FIRST_WINDOW: usize = 32;
 /// One that took less than this part of the time-out widens the window by one, and one that took more than twice that
@@ -134,8 +134,8 @@ impl Wire {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends the command, or lets it wait for its place. `make` is called when it is sent, under the lock; `behind` goes
-    /// out right behind it.
+    /// Sends the command, or lets it wait for its place. `make` is called when it is sent, under the lock; `behind`
+    /// goes out right behind it.
     pub(super) fn enter(
         self: &Arc<Self>,
         turn: Turn,
@@ -249,8 +249,8 @@ impl Wire {
 
 impl Window for Wire {
     fn freed(self: Arc<Self>, answered: Option<Instant>) {
-        // Whoever gives up takes the command back first, or leaves its receiver to a task. What is left to nobody all the
-        // same, as a runtime ends, must not be dropped under the lock, which its own end takes.
+        // Whoever gives up takes the command back first, or leaves its receiver to a task. What is left to nobody all
+        // the same, as a runtime ends, must not be dropped under the lock, which its own end takes.
         let mut left = Vec::new();
         let mut state = self.lock();
         state.in_flight = state.in_flight.saturating_sub(1);

@@ -51,8 +51,8 @@ impl<S: ServerState> RoutedLink<S> {
         self.listened[usize::from(bucket.index())].load(Ordering::Acquire)
     }
 
-    /// Subscribes to the channel of the bucket, unless that was done on this connection; returns when it is confirmed. A
-    /// server that has all buckets tells everything on one channel, to which nothing is added.
+    /// Subscribes to the channel of the bucket, unless that was done on this connection; returns when it is confirmed.
+    /// A server that has all buckets tells everything on one channel, to which nothing is added.
     pub(crate) async fn listen(&self, server: &Server<S>, bucket: Bucket) -> Result<(), LinkError> {
         let Some(subscriptions) = server.subscriptions.as_ref().filter(|_| !server.hears(bucket)) else {
             return Ok(());

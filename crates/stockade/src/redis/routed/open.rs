@@ -14,9 +14,9 @@ use super::{
 use crate::redis::{LinkEvents, Redis, Script};
 
 impl<S: ServerState> RoutedLink<S> {
-    /// Connects when it is [started](RoutedLink::start), once `events` has all that it works with. `role` and `scripts` are
-    /// those of each [`Link`](crate::redis::Link); `channels` are subscribed on a server that has all buckets. Must be
-    /// called within a tokio runtime.
+    /// Connects when it is [started](RoutedLink::start), once `events` has all that it works with. `role` and `scripts`
+    /// are those of each [`Link`](crate::redis::Link); `channels` are subscribed on a server that has all buckets. Must
+    /// be called within a tokio runtime.
     pub(crate) fn new(
         redis: &Redis,
         role: &'static str,

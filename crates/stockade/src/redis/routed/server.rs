@@ -38,8 +38,8 @@ impl ServerState for () {
     fn left(&self, _bucket: Bucket) {}
 }
 
-/// One server of a [`RoutedLink`](super::RoutedLink), with what is true of this server only. `S` is what the owner of the
-/// link keeps for it.
+/// One server of a [`RoutedLink`](super::RoutedLink), with what is true of this server only. `S` is what the owner of
+/// the link keeps for it.
 pub(crate) struct Server<S> {
     /// Never given to another server of the same link.
     pub(crate) id: u32,

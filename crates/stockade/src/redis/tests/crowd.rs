@@ -44,8 +44,8 @@ pub(crate) async fn leisurely() -> RedisServer {
     RedisServer::builder().arg("--enable-debug-command").arg("yes").start().await.unwrap()
 }
 
-/// Each is answered after 15 ms, and all of them after a second and a half, which is six command time-outs. They are so long
-/// that the server reads them one by one: it writes its replies when it has run all that it has read.
+/// Each is answered after 15 ms, and all of them after a second and a half, which is six command time-outs. They are so
+/// long that the server reads them one by one: it writes its replies when it has run all that it has read.
 pub(crate) fn slow(link: &Link) -> Vec<impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<>> {
     let mut command = redis::cmd("DEBUG");
     command.arg("SLEEP").arg(format!("0.015{:0<20000}", ""));

@@ -75,7 +75,8 @@ async fn up(link: &Link) {
     until("an open link", || link.is_up()).await;
 }
 
-/// Waits until so many more connections were tried, each of which begins with a greeting. Those of the testbed do without.
+/// Waits until so many more connections were tried, each of which begins with a greeting. Those of the testbed do
+/// without.
 async fn until_tried(server: &RedisServer, times: u64) {
     let greetings = async || {
         let stats = server.command(&["INFO", "commandstats"]).await.unwrap();

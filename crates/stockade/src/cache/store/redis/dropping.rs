@@ -75,8 +75,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         Ok(announced.into_iter().filter_map(|(resource, intent)| Some((key(resource).ok()?, intent))).collect())
     }
 
-    /// One of the scripts that drop a value, for each key, with what it wants beside: the reply for each. Many are on the
-    /// wire at a time.
+    /// One of the scripts that drop a value, for each key, with what it wants beside: the reply for each. Many are on
+    /// the wire at a time.
     async fn drop_each(&self, script: &'static Script, keys: &[Key], beside: &[&str]) -> Vec<Result<Reply, LinkError>> {
         self.attempted().await;
         let (channel, inbox_prefix) = (self.subscription.keys.channel(), self.subscription.keys.inbox_prefix());

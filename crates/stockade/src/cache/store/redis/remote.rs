@@ -177,7 +177,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             Err(LinkError::Refused { code }) if code == WRONG_TYPE => return Ok(false),
             scores => scores?,
         };
-        // Asked of a replica that was promoted in between, a table that the old primary left there would pass for its own.
+        // Asked of a replica that was promoted in between, a table that the old primary left there would pass for its
+        // own.
         Ok(self.run_id() == Some(run) && stored.stamp.holds(scores))
     }
 
@@ -211,8 +212,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         }
     }
 
-    /// The run that a script is sent to. Should it reach another one, that begins its table of tags anew, and once more for
-    /// the next who knows better: what has tags is then loaded again.
+    /// The run that a script is sent to. Should it reach another one, that begins its table of tags anew, and once more
+    /// for the next who knows better: what has tags is then loaded again.
     pub(super) fn run(&self) -> Vec<u8> {
         self.run_id().as_deref().unwrap_or("-").as_bytes().to_vec()
     }
@@ -282,8 +283,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 }
 
-/// The longest that Redis is given for anything: an expiry that it does not take would fail a script half-way, and leave a value
-/// without an end.
+/// The longest that Redis is given for anything: an expiry that it does not take would fail a script half-way, and
+/// leave a value without an end.
 pub(super) const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
 
 pub(super) fn millis(duration: Duration) -> Vec<u8> {

@@ -51,7 +51,8 @@ impl Stored {
         Some(Self { payload: end + 2, null, expires, loaded, version, took, tags, stamp, epoch, bytes })
     }
 
-    /// The words about a value that its process knows: whether there is one, its version, and how long its load took, µs.
+    /// The words about a value that its process knows: whether there is one, its version, and how long its load took,
+    /// µs.
     pub(super) fn words(null: bool, version: Option<u64>, took: u128) -> String {
         let kind = if null { Self::NULL } else { Self::VALUE };
         match version {

@@ -56,8 +56,8 @@ pub(super) struct Subscription<V> {
     open: AtomicBool,
     /// Nanoseconds of [`Instant`] at which the last message came.
     heard: AtomicU64,
-    /// Nanoseconds of [`Instant`] at which the latest question was sent that has its answer. The answer came behind every
-    /// message that was published before the question arrived: what else was published is younger than this.
+    /// Nanoseconds of [`Instant`] at which the latest question was sent that has its answer. The answer came behind
+    /// every message that was published before the question arrived: what else was published is younger than this.
     proven: AtomicU64,
     buckets: Mutex<Buckets>,
 }
@@ -99,8 +99,8 @@ impl<V> Subscription<V> {
         self.trusted.load(Ordering::Acquire)
     }
 
-    /// The epoch in which a value has to have been leased to count. Whoever looks at a reply has heard of every clear that the
-    /// server had made when it gave it.
+    /// The epoch in which a value has to have been leased to count. Whoever looks at a reply has heard of every clear
+    /// that the server had made when it gave it.
     pub(super) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
@@ -141,7 +141,8 @@ impl<V> Subscription<V> {
 
     /// The run that is connected and not trusted yet.
     ///
-    /// It has taken a write: two that may both be the primary do so at once only for a while, which is counted from here.
+    /// It has taken a write: two that may both be the primary do so at once only for a while, which is counted from
+    /// here.
     pub(super) fn unsure_run(&self) -> Option<UnsureRun> {
         let run = self.joined.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         let is_connected = run.connection == self.connection.load(Ordering::Acquire) && !self.is_run_trusted();

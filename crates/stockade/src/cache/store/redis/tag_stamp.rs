@@ -1,7 +1,7 @@
 use redis::Value;
 
-/// What a value noted of the table of tags when its lease was given, before it was read: the table's epoch and the newest
-/// stamp in it. See `tags.lua`.
+/// What a value noted of the table of tags when its lease was given, before it was read: the table's epoch and the
+/// newest stamp in it. See `tags.lua`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TagStamp {
     pub(super) epoch: u64,
@@ -9,7 +9,8 @@ pub(super) struct TagStamp {
 }
 
 impl TagStamp {
-    /// Whether a value with this stamp still holds; `scores` are the table's of its epoch, its floor and the tags of the value.
+    /// Whether a value with this stamp still holds; `scores` are the table's of its epoch, its floor and the tags of
+    /// the value.
     pub(super) fn holds(self, scores: Value) -> bool {
         let Value::Array(scores) = scores else { return false };
         let mut scores = scores.into_iter().map(score);

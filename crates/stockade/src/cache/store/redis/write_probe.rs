@@ -1,5 +1,5 @@
-//! A primary that was replaced and does not know it goes on answering reads. With `min-replicas-to-write` it stops taking
-//! writes, so that a write on the connection of the reads tells the two apart.
+//! A primary that was replaced and does not know it goes on answering reads. With `min-replicas-to-write` it stops
+//! taking writes, so that a write on the connection of the reads tells the two apart.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},

@@ -13,8 +13,8 @@ const TICK: Duration = Duration::from_millis(100);
 /// How long a strict cache waits for trust in its store before it asks whether a relay runs.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Shows, until told to stop, whether the store is known to have lost no invalidation, and says once when a strict cache waits
-/// for a relay and none runs.
+/// Shows, until told to stop, whether the store is known to have lost no invalidation, and says once when a strict
+/// cache waits for a relay and none runs.
 pub(crate) async fn show<V: Send + Sync + 'static>(
     subscription: Arc<Subscription<V>>,
     cache: &'static str,

@@ -1,5 +1,5 @@
-//! Random calls of the scripts by loads that come late, repeat themselves and are never heard of again, each compared with
-//! what it must do to what lay there before.
+//! Random calls of the scripts by loads that come late, repeat themselves and are never heard of again, each compared
+//! with what it must do to what lay there before.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -15,8 +15,8 @@ use super::{game::Game, heard::Heard};
 
 const GAMES: u64 = 4;
 
-/// What has to be seen often, so that none of it is right by chance: a call, its answer and the reason for it. Each is met some
-/// twenty times at least on average.
+/// What has to be seen often, so that none of it is right by chance: a call, its answer and the reason for it. Each is
+/// met some twenty times at least on average.
 const ANSWERS: &[&str] = &[
     "lease BYPASS",
     "lease HIT",

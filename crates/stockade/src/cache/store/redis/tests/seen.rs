@@ -112,8 +112,8 @@ impl Seen {
         self.table.judge_unless_empty(run, self.stamp.as_deref(), &self.tags)
     }
 
-    /// The epoch as a script leaves it that was told of `known`. What number a lost one gets, `after` says: it must be above
-    /// both.
+    /// The epoch as a script leaves it that was told of `known`. What number a lost one gets, `after` says: it must be
+    /// above both.
     pub(super) fn next_epoch(&self, known: u64, after: u64) -> u64 {
         match self.epoch {
             0 => after.max(known + 1),

@@ -63,7 +63,8 @@ impl Table {
         }
     }
 
-    /// As the next script of this run has it: without a table of it there one is begun, under the epoch that `after` shows.
+    /// As the next script of this run has it: without a table of it there one is begun, under the epoch that `after`
+    /// shows.
     pub(super) fn of_run(&self, run: &str, after: &Self) -> Self {
         if self.epoch(run).is_some() {
             return self.clone();
