@@ -4,7 +4,6 @@
 pub mod connect;
 pub mod idempotency;
 pub mod movement;
-pub mod pool;
 pub mod schema;
 pub mod stock;
 

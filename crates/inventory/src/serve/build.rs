@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use sqlx::PgPool;
+use sqlx::{PgPool, postgres::PgPoolOptions};
 use stockade::{Locks, Redis, cache::Cache, postgres::Relay};
 
 use super::{
@@ -71,7 +71,7 @@ impl Service {
 }
 
 fn pool(database: &Database) -> PgPool {
-    db::pool::options()
+    PgPoolOptions::new()
         .max_connections(database.max_connections)
         .acquire_timeout(database.acquire_timeout)
         .connect_lazy_with(database.options.clone())

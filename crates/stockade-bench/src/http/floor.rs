@@ -12,7 +12,7 @@ use inventory::{
     domain::{Delta, Kind, Sku, Stock},
 };
 use redis::aio::MultiplexedConnection;
-use sqlx::PgPool;
+use sqlx::{PgPool, postgres::PgPoolOptions};
 use time::OffsetDateTime;
 use tokio::net::TcpListener;
 
@@ -29,7 +29,7 @@ pub(super) struct Floor {
 
 /// Serves handlers without lock, fence and cache, and without the layers of the service.
 pub(crate) async fn serve() -> Result<ExitCode, Failure> {
-    let pg = db::pool::options().max_connections(CONNECTIONS).connect(&env::var("DATABASE_URL")?).await?;
+    let pg = PgPoolOptions::new().max_connections(CONNECTIONS).connect(&env::var("DATABASE_URL")?).await?;
     let app = routes().with_state(Floor { pg, redis: redis().await? });
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("listening on http://{}", listener.local_addr()?);
