@@ -153,8 +153,8 @@ impl Rule {
     ];
 }
 
-/// Lines of these outcomes of which the ledger has a number of movements that is wrong. A line without a movement
-/// counts zero.
+/// Of the order lines that were told one of these outcomes, those with a wrong number of movements in the ledger. A
+/// line without a movement counts zero.
 fn lines_whose_count(outcomes: &str, is_wrong: &str) -> String {
     format!(
         "select told.reference || ' (' || told.sku || '): ' || count(movement.id) || ' times in the ledger'

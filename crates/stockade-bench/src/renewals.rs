@@ -19,7 +19,7 @@ use crate::{
 const HELD: u32 = 10_000;
 const LEASE: Duration = Duration::from_secs(10);
 /// Leases are renewed at a third of their length.
-const ROUND: Duration = LEASE.checked_div(3).unwrap();
+const ROUND: Duration = Duration::from_millis(3_333);
 const ROUNDS: u32 = 2;
 const BATCH: u32 = 100;
 

@@ -28,8 +28,8 @@ pub(super) struct List {
     locks: Vec<Lock>,
 }
 
-/// `GET /admin/locks`: the encoded keys that are held or waited for, over the whole fleet, at most 1000; and of the
-/// first 100 who holds them and who waits. What was released since is left out there.
+/// `GET /admin/locks`: the encoded keys that are held or waited for, over the whole fleet, at most 1000. For the
+/// first 100 it says who holds them and who waits; one that was released in between is left out of these.
 pub(super) async fn list(State(app): State<App>) -> Result<Json<List>, Problem> {
     let mut items = app.locks.list(MAX).await?;
     items.sort_unstable();

@@ -8,9 +8,9 @@ use crate::orders::OrderLine;
 /// SKUs per statement: a few hundred kilobytes of arguments at most.
 const BATCH: usize = 1_000;
 
-// Rows that exist are left alone together with their ledger, so a second run, or one that follows a run which broke
-// off, adds only what is missing. A SKU that was deleted has a ledger without a row and is created anew. No lock and no
-// fence: a row comes into being under its primary key, and nothing of an existing row is changed. language=PostgreSQL
+// A row that exists is left alone, and so is its ledger: a second run adds only what is missing, and so does one after
+// a run that broke off. A SKU that was deleted has a ledger and no row; it is created anew. This needs no lock and no
+// fence: the primary key lets a row be created once, and existing rows are not changed. language=PostgreSQL
 const INSERT: &str = "
     with created as (
         insert into stock (sku, quantity)

@@ -24,8 +24,8 @@ const REDIS_TIMEOUT: Duration = Duration::from_millis(250);
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 /// What is promised on top of a time-out.
 const MARGIN: Duration = Duration::from_millis(100);
-/// What a machine with two cores and other work may add to an answer that is measured alone. Where many are measured, it
-/// is what requests that wait for nothing took at the same time.
+/// What a machine with two cores and other work may add to an answer that is measured alone. Where many are measured,
+/// it is what requests that wait for nothing took at the same time.
 const SLACK: Duration = Duration::from_millis(400);
 /// The time within which all must be as before.
 const RECOVERY: Duration = Duration::from_secs(10);

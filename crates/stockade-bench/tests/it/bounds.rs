@@ -1,4 +1,5 @@
-//! What the paths that are taken most often may cost a client. Nothing is timed: allocations and instructions are counted.
+//! What the paths that are taken most often may cost a client. Nothing is timed: allocations and instructions are
+//! counted.
 //!
 //! They are those of a debug build, in which all tests are built: a release build of the same crates takes minutes. It
 //! runs far fewer instructions, but work that a change adds shows in both.
@@ -34,7 +35,8 @@ const BOUNDS: [Bound; 7] = [
 ];
 
 const COUNT: &str = env!("CARGO_BIN_EXE_stockade-count");
-/// What else happens on a thread, as a heartbeat that was due, only adds. So the least of some runs is what a path takes.
+/// What else happens on a thread, as a heartbeat that was due, only adds. So the least of some runs is what a path
+/// takes.
 const RUNS: usize = 3;
 
 #[tokio::test]

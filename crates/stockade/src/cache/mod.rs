@@ -71,7 +71,7 @@
 //!
 //! Redis that is down, slow or frozen costs at most the command time-out, then a breaker makes it free. Reads go on in
 //! this order: a value of this process, a value of Redis, an expired value within its grace, a limited load, and last
-//! [`CacheError::Shed`]. What was answered without Redis is marked [`CacheInfo::degraded`], and nothing of it is
+//! [`CacheError::Shed`]. An answer without Redis is marked [`CacheInfo::degraded`], and its value is not
 //! stored. While an expired value is served because its load failed, the load is tried once per
 //! [`CacheBuilder::hold_off`]. So is the load of a key that keeps failing with nothing to serve
 //! ([`CacheError::HeldOff`]): a row that can't be loaded keeps no other from being loaded, and counts once against the

@@ -41,9 +41,9 @@ impl CachePolicy {
         Self::default()
     }
 
-    /// Kept by proxies and CDNs as well, each of which asks before each use. For answers that are the same for
-    /// everybody who may ask. Answers to requests with `Authorization` are still kept by the client alone (RFC 9111,
-    /// section 3.5).
+    /// Proxies and CDNs keep the answer as well, and ask whether it still holds before each use. For answers that are
+    /// the same for everybody who may ask. Answers to requests with `Authorization` are still kept by the client alone
+    /// (RFC 9111, section 3.5).
     #[must_use]
     pub fn shared() -> Self {
         Self { keep: Keep::Shared, ..Self::default() }

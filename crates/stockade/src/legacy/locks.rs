@@ -43,7 +43,7 @@ impl SetnxLocks {
             return Err(SetnxError::Cluster);
         }
         let core = Core {
-            link: Link::open(redis, "legacy", Vec::new(), SCRIPTS, Arc::new(Deaf)),
+            link: Link::new(redis, "legacy", Vec::new(), SCRIPTS, Arc::new(Deaf)).started(),
             own_keys: redis.key_prefix().clone(),
             closing: CancellationToken::new(),
             tasks: TaskTracker::new(),

@@ -50,6 +50,7 @@
 //! comes back empty still lead to two owners. Take the [fence](Fence) for what must not be lost, with these locks as
 //! with all others, and one Redis unless it is the loss of a server that hurts.
 
+mod builder;
 mod delegations;
 mod fence;
 mod guard;
@@ -71,11 +72,12 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
+pub use builder::LocksBuilder;
 pub use fence::Fence;
 pub use guard::Guard;
 pub use guard_error::GuardError;
 pub use handover::{Handover, HandoverTextError};
-pub use locks::{Locks, LocksBuilder};
+pub use locks::Locks;
 pub use multi::{MultiFence, MultiGuard, MultiRequest};
 pub use name::LockName;
 #[cfg(feature = "redlock")]

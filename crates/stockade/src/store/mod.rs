@@ -9,22 +9,29 @@
 pub(crate) mod conformance;
 mod error;
 mod handed;
+mod loss_reason;
 mod memory;
+mod mode;
+mod owner;
 mod ownership;
 mod readers;
 mod redis;
 #[cfg(feature = "redlock")]
 mod redlock;
+mod token;
 
 pub use error::{LockError, Misplaced, Unavailable};
 pub(crate) use handed::Handed;
+pub use loss_reason::LossReason;
 pub(crate) use memory::MemoryStore;
-pub use ownership::{LossReason, Mode, Token};
-pub(crate) use ownership::{Owner, Ownership};
+pub use mode::Mode;
+pub(crate) use owner::Owner;
+pub(crate) use ownership::Ownership;
 pub(crate) use readers::{Readers, Recall};
 pub(crate) use redis::{Options as RedisOptions, RedisStore};
 #[cfg(feature = "redlock")]
 pub(crate) use redlock::{KeyFormat, RedlockStore, Settings as RedlockSettings};
+pub use token::Token;
 
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -1,5 +1,4 @@
 use std::{
-    fmt,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering},
@@ -9,115 +8,8 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::{LockError, Readers, Recall};
+use super::{LockError, LossReason, Mode, Owner, Readers, Recall, Token};
 use crate::{clock::Instant, metrics, resource::Key};
-
-/// How a resource is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// Shared with other readers.
-    Read,
-    /// Exclusive.
-    Write,
-    /// One of the permits of a semaphore, shared with as many others as its capacity allows.
-    Permit,
-}
-
-impl Mode {
-    /// The metric label: `read`, `write` or `permit`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Permit => "permit",
-        }
-    }
-}
-
-/// A fencing token: strictly increasing per resource in grant order, below 2^53.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(u64);
-
-impl Token {
-    /// The first value that a Lua number, and so Redis, can no longer tell from its neighbour.
-    pub const LIMIT: u64 = 1 << 53;
-
-    /// The highest token.
-    pub const MAX: Self = Self(Self::LIMIT - 1);
-
-    /// A token of this value; `None` from [`Token::LIMIT`] on.
-    #[must_use]
-    pub fn new(value: u64) -> Option<Self> {
-        (value < Self::LIMIT).then_some(Self(value))
-    }
-
-    /// Its value.
-    #[must_use]
-    pub fn get(self) -> u64 {
-        self.0
-    }
-}
-
-impl fmt::Display for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// Why a holder no longer owns its resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LossReason {
-    /// The lease ran out.
-    Expired,
-    /// It is not ours any more although our lease had time left: somebody else owns it, or the store can't say why. On
-    /// a cluster that may be a force right after the first lock of a process in a bucket, while it only begins to
-    /// listen.
-    Stolen,
-    /// An administrator forced it.
-    Forced,
-    /// The store was restarted empty or failed over and no longer knows us.
-    StoreLostData,
-    /// It was handed over, and belongs to who adopts it.
-    HandedOver,
-}
-
-impl LossReason {
-    /// The metric label.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Expired => "expired",
-            Self::Stolen => "stolen",
-            Self::Forced => "forced",
-            Self::StoreLostData => "store_lost_data",
-            Self::HandedOver => "handed_over",
-        }
-    }
-}
-
-/// Who owns: a process part and a counter, 28 characters, unique per attempt. A bearer secret of this process.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Owner(Arc<str>);
-
-impl Owner {
-    pub(crate) fn new(text: String) -> Self {
-        Self(text.into())
-    }
-
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The process part stays out of logs; the counter is enough to follow an attempt.
-        let counter = self.0.rsplit('.').next().unwrap_or_default();
-        write!(f, "Owner(….{counter})")
-    }
-}
 
 /// One ownership of a resource: who, with which token, until when, and the signal that it ended early.
 ///

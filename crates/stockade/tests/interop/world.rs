@@ -54,8 +54,8 @@ impl World {
         until("the lock is free everywhere", async || self.holders().await.iter().all(String::is_empty)).await;
     }
 
-    /// Waits until one has the lock on all servers. Who has a quorum goes on, and what was sent to the others arrives later:
-    /// in pottery even after a release that was sent after it.
+    /// Waits until one has the lock on all servers. Who has a quorum goes on, and what was sent to the others arrives
+    /// later: in pottery even after a release that was sent after it.
     pub(crate) async fn until_held_everywhere(&self) {
         let one = async || {
             let holders = self.holders().await;

@@ -65,8 +65,8 @@ impl Child {
         kill_process(self.pid(), signal).unwrap();
     }
 
-    /// Stops it, and returns when all its threads stand still: until the one that takes the signal has had its turn, which
-    /// on a busy machine is not at once, the others go on.
+    /// Stops it, and returns when all its threads stand still: until the one that takes the signal has had its turn,
+    /// which on a busy machine is not at once, the others go on.
     pub(crate) async fn stop(&self) {
         self.signal(Signal::STOP);
         let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;

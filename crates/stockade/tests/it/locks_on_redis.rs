@@ -190,7 +190,8 @@ async fn waiters_outlive_a_restart_without_data() {
     let guard = one.write(&Sku("1")).acquire().await.unwrap();
     let mut tasks = JoinSet::new();
     tasks.spawn(two.write(&Sku("1")).wait(LIMIT).acquire());
-    // Seen by the waiter's own connection, so that its place has been answered too: an attempt without any answer fails.
+    // Seen by the waiter's own connection, so that its place has been answered too: an attempt without any answer
+    // fails.
     waiting(&two, 1).await;
     server.kill().await.unwrap();
     server.restart().await.unwrap();

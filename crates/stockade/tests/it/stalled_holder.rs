@@ -1,8 +1,8 @@
 //! A holder that is stopped for longer than its lease, in a process of its own, on a real Redis and a real Postgres.
 //!
-//! It reads under its lock, is stopped before it writes, and writes after somebody else did. Its local check of the lease
-//! is left out on purpose: what is left is the fence. One run has the fence, one does without and loses an update: the
-//! second shows that the check at the end can fail.
+//! It reads under its lock, is stopped before it writes, and writes after somebody else did. Its local check of the
+//! lease is left out on purpose: what is left is the fence. One run has the fence, one does without and loses an
+//! update: the second shows that the check at the end can fail.
 
 use std::time::Duration;
 

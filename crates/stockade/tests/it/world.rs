@@ -60,9 +60,9 @@ pub(crate) async fn patient(url: &str) -> Redis {
     Redis::builder(url).command_timeout(Duration::from_secs(10)).connect().await.unwrap()
 }
 
-/// Waits until every read that was begun before has heard from the store what there is, and has joined a load when there is
-/// one to join: a read of something else that is not stored goes out behind them on the same connection, asks twice, and is
-/// loaded on a task.
+/// Waits until every read that was begun before has heard from the store what there is, and has joined a load when
+/// there is one to join: a read of something else that is not stored goes out behind them on the same connection, asks
+/// twice, and is loaded on a task.
 pub(crate) async fn caught_up<K, V>(cache: &Cache<K, V>, something_else: &K)
 where
     K: Resource + Clone + Send + Sync + 'static,
@@ -71,13 +71,14 @@ where
     cache.get(something_else).await.unwrap();
 }
 
-/// Keys of caches that may stay: sequences, markers, epochs, tables of tags and filters for ever, entries until they expire.
+/// Keys of caches that may stay: sequences, markers, epochs, tables of tags and filters for ever, entries until they
+/// expire.
 fn stays(name: &str) -> bool {
     ["}s:", "}j:", "}t:", "}c:", "}b:", "}b0:", "}b1:", "}e:"].iter().any(|part| name.contains(part))
 }
 
-/// What clients have left that nobody should need any more. What lies in a cache is looked at: all of it ends by itself, nobody
-/// is loading and no write is announced.
+/// What clients have left that nobody should need any more. What lies in a cache is looked at: all of it ends by
+/// itself, nobody is loading and no write is announced.
 async fn left_of(left: Leftovers, server: &RedisServer) -> Leftovers {
     let mut left = left.ignoring(stays);
     let look = look(server).await;
@@ -156,7 +157,8 @@ impl World {
         self.end_behind(()).await;
     }
 
-    /// [`World::end`] of locks that reach the server through something of the test's: that goes when they are shut down.
+    /// [`World::end`] of locks that reach the server through something of the test's: that goes when they are shut
+    /// down.
     pub(crate) async fn end_behind(mut self, way: impl Send) {
         self.ended = true;
         let all = std::mem::take(&mut *self.locks.lock().unwrap());

@@ -1,5 +1,5 @@
-//! The protocols as models, every interleaving of which is looked at: locks, the leases and intents of a cache, its tags, and what
-//! is served from memory under a lock.
+//! The protocols as models, every interleaving of which is looked at: locks, the leases and intents of a cache, its
+//! tags, and what is served from memory under a lock.
 //!
 //! Each model has its defences as switches. With all of them it must find nothing; without any one of them it must find
 //! the run that the defence is there for.
@@ -15,8 +15,8 @@ use std::{fmt::Debug, hash::Hash};
 
 use stateright::{Checker, HasDiscoveries, Model};
 
-/// Looks at all states, or until a run is found that breaks the `sought` property. The number of states, and the names of
-/// what was found.
+/// Looks at all states, or until a run is found that breaks the `sought` property. The number of states, and the names
+/// of what was found.
 fn check<M>(model: M, sought: &'static str) -> (usize, Vec<&'static str>)
 where
     M: Model + Send + Sync + 'static,

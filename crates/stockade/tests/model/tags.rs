@@ -1,5 +1,5 @@
-//! Two keys of a cache, one of them with a tag: two writers that invalidate it, two loading readers and one that joins their
-//! loads, and a store that loses what it knows of tags, or comes back as it was before.
+//! Two keys of a cache, one of them with a tag: two writers that invalidate it, two loading readers and one that joins
+//! their loads, and a store that loses what it knows of tags, or comes back as it was before.
 
 use stateright::{Model, Property};
 

@@ -1,5 +1,5 @@
-//! One key of a cache that is built `under_locks`: a process whose readers share a lock that it takes and gives back, the memory
-//! of this process, and two writers that may lose their lock before they commit.
+//! One key of a cache that is built `under_locks`: a process whose readers share a lock that it takes and gives back,
+//! the memory of this process, and two writers that may lose their lock before they commit.
 
 use stateright::{Model, Property};
 
@@ -45,7 +45,8 @@ enum Writer {
     Committed {
         version: u8,
     },
-    /// Its invalidations are made, and it had lost its lock by then. `overdue`: the messages have come, or count as overdue.
+    /// Its invalidations are made, and it had lost its lock by then. `overdue`: the messages have come, or count as
+    /// overdue.
     Waiting {
         version: u8,
         overdue: bool,

@@ -32,8 +32,8 @@ fn all(kind: &str) -> BTreeMap<String, usize> {
     BTreeMap::from([(kind.to_owned(), KEYS)])
 }
 
-/// With the default settings. It believes no answer that was asked for over three seconds ago, and waits no longer than the
-/// time-out of a command, so that it is nothing for a machine that is starved.
+/// With the default settings. It believes no answer that was asked for over three seconds ago, and waits no longer than
+/// the time-out of a command, so that it is nothing for a machine that is starved.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_thousand_keys_are_warmed_read_and_invalidated_by_one_call_each() {
     let _turn = turn().await;

@@ -180,8 +180,8 @@ impl Load {
         self.held.iter().filter(|(_, guard)| guard.loss().is_some()).count()
     }
 
-    /// Takes what was lost again, and looks on the servers whether each lock has the one holder that believes in it. Returns
-    /// how many were lost.
+    /// Takes what was lost again, and looks on the servers whether each lock has the one holder that believes in it.
+    /// Returns how many were lost.
     pub(crate) async fn check_holders(&mut self) -> usize {
         let mut lost = 0;
         for (number, guard) in &mut self.held {

@@ -52,7 +52,7 @@ impl Bloom {
     pub(super) fn open(redis: &Redis, name: &'static str, expected: u64, geometry: Geometry, source: SourceFn) -> Self {
         let keys = keys::of(redis.key_prefix(), name);
         let server = Arc::new(Server::new(keys.clone(), geometry));
-        let link = Link::open(redis, "cache", Vec::new(), ALL, Arc::clone(&server) as Arc<dyn LinkEvents>);
+        let link = Link::new(redis, "cache", Vec::new(), ALL, Arc::clone(&server) as Arc<dyn LinkEvents>).started();
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let shared = Arc::new(Shared {
             name,

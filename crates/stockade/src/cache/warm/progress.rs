@@ -42,8 +42,8 @@ pub enum WarmState {
 }
 
 impl WarmReport {
-    /// Keys of which nothing came: still to be seen to while it runs; afterwards those for which the time was too
-    /// short, those that a write or a recent failure got ahead of, and those that others began to load time and again.
+    /// Keys without a result. While the warm-up runs these are the keys still to come. Afterwards they are the keys for
+    /// which the time was too short, that were written or failed shortly before, or that others kept loading.
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.keys.saturating_sub(self.loaded + self.absent + self.present + self.failed)

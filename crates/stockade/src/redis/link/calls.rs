@@ -28,11 +28,8 @@ impl Link {
         keys: Vec<String>,
         args: Vec<Vec<u8>>,
     ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
-        let pending = self.permitted(|connection, permit| {
-            let command = connection.scripts.evalsha(script, keys, args);
-            let terms = Terms { permit: Some(permit), ..self.terms(script.name, Turn::Ordinary) };
-            Pending::start(&self.shared, connection, terms, || command, None)
-        });
+        let pending =
+            self.sent(Turn::Ordinary, script.name, |connection| connection.scripts.evalsha(script, keys, args));
         async move { pending?.reply().await }
     }
 
@@ -44,11 +41,7 @@ impl Link {
         keys: Vec<String>,
         args: Vec<Vec<u8>>,
     ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
-        let pending = self.permitted(|connection, permit| {
-            let command = connection.scripts.evalsha(script, keys, args);
-            let terms = Terms { permit: Some(permit), ..self.terms(script.name, Turn::Now) };
-            Pending::start(&self.shared, connection, terms, || command, None)
-        });
+        let pending = self.sent(Turn::Now, script.name, |connection| connection.scripts.evalsha(script, keys, args));
         async move { pending?.reply().await }
     }
 
@@ -142,7 +135,8 @@ impl Link {
         op: &'static str,
         command: Cmd,
     ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
-        self.command_in(Turn::Ordinary, op, command)
+        let pending = self.sent(Turn::Ordinary, op, |_| command);
+        async move { pending?.reply().await }
     }
 
     /// [`Link::command`] that waits for no place: a subscription, of which there are few, for which many wait.
@@ -151,20 +145,16 @@ impl Link {
         op: &'static str,
         command: Cmd,
     ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
-        self.command_in(Turn::Now, op, command)
+        let pending = self.sent(Turn::Now, op, |_| command);
+        async move { pending?.reply().await }
     }
 
-    fn command_in(
-        &self,
-        turn: Turn,
-        op: &'static str,
-        command: Cmd,
-    ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
-        let pending = self.permitted(|connection, permit| {
+    fn sent(&self, turn: Turn, op: &'static str, make: impl FnOnce(&Connection) -> Cmd) -> Result<Pending, LinkError> {
+        self.permitted(|connection, permit| {
+            let command = make(connection);
             let terms = Terms { permit: Some(permit), ..self.terms(op, turn) };
             Pending::start(&self.shared, connection, terms, || command, None)
-        });
-        async move { pending?.reply().await }
+        })
     }
 
     fn terms(&self, op: &'static str, turn: Turn) -> Terms {

@@ -41,19 +41,6 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// [`Link::new`] that starts connecting at once.
-    pub(crate) fn open(
-        redis: &Redis,
-        role: &'static str,
-        channels: Vec<String>,
-        scripts: &'static [&'static Script],
-        events: Arc<dyn LinkEvents>,
-    ) -> Self {
-        let link = Self::new(redis, role, channels, scripts, events);
-        link.start();
-        link
-    }
-
     /// Connects when it is [started](Link::start), once `events` has all that it works with. `role` is `lock`, `legacy`
     /// or `cache` (connection name and breaker label); `channels` are subscribed on every connection before it opens;
     /// `scripts` are loaded. Must be called within a tokio runtime.
@@ -86,6 +73,12 @@ impl Link {
         });
         let owner = Arc::new(shared.closing.clone().drop_guard());
         Self { shared, _owner: owner }
+    }
+
+    /// [`Link::start`] of a link whose events have all that they work with from the first.
+    pub(crate) fn started(self) -> Self {
+        self.start();
+        self
     }
 
     /// Starts connecting. Must be called once.

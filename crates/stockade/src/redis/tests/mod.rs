@@ -60,7 +60,7 @@ impl LinkEvents for Events {
 
 async fn open(redis: &Redis) -> (Link, Arc<Seen>) {
     let seen = Arc::new(Seen::default());
-    (Link::open(redis, "lock", vec!["inbox".into()], SCRIPTS, Arc::new(Events(Arc::clone(&seen)))), seen)
+    (Link::new(redis, "lock", vec!["inbox".into()], SCRIPTS, Arc::new(Events(Arc::clone(&seen)))).started(), seen)
 }
 
 async fn until(what: &str, condition: impl Fn() -> bool) {
@@ -241,7 +241,7 @@ async fn a_user_who_may_not_publish_connects_where_nothing_is_heard() {
     server.command(&words).await.unwrap();
     let url = server.url().replace("redis://", "redis://somebody:password@");
     let redis = Redis::connect(url).await.unwrap();
-    let link = Link::open(&redis, "lock", Vec::new(), SCRIPTS, Arc::new(Events(Arc::default())));
+    let link = Link::new(&redis, "lock", Vec::new(), SCRIPTS, Arc::new(Events(Arc::default()))).started();
     up(&link).await;
 }
 
@@ -269,7 +269,7 @@ async fn a_link_connects_only_when_what_it_belongs_to_is_there() {
     let owner = Arc::new_cyclic(|owner| {
         let link = Link::new(&redis, "lock", Vec::new(), SCRIPTS, Arc::new(Told(Weak::clone(owner))));
         // As long as another link takes to connect.
-        let other = Link::open(&redis, "lock", Vec::new(), SCRIPTS, Arc::new(Events(Arc::default())));
+        let other = Link::new(&redis, "lock", Vec::new(), SCRIPTS, Arc::new(Events(Arc::default()))).started();
         let limit = Instant::now() + Duration::from_secs(10);
         while !other.is_up() && Instant::now() < limit {
             std::thread::yield_now();

@@ -10,8 +10,6 @@ mod floor;
 mod leases;
 mod lock;
 mod memory_store;
-#[cfg(test)]
-mod model;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -106,7 +106,8 @@ async fn killed_frozen_and_flushed_redis_never_costs_more_loads_than_allowed() {
     server.kill().await.unwrap();
     database.slow(Duration::from_millis(50));
     let gone = storm(fleet).await;
-    // What one process had loaded it still serves; of what it never had, a part is loaded, and the rest is told to wait.
+    // What one process had loaded it still serves; of what it never had, a part is loaded, and the rest is told to
+    // wait.
     assert!(gone.degraded > 400 && gone.loaded > 0 && gone.shed > 0, "{gone:?}");
     is_over(fleet, &database).await;
     database.slow(QUICK);

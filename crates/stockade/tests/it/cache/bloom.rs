@@ -20,7 +20,8 @@ use tokio::sync::Semaphore;
 use super::support::{Database, Loading, Sku, Stocks, eventually, get, process_at, quantity, sku};
 use crate::world::{World, attended, patient};
 
-/// One that is not taken for silent on a busy machine: a builder that gives up leaves the filter to nobody for half a minute.
+/// One that is not taken for silent on a busy machine: a builder that gives up leaves the filter to nobody for half a
+/// minute.
 pub(super) async fn redis(url: &str) -> Redis {
     patient(url).await.namespace("shop")
 }

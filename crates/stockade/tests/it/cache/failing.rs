@@ -30,7 +30,8 @@ fn held(builder: CacheBuilder<Sku, Stock>) -> CacheBuilder<Sku, Stock> {
     builder.hold_off(WINDOW).early_refresh(0.0)
 }
 
-/// How often a row that keeps failing may be tried in so long: once for each window that begun, and twice before the first.
+/// How often a row that keeps failing may be tried in so long: once for each window that begun, and twice before the
+/// first.
 fn tries(processes: u32, ran: Duration) -> usize {
     usize::try_from(ran.as_millis() / WINDOW.as_millis()).unwrap() + 2 + processes as usize
 }

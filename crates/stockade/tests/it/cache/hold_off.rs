@@ -31,8 +31,8 @@ async fn expire(stocks: &Stocks, ids: &[&str]) {
     tokio::time::sleep(TTL).await;
 }
 
-/// Five hundred callers at a time, for three windows and a half. Each must be given the expired value, and no window may
-/// see more than one load.
+/// Five hundred callers at a time, for three windows and a half. Each must be given the expired value, and no window
+/// may see more than one load.
 async fn crowd(fleet: &[&Stocks], database: &Database) {
     let (before, began) = (database.loads(), Instant::now());
     let noticed = || database.loads() >= before + 2 || began.elapsed() > Duration::from_secs(60);

@@ -192,7 +192,8 @@ async fn how_old_an_answer_may_be_is_shown_and_holds() {
     let recent_proof = |bound: f64| bound > 0.0 && bound < 1.8;
     eventually("it is above zero", || async { bound(&metrics.render()).is_some_and(recent_proof) }).await;
     warm(&reader, "a").await;
-    // Nothing but hits of the memory, and beats of others, which say nothing of the way here: it keeps the proof up by itself.
+    // Nothing but hits of the memory, and beats of others, which say nothing of the way here: it keeps the proof up by
+    // itself.
     let (mut looks, mut recent) = (0, 0);
     let until = Instant::now() + Duration::from_secs(5);
     while Instant::now() < until {

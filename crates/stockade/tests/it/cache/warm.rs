@@ -311,7 +311,8 @@ async fn a_read_that_came_to_a_load_of_a_warm_up_that_can_not_begin_goes_on_with
     let warmup = running(warmup);
     eventually("it looks", || async { progress.report().keys == 1 }).await;
     stocks.invalidate(&sku("of which the answer comes behind")).await.unwrap();
-    // A read looks for the same key, and before it knows that there is none the warm-up gets the place and asks for a lease.
+    // A read looks for the same key, and before it knows that there is none the warm-up gets the place and asks for a
+    // lease.
     server.pause().unwrap();
     let mut read = JoinSet::new();
     reading(&mut read, &stocks, "a");

@@ -1,5 +1,5 @@
-//! A table in Postgres, strict caches of it on a Redis, and a hand on the moments that matter: a load that has read its row, a
-//! COMMIT that is under way.
+//! A table in Postgres, strict caches of it on a Redis, and a hand on the moments that matter: a load that has read its
+//! row, a COMMIT that is under way.
 
 use std::{
     sync::{
@@ -62,7 +62,8 @@ impl World {
         self.end_behind(()).await;
     }
 
-    /// [`World::end`] of caches that reach the store through something of the test's: that goes when they are shut down.
+    /// [`World::end`] of caches that reach the store through something of the test's: that goes when they are shut
+    /// down.
     pub(super) async fn end_behind(self, way: impl Send) {
         let relay = self.relay.lock().unwrap().take();
         if let Some(relay) = relay {

@@ -1,4 +1,5 @@
-//! The filter of existing ids at an old primary that does not know that another server took its place, and at the new one.
+//! The filter of existing ids at an old primary that does not know that another server took its place, and at the new
+//! one.
 
 use std::{
     sync::{Arc, atomic::AtomicUsize},

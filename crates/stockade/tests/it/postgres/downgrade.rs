@@ -1,5 +1,5 @@
-//! A commit in one task, and a downgrade of its lock in another, or in the process that it is handed to: nobody may read
-//! in between.
+//! A commit in one task, and a downgrade of its lock in another, or in the process that it is handed to: nobody may
+//! read in between.
 
 use stockade::{
     Guard,

@@ -35,7 +35,8 @@ async fn a_write_that_a_failover_lost_is_not_read_from_before_it() {
         until(async || has(server, &key, "v").await).await;
     }
 
-    // Announced, committed and ended where nobody takes it along, as it may be in the last moment before that is refused.
+    // Announced, committed and ended where nobody takes it along, as it may be in the last moment before that is
+    // refused.
     old.command(&["CONFIG", "SET", "min-replicas-to-write", "0"]).await.unwrap();
     group.cut_replication().await.unwrap();
     world.write(&cache, 9).await.commit().await.unwrap();

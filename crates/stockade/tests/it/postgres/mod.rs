@@ -126,7 +126,8 @@ async fn looked_twice(pool: &PgPool, over: impl AsyncFn() -> bool) {
     .await;
 }
 
-/// Waits until `condition` holds, for 40 s at most: a relay takes thirteen of them over a primary that may have a rival.
+/// Waits until `condition` holds, for 40 s at most: a relay takes thirteen of them over a primary that may have a
+/// rival.
 pub(crate) async fn until(condition: impl AsyncFn() -> bool) {
     let limit = tokio::time::Instant::now() + Duration::from_secs(40);
     while !condition().await {

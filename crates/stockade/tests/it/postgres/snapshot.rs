@@ -5,8 +5,8 @@ use stockade::{Fence, Locks};
 
 use super::{Sku, blocked, claim, database, quantity};
 
-/// One holder has claimed and taken a unit, and has not committed. Its successor claims and reads, which waits; then the
-/// first commits. What does the successor read?
+/// One holder has claimed and taken a unit, and has not committed. Its successor claims and reads, which waits; then
+/// the first commits. What does the successor read?
 async fn successor_reads(pool: &PgPool, in_one_statement: bool) -> i32 {
     let mut first = pool.begin().await.unwrap();
     assert!(claim(&mut first, "stock:a", 33, "first").await);

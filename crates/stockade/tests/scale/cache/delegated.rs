@@ -1,5 +1,5 @@
-//! Histories of four processes that read under delegations while they are killed, stopped and cut off from the locks: no read
-//! is older than a write that was acknowledged before it.
+//! Histories of four processes that read under delegations while they are killed, stopped and cut off from the locks:
+//! no read is older than a write that was acknowledged before it.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -28,7 +28,8 @@ const SCHEMA: &str = "
     create table written (key int2 not null, version int8 not null);
     create sequence versions;";
 
-/// How long after a failure that processes notice by their connections they may still act as if it had not been. Nanoseconds.
+/// How long after a failure that processes notice by their connections they may still act as if it had not been.
+/// Nanoseconds.
 const NOTICED: u64 = 3_000_000_000;
 
 /// What is done to the processes and the stores meanwhile.

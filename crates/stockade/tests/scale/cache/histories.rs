@@ -1,5 +1,5 @@
-//! Histories of four processes that are killed and stopped while the store fails: what all of them read and wrote must be
-//! what one register per key could have done.
+//! Histories of four processes that are killed and stopped while the store fails: what all of them read and wrote must
+//! be what one register per key could have done.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::record::{Record, What};
 
-/// How long a write whose announcement was lost with the data of the store may stay unseen: until the relay has made up for
-/// it, on a machine that is busy. Nanoseconds.
+/// How long a write whose announcement was lost with the data of the store may stay unseen: until the relay has made up
+/// for it, on a machine that is busy. Nanoseconds.
 const SETTLES: u64 = 10_000_000_000;
 
 /// All that was done and is known about it.
@@ -16,8 +16,8 @@ pub(super) struct History {
     pub(super) committed: BTreeSet<(u8, u64)>,
     /// Between which instants the store lost its data without its processes being told, or could not be told of writes.
     pub(super) losses: Vec<(u64, u64)>,
-    /// Which process was cut off, stopped or killed, and between which instants. Its writes that were under way may be seen by
-    /// some and not by others until they are acknowledged.
+    /// Which process was cut off, stopped or killed, and between which instants. Its writes that were under way may be
+    /// seen by some and not by others until they are acknowledged.
     pub(super) disturbed: Vec<(u8, u64, u64)>,
 }
 
@@ -78,8 +78,8 @@ impl History {
         wrongs
     }
 
-    /// Until when a write may be unseen although `by` had it: because the store lost its announcement while it was under way,
-    /// or its process was disturbed before it was acknowledged.
+    /// Until when a write may be unseen although `by` had it: because the store lost its announcement while it was
+    /// under way, or its process was disturbed before it was acknowledged.
     fn unsettled_until(&self, write: Write, by: What) -> u64 {
         let over = write.end.unwrap_or(write.begin + SETTLES);
         let met = |first: u64, last: u64| first <= over && write.begin <= last;

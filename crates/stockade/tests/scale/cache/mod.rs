@@ -1,7 +1,7 @@
 //! The cache of four processes on one Redis and one Postgres.
 //!
-//! A few seconds each by default; `STOCKADE_LONG_RUNS=1` makes them long. `STOCKADE_SEED` repeats the random choices of a
-//! run, though not the order in which its processes come to run.
+//! A few seconds each by default; `STOCKADE_LONG_RUNS=1` makes them long. `STOCKADE_SEED` repeats the random choices of
+//! a run, though not the order in which its processes come to run.
 
 mod actor;
 mod delegated;

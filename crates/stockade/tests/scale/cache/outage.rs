@@ -40,8 +40,8 @@ const MOST_LOADS: i64 = 16;
 const LOAD_TIMEOUT: Duration = Duration::from_secs(1);
 /// Shorter, so that what a load was given up for does not go on in the database.
 pub(super) const STATEMENT: Duration = Duration::from_millis(800);
-/// A wait for the loads of other processes (3 s), one for a place (0.5 s), a load (1 s), four commands that are not answered
-/// (0.25 s each), and as much again for a machine with other things to do.
+/// A wait for the loads of other processes (3 s), one for a place (0.5 s), a load (1 s), four commands that are not
+/// answered (0.25 s each), and as much again for a machine with other things to do.
 const DEADLINE: Duration = Duration::from_secs(11);
 const SCHEMA: &str = "create table item (id int8 primary key); insert into item select generate_series(0, 999)";
 /// What a load is known by among the statements of the database.

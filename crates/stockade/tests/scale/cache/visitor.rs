@@ -1,4 +1,5 @@
-//! What each process of a history under delegations does: requests read under the lock of their route, and writers write.
+//! What each process of a history under delegations does: requests read under the lock of their route, and writers
+//! write.
 
 use std::{
     convert::Infallible,

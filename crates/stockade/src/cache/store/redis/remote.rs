@@ -212,8 +212,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         }
     }
 
-    /// The run that a script is sent to. Should it reach another one, that begins its table of tags anew, and once more
-    /// for the next who knows better: what has tags is then loaded again.
+    /// The run of the server that a script is meant for. A server of another run begins its table of tags anew when it
+    /// gets the script, and again at the next script that names the right run; values with tags are then loaded again.
     pub(super) fn run(&self) -> Vec<u8> {
         self.run_id().as_deref().unwrap_or("-").as_bytes().to_vec()
     }

@@ -339,6 +339,7 @@ impl<V: Send + Sync + 'static> RoutedEvents<()> for Subscription<V> {
         self.open.store(false, Ordering::Release);
         metrics::gauge(SUBSCRIPTION_UP, &[], 0.0);
     }
+
     fn leaving(&self, _buckets: &[Bucket]) {}
 
     fn moved(&self, _buckets: &[Bucket], _places: &[Arc<Server<()>>]) {}

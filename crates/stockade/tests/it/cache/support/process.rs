@@ -22,7 +22,8 @@ pub(in crate::cache) async fn process_at(url: &str) -> CacheBuilder<Sku, Stock> 
     Cache::builder(&world::patient(url).await.namespace("shop"))
 }
 
-/// One that gives a silent server up as soon as it does by default. On a machine that stalls it does so with any server.
+/// One that gives a silent server up as soon as it does by default. On a machine that stalls it does so with any
+/// server.
 pub(in crate::cache) async fn hasty(url: &str) -> CacheBuilder<Sku, Stock> {
     Cache::builder(&Redis::connect(url).await.unwrap().namespace("shop"))
 }

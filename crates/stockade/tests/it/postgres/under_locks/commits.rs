@@ -29,7 +29,8 @@ async fn nine(tx: Tx, cache: &Cache<Sku, i32>) -> Tx {
     tx
 }
 
-/// A world, a way to it that can be made slow, the cache of a writer, that of a reader behind this way, and locks of both.
+/// A world, a way to it that can be made slow, the cache of a writer, that of a reader behind this way, and locks of
+/// both.
 async fn world() -> (World, Proxy, [Cache<Sku, i32>; 2], [Locks; 2]) {
     let world = World::patient().await;
     let proxy = Proxy::start(world.redis.addr()).await.unwrap();
@@ -39,7 +40,8 @@ async fn world() -> (World, Proxy, [Cache<Sku, i32>; 2], [Locks; 2]) {
     (world, proxy, [writer, reader], locks)
 }
 
-/// A writer claims and writes, `loses` its lock, and commits when another process has read under it and hears late of the write.
+/// A writer claims and writes, `loses` its lock, and commits when another process has read under it and hears late of
+/// the write.
 async fn no_old_read_after_the_commit_of_one_that<F: Future<Output = Option<Guard>>>(
     loses: impl FnOnce(Guard, Locks) -> F,
 ) {

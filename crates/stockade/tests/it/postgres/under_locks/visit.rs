@@ -42,8 +42,8 @@ impl FromCache<Shop> for i32 {
     }
 }
 
-/// A request that holds the lock of its route for as long as its test wants, and reads as often as it is told: to a cache
-/// that is what all requests are which share a lock.
+/// A request that holds the lock of its route for as long as its test wants, and reads as often as it is told: to a
+/// cache that is what all requests are which share a lock.
 pub(super) struct Visit {
     parts: Parts,
     shop: Shop,

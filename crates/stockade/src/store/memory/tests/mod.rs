@@ -1,3 +1,5 @@
+mod model;
+
 use std::sync::Arc;
 
 use super::MemoryStore;

@@ -9,14 +9,16 @@ use std::{
 use futures_util::FutureExt;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-use super::{
-    lock::{Asker, Kind, Lock, Place},
-    table::{Entered, Settled, Table},
-};
 use crate::{
     clock::Instant,
     resource::Key,
-    store::{Attempt, Force, Handed, LockError, Mode, Owner, Ownership, Token},
+    store::{
+        Attempt, Force, Handed, LockError, Mode, Owner, Ownership, Token,
+        memory::{
+            lock::{Asker, Kind, Lock, Place},
+            table::{Entered, Settled, Table},
+        },
+    },
 };
 
 const MAX_WAITERS: u32 = 6;

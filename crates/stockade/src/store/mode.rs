@@ -1,0 +1,22 @@
+/// How a resource is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Shared with other readers.
+    Read,
+    /// Exclusive.
+    Write,
+    /// One of the permits of a semaphore, shared with as many others as its capacity allows.
+    Permit,
+}
+
+impl Mode {
+    /// The metric label: `read`, `write` or `permit`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Permit => "permit",
+        }
+    }
+}

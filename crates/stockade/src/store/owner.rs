@@ -1,0 +1,23 @@
+use std::{fmt, sync::Arc};
+
+/// Who owns: a process part and a counter, 28 characters, unique per attempt. A bearer secret of this process.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Owner(Arc<str>);
+
+impl Owner {
+    pub(crate) fn new(text: String) -> Self {
+        Self(text.into())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The process part stays out of logs; the counter is enough to follow an attempt.
+        let counter = self.0.rsplit('.').next().unwrap_or_default();
+        write!(f, "Owner(….{counter})")
+    }
+}
