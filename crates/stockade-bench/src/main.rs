@@ -20,6 +20,7 @@ mod counts;
 mod delegations;
 mod extract;
 mod goals;
+mod hits;
 mod http;
 mod locks;
 mod measure;

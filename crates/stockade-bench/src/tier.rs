@@ -1,23 +1,17 @@
-use std::{borrow::Cow, convert::Infallible, hint::black_box, thread, time::Duration};
+use std::{borrow::Cow, convert::Infallible, hint::black_box, time::Duration};
 
 use futures_util::FutureExt;
 use stockade::{Cache, Redis, Resource, cache::Source};
 use stockade_testbed::RedisServer;
-use tokio::{
-    runtime::Handle,
-    time::{Instant, sleep},
-};
+use tokio::time::sleep;
 
 use crate::{
     contender::Failure,
     goals,
-    report::{Figures, quantile},
+    hits::{self, KEYS},
+    report::Figures,
     under_lock,
 };
-
-const KEYS: usize = 1000;
-const HITS: u32 = 200_000;
-const ROUNDS: usize = 15;
 
 #[derive(Clone)]
 struct Page(String);
@@ -46,7 +40,7 @@ pub(crate) async fn whole(server: &RedisServer) -> Result<Figures, Failure> {
             black_box(cache.get(&pages[i]).now_or_never());
         }
     };
-    let times = tokio::task::block_in_place(|| hits(&hit));
+    let times = tokio::task::block_in_place(|| hits::nanoseconds(&hit));
     let under_lock = under_lock::nanoseconds(&redis).await?;
     Figures::new(
         goals::TIER,
@@ -56,29 +50,4 @@ pub(crate) async fn whole(server: &RedisServer) -> Result<Figures, Failure> {
             ("stockade, Cached under a shared lock".to_owned(), under_lock.to_vec()),
         ],
     )
-}
-
-/// Nanoseconds for each call, on one thread and for each of two; every thread makes its own hits.
-pub(crate) fn hits<H: FnMut(usize)>(make: &(impl Fn() -> H + Sync)) -> [f64; 2] {
-    let runtime = Handle::current();
-    let run = || {
-        // A value that memory does not give just now is asked for in Redis.
-        let _inside = runtime.enter();
-        let mut hit = make();
-        let began = Instant::now();
-        for i in 0..HITS as usize {
-            hit(i.wrapping_mul(7919) % KEYS);
-        }
-        began.elapsed().as_secs_f64() * 1e9 / f64::from(HITS)
-    };
-    [1, 2].map(|threads| {
-        let round = || {
-            thread::scope(|scope| {
-                let running: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
-                let each = running.into_iter().filter_map(|thread| thread.join().ok());
-                each.sum::<f64>() / f64::from(threads)
-            })
-        };
-        quantile((0..ROUNDS).map(|_| round()).collect(), 0.5)
-    })
 }

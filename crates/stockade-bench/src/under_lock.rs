@@ -17,7 +17,7 @@ use stockade::{
 use tokio::sync::mpsc;
 use tower::ServiceExt;
 
-use crate::{contender::Failure, tier::hits};
+use crate::{contender::Failure, hits};
 
 /// There is one only.
 #[derive(Clone)]
@@ -80,6 +80,6 @@ async fn measure(State(site): State<Site>, request: Request) -> StatusCode {
             black_box(Cached::<String>::from_request_parts(&mut parts, site).now_or_never());
         }
     };
-    let times = tokio::task::block_in_place(|| hits(&one));
+    let times = tokio::task::block_in_place(|| hits::nanoseconds(&one));
     if found.is_ok() && site.said.try_send(times).is_ok() { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR }
 }

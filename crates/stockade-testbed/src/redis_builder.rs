@@ -2,7 +2,7 @@ use std::{ffi::OsString, fmt, path::Path};
 
 #[cfg(feature = "tls")]
 use crate::Certificates;
-use crate::{RedisServer, Result, port::Range, tls::Tls};
+use crate::{port::Range, tls::Tls};
 
 /// Settings of a private Redis.
 #[derive(Clone, Default)]
@@ -39,7 +39,7 @@ impl RedisBuilder {
         self
     }
 
-    /// The password of the user `default`, which [`RedisServer::url`] contains and [`RedisServer::command`] uses. The
+    /// The password of the user `default`, which [`RedisServer::url`](crate::RedisServer::url) contains and [`RedisServer::command`](crate::RedisServer::command) uses. The
     /// server shows the same one to a primary that it follows.
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
@@ -47,18 +47,8 @@ impl RedisBuilder {
         self
     }
 
-    /// Follows another server. The start waits for the first synchronisation; a restart does not, since the other may
-    /// be gone by then.
-    #[must_use]
-    pub fn replica_of(mut self, primary: &RedisServer) -> Self {
-        self.is_replica = true;
-        let port = primary.port().to_string();
-        let shown = primary.password().map(|password| ["--masterauth".to_owned(), password.to_owned()]);
-        self.args(["--replicaof", "127.0.0.1", &port]).args(shown.into_iter().flatten())
-    }
-
-    /// Gives the server a wall clock of its own, which [`RedisServer::step_clock_forwards`] and
-    /// [`RedisServer::step_clock_backwards`] move. Linux only; the start compiles a few lines of C for it, with the
+    /// Gives the server a wall clock of its own, which [`RedisServer::step_clock_forwards`](crate::RedisServer::step_clock_forwards) and
+    /// [`RedisServer::step_clock_backwards`](crate::RedisServer::step_clock_backwards) move. Linux only; the start compiles a few lines of C for it, with the
     /// compiler named by `CC`, else `cc`.
     #[must_use]
     pub fn own_clock(mut self) -> Self {
@@ -84,15 +74,6 @@ impl RedisBuilder {
             tls.asks_clients = true;
         }
         settings
-    }
-
-    /// Starts the server and waits until it answers.
-    ///
-    /// # Errors
-    ///
-    /// When `redis-server` is not installed, ends during the start or does not answer within 30 s.
-    pub async fn start(self) -> Result<RedisServer> {
-        RedisServer::launch(self).await
     }
 
     /// The command line on a port, in a folder.

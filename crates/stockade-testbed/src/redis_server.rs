@@ -7,7 +7,6 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::try_join_all;
 use tempfile::TempDir;
 
 use crate::{
@@ -49,24 +48,6 @@ impl PartialEq for RedisServer {
 impl Eq for RedisServer {}
 
 impl RedisServer {
-    /// Starts a server with the defaults.
-    ///
-    /// # Errors
-    ///
-    /// As [`RedisBuilder::start`].
-    pub async fn start() -> Result<Self> {
-        Self::builder().start().await
-    }
-
-    /// Starts servers that know nothing of each other, as locks by quorum need them.
-    ///
-    /// # Errors
-    ///
-    /// As [`RedisBuilder::start`].
-    pub async fn start_many(count: usize) -> Result<Vec<Self>> {
-        try_join_all((0..count).map(|_| Self::start())).await
-    }
-
     /// For a password, a primary to follow, and further arguments of `redis-server`.
     #[must_use]
     pub fn builder() -> RedisBuilder {

@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 use redis::{Cmd, Value};
 use tokio::sync::oneshot;
 
-use super::{SetnxError, SetnxGuard, Unit, locks::Core};
+use super::{SetnxError, SetnxGuard, Unit, core::Core};
 use crate::{clock::Instant, redis::LinkError};
 
 /// One try: `SETNX`, `GET`, and `GETSET` where the lock is expired.

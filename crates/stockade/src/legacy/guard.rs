@@ -8,7 +8,7 @@ use tokio::{
 
 use super::{
     SetnxError, Unit,
-    locks::{Core, RELEASE},
+    core::{Core, RELEASE},
 };
 use crate::{
     clock::Instant,

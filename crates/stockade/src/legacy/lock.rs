@@ -6,7 +6,7 @@ use tokio::time::sleep;
 use super::{
     SetnxError, SetnxGuard, Unit,
     attempt::{Attempt, Tried},
-    locks::Core,
+    core::Core,
 };
 use crate::clock::Instant;
 

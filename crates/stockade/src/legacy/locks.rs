@@ -1,17 +1,18 @@
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{SetnxError, SetnxLock, Unit};
+use super::{
+    SetnxError, SetnxLock, Unit,
+    core::{Core, RELEASE},
+};
 use crate::{
     clock::Instant,
     redis::{Handshake, Link, LinkError, LinkEvents, Redis, Script, Up},
-    resource::Namespace,
 };
 
-pub(super) static RELEASE: Script = Script { name: "setnx_release", text: include_str!("scripts/release.lua") };
 static SCRIPTS: &[&Script] = &[&RELEASE];
 
 /// The entrance to classic locks on one Redis. Cheap to clone.
@@ -19,16 +20,6 @@ static SCRIPTS: &[&Script] = &[&RELEASE];
 pub struct SetnxLocks {
     core: Arc<Core>,
     unit: Unit,
-}
-
-/// What handles, locks and guards share.
-pub(super) struct Core {
-    pub(super) link: Link,
-    pub(super) own_keys: Namespace,
-    pub(super) closing: CancellationToken,
-    /// Attempts and releases, which run to their end whoever still waits for them.
-    tasks: TaskTracker,
-    runtime: Handle,
 }
 
 impl SetnxLocks {
@@ -72,18 +63,6 @@ impl SetnxLocks {
         self.core.tasks.close();
         let _ = tokio::time::timeout(end.remaining(), self.core.tasks.wait()).await;
         self.core.link.shutdown(end.remaining()).await;
-    }
-}
-
-impl Core {
-    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn_on(task, &self.runtime);
-    }
-}
-
-impl fmt::Debug for Core {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SetnxLocks").field("link", &self.link).finish_non_exhaustive()
     }
 }
 

@@ -61,6 +61,7 @@
 //! one.
 
 mod attempt;
+mod core;
 mod error;
 mod guard;
 mod lock;

@@ -29,6 +29,26 @@ impl Default for LocksBuilder {
     }
 }
 
+impl Locks {
+    /// Locks on a Redis with the default settings. Must be called within a tokio runtime.
+    #[must_use]
+    pub fn new(redis: &crate::Redis) -> Self {
+        Self::builder().redis(redis)
+    }
+
+    /// Locks of this process only, with the default settings.
+    #[must_use]
+    pub fn memory() -> Self {
+        Self::builder().memory()
+    }
+
+    /// Settings first.
+    #[must_use]
+    pub fn builder() -> LocksBuilder {
+        LocksBuilder::default()
+    }
+}
+
 impl LocksBuilder {
     /// The lease of every lock that does not say otherwise, 100 ms to 5 min; another value is refused by each request.
     /// Default 10 s.
@@ -114,16 +134,6 @@ impl LocksBuilder {
     pub fn redis(self, redis: &crate::Redis) -> Locks {
         let store = crate::store::RedisStore::open(redis, self.redis);
         self.on(Arc::new(store))
-    }
-
-    /// Locks on several independent servers, of which a minority may fail: Redlock. Usually three or five; an even
-    /// number bears no more failures than one less. Exclusive locks only, without a queue: those who wait ask again and
-    /// again.
-    ///
-    /// [What this is good for](crate::lock#redlock) and what not.
-    #[cfg(feature = "redlock")]
-    pub fn redlock(self, servers: impl IntoIterator<Item = crate::Redis>) -> super::RedlockBuilder {
-        super::RedlockBuilder::new(self, servers)
     }
 
     /// Locks of this process only.

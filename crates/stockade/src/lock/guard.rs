@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::held::Held;
 use crate::{
-    lock::{Fence, GuardError, Handover, LockError, LossReason, Mode, Released, Token},
+    lock::{Fence, Handover, LockError, LossReason, Mode, Released, Token},
     resource::Key,
 };
 
@@ -221,4 +221,16 @@ impl Guard {
     pub fn release_detached(self) {
         drop(self);
     }
+}
+
+/// Something could not be done with a guard, which is given back: dropping this releases the lock.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+#[non_exhaustive]
+pub struct GuardError {
+    /// The guard.
+    pub guard: Guard,
+    /// Why it could not be done.
+    #[source]
+    pub error: LockError,
 }

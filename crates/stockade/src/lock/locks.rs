@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use super::{LocksBuilder, held::Held, shared::Shared};
+use super::{held::Held, shared::Shared};
 use crate::{
     lock::{Force, Forced, Guard, Handover, Inspection, LockError, LockName, LockRequest, Mode, MultiRequest},
     resource::{Key, KeyError, Resource},
@@ -17,24 +17,6 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// Locks on a Redis with the default settings. Must be called within a tokio runtime.
-    #[must_use]
-    pub fn new(redis: &crate::Redis) -> Self {
-        Self::builder().redis(redis)
-    }
-
-    /// Locks of this process only, with the default settings.
-    #[must_use]
-    pub fn memory() -> Self {
-        Self::builder().memory()
-    }
-
-    /// Settings first.
-    #[must_use]
-    pub fn builder() -> LocksBuilder {
-        LocksBuilder::default()
-    }
-
     /// Exclusive.
     pub fn write<R: Resource + ?Sized>(&self, resource: &R) -> LockRequest {
         self.request(Key::of(resource), Mode::Write)
@@ -183,7 +165,7 @@ impl Locks {
         !self.shared.store.is_up()
     }
 
-    /// What [`LocksBuilder::extension`] was given.
+    /// What [`LocksBuilder::extension`](super::LocksBuilder::extension) was given.
     #[cfg(feature = "axum")]
     pub(crate) fn extension<T: Clone + Send + Sync + 'static>(&self) -> Option<&T> {
         self.shared.extensions.get()

@@ -54,7 +54,6 @@ mod builder;
 mod delegations;
 mod fence;
 mod guard;
-mod guard_error;
 mod handover;
 mod held;
 mod locks;
@@ -74,8 +73,7 @@ mod tests;
 
 pub use builder::LocksBuilder;
 pub use fence::Fence;
-pub use guard::Guard;
-pub use guard_error::GuardError;
+pub use guard::{Guard, GuardError};
 pub use handover::{Handover, HandoverTextError};
 pub use locks::Locks;
 pub use multi::{MultiFence, MultiGuard, MultiRequest};

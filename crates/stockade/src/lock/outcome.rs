@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use super::series::Series;
+use super::series::{DELEGATED, GRANTED, Series};
 use crate::{
     clock::Instant,
     store::{LockError, Ownership},
@@ -42,10 +42,6 @@ pub(super) fn announce(label: &Label) {
         metrics::announce(metrics::LOCK_LOST, &[lock(), metrics::tag("reason", reason.as_str())]);
     }
 }
-
-pub(super) const GRANTED: &str = "granted";
-/// A reader shares an ownership of this process.
-pub(super) const DELEGATED: &str = "delegated";
 
 /// A reader entered without asking anybody.
 pub(super) fn entered(series: &Series) {

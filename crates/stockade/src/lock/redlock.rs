@@ -44,8 +44,19 @@ pub enum RedlockError {
     },
 }
 
+impl LocksBuilder {
+    /// Locks on several independent servers, of which a minority may fail: Redlock. Usually three or five; an even
+    /// number bears no more failures than one less. Exclusive locks only, without a queue: those who wait ask again and
+    /// again.
+    ///
+    /// [What this is good for](crate::lock#redlock) and what not.
+    pub fn redlock(self, servers: impl IntoIterator<Item = Redis>) -> RedlockBuilder {
+        RedlockBuilder::new(self, servers)
+    }
+}
+
 impl RedlockBuilder {
-    pub(super) fn new(locks: LocksBuilder, servers: impl IntoIterator<Item = Redis>) -> Self {
+    fn new(locks: LocksBuilder, servers: impl IntoIterator<Item = Redis>) -> Self {
         Self { locks, servers: servers.into_iter().collect(), settings: RedlockSettings::default() }
     }
 

@@ -31,7 +31,7 @@ request_setters!(LockRequest);
 
 impl LockRequest {
     pub(super) fn new(shared: Arc<Shared>, key: Result<Key, KeyError>, mode: Mode) -> Self {
-        let terms = Terms::new(&shared);
+        let terms = Terms::new(shared.lease);
         Self { shared, key, mode, delegate: false, terms }
     }
 

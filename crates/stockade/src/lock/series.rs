@@ -10,6 +10,11 @@ use crate::{
     store::Mode,
 };
 
+/// The outcome of an attempt that got the lock from the store.
+pub(super) const GRANTED: &str = "granted";
+/// The outcome of an attempt of a reader that shares an ownership of this process.
+pub(super) const DELEGATED: &str = "delegated";
+
 /// The metrics of one lock in one mode, looked up once: an uncontended pair would take longer for them than for all
 /// else that it does here.
 #[derive(Debug)]
@@ -49,8 +54,8 @@ impl Series {
             [("lock", self.label.clone()), metrics::tag("mode", self.mode.as_str()), metrics::tag("outcome", outcome)]
         };
         let kept = match outcome {
-            super::outcome::GRANTED => &self.granted,
-            super::outcome::DELEGATED => &self.delegated,
+            GRANTED => &self.granted,
+            DELEGATED => &self.delegated,
             _ => return metrics::count(metrics::LOCK_ACQUISITIONS, &tags()),
         };
         kept.get_or_init(|| Counter::of(metrics::LOCK_ACQUISITIONS, &tags())).count();

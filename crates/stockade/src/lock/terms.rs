@@ -1,6 +1,5 @@
 use std::{sync::Arc, time::Duration};
 
-use super::shared::Shared;
 use crate::{
     lock::{LockError, Mode},
     resource::Key,
@@ -30,8 +29,8 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    pub(super) fn new(shared: &Shared) -> Self {
-        Self { wait: None, lease: shared.lease, max_hold: None, permits: 0, tag: Arc::default() }
+    pub(super) fn new(lease: Duration) -> Self {
+        Self { wait: None, lease, max_hold: None, permits: 0, tag: Arc::default() }
     }
 
     /// Looks at everything that can be wrong with the terms.
@@ -125,13 +124,11 @@ fn within(what: &'static str, given: Duration, min: Duration, max: Duration) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::MemoryStore;
 
     #[test]
     fn a_wait_is_bounded_or_has_no_end() {
-        let shared = Shared::new(Arc::new(MemoryStore::new()), Duration::from_secs(10), 1, None);
         let wait = |wait| {
-            let terms = Terms { wait, ..Terms::new(&shared) };
+            let terms = Terms { wait, ..Terms::new(Duration::from_secs(10)) };
             terms.attempt(Key::new("test", "1").unwrap(), Mode::Write, 1).unwrap().wait
         };
         assert_eq!(wait(Some(Duration::from_secs(u64::MAX))), LONGEST_WAIT);

@@ -68,6 +68,7 @@ mod strict;
 mod tests;
 mod tx;
 mod vouching;
+mod wanted;
 
 pub use claim::{ClaimArgs, claim_forced};
 pub use error::{CommitError, FenceError, RelayError};

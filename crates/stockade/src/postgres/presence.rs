@@ -1,22 +1,19 @@
 //! Whether a relay runs for a cache, in whichever process.
 
 use std::{
-    collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use sqlx::{PgExecutor, PgPool};
 
-use super::registry::PoolState;
+use super::{registry::PoolState, wanted::Wanted};
 use crate::clock::Instant;
 
 /// How often a relay says that it is there.
 const SAY_EVERY: Duration = Duration::from_secs(5);
 /// How long that holds. The statements name it too.
 const HOLDS: Duration = Duration::from_secs(30);
-/// How long a process may commit before a relay has to be seen: its own may be about to start.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a relay has said about itself.
 #[derive(Debug, Default)]
@@ -44,41 +41,6 @@ pub(super) async fn absent(executor: impl PgExecutor<'_>, caches: &[&'static str
     const SQL: &str = "select cache from unnest($1::text[]) cache where not exists (select from stockade.relay r
         where r.cache = cache.cache and r.seen_at > clock_timestamp() - make_interval(secs => $2))";
     sqlx::query_scalar(SQL).bind(caches).bind(HOLDS.as_secs_f64()).fetch_all(executor).await
-}
-
-/// The caches of which this process commits invalidations, and whether a relay is known to run for each.
-#[derive(Debug, Default)]
-pub(super) struct Wanted(Mutex<HashMap<&'static str, Want>>);
-
-#[derive(Debug)]
-struct Want {
-    since: Instant,
-    /// A relay was seen, or its absence told.
-    settled: bool,
-}
-
-impl Wanted {
-    /// Notes that invalidations of these were committed; those of which it is to be asked now whether a relay runs.
-    fn due(&self, caches: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
-        let mut wanted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        let mut is_due = |cache: &&'static str| {
-            let want = wanted.entry(*cache).or_insert(Want { since: now, settled: false });
-            // Asked by one transaction.
-            let due = !want.settled && now.since(want.since) >= PATIENCE;
-            want.settled |= due;
-            due
-        };
-        caches.filter(|cache| is_due(cache)).collect()
-    }
-
-    /// These could not be asked about.
-    fn again(&self, caches: &[&'static str]) {
-        let mut wanted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for cache in caches {
-            wanted.insert(cache, Want { since: Instant::now(), settled: false });
-        }
-    }
 }
 
 /// Says once for each of these caches when their invalidations are written down for a relay and none runs. Nobody waits

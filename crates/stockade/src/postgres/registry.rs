@@ -8,7 +8,7 @@ use std::sync::{
 use sqlx::{PgConnection, PgPool, postgres::PgConnectOptions};
 use tokio_util::task::TaskTracker;
 
-use super::{FenceError, install, presence::Wanted};
+use super::{FenceError, install, wanted::Wanted};
 
 /// How many applied rows are remembered between two rounds of the relay; more are left to be applied a second time.
 const MAX_FLUSHED: usize = 65_536;

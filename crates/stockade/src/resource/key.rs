@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Bucket, KeyError, Resource, digest, escape_into};
+use super::{Bucket, KeyError, Resource, digest, escape_into, is_name};
 
 /// The metric label of a lock: its kind or its template, never an id.
 pub type Label = Cow<'static, str>;
@@ -160,11 +160,6 @@ impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.full())
     }
-}
-
-/// Whether `text` matches `[a-z0-9_-]+`.
-pub(crate) fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-')
 }
 
 #[cfg(test)]

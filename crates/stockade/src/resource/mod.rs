@@ -5,13 +5,15 @@ mod digest;
 mod encode;
 mod error;
 mod key;
+mod name;
 mod namespace;
 
 pub(crate) use bucket::Bucket;
 pub(crate) use encode::escape_into;
 pub use error::KeyError;
+pub(crate) use key::find_by_text;
 pub use key::{Key, Label};
-pub(crate) use key::{find_by_text, is_name};
+pub(crate) use name::is_name;
 pub use namespace::Namespace;
 
 use std::borrow::Cow;

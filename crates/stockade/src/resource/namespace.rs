@@ -1,6 +1,6 @@
 use std::{fmt, sync::Arc};
 
-use super::{KeyError, key::is_name};
+use super::{KeyError, is_name};
 
 /// The first part of every key and channel: `<namespace>:v1:`, with the version of the key layout behind the name.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,15 +1,12 @@
-use std::sync::Arc;
-
 use axum::{
     extract::{MatchedPath, Request},
     http::{HeaderValue, Method, Version, header::CONNECTION, request::Parts},
     response::{IntoResponse, Response},
 };
-use tower_service::Service;
 
 use super::{
-    Degraded, Finder, Grant, Held, KeyOf, Keys, LockWait, OnReject, Pace, Problem, Refusal, Rejection, Section,
-    Settings, Unlocked,
+    Degraded, Finder, Grant, Held, KeyOf, Keys, LockWait, OnReject, Pace, Problem, Refusal, Rejection, Settings,
+    Unlocked,
 };
 use crate::{
     clock::Instant,
@@ -21,7 +18,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) locks: Locks,
-    keys: Keys,
+    pub(crate) keys: Keys,
     pub(crate) settings: Settings,
     pub(crate) pace: Pace,
 }
@@ -31,34 +28,9 @@ impl Route {
         Self { locks, keys, settings, pace: Pace::default() }
     }
 
-    pub(crate) async fn serve<S>(self: Arc<Self>, inner: S, request: Request) -> Result<Response, S::Error>
-    where
-        S: Service<Request> + Send + 'static,
-        S::Response: IntoResponse + 'static,
-        S::Error: Send + 'static,
-        S::Future: Send + 'static,
-    {
-        let Some(mode) = self.settings.mode(request.method()) else { return call(inner, request).await };
-        let version = request.version();
-        let mut wait = None;
-        let admitted = match &self.keys {
-            Keys::One(key) => self.admit(key, request, mode, &mut wait).await,
-            Keys::Several(keys) => self.admit_several(keys, request, &mut wait).await,
-        };
-        let mut response = match admitted {
-            Ok((request, None)) => call(inner, request).await?,
-            Ok((request, Some(grant))) => Section::new(self, grant, request.method()).run(inner, request).await?,
-            Err(refusal) => self.answer(refusal, version),
-        };
-        if let Some(wait) = wait {
-            wait.note(&mut response);
-        }
-        Ok(response)
-    }
-
     /// Key, nesting, body, lock: in this order, so that each refusal costs no more than it has to and nothing slow
     /// happens under the lock. `wait` is that for the lock, once it was asked for.
-    async fn admit(
+    pub(crate) async fn admit(
         &self,
         key: &KeyOf,
         request: Request,
@@ -108,7 +80,7 @@ impl Route {
     }
 
     /// The same on several resources, which the body may name: it is read first.
-    async fn admit_several(
+    pub(crate) async fn admit_several(
         &self,
         keys: &Finder,
         request: Request,
@@ -191,7 +163,7 @@ impl Route {
         }
     }
 
-    fn answer(&self, refusal: Refusal, version: Version) -> Response {
+    pub(crate) fn answer(&self, refusal: Refusal, version: Version) -> Response {
         let rejection = match refusal {
             Refusal::Answer(response) => return *response,
             Refusal::Rejection(rejection) => rejection,
@@ -211,15 +183,6 @@ impl Route {
             None => rejection.into_response(),
         }
     }
-}
-
-/// Runs the inner service.
-pub(crate) async fn call<S>(mut ready: S, request: Request) -> Result<Response, S::Error>
-where
-    S: Service<Request>,
-    S::Response: IntoResponse,
-{
-    ready.call(request).await.map(IntoResponse::into_response)
 }
 
 /// Who holds the lock, for people who look: method and route, never the path itself.

@@ -12,7 +12,7 @@ use tokio::{sync::oneshot, time::Instant};
 use tower_service::Service;
 use tracing::Instrument;
 
-use super::{Grant, HeldBody, Problem, Route, Until, call};
+use super::{Grant, HeldBody, Problem, Route, Until};
 use crate::lock::Mode;
 
 /// A handler's time under its lock, from the grant to the response.
@@ -151,6 +151,15 @@ impl Section {
         }
         response.map(|body| Body::new(HeldBody::new(body, grant, &route.locks, deadline, !detached)))
     }
+}
+
+/// Runs the inner service.
+pub(crate) async fn call<S>(mut ready: S, request: Request) -> Result<Response, S::Error>
+where
+    S: Service<Request>,
+    S::Response: IntoResponse,
+{
+    ready.call(request).await.map(IntoResponse::into_response)
 }
 
 fn message(panic: &(dyn Any + Send)) -> &str {

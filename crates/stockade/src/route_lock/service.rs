@@ -10,7 +10,7 @@ use axum::{
 };
 use tower_service::Service;
 
-use super::{ResponseFuture, Route};
+use super::{Keys, ResponseFuture, Route, Section, call};
 
 /// The service of [`RouteLock`](super::RouteLock). Its error is that of the inner service: a refusal is a response.
 #[derive(Clone, Debug)]
@@ -46,5 +46,33 @@ where
         let clone = self.inner.clone();
         let ready = mem::replace(&mut self.inner, clone);
         ResponseFuture::new(Arc::clone(&self.route).serve(ready, request))
+    }
+}
+
+impl Route {
+    /// Runs the inner service under the lock that the request needs, or refuses the request.
+    async fn serve<S>(self: Arc<Self>, inner: S, request: Request) -> Result<Response, S::Error>
+    where
+        S: Service<Request> + Send + 'static,
+        S::Response: IntoResponse + 'static,
+        S::Error: Send + 'static,
+        S::Future: Send + 'static,
+    {
+        let Some(mode) = self.settings.mode(request.method()) else { return call(inner, request).await };
+        let version = request.version();
+        let mut wait = None;
+        let admitted = match &self.keys {
+            Keys::One(key) => self.admit(key, request, mode, &mut wait).await,
+            Keys::Several(keys) => self.admit_several(keys, request, &mut wait).await,
+        };
+        let mut response = match admitted {
+            Ok((request, None)) => call(inner, request).await?,
+            Ok((request, Some(grant))) => Section::new(self, grant, request.method()).run(inner, request).await?,
+            Err(refusal) => self.answer(refusal, version),
+        };
+        if let Some(wait) = wait {
+            wait.note(&mut response);
+        }
+        Ok(response)
     }
 }

@@ -13,7 +13,7 @@ use tokio::{task::JoinSet, time::timeout};
 
 use super::support::{KEY, LIMIT, World, lock};
 use crate::{
-    legacy::{SetnxError, Unit, locks::RELEASE},
+    legacy::{SetnxError, Unit, core::RELEASE},
     lock::Released,
 };
 

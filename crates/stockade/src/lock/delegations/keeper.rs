@@ -15,12 +15,15 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    pub(super) fn new(delegations: &Arc<Delegations>, key: Key, joined: Arc<Joined>) -> Self {
-        Self { delegations: Arc::clone(delegations), key, joined, granted: None }
+    /// Begins the attempt on a task of the locks.
+    pub(super) fn begin(delegations: &Arc<Delegations>, attempt: Attempt, joined: Arc<Joined>) {
+        let (delegations, key) = (Arc::clone(delegations), attempt.key.clone());
+        let tasks = delegations.tasks.clone();
+        drop(tasks.spawn(Self { delegations, key, joined, granted: None }.run(attempt)));
     }
 
     /// The attempt waits to the latest end of the waits of those who join it, and ends with the last of them.
-    pub(super) async fn run(mut self, attempt: Attempt) {
+    async fn run(mut self, attempt: Attempt) {
         loop {
             let acquired = tokio::select! {
                 biased;

@@ -4,6 +4,7 @@ use tokio::time::timeout;
 
 use super::{
     Inside,
+    keeper::Keeper,
     table::{Delegations, Way},
 };
 use crate::{
@@ -24,6 +25,10 @@ impl Delegations {
             let mut waiting = match self.way(attempt, max_hold)? {
                 Way::Inside(inside) => return Ok(Some(inside)),
                 Way::Together(waiting) => waiting,
+                Way::First(waiting, joined, attempt) => {
+                    Keeper::begin(self, attempt, joined);
+                    waiting
+                }
                 Way::Alone => return Ok(None),
             };
             let inside = match wait {

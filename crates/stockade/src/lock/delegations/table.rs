@@ -14,7 +14,6 @@ use super::{
     Inside,
     delegation::Delegation,
     joined::{Joined, Waiter, Waiting},
-    keeper::Keeper,
     policy::Policy,
 };
 use crate::{
@@ -35,7 +34,7 @@ pub(in crate::lock) struct Delegations {
     pub(super) store: Arc<dyn LockStore>,
     pub(super) closing: CancellationToken,
     renewals: Arc<Renewals>,
-    tasks: TaskTracker,
+    pub(super) tasks: TaskTracker,
     settings: Settings,
     policy: Policy,
     shards: [Mutex<HashMap<Key, Entry>>; SHARDS],
@@ -66,6 +65,8 @@ pub(super) enum Way {
     Inside(Inside),
     /// With others, by one attempt.
     Together(Waiting),
+    /// By an attempt that it begins, and that others may join.
+    First(Waiting, Arc<Joined>, Attempt),
     /// By an attempt of its own.
     Alone,
 }
@@ -114,7 +115,7 @@ impl Delegations {
 
     /// How a reader that found no live delegation gets the resource. One that does not wait never asks together with
     /// others.
-    pub(super) fn way(self: &Arc<Self>, attempt: &Attempt, max_hold: Option<Duration>) -> Result<Way, LockError> {
+    pub(super) fn way(&self, attempt: &Attempt, max_hold: Option<Duration>) -> Result<Way, LockError> {
         let key = &attempt.key;
         let mut shard = self.shard(key);
         match shard.get(key) {
@@ -145,8 +146,7 @@ impl Delegations {
         self.entries.fetch_add(1, Ordering::AcqRel);
         drop(shard);
         let attempt = Attempt { lease, tag: TAG.into(), yields: Some(Arc::clone(&joined.readers)), ..attempt.clone() };
-        drop(self.tasks.spawn(Keeper::new(self, key.clone(), joined).run(attempt)));
-        Ok(Way::Together(waiting))
+        Ok(Way::First(waiting, joined, attempt))
     }
 
     /// Somebody of this process is about to ask for the resource for himself.

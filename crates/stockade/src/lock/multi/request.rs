@@ -30,7 +30,7 @@ impl MultiRequest {
     pub const MOST: usize = 64;
 
     pub(in crate::lock) fn new(shared: Arc<Shared>, keys: impl Iterator<Item = Result<Key, KeyError>>) -> Self {
-        let terms = Terms::new(&shared);
+        let terms = Terms::new(shared.lease);
         // One more than allowed is enough to refuse; the iterator may have no end.
         Self { shared, keys: keys.take(Self::MOST + 1).collect(), terms }
     }

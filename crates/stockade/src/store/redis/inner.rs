@@ -1,7 +1,7 @@
 use std::{
     fmt::{self, Write},
     sync::{
-        Arc, Weak,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -15,7 +15,7 @@ use super::{
     acquire::{Mailbox, ReaskThrottle},
     commands::keys::Keys,
     holding::HeldTable,
-    messages::{Inbox, Waiters},
+    messages::Waiters,
     options::Options,
     release::Releases,
     scripts,
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    redis::{LinkError, Redis, RoutedLink},
+    redis::{LinkError, RoutedLink},
     resource::{Bucket, Key},
     store::{LockError, Owner, Token, Unavailable},
 };
@@ -47,42 +47,10 @@ pub(super) struct Inner {
     /// Ends the tasks, done or not.
     pub(super) ended: CancellationToken,
     pub(super) process: String,
-    attempts: AtomicU64,
+    pub(super) attempts: AtomicU64,
 }
 
 impl Inner {
-    pub(super) fn open(redis: &Redis, mut options: Options) -> Arc<Self> {
-        if let Some(replicas) = &mut options.replicas {
-            // The answer must come within the command time-out, behind those of others.
-            replicas.timeout = replicas.timeout.min(redis.timeout() / 2);
-        }
-        let inner = Arc::new_cyclic(|inner| {
-            let keys = Keys::new(redis.key_prefix().clone());
-            let process = new_process();
-            let inbox = format!("{}{process}", keys.inbox_prefix());
-            Self {
-                shards: RoutedLink::new(redis, "lock", vec![inbox], scripts::ALL, Arc::new(Inbox(Weak::clone(inner)))),
-                keys,
-                timeout: redis.timeout(),
-                options,
-                waiters: Waiters::default(),
-                held: HeldTable::default(),
-                throttle: Arc::default(),
-                floors: Floors::default(),
-                releases: Releases::default(),
-                tasks: TaskTracker::new(),
-                runtime: Handle::current(),
-                closing: AtomicBool::new(false),
-                ended: CancellationToken::new(),
-                process,
-                attempts: AtomicU64::new(0),
-            }
-        });
-        // What the server says of itself is noted in what is there only now.
-        inner.shards.start();
-        inner
-    }
-
     pub(super) fn new_owner(&self) -> Owner {
         let number = self.attempts.fetch_add(1, Ordering::Relaxed);
         let mut owner = String::with_capacity(self.process.len() + 1 + 11);

@@ -66,6 +66,7 @@ mod handshake;
 mod holding;
 mod inner;
 mod messages;
+mod open;
 mod options;
 mod redis_store;
 mod release;

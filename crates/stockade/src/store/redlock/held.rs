@@ -3,7 +3,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use super::node::Mark;
+use super::mark::Mark;
 use crate::store::{Owner, Ownership};
 
 /// What this process holds, and where.

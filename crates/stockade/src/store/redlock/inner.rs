@@ -1,28 +1,16 @@
 use std::{
     fmt,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
 use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{
-    held::HeldTable,
-    keys::Keys,
-    node::{Node, Watch},
-    scripts,
-    servers::Servers,
-    settings::Settings,
-    tokens::Tokens,
-};
+use super::{held::HeldTable, keys::Keys, node::Node, servers::Servers, settings::Settings, tokens::Tokens};
 use crate::{
-    redis::{Link, Redis},
     resource::Key,
-    store::{LockError, Owner, Token, Unavailable, redis::parts::new_process},
+    store::{LockError, Owner, Token, Unavailable},
 };
 
 /// When to come back if nothing better is known.
@@ -38,43 +26,16 @@ pub(super) struct Inner {
     pub(super) tokens: Tokens,
     /// Compensations, releases and answers that nobody waits for any more.
     pub(super) tasks: TaskTracker,
-    runtime: Handle,
+    pub(super) runtime: Handle,
     /// No new grants.
     pub(super) closing: CancellationToken,
     /// Ends the tasks, done or not.
     pub(super) ended: CancellationToken,
-    process: String,
-    attempts: AtomicU64,
+    pub(super) process: String,
+    pub(super) attempts: AtomicU64,
 }
 
 impl Inner {
-    pub(super) fn open(servers: &[Redis], settings: Settings) -> Arc<Self> {
-        let namespace = servers.first().map(|first| first.key_prefix().clone()).unwrap_or_default();
-        let inner = Arc::new_cyclic(|inner| {
-            let node = |(node, redis): (usize, &Redis)| {
-                let watch = Watch { inner: Weak::clone(inner), node };
-                Node::new(Link::new(redis, "lock", Vec::new(), scripts::ALL, Arc::new(watch)))
-            };
-            Self {
-                nodes: servers.iter().enumerate().map(node).collect(),
-                servers: Servers::new(servers.len()),
-                keys: Keys::new(namespace, settings.key_format.clone()),
-                settings,
-                held: HeldTable::default(),
-                tokens: Tokens::default(),
-                tasks: TaskTracker::new(),
-                runtime: Handle::current(),
-                closing: CancellationToken::new(),
-                ended: CancellationToken::new(),
-                process: new_process(),
-                attempts: AtomicU64::new(0),
-            }
-        });
-        // What a server says of itself is noted in what is there only now.
-        inner.nodes.iter().for_each(|node| node.link.start());
-        inner
-    }
-
     /// How many servers decide.
     pub(super) fn quorum(&self) -> usize {
         self.nodes.len() / 2 + 1

@@ -48,7 +48,9 @@ mod extension;
 mod held;
 mod inner;
 mod keys;
+mod mark;
 mod node;
+mod open;
 mod redlock_store;
 mod replies;
 mod round;
@@ -60,6 +62,7 @@ mod settings;
 mod tests;
 mod tokens;
 mod undo;
+mod watch;
 
 pub(crate) use keys::KeyFormat;
 pub(crate) use redlock_store::RedlockStore;

@@ -1,20 +1,15 @@
 use std::{
-    sync::{
-        Weak,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
-use futures_util::future::{BoxFuture, try_join_all};
-
-use super::{inner::Inner, keys::Names, replies::Taken, scripts::ACQUIRE, sent::Sent};
+use super::{keys::Names, mark::Mark, replies::Taken, scripts::ACQUIRE, sent::Sent};
 use crate::{
     clock::Instant,
-    redis::{Handshake, Link, LinkError, LinkEvents, Up},
+    redis::{Link, LinkError},
     store::{
         Owner, Token,
-        redis::parts::{JOIN, SEED, ServerClock, joined, millis},
+        redis::parts::{ServerClock, millis},
     },
 };
 
@@ -30,17 +25,6 @@ pub(super) struct Node {
     run: AtomicU64,
 }
 
-/// What one server may hold of a value.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Mark {
-    /// The last sending that may have taken the lock there, or may yet; `None` when there is none.
-    pub(super) sent: Option<Sent>,
-    /// Whether it was answered.
-    pub(super) answered: bool,
-    /// The run of the server that was asked.
-    pub(super) run: u64,
-}
-
 /// One question to take the lock on one server.
 pub(super) struct Taking<'a> {
     pub(super) names: &'a Names,
@@ -53,6 +37,12 @@ pub(super) struct Taking<'a> {
 impl Node {
     pub(super) fn new(link: Link) -> Self {
         Self { link, clock: ServerClock::default(), run: AtomicU64::new(0) }
+    }
+
+    /// The link has met a new run of the server, which may have another clock.
+    pub(super) fn begin_run(&self) {
+        self.run.fetch_add(1, Ordering::AcqRel);
+        self.clock.forget();
     }
 
     pub(super) fn run(&self) -> u64 {
@@ -93,53 +83,5 @@ impl Node {
     /// allowed.
     pub(super) fn settled(&self, at: Instant) -> Instant {
         at + self.stale_after() + AHEAD
-    }
-}
-
-/// The store's side of one link. Doesn't keep the store: the link keeps this.
-pub(super) struct Watch {
-    pub(super) inner: Weak<Inner>,
-    pub(super) node: usize,
-}
-
-impl LinkEvents for Watch {
-    fn message(&self, _channel: &str, _payload: &[u8]) {}
-
-    fn prepare<'a>(&'a self, up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
-        Box::pin(async move {
-            let inner = self.inner.upgrade().ok_or(LinkError::Down)?;
-            let node = inner.nodes.get(self.node).ok_or(LinkError::Down)?;
-            if !inner.servers.claim(self.node, &up.run_id) {
-                tracing::error!("two of the servers for one lock are the same: a quorum of them proves nothing");
-                return Err(LinkError::Refused { code: "the same server twice".to_owned() });
-            }
-            if up.new_run {
-                node.run.fetch_add(1, Ordering::AcqRel);
-                node.clock.forget();
-                // All at once: one round trip for each could take longer than a handshake may.
-                let (keys, handshake) = (&inner.keys, &*handshake);
-                let seeds = inner.tokens.seen().into_iter().map(|(bucket, floor)| async move {
-                    handshake.call(&SEED, &[keys.floor(bucket)], &[floor.to_string().into_bytes()]).await
-                });
-                try_join_all(seeds).await?;
-            }
-            let sent = Instant::now();
-            let reply = handshake.call(&JOIN, &[inner.keys.marker()], &[up.run_id.as_bytes().to_vec()]).await?;
-            node.clock.note(sent, joined(&reply)?.0);
-            Ok(())
-        })
-    }
-
-    fn opened(&self, up: &Up) {
-        let Some(inner) = self.inner.upgrade() else { return };
-        if up.new_run {
-            inner.verify_all();
-        }
-    }
-
-    fn closed(&self) {
-        if let Some(inner) = self.inner.upgrade() {
-            inner.servers.leave(self.node);
-        }
     }
 }

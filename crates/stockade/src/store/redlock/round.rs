@@ -3,13 +3,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tokio::time::sleep;
 
-use super::{
-    inner::Inner,
-    keys::Names,
-    node::{Mark, Taking},
-    replies::Taken,
-    scripts::FENCE,
-};
+use super::{inner::Inner, keys::Names, mark::Mark, node::Taking, replies::Taken, scripts::FENCE};
 use crate::{
     clock::Instant,
     redis::LinkError,

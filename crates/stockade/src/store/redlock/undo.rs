@@ -3,13 +3,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use tokio::{sync::mpsc, time::sleep};
 
-use super::{
-    inner::Inner,
-    node::{Mark, Node},
-    replies::released,
-    scripts::RELEASE,
-    sent::Sent,
-};
+use super::{inner::Inner, mark::Mark, node::Node, replies::released, scripts::RELEASE, sent::Sent};
 use crate::{
     clock::Instant,
     redis::{LinkError, evalsha},

@@ -1,10 +1,8 @@
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-};
+use std::sync::{Arc, Weak};
 
 use futures_util::future::BoxFuture;
 
+use super::waiters::Recipient;
 use crate::{
     clock::Instant,
     redis::{Handshake, LinkError, RoutedEvents, Up},
@@ -77,72 +75,6 @@ impl Message {
             ["W", of, _] => Self::Wanted { owner: owner(of) },
             _ => return None,
         })
-    }
-}
-
-/// The attempts of this process that a message may concern.
-#[derive(Debug, Default)]
-pub(crate) struct Waiters(Mutex<HashMap<Owner, Entry>>);
-
-#[derive(Debug)]
-struct Entry {
-    /// `None` once the attempt was given up; its cancel is not answered yet then.
-    mailbox: Option<Arc<Mailbox>>,
-    key: Key,
-}
-
-/// To whom a message went.
-enum Recipient {
-    Waiter,
-    /// An attempt that was given up, for this resource.
-    GivenUp(Key),
-    Nobody,
-}
-
-impl Waiters {
-    fn table(&self) -> MutexGuard<'_, HashMap<Owner, Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn insert(&self, owner: &Owner, key: &Key, mailbox: &Arc<Mailbox>) {
-        let entry = Entry { mailbox: Some(Arc::clone(mailbox)), key: key.clone() };
-        self.table().insert(owner.clone(), entry);
-    }
-
-    pub(crate) fn remove(&self, owner: &Owner) {
-        self.table().remove(owner);
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.table().len()
-    }
-
-    /// Whether no attempt is under way, given up or not.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.table().is_empty()
-    }
-
-    /// The attempt is given up: a grant that still comes is to be cancelled.
-    pub(crate) fn give_up(&self, owner: &Owner, key: &Key) {
-        self.table().insert(owner.clone(), Entry { mailbox: None, key: key.clone() });
-    }
-
-    fn post(&self, owner: &Owner, post: impl FnOnce(&Key, &Mailbox)) -> Recipient {
-        match self.table().get(owner) {
-            Some(Entry { mailbox: Some(mailbox), key }) => {
-                post(key, mailbox);
-                Recipient::Waiter
-            }
-            Some(Entry { mailbox: None, key }) => Recipient::GivenUp(key.clone()),
-            None => Recipient::Nobody,
-        }
-    }
-
-    /// Posts to every attempt whose resource is as wanted.
-    pub(crate) fn post_all(&self, wanted: impl Fn(&Key) -> bool, post: impl Fn(&Mailbox)) {
-        let table = self.table();
-        let wanted = table.values().filter(|entry| wanted(&entry.key));
-        wanted.filter_map(|entry| entry.mailbox.as_ref()).for_each(|mailbox| post(mailbox));
     }
 }
 

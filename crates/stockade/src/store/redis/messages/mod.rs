@@ -1,7 +1,10 @@
 //! What the server tells this process without being asked.
 //!
-//! - [`inbox`]: messages, and the attempts that they may concern.
+//! - [`inbox`]: messages, and what the store does with them.
+//! - [`waiters`]: the attempts that a message may concern.
 
 mod inbox;
+mod waiters;
 
-pub(crate) use inbox::{Inbox, Waiters};
+pub(crate) use inbox::Inbox;
+pub(crate) use waiters::Waiters;

@@ -1,0 +1,33 @@
+use std::fmt;
+
+use tokio::runtime::Handle;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    redis::{Link, Script},
+    resource::Namespace,
+};
+
+pub(super) static RELEASE: Script = Script { name: "setnx_release", text: include_str!("scripts/release.lua") };
+
+/// What handles, locks and guards share.
+pub(super) struct Core {
+    pub(super) link: Link,
+    pub(super) own_keys: Namespace,
+    pub(super) closing: CancellationToken,
+    /// Attempts and releases, which run to their end whoever still waits for them.
+    pub(super) tasks: TaskTracker,
+    pub(super) runtime: Handle,
+}
+
+impl Core {
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn_on(task, &self.runtime);
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SetnxLocks").field("link", &self.link).finish_non_exhaustive()
+    }
+}

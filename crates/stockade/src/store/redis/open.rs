@@ -1,0 +1,52 @@
+use std::sync::{
+    Arc, Weak,
+    atomic::{AtomicBool, AtomicU64},
+};
+
+use tokio::runtime::Handle;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    commands::keys::Keys,
+    holding::HeldTable,
+    inner::{Floors, Inner, new_process},
+    messages::{Inbox, Waiters},
+    options::Options,
+    release::Releases,
+    scripts,
+};
+use crate::redis::{Redis, RoutedLink};
+
+impl Inner {
+    pub(super) fn open(redis: &Redis, mut options: Options) -> Arc<Self> {
+        if let Some(replicas) = &mut options.replicas {
+            // The answer must come within the command time-out, behind those of others.
+            replicas.timeout = replicas.timeout.min(redis.timeout() / 2);
+        }
+        let inner = Arc::new_cyclic(|inner| {
+            let keys = Keys::new(redis.key_prefix().clone());
+            let process = new_process();
+            let inbox = format!("{}{process}", keys.inbox_prefix());
+            Self {
+                shards: RoutedLink::new(redis, "lock", vec![inbox], scripts::ALL, Arc::new(Inbox(Weak::clone(inner)))),
+                keys,
+                timeout: redis.timeout(),
+                options,
+                waiters: Waiters::default(),
+                held: HeldTable::default(),
+                throttle: Arc::default(),
+                floors: Floors::default(),
+                releases: Releases::default(),
+                tasks: TaskTracker::new(),
+                runtime: Handle::current(),
+                closing: AtomicBool::new(false),
+                ended: CancellationToken::new(),
+                process,
+                attempts: AtomicU64::new(0),
+            }
+        });
+        // What the server says of itself is noted in what is there only now.
+        inner.shards.start();
+        inner
+    }
+}

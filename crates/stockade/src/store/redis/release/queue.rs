@@ -1,0 +1,68 @@
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use futures_util::future::BoxFuture;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use super::sendings::Sent;
+use crate::{
+    redis::LinkError,
+    store::{Ownership, redis::commands::replies::Left},
+};
+
+/// The most releases whose replies one task reads.
+const MOST: usize = 4096;
+
+/// The replies to releases that nobody waits for. One task reads them, and ends with the last.
+///
+/// Replies come in the order of the releases, so that to wait for the first is to wait for all.
+#[derive(Default)]
+pub(crate) struct Releases(Mutex<Queue>);
+
+#[derive(Default)]
+pub(super) struct Queue {
+    waiting: VecDeque<Release>,
+    is_read: bool,
+}
+
+/// A release that was sent.
+pub(crate) struct Release {
+    pub(crate) ownership: Arc<Ownership>,
+    pub(crate) sent: Sent,
+    pub(crate) reply: BoxFuture<'static, Result<Left, LinkError>>,
+    /// A shutdown waits for it.
+    pub(crate) counted: TaskTrackerToken,
+}
+
+impl Releases {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a task has to begin to read; the release, when there are too many.
+    pub(super) fn add(&self, release: Release) -> Result<bool, Release> {
+        let mut queue = self.lock();
+        if queue.waiting.len() == MOST {
+            return Err(release);
+        }
+        queue.waiting.push_back(release);
+        Ok(!std::mem::replace(&mut queue.is_read, true))
+    }
+
+    /// The next reply to read; the task ends when there is none.
+    pub(super) fn next(&self) -> Option<Release> {
+        let mut queue = self.lock();
+        let next = queue.waiting.pop_front();
+        queue.is_read = next.is_some();
+        next
+    }
+}
+
+impl fmt::Debug for Releases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Releases").field(&self.lock().waiting.len()).finish()
+    }
+}

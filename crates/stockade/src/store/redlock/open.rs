@@ -1,0 +1,42 @@
+use std::sync::{Arc, Weak, atomic::AtomicU64};
+
+use tokio::runtime::Handle;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    held::HeldTable, inner::Inner, keys::Keys, node::Node, scripts, servers::Servers, settings::Settings,
+    tokens::Tokens, watch::Watch,
+};
+use crate::{
+    redis::{Link, Redis},
+    store::redis::parts::new_process,
+};
+
+impl Inner {
+    pub(super) fn open(servers: &[Redis], settings: Settings) -> Arc<Self> {
+        let namespace = servers.first().map(|first| first.key_prefix().clone()).unwrap_or_default();
+        let inner = Arc::new_cyclic(|inner| {
+            let node = |(node, redis): (usize, &Redis)| {
+                let watch = Watch { inner: Weak::clone(inner), node };
+                Node::new(Link::new(redis, "lock", Vec::new(), scripts::ALL, Arc::new(watch)))
+            };
+            Self {
+                nodes: servers.iter().enumerate().map(node).collect(),
+                servers: Servers::new(servers.len()),
+                keys: Keys::new(namespace, settings.key_format.clone()),
+                settings,
+                held: HeldTable::default(),
+                tokens: Tokens::default(),
+                tasks: TaskTracker::new(),
+                runtime: Handle::current(),
+                closing: CancellationToken::new(),
+                ended: CancellationToken::new(),
+                process: new_process(),
+                attempts: AtomicU64::new(0),
+            }
+        });
+        // What a server says of itself is noted in what is there only now.
+        inner.nodes.iter().for_each(|node| node.link.start());
+        inner
+    }
+}

@@ -1,0 +1,57 @@
+use std::sync::Weak;
+
+use futures_util::future::{BoxFuture, try_join_all};
+
+use super::inner::Inner;
+use crate::{
+    clock::Instant,
+    redis::{Handshake, LinkError, LinkEvents, Up},
+    store::redis::parts::{JOIN, SEED, joined},
+};
+
+/// The store's side of one link. Doesn't keep the store: the link keeps this.
+pub(super) struct Watch {
+    pub(super) inner: Weak<Inner>,
+    pub(super) node: usize,
+}
+
+impl LinkEvents for Watch {
+    fn message(&self, _channel: &str, _payload: &[u8]) {}
+
+    fn prepare<'a>(&'a self, up: &'a Up, handshake: &'a mut Handshake) -> BoxFuture<'a, Result<(), LinkError>> {
+        Box::pin(async move {
+            let inner = self.inner.upgrade().ok_or(LinkError::Down)?;
+            let node = inner.nodes.get(self.node).ok_or(LinkError::Down)?;
+            if !inner.servers.claim(self.node, &up.run_id) {
+                tracing::error!("two of the servers for one lock are the same: a quorum of them proves nothing");
+                return Err(LinkError::Refused { code: "the same server twice".to_owned() });
+            }
+            if up.new_run {
+                node.begin_run();
+                // All at once: one round trip for each could take longer than a handshake may.
+                let (keys, handshake) = (&inner.keys, &*handshake);
+                let seeds = inner.tokens.seen().into_iter().map(|(bucket, floor)| async move {
+                    handshake.call(&SEED, &[keys.floor(bucket)], &[floor.to_string().into_bytes()]).await
+                });
+                try_join_all(seeds).await?;
+            }
+            let sent = Instant::now();
+            let reply = handshake.call(&JOIN, &[inner.keys.marker()], &[up.run_id.as_bytes().to_vec()]).await?;
+            node.clock.note(sent, joined(&reply)?.0);
+            Ok(())
+        })
+    }
+
+    fn opened(&self, up: &Up) {
+        let Some(inner) = self.inner.upgrade() else { return };
+        if up.new_run {
+            inner.verify_all();
+        }
+    }
+
+    fn closed(&self) {
+        if let Some(inner) = self.inner.upgrade() {
+            inner.servers.leave(self.node);
+        }
+    }
+}
