@@ -3,19 +3,22 @@
 CARGO ?= cargo
 SHELL := /bin/sh
 
-DEMO = $(CARGO) run --locked --profile demo -p stockade-inventory --no-default-features --features demo -- demo
+INVENTORY = $(CARGO) run --locked --profile demo -p stockade-inventory --no-default-features --features demo --
 
 .DEFAULT_GOAL := help
-.PHONY: setup demo demo-once test interop failovers mutants bench check fmt help
+.PHONY: setup demo demo-once lab test interop failovers mutants bench check fmt help
 
 setup: ## Install redis-server and PostgreSQL if they are missing (apt, dnf, apk or brew); starts no service
 	@./scripts/setup.sh
 
 demo: setup ## Replay real orders through two instances on private servers, report, serve until Ctrl-C
-	@$(DEMO)
+	@$(INVENTORY) demo
 
 demo-once: setup ## The same, ending after the report: fails when stock and ledger disagree
-	@$(DEMO) --exit
+	@$(INVENTORY) demo --exit
+
+lab: setup ## Sell one SKU under every usual scheme: what is lost, what is oversold, how fast; draws docs/lab.svg
+	@$(INVENTORY) lab --svg docs/lab.svg
 
 # Tests wait more than they compute.
 test: ## Run every test, doc tests included, each against servers of its own; installs valgrind too, which counts instructions

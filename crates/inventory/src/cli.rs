@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tokio::runtime::Runtime;
 
-#[cfg(feature = "demo")]
-use crate::demo;
 use crate::{console, health, replay, seed, serve};
+#[cfg(feature = "demo")]
+use crate::{demo, lab};
 
 /// An inventory service on Postgres, with locks and cache on Redis.
 #[derive(Debug, Parser)]
@@ -32,6 +32,13 @@ enum Command {
     /// Start private servers and two instances, replay order lines, report, serve until Ctrl-C.
     #[cfg(feature = "demo")]
     Demo(demo::Args),
+    /// Sell one SKU under every usual scheme, side by side: what is lost, what is oversold, how fast it goes.
+    #[cfg(feature = "demo")]
+    Lab(lab::Args),
+    /// A process of buyers of `inventory lab`.
+    #[cfg(feature = "demo")]
+    #[command(hide = true)]
+    LabWorker,
 }
 
 /// Runs the command that the arguments of this process name. The whole program is here: a binary that awaited it would
@@ -59,6 +66,10 @@ impl Cli {
             Command::Replay(args) => replay::run(args).await,
             #[cfg(feature = "demo")]
             Command::Demo(args) => demo::run(args).await,
+            #[cfg(feature = "demo")]
+            Command::Lab(args) => lab::run(args).await,
+            #[cfg(feature = "demo")]
+            Command::LabWorker => lab::work().await,
         }
     }
 }

@@ -11,6 +11,8 @@ pub mod demo;
 pub mod domain;
 pub mod health;
 pub mod http;
+#[cfg(feature = "demo")]
+pub mod lab;
 pub mod metrics;
 pub mod ops;
 pub mod orders;

@@ -20,6 +20,9 @@ mod idle_connections;
 #[cfg(test)]
 mod kill;
 #[cfg(test)]
+#[cfg(feature = "demo")]
+mod lab;
+#[cfg(test)]
 mod logs;
 #[cfg(test)]
 mod ops;

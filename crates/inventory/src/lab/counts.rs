@@ -1,0 +1,30 @@
+use sqlx::PgPool;
+use stockade_testbed::RedisServer;
+
+use super::{Failure, scheme::Scheme};
+
+/// What the servers say that they were asked so far.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counts {
+    pub(super) commands: u64,
+    pub(super) statements: u64,
+}
+
+impl Counts {
+    /// The commands of this scheme on all of these servers, and the statements of buyers in the database.
+    pub(super) async fn take(scheme: Scheme, servers: &[&RedisServer], postgres: &PgPool) -> Result<Self, Failure> {
+        let mut commands = 0;
+        for server in servers {
+            let stats = server.command(&["INFO", "commandstats"]).await?;
+            commands += scheme.commands().iter().filter_map(|command| calls(&stats, command)).sum::<u64>();
+        }
+        let sum = "select coalesce(sum(calls), 0)::bigint from pg_stat_statements where query not like '%pg_stat%'";
+        let statements: i64 = sqlx::query_scalar(sum).fetch_one(postgres).await?;
+        Ok(Self { commands, statements: u64::try_from(statements)? })
+    }
+}
+
+fn calls(stats: &str, command: &str) -> Option<u64> {
+    let name = format!("cmdstat_{command}:calls=");
+    stats.lines().find_map(|line| line.strip_prefix(&name)?.split(',').next()?.parse().ok())
+}

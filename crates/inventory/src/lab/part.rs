@@ -1,0 +1,76 @@
+use std::{env, process::Stdio, time::Duration};
+
+use rustix::process::{Pid, Signal, kill_process};
+use stockade_testbed::Watchdog;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
+    process::{Child, ChildStdin, ChildStdout, Command},
+    time::{sleep, timeout},
+};
+
+use super::{
+    Failure,
+    stops::STOPPING,
+    worker::{GO, READY, REPORT, Report},
+    world::Settings,
+};
+
+/// A process of buyers. It dies with the value, and with this process.
+pub(super) struct Part {
+    child: Child,
+    _watchdog: Watchdog,
+    stdin: ChildStdin,
+    stdout: Lines<BufReader<ChildStdout>>,
+    stopped_for: Duration,
+    limit: Duration,
+}
+
+impl Part {
+    /// Returns when its connections stand.
+    pub(super) async fn start(settings: &Settings) -> Result<Self, Failure> {
+        let mut command = Command::new(env::current_exe()?);
+        command.arg("lab-worker").env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn()?;
+        let watchdog = Watchdog::over(child.id().ok_or("a process of buyers ended at once")?)?;
+        let stdin = child.stdin.take().ok_or("a process of buyers has no input")?;
+        let stdout = BufReader::new(child.stdout.take().ok_or("a process of buyers has no output")?).lines();
+        let stopped_for = settings.lease * 2;
+        let limit = settings.limit + Duration::from_secs(30);
+        let mut part = Self { child, _watchdog: watchdog, stdin, stdout, stopped_for, limit };
+        part.tell(&serde_json::to_string(settings)?).await?;
+        part.says(READY).await?;
+        Ok(part)
+    }
+
+    /// Lets the buyers buy, and returns what they saw.
+    pub(super) async fn sell(mut self) -> Result<Report, Failure> {
+        self.tell(GO).await?;
+        let report = self.says(REPORT).await?;
+        self.child.wait().await?;
+        Ok(serde_json::from_str(&report)?)
+    }
+
+    async fn tell(&mut self, text: &str) -> Result<(), Failure> {
+        Ok(self.stdin.write_all(format!("{text}\n").as_bytes()).await?)
+    }
+
+    /// What stands behind `words` in the first line that begins with them. A process that stops itself is let go on
+    /// when its lease is over.
+    async fn says(&mut self, words: &str) -> Result<String, Failure> {
+        let (stopped_for, limit) = (self.stopped_for, self.limit);
+        let pid = self.child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+        let said = async {
+            while let Some(line) = self.stdout.next_line().await? {
+                if let Some(rest) = line.strip_prefix(words) {
+                    return Ok(rest.to_owned());
+                }
+                if line == STOPPING {
+                    sleep(stopped_for).await;
+                    kill_process(pid.ok_or("a process of buyers has ended")?, Signal::CONT)?;
+                }
+            }
+            Err(format!("a process of buyers ended before it said `{}`", words.trim()).into())
+        };
+        timeout(limit, said).await?
+    }
+}

@@ -1,0 +1,34 @@
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+
+use super::{Args, Failure, chart::chart, scheme::Scheme, stage::Stage, table::table};
+use crate::console;
+
+/// Plays every scheme and prints what came of it.
+pub async fn run(args: Args) -> ExitCode {
+    match Box::pin(play(args)).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            console::error(&*error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn play(args: Args) -> Result<(), Failure> {
+    let asked = |scheme: &&Scheme| args.only.is_empty() || args.only.contains(scheme);
+    let schemes: Vec<_> = Scheme::value_variants().iter().filter(asked).copied().collect();
+    console::note("starting private servers");
+    let stage = Stage::start(args.clone(), &schemes).await?;
+    let mut rows = Vec::with_capacity(schemes.len());
+    for scheme in schemes {
+        console::note(scheme.title());
+        rows.push(stage.play(scheme).await?);
+    }
+    console::out(&if args.json { serde_json::to_string_pretty(&rows)? } else { table(&rows) });
+    if let Some(path) = &args.svg {
+        tokio::fs::write(path, chart(&rows)).await.map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! One file for each way to sell the last unit once.
+//!
+//! Those that read before they write share [`read_think_write`], which loses updates wherever two of it overlap: what
+//! differs is how each scheme keeps them apart.
+
+pub(super) mod conditional_update;
+pub(super) mod decrby;
+pub(super) mod for_update;
+pub(super) mod no_lock;
+pub(super) mod optimistic;
+pub(super) mod redlock;
+pub(super) mod script;
+pub(super) mod set_nx_px;
+pub(super) mod setnx_del;
+pub(super) mod setnx_getset;
+pub(super) mod stockade;
+
+use std::time::Duration;
+
+use rand::Rng;
+use sqlx::PgConnection;
+use tokio::time::{Instant, sleep};
+
+use super::{Failure, sale::Sale, world::World};
+
+/// How long a buyer waits for a lock before it gives up.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The critical section: the stock is read, the buyer thinks, and what it came to is written.
+async fn read_think_write(world: &World, postgres: &mut PgConnection) -> Result<Sale, Failure> {
+    let quantity: i64 = sqlx::query_scalar("select quantity from stock").fetch_one(&mut *postgres).await?;
+    if quantity < 1 {
+        return Ok(Sale::SoldOut);
+    }
+    world.think().await;
+    sqlx::query("update stock set quantity = $1").bind(quantity - 1).execute(postgres).await?;
+    Ok(Sale::Sold)
+}
+
+/// The pause of somebody who polls for a lock: 2 to 6 ms, so that those who wait do not ask in step.
+async fn poll(since: Instant) -> Result<(), Failure> {
+    if since.elapsed() > PATIENCE {
+        return Err("the lock was not to be had within 5 s".into());
+    }
+    let pause = rand::rng().random_range(2_000..6_000);
+    sleep(Duration::from_micros(pause)).await;
+    Ok(())
+}
+
+/// A value that no other holder has.
+fn owner() -> String {
+    format!("{:032x}", rand::rng().random::<u128>())
+}

@@ -1,0 +1,101 @@
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use sqlx::{AssertSqlSafe, PgPool, postgres::PgPoolOptions};
+use stockade_testbed::{PostgresServer, RedisServer};
+use tokio::try_join;
+
+use super::{
+    Args, Failure,
+    counts::Counts,
+    part::Part,
+    scheme::Scheme,
+    tally::Row,
+    worker::Report,
+    world::{Settings, counter_key, schema},
+};
+
+/// Buyers are spread over so many processes, as over the instances of a service.
+const PROCESSES: u32 = 4;
+const LEASE: Duration = Duration::from_millis(500);
+const QUORUM: usize = 5;
+
+/// The private servers that the schemes run on, one scheme after the other.
+pub(super) struct Stage {
+    args: Args,
+    database_url: String,
+    pool: PgPool,
+    _postgres: PostgresServer,
+    redis: RedisServer,
+    quorum: Vec<RedisServer>,
+}
+
+impl Stage {
+    pub(super) async fn start(args: Args, schemes: &[Scheme]) -> Result<Self, Failure> {
+        let independent = if schemes.contains(&Scheme::Redlock) { QUORUM } else { 0 };
+        let (postgres, redis, quorum) =
+            try_join!(PostgresServer::start(), RedisServer::start(), RedisServer::start_many(independent))?;
+        let database_url = postgres.create_database("lab").await?;
+        let pool = PgPoolOptions::new().max_connections(2).connect(&database_url).await?;
+        sqlx::raw_sql("create extension pg_stat_statements").execute(&pool).await?;
+        stockade::postgres::install(&pool).await?;
+        Ok(Self { args, database_url, pool, _postgres: postgres, redis, quorum })
+    }
+
+    /// Opens a scheme, lets everybody buy, and looks at what is left.
+    pub(super) async fn play(&self, scheme: Scheme) -> Result<Row, Failure> {
+        self.open(scheme).await?;
+        let parts = try_join_all(self.settings(scheme).iter().map(Part::start)).await?;
+        let before = self.counts(scheme).await?;
+        let mut report = Report::default();
+        for seen in try_join_all(parts.into_iter().map(Part::sell)).await? {
+            report.add(seen);
+        }
+        let after = self.counts(scheme).await?;
+        let asked = [after.commands - before.commands, after.statements - before.statements];
+        Ok(Row::new(scheme, u64::from(self.args.units), self.left(scheme).await?, report, asked))
+    }
+
+    fn settings(&self, scheme: Scheme) -> Vec<Settings> {
+        let workers = self.args.workers.get();
+        let processes = workers.min(PROCESSES);
+        let settings = |process| Settings {
+            scheme,
+            database_url: self.database_url.clone(),
+            redis_url: self.redis.url(),
+            quorum: if scheme == Scheme::Redlock { self.quorum.iter().map(RedisServer::url).collect() } else { vec![] },
+            workers: workers / processes + u32::from(process < workers % processes),
+            limit: Duration::from_secs(self.args.seconds.into()),
+            think: self.args.think,
+            lease: LEASE,
+            stops: scheme.is_stopped() && process == 0,
+        };
+        (0..processes).map(settings).collect()
+    }
+
+    async fn open(&self, scheme: Scheme) -> Result<(), Failure> {
+        let (schema, units) = (schema(scheme), self.args.units);
+        let table = format!(
+            "create schema \"{schema}\";
+             create table \"{schema}\".stock (quantity bigint not null, version bigint not null default 0)
+                 with (fillfactor = 10);
+             insert into \"{schema}\".stock values ({units})"
+        );
+        sqlx::raw_sql(AssertSqlSafe(table)).execute(&self.pool).await?;
+        self.redis.command(&["SET", &counter_key(scheme), &units.to_string()]).await?;
+        Ok(())
+    }
+
+    async fn left(&self, scheme: Scheme) -> Result<i64, Failure> {
+        if scheme.counts_in_redis() {
+            return Ok(self.redis.command(&["GET", &counter_key(scheme)]).await?.parse()?);
+        }
+        let select = format!("select quantity from \"{}\".stock", schema(scheme));
+        Ok(sqlx::query_scalar(AssertSqlSafe(select)).fetch_one(&self.pool).await?)
+    }
+
+    async fn counts(&self, scheme: Scheme) -> Result<Counts, Failure> {
+        let servers: Vec<_> = self.quorum.iter().chain([&self.redis]).collect();
+        Counts::take(scheme, &servers, &self.pool).await
+    }
+}

@@ -1,0 +1,109 @@
+use std::{
+    io::{self, BufRead},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use serde::{Deserialize, Serialize};
+use tokio::{
+    task::{JoinSet, spawn_blocking},
+    time::Instant,
+};
+
+use super::{
+    Failure,
+    sale::Sale,
+    world::{Settings, World},
+};
+use crate::console;
+
+/// What a process says when its connections stand.
+pub(super) const READY: &str = "ready";
+/// What it is told then.
+pub(super) const GO: &str = "go";
+/// What stands before its report.
+pub(super) const REPORT: &str = "report ";
+
+/// What the buyers of a process saw.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Report {
+    /// How long each sale took, in µs.
+    pub(super) waits: Vec<u64>,
+    /// When the last unit was sold, in µs from the start.
+    pub(super) last: u64,
+    /// Attempts that were refused or broke off. None of them was told that it has a unit.
+    pub(super) refused: u64,
+    /// What one of them was told.
+    pub(super) refusal: Option<String>,
+}
+
+/// A process of buyers: reads its settings from standard input and says what its buyers saw.
+pub async fn work() -> ExitCode {
+    match buy().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            console::error(&*error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn buy() -> Result<(), Failure> {
+    let settings: Settings = serde_json::from_str(&line().await?)?;
+    let world = Arc::new(World::connect(&settings).await?);
+    console::out(READY);
+    if line().await?.trim() != GO {
+        return Err(format!("expected `{GO}`").into());
+    }
+    let begun = Instant::now();
+    let buyers: JoinSet<_> =
+        (0..settings.workers).map(|_| buyer(Arc::clone(&world), settings.clone(), begun)).collect();
+    let mut report = Report::default();
+    for seen in buyers.join_all().await {
+        report.add(seen);
+    }
+    console::out(&format!("{REPORT}{}", serde_json::to_string(&report)?));
+    Ok(())
+}
+
+/// Buys until the time is over or nothing is left.
+async fn buyer(world: Arc<World>, settings: Settings, begun: Instant) -> Report {
+    let mut report = Report::default();
+    while begun.elapsed() < settings.limit {
+        let asked = Instant::now();
+        match settings.scheme.sell(&world).await {
+            Ok(Sale::Sold) => {
+                report.waits.push(micros(asked));
+                report.last = micros(begun);
+            }
+            Ok(Sale::SoldOut) => break,
+            Err(error) => {
+                report.refused += 1;
+                report.refusal = Some(console::chain(&*error));
+            }
+        }
+    }
+    report
+}
+
+impl Report {
+    /// Adds what others saw.
+    pub(super) fn add(&mut self, other: Self) {
+        self.waits.extend(other.waits);
+        self.last = self.last.max(other.last);
+        self.refused += other.refused;
+        self.refusal = self.refusal.take().or(other.refusal);
+    }
+}
+
+fn micros(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+async fn line() -> Result<String, Failure> {
+    let read = spawn_blocking(|| {
+        let mut line = String::new();
+        io::stdin().lock().read_line(&mut line).map(|_| line)
+    });
+    Ok(read.await??)
+}

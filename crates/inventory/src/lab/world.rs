@@ -1,0 +1,115 @@
+use std::{borrow::Cow, time::Duration};
+
+use redis::{Client, aio::MultiplexedConnection};
+use serde::{Deserialize, Serialize};
+use sqlx::{
+    PgPool,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
+use stockade::{
+    Locks, Redis, Resource,
+    postgres::{Timeouts, options},
+};
+use tokio::time::sleep;
+
+use super::{Failure, scheme::Scheme, stops::Stops};
+
+/// What a process of buyers is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Settings {
+    pub(super) scheme: Scheme,
+    pub(super) database_url: String,
+    pub(super) redis_url: String,
+    /// The five servers of Redlock.
+    pub(super) quorum: Vec<String>,
+    pub(super) workers: u32,
+    pub(super) limit: Duration,
+    pub(super) think: Duration,
+    pub(super) lease: Duration,
+    /// Whether this process is stopped now and then while it holds the lock.
+    pub(super) stops: bool,
+}
+
+/// What a buyer buys from.
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) postgres: PgPool,
+    pub(super) redis: MultiplexedConnection,
+    pub(super) quorum: Vec<MultiplexedConnection>,
+    pub(super) locks: Locks,
+    pub(super) sku: Sku,
+    pub(super) lock_key: String,
+    pub(super) counter_key: String,
+    pub(super) lease: Duration,
+    think: Duration,
+    stops: Option<Stops>,
+}
+
+/// The only one there is, for each scheme another.
+#[derive(Clone, Debug)]
+pub(super) struct Sku(String);
+
+impl Resource for Sku {
+    const KIND: &'static str = "lab";
+
+    fn id(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.0)
+    }
+}
+
+impl World {
+    pub(super) async fn connect(settings: &Settings) -> Result<Self, Failure> {
+        let name = settings.scheme.name();
+        let redis = Redis::connect(&settings.redis_url).await?;
+        let mut quorum = Vec::with_capacity(settings.quorum.len());
+        for url in &settings.quorum {
+            quorum.push(connection(url).await?);
+        }
+        Ok(Self {
+            postgres: pool(settings).await?,
+            redis: connection(&settings.redis_url).await?,
+            quorum,
+            locks: Locks::builder().lease(settings.lease).redis(&redis),
+            lock_key: format!("lab:{name}:lock"),
+            counter_key: counter_key(settings.scheme),
+            sku: Sku(name),
+            lease: settings.lease,
+            think: settings.think,
+            stops: settings.stops.then(Stops::begin),
+        })
+    }
+
+    /// Between read and write: here a buyer thinks, and here a holder is stopped.
+    pub(super) async fn think(&self) {
+        if !self.think.is_zero() {
+            sleep(self.think).await;
+        }
+        if let Some(stops) = &self.stops {
+            stops.stop_if_due();
+        }
+    }
+}
+
+/// Where the stock of a scheme is that counts in Redis.
+pub(super) fn counter_key(scheme: Scheme) -> String {
+    format!("lab:{}:units", scheme.name())
+}
+
+/// The schema that holds the table of a scheme.
+pub(super) fn schema(scheme: Scheme) -> String {
+    format!("lab-{}", scheme.name())
+}
+
+/// Connections that find the table of the scheme under the name `stock`.
+async fn pool(settings: &Settings) -> Result<PgPool, Failure> {
+    let connect: PgConnectOptions = settings.database_url.parse()?;
+    let schema = format!("\"{}\"", schema(settings.scheme));
+    // A holder that is stopped within its transaction keeps others out for a lease, as its lock does.
+    let timeouts = Timeouts { idle_in_transaction: settings.lease, ..Timeouts::default() };
+    let connect = options(connect, &timeouts).options([("search_path", schema)]);
+    Ok(PgPoolOptions::new().max_connections(settings.workers).connect_with(connect).await?)
+}
+
+async fn connection(url: &str) -> Result<MultiplexedConnection, Failure> {
+    Ok(Client::open(url)?.get_multiplexed_async_connection().await?)
+}
