@@ -7,7 +7,7 @@ use super::{FenceError, error::own_statement};
 pub const SCHEMA: &str = include_str!("schema.sql");
 
 /// The schema version that this crate needs, or a later one.
-pub const SCHEMA_VERSION: i32 = 7;
+pub const SCHEMA_VERSION: i32 = 8;
 
 /// An arbitrary number that all instances agree on.
 const INSTALL_LOCK: i64 = 0x5354_4f43_4b41_4445;

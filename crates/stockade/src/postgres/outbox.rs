@@ -86,15 +86,7 @@ pub(super) async fn write_and_commit(
     mut tx: Transaction<'static, Postgres>,
     rows: &[New<'_>],
 ) -> Result<Vec<Written>, CommitError> {
-    let list = |texts: Vec<String>| format!("array[{}]", texts.join(","));
-    let statement = if rows.is_empty() {
-        "select 1".to_owned()
-    } else {
-        let caches = list(rows.iter().map(|row| literal(row.cache)).collect());
-        let resources = list(rows.iter().map(|row| literal(&row.resource)).collect());
-        format!("select * from stockade.write_down({caches}, {resources})")
-    };
-    let message = AssertSqlSafe(format!("{statement}; commit and chain"));
+    let message = AssertSqlSafe(format!("{}; commit and chain", writing_down(rows)));
     let mut replies = sqlx::raw_sql(message).fetch_many(&mut *tx);
     let (mut written, mut committing) = (Vec::new(), false);
     while let Some(reply) = replies.next().await {
@@ -107,6 +99,26 @@ pub(super) async fn write_and_commit(
         }
     }
     Ok(written)
+}
+
+/// The statement that adds these rows, and answers each with its cache.
+///
+/// As text, which the server reads and plans each time. A statement that was prepared could be missing behind a pooler,
+/// which is found out too late in a transaction, and saves little where only a scalar function is called.
+fn writing_down(rows: &[New<'_>]) -> String {
+    match rows {
+        [] => "select 1".to_owned(),
+        [New { cache, resource, .. }] => {
+            let cache = literal(cache);
+            format!("select stockade.write_down_one({cache}, {}), {cache}", literal(resource))
+        }
+        rows => {
+            let list = |texts: Vec<String>| format!("array[{}]", texts.join(","));
+            let caches = list(rows.iter().map(|row| literal(row.cache)).collect());
+            let resources = list(rows.iter().map(|row| literal(&row.resource)).collect());
+            format!("select * from stockade.write_down({caches}, {resources})")
+        }
+    }
 }
 
 /// Locks rows that nobody applied within `older_than`, skipping those another relay works on and those that are to be

@@ -102,6 +102,17 @@ begin
 end
 $$;
 
+-- The same of one invalidation, which is what most transactions make: a scalar costs the server a good deal less than a
+-- set. The row.
+create or replace function stockade.write_down_one(text, text) returns bigint language plpgsql as $$
+declare
+    row_id bigint;
+begin
+    insert into stockade.outbox as o (cache, resource) values ($1, $2) returning o.id into row_id;
+    return row_id;
+end
+$$;
+
 -- Version 6 was never released, but there may be a database that says so.
-insert into stockade.schema_version (version) values (7)
+insert into stockade.schema_version (version) values (8)
 on conflict (only_row) do update set version = greatest(schema_version.version, excluded.version);

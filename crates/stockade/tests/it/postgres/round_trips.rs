@@ -1,7 +1,7 @@
 //! How often a transaction asks Postgres, counted on the wire.
 
 use std::{
-    io,
+    io, iter,
     net::SocketAddr,
     sync::{
         Arc,
@@ -10,7 +10,7 @@ use std::{
 };
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgSslMode};
-use stockade::{Cache, Locks};
+use stockade::{Cache, Locks, resource::Key};
 use stockade_testbed::PostgresServer;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy},
@@ -94,17 +94,21 @@ async fn a_fence_and_an_invalidation_cost_no_round_trip_beside_begin_and_commit(
 async fn whatever_is_in_a_name_is_text_in_the_messages_of_begin_and_commit() {
     let (_server, pool) = database().await;
     let stocks = Cache::memory().loader(|_: Sku| async { Ok::<_, sqlx::Error>(Some(1)) }).build();
-    for odd in ["o'brien'); drop table stock; --", "\\", "\" $$ $1", "\\' größe"].map(Sku) {
-        let held = Locks::memory().write(&odd).acquire().await.unwrap();
+    let odd = ["o'brien'); drop table stock; --", "\\", "\" $$ $1", "\\' größe"].map(Sku);
+    for (odd, others) in odd.iter().flat_map(|odd| [(odd, &[][..]), (odd, &[Sku("b"), Sku("'")])]) {
+        let held = Locks::memory().write(odd).acquire().await.unwrap();
         let mut tx = held.begin(&pool).await.unwrap();
-        tx.invalidate(&stocks, &odd);
+        let mut keys = Vec::new();
+        for sku in iter::once(odd).chain(others) {
+            tx.invalidate(&stocks, sku);
+            keys.push(Key::of(sku).unwrap().as_str().to_owned());
+        }
         tx.commit().await.unwrap();
-        let key = held.fence().key().as_str().to_owned();
         let sql = "with fence as (delete from stockade.fence returning resource),
-            outbox as (delete from stockade.outbox returning resource)
-            select array[(select resource from fence), (select resource from outbox)]";
-        let written: Vec<String> = sqlx::query_scalar(sql).fetch_one(&pool).await.unwrap();
-        assert_eq!(written, [key.clone(), key]);
+            outbox as (delete from stockade.outbox returning id, resource)
+            select (select resource from fence), (select array_agg(resource order by id) from outbox)";
+        let (fence, outbox): (String, Vec<String>) = sqlx::query_as(sql).fetch_one(&pool).await.unwrap();
+        assert_eq!((&fence, &outbox), (&keys[0], &keys));
     }
     assert_eq!(quantity(&mut pool.acquire().await.unwrap()).await, 10);
 }
