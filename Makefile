@@ -21,8 +21,8 @@ lab: setup ## Sell one SKU under every usual scheme: what is lost, what is overs
 	@$(INVENTORY) lab --svg docs/lab.svg
 
 # Tests wait more than they compute.
-test: ## Run every test, doc tests included, each against servers of its own; installs valgrind too, which counts instructions
-	@./scripts/setup.sh --valgrind
+test: ## Run every test, doc tests included, each against servers of its own; installs valgrind and Prometheus too
+	@./scripts/setup.sh --test-tools
 	RUST_TEST_THREADS=$$((2 * $$(getconf _NPROCESSORS_ONLN))) $(CARGO) test --locked --workspace --all-features
 	$(CARGO) test --locked --workspace --all-features --test scale
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the servers that tests and the demo start for themselves: redis-server, and PostgreSQL with contrib. With
-# `--valgrind` also Valgrind, for the test that counts instructions; where it can't be had, that test is skipped.
+# `--test-tools` also Valgrind, for the test that counts instructions, and Prometheus, for those of dashboards and alerts;
+# where one can't be had, its tests are skipped.
 #
 # Does nothing when they are found: named by REDIS_SERVER and PG_BIN, on PATH, or in the usual folders. Otherwise says
 # what it is going to install and how much that is, asks when there is a terminal to ask on, and uses apt, dnf, apk or
@@ -204,31 +205,36 @@ with_brew() {
     brew install $packages
 }
 
-# --- the tool of one test --------------------------------------------------------------------------------------------
+# --- the tools of single tests ---------------------------------------------------------------------------------------
 
 # Runs in a subshell: that it is missing, or not wanted, stops nothing else.
-get_valgrind() {
+get_tool() {
+    tool=$1
     if command -v apt-get >/dev/null; then
         size() {
-            LC_ALL=C apt-get install -y --print-uris --no-install-recommends valgrind 2>/dev/null |
+            LC_ALL=C apt-get install -y --print-uris --no-install-recommends "$tool" 2>/dev/null |
                 grep -E '^(Need to get|After this operation)' | tr '\n' ' '
         }
         how_much=$(size || :)
         [ -n "$how_much" ] || { as_root apt-get update -qq && how_much=$(size || :); }
-        announce apt valgrind "$how_much"
+        announce apt "$tool" "$how_much"
+        is_installed "$tool" && new= || new=$tool
+        guard
         install() {
-            as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends valgrind </dev/null
+            as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$tool" </dev/null
         }
         install || { as_root apt-get update -qq && install; }
+        [ -z "$new" ] || disable "$new"
+        unguard
     elif command -v dnf >/dev/null; then
-        announce dnf valgrind ""
-        as_root dnf install -y valgrind
+        announce dnf "$tool" ""
+        as_root dnf install -y "$tool"
     elif command -v apk >/dev/null; then
-        announce apk valgrind ""
-        as_root apk add valgrind
+        announce apk "$tool" ""
+        as_root apk add "$tool"
     elif command -v brew >/dev/null; then
-        announce brew valgrind ""
-        brew install valgrind
+        announce brew "$tool" ""
+        brew install "$tool"
     else
         return 1
     fi
@@ -267,9 +273,12 @@ if [ -z "$redis" ] || [ -z "$postgres" ]; then
     say "setup: installed redis-server ($redis) and PostgreSQL ($postgres)"
 fi
 
-if [ "${1:-}" = --valgrind ] && ! command -v valgrind >/dev/null; then
-    (get_valgrind) && command -v valgrind >/dev/null ||
-        say "setup: there is no valgrind: the test that counts instructions will be skipped"
+if [ "${1:-}" = --test-tools ]; then
+    for tool in valgrind prometheus; do
+        command -v "$tool" >/dev/null && continue
+        (get_tool "$tool") && command -v "$tool" >/dev/null ||
+            say "setup: there is no $tool: the tests that need it will be skipped"
+    done
 fi
 
 command -v cargo >/dev/null || fail "the servers are there, but cargo is not: install Rust 1.94 or newer"

@@ -1,79 +1,24 @@
 //! What a running instance exposes and answers, against what the contract and the load test say.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    process::Stdio,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use reqwest::{Client, RequestBuilder};
-use stockade_testbed::{PostgresServer, RedisServer};
-use tokio::{
-    io::{AsyncBufReadExt, BufReader, Lines},
-    process::{Child, ChildStdout, Command},
-    time::{sleep, timeout},
-};
 
-use super::{contract, text};
+use super::{contract, instance::Instance, text};
 
-/// One instance on private servers. Everything ends when it is dropped.
-struct Instance {
-    url: String,
-    ops: String,
-    _process: Child,
-    _stdout: Lines<BufReader<ChildStdout>>,
-    _servers: (RedisServer, PostgresServer),
-}
-
-impl Instance {
-    async fn start() -> Self {
-        let (redis, postgres) = tokio::try_join!(RedisServer::start(), PostgresServer::start()).unwrap();
-        let command = |name: &str| {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_inventory"));
-            command.arg(name).env_clear().env("DATABASE_URL", postgres.url()).env("REDIS_URL", redis.url());
-            command.env("LISTEN_ADDR", "127.0.0.1:0").env("OPS_ADDR", "127.0.0.1:0").kill_on_drop(true);
-            command.stdout(Stdio::piped());
-            command
-        };
-        assert!(command("migrate").output().await.unwrap().status.success());
-        let mut process = command("serve").spawn().unwrap();
-        let mut stdout = BufReader::new(process.stdout.take().unwrap()).lines();
-        let mut address = async |prefix: &str| loop {
-            let line = stdout.next_line().await.unwrap().expect("a line with the address");
-            if let Some(url) = line.strip_prefix(prefix) {
-                break url.to_owned();
-            }
-        };
-        let url = address("listening on ").await;
-        let ops = address("ops on ").await;
-        let instance = Self { url, ops, _process: process, _stdout: stdout, _servers: (redis, postgres) };
-        let ready = async {
-            while !instance.is_ready().await {
-                sleep(Duration::from_millis(10)).await;
-            }
-        };
-        timeout(Duration::from_secs(30), ready).await.expect("the instance is ready in time");
-        instance
+/// Labels of every series, by the name of its metric.
+async fn scrape(instance: &Instance) -> BTreeMap<String, BTreeSet<String>> {
+    let page = reqwest::get(format!("{}/metrics", instance.ops)).await.unwrap().text().await.unwrap();
+    let mut found = BTreeMap::new();
+    for line in page.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+        let (series, _) = line.rsplit_once(' ').unwrap();
+        let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+        let labels = labels.trim_end_matches('}').split("\",").filter_map(|pair| Some(pair.split_once('=')?.0));
+        let labels: BTreeSet<String> = labels.filter(|label| *label != "le").map(str::to_owned).collect();
+        let before = found.insert(contract::base_name(name).to_owned(), labels.clone());
+        assert!(before.is_none_or(|before| before == labels), "{name} has different labels in different series");
     }
-
-    async fn is_ready(&self) -> bool {
-        reqwest::get(format!("{}/readyz", self.ops)).await.is_ok_and(|answer| answer.status().is_success())
-    }
-
-    /// Labels of every series, by the name of its metric.
-    async fn scrape(&self) -> BTreeMap<String, BTreeSet<String>> {
-        let page = reqwest::get(format!("{}/metrics", self.ops)).await.unwrap().text().await.unwrap();
-        let mut found = BTreeMap::new();
-        for line in page.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
-            let (series, _) = line.rsplit_once(' ').unwrap();
-            let (name, labels) = series.split_once('{').unwrap_or((series, ""));
-            let labels = labels.trim_end_matches('}').split("\",").filter_map(|pair| Some(pair.split_once('=')?.0));
-            let labels: BTreeSet<String> = labels.filter(|label| *label != "le").map(str::to_owned).collect();
-            let before = found.insert(contract::base_name(name).to_owned(), labels.clone());
-            assert!(before.is_none_or(|before| before == labels), "{name} has different labels in different series");
-        }
-        found
-    }
+    found
 }
 
 #[tokio::test]
@@ -92,7 +37,7 @@ async fn an_instance_exposes_the_contract_and_answers_every_request_of_the_load_
         }
     }
 
-    let exposed = instance.scrape().await;
+    let exposed = scrape(&instance).await;
     for (name, labels) in &exposed {
         let (_, expected) = contract::METRICS
             .iter()
@@ -105,7 +50,7 @@ async fn an_instance_exposes_the_contract_and_answers_every_request_of_the_load_
     assert!(missing.is_empty(), "not exposed: {missing:?}");
 }
 
-fn body_for(request: RequestBuilder, method: &str) -> RequestBuilder {
+pub(super) fn body_for(request: RequestBuilder, method: &str) -> RequestBuilder {
     match method {
         "PUT" => request.json(&serde_json::json!({ "quantity": 100 })),
         "POST" => request.json(&serde_json::json!({ "delta": -1, "reference": "test" })),
@@ -114,7 +59,7 @@ fn body_for(request: RequestBuilder, method: &str) -> RequestBuilder {
 }
 
 /// Method and route of every request in the load test's code, whose tags must say the same.
-fn requests_of_the_load_test() -> BTreeSet<(String, String)> {
+pub(super) fn requests_of_the_load_test() -> BTreeSet<(String, String)> {
     let mut requests = BTreeSet::new();
     for file in ["loadtest/lib/skus.js", "loadtest/lib/stock.js"] {
         let code = text(file);

@@ -2,8 +2,11 @@
 //! of the service. Here they are held to it.
 
 mod contract;
+mod instance;
 mod live;
+mod prometheus;
 mod promql;
+mod rules;
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 

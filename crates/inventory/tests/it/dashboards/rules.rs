@@ -1,0 +1,78 @@
+//! Alerts and recording rules: promtool runs their own tests, and each alert has a section in the runbook.
+
+use std::{
+    collections::BTreeSet,
+    io::Write,
+    process::{Command, Stdio},
+};
+
+use super::{contract, project, promql::Query, text};
+
+/// Whether a program of the Prometheus package is there. Says so when it is not.
+pub(super) fn has(program: &str) -> bool {
+    let there = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    if !there {
+        let _ = writeln!(std::io::stderr(), "skipped: {program} is missing; `make test` installs it");
+    }
+    there
+}
+
+fn promtool(args: &[&str]) {
+    let output = Command::new("promtool").args(args).current_dir(project("dashboards")).output().unwrap();
+    let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(output.status.success(), "promtool {args:?}\n{out}\n{err}");
+}
+
+/// The values of a key, over all rules of a file.
+pub(super) fn values(file: &str, key: &str) -> Vec<String> {
+    let prefix = format!("{key}: ");
+    let lines = text(file);
+    let values = lines.lines().filter_map(|line| line.trim_start_matches([' ', '-']).strip_prefix(&prefix));
+    values.map(|value| value.trim_matches('"').to_owned()).collect()
+}
+
+#[test]
+fn prometheus_takes_its_configuration_and_the_rules_pass_their_tests() {
+    if has("promtool") {
+        promtool(&["check", "config", "prometheus.yml"]);
+        promtool(&["test", "rules", "rules/tests/alerts.yml"]);
+    }
+}
+
+#[test]
+fn each_alert_fires_in_a_test_and_has_its_section_in_the_runbook() {
+    let alerts = values("dashboards/rules/alerts.yml", "alert");
+    assert!(alerts.len() > 10, "{alerts:?}");
+    let (runbook, tests) = (text("docs/runbook.md"), text("dashboards/rules/tests/alerts.yml"));
+    let links = values("dashboards/rules/alerts.yml", "runbook");
+    for (alert, link) in alerts.iter().zip(&links) {
+        assert!(runbook.contains(&format!("\n## {alert}\n")), "docs/runbook.md has no section {alert}");
+        assert_eq!(*link, format!("docs/runbook.md#{}", alert.to_lowercase()));
+        let mut cases = tests.split("alertname: ").filter_map(|case| case.strip_prefix(&format!("{alert}\n")));
+        let fires = cases.any(|case| case.trim_start().starts_with("exp_alerts:\n"));
+        assert!(fires, "no test in which {alert} fires");
+    }
+    let sections: BTreeSet<_> = runbook.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    assert_eq!(sections, alerts.iter().map(String::as_str).collect(), "sections and alerts");
+}
+
+#[test]
+fn every_rule_names_metrics_labels_and_values_that_exist() {
+    let files = ["dashboards/rules/recording.yml", "dashboards/rules/alerts.yml"];
+    let recorded = values(files[0], "record");
+    for expr in files.iter().flat_map(|file| values(file, "expr")) {
+        // What is recorded has a colon in its name; what it is made of is looked at where it is.
+        let raw = recorded.iter().fold(expr.clone(), |expr, name| expr.replace(name.as_str(), "up"));
+        for selector in Query::parse(&raw).selectors.iter().filter(|selector| selector.metric != "up") {
+            let labels = contract::labels_of(&selector.metric)
+                .unwrap_or_else(|| panic!("the service has no {} ({expr})", selector.metric));
+            for (label, pattern) in &selector.matchers {
+                assert!(labels.contains(label.as_str()), "{} has no label {label}", selector.metric);
+                let Some(known) = contract::values_of(label) else { continue };
+                for value in pattern.split('|') {
+                    assert!(known.contains(&value), "{expr}: {label} is never {value}");
+                }
+            }
+        }
+    }
+}
