@@ -6,7 +6,7 @@ SHELL := /bin/sh
 INVENTORY = $(CARGO) run --locked --profile demo -p stockade-inventory --no-default-features --features demo --
 
 .DEFAULT_GOAL := help
-.PHONY: setup demo demo-once lab test interop failovers mutants bench check fmt help
+.PHONY: setup demo demo-once lab test interop contract failovers mutants bench check fmt help
 
 setup: ## Install redis-server and PostgreSQL if they are missing (apt, dnf, apk or brew); starts no service
 	@./scripts/setup.sh
@@ -28,6 +28,9 @@ test: ## Run every test, doc tests included, each against servers of its own; in
 
 interop: setup ## Share locks by quorum with redis-py, pottery and redlock; needs python3 and node, keeps the rest in target/
 	@./scripts/interop.sh
+
+contract: setup ## Hold the service to its OpenAPI document with Schemathesis; needs python3, keeps the rest in target/
+	@./scripts/contract.sh
 
 failovers: setup ## Lose primaries under load, ten times in each way, and print what that costs (takes a quarter of an hour)
 	STOCKADE_FAILOVERS=10 $(CARGO) test --locked -p stockade --all-features --test scale -- failover:: shards:: --nocapture

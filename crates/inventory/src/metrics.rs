@@ -91,8 +91,8 @@ pub fn database(pool: &PgPool) {
 }
 
 /// Shows the requests of a route that are answered as they should be, before the first.
-pub(crate) fn announce_route(method: &'static str, route: &'static str, status: &'static str) {
-    let labels = [("method", method), ("route", route), ("status", status)];
+pub(crate) fn announce_route(method: &'static str, route: &'static str, status: u16) {
+    let labels = [("method", method.to_owned()), ("route", route.to_owned()), ("status", status.to_string())];
     counter!(HTTP_REQUESTS, &labels).increment(0);
     let _ = histogram!(HTTP_DURATION, &labels);
 }

@@ -2,6 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 use time::OffsetDateTime;
+use utoipa::ToSchema;
 
 /// What made a movement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +31,7 @@ impl Kind {
 }
 
 /// A line of the ledger.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Movement {
     /// Grows with every movement of its SKU.
     pub id: i64,
@@ -43,16 +44,20 @@ pub struct Movement {
     /// The version of the stock afterwards.
     pub version: i64,
     /// What the client said it was for.
+    #[schema(required)]
     pub reference: Option<String>,
     /// The token of the ownership it was written under.
+    #[schema(required)]
     pub fencing_token: Option<i64>,
     /// When.
     #[serde(with = "time::serde::rfc3339")]
+    #[schema(value_type = String, format = DateTime, example = "2026-05-04T09:30:00Z")]
     pub created_at: OffsetDateTime,
 }
 
 /// What a client says a movement is for: 1 to 200 characters, none of them a control character.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
+#[schema(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$", example = "536365#1")]
 pub struct Reference(String);
 
 /// A text that is no reference.

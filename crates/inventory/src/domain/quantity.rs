@@ -1,9 +1,14 @@
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{ObjectBuilder, OneOfBuilder, RefOr, Schema, Type},
+};
 
 /// How many are on hand: 0 to 1,000,000,000.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
+#[schema(minimum = 0, maximum = 1_000_000_000, example = 12)]
 pub struct Quantity(i64);
 
 /// A change of a quantity: not zero, at most 1,000,000,000 either way.
@@ -98,6 +103,23 @@ impl Delta {
         self.0
     }
 }
+
+impl PartialSchema for Delta {
+    /// Two ranges: a change of zero is none.
+    fn schema() -> RefOr<Schema> {
+        let range = |from: i64, to: i64| {
+            ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(from)).maximum(Some(to)).build()
+        };
+        OneOfBuilder::new()
+            .item(range(-Quantity::MAX, -1))
+            .item(range(1, Quantity::MAX))
+            .description(Some("A change of a quantity: not zero, at most 1,000,000,000 either way."))
+            .examples([-6])
+            .into()
+    }
+}
+
+impl ToSchema for Delta {}
 
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

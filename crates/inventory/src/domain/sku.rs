@@ -3,11 +3,19 @@ use std::{borrow::Cow, fmt, sync::Arc};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use stockade::Resource;
+use utoipa::ToSchema;
 
 /// A stock keeping unit: 1 to 64 characters, none of them a control character, not blank. Kept as given.
 ///
 /// It is what a route names, what the lock locks, and what the cache is keyed by.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ToSchema)]
+#[schema(
+    value_type = String,
+    min_length = 1,
+    max_length = 64,
+    pattern = r"^[^\u0000-\u001f\u007f-\u009f]*[^\u0000-\u001f\u007f-\u009f\s][^\u0000-\u001f\u007f-\u009f]*$",
+    example = "85123A"
+)]
 pub struct Sku(Arc<str>);
 
 /// Why a text is no SKU.

@@ -1,10 +1,11 @@
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
+use utoipa::ToSchema;
 
 use super::{Quantity, Sku};
 
 /// What is on hand of one SKU.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Stock {
     /// Which one.
     pub sku: Sku,
@@ -14,5 +15,6 @@ pub struct Stock {
     pub version: u64,
     /// When it last changed.
     #[serde(with = "time::serde::rfc3339")]
+    #[schema(value_type = String, format = DateTime, example = "2026-05-04T09:30:00Z")]
     pub updated_at: OffsetDateTime,
 }

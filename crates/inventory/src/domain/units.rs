@@ -1,11 +1,13 @@
 use serde::{Deserialize, Deserializer, de};
+use utoipa::ToSchema;
 
 use super::{Delta, Quantity, QuantityError, quantity::Integer};
 
 const UNITS: &str = "an integer from 1 to 1000000000";
 
 /// How many go from one place to another: from 1 to [`Quantity::MAX`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
+#[schema(minimum = 1, maximum = 1_000_000_000, example = 6)]
 pub struct Units(i64);
 
 impl Units {

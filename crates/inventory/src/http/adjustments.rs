@@ -7,13 +7,15 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use stockade::Fence;
+use utoipa::ToSchema;
 
 use super::{
-    JsonBody, Problem, RequestId,
+    JsonBody, Problem, ProblemType, RequestId,
     idempotency::{IdempotencyKey, Target, answer},
     json,
     ledger::{NO_STOCK, commit, line},
     memory::Memory,
+    openapi::{self, Endpoint, Header},
 };
 use crate::{
     app::App,
@@ -21,19 +23,30 @@ use crate::{
     domain::{ApplyError, Delta, Kind, Quantity, Reference, Sku},
 };
 
-#[derive(Debug, Deserialize)]
+/// By how much, and what for.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = Adjustment)]
 #[serde(deny_unknown_fields, expecting = "an object with the fields `delta` and, if you like, `reference`")]
 pub(super) struct Adjust {
     delta: Delta,
     reference: Option<Reference>,
 }
 
-#[derive(Debug, Serialize)]
+/// The stock after an adjustment, and the token of the lock it was made under.
+#[derive(Debug, Serialize, ToSchema)]
 struct Adjusted<'a> {
+    #[schema(value_type = Sku)]
     sku: &'a Sku,
     quantity: Quantity,
     version: u64,
     fencing_token: u64,
+}
+
+/// The row of [`adjust`].
+pub(super) fn endpoint() -> Endpoint {
+    openapi::post(adjust, "Change the stock of a SKU by a number")
+        .json::<Adjusted<'static>>(StatusCode::OK, "Applied", &[Header::CacheControl])
+        .problems([ProblemType::NotFound, ProblemType::InsufficientStock])
 }
 
 /// `POST /stock/{sku}/adjustments`

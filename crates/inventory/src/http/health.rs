@@ -2,33 +2,51 @@
 
 use std::time::Duration;
 
-use axum::{Json, extract::State};
+use axum::{Json, extract::State, http::StatusCode};
 use serde::Serialize;
+use utoipa::ToSchema;
 
-use super::Problem;
+use super::{
+    Problem, ProblemType,
+    openapi::{self, Endpoint},
+};
 use crate::{app::App, db};
 
 /// A probe that is answered late is no answer: kubelets give up after a second by default.
 const LIMIT: Duration = Duration::from_millis(800);
+
+/// The row of [`live`].
+pub(super) fn live_endpoint() -> Endpoint {
+    openapi::get(live, "Whether the process runs").json::<Live>(StatusCode::OK, "It does", &[])
+}
+
+/// The row of [`ready`].
+pub(super) fn ready_endpoint() -> Endpoint {
+    openapi::get(ready, "Whether requests should come here")
+        .json::<Ready>(StatusCode::OK, "They should", &[])
+        .problems([ProblemType::ShuttingDown, ProblemType::DatabaseUnavailable, ProblemType::WarmingUp])
+}
 
 /// `GET /healthz`: the process runs. Asks nothing of anybody, so that an outage elsewhere restarts no instance.
 pub(crate) async fn live() -> Json<Live> {
     Json(Live { status: "ok" })
 }
 
-#[derive(Debug, Serialize)]
+/// The process runs.
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Live {
     status: &'static str,
 }
 
-#[derive(Debug, Serialize)]
+/// What the instance needs, and has.
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Ready {
     /// `ready`, or `degraded` while Redis is away.
     status: &'static str,
     checks: Checks,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct Checks {
     database: &'static str,
     schema: &'static str,

@@ -5,8 +5,13 @@ use axum::{
 };
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
+use utoipa::openapi::{ObjectBuilder, Type};
 
-use super::{Problem, problem::NOT_STORED};
+use super::{
+    Problem, ProblemType,
+    openapi::{Header, Operation, Takes, header_parameter},
+    problem::NOT_STORED,
+};
 use crate::db::idempotency::{Fingerprint, Stored};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -37,6 +42,21 @@ impl<S: Sync> OptionalFromRequestParts<S> for IdempotencyKey {
     }
 }
 
+impl Takes for Option<IdempotencyKey> {
+    fn takes(operation: &mut Operation) {
+        let visible = ObjectBuilder::new().schema_type(Type::String).pattern(Some("^[!-~]{1,255}$"));
+        operation.parameter(header_parameter(
+            "Idempotency-Key",
+            visible,
+            "536365#1",
+            "The client's name for this request. A request that comes again with its key gets the answer of the first.",
+        ));
+        operation.header(Header::IdempotentReplayed);
+        operation.problem_header(Header::IdempotentReplayed);
+        operation.problems([ProblemType::BadRequest, ProblemType::IdempotencyMismatch]);
+    }
+}
+
 fn accept(value: &HeaderValue) -> Result<IdempotencyKey, Problem> {
     let bytes = value.as_bytes();
     let fits = (1..=IdempotencyKey::MAX_LEN).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic);
@@ -55,6 +75,10 @@ impl Target {
     pub(crate) fn fingerprint(&self, body: &[u8]) -> Fingerprint {
         self.0.clone().chain_update(body).finalize().into()
     }
+}
+
+impl Takes for Target {
+    fn takes(_: &mut Operation) {}
 }
 
 impl<S: Sync> FromRequestParts<S> for Target {

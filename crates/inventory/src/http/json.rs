@@ -7,8 +7,12 @@ use serde::{
     Serialize,
     de::{DeserializeOwned, IgnoredAny},
 };
+use utoipa::ToSchema;
 
-use super::Problem;
+use super::{
+    Problem, ProblemType,
+    openapi::{Operation, Takes},
+};
 
 /// How much of a client's own text a problem repeats.
 const MAX_DETAIL: usize = 200;
@@ -33,6 +37,18 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
         }
         let bytes = Bytes::from_request(request, state).await.map_err(unreadable)?;
         Ok(Self { value: parse(&bytes)?, bytes })
+    }
+}
+
+impl<T: ToSchema> Takes for JsonBody<T> {
+    fn takes(operation: &mut Operation) {
+        operation.body::<T>();
+        operation.problems([
+            ProblemType::BadRequest,
+            ProblemType::BodyTooLarge,
+            ProblemType::UnsupportedMediaType,
+            ProblemType::Unprocessable,
+        ]);
     }
 }
 

@@ -1,10 +1,11 @@
 //! `/stock/{sku}/movements`
 
-use axum::extract::State;
+use axum::{extract::State, http::StatusCode};
 
 use super::{
-    Problem,
+    Problem, ProblemType,
     ledger::NO_STOCK,
+    openapi::{self, Endpoint, Header},
     page::{Page, PageQuery, bad_cursor, cursor, position},
 };
 use crate::{
@@ -15,6 +16,13 @@ use crate::{
 
 /// Tells cursors of this list from those of others.
 const LIST: u8 = b'm';
+
+/// The row of [`list`].
+pub(super) fn endpoint() -> Endpoint {
+    openapi::get(list, "The ledger of a SKU, newest first; a SKU that was deleted keeps it")
+        .json::<Page<Movement>>(StatusCode::OK, "A page of movements", &[Header::CacheControl])
+        .problems([ProblemType::NotFound, ProblemType::DatabaseUnavailable])
+}
 
 /// `GET /stock/{sku}/movements`, newest first. A SKU that was deleted keeps its ledger.
 pub(super) async fn list(State(app): State<App>, sku: Sku, query: PageQuery) -> Result<Page<Movement>, Problem> {

@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use axum::{
     Json,
     extract::{FromRequestParts, Query},
@@ -6,8 +8,19 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use stockade::extract::CachePolicy;
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{
+        ArrayBuilder, ObjectBuilder, Ref, RefOr, Schema, Type,
+        path::{Parameter, ParameterBuilder, ParameterIn},
+        schema::SchemaType,
+    },
+};
 
-use super::Problem;
+use super::{
+    Problem, ProblemType,
+    openapi::{Operation, Takes},
+};
 
 /// A page of a list.
 #[derive(Debug, Serialize)]
@@ -31,6 +44,31 @@ impl<T> Page<T> {
 impl<T: Serialize> IntoResponse for Page<T> {
     fn into_response(self) -> Response {
         (CachePolicy::no_store(), Json(self)).into_response()
+    }
+}
+
+impl<T: ToSchema> PartialSchema for Page<T> {
+    fn schema() -> RefOr<Schema> {
+        let next = ObjectBuilder::new()
+            .schema_type(SchemaType::from_iter([Type::String, Type::Null]))
+            .description(Some("The `after` of the next page; null on the last."));
+        ObjectBuilder::new()
+            .property("items", ArrayBuilder::new().items(Ref::from_schema_name(T::name())))
+            .property("next", next)
+            .required("items")
+            .required("next")
+            .into()
+    }
+}
+
+impl<T: ToSchema> ToSchema for Page<T> {
+    fn name() -> Cow<'static, str> {
+        format!("{}Page", T::name()).into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        T::schemas(schemas);
+        schemas.push((T::name().into_owned(), T::schema()));
     }
 }
 
@@ -82,6 +120,25 @@ impl<S: Send + Sync> FromRequestParts<S> for PageQuery {
         };
         Ok(Self { limit, after: raw.after })
     }
+}
+
+impl Takes for PageQuery {
+    fn takes(operation: &mut Operation) {
+        let limit = ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .minimum(Some(1))
+            .maximum(Some(Limit::MAX))
+            .default(Some(Limit::DEFAULT.0.into()));
+        operation.parameter(in_query("limit", limit, "How many items a page has."));
+        let after = ObjectBuilder::new().schema_type(Type::String);
+        operation.parameter(in_query("after", after, "The `next` of the page before."));
+        operation.problems([ProblemType::BadRequest]);
+    }
+}
+
+fn in_query(name: &str, schema: ObjectBuilder, description: &str) -> Parameter {
+    let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Query);
+    parameter.description(Some(description)).schema(Some(schema)).build()
 }
 
 /// A cursor: where a list goes on, in a form that promises nothing. `list` tells the lists apart.

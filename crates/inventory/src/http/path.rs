@@ -2,8 +2,15 @@ use axum::{
     extract::{FromRequestParts, RawPathParams},
     http::{Uri, request::Parts},
 };
+use utoipa::openapi::{
+    Required,
+    path::{ParameterBuilder, ParameterIn},
+};
 
-use super::Problem;
+use super::{
+    Problem, ProblemType,
+    openapi::{Operation, Takes},
+};
 use crate::domain::Sku;
 
 /// The path parameter `sku`, percent-decoded once.
@@ -19,6 +26,21 @@ impl<S: Send + Sync> FromRequestParts<S> for Sku {
             return Err(Problem::Internal);
         };
         Self::new(text).map_err(|error| Problem::BadRequest(error.to_string().into()))
+    }
+}
+
+impl Takes for Sku {
+    fn takes(operation: &mut Operation) {
+        let schema = operation.schema::<Self>();
+        let parameter = ParameterBuilder::new()
+            .name("sku")
+            .parameter_in(ParameterIn::Path)
+            .required(Required::True)
+            .description(Some("The SKU, percent-encoded."))
+            .schema(Some(schema))
+            .example(Some("85123A".into()));
+        operation.parameter(parameter.build());
+        operation.problems([ProblemType::BadRequest]);
     }
 }
 

@@ -7,8 +7,12 @@ use axum::{
     },
 };
 use stockade::extract::EntityTag;
+use utoipa::openapi::{ObjectBuilder, Type};
 
-use super::Problem;
+use super::{
+    Problem, ProblemType,
+    openapi::{Operation, Takes, header_parameter},
+};
 
 /// `If-Match` and `If-None-Match` of a write (RFC 9110, sections 13.1.1 and 13.1.2).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,6 +72,25 @@ impl<S: Sync> FromRequestParts<S> for Precondition {
             if_match: tags(&parts.headers, &IF_MATCH, "If-Match")?,
             if_none_match: tags(&parts.headers, &IF_NONE_MATCH, "If-None-Match")?,
         })
+    }
+}
+
+impl Takes for Precondition {
+    fn takes(operation: &mut Operation) {
+        let tags = || ObjectBuilder::new().schema_type(Type::String);
+        operation.parameter(header_parameter(
+            "If-Match",
+            tags(),
+            "\"7-5d41402abc4b2a76\"",
+            "Entity tags of the states to which the write may be applied, or `*`: any.",
+        ));
+        operation.parameter(header_parameter(
+            "If-None-Match",
+            tags(),
+            "*",
+            "Entity tags of the states to which the write may not be applied, or `*`: only where there is no stock.",
+        ));
+        operation.problems([ProblemType::BadRequest, ProblemType::PreconditionFailed]);
     }
 }
 

@@ -6,7 +6,7 @@ use axum::{
 };
 use serde::Serialize;
 
-use super::{RequestId, Retry, refusal::Refusal};
+use super::{ProblemType, RequestId, Retry, refusal::Refusal};
 
 /// Every error that leaves the service, as problem+json (RFC 9457).
 ///
@@ -71,13 +71,6 @@ pub enum Problem {
 /// No cache keeps a refusal: what is refused now may be granted next.
 pub(crate) const NOT_STORED: (HeaderName, HeaderValue) = (header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
 
-struct Description {
-    status: StatusCode,
-    /// The last part of the problem type.
-    name: &'static str,
-    title: &'static str,
-}
-
 #[derive(Serialize)]
 struct Document<'a> {
     r#type: String,
@@ -97,58 +90,36 @@ impl Problem {
     /// The media type of a problem.
     pub const MEDIA_TYPE: &'static str = "application/problem+json";
 
-    /// Status, type and title: the one place where they are decided.
-    fn describe(&self) -> Description {
-        let (status, name, title) = match self {
-            Self::BadRequest(_) => (StatusCode::BAD_REQUEST, "bad-request", "The request can't be read"),
-            Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized", "A valid bearer token is needed"),
-            Self::NotFound(_) => (StatusCode::NOT_FOUND, "not-found", "There is no such thing"),
-            Self::MethodNotAllowed => {
-                (StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", "The method is not allowed here")
-            }
-            Self::BodyTimeout => (StatusCode::REQUEST_TIMEOUT, "body-timeout", "The body came too slowly"),
-            Self::InsufficientStock { .. } => {
-                (StatusCode::CONFLICT, "insufficient-stock", "Fewer are on hand than asked for")
-            }
-            Self::PreconditionFailed(_) => {
-                (StatusCode::PRECONDITION_FAILED, "precondition-failed", "The precondition does not hold")
-            }
-            Self::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "The body is too large"),
-            Self::UnsupportedMediaType => {
-                (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "The body is not declared as JSON")
-            }
-            Self::Unprocessable(_) => {
-                (StatusCode::UNPROCESSABLE_ENTITY, "unprocessable", "The request is not allowed as it is")
-            }
-            Self::SameSku => (StatusCode::UNPROCESSABLE_ENTITY, "same-sku", "A transfer goes from one SKU to another"),
-            Self::IdempotencyMismatch => (
-                StatusCode::UNPROCESSABLE_ENTITY,
-                "idempotency-mismatch",
-                "The Idempotency-Key was used for another request",
-            ),
-            Self::LockTimeout(_) => (StatusCode::LOCKED, "lock-timeout", "Somebody else works on it"),
-            Self::QueueFull(_) => (StatusCode::TOO_MANY_REQUESTS, "queue-full", "Too many wait for it"),
-            Self::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something went wrong inside"),
-            Self::NestedLock => {
-                (StatusCode::INTERNAL_SERVER_ERROR, "nested-lock", "The route locks the same thing twice")
-            }
-            Self::LockStoreUnavailable(_) => {
-                (StatusCode::SERVICE_UNAVAILABLE, "lock-store-unavailable", "The lock store does not answer")
-            }
-            Self::FenceStale => (StatusCode::SERVICE_UNAVAILABLE, "fence-stale", "A newer holder came first"),
-            Self::FenceBusy => (StatusCode::SERVICE_UNAVAILABLE, "fence-busy", "Another transaction is not done yet"),
-            Self::LeaseLost => (StatusCode::SERVICE_UNAVAILABLE, "lease-lost", "The lock was lost"),
-            Self::OutcomeUnknown => {
-                (StatusCode::SERVICE_UNAVAILABLE, "outcome-unknown", "It is not known whether it was applied")
-            }
-            Self::LoadShed(_) => (StatusCode::SERVICE_UNAVAILABLE, "load-shed", "Too much at once"),
-            Self::DatabaseUnavailable(_) => {
-                (StatusCode::SERVICE_UNAVAILABLE, "database-unavailable", "The database does not answer")
-            }
-            Self::WarmingUp => (StatusCode::SERVICE_UNAVAILABLE, "warming-up", "The instance is warming its cache"),
-            Self::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, "shutting-down", "The instance is going away"),
-        };
-        Description { status, name, title }
+    /// Its type, which decides about its status and title.
+    #[must_use]
+    pub fn problem_type(&self) -> ProblemType {
+        match self {
+            Self::BadRequest(_) => ProblemType::BadRequest,
+            Self::Unauthorized => ProblemType::Unauthorized,
+            Self::NotFound(_) => ProblemType::NotFound,
+            Self::MethodNotAllowed => ProblemType::MethodNotAllowed,
+            Self::BodyTimeout => ProblemType::BodyTimeout,
+            Self::InsufficientStock { .. } => ProblemType::InsufficientStock,
+            Self::PreconditionFailed(_) => ProblemType::PreconditionFailed,
+            Self::BodyTooLarge => ProblemType::BodyTooLarge,
+            Self::UnsupportedMediaType => ProblemType::UnsupportedMediaType,
+            Self::Unprocessable(_) => ProblemType::Unprocessable,
+            Self::SameSku => ProblemType::SameSku,
+            Self::IdempotencyMismatch => ProblemType::IdempotencyMismatch,
+            Self::LockTimeout(_) => ProblemType::LockTimeout,
+            Self::QueueFull(_) => ProblemType::QueueFull,
+            Self::Internal => ProblemType::Internal,
+            Self::NestedLock => ProblemType::NestedLock,
+            Self::LockStoreUnavailable(_) => ProblemType::LockStoreUnavailable,
+            Self::FenceStale => ProblemType::FenceStale,
+            Self::FenceBusy => ProblemType::FenceBusy,
+            Self::LeaseLost => ProblemType::LeaseLost,
+            Self::OutcomeUnknown => ProblemType::OutcomeUnknown,
+            Self::LoadShed(_) => ProblemType::LoadShed,
+            Self::DatabaseUnavailable(_) => ProblemType::DatabaseUnavailable,
+            Self::WarmingUp => ProblemType::WarmingUp,
+            Self::ShuttingDown => ProblemType::ShuttingDown,
+        }
     }
 
     fn detail(&self) -> Cow<'_, str> {
@@ -183,27 +154,27 @@ impl Problem {
     /// The last part of its type, which is one of a closed set.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        self.describe().name
+        self.problem_type().name()
     }
 
     /// The status it is answered with.
     #[must_use]
     pub fn status(&self) -> StatusCode {
-        self.describe().status
+        self.problem_type().status()
     }
 
     /// The document, with the id of the request that it answers.
     #[must_use]
     pub fn document(&self, request_id: Option<&RequestId>) -> String {
-        let Description { status, name, title } = self.describe();
+        let problem_type = self.problem_type();
         let available = match self {
             Self::InsufficientStock { available } => Some(*available),
             _ => None,
         };
         let document = Document {
-            r#type: format!("/problems/{name}"),
-            title,
-            status: status.as_u16(),
+            r#type: format!("/problems/{}", problem_type.name()),
+            title: problem_type.title(),
+            status: problem_type.status().as_u16(),
             detail: &self.detail(),
             available,
             refusal: Refusal::of(self),

@@ -1,40 +1,23 @@
 use std::time::Duration;
 
-use axum::{
-    Router,
-    extract::DefaultBodyLimit,
-    middleware::from_fn_with_state,
-    routing::{get, post},
-};
+use axum::{Router, extract::DefaultBodyLimit, middleware::from_fn_with_state};
 use stockade::route_lock::{OnStoreError, RouteLock};
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
-    Problem, adjustments, health, movements, stock, trace,
+    Problem, adjustments, health, movements,
+    openapi::Api,
+    stock, trace,
     transfers::{self, Transfer},
 };
 use crate::{
     app::{App, LoggedAnswers},
     domain::Sku,
-    metrics,
 };
 
 /// The largest request body, in bytes.
 const BODY_LIMIT: usize = 64 * 1024;
-
-/// What is answered where all goes well: shown in the metrics before the first request.
-const ANSWERS: [(&str, &str, &str); 9] = [
-    ("GET", "/stock", "200"),
-    ("GET", "/stock/{sku}", "200"),
-    ("PUT", "/stock/{sku}", "200"),
-    ("PUT", "/stock/{sku}", "201"),
-    ("DELETE", "/stock/{sku}", "204"),
-    ("POST", "/stock/{sku}/adjustments", "200"),
-    ("GET", "/stock/{sku}/movements", "200"),
-    ("POST", "/transfers", "200"),
-    ("GET", "/readyz", "200"),
-];
 
 /// The routes of the public port.
 ///
@@ -50,18 +33,17 @@ pub fn app(app: App) -> Router {
     let both = RouteLock::write_all(&app.locks, |transfer: Transfer| transfer.keys())
         .wait(app.limits.lock_wait)
         .body_limit(BODY_LIMIT);
-    for (method, route, status) in ANSWERS {
-        metrics::announce_route(method, route, status);
-    }
     let (answers, limit) = (app.answers, app.limits.request);
-    let routes = Router::new()
-        .route("/stock", get(stock::list))
-        .route("/stock/{sku}", get(stock::show).put(stock::set).delete(stock::remove).route_layer(lock.clone()))
-        .route("/stock/{sku}/adjustments", post(adjustments::adjust).route_layer(lock))
-        .route("/stock/{sku}/movements", get(movements::list))
-        .route("/transfers", post(transfers::transfer).route_layer(both))
-        .route("/healthz", get(health::live))
-        .route("/readyz", get(health::ready))
+    // The one list of routes: the router and the OpenAPI document are made of it.
+    let routes = Api::new()
+        .route("/stock", stock::collection())
+        .locked("/stock/{sku}", stock::member(), |methods| methods.route_layer(lock.clone()))
+        .locked("/stock/{sku}/adjustments", [adjustments::endpoint()], |methods| methods.route_layer(lock))
+        .route("/stock/{sku}/movements", [movements::endpoint()])
+        .locked("/transfers", [transfers::endpoint()], |methods| methods.route_layer(both))
+        .route("/healthz", [health::live_endpoint()])
+        .route("/readyz", [health::ready_endpoint()])
+        .finish()
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .with_state(app);

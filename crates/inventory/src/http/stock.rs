@@ -12,10 +12,15 @@ use stockade::{
     cache::Cache,
     extract::{CachePolicy, Cached, CachedRejection, EntityTag, FromCache},
 };
+use utoipa::{
+    ToSchema,
+    openapi::{ObjectBuilder, Type},
+};
 
 use super::{
-    JsonBody, Problem,
+    JsonBody, Problem, ProblemType,
     ledger::{NO_STOCK, commit, line},
+    openapi::{self, Endpoint, Header, Operation, Takes},
     page::{Page, PageQuery, bad_cursor, cursor, position},
     precondition::Precondition,
 };
@@ -45,6 +50,52 @@ impl FromCache<App> for Stock {
     }
 }
 
+/// The rows of `/stock`.
+pub(super) fn collection() -> [Endpoint; 1] {
+    let list = openapi::get(list, "All stock, in the order of the SKUs")
+        .json::<Page<Stock>>(StatusCode::OK, "A page of stock", &[Header::CacheControl])
+        .problems([ProblemType::DatabaseUnavailable]);
+    [list]
+}
+
+/// The rows of `/stock/{sku}`.
+pub(super) fn member() -> [Endpoint; 3] {
+    let of_cache = [Header::Age, Header::CacheControl, Header::CacheStatus, Header::ETag];
+    let of_write = [Header::CacheControl, Header::ETag];
+    let created = [Header::CacheControl, Header::ETag, Header::Location];
+    let show = openapi::get(show, "The stock of a SKU, from the cache")
+        .json::<Stock>(StatusCode::OK, "What is on hand", &of_cache)
+        .empty(StatusCode::NOT_MODIFIED, "It is what `If-None-Match` names", &of_cache);
+    let set = openapi::put(set, "Set the stock of a SKU, which creates it where there is none")
+        .json::<Stock>(StatusCode::OK, "Set", &of_write)
+        .json::<Stock>(StatusCode::CREATED, "Created", &created);
+    let remove = openapi::delete(remove, "Remove the stock of a SKU")
+        .empty(StatusCode::NO_CONTENT, "Removed", &[])
+        .problems([ProblemType::NotFound]);
+    [show, set, remove]
+}
+
+impl Takes for Result<Cached<Stock>, CachedRejection<Problem>> {
+    fn takes(operation: &mut Operation) {
+        Sku::takes(operation);
+        let tags = ObjectBuilder::new().schema_type(Type::String);
+        operation.parameter(openapi::header_parameter(
+            "If-None-Match",
+            tags,
+            "\"7-5d41402abc4b2a76\"",
+            "Entity tags of answers that the client has. When one still holds, the answer is 304.",
+        ));
+        operation.problem_header(Header::Age);
+        operation.problem_header(Header::CacheStatus);
+        operation.problems([
+            ProblemType::NotFound,
+            ProblemType::LoadShed,
+            ProblemType::DatabaseUnavailable,
+            ProblemType::ShuttingDown,
+        ]);
+    }
+}
+
 /// `GET /stock/{sku}`
 pub(super) async fn show(stock: Result<Cached<Stock>, CachedRejection<Problem>>) -> Response {
     match stock {
@@ -71,7 +122,8 @@ fn sku_of(text: &str) -> Result<Sku, Problem> {
     std::str::from_utf8(&position).ok().and_then(|sku| Sku::new(sku).ok()).ok_or_else(bad_cursor)
 }
 
-#[derive(Debug, Deserialize)]
+/// What is to be on hand.
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "an object with the field `quantity`")]
 pub(super) struct SetStock {
     quantity: Quantity,

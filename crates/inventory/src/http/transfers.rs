@@ -12,13 +12,15 @@ use stockade::{
     lock::MultiFence,
     resource::{Key, KeyError},
 };
+use utoipa::ToSchema;
 
 use super::{
-    JsonBody, Problem, RequestId,
+    JsonBody, Problem, ProblemType, RequestId,
     idempotency::{IdempotencyKey, Target, answer},
     json,
     ledger::{commit, line},
     memory::Memory,
+    openapi::{self, Endpoint, Header, Operation, Takes},
 };
 use crate::{
     app::App,
@@ -26,13 +28,16 @@ use crate::{
     domain::{ApplyError, Kind, Quantity, Reference, Sku, Stock, Units},
 };
 
-#[derive(Debug, Deserialize)]
+/// What goes from where to where, and what for.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = Transfer)]
 #[serde(
     deny_unknown_fields,
     expecting = "an object with the fields `from`, `to`, `quantity` and, if you like, `reference`"
 )]
 pub(super) struct Asked {
     from: Sku,
+    #[schema(example = "71053")]
     to: Sku,
     quantity: Units,
     reference: Option<Reference>,
@@ -62,11 +67,29 @@ impl<S: Send + Sync> FromRequest<S> for Transfer {
     }
 }
 
-#[derive(Debug, Serialize)]
+/// The stock of both afterwards, and the token of each lock by its SKU.
+#[derive(Debug, Serialize, ToSchema)]
 struct Transferred<'a> {
+    #[schema(value_type = Stock)]
     from: &'a Stock,
+    #[schema(value_type = Stock)]
     to: &'a Stock,
+    #[schema(value_type = BTreeMap<String, u64>)]
     fencing_tokens: BTreeMap<&'a str, u64>,
+}
+
+impl Takes for Transfer {
+    fn takes(operation: &mut Operation) {
+        JsonBody::<Asked>::takes(operation);
+        operation.problems([ProblemType::SameSku]);
+    }
+}
+
+/// The row of [`transfer`].
+pub(super) fn endpoint() -> Endpoint {
+    openapi::post(transfer, "Move units from one SKU to another, in one transaction")
+        .json::<Transferred<'static>>(StatusCode::OK, "Moved", &[Header::CacheControl])
+        .problems([ProblemType::NotFound, ProblemType::InsufficientStock])
 }
 
 /// `POST /transfers`

@@ -1,6 +1,7 @@
 use reqwest::Method;
 
 use crate::{
+    openapi::Document,
     stage::{Answer, Instance, Stage},
     wire::{Reply, exchange},
 };
@@ -402,8 +403,12 @@ async fn bad_input_is_refused_by_name_and_changes_nothing() {
             .flatten()
             .collect();
     assert!(cases.len() >= 60, "{}", cases.len());
+    let document = Document::of(&instance).await;
     for case in &cases {
         send(&instance, case).await;
+        let line = String::from_utf8_lossy(&case.request);
+        let [method, path] = line.split(' ').take(2).collect::<Vec<_>>()[..] else { panic!("{}", case.name) };
+        document.assert_names(method, path, case.status, case.problem);
         assert_eq!(stage.fingerprint().await, before, "{}", case.name);
     }
     for method in [Method::GET, Method::DELETE] {

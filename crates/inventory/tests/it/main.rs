@@ -25,6 +25,8 @@ mod lab;
 #[cfg(test)]
 mod logs;
 #[cfg(test)]
+mod openapi;
+#[cfg(test)]
 mod ops;
 #[cfg(test)]
 mod redis_faults;

@@ -1,0 +1,47 @@
+use axum::extract::State;
+use stockade::{Fence, lock::MultiFence};
+
+use super::{header::Header, operation::Operation};
+use crate::{
+    app::App,
+    http::{ProblemType, RequestId},
+};
+
+/// What an extractor adds to the row of its handler: what it reads of the request, and how it refuses one.
+pub(in crate::http) trait Takes {
+    fn takes(operation: &mut Operation);
+}
+
+impl Takes for State<App> {
+    fn takes(_: &mut Operation) {}
+}
+
+/// Every request has an id: no handler reads it from the request.
+impl Takes for RequestId {
+    fn takes(_: &mut Operation) {}
+}
+
+impl Takes for Fence {
+    fn takes(operation: &mut Operation) {
+        fenced(operation);
+    }
+}
+
+impl Takes for MultiFence {
+    fn takes(operation: &mut Operation) {
+        fenced(operation);
+    }
+}
+
+/// A transaction under a fence.
+fn fenced(operation: &mut Operation) {
+    operation.header(Header::FencingToken);
+    operation.problems([
+        ProblemType::FenceStale,
+        ProblemType::FenceBusy,
+        ProblemType::LeaseLost,
+        ProblemType::OutcomeUnknown,
+        ProblemType::LockStoreUnavailable,
+        ProblemType::DatabaseUnavailable,
+    ]);
+}
