@@ -14,6 +14,7 @@ pub mod lock;
 pub mod metrics;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+mod process_id;
 pub mod redis;
 pub mod resource;
 #[cfg(feature = "axum")]

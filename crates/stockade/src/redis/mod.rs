@@ -24,6 +24,7 @@ mod handle;
 mod link;
 mod routed;
 mod script;
+mod server_clock;
 #[cfg(test)]
 mod tests;
 
@@ -39,5 +40,6 @@ pub use handle::{Redis, RedisBuilder};
 pub(crate) use link::{Attempt, Handshake, Link, LinkEvents, Receipt, Replicas, Up, evalsha, evalsha_of};
 pub(crate) use routed::{Carrier, Redirects, RoutedEvents, RoutedLink, Run, Server, ServerState};
 pub(crate) use script::Script;
+pub(crate) use server_clock::{ServerClock, believed, believed_until};
 #[cfg(test)]
 pub(crate) use tests::crowd::{leisurely, slow};

@@ -7,11 +7,11 @@ use std::{
 };
 
 use futures_util::future::{BoxFuture, FutureExt};
-use rand::{Rng, distr::Alphanumeric};
 
 use super::{alarm::Shared, lock::Asker, table::Entered, waiting::Waiting};
 use crate::{
     clock::Instant,
+    process_id::process_id,
     resource::Key,
     store::{Attempt, Force, Forced, Handed, Inspection, LockError, LockStore, Owner, Ownership, Released, Token},
 };
@@ -27,7 +27,7 @@ pub(crate) struct MemoryStore {
 
 impl MemoryStore {
     pub(crate) fn new() -> Self {
-        let process = rand::rng().sample_iter(Alphanumeric).take(16).map(char::from).collect();
+        let process = process_id();
         Self { shared: Arc::new(Shared::new()), process, attempts: AtomicU64::new(0) }
     }
 

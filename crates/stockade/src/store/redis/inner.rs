@@ -7,7 +7,6 @@ use std::{
     time::Duration,
 };
 
-use rand::Rng;
 use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -107,13 +106,6 @@ impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisStore").field("shards", &self.shards).finish_non_exhaustive()
     }
-}
-
-/// 96 random bits in 16 characters, none of which ends a word of a record or a part of an owner.
-pub(in crate::store) fn new_process() -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
-    let mut random = rand::rng();
-    (0..16).map(|_| char::from(ALPHABET[random.random_range(0..ALPHABET.len())])).collect()
 }
 
 /// The largest token seen in each bucket, for a server that comes back without its own.

@@ -71,7 +71,6 @@ mod options;
 mod redis_store;
 mod release;
 mod scripts;
-mod server_clock;
 mod shard;
 #[cfg(test)]
 pub(in crate::store) mod tests;
@@ -88,8 +87,6 @@ pub(in crate::store) mod parts {
             keys::Keys,
             replies::{joined, number, text},
         },
-        inner::new_process,
         scripts::{JOIN, SEED},
-        server_clock::{ServerClock, believed},
     };
 }

@@ -9,13 +9,16 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     commands::keys::Keys,
     holding::HeldTable,
-    inner::{Floors, Inner, new_process},
+    inner::{Floors, Inner},
     messages::{Inbox, Waiters},
     options::Options,
     release::Releases,
     scripts,
 };
-use crate::redis::{Redis, RoutedLink};
+use crate::{
+    process_id::process_id,
+    redis::{Redis, RoutedLink},
+};
 
 impl Inner {
     pub(super) fn open(redis: &Redis, mut options: Options) -> Arc<Self> {
@@ -25,7 +28,7 @@ impl Inner {
         }
         let inner = Arc::new_cyclic(|inner| {
             let keys = Keys::new(redis.key_prefix().clone());
-            let process = new_process();
+            let process = process_id();
             let inbox = format!("{}{process}", keys.inbox_prefix());
             Self {
                 shards: RoutedLink::new(redis, "lock", vec![inbox], scripts::ALL, Arc::new(Inbox(Weak::clone(inner)))),

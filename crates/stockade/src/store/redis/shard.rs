@@ -3,13 +3,10 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    commands::{calls::Handing, keys::Keys},
-    server_clock::ServerClock,
-};
+use super::commands::{calls::Handing, keys::Keys};
 use crate::{
     clock::Instant,
-    redis::{Server, ServerState, Up},
+    redis::{Server, ServerClock, ServerState, Up},
     resource::Bucket,
 };
 

@@ -15,11 +15,8 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    redis::LinkError,
-    store::{
-        LockError, LossReason, Ownership,
-        redis::parts::{believed, millis},
-    },
+    redis::{LinkError, believed},
+    store::{LockError, LossReason, Ownership, redis::parts::millis},
 };
 
 /// The most resources in one script.

@@ -6,11 +6,8 @@ use std::{
 use super::{keys::Names, mark::Mark, replies::Taken, scripts::ACQUIRE, sent::Sent};
 use crate::{
     clock::Instant,
-    redis::{Link, LinkError},
-    store::{
-        Owner, Token,
-        redis::parts::{ServerClock, millis},
-    },
+    redis::{Link, LinkError, ServerClock},
+    store::{Owner, Token, redis::parts::millis},
 };
 
 /// How far ahead of the server a stamp may be, see the script.

@@ -8,8 +8,8 @@ use super::{
     tokens::Tokens, watch::Watch,
 };
 use crate::{
+    process_id::process_id,
     redis::{Link, Redis},
-    store::redis::parts::new_process,
 };
 
 impl Inner {
@@ -31,7 +31,7 @@ impl Inner {
                 runtime: Handle::current(),
                 closing: CancellationToken::new(),
                 ended: CancellationToken::new(),
-                process: new_process(),
+                process: process_id(),
                 attempts: AtomicU64::new(0),
             }
         });

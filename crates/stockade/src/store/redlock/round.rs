@@ -6,9 +6,9 @@ use tokio::time::sleep;
 use super::{inner::Inner, keys::Names, mark::Mark, node::Taking, replies::Taken, scripts::FENCE};
 use crate::{
     clock::Instant,
-    redis::LinkError,
+    redis::{LinkError, believed},
     resource::Key,
-    store::{Attempt, LockError, Owner, Ownership, Token, redis::parts::believed},
+    store::{Attempt, LockError, Owner, Ownership, Token},
 };
 
 /// How often a token is raised that some server has seen one above.

@@ -1,8 +1,9 @@
 use std::fmt::Write;
 
-use rand::{Rng, distr::Alphanumeric};
-
-use crate::resource::{Bucket, Key, Namespace};
+use crate::{
+    process_id::process_id,
+    resource::{Bucket, Key, Namespace},
+};
 
 /// The keys and channels of one cache.
 #[derive(Debug)]
@@ -14,8 +15,7 @@ pub(super) struct Keys {
 
 impl Keys {
     pub(super) fn new(namespace: &Namespace, name: &'static str) -> Self {
-        let process = rand::rng().sample_iter(Alphanumeric).take(16).map(char::from).collect();
-        Self { prefix: namespace.to_string(), name, process }
+        Self { prefix: namespace.to_string(), name, process: process_id() }
     }
 
     /// `E I S` of one key: the entry, the intents, the sequence of its bucket.

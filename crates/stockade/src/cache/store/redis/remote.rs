@@ -200,6 +200,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         keys: Vec<String>,
         args: Vec<Vec<u8>>,
     ) -> impl Future<Output = Result<Reply, LinkError>> + Send + use<'a, V> {
+        let sent = Instant::now();
         let first = self.server(bucket).map(|server| server.link.call(script, keys.clone(), args.clone()));
         async move {
             let value = match first?.await {
@@ -207,7 +208,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
                 reply => reply?,
             };
             let reply = Reply::read(script.name, value)?;
-            self.subscription.clock.saw(reply.now);
+            self.subscription.clock.note(sent, reply.now);
             Ok(reply)
         }
     }
@@ -247,7 +248,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     /// Every invalidation that may have been lost before this run was made again.
     pub(crate) async fn trust_run(&self, run: &UnsureRun) -> Result<(), CacheError> {
         let unavailable = |error| CacheError::Unavailable(Arc::new(error));
-        let keys = vec![self.subscription.keys.marker()];
+        let (sent, keys) = (Instant::now(), vec![self.subscription.keys.marker()]);
         let reply = self
             .server(Bucket::FIRST)
             .map_err(unavailable)?
@@ -255,7 +256,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             .call(&TRUST, keys, vec![run.id.as_bytes().to_vec()])
             .await
             .map_err(unavailable)?;
-        self.subscription.joined(run, &Reply::read(TRUST.name, reply).map_err(unavailable)?);
+        self.subscription.joined(run, sent, &Reply::read(TRUST.name, reply).map_err(unavailable)?);
         Ok(())
     }
 

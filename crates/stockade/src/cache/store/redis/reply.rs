@@ -1,12 +1,7 @@
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
-
 use redis::Value;
 
 use super::stored::Stored;
-use crate::{cache::strict::Intent, clock::Instant, redis::LinkError};
+use crate::{cache::strict::Intent, redis::LinkError};
 
 /// The reply of a script: a word, the server's time, the rest.
 #[derive(Debug)]
@@ -78,26 +73,5 @@ fn number(value: Value) -> Option<u64> {
     match value {
         Value::Int(number) => u64::try_from(number).ok(),
         value => std::str::from_utf8(&bytes(value)?).ok()?.parse().ok(),
-    }
-}
-
-/// What the server's clock shows, by the latest reply that carried it. Good for expiry, which may be off by a round
-/// trip; nothing else is judged by it.
-#[derive(Debug, Default)]
-pub(super) struct ServerClock(Mutex<Option<(u64, Instant)>>);
-
-impl ServerClock {
-    pub(super) fn saw(&self, now: u64) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Instant::now()));
-    }
-
-    /// A server time on this process's clock; `None` before the first reply.
-    pub(super) fn local(&self, server: u64) -> Option<Instant> {
-        let (then, at) = (*self.0.lock().unwrap_or_else(PoisonError::into_inner))?;
-        Some(if server >= then {
-            at + Duration::from_micros(server - then)
-        } else {
-            at - Duration::from_micros(then - server)
-        })
     }
 }

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 
 use super::{
     keys::Keys,
-    reply::{Reply, ServerClock},
+    reply::Reply,
     scripts::JOIN,
     write_probe::{self, WHAT_TO_SET, WriteProbe},
 };
@@ -22,7 +22,7 @@ use crate::{
     },
     clock::Instant,
     metrics::{self, SUBSCRIPTION_UP},
-    redis::{Handshake, LinkError, RoutedEvents, Server, Succession, Up},
+    redis::{Handshake, LinkError, RoutedEvents, Server, ServerClock, Succession, Up},
     resource::{Bucket, Key, Label},
 };
 
@@ -158,8 +158,8 @@ impl<V> Subscription<V> {
     }
 
     /// What JOIN replied about this run; nothing when it is connected anew by now, or another is.
-    pub(super) fn joined(&self, run: &UnsureRun, reply: &Reply) {
-        self.clock.saw(reply.now);
+    pub(super) fn joined(&self, run: &UnsureRun, sent: Instant, reply: &Reply) {
+        self.clock.note(sent, reply.now);
         let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
         if self.connection.load(Ordering::Acquire) == run.connection {
             *joined = Some(run.clone());
@@ -292,11 +292,11 @@ impl<V: Send + Sync + 'static> RoutedEvents<()> for Subscription<V> {
             }
             let run = UnsureRun { id: Arc::clone(&up.run_id), connection, has_rival: up.succession.has_rival() };
             // Its reply is also the first sample of the server's clock.
-            let (keys, args) = self.joining(&up.run_id);
+            let (sent, (keys, args)) = (Instant::now(), self.joining(&up.run_id));
             let reply = handshake.call(&JOIN, &keys, &args).await?;
             let mut reply = Reply::read(JOIN.name, reply)?;
             self.began(reply.number()?);
-            self.joined(&run, &reply);
+            self.joined(&run, sent, &reply);
             let replaces = up.new_run || reply.word() == "REPLACING";
             if !self.strict && !replaces {
                 self.trusted.store(true, Ordering::Release);

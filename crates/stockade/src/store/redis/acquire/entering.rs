@@ -9,11 +9,8 @@ use super::{
 };
 use crate::{
     clock::Instant,
-    redis::LinkError,
-    store::{
-        Ownership, Recall,
-        redis::{inner::unavailable, server_clock::believed},
-    },
+    redis::{LinkError, believed},
+    store::{Ownership, Recall, redis::inner::unavailable},
 };
 
 /// How often a grant is confirmed that is nearly over by the time each confirmation is there.

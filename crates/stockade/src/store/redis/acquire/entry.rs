@@ -3,13 +3,8 @@ use std::time::Duration;
 use super::mailbox::Grant;
 use crate::{
     clock::Instant,
-    store::{
-        Token,
-        redis::{
-            commands::replies::Renewed,
-            server_clock::{believed, believed_until},
-        },
-    },
+    redis::{believed, believed_until},
+    store::{Token, redis::commands::replies::Renewed},
 };
 
 /// A grant, and what is known of it.

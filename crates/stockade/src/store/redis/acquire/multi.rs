@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     clock::Instant,
-    redis::{self, LinkError, Run, evalsha},
+    redis::{self, LinkError, Run, believed, evalsha},
     store::{
         Attempt, LockError, Owner, Ownership, Token, Unavailable,
         redis::{
@@ -13,7 +13,6 @@ use crate::{
             inner::{Inner, unavailable_as},
             release::{Posted, Sendings},
             scripts::MULTI,
-            server_clock::believed,
             shard::Shard,
         },
     },

@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use crate::{
     clock::Instant,
-    redis::{self, LinkError, Run, evalsha},
+    redis::{self, LinkError, Run, believed, believed_until, evalsha},
     resource::Key,
     store::{
         Handed, LockError, Mode, Owner, Ownership, Unavailable,
@@ -18,7 +18,6 @@ use crate::{
             inner::Inner,
             release::{Posted, Sendings},
             scripts::{ADOPT, DOWNGRADE},
-            server_clock::{believed, believed_until},
             shard::Shard,
         },
     },

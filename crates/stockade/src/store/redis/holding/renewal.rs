@@ -4,7 +4,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 
 use crate::{
     clock::Instant,
-    redis::{LinkError, Replicas, Run},
+    redis::{LinkError, Replicas, Run, believed},
     resource::Key,
     store::{
         LockError, Owner, Ownership, Recall,
@@ -12,7 +12,6 @@ use crate::{
             commands::{calls, keys::Keys, replies::Renewed},
             inner::{Inner, unavailable},
             scripts::RENEW,
-            server_clock::believed,
             shard::Shard,
         },
     },

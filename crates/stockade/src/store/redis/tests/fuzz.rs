@@ -13,7 +13,7 @@ use stockade_testbed::RedisServer;
 use super::{LIMIT, World, key, seed, seen::Seen};
 use crate::{
     clock::Instant,
-    redis::{Script, evalsha},
+    redis::{Script, believed, believed_until, evalsha},
     resource::Key,
     store::{
         Attempt, Force, Handed, Mode, Owner, Token,
@@ -24,7 +24,6 @@ use crate::{
                 replies::{Acquired, Adopted, Left, Multi, Renewed, forced},
             },
             scripts::{ACQUIRE, ADOPT, DOWNGRADE, FORCE, MULTI, RELEASE, RENEW},
-            server_clock::{believed, believed_until},
         },
     },
 };

@@ -50,7 +50,7 @@ pub(crate) async fn keep<V: Send + Sync + 'static>(
             asked = Instant::now();
             let (keys, args) = subscription.joining(&run.id);
             if let Ok(reply) = link.call(&JOIN, keys, args).await.and_then(|reply| Reply::read(JOIN.name, reply)) {
-                subscription.joined(&run, &reply);
+                subscription.joined(&run, asked, &reply);
             }
         }
         let sent = Instant::now();
@@ -77,7 +77,7 @@ pub(crate) async fn keep<V: Send + Sync + 'static>(
         args.extend(numbers.iter().map(|number| number.to_string().into_bytes()));
         if let Ok(reply) = link.call(&HEARTBEAT, keys, args).await.and_then(|reply| Reply::read(HEARTBEAT.name, reply))
         {
-            subscription.clock.saw(reply.now);
+            subscription.clock.note(sent, reply.now);
             subscription.answered(sent);
         }
     }

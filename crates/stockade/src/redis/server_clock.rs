@@ -18,7 +18,7 @@ fn without_drift(duration: Duration) -> Duration {
 }
 
 /// Until when a lease may be believed in that the server started after `sent`.
-pub(in crate::store) fn believed(sent: Instant, lease: Duration) -> Instant {
+pub(crate) fn believed(sent: Instant, lease: Duration) -> Instant {
     sent + without_drift(lease).saturating_sub(SLACK)
 }
 
@@ -28,7 +28,7 @@ fn micros(from: u64, to: u64) -> Duration {
 
 /// Until when a lease that ends at server time `x` may be believed in, by an exchange in which the server's clock
 /// showed `server` at some time after `sent`.
-pub(super) fn believed_until(sent: Instant, server: u64, x: u64) -> Instant {
+pub(crate) fn believed_until(sent: Instant, server: u64, x: u64) -> Instant {
     believed(sent, micros(server, x))
 }
 
@@ -42,12 +42,12 @@ struct Sample {
 
 /// The latest exchange with this run of the server, to translate between its clock and ours.
 #[derive(Debug, Default)]
-pub(in crate::store) struct ServerClock(Mutex<Option<Sample>>);
+pub(crate) struct ServerClock(Mutex<Option<Sample>>);
 
 impl ServerClock {
     /// Notes an exchange that was answered just now. Returns whether the server's clock was set back since the latest
     /// one.
-    pub(in crate::store) fn note(&self, sent: Instant, server: u64) -> bool {
+    pub(crate) fn note(&self, sent: Instant, server: u64) -> bool {
         let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if latest.is_some_and(|latest| sent <= latest.sent) {
             return false;
@@ -58,7 +58,7 @@ impl ServerClock {
     }
 
     /// Another run of the server may have another clock.
-    pub(in crate::store) fn forget(&self) {
+    pub(crate) fn forget(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
@@ -67,23 +67,34 @@ impl ServerClock {
     }
 
     /// The server's time now, not too late; 0 when unknown.
-    pub(in crate::store) fn stamp(&self) -> u64 {
+    pub(crate) fn stamp(&self) -> u64 {
         self.latest().map_or(0, |sample| {
             let passed = u64::try_from(sample.received.elapsed().as_micros()).unwrap_or(u64::MAX);
             sample.server.saturating_add(passed)
         })
     }
 
+    /// A server time on this process's clock, by the time at which the latest exchange was answered; `None` before the
+    /// first exchange. Off by a round trip at most.
+    pub(crate) fn local(&self, server: u64) -> Option<Instant> {
+        let sample = self.latest()?;
+        Some(if server >= sample.server {
+            sample.received + micros(sample.server, server)
+        } else {
+            sample.received - micros(server, sample.server)
+        })
+    }
+
     /// Until when a grant may be believed in that was pushed at server time `now` and ends at `x`: by the time it
     /// arrived, and by an exchange that came before, since it may have lain about on its way.
-    pub(super) fn believed_push(&self, received: Instant, now: u64, x: u64) -> Option<Instant> {
+    pub(crate) fn believed_push(&self, received: Instant, now: u64, x: u64) -> Option<Instant> {
         let sample = self.latest()?;
         let by_arrival = received + micros(now, x).saturating_sub(SLACK);
         Some(by_arrival.min(believed_until(sample.sent, sample.server, x)))
     }
 
     /// How long ago it was `server` on the server's clock.
-    pub(super) fn age(&self, received: Instant, server: u64) -> Option<Duration> {
+    pub(crate) fn age(&self, received: Instant, server: u64) -> Option<Duration> {
         let sample = self.latest()?;
         let middle = sample.sent + sample.received.since(sample.sent) / 2;
         let at = if server >= sample.server {
