@@ -1,15 +1,15 @@
 use crate::{redis::Script, store::redis::parts};
 
 macro_rules! script {
-    ($name:literal, $file:literal) => {
-        Script { name: $name, text: include_str!(concat!("scripts/", $file)) }
+    ($name:literal, $($part:literal),+) => {
+        Script { name: $name, text: concat!($(include_str!($part)),+) }
     };
 }
 
-pub(super) static ACQUIRE: Script = script!("acquire", "acquire.lua");
-pub(super) static FENCE: Script = script!("fence", "fence.lua");
-pub(super) static RELEASE: Script = script!("release", "release.lua");
-pub(super) static EXTEND: Script = script!("renew", "extend.lua");
-pub(super) static INSPECT: Script = script!("inspect", "inspect.lua");
+pub(super) static ACQUIRE: Script = script!("acquire", "../redis/scripts/stamp.lua", "scripts/acquire.lua");
+pub(super) static FENCE: Script = script!("fence", "scripts/fence.lua");
+pub(super) static RELEASE: Script = script!("release", "scripts/release.lua");
+pub(super) static EXTEND: Script = script!("renew", "scripts/extend.lua");
+pub(super) static INSPECT: Script = script!("inspect", "scripts/inspect.lua");
 
 pub(super) static ALL: &[&Script] = &[&ACQUIRE, &FENCE, &RELEASE, &EXTEND, &INSPECT, &parts::SEED, &parts::JOIN];

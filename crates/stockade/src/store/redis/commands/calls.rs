@@ -99,7 +99,7 @@ fn words(command: &Cmd) -> Vec<Vec<u8>> {
 /// Several attempts, which have lease and tag in common.
 pub(crate) fn multi(attempts: &[Attempt], owners: &[Owner], stamp: u64, stale_after: Duration) -> Vec<Vec<u8>> {
     let (lease, tag) = attempts.first().map_or((Duration::ZERO, ""), |attempt| (attempt.lease, &attempt.tag));
-    let mut args = vec![millis(lease), stamp.to_string().into_bytes(), millis(stale_after), tag.into()];
+    let mut args = vec![millis(lease), tag.into(), stamp.to_string().into_bytes(), millis(stale_after)];
     args.extend(owners.iter().map(|owner| owner.as_str().into()));
     args
 }

@@ -1,10 +1,8 @@
 -- Takes the resource, or a place in its queue. Calling it again with the same owner and place changes nothing but the
 -- time the owner waits: it is also the poll of a waiter and its question after a reconnect.
 -- KEYS: L F, and Q W M in a cluster, see names.lua.
--- ARGV: owner, lease ms, stamp µs (server time when sent, as the client estimates; 0: don't check; one
---   more than 100 ms ahead is refused, since it would be accepted for that much longer), the age in ms from which the
---   command is refused, pack = `mode place wait cap grant skip channel yield`, and the tag if there is one.
---   mode: w, r, or s and the capacity of the semaphore; place: from an earlier call, or 0; wait: ms to wait (0: don't
+-- ARGV: owner, lease ms, stamp and age as for stamp.lua, pack = `mode place wait cap grant skip channel yield`, and the
+--   tag if there is one. mode: w, r, or s and the capacity of the semaphore; place: from an earlier call, or 0; wait: ms to wait (0: don't
 --   queue, -1: without limit); cap: longest queue; grant: ms of the lease of a handed-over grant; skip: whether a
 --   waiter without a subscriber is skipped; channel: prefix of the inbox channels; yield: whether the holder asks to be
 --   told of waiting writers.
@@ -17,18 +15,12 @@
 -- The common case, a writer of a free resource, comes first, and avoids what is dear here: arguments, closures, and
 -- numbers that become text. Parts of a time stay below 2^31 until 2038, so that %d writes them in full on every
 -- machine.
-local time = redis.call('TIME')
-local seconds, micros = time[1] + 0, time[2] + 0
-local now = seconds * 1000000 + micros
-local late = now - ARGV[3]
-if (late > ARGV[4] * 1000 or late < -100000) and ARGV[3] ~= '0' then
-  return string.format('STALE %.0f', now)
-end
 local raw, written, token, ends
 -- A caller with a place leaves the queue in the last part: here its entry would stay, and be granted the next turn.
 local asks = string.sub(ARGV[5], 1, 4)
 if asks == 'w 0 ' or asks == 'r 0 ' then
   written = #time[2] == 6 and time[1] .. time[2] or string.format('%d%06d', seconds, micros)
+  -- What mint.lua does, written out: its closure would make the common case 1 % dearer.
   token = written
   local last = redis.call('SET', KEYS[2], token, 'GET')
   if last then

@@ -91,7 +91,7 @@ end
 
 local length = redis.call('ZCARD', Q)
 if length == 0 and admits(wants, permits) then
-  local token, x = mint(), now + lease
+  local token, x = mint(F, now, fmt(now)), now + lease
   become(wants, permits)
   if wants == 'w' then
     hold = { c = '0', owner = me, token = token, x = x, len = lease, tag = tag }

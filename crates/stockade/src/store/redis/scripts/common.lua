@@ -1,4 +1,4 @@
--- Helpers of the lock scripts, after names.lua. Before them a script sets: now (µs), me (the caller's owner, or an
+-- Helpers of the lock scripts, after names.lua and mint.lua. Before them a script sets: now (µs), me (the caller's owner, or an
 -- empty string), G (µs of a handed-over lease), skip (whether a waiter without a subscriber is passed over), chan
 -- (prefix of inbox channels).
 --
@@ -54,23 +54,6 @@ local function tell(owner, letter, rest, resource)
   local inbox = chan .. process(owner)
   local heard = sharded and redis.pcall(sharded[1], inbox, message) or redis.pcall('PUBLISH', inbox, message)
   return type(heard) == 'number' and heard or -1
-end
-
--- Above every token of the bucket before, whatever the clock did.
-local function mint()
-  local token = now
-  local last = tonumber(redis.call('GET', F) or 0)
-  if not last then
-    error({ err = 'FOREIGN the key of the token floor holds what is no number' })
-  end
-  if last >= token then
-    token = last + 1
-  end
-  if token >= 9007199254740992 then
-    error('the fencing tokens of this bucket are used up')
-  end
-  redis.call('SET', F, fmt(token))
-  return fmt(token)
 end
 
 -- What is no state is neither taken for free nor overwritten: somebody put it there.
@@ -238,7 +221,7 @@ local function grant()
       leave(head)
     else
       leave(head)
-      local token, len = mint(), math.min(tonumber(lease), G)
+      local token, len = mint(F, now, fmt(now)), math.min(tonumber(lease), G)
       -- With the resource: a process that does not know the owner gives it back.
       local heard = tell(head, 'G', ' ' .. token .. ' ' .. fmt(now + len), ' ' .. string.match(L, '}l:(.*)$'))
       -- The caller itself reads the grant in the reply.

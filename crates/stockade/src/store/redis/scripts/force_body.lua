@@ -33,7 +33,7 @@ elseif mode ~= 'n' then
     mode = 'n'
   end
 end
-local token = mint()
+local token = mint(F, now, fmt(now))
 grant()
 save()
 return { holders, token }
