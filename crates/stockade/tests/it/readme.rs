@@ -17,8 +17,23 @@ fn blocks(page: &str, fence: &str) -> Vec<String> {
 #[test]
 fn the_project_page_shows_the_snippets_of_the_guide_which_are_compiled() {
     let shown = blocks(&text("README.md"), "rust");
-    assert_eq!(shown, blocks(&text("crates/stockade/src/guide.md"), "rust,no_run"));
-    assert_eq!(shown.len(), 3);
+    let compiled = blocks(&text("crates/stockade/src/guide.md"), "rust,no_run");
+    assert_eq!([shown.len(), compiled.len()], [3, 3]);
+    // Each goes on where the one before it ends: the guide hides what stands above, and compiles it again.
+    for (above, block) in compiled.iter().enumerate() {
+        let whole: String = block
+            .lines()
+            .map(|line| {
+                line.strip_prefix('#')
+                    .filter(|rest| !rest.starts_with('['))
+                    .map_or(line, |rest| rest.strip_prefix(' ').unwrap_or(rest))
+                    .to_owned()
+                    + "\n"
+            })
+            .collect();
+        assert_eq!(whole, shown[..=above].concat());
+        assert!(block.ends_with(&shown[above]));
+    }
 }
 
 #[test]
@@ -32,9 +47,12 @@ fn the_project_page_lists_every_feature_and_says_which_are_on_by_default() {
 
     let page = text("README.md");
     let table = page.split("\n## Features\n").nth(1).unwrap().split("\n## ").next().unwrap();
-    let cells = |row| str::split(row, " | ").collect::<Vec<_>>();
-    let rows: Vec<_> = table.lines().filter(|row| row.starts_with("| `")).map(cells).collect();
-    let listed = rows.iter().map(|cells| (cells[0].trim_start_matches("| ").trim_matches('`'), cells[1] == "yes"));
+    let names = table.lines().filter_map(|row| row.strip_prefix("| ")?.split(" | ").next());
+    let names = names.filter(|cell| cell.starts_with('`')).flat_map(|cell| cell.split(", "));
+    let listed = names.map(|name| {
+        let (name, default) = name.strip_suffix(" (default)").map_or((name, false), |name| (name, true));
+        (name.trim_matches('`'), default)
+    });
     assert_eq!(listed.collect::<BTreeSet<_>>(), real);
 }
 
@@ -103,7 +121,7 @@ fn every_type_of_the_glossary_exists() {
 }
 
 /// The documents that are read on the project's page.
-const DOCUMENTS: [&str; 14] = [
+const DOCUMENTS: [&str; 16] = [
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -115,8 +133,10 @@ const DOCUMENTS: [&str; 14] = [
     "docs/cache/races.md",
     "docs/choices.md",
     "docs/guarantees.md",
+    "docs/lab.md",
     "docs/locks.md",
     "docs/locks/races.md",
+    "docs/runbook.md",
     "loadtest/README.md",
 ];
 
