@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     cache::{CacheInfo, Lookup},
-    route_lock::Held,
+    route_lock::RequestLocks,
 };
 
 /// A cached value as extractor and as answer.
@@ -115,7 +115,7 @@ where
     let safe = matches!(parts.method, Method::GET | Method::HEAD);
     let anew = safe && directives::no_cache(&parts.headers) && T::honours_no_cache(parts, state);
     let refused = |error| CachedRejection::Cache { error, degraded: degraded || cache.is_degraded(), forced: anew };
-    let held_since = |key: &str| Held::of(&parts.extensions)?.shared_since(key);
+    let held_since = |key: &str| RequestLocks::of(&parts.extensions)?.shared_since(key);
     let found = match anew {
         true => cache.reload(&key).await,
         false => match cache.local_hit_under_lock(&key, held_since) {

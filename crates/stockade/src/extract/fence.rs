@@ -8,7 +8,7 @@ use axum::{
 
 use crate::{
     lock::{Fence, MultiFence},
-    route_lock::{Degraded, Held, Problem, Rejection},
+    route_lock::{Degraded, Problem, Rejection, RequestLocks},
 };
 
 /// The response header that carries the fencing token of the lock an answer was made under.
@@ -63,7 +63,7 @@ impl<S: Sync> OptionalFromRequestParts<S> for Fence {
 }
 
 fn innermost(parts: &Parts) -> Option<Result<&Fence, &MultiFence>> {
-    Held::of(&parts.extensions)?.innermost()
+    RequestLocks::of(&parts.extensions)?.innermost()
 }
 
 fn unlocked(parts: &Parts, extractor: &str) -> Rejection {

@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponseParts, ResponseParts},
 };
 
-use crate::{lock::Fence, route_lock::Held};
+use crate::{lock::Fence, route_lock::RequestLocks};
 
 /// The fences of all locks a handler runs under, outermost first. Empty without any.
 #[derive(Clone, Debug, Default)]
@@ -16,7 +16,7 @@ impl<S: Sync> FromRequestParts<S> for Fences {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
-        Ok(Self(Held::of(&parts.extensions).into_iter().flat_map(Held::fences).cloned().collect()))
+        Ok(Self(RequestLocks::of(&parts.extensions).into_iter().flat_map(RequestLocks::fences).cloned().collect()))
     }
 }
 

@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use super::held::Held;
+use super::held_lock::HeldLock;
 use crate::{
     lock::{Fence, Handover, LockError, LossReason, Mode, Released, Token},
     resource::Key,
@@ -19,11 +19,11 @@ use crate::{
 #[derive(Debug)]
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
-    held: Arc<Held>,
+    held: Arc<HeldLock>,
 }
 
 impl Guard {
-    pub(super) fn new(held: Held) -> Self {
+    pub(super) fn new(held: HeldLock) -> Self {
         Self { held: Arc::new(held) }
     }
 

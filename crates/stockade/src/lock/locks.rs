@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use super::{held::Held, shared::Shared};
+use super::{held_lock::HeldLock, shared::Shared};
 use crate::{
     lock::{Force, Forced, Guard, Handover, Inspection, LockError, LockName, LockRequest, Mode, MultiRequest},
     resource::{Key, KeyError, Resource},
@@ -137,7 +137,7 @@ impl Locks {
             () = self.shared.closing.cancelled() => return Err(LockError::ShuttingDown),
             adopted = self.shared.store.adopt(&handover.handed) => adopted?,
         };
-        Ok(Guard::new(Held::new(Arc::clone(&self.shared), ownership, handover.hold_left, counted)))
+        Ok(Guard::new(HeldLock::new(Arc::clone(&self.shared), ownership, handover.hold_left, counted)))
     }
 
     /// A request for an encoded key: for layers that made the key themselves.

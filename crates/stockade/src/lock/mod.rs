@@ -55,7 +55,7 @@ mod delegations;
 mod fence;
 mod guard;
 mod handover;
-mod held;
+mod held_lock;
 mod locks;
 mod multi;
 mod name;

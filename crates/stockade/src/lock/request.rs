@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     delegations::Delegations,
-    held::Held,
+    held_lock::HeldLock,
     outcome::{self, Outcome},
     run_error::RunError,
     shared::Shared,
@@ -89,7 +89,7 @@ impl LockRequest {
         match acquired {
             Ok(ownership) => {
                 outcome.granted(&ownership);
-                Ok(Guard::new(Held::new(self.shared, ownership, self.terms.max_hold, counted)))
+                Ok(Guard::new(HeldLock::new(self.shared, ownership, self.terms.max_hold, counted)))
             }
             Err(error) => {
                 outcome.refused(&error);
@@ -108,7 +108,7 @@ impl LockRequest {
         let inside = delegations.enter(key, self.terms.lease, self.terms.max_hold)?;
         let series = self.shared.series.of(key.label(), self.mode);
         outcome::entered(&series);
-        Some(Guard::new(Held::shared(Arc::clone(&self.shared), inside, series, counted)))
+        Some(Guard::new(HeldLock::shared(Arc::clone(&self.shared), inside, series, counted)))
     }
 
     /// Tries once, whatever [`LockRequest::wait`] said; `None` when somebody else holds it or waits for it. Cancel
@@ -182,7 +182,7 @@ async fn together(
     match entered {
         Ok(Some(inside)) => {
             outcome.delegated();
-            Ok(Some(Guard::new(Held::shared(Arc::clone(shared), inside, series, counted))))
+            Ok(Some(Guard::new(HeldLock::shared(Arc::clone(shared), inside, series, counted))))
         }
         Ok(None) => {
             outcome.withdraw();

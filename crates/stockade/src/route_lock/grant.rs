@@ -1,6 +1,6 @@
 use axum::http::request::Parts;
 
-use super::Held;
+use super::RequestLocks;
 use crate::lock::{Guard, LossReason, Mode, MultiGuard};
 
 /// What a request was granted: the lock of its route, on one resource or on several.
@@ -21,8 +21,8 @@ impl Grant {
     /// Puts the fences among the extensions of the request.
     pub(crate) fn show(&self, parts: &mut Parts) {
         match self {
-            Self::One(guard) => Held::push(parts, guard.fence()),
-            Self::Several(guard) => Held::push_all(parts, &guard.fences()),
+            Self::One(guard) => RequestLocks::push(parts, guard.fence()),
+            Self::Several(guard) => RequestLocks::push_all(parts, &guard.fences()),
         }
     }
 

@@ -115,7 +115,6 @@
 mod body;
 mod future;
 mod grant;
-mod held;
 mod keys;
 mod layer;
 mod lock_wait;
@@ -123,6 +122,7 @@ mod pace;
 mod problem;
 mod refusal;
 mod rejection;
+mod request_locks;
 mod route;
 mod section;
 mod service;
@@ -133,20 +133,20 @@ mod tests;
 mod upload;
 
 pub use future::ResponseFuture;
-pub use held::{Degraded, Unlocked};
 pub use layer::RouteLock;
 pub use lock_wait::LockWait;
 pub use problem::Problem;
 pub use rejection::Rejection;
+pub use request_locks::{Degraded, Unlocked};
 pub use service::RouteLockService;
 pub use settings::{OnStoreError, Until};
 
 use body::HeldBody;
 use grant::Grant;
-pub(crate) use held::Held;
 use keys::{Finder, KeyOf, Keys};
 use pace::Pace;
 use refusal::{OnReject, Refusal};
+pub(crate) use request_locks::RequestLocks;
 use route::Route;
 use section::{Section, call};
 use settings::Settings;

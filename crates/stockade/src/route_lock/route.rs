@@ -5,8 +5,8 @@ use axum::{
 };
 
 use super::{
-    Degraded, Finder, Grant, Held, KeyOf, Keys, LockWait, OnReject, Pace, Problem, Refusal, Rejection, Settings,
-    Unlocked,
+    Degraded, Finder, Grant, KeyOf, Keys, LockWait, OnReject, Pace, Problem, Refusal, Rejection, RequestLocks,
+    Settings, Unlocked,
 };
 use crate::{
     clock::Instant,
@@ -41,7 +41,7 @@ impl Route {
         let Some(key) = key.key(&mut parts).await? else {
             return Ok((Request::from_parts(parts, body), None));
         };
-        if Held::refuses(&parts, &key) {
+        if RequestLocks::refuses(&parts, &key) {
             return Err(Problem::NestedLock.into());
         }
         if let Some(retry_after) = self.locks.refusing(&key, mode) {
@@ -87,7 +87,7 @@ impl Route {
         wait: &mut Option<LockWait>,
     ) -> Result<(Request, Option<Grant>), Refusal> {
         let (mut parts, body) = request.into_parts();
-        if Held::refuses_several(&parts) {
+        if RequestLocks::refuses_several(&parts) {
             return Err(Problem::NestedLock.into());
         }
         let body = self.settings.upload.read(&parts.headers, body).await?;

@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use super::hands::Hands;
+use super::held_set::HeldSet;
 use crate::{
     clock::Instant,
     lock::{LockError, outcome::Outcome, shared::Shared},
@@ -12,7 +12,7 @@ pub(super) async fn all(
     shared: &Arc<Shared>,
     attempts: Vec<Attempt>,
     max_hold: Option<Duration>,
-) -> Result<Hands, LockError> {
+) -> Result<HeldSet, LockError> {
     let since = Instant::now();
     if let Some(delegations) = &shared.delegations {
         attempts.iter().for_each(|attempt| delegations.recall(&attempt.key));
@@ -21,16 +21,16 @@ pub(super) async fn all(
         1 => None,
         _ => at_once(shared, &attempts).await?,
     };
-    let hands = match at_once {
-        Some(hands) => hands,
+    let held = match at_once {
+        Some(held) => held,
         None => in_turn(shared, attempts, since).await?,
     };
-    hands.complete(max_hold)?;
-    Ok(hands)
+    held.complete(max_hold)?;
+    Ok(held)
 }
 
 /// All of them in one step of the store, if it has one and they are free.
-async fn at_once(shared: &Arc<Shared>, attempts: &[Attempt]) -> Result<Option<Hands>, LockError> {
+async fn at_once(shared: &Arc<Shared>, attempts: &[Attempt]) -> Result<Option<HeldSet>, LockError> {
     let begun: Vec<_> = attempts
         .iter()
         .map(|attempt| (Outcome::begin(shared.series.of(attempt.key.label(), attempt.mode)), shared.guards.token()))
@@ -42,12 +42,12 @@ async fn at_once(shared: &Arc<Shared>, attempts: &[Attempt]) -> Result<Option<Ha
     };
     match tried {
         Ok(Some(ownerships)) => {
-            let mut hands = Hands::default();
+            let mut held = HeldSet::default();
             for ((outcome, counted), ownership) in begun.into_iter().zip(ownerships) {
                 outcome.granted(&ownership);
-                hands.take(shared, ownership, counted);
+                held.add(shared, ownership, counted);
             }
-            Ok(Some(hands))
+            Ok(Some(held))
         }
         Ok(None) => {
             begun.into_iter().for_each(|(outcome, _)| outcome.withdraw());
@@ -61,8 +61,8 @@ async fn at_once(shared: &Arc<Shared>, attempts: &[Attempt]) -> Result<Option<Ha
 }
 
 /// One after the other, each with what the others left of the wait.
-async fn in_turn(shared: &Arc<Shared>, attempts: Vec<Attempt>, since: Instant) -> Result<Hands, LockError> {
-    let mut hands = Hands::default();
+async fn in_turn(shared: &Arc<Shared>, attempts: Vec<Attempt>, since: Instant) -> Result<HeldSet, LockError> {
+    let mut held = HeldSet::default();
     for mut attempt in attempts {
         let (key, wait) = (attempt.key.clone(), attempt.wait);
         if wait != Duration::MAX {
@@ -74,13 +74,13 @@ async fn in_turn(shared: &Arc<Shared>, attempts: Vec<Attempt>, since: Instant) -
         let acquired = tokio::select! {
             biased;
             () = shared.closing.cancelled() => Err(LockError::ShuttingDown),
-            lost = hands.lost() => Err(lost),
+            lost = held.lost() => Err(lost),
             acquired = shared.store.acquire(attempt) => acquired,
         };
         match acquired {
             Ok(ownership) => {
                 outcome.granted(&ownership);
-                hands.take(shared, ownership, counted);
+                held.add(shared, ownership, counted);
             }
             Err(error) => {
                 outcome.refused(&error);
@@ -97,5 +97,5 @@ async fn in_turn(shared: &Arc<Shared>, attempts: Vec<Attempt>, since: Instant) -
             }
         }
     }
-    Ok(hands)
+    Ok(held)
 }

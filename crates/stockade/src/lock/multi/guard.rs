@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use super::{MultiFence, hands::Hands};
+use super::{MultiFence, held_set::HeldSet};
 use crate::{
     lock::{Fence, LockError, LossReason, Released, Token},
     resource::Resource,
@@ -14,14 +14,14 @@ use crate::{
 #[derive(Debug)]
 #[must_use = "dropping the guard releases the locks"]
 pub struct MultiGuard {
-    hands: Hands,
+    held: HeldSet,
     fences: MultiFence,
 }
 
 impl MultiGuard {
-    pub(super) fn new(hands: Hands, places: Arc<[usize]>) -> Self {
-        let fences = MultiFence::new(hands.fences(), places);
-        Self { hands, fences }
+    pub(super) fn new(held: HeldSet, places: Arc<[usize]>) -> Self {
+        let fences = MultiFence::new(held.fences(), places);
+        Self { held, fences }
     }
 
     /// The fencing side of these ownerships. It does not keep the locks.
@@ -73,7 +73,7 @@ impl MultiGuard {
     ///
     /// [`LockError::Unavailable`] when the store did not answer for one of them; at the latest it ends with its lease.
     pub async fn release(self) -> Result<Released, LockError> {
-        self.hands.release().await
+        self.held.release().await
     }
 
     /// Sends the releases without waiting for their outcome: dropping, under a name.

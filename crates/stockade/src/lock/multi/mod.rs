@@ -11,7 +11,7 @@
 mod acquire;
 mod fence;
 mod guard;
-mod hands;
+mod held_set;
 mod request;
 
 pub use fence::MultiFence;

@@ -50,8 +50,8 @@ impl MultiRequest {
     /// [`LockError::Unavailable`]; [`LockError::Foreign`]; [`LockError::ShuttingDown`]. Nothing is held then.
     pub async fn acquire(self) -> Result<MultiGuard, LockError> {
         let (attempts, places) = self.attempts()?;
-        let hands = acquire::all(&self.shared, attempts, self.terms.max_hold).await?;
-        Ok(MultiGuard::new(hands, places))
+        let held = acquire::all(&self.shared, attempts, self.terms.max_hold).await?;
+        Ok(MultiGuard::new(held, places))
     }
 
     /// Tries once, whatever [`MultiRequest::wait`] said; `None` when somebody else holds or waits for one of them.

@@ -7,7 +7,7 @@ use std::{
 use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{held::HeldTable, keys::Keys, node::Node, servers::Servers, settings::Settings, tokens::Tokens};
+use super::{held_table::HeldTable, keys::Keys, node::Node, servers::Servers, settings::Settings, tokens::Tokens};
 use crate::{
     resource::Key,
     store::{LockError, Owner, Token, Unavailable},

@@ -45,7 +45,7 @@
 mod admin;
 mod attempt;
 mod extension;
-mod held;
+mod held_table;
 mod inner;
 mod keys;
 mod mark;

@@ -4,7 +4,7 @@ use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    held::HeldTable, inner::Inner, keys::Keys, node::Node, scripts, servers::Servers, settings::Settings,
+    held_table::HeldTable, inner::Inner, keys::Keys, node::Node, scripts, servers::Servers, settings::Settings,
     tokens::Tokens, watch::Watch,
 };
 use crate::{

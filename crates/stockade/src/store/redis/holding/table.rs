@@ -16,7 +16,7 @@ use crate::{
 /// What this process holds, for what the server says about it.
 #[derive(Debug, Default)]
 pub(crate) struct HeldTable {
-    held: Mutex<HashMap<Owner, Held>>,
+    held: Mutex<HashMap<Owner, HeldOwnership>>,
     /// The last that were handed over.
     handed_over: Mutex<VecDeque<Owner>>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct HeldTable {
 const MOST_HANDED_OVER: usize = 256;
 
 #[derive(Debug)]
-struct Held {
+struct HeldOwnership {
     ownership: Weak<Ownership>,
     /// The run of the server that granted or last confirmed it.
     run: Run,
@@ -34,12 +34,12 @@ struct Held {
 }
 
 impl HeldTable {
-    fn table(&self) -> MutexGuard<'_, HashMap<Owner, Held>> {
+    fn table(&self) -> MutexGuard<'_, HashMap<Owner, HeldOwnership>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn insert(&self, ownership: &Arc<Ownership>, run: Run, stray: Option<Instant>) {
-        let held = Held { ownership: Arc::downgrade(ownership), run, stray };
+        let held = HeldOwnership { ownership: Arc::downgrade(ownership), run, stray };
         self.table().insert(ownership.owner.clone(), held);
     }
 

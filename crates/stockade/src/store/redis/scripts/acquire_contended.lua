@@ -13,8 +13,8 @@ end
 
 -- Whether the caller holds the resource now; a shared holder's own record counts while it has not run out.
 local function holding()
-  if mode == 'w' and hold.owner == me and hold.x > now then
-    return granted(hold.token, hold.x)
+  if mode == 'w' and holder.owner == me and holder.x > now then
+    return granted(holder.token, holder.x)
   elseif mode == 'r' or mode == 's' then
     local record = redis.call('HGET', M, me)
     if record then
@@ -94,7 +94,7 @@ if length == 0 and admits(wants, permits) then
   local token, x = mint(F, now, fmt(now)), now + lease
   become(wants, permits)
   if wants == 'w' then
-    hold = { c = '0', owner = me, token = token, x = x, len = lease, tag = tag }
+    holder = { c = '0', owner = me, token = token, x = x, len = lease, tag = tag }
   else
     share(me, token, x, '0', lease, yield, tag)
   end
@@ -106,7 +106,7 @@ end
 -- Those holders among them who want to hear of it when somebody waits.
 local remaining, yielding, others = 0, {}, false
 if mode == 'w' then
-  remaining = hold.x - now
+  remaining = holder.x - now
 elseif mode == 's' and wants == 's' then
   remaining = first - now
 elseif mode ~= 'n' then

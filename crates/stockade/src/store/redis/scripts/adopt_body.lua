@@ -3,10 +3,10 @@ load(redis.call('GET', L))
 local lease, old = ARGV[2] * 1000, ARGV[5]
 if mode ~= ARGV[7] then
   return string.format('GONE %.0f', now)
-elseif mode == 'w' and (hold.owner == old or hold.owner == me) and hold.token == ARGV[6] and hold.x > now then
-  hold.owner, hold.c, hold.x, hold.len = me, '0', now + lease, lease
+elseif mode == 'w' and (holder.owner == old or holder.owner == me) and holder.token == ARGV[6] and holder.x > now then
+  holder.owner, holder.c, holder.x, holder.len = me, '0', now + lease, lease
   save()
-  return string.format('ADOPTED %.0f %.0f', hold.x, now)
+  return string.format('ADOPTED %.0f %.0f', holder.x, now)
 elseif mode == 'r' or mode == 's' then
   local holder = redis.call('HEXISTS', M, me) == 1 and me or old
   local record = redis.call('HGET', M, holder)

@@ -32,7 +32,7 @@
 -- Messages to an inbox are `letter owner ... now`; the table of letters is with `Message` in messages/.
 --
 -- Numbers are written with %.0f, since Lua's own conversion rounds from 15 digits on.
-local mode, hold, bad, more = 'n', nil, nil, false
+local mode, holder, bad, more = 'n', nil, nil, false
 -- Of shared holders: how many may be, and bounds of the ends of their leases.
 local capacity, first, at, latest = 0, math.huge, 0, 0
 
@@ -68,7 +68,7 @@ local function load(state)
   if mode == 'w' then
     local c, owner, token, x, len, tag = string.match(state, '^w %d (%d) (%S+) (%d+) (%d+) (%d+) (.*)$')
     known(c)
-    hold = { c = c, owner = owner, token = token, x = tonumber(x), len = tonumber(len), tag = tag }
+    holder = { c = c, owner = owner, token = token, x = tonumber(x), len = tonumber(len), tag = tag }
   elseif mode == 'n' then
     known(not state or state == 'n 1')
   else
@@ -130,10 +130,10 @@ end
 -- Ends what ran out. An end further away than its lease shows that the clock was set back: it is moved up to one lease.
 local function expire()
   if mode == 'w' then
-    hold.x = hold.x > now + hold.len + 1000000 and now + hold.len or hold.x
-    if hold.x <= now then
-      ended(hold.owner, hold.c)
-      mode, hold = 'n', nil
+    holder.x = holder.x > now + holder.len + 1000000 and now + holder.len or holder.x
+    if holder.x <= now then
+      ended(holder.owner, holder.c)
+      mode, holder = 'n', nil
     end
   elseif mode ~= 'n' and (first <= now or now < at) then
     -- Shared holders may be many, and are looked at only when one of them may have ended.
@@ -228,7 +228,7 @@ local function grant()
       if heard ~= 0 or not skip or head == me then
         become(wants, permits)
         if wants == 'w' then
-          hold = { c = '1', owner = head, token = token, x = now + len, len = len, tag = tag }
+          holder = { c = '1', owner = head, token = token, x = now + len, len = len, tag = tag }
         else
           shared = shared + 1
           share(head, token, now + len, '1', len, yield, tag)
@@ -263,8 +263,9 @@ local function save()
   end
   local until_, state = 0, 'n 1'
   if mode == 'w' then
-    until_ = math.ceil(hold.x / 1000)
-    state = string.format('w %d %s %s %s %.0f %.0f %s', queue, hold.c, hold.owner, hold.token, hold.x, hold.len, hold.tag)
+    until_ = math.ceil(holder.x / 1000)
+    local words = 'w %d %s %s %s %.0f %.0f %s'
+    state = string.format(words, queue, holder.c, holder.owner, holder.token, holder.x, holder.len, holder.tag)
   elseif mode ~= 'n' then
     until_ = math.max(redis.call('PEXPIRETIME', M), math.ceil(latest / 1000))
     state = string.format('%s %d %.0f %.0f', mode, queue, first, now)

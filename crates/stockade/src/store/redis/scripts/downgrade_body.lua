@@ -1,10 +1,10 @@
 -- Second part of downgrade.lua, after common.lua.
 load(redis.call('GET', L))
 local lease, result = ARGV[3] * 1000, 0
-if mode == 'w' and hold.owner == me then
+if mode == 'w' and holder.owner == me then
   become('r')
-  share(me, hold.token, now + lease, '0', lease, '0', hold.tag)
-  hold, result = nil, 1
+  share(me, holder.token, now + lease, '0', lease, '0', holder.tag)
+  holder, result = nil, 1
   grant()
   save()
 elseif mode == 'r' then

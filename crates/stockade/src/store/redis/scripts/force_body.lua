@@ -8,14 +8,14 @@ for key, read in pairs({ [F] = 'GET', [Q] = 'ZCARD', [W] = 'HLEN', [M] = 'HLEN' 
 end
 if not pcall(load, redis.pcall('GET', L)) then
   redis.call('DEL', L)
-  mode, hold = 'n', nil
+  mode, holder = 'n', nil
 end
 expire()
 local holders = 0
 if mode == 'w' then
   holders = 1
-  tell(hold.owner, 'F')
-  mode, hold = 'n', nil
+  tell(holder.owner, 'F')
+  mode, holder = 'n', nil
 elseif mode ~= 'n' then
   local all = redis.call('HGETALL', M)
   for i = 1, #all, 2 do

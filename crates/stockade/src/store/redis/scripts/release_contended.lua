@@ -3,8 +3,8 @@ load(raw)
 local found = 0
 if gone then
   found = 1
-elseif mode == 'w' and hold.owner == me then
-  mode, hold, found = 'n', nil, 1
+elseif mode == 'w' and holder.owner == me then
+  mode, holder, found = 'n', nil, 1
 elseif (mode == 'r' or mode == 's') and redis.call('HDEL', M, me) == 1 then
   found = 1
   local left = redis.call('HLEN', M)

@@ -32,13 +32,13 @@ static LOOK: Script = Script { name: "look", text: include_str!("scripts/invaria
 
 /// Calls of the lock scripts in one run of the test; looks at the keys come on top.
 const CALLS: u64 = 100_000;
-const GAMES: u64 = 5;
-/// Calls in the game whose server's clock jumps.
+const FUZZERS: u64 = 5;
+/// Calls of the state whose server's clock jumps.
 const STEPPED: u64 = 10_000;
 /// Calls that are on their way together.
 const TOGETHER: usize = 8;
 
-struct Player {
+struct Caller {
     owner: Owner,
     attempt: Attempt,
     wait: Duration,
@@ -48,7 +48,7 @@ struct Player {
     believes: Option<Instant>,
 }
 
-impl Player {
+impl Caller {
     /// The owner that adopts what this one holds: in another process, with another number.
     fn heir(&self) -> Owner {
         let (process, number) = self.owner.as_str().rsplit_once('.').unwrap();
@@ -69,10 +69,10 @@ impl Player {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Move {
+enum Operation {
     Ask(u64),
     /// Two who are one: both of two resources, or none.
-    AskTogether(u64, u64),
+    AskAtOnce(u64, u64),
     Leave(u64),
     /// A release that is sent a second time.
     LeaveAgain(u64),
@@ -83,7 +83,7 @@ enum Move {
     Force(usize, Force),
 }
 
-struct Game {
+struct FuzzState {
     connection: MultiplexedConnection,
     shas: HashMap<&'static str, String>,
     names: Keys,
@@ -93,19 +93,19 @@ struct Game {
     /// The highest token that anybody was told, by key.
     tokens: Vec<u64>,
     random: StdRng,
-    players: HashMap<u64, Player>,
+    callers: HashMap<u64, Caller>,
     next: u64,
     handing: Handing,
     calls: u64,
     /// How often two resources were taken together.
-    together: u64,
+    taken_at_once: u64,
     /// Whether the server's clock jumps: leases then end when they will, and nobody can believe in one.
     stepped: bool,
     /// What a failure is reported with.
     title: String,
 }
 
-impl Game {
+impl FuzzState {
     async fn new(world: &World, seed: u64, number: u64) -> Self {
         let client = redis::Client::open(world.server.url()).unwrap();
         // A busy machine may take longer than the client's half second for a round.
@@ -118,7 +118,7 @@ impl Game {
         }
         let names = Keys::new(world.redis().await.key_prefix().clone());
         let keys: Vec<_> = (0..2 + number % 2).map(|n| key(&format!("fuzz-{number}-{n}"))).collect();
-        // In every other game those without a subscription are passed over. In every other two all keys are declared.
+        // In every other state those without a subscription are passed over. In every other two all keys are declared.
         let handing = Handing { skip: number % 2 == 1, channel: names.inbox_prefix(), all_keys: number % 4 >= 2 };
         Self {
             connection,
@@ -128,76 +128,76 @@ impl Game {
             tokens: vec![0; keys.len()],
             keys,
             random: StdRng::seed_from_u64(seed.wrapping_add(number)),
-            players: HashMap::new(),
+            callers: HashMap::new(),
             next: 1,
             handing,
             calls: 0,
-            together: 0,
+            taken_at_once: 0,
             stepped: false,
-            title: format!("STOCKADE_SEED={seed}, game {number}"),
+            title: format!("STOCKADE_SEED={seed}, state {number}"),
         }
     }
 
-    fn keys_of(&self, step: Move) -> Vec<usize> {
+    fn keys_of(&self, step: Operation) -> Vec<usize> {
         let of = |number: u64| {
-            let key = &self.players[&number].attempt.key;
+            let key = &self.callers[&number].attempt.key;
             self.keys.iter().position(|other| other == key).unwrap()
         };
         match step {
-            Move::Ask(number)
-            | Move::Leave(number)
-            | Move::LeaveAgain(number)
-            | Move::Renew(number)
-            | Move::Downgrade(number)
-            | Move::Adopt(number) => {
+            Operation::Ask(number)
+            | Operation::Leave(number)
+            | Operation::LeaveAgain(number)
+            | Operation::Renew(number)
+            | Operation::Downgrade(number)
+            | Operation::Adopt(number) => {
                 vec![of(number)]
             }
-            Move::AskTogether(one, other) => vec![of(one), of(other)],
-            Move::Force(key, _) => vec![key],
+            Operation::AskAtOnce(one, other) => vec![of(one), of(other)],
+            Operation::Force(key, _) => vec![key],
         }
     }
 
-    fn call(&self, step: Move) -> Cmd {
+    fn call(&self, step: Operation) -> Cmd {
         let (script, args) = match step {
-            Move::Ask(number) => {
-                let Player { owner, attempt, wait, seq, .. } = &self.players[&number];
+            Operation::Ask(number) => {
+                let Caller { owner, attempt, wait, seq, .. } = &self.callers[&number];
                 let (wait, stamp, stale_after) = (Some(*wait), 0, Duration::from_secs(1));
                 let asking = calls::Asking { attempt, owner, wait, seq: *seq, stamp, stale_after };
                 return asking.command(&self.shas[ACQUIRE.name], &self.names, &self.handing);
             }
-            Move::AskTogether(one, other) => {
-                let players = [one, other].map(|number| &self.players[&number]);
-                let attempts = players.map(|player| player.attempt.clone());
-                let owners = players.map(|player| player.owner.clone());
+            Operation::AskAtOnce(one, other) => {
+                let callers = [one, other].map(|number| &self.callers[&number]);
+                let attempts = callers.map(|caller| caller.attempt.clone());
+                let owners = callers.map(|caller| caller.owner.clone());
                 (&MULTI, calls::multi(&attempts, &owners, 0, Duration::from_secs(1)))
             }
-            Move::Leave(number) | Move::LeaveAgain(number) => {
-                let Player { owner, attempt, .. } = &self.players[&number];
+            Operation::Leave(number) | Operation::LeaveAgain(number) => {
+                let Caller { owner, attempt, .. } = &self.callers[&number];
                 let sha = &self.shas[RELEASE.name];
                 return calls::release(sha, &self.names, &attempt.key, owner, &self.handing);
             }
-            Move::Renew(number) => {
-                let Player { owner, attempt, .. } = &self.players[&number];
-                // In every other game as in a cluster.
+            Operation::Renew(number) => {
+                let Caller { owner, attempt, .. } = &self.callers[&number];
+                // In every other state as in a cluster.
                 let names = self.names.renewed(&attempt.key, self.handing.skip);
                 return evalsha(&self.shas[RENEW.name], names, vec![calls::renewed(owner, attempt.lease)]);
             }
-            Move::Downgrade(number) => {
-                let Player { owner, attempt, .. } = &self.players[&number];
+            Operation::Downgrade(number) => {
+                let Caller { owner, attempt, .. } = &self.callers[&number];
                 (&DOWNGRADE, calls::downgrade(owner, attempt.lease, &self.handing))
             }
-            Move::Adopt(number) => {
-                let player = &self.players[&number];
-                (&ADOPT, calls::adopt(&player.heir(), &player.handed(), 0, Duration::from_secs(1)))
+            Operation::Adopt(number) => {
+                let caller = &self.callers[&number];
+                (&ADOPT, calls::adopt(&caller.heir(), &caller.handed(), 0, Duration::from_secs(1)))
             }
-            Move::Force(_, force) => (&FORCE, calls::force(force, &self.handing)),
+            Operation::Force(_, force) => (&FORCE, calls::force(force, &self.handing)),
         };
         let names = self.keys_of(step).iter().flat_map(|key| self.names.of(&self.keys[*key])).collect();
         evalsha(&self.shas[script.name], names, args)
     }
 
     fn pick(&mut self, busy: &HashSet<u64>) -> Option<u64> {
-        let mut numbers: Vec<_> = self.players.keys().copied().filter(|number| !busy.contains(number)).collect();
+        let mut numbers: Vec<_> = self.callers.keys().copied().filter(|number| !busy.contains(number)).collect();
         numbers.sort_unstable();
         (!numbers.is_empty()).then(|| numbers[self.random.random_range(0..numbers.len())])
     }
@@ -219,59 +219,61 @@ impl Game {
         let key = self.keys[self.random.random_range(0..self.keys.len())].clone();
         let yields = self.random.random_bool(0.5).then(Arc::default);
         let attempt = Attempt { key, mode, permits, lease, wait, max_waiters: 12, tag: "x".into(), yields };
-        self.players.insert(number, Player { owner, attempt, wait, seq: 0, token: None, believes: None });
+        self.callers.insert(number, Caller { owner, attempt, wait, seq: 0, token: None, believes: None });
         number
     }
 
-    /// Two players who want the first two resources for themselves.
-    fn join_together(&mut self) -> (u64, u64) {
+    /// Two callers who want the first two resources for themselves.
+    fn join_at_once(&mut self) -> (u64, u64) {
         let (one, other) = (self.join(), self.join());
-        let lease = self.players[&one].attempt.lease;
+        let lease = self.callers[&one].attempt.lease;
         for (number, key) in [one, other].into_iter().zip(0..) {
             let key = self.keys[key].clone();
-            let attempt = &mut self.players.get_mut(&number).unwrap().attempt;
+            let attempt = &mut self.callers.get_mut(&number).unwrap().attempt;
             *attempt = Attempt { key, mode: Mode::Write, lease, ..attempt.clone() };
         }
         (one, other)
     }
 
-    /// Moves of different players.
-    fn moves(&mut self) -> Vec<Move> {
-        let (mut moves, mut busy) = (Vec::new(), HashSet::new());
+    /// Moves of different callers.
+    fn operations(&mut self) -> Vec<Operation> {
+        let (mut operations, mut busy) = (Vec::new(), HashSet::new());
         for _ in 0..self.random.random_range(1..=TOGETHER) {
             let chance = self.random.random_range(0..100);
             if chance >= 93 {
-                let (one, other) = self.join_together();
+                let (one, other) = self.join_at_once();
                 busy.extend([one, other]);
-                moves.push(Move::AskTogether(one, other));
+                operations.push(Operation::AskAtOnce(one, other));
                 continue;
             }
-            let player = if chance < 35 { Some(self.join()) } else { self.pick(&busy) };
-            let Some(number) = player else { continue };
+            let caller = if chance < 35 { Some(self.join()) } else { self.pick(&busy) };
+            let Some(number) = caller else { continue };
             busy.insert(number);
             match chance {
                 // New, or a poke, or the same question again.
-                0..50 => moves.push(Move::Ask(number)),
-                50..80 => moves.extend([Move::Leave(number), Move::LeaveAgain(number)]),
-                80..86 => moves.push(Move::Renew(number)),
-                86..88 if self.players[&number].attempt.mode == Mode::Write => moves.push(Move::Downgrade(number)),
-                86..90 => moves.push(Move::Adopt(number)),
+                0..50 => operations.push(Operation::Ask(number)),
+                50..80 => operations.extend([Operation::Leave(number), Operation::LeaveAgain(number)]),
+                80..86 => operations.push(Operation::Renew(number)),
+                86..88 if self.callers[&number].attempt.mode == Mode::Write => {
+                    operations.push(Operation::Downgrade(number))
+                }
+                86..90 => operations.push(Operation::Adopt(number)),
                 _ => {
                     let force = if self.random.random_bool(0.5) { Force::Now } else { Force::AfterLeases };
-                    moves.push(Move::Force(self.random.random_range(0..self.keys.len()), force));
+                    operations.push(Operation::Force(self.random.random_range(0..self.keys.len()), force));
                 }
             }
         }
-        moves
+        operations
     }
 
     /// One round trip: every call is followed by a look at each of its keys.
-    async fn round(&mut self, moves: &[Move]) {
-        if moves.is_empty() {
+    async fn round(&mut self, operations: &[Operation]) {
+        if operations.is_empty() {
             return;
         }
         let mut pipe = redis::pipe();
-        for step in moves {
+        for step in operations {
             let names: Vec<_> = self.keys_of(*step).iter().map(|key| self.names.of(&self.keys[*key])).collect();
             pipe.add_command(self.call(*step));
             for names in &names {
@@ -287,7 +289,7 @@ impl Game {
             Err(error) => panic!("{}: {error}", self.title),
         };
         let mut replies = replies.iter();
-        for step in moves {
+        for step in operations {
             let keys = self.keys_of(*step);
             self.calls += 1;
             self.answered(*step, keys[0], sent, replies.next().unwrap());
@@ -295,118 +297,118 @@ impl Game {
                 self.look(*step, key, replies.next().unwrap());
             }
         }
-        for step in moves {
-            if let Move::LeaveAgain(number) = step {
-                self.players.remove(number);
+        for step in operations {
+            if let Operation::LeaveAgain(number) = step {
+                self.callers.remove(number);
             }
         }
         // Told nothing to wait for: they go.
-        self.players.retain(|_, player| player.token.is_some() || player.seq > 0);
+        self.callers.retain(|_, caller| caller.token.is_some() || caller.seq > 0);
     }
 
-    fn answered(&mut self, step: Move, key: usize, sent: Instant, reply: &Value) {
+    fn answered(&mut self, step: Operation, key: usize, sent: Instant, reply: &Value) {
         let (title, last) = (&self.title, &mut self.tokens[key]);
         match step {
-            Move::Ask(number) => {
-                let player = self.players.get_mut(&number).unwrap();
+            Operation::Ask(number) => {
+                let caller = self.callers.get_mut(&number).unwrap();
                 match Acquired::read(reply).unwrap() {
                     Acquired::Free { token } => {
                         assert!(token.get() > *last, "{title}: {token} after {last}");
                         *last = token.get();
-                        player.token = Some(token);
-                        player.believes = Some(believed(sent, player.attempt.lease));
+                        caller.token = Some(token);
+                        caller.believes = Some(believed(sent, caller.attempt.lease));
                     }
                     Acquired::Granted { token, x, now, .. } => {
                         // Handed over some time ago, or new.
-                        assert!(token.get() > *last || player.token.is_none_or(|before| before <= token), "{title}");
+                        assert!(token.get() > *last || caller.token.is_none_or(|before| before <= token), "{title}");
                         *last = token.get().max(*last);
-                        player.token = Some(token);
-                        player.believes = player.believes.max(Some(believed_until(sent, now, x)));
+                        caller.token = Some(token);
+                        caller.believes = caller.believes.max(Some(believed_until(sent, now, x)));
                     }
                     Acquired::Queued { seq, .. } => {
-                        let before = player.seq;
+                        let before = caller.seq;
                         assert!(before == 0 || before == seq, "{title}: moved from {before} to {seq}");
-                        (player.seq, player.token) = (seq, None);
+                        (caller.seq, caller.token) = (seq, None);
                     }
                     Acquired::Busy { .. } | Acquired::Full { .. } | Acquired::Capacity { .. } => {
-                        (player.seq, player.token) = (0, None);
+                        (caller.seq, caller.token) = (0, None);
                     }
                     Acquired::Stale { .. } => panic!("{title}: stale"),
                 }
             }
-            Move::AskTogether(one, other) => match Multi::read(reply, 2).unwrap() {
+            Operation::AskAtOnce(one, other) => match Multi::read(reply, 2).unwrap() {
                 Multi::Held(tokens) => {
                     for ((number, token), key) in [one, other].into_iter().zip(tokens).zip(0..) {
                         assert!(token.get() > self.tokens[key], "{title}: {token} after {}", self.tokens[key]);
                         self.tokens[key] = token.get();
                         let queue = &self.seen[key].queue;
                         assert!(self.stepped || queue.is_empty(), "{title}: taken before {queue:?}");
-                        let player = self.players.get_mut(&number).unwrap();
-                        player.token = Some(token);
-                        player.believes = Some(believed(sent, player.attempt.lease));
+                        let caller = self.callers.get_mut(&number).unwrap();
+                        caller.token = Some(token);
+                        caller.believes = Some(believed(sent, caller.attempt.lease));
                     }
-                    self.together += 1;
+                    self.taken_at_once += 1;
                 }
                 Multi::Taken { .. } => {}
                 Multi::Stale { .. } => panic!("{title}: stale"),
             },
-            Move::Leave(number) => {
+            Operation::Leave(number) => {
                 Left::read(reply).unwrap();
-                self.players.get_mut(&number).unwrap().believes = None;
+                self.callers.get_mut(&number).unwrap().believes = None;
             }
-            Move::LeaveAgain(_) => assert!(!Left::read(reply).unwrap().found, "{title}: released twice"),
-            Move::Renew(number) => {
-                let player = self.players.get_mut(&number).unwrap();
+            Operation::LeaveAgain(_) => assert!(!Left::read(reply).unwrap().found, "{title}: released twice"),
+            Operation::Renew(number) => {
+                let caller = self.callers.get_mut(&number).unwrap();
                 if let Renewed::Extended { .. } = Renewed::read_all(reply, 1).unwrap()[0] {
-                    player.believes = Some(believed(sent, player.attempt.lease));
+                    caller.believes = Some(believed(sent, caller.attempt.lease));
                 }
             }
-            Move::Downgrade(number) => {
-                let player = self.players.get_mut(&number).unwrap();
+            Operation::Downgrade(number) => {
+                let caller = self.callers.get_mut(&number).unwrap();
                 if let Renewed::Extended { .. } = Renewed::read(reply).unwrap() {
-                    player.attempt.mode = Mode::Read;
-                    player.believes = Some(believed(sent, player.attempt.lease));
+                    caller.attempt.mode = Mode::Read;
+                    caller.believes = Some(believed(sent, caller.attempt.lease));
                 }
             }
-            Move::Adopt(number) => {
-                let player = self.players.get_mut(&number).unwrap();
+            Operation::Adopt(number) => {
+                let caller = self.callers.get_mut(&number).unwrap();
                 if let Adopted::Held { x, now } = Adopted::read(reply).unwrap() {
-                    player.owner = player.heir();
-                    player.believes = Some(believed_until(sent, now, x));
+                    caller.owner = caller.heir();
+                    caller.believes = Some(believed_until(sent, now, x));
                 }
             }
-            Move::Force(_, force) => {
+            Operation::Force(_, force) => {
                 let (_, token) = forced(reply).unwrap();
                 assert!(token.get() > *last, "{title}: forced {token} after {last}");
                 *last = token.get();
-                let here = self.players.values_mut().filter(|player| player.attempt.key == self.keys[key]);
-                here.filter(|player| force == Force::Now || player.attempt.mode == Mode::Write)
-                    .for_each(|player| player.believes = None);
+                let here = self.callers.values_mut().filter(|caller| caller.attempt.key == self.keys[key]);
+                here.filter(|caller| force == Force::Now || caller.attempt.mode == Mode::Write)
+                    .for_each(|caller| caller.believes = None);
             }
         }
     }
 
-    fn look(&mut self, step: Move, key: usize, reply: &Value) {
+    fn look(&mut self, step: Operation, key: usize, reply: &Value) {
         let seen = Seen::read(reply);
         if let Some(wrong) = seen.wrong_after(&self.seen[key]) {
             panic!("{}, after {step:?} of {}: {wrong}", self.title, self.keys[key]);
         }
         // Later than the look was: whoever believes in a lease now was a holder then.
         let now = Instant::now();
-        for player in self.players.values().filter(|player| player.attempt.key == self.keys[key]) {
-            let believes = player.believes.filter(|until| *until > now && !self.stepped);
+        for caller in self.callers.values().filter(|caller| caller.attempt.key == self.keys[key]) {
+            let believes = caller.believes.filter(|until| *until > now && !self.stepped);
             if let Some(until) = believes {
-                let held = seen.holders.get(player.owner.as_str());
-                let (_, x) = held.unwrap_or_else(|| panic!("{}: {:?} believes it holds", self.title, player.owner));
+                let held = seen.holders.get(caller.owner.as_str());
+                let (_, x) = held.unwrap_or_else(|| panic!("{}: {:?} believes it holds", self.title, caller.owner));
                 // The look came before now, so that by the server's clock the lease ends later than this.
                 let left = until.since(now).as_micros();
-                assert!(seen.now + u64::try_from(left).unwrap() <= *x, "{}: {:?}", self.title, player.owner);
+                assert!(seen.now + u64::try_from(left).unwrap() <= *x, "{}: {:?}", self.title, caller.owner);
             }
         }
         self.seen[key] = seen;
     }
 
-    async fn play(mut self, calls: u64, clock: Option<&RedisServer>) -> u64 {
+    async fn make_calls(mut self, calls: u64, clock: Option<&RedisServer>) -> u64 {
         self.stepped = clock.is_some();
         while self.calls < calls {
             if let Some(server) = clock.filter(|_| self.random.random_bool(0.02)) {
@@ -416,22 +418,22 @@ impl Game {
                     false => server.step_clock_backwards(by).unwrap(),
                 }
             }
-            let moves = self.moves();
-            self.round(&moves).await;
+            let operations = self.operations();
+            self.round(&operations).await;
             if self.random.random_bool(0.05) {
                 tokio::time::sleep(Duration::from_millis(self.random.random_range(0..12))).await;
             }
         }
         // What everybody gives back leaves nothing, without waiting for any lease to end.
-        let mut left: Vec<_> = self.players.keys().copied().collect();
+        let mut left: Vec<_> = self.callers.keys().copied().collect();
         left.sort_unstable();
         for number in left {
-            self.round(&[Move::Leave(number), Move::LeaveAgain(number)]).await;
+            self.round(&[Operation::Leave(number), Operation::LeaveAgain(number)]).await;
         }
         for seen in &self.seen {
             assert!(seen.holders.is_empty() && seen.queue.is_empty(), "{}: {seen:?}", self.title);
         }
-        assert!(self.together > 0, "{}: never were both resources free", self.title);
+        assert!(self.taken_at_once > 0, "{}: never were both resources free", self.title);
         self.calls
     }
 }
@@ -443,17 +445,17 @@ async fn random_operations_keep_the_invariants() {
     println!("STOCKADE_SEED={seed}");
     let world = World::start().await;
     let began = tokio::time::Instant::now();
-    // Two of the four processes of the games that pass over the dead are alive.
+    // Two of the four processes of the states that pass over the dead are alive.
     let client = redis::Client::open(world.server.url()).unwrap();
     let mut alive = client.get_async_pubsub().await.unwrap();
     let prefix = Keys::new(world.redis().await.key_prefix().clone()).inbox_prefix();
     alive.subscribe(&[format!("{prefix}fuzz-process-000"), format!("{prefix}fuzz-process-001")]).await.unwrap();
-    let mut games = tokio::task::JoinSet::new();
-    for number in 0..GAMES {
-        games.spawn(Game::new(&world, seed, number).await.play(CALLS.div_ceil(GAMES), None));
+    let mut fuzzers = tokio::task::JoinSet::new();
+    for number in 0..FUZZERS {
+        fuzzers.spawn(FuzzState::new(&world, seed, number).await.make_calls(CALLS.div_ceil(FUZZERS), None));
     }
     let mut calls = 0;
-    while let Some(played) = games.join_next().await {
+    while let Some(played) = fuzzers.join_next().await {
         calls += played.unwrap();
     }
     assert!(calls >= CALLS);
@@ -468,7 +470,7 @@ async fn random_operations_under_a_clock_that_jumps_keep_the_order_of_tokens_and
     let seed = seed();
     println!("STOCKADE_SEED={seed}");
     let world = World::on(RedisServer::builder().own_clock().start().await.unwrap());
-    let calls = Game::new(&world, seed, GAMES).await.play(STEPPED, Some(&world.server)).await;
+    let calls = FuzzState::new(&world, seed, FUZZERS).await.make_calls(STEPPED, Some(&world.server)).await;
     assert!(calls >= STEPPED);
     world.end().await;
 }

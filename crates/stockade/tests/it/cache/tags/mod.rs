@@ -3,7 +3,7 @@
 mod loads;
 mod local;
 mod support;
-mod table;
+mod tag_table;
 mod values;
 
 pub(super) use support::tagged;

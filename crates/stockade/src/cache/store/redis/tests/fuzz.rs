@@ -11,9 +11,9 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{game::Game, heard::Heard};
+use super::{fuzz_state::FuzzState, messages::Messages};
 
-const GAMES: u64 = 4;
+const FUZZERS: u64 = 4;
 
 /// What has to be seen often, so that none of it is right by chance: a call, its answer and the reason for it. Each is
 /// met some twenty times at least on average.
@@ -85,8 +85,8 @@ async fn random_calls_of_the_cache_scripts_do_what_they_must() {
     let client = redis::Client::open(server.url()).unwrap();
     let mut processes = client.get_async_pubsub().await.unwrap();
     processes.psubscribe("*").await.unwrap();
-    let heard = Arc::new(Mutex::new(Heard::default()));
-    let (mut listening, ears) = (JoinSet::new(), Arc::clone(&heard));
+    let messages = Arc::new(Mutex::new(Messages::default()));
+    let (mut listening, ears) = (JoinSet::new(), Arc::clone(&messages));
     listening.spawn(async move {
         let mut messages = processes.into_on_message();
         while let Some(message) = messages.next().await {
@@ -96,18 +96,18 @@ async fn random_calls_of_the_cache_scripts_do_what_they_must() {
     });
 
     let began = Instant::now();
-    let mut games = JoinSet::new();
-    for number in 0..GAMES {
-        games.spawn(Game::new(&server, seed, number).await.play(calls.div_ceil(GAMES)));
+    let mut fuzzers = JoinSet::new();
+    for number in 0..FUZZERS {
+        fuzzers.spawn(FuzzState::new(&server, seed, number).await.make_calls(calls.div_ceil(FUZZERS)));
     }
     let (mut made, mut told, mut may_be_told, mut tags, mut answers) = (0, 0, 0, 0, BTreeMap::new());
-    while let Some(game) = games.join_next().await {
-        let game = game.unwrap();
-        made += game.calls;
-        told += game.told;
-        may_be_told += game.may_be_told;
-        tags += game.tags;
-        for (answer, count) in game.answers {
+    while let Some(state) = fuzzers.join_next().await {
+        let state = state.unwrap();
+        made += state.calls;
+        told += state.told;
+        may_be_told += state.may_be_told;
+        tags += state.tags;
+        for (answer, count) in state.answers {
             *answers.entry(answer).or_insert(0) += count;
         }
     }
@@ -119,11 +119,11 @@ async fn random_calls_of_the_cache_scripts_do_what_they_must() {
     }
     let limit = Instant::now() + Duration::from_secs(20);
     let all_told = told..=told + may_be_told;
-    while !all_told.contains(&heard.lock().await.woken) || heard.lock().await.tags < tags {
-        let heard = format!("{:?}", heard.lock().await);
+    while !all_told.contains(&messages.lock().await.woken) || messages.lock().await.tags < tags {
+        let messages = format!("{:?}", messages.lock().await);
         assert!(
             Instant::now() < limit,
-            "STOCKADE_SEED={seed}: {all_told:?} were to be woken, {tags} tags told: {heard}"
+            "STOCKADE_SEED={seed}: {all_told:?} were to be woken, {tags} tags told: {messages}"
         );
         assert!(listening.try_join_next().is_none(), "STOCKADE_SEED={seed}: a message was wrong");
         sleep(Duration::from_millis(5)).await;

@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use super::{moves::Move, reply::Reply};
+use super::{operation::Operation, reply::Reply};
 
 /// What was leased and what was invalidated, in the order in which the server was asked. By it alone a value is good or
 /// not, whatever the scripts have noted.
@@ -19,7 +19,7 @@ pub(super) struct History {
 
 impl History {
     /// Takes down what a call did, and fails when it served or stored what had been invalidated since its load began.
-    pub(super) fn goes_on(&mut self, place: usize, step: &Move, reply: &Reply) {
+    pub(super) fn goes_on(&mut self, place: usize, step: &Operation, reply: &Reply) {
         self.now += 1;
         if let Some((value, tags)) = reply.gave(step) {
             let token = value.split(' ').next().unwrap_or_default();
@@ -36,10 +36,14 @@ impl History {
             }
         }
         match step {
-            Move::Lease { token, .. } if reply.word == "LEASED" => drop(self.leased.insert(token.clone(), self.now)),
-            Move::Invalidate | Move::Begin { .. } | Move::End { .. } => drop(self.dropped.insert(place, self.now)),
-            Move::InvalidateTag { tag, .. } => drop(self.tags.insert(tag, self.now)),
-            Move::Clear { .. } => self.cleared = self.now,
+            Operation::Lease { token, .. } if reply.word == "LEASED" => {
+                self.leased.insert(token.clone(), self.now);
+            }
+            Operation::Invalidate | Operation::Begin { .. } | Operation::End { .. } => {
+                self.dropped.insert(place, self.now);
+            }
+            Operation::InvalidateTag { tag, .. } => drop(self.tags.insert(tag, self.now)),
+            Operation::Clear { .. } => self.cleared = self.now,
             _ => {}
         }
     }

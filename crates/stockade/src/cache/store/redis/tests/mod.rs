@@ -1,11 +1,11 @@
 //! The scripts against a real server.
 
-mod expected;
 mod fuzz;
-mod game;
-mod heard;
+mod fuzz_state;
 mod history;
-mod moves;
+mod messages;
+mod operation;
+mod oracle;
 mod reply;
 mod seen;
-mod table;
+mod tag_table;

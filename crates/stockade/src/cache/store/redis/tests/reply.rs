@@ -1,6 +1,6 @@
 use redis::Value;
 
-use super::{moves::Move, seen::text};
+use super::{operation::Operation, seen::text};
 use crate::cache::store::redis::stored::Stored;
 
 /// The reply to a call: a word, the server's time in µs, the rest.
@@ -12,10 +12,10 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    pub(super) fn of(step: &Move, values: &[Value]) -> Self {
+    pub(super) fn of(step: &Operation, values: &[Value]) -> Self {
         match (step, values) {
-            (Move::Read { .. }, [stored, scores, epoch]) => Self::judged(stored, scores, epoch),
-            (Move::Lose | Move::LoseEpoch, _) => Self { word: "LOST".to_owned(), now: 0, rest: Vec::new() },
+            (Operation::Read { .. }, [stored, scores, epoch]) => Self::judged(stored, scores, epoch),
+            (Operation::Lose | Operation::LoseEpoch, _) => Self { word: "LOST".to_owned(), now: 0, rest: Vec::new() },
             (_, [Value::Array(parts)]) => {
                 let mut parts = parts.iter().map(text);
                 let (word, now) = (parts.next().unwrap(), parts.next().unwrap().parse().unwrap());
@@ -39,7 +39,8 @@ impl Reply {
             Some(stored) if stored.tags.is_empty() => "UNTAGGED",
             Some(stored) => {
                 let (table, each) = scores.split_at(2);
-                let its = Move::TAGS.iter().zip(each).filter(|(tag, _)| stored.tags.iter().any(|its| its == **tag));
+                let its =
+                    Operation::TAGS.iter().zip(each).filter(|(tag, _)| stored.tags.iter().any(|its| its == **tag));
                 let scores = table.iter().chain(its.map(|(_, score)| score)).cloned().collect();
                 if stored.stamp.holds(Value::Array(scores)) { "HOLDS" } else { "OUTDATED" }
             }
@@ -48,10 +49,10 @@ impl Reply {
     }
 
     /// The value that somebody was given or stored by this, and its tags.
-    pub(super) fn gave<'a>(&'a self, step: &'a Move) -> Option<(&'a str, &'a str)> {
+    pub(super) fn gave<'a>(&'a self, step: &'a Operation) -> Option<(&'a str, &'a str)> {
         match (step, self.word.as_str()) {
-            (Move::Fill { value, tags, .. }, "ACCEPTED") => Some((value, tags)),
-            (Move::Lease { .. }, "HIT" | "HELD" | "LEASED") | (Move::Read { .. }, "UNTAGGED" | "HOLDS") => {
+            (Operation::Fill { value, tags, .. }, "ACCEPTED") => Some((value, tags)),
+            (Operation::Lease { .. }, "HIT" | "HELD" | "LEASED") | (Operation::Read { .. }, "UNTAGGED" | "HOLDS") => {
                 let value = self.rest.first().filter(|value| !value.is_empty())?;
                 Some((value, &self.rest[1]))
             }

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use redis::Value;
 
-use super::table::{Table, Verdict};
+use super::tag_table::{TagTable, Verdict};
 use crate::cache::store::redis::stored::Stored;
 
 /// The shape of the values that are played with.
@@ -34,7 +34,7 @@ pub(super) struct Seen {
     pub(super) intents: BTreeMap<String, (String, u64)>,
     pub(super) sequence: u64,
     pub(super) marker: String,
-    pub(super) table: Table,
+    pub(super) table: TagTable,
     pub(super) tag_sequence: u64,
     /// Server time of this, µs.
     pub(super) at: u64,
@@ -75,7 +75,7 @@ impl Seen {
         let Value::Int(kept) = kept else { panic!("{kept:?}") };
         let (seconds, micros): (u64, u64) = redis::from_redis_value(time.clone()).unwrap();
         let at = seconds * 1_000_000 + micros;
-        Self { marker: text(marker), table: Table::read(table.clone()), at, kept: *kept, ..seen }
+        Self { marker: text(marker), table: TagTable::read(table.clone()), at, kept: *kept, ..seen }
     }
 
     fn stored(&mut self, content: String) {

@@ -4,11 +4,11 @@ mod failover;
 mod handing_over;
 mod late;
 mod migration;
+mod multi;
 mod shards;
 mod suite;
 #[cfg(feature = "tls")]
 mod tls;
-mod together;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 

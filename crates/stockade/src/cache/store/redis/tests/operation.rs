@@ -1,4 +1,4 @@
-use super::{game::Place, seen::SHAPE};
+use super::{fuzz_state::Place, seen::SHAPE};
 use crate::{
     cache::store::redis::{
         keys::Keys,
@@ -13,7 +13,7 @@ pub(super) static FORGET: Script = Script { name: "forget", text: include_str!("
 
 /// What is called of one key, or of the whole cache.
 #[derive(Clone, Debug)]
-pub(super) enum Move {
+pub(super) enum Operation {
     Lease {
         token: String,
         lease: u64,
@@ -79,7 +79,7 @@ pub(super) enum Move {
     },
 }
 
-impl Move {
+impl Operation {
     pub(super) const TAGS: [&str; 3] = ["red", "deep blue", "größe:1"];
     /// The longest lease that there is, ms.
     pub(super) const LONGEST_LEASE: u64 = 300;
@@ -139,7 +139,7 @@ impl Move {
         }
     }
 
-    /// How many commands [`Move::send`] adds.
+    /// How many commands [`Operation::send`] adds.
     pub(super) fn commands(&self) -> usize {
         if matches!(self, Self::Read { .. }) { 3 } else { 1 }
     }

@@ -12,7 +12,7 @@ use crate::{
 /// An ownership that guards share. It gives back when it is dropped, unless the store was asked to before
 /// and has answered.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldLock {
     fence: Fence,
     shared: Arc<Shared>,
     way: Way,
@@ -44,7 +44,7 @@ enum State {
     Released,
 }
 
-impl Held {
+impl HeldLock {
     pub(super) fn new(
         shared: Arc<Shared>,
         ownership: Arc<Ownership>,
@@ -190,7 +190,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldLock {
     fn drop(&mut self) {
         self.stop();
         if self.state != State::Released {

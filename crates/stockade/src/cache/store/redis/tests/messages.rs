@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 /// What processes hear: how many messages of each kind, and the last number of each sequence.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct Messages {
     pub(super) woken: u64,
     /// Of tags.
     pub(super) tags: u64,
@@ -11,7 +11,7 @@ pub(super) struct Heard {
     sequences: HashMap<(String, String), u64>,
 }
 
-impl Heard {
+impl Messages {
     pub(super) fn message(&mut self, channel: &str, payload: &str) {
         if payload.starts_with("C ") {
             self.woken += 1;

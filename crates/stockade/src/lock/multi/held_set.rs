@@ -4,21 +4,21 @@ use futures_util::future::{join_all, pending, select_all};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::{
-    lock::{Fence, LockError, LossReason, Released, held::Held, shared::Shared},
+    lock::{Fence, LockError, LossReason, Released, held_lock::HeldLock, shared::Shared},
     store::Ownership,
 };
 
 /// What is held of several resources, in the order in which it was had. Dropped, it is given back the other way round.
 #[derive(Debug, Default)]
-pub(super) struct Hands(Vec<Held>);
+pub(super) struct HeldSet(Vec<HeldLock>);
 
-impl Hands {
+impl HeldSet {
     /// Renews it from here on. A commit under one of them is a commit under all.
-    pub(super) fn take(&mut self, shared: &Arc<Shared>, ownership: Arc<Ownership>, counted: TaskTrackerToken) {
+    pub(super) fn add(&mut self, shared: &Arc<Shared>, ownership: Arc<Ownership>, counted: TaskTrackerToken) {
         if let Some(first) = self.0.first() {
             ownership.commits_within(&first.fence().ownership);
         }
-        self.0.push(Held::new(Arc::clone(shared), ownership, None, counted));
+        self.0.push(HeldLock::new(Arc::clone(shared), ownership, None, counted));
     }
 
     pub(super) fn fences(&self) -> Arc<[Fence]> {
@@ -50,12 +50,12 @@ impl Hands {
 
     /// Sends all releases at once and reports the worst of what they found.
     pub(super) async fn release(mut self) -> Result<Released, LockError> {
-        let released = join_all(std::mem::take(&mut self.0).into_iter().rev().map(Held::release)).await;
+        let released = join_all(std::mem::take(&mut self.0).into_iter().rev().map(HeldLock::release)).await;
         released.into_iter().reduce(|one, other| Ok(worse(one?, other?))).unwrap_or(Ok(Released::Released))
     }
 }
 
-impl Drop for Hands {
+impl Drop for HeldSet {
     fn drop(&mut self) {
         while let Some(last) = self.0.pop() {
             drop(last);
@@ -63,7 +63,7 @@ impl Drop for Hands {
     }
 }
 
-fn lost(held: &Held, reason: LossReason) -> LockError {
+fn lost(held: &HeldLock, reason: LossReason) -> LockError {
     LockError::Lost { key: held.fence().key().clone(), reason }
 }
 

@@ -11,7 +11,7 @@ use crate::{
 
 /// The locks a request runs under, outermost first, among its extensions.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Held(Vec<Entry>);
+pub(crate) struct RequestLocks(Vec<Entry>);
 
 #[derive(Clone, Debug)]
 struct Entry {
@@ -21,7 +21,7 @@ struct Entry {
     route: Option<MatchedPath>,
 }
 
-impl Held {
+impl RequestLocks {
     pub(crate) fn of(extensions: &Extensions) -> Option<&Self> {
         extensions.get::<Self>()
     }

@@ -4,7 +4,7 @@ use redis::Value;
 
 /// What is known of tags, as `tags.lua` describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Table(BTreeMap<String, i64>);
+pub(super) struct TagTable(BTreeMap<String, i64>);
 
 /// What becomes of a value with tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(super) enum Verdict {
     Invalidated,
 }
 
-impl Table {
+impl TagTable {
     /// The reply to ZRANGE with scores.
     pub(super) fn read(value: Value) -> Self {
         let members: Vec<(String, f64)> = redis::from_redis_value(value).unwrap();

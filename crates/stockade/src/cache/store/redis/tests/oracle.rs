@@ -1,21 +1,21 @@
 use super::{
-    moves::Move,
+    operation::Operation,
     reply::Reply,
     seen::Seen,
-    table::{Table, Verdict},
+    tag_table::{TagTable, Verdict},
 };
 use crate::cache::strict::OVERDUE;
 
 /// What a call must answer and leave behind.
 #[derive(Debug)]
-pub(super) struct Expected {
+pub(super) struct Oracle {
     pub(super) word: &'static str,
     /// Why, where there may be several reasons.
     pub(super) why: &'static str,
     pub(super) seen: Seen,
 }
 
-impl Expected {
+impl Oracle {
     fn new(word: &'static str, seen: Seen) -> Self {
         Self { word, why: "", seen }
     }
@@ -25,23 +25,23 @@ impl Expected {
     }
 
     /// Of a new epoch, of the table or of the cache, `after` says which was chosen.
-    pub(super) fn of(step: &Move, before: &Seen, reply: &Reply, after: &Seen) -> Self {
+    pub(super) fn of(step: &Operation, before: &Seen, reply: &Reply, after: &Seen) -> Self {
         let now = reply.now;
         let (same, dropped) = (before.essence(), before.dropped());
         match step {
-            Move::Lease { .. } if !before.intents.is_empty() => {
+            Operation::Lease { .. } if !before.intents.is_empty() => {
                 bypassed(before, reply);
                 Self::new("BYPASS", same)
             }
-            Move::Lease { .. } => lease(step, before, reply, after),
-            Move::Fill { token, .. }
+            Operation::Lease { .. } => lease(step, before, reply, after),
+            Operation::Fill { token, .. }
                 if before.token.as_ref() == Some(token)
                     && before.intents.is_empty()
                     && before.token_epoch != before.epoch =>
             {
                 Self::new("OUTDATED", same).because("of another epoch")
             }
-            Move::Fill { token, value, ttl, grace, tags, run }
+            Operation::Fill { token, value, ttl, grace, tags, run }
                 if before.token.as_ref() == Some(token) && before.intents.is_empty() =>
             {
                 let verdict = before.table.judge_unless_empty(run, before.noted.as_deref(), tags);
@@ -52,29 +52,29 @@ impl Expected {
                 seen.tags.clone_from(tags);
                 if verdict.is_some() {
                     seen.stamp.clone_from(&before.noted);
-                    seen.table = seen.table.kept((ttl + grace + Move::LONGEST_LEASE) * 1000);
+                    seen.table = seen.table.kept((ttl + grace + Operation::LONGEST_LEASE) * 1000);
                 }
                 let (value, fresh_until) = (Some(value.clone()), now + ttl * 1000);
                 let seen = Seen { value, fresh_until, value_epoch: before.epoch, ..seen };
                 Self::new("ACCEPTED", seen).because(why(verdict))
             }
-            Move::Abort { token, hold, counts } if before.token.as_ref() == Some(token) => {
+            Operation::Abort { token, hold, counts } if before.token.as_ref() == Some(token) => {
                 let held_until = if *hold > 0 { now + hold * 1000 } else { before.held_until };
                 let failures = before.failures + u64::from(*hold > 0 && *counts);
                 let seen = Seen { token: None, noted: None, leased_until: 0, token_epoch: 0, ..same };
                 let seen = Seen { held_until, failures, ..seen };
                 Self::new("ABORTED", Seen { waiting: [].into(), ..seen })
             }
-            Move::Fill { .. } | Move::Abort { .. } => Self::new("REFUSED", same),
-            Move::Read { run } => match (before.verdict(run), &before.value) {
+            Operation::Fill { .. } | Operation::Abort { .. } => Self::new("REFUSED", same),
+            Operation::Read { run } => match (before.verdict(run), &before.value) {
                 (_, None) => Self::new("ABSENT", same),
                 _ if before.value_epoch != before.epoch => Self::new("OUTDATED", same).because("of another epoch"),
                 (None, _) => Self::new("UNTAGGED", same),
                 (Some(Verdict::Holds), _) => Self::new("HOLDS", same),
                 (verdict, _) => Self::new("OUTDATED", same).because(why(verdict)),
             },
-            Move::Invalidate => Self::new("DROPPED", dropped),
-            Move::InvalidateTag { tag, longest, run, .. } => {
+            Operation::Invalidate => Self::new("DROPPED", dropped),
+            Operation::InvalidateTag { tag, longest, run, .. } => {
                 let table = before.table.of_run(run, &after.table);
                 let left = table.clone().invalidated(tag, now, *longest);
                 let why = match (table == before.table, left.len() < table.len()) {
@@ -86,25 +86,25 @@ impl Expected {
                 assert_eq!(reply.rest, [tag_sequence.to_string()]);
                 Self::new("DROPPED", Seen { table: left, tag_sequence, ..same }).because(why)
             }
-            Move::Clear { known } => {
+            Operation::Clear { known } => {
                 let epoch = now.max(before.epoch + 1).max(known + 1);
                 assert_eq!(reply.rest, [epoch.to_string()]);
                 Self::new("CLEARED", Seen { epoch, ..same })
             }
-            Move::LoseEpoch => Self::new("LOST", Seen { epoch: 0, ..same }),
-            Move::Lose => Self::new("LOST", Seen { table: Table::default(), marker: String::new(), ..same }),
-            Move::Forget => Self::new("FORGOTTEN", Seen { table: before.table.clone().forgotten(), ..same }),
-            Move::Begin { intent, transaction } => {
+            Operation::LoseEpoch => Self::new("LOST", Seen { epoch: 0, ..same }),
+            Operation::Lose => Self::new("LOST", Seen { table: TagTable::default(), marker: String::new(), ..same }),
+            Operation::Forget => Self::new("FORGOTTEN", Seen { table: before.table.clone().forgotten(), ..same }),
+            Operation::Begin { intent, transaction } => {
                 let mut intents = before.intents.clone();
                 intents.insert(intent.clone(), (transaction.to_string(), now));
                 Self::new("BEGUN", Seen { intents, ..dropped })
             }
-            Move::End { intent } => {
+            Operation::End { intent } => {
                 let mut intents = before.intents.clone();
                 let word = if intents.remove(intent).is_some() { "ENDED" } else { "MISSING" };
                 Self::new(word, Seen { intents, ..dropped })
             }
-            Move::Join { run, longest, known } => {
+            Operation::Join { run, longest, known } => {
                 let epoch = before.next_epoch(*known, after.epoch);
                 assert_eq!(reply.rest, [epoch.to_string()]);
                 let same = Seen { epoch, ..same };
@@ -123,14 +123,14 @@ impl Expected {
                     }
                 }
             }
-            Move::Trust { run } => match before.marker.strip_prefix(&format!("{run} ")) {
+            Operation::Trust { run } => match before.marker.strip_prefix(&format!("{run} ")) {
                 Some(rest) => {
                     let since = rest.split_once(' ').unwrap().0;
                     Self::new("TRUSTED", Seen { marker: format!("{run} {since} t"), ..same })
                 }
                 None => Self::new("REFUSED", same),
             },
-            Move::Beat { known } => {
+            Operation::Beat { known } => {
                 let epoch = before.next_epoch(*known, after.epoch);
                 Self::new("BEAT", Seen { epoch, ..same }).because(begun(before, epoch))
             }
@@ -149,8 +149,8 @@ fn bypassed(before: &Seen, reply: &Reply) {
 }
 
 /// While no intent stands.
-fn lease(step: &Move, before: &Seen, reply: &Reply, after: &Seen) -> Expected {
-    let Move::Lease { token, lease, process, early, content, longest, run, known } = step else { unreachable!() };
+fn lease(step: &Operation, before: &Seen, reply: &Reply, after: &Seen) -> Oracle {
+    let Operation::Lease { token, lease, process, early, content, longest, run, known } = step else { unreachable!() };
     let epoch = before.next_epoch(*known, after.epoch);
     let (now, same) = (reply.now, Seen { epoch, ..before.essence() });
     let is_of_another = before.value.is_some() && before.value_epoch != epoch;
@@ -166,22 +166,22 @@ fn lease(step: &Move, before: &Seen, reply: &Reply, after: &Seen) -> Expected {
     };
     if !early && value.is_some() && before.fresh_until > now {
         is_given();
-        return Expected::new("HIT", same).because(why(verdict));
+        return Oracle::new("HIT", same).because(why(verdict));
     }
     let is_held = held_until > now && held_until - now <= longest * 1000;
     if is_held && (*content || (!early && value.is_some())) {
         is_given();
-        return Expected::new("HELD", same).because(why(verdict));
+        return Oracle::new("HELD", same).because(why(verdict));
     }
     if is_held && before.failures > 1 {
         assert_eq!(reply.rest, [(held_until - now).to_string()], "how long it is held");
-        return Expected::new("FAILING", same).because(why(verdict));
+        return Oracle::new("FAILING", same).because(why(verdict));
     }
     let is_loading = before.token.is_some() && before.leased_until > now;
     if is_loading && before.token_epoch == epoch {
         let mut waiting = before.waiting.clone();
         waiting.insert((*process).to_owned());
-        return Expected::new("WAIT", Seen { waiting, ..same }).because(why(verdict));
+        return Oracle::new("WAIT", Seen { waiting, ..same }).because(why(verdict));
     }
     is_given();
     let table = before.table.of_run(run, &after.table);
@@ -192,7 +192,7 @@ fn lease(step: &Move, before: &Seen, reply: &Reply, after: &Seen) -> Expected {
     };
     let (token, noted) = (Some(token.clone()), Some(table.stamp(run)));
     let leased_until = now + lease * 1000;
-    Expected::new("LEASED", Seen { token, noted, leased_until, token_epoch: epoch, table, ..same }).because(why)
+    Oracle::new("LEASED", Seen { token, noted, leased_until, token_epoch: epoch, table, ..same }).because(why)
 }
 
 fn begun(before: &Seen, epoch: u64) -> &'static str {

@@ -9,9 +9,9 @@ use stockade_testbed::RedisServer;
 use tokio::time::sleep;
 
 use super::{
-    expected::Expected,
     history::History,
-    moves::{FORGET, Move},
+    operation::{FORGET, Operation},
+    oracle::Oracle,
     reply::Reply,
     seen::{Seen, text},
 };
@@ -27,7 +27,7 @@ static LOOK: Script = Script { name: "look", text: include_str!("scripts/invaria
 const TOGETHER: usize = 8;
 const PROCESSES: [&str; 3] = ["one", "two", "three"];
 
-/// One key of the game.
+/// One key.
 pub(super) struct Place {
     pub(super) key: Key,
     pub(super) keys: Vec<String>,
@@ -39,7 +39,7 @@ pub(super) struct Place {
 }
 
 /// Random calls on three keys of one cache, each compared with what it must do to what lay there before.
-pub(super) struct Game {
+pub(super) struct FuzzState {
     connection: MultiplexedConnection,
     shas: HashMap<&'static str, String>,
     names: Keys,
@@ -66,7 +66,7 @@ pub(super) struct Game {
     title: String,
 }
 
-impl Game {
+impl FuzzState {
     pub(super) async fn new(server: &RedisServer, seed: u64, number: u64) -> Self {
         // As the library does: scores are numbers there, not texts.
         let client = redis::Client::open(format!("{}?protocol=resp3", server.url())).unwrap();
@@ -103,7 +103,7 @@ impl Game {
             may_be_told: 0,
             tags: 0,
             known: [0; 2],
-            title: format!("STOCKADE_SEED={seed}, game {number}"),
+            title: format!("STOCKADE_SEED={seed}, state {number}"),
         }
     }
 
@@ -127,7 +127,7 @@ impl Game {
         self.known[usize::from(self.random.random_bool(0.3))]
     }
 
-    fn choose(&mut self, place: usize) -> Move {
+    fn choose(&mut self, place: usize) -> Operation {
         let chance = self.random.random_range(0..200);
         let run = self.run();
         let known = self.known();
@@ -147,33 +147,33 @@ impl Game {
                 let (early, content) = (self.random.random_bool(0.3), self.random.random_bool(0.5));
                 // Shorter than a hold only as after the clock was set back.
                 let longest = if self.random.random_bool(0.9) { 300 } else { self.random.random_range(0..300) };
-                let lease = if self.random.random_bool(0.3) { 10 } else { Move::LONGEST_LEASE };
+                let lease = if self.random.random_bool(0.3) { 10 } else { Operation::LONGEST_LEASE };
                 let lease = self.random.random_range(2..lease);
-                Move::Lease { token, lease, process, early, content, longest, run, known }
+                Operation::Lease { token, lease, process, early, content, longest, run, known }
             }
             52..92 => {
                 let value = format!("{token} {}", self.next_name("value"));
                 let ttl = if self.random.random_bool(0.5) { 10 } else { 300 };
                 let (ttl, grace) = (self.random.random_range(1..ttl), self.random.random_range(50..250));
                 let tags = if self.random.random_bool(0.3) { 0 } else { self.random.random_range(1..=2) };
-                let tags: Vec<_> = Move::TAGS.choose_multiple(&mut self.random, tags).copied().collect();
-                Move::Fill { token, value, ttl, grace, tags: tags.join("\n"), run }
+                let tags: Vec<_> = Operation::TAGS.choose_multiple(&mut self.random, tags).copied().collect();
+                Operation::Fill { token, value, ttl, grace, tags: tags.join("\n"), run }
             }
             92..108 => {
                 let hold = if self.random.random_bool(0.8) { self.random.random_range(1..300) } else { 0 };
-                Move::Abort { token, hold, counts: self.random.random_bool(0.8) }
+                Operation::Abort { token, hold, counts: self.random.random_bool(0.8) }
             }
-            138..141 => Move::Clear { known },
-            141 if self.random.random_bool(0.5) => Move::LoseEpoch,
-            108..138 | 141 => Move::Read { run },
+            138..141 => Operation::Clear { known },
+            141 if self.random.random_bool(0.5) => Operation::LoseEpoch,
+            108..138 | 141 => Operation::Read { run },
             142..158 => self.invalidate_tag(run),
-            158 => Move::Lose,
-            159..165 => Move::Forget,
-            165..168 => Move::Invalidate,
+            158 => Operation::Lose,
+            159..165 => Operation::Forget,
+            165..168 => Operation::Invalidate,
             168..171 => {
                 let intent = self.next_name("intent");
                 self.places[place].intents.push(intent.clone());
-                Move::Begin { intent, transaction: self.next }
+                Operation::Begin { intent, transaction: self.next }
             }
             171..183 => match self.places[place].intents.choose(&mut self.random).cloned() {
                 // Often the last there is, so that there also are times without any; now and then one twice.
@@ -181,38 +181,38 @@ impl Game {
                     if self.random.random_bool(0.9) {
                         self.places[place].intents.retain(|other| *other != intent);
                     }
-                    Move::End { intent }
+                    Operation::End { intent }
                 }
-                None if self.random.random_bool(0.3) => Move::End { intent: "nobody's".to_owned() },
-                None => Move::Read { run },
+                None if self.random.random_bool(0.3) => Operation::End { intent: "nobody's".to_owned() },
+                None => Operation::Read { run },
             },
-            183..191 => Move::Join { run: any_run, longest: self.random.random_range(0..200), known },
-            191..196 => Move::Trust { run: any_run },
-            _ => Move::Beat { known },
+            183..191 => Operation::Join { run: any_run, longest: self.random.random_range(0..200), known },
+            191..196 => Operation::Trust { run: any_run },
+            _ => Operation::Beat { known },
         }
     }
 
-    fn invalidate_tag(&mut self, run: String) -> Move {
-        let tag = Move::TAGS.choose(&mut self.random).unwrap();
+    fn invalidate_tag(&mut self, run: String) -> Operation {
+        let tag = Operation::TAGS.choose(&mut self.random).unwrap();
         // Shorter than values last only as when two caches of one name were built differently.
         let longest = if self.random.random_bool(0.7) { 50 } else { 2_000_000 };
         let longest = self.random.random_range(0..longest);
-        Move::InvalidateTag { tag, longest, run, random: self.next_name("random") }
+        Operation::InvalidateTag { tag, longest, run, random: self.next_name("random") }
     }
 
     /// Before there is a value with tags in a new table, its stamps are forgotten at once.
-    fn begin_anew(&mut self, place: usize) -> Vec<(usize, Move)> {
+    fn begin_anew(&mut self, place: usize) -> Vec<(usize, Operation)> {
         let run = self.run();
-        let mut moves = vec![(place, Move::Lose)];
-        moves.extend((0..3).map(|_| (place, self.invalidate_tag(run.clone()))));
-        moves
+        let mut operations = vec![(place, Operation::Lose)];
+        operations.extend((0..3).map(|_| (place, self.invalidate_tag(run.clone()))));
+        operations
     }
 
     /// One round trip: all about the key, the call, all about the key, and what must hold of it.
-    async fn round(&mut self, moves: Vec<(usize, Move)>) {
+    async fn round(&mut self, operations: Vec<(usize, Operation)>) {
         let mut pipe = redis::pipe();
         let (marker, tag_sequence) = (self.names.marker(), self.names.sequence(Bucket::FIRST));
-        for (place, step) in &moves {
+        for (place, step) in &operations {
             let place = &self.places[*place];
             Seen::ask(&mut pipe, &place.keys, &marker, &tag_sequence);
             step.send(&mut pipe, place, &self.names, |script| self.shas[script.name].clone());
@@ -225,7 +225,7 @@ impl Game {
             Err(error) => panic!("{}: {error}", self.title),
         };
         let mut replies = replies.as_slice();
-        for (place, step) in moves {
+        for (place, step) in operations {
             let (before, rest) = replies.split_at(Seen::COMMANDS);
             let (reply, rest) = rest.split_at(step.commands());
             let (after, rest) = rest.split_at(Seen::COMMANDS);
@@ -238,15 +238,15 @@ impl Game {
         assert!(replies.is_empty());
     }
 
-    fn judge(&mut self, place: usize, step: &Move, before: &Seen, reply: &Reply, after: &Seen) {
+    fn judge(&mut self, place: usize, step: &Operation, before: &Seen, reply: &Reply, after: &Seen) {
         self.calls += 1;
-        self.tags += u64::from(matches!(step, Move::InvalidateTag { .. }));
+        self.tags += u64::from(matches!(step, Operation::InvalidateTag { .. }));
         self.history.goes_on(place, step, reply);
         self.places[place].current.clone_from(&after.token);
         if after.epoch > self.known[0] {
             self.known = [after.epoch, self.known[0]];
         }
-        if let Move::Lease { token, .. } = step {
+        if let Operation::Lease { token, .. } = step {
             let tokens = &mut self.places[place].tokens;
             tokens.retain(|other| other != token || reply.word == "LEASED");
             // The last few are enough to be late with.
@@ -261,29 +261,29 @@ impl Game {
             self.may_be_told += told;
             return;
         }
-        let expected = Expected::of(step, before, reply, after);
+        let oracle = Oracle::of(step, before, reply, after);
         assert!(
-            expected.word == reply.word && expected.seen == after.essence(),
-            "{}: {step:?} of {} was answered {reply:?} over {before:?} and left {after:?}, expected {expected:?}",
+            oracle.word == reply.word && oracle.seen == after.essence(),
+            "{}: {step:?} of {} was answered {reply:?} over {before:?} and left {after:?}, expected {oracle:?}",
             self.title,
             self.places[place].key,
         );
         self.told += told;
-        let answer = format!("{} {} {}", step.name(), expected.word, expected.why);
+        let answer = format!("{} {} {}", step.name(), oracle.word, oracle.why);
         *self.answers.entry(answer.trim_end().to_owned()).or_default() += 1;
     }
 
-    pub(super) async fn play(mut self, calls: u64) -> Self {
+    pub(super) async fn make_calls(mut self, calls: u64) -> Self {
         while self.calls < calls {
-            let mut moves = Vec::new();
+            let mut operations = Vec::new();
             for _ in 0..self.random.random_range(1..=TOGETHER) {
                 let place = self.random.random_range(0..self.places.len());
-                moves.push((place, self.choose(place)));
+                operations.push((place, self.choose(place)));
             }
             if self.random.random_bool(0.05) {
-                moves.extend(self.begin_anew(0));
+                operations.extend(self.begin_anew(0));
             }
-            self.round(moves).await;
+            self.round(operations).await;
             if self.random.random_bool(0.05) {
                 let pause = self.random.random_range(0..60);
                 sleep(Duration::from_millis(pause)).await;
@@ -292,7 +292,7 @@ impl Game {
         // What is announced is ended by somebody, and all else ends by itself.
         for place in 0..self.places.len() {
             for intent in self.places[place].intents.clone() {
-                self.round(vec![(place, Move::End { intent })]).await;
+                self.round(vec![(place, Operation::End { intent })]).await;
             }
         }
         self

@@ -8,21 +8,21 @@ use crate::store::{Owner, Ownership};
 
 /// What this process holds, and where.
 #[derive(Debug, Default)]
-pub(super) struct HeldTable(Mutex<HashMap<Owner, Held>>);
+pub(super) struct HeldTable(Mutex<HashMap<Owner, HeldValue>>);
 
 #[derive(Debug)]
-struct Held {
+struct HeldValue {
     ownership: Weak<Ownership>,
     marks: Vec<Mark>,
 }
 
 impl HeldTable {
-    fn table(&self) -> MutexGuard<'_, HashMap<Owner, Held>> {
+    fn table(&self) -> MutexGuard<'_, HashMap<Owner, HeldValue>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn insert(&self, ownership: &Arc<Ownership>, marks: Vec<Mark>) {
-        let held = Held { ownership: Arc::downgrade(ownership), marks };
+        let held = HeldValue { ownership: Arc::downgrade(ownership), marks };
         self.table().insert(ownership.owner.clone(), held);
     }
 
