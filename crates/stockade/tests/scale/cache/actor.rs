@@ -19,6 +19,7 @@ use stockade::{
 use tokio::{task::JoinSet, time::sleep};
 
 use super::{
+    item::{self, Failure, KEYS, item, loader},
     record::{Log, What, now},
     site::Seat,
 };
@@ -27,14 +28,7 @@ use crate::{
     support::Item,
 };
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
-
-pub(super) const KEYS: u8 = 5;
 const READERS: usize = 4;
-
-pub(super) fn item(key: u8) -> Item {
-    Item(key.to_string())
-}
 
 struct Actor {
     cache: Cache<Item, i64>,
@@ -86,7 +80,7 @@ impl Actor {
         let guard = self.locks.write(&item(key)).wait(Duration::from_secs(2)).acquire().await?;
         let begin = now();
         let tx = guard.begin(&self.pool).await?;
-        self.finish(key, begin, tx).await?;
+        item::write(tx, &self.cache, &self.log, key, begin).await?;
         guard.release().await?;
         Ok(())
     }
@@ -94,24 +88,7 @@ impl Actor {
     async fn write_unfenced(&self, key: u8) -> Result<(), Failure> {
         let begin = now();
         let tx = Tx::unfenced(&self.pool).await?;
-        self.finish(key, begin, tx).await
-    }
-
-    async fn finish(&self, key: u8, begin: u64, mut tx: Tx) -> Result<(), Failure> {
-        let row = i16::from(key);
-        // The row's lock first, so that versions rise in the order of commits.
-        sqlx::query("select from item where key = $1 for update").bind(row).execute(&mut *tx).await?;
-        let version: i64 =
-            sqlx::query_scalar("update item set version = nextval('versions') where key = $1 returning version")
-                .bind(row)
-                .fetch_one(&mut *tx)
-                .await?;
-        sqlx::query("insert into written values ($1, $2)").bind(row).bind(version).execute(&mut *tx).await?;
-        tx.invalidate(&self.cache, &item(key));
-        self.log.note(What::Committing, key, begin, version);
-        tx.commit().await?;
-        self.log.note(What::Acknowledged, key, begin, version);
-        Ok(())
+        item::write(tx, &self.cache, &self.log, key, begin).await
     }
 }
 
@@ -119,17 +96,9 @@ impl Actor {
 pub(super) async fn act(role: &str, seat: Seat) {
     let (path, seed) = role.split_once(' ').unwrap();
     let mut random = StdRng::seed_from_u64(seed.parse().unwrap());
-    let pool = seat.pool.clone();
-    let load = move |item: Item| {
-        let pool = pool.clone();
-        async move {
-            let select = sqlx::query_scalar::<_, i64>("select version from item where key = $1");
-            select.bind(item.0.parse::<i16>().unwrap()).fetch_optional(&pool).await
-        }
-    };
     // Short lives, so that values also expire and are refreshed early while they are written.
     let lives = Duration::from_millis(300)..=Duration::from_millis(1500);
-    let cache = Cache::builder(&seat.redis).ttl(lives).loader(load).strict(&seat.pool).build();
+    let cache = Cache::builder(&seat.redis).ttl(lives).loader(loader(&seat.pool)).strict(&seat.pool).build();
     let locks = Locks::builder().lease(Duration::from_secs(1)).redis(&seat.locks);
     let relay = Relay::spawn(seat.pool.clone(), [cache.invalidator()]);
     let actor = Arc::new(Actor {

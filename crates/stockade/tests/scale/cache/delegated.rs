@@ -6,27 +6,20 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use rustix::process::Signal;
 use stockade_testbed::{Fault, Proxy};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use super::{
-    PROCESSES,
-    actor::KEYS,
-    amount,
+    PROCESSES, amount,
     history::History,
+    item::{self, KEYS},
     record::{Log, What, now},
     seed,
-    site::Site,
+    site::{Site, all_go_on},
 };
 use crate::{
     child::Child,
     support::{LIMIT, report, turn},
 };
-
-const SCHEMA: &str = "
-    create table item (key int2 primary key, version int8 not null);
-    insert into item select key, 0 from generate_series(0, 4) as key;
-    create table written (key int2 not null, version int8 not null);
-    create sequence versions;";
 
 /// How long after a failure that processes notice by their connections they may still act as if it had not been.
 /// Nanoseconds.
@@ -67,7 +60,7 @@ struct Run {
 impl Run {
     async fn start(seed: u64) -> Self {
         let mut run = Self {
-            site: Site::start(SCHEMA).await,
+            site: Site::start(item::SCHEMA).await,
             random: StdRng::seed_from_u64(seed),
             processes: Vec::new(),
             logs: Vec::new(),
@@ -146,26 +139,12 @@ impl Run {
     /// Lets the processes come to their end, and reads what they noted.
     async fn end(mut self) -> Self {
         for done in ["written", "over"] {
-            for process in &mut self.processes {
-                process.child.go_on().await;
-            }
-            for process in &mut self.processes {
-                let said = timeout(LIMIT, process.child.next()).await.expect("a process hangs");
-                assert_eq!(said, done);
-            }
+            all_go_on(self.processes.iter_mut().map(|process| &mut process.child).collect(), done).await;
         }
         self.processes.clear();
         self.site.until_nothing_is_left().await;
-        let committed: Vec<(i16, i64)> =
-            sqlx::query_as("select key, version from written").fetch_all(&self.site.pool).await.unwrap();
-        let number = |(key, version): (i16, i64)| (key.try_into().unwrap(), version.try_into().unwrap());
-        self.history.committed = committed.into_iter().map(number).collect();
-        self.history.records = (0..).zip(&self.logs).flat_map(|(process, log)| Log::read(log, process)).collect();
+        self.history.read(&self.site.pool, &self.logs).await;
         self
-    }
-
-    fn count(&self, what: What) -> usize {
-        self.history.records.iter().filter(|record| record.what == what).count()
     }
 }
 
@@ -187,7 +166,8 @@ async fn no_read_under_a_delegation_is_older_than_a_write_acknowledged_before_it
         run.make(trouble).await;
     }
     let run = run.end().await;
-    let counts = [What::Local, What::Hit, What::Load, What::Committing, What::Acknowledged].map(|what| run.count(what));
+    let counts =
+        [What::Local, What::Hit, What::Load, What::Committing, What::Acknowledged].map(|what| run.history.count(what));
     let [local, hits, loads, begun, acknowledged] = counts;
     report(&format!(
         "{:?}: {local} reads under a delegation, {hits} hits, {loads} loads; {begun} writes, of which {acknowledged} were \

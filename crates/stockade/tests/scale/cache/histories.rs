@@ -6,29 +6,24 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use rustix::process::Signal;
 use sqlx::PgConnection;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use super::{
-    PROCESSES,
-    actor::KEYS,
-    amount,
+    PROCESSES, amount,
     history::History,
-    record::{Log, Record, What, now},
+    item::{self, KEYS},
+    record::{Record, What, now},
     seed,
-    site::Site,
+    site::{Site, all_go_on},
 };
 use crate::{
     child::Child,
     looks::{Look, try_look},
-    support::{LIMIT, report, turn, until},
+    support::{report, turn, until},
 };
 
 /// A commit of an item waits while somebody holds the gate.
-const SCHEMA: &str = "
-    create table item (key int2 primary key, version int8 not null);
-    insert into item select key, 0 from generate_series(0, 4) as key;
-    create table written (key int2 not null, version int8 not null);
-    create sequence versions;
+const GATE: &str = "
     create function gate() returns trigger language plpgsql as
         $$ begin perform pg_advisory_xact_lock_shared(7); return null; end $$;
     create constraint trigger gate after update on item deferrable initially deferred
@@ -69,7 +64,8 @@ struct Run {
 
 impl Run {
     async fn start(seed: u64) -> Self {
-        let site = Site::start(SCHEMA).await;
+        let site = Site::start(item::SCHEMA).await;
+        sqlx::raw_sql(GATE).execute(&site.pool).await.unwrap();
         let mut run = Self {
             site,
             random: StdRng::seed_from_u64(seed),
@@ -194,40 +190,26 @@ impl Run {
                 })
                 .await;
             }
-            for process in &mut self.processes {
-                process.go_on().await;
-            }
-            for process in &mut self.processes {
-                let said = timeout(LIMIT, process.next()).await.expect("a process hangs");
-                assert_eq!(said, done);
-            }
+            all_go_on(self.processes.iter_mut().collect(), done).await;
         }
         self.processes.clear();
         self.site.until_nothing_is_left().await;
-        let committed: Vec<(i16, i64)> =
-            sqlx::query_as("select key, version from written").fetch_all(&self.site.pool).await.unwrap();
-        let number = |(key, version): (i16, i64)| (key.try_into().unwrap(), version.try_into().unwrap());
-        self.history.committed = committed.into_iter().map(number).collect();
-        self.history.records = (0..).zip(&self.logs).flat_map(|(process, log)| Log::read(log, process)).collect();
+        self.history.read(&self.site.pool, &self.logs).await;
         self
-    }
-
-    fn count(&self, what: What) -> usize {
-        self.history.records.iter().filter(|record| record.what == what).count()
     }
 }
 
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let begun = self.count(What::Committing);
-        let (acknowledged, committed) = (self.count(What::Acknowledged), self.history.committed.len());
+        let begun = self.history.count(What::Committing);
+        let (acknowledged, committed) = (self.history.count(What::Acknowledged), self.history.committed.len());
         write!(
             f,
             "{} hits, {} loads, {} reads of the database; {begun} writes, of which {acknowledged} were acknowledged and \
              {committed} applied; {:?}; {} commits looked at",
-            self.count(What::Hit),
-            self.count(What::Load),
-            self.count(What::Database),
+            self.history.count(What::Hit),
+            self.history.count(What::Load),
+            self.history.count(What::Database),
             self.troubles,
             self.looked_at,
         )
@@ -261,7 +243,7 @@ async fn no_read_of_any_process_is_older_than_a_write_or_read_before_it() {
         wrongs.len(),
         run.broken.len(),
     );
-    let (hits, loads) = (run.count(What::Hit), run.count(What::Load));
+    let (hits, loads) = (run.history.count(What::Hit), run.history.count(What::Load));
     assert!(hits > 500 && hits * 10 > hits + loads, "too few hits to show anything: {hits} beside {loads} loads");
     assert!(run.looked_at > 0, "no commit was looked at");
     for key in 0..KEYS {

@@ -1,8 +1,13 @@
 //! What several processes read and wrote, and whether it can have been one register per key.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
-use super::record::{Record, What};
+use sqlx::PgPool;
+
+use super::record::{Log, Record, What};
 
 /// How long a write whose announcement was lost with the data of the store may stay unseen: until the relay has made up
 /// for it, on a machine that is busy. Nanoseconds.
@@ -38,6 +43,20 @@ struct Write {
 }
 
 impl History {
+    /// Reads what the processes committed, and what they noted.
+    pub(super) async fn read(&mut self, pool: &PgPool, logs: &[PathBuf]) {
+        let committed: Vec<(i16, i64)> =
+            sqlx::query_as("select key, version from written").fetch_all(pool).await.unwrap();
+        let number = |(key, version): (i16, i64)| (key.try_into().unwrap(), version.try_into().unwrap());
+        self.committed = committed.into_iter().map(number).collect();
+        self.records = (0..).zip(logs).flat_map(|(process, log)| Log::read(log, process)).collect();
+    }
+
+    /// How many records are of this kind.
+    pub(super) fn count(&self, what: What) -> usize {
+        self.records.iter().filter(|record| record.what == what).count()
+    }
+
     /// Everything that can't have happened. Versions of a key rise with each commit; zero is what was there before.
     pub(super) fn wrongs(&self) -> Vec<String> {
         let mut by_key: BTreeMap<u8, Vec<Record>> = BTreeMap::new();

@@ -8,6 +8,7 @@ mod delegated;
 mod epochs;
 mod histories;
 mod history;
+mod item;
 mod outage;
 mod record;
 mod site;

@@ -8,6 +8,7 @@ use stockade::{
     postgres::{self, Timeouts},
 };
 use stockade_testbed::{PostgresServer, RedisServer};
+use tokio::time::timeout;
 
 use crate::{
     child::Child,
@@ -111,4 +112,15 @@ async fn pool(url: &str, statement: Duration) -> PgPool {
     let timeouts = Timeouts { statement, ..Timeouts::default() };
     let options = postgres::options(url.parse().unwrap(), &timeouts).application_name(name);
     PgPoolOptions::new().max_connections(20).acquire_timeout(LIMIT).connect_with(options).await.unwrap()
+}
+
+/// Lets all of these processes go on, and waits until each has said that it is `done`.
+pub(super) async fn all_go_on(mut processes: Vec<&mut Child>, done: &str) {
+    for process in &mut processes {
+        process.go_on().await;
+    }
+    for process in processes {
+        let said = timeout(LIMIT, process.next()).await.expect("a process hangs");
+        assert_eq!(said, done);
+    }
 }

@@ -33,7 +33,7 @@ use tokio::{task::JoinSet, time::sleep};
 use tower::ServiceExt;
 
 use super::{
-    actor::KEYS,
+    item::{self, Failure, KEYS, item, loader},
     record::{Log, What, now},
     site::Seat,
 };
@@ -41,8 +41,6 @@ use crate::{
     child::{say, wait_for_parent},
     support::Item,
 };
-
-type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 const READERS: usize = 4;
 const WRITERS: usize = 2;
@@ -54,7 +52,7 @@ const WAIT: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 struct Shop(Cache<Item, i64>);
 
-fn item(parts: &Parts) -> Item {
+fn asked(parts: &Parts) -> Item {
     Item(parts.uri.path()[1..].to_owned())
 }
 
@@ -62,7 +60,7 @@ impl FromRequestParts<Shop> for Item {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &Shop) -> Result<Self, Infallible> {
-        Ok(item(parts))
+        Ok(asked(parts))
     }
 }
 
@@ -98,7 +96,7 @@ struct Visitor {
 
 impl Visitor {
     fn routes(&self) -> Router {
-        let lock = RouteLock::key(&self.locks, |parts| Key::of(&item(parts)).ok()).wait(WAIT).read();
+        let lock = RouteLock::key(&self.locks, |parts| Key::of(&asked(parts)).ok()).wait(WAIT).read();
         Router::new().route("/{item}", get(show).route_layer(lock)).with_state(Shop(self.cache.clone()))
     }
 
@@ -135,21 +133,10 @@ impl Visitor {
     }
 
     async fn write_once(&self, key: u8) -> Result<(), Failure> {
-        let item = Item(key.to_string());
-        let guard = self.locks.write(&item).wait(WAIT).acquire().await?;
+        let guard = self.locks.write(&item(key)).wait(WAIT).acquire().await?;
         let begin = now();
-        let mut tx = guard.begin(&self.pool).await?;
-        let row = i16::from(key);
-        let version: i64 =
-            sqlx::query_scalar("update item set version = nextval('versions') where key = $1 returning version")
-                .bind(row)
-                .fetch_one(&mut *tx)
-                .await?;
-        sqlx::query("insert into written values ($1, $2)").bind(row).bind(version).execute(&mut *tx).await?;
-        tx.invalidate(&self.cache, &item);
-        self.log.note(What::Committing, key, begin, version);
-        tx.commit().await?;
-        self.log.note(What::Acknowledged, key, begin, version);
+        let tx = guard.begin(&self.pool).await?;
+        item::write(tx, &self.cache, &self.log, key, begin).await?;
         guard.release().await?;
         Ok(())
     }
@@ -159,15 +146,7 @@ impl Visitor {
 pub(super) async fn visit(role: &str, seat: Seat) {
     let (path, seed) = role.split_once(' ').unwrap();
     let mut random = StdRng::seed_from_u64(seed.parse().unwrap());
-    let pool = seat.pool.clone();
-    let load = move |item: Item| {
-        let pool = pool.clone();
-        async move {
-            let select = sqlx::query_scalar::<_, i64>("select version from item where key = $1");
-            select.bind(item.0.parse::<i16>().unwrap()).fetch_optional(&pool).await
-        }
-    };
-    let cache = Cache::builder(&seat.redis).loader(load).under_locks().build();
+    let cache = Cache::builder(&seat.redis).loader(loader(&seat.pool)).under_locks().build();
     let locks = Locks::builder().lease(Duration::from_secs(1)).redis(&seat.locks);
     let relay = Relay::spawn(seat.pool.clone(), [cache.invalidator()]);
     let visitor = Arc::new(Visitor {
