@@ -1,12 +1,12 @@
 #!/bin/sh
-# Holds the inventory service to its OpenAPI document: openapi-spec-validator checks the document, and Schemathesis asks a
-# live service for everything that the document allows and for much that it does not.
+# Holds the inventory service to its OpenAPI document: openapi-spec-validator checks the document, and Schemathesis
+# asks a live service for everything that the document allows and for much that it does not.
 #
 # usage: contract.sh [--install] [SCHEMATHESIS-OPTION...]
 #
-# Installs the versions in scripts/contract/requirements.txt into a private folder below the target folder, unless they are
-# there already. Needs python3 with venv; with --install, apt brings it, which needs root. Redis, PostgreSQL and the service
-# run on 127.0.0.1 and end with the run. CONTRACT_EXAMPLES (default 60) bounds the requests of each test.
+# Installs the versions in scripts/contract/requirements.txt into a private folder below the target folder, unless they
+# are there already. Needs python3 with venv; with --install, apt brings it, which needs root. Redis, PostgreSQL and the
+# service run on 127.0.0.1 and end with the run. CONTRACT_EXAMPLES (default 60) bounds the requests of each test.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -28,7 +28,7 @@ if [ "${1:-}" = --install ]; then
         DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3 python3-venv </dev/null
     fi
 fi
-has_venv || fail "python3 with its venv module is missing: install it (Debian: python3-venv), or call scripts/contract.sh --install as root"
+has_venv || fail "python3 with its venv module is missing: install it (Debian: python3-venv), or add --install as root"
 
 here=$PWD/scripts/contract
 mkdir -p "${CARGO_TARGET_DIR:-target}/contract"

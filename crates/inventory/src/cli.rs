@@ -2,16 +2,16 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use tokio::runtime::Runtime;
 
-use crate::{console, health, replay, seed, serve};
+use crate::{console, health, replay, seed, serve, shell};
 #[cfg(feature = "demo")]
 use crate::{demo, lab};
 
 /// An inventory service on Postgres, with locks and cache on Redis.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(name = "inventory", version)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -29,6 +29,10 @@ enum Command {
     Seed(seed::Args),
     /// Send order lines to running instances and report.
     Replay(replay::Args),
+    /// Print the script that lets a shell complete this command line.
+    Completions(shell::Completions),
+    /// Write the manual pages.
+    Man(shell::Man),
     /// Start private servers and two instances, replay order lines, report, serve until Ctrl-C.
     #[cfg(feature = "demo")]
     Demo(demo::Args),
@@ -64,6 +68,8 @@ impl Cli {
             Command::Migrate(args) => serve::migrate(args).await,
             Command::Seed(args) => seed::run(args).await,
             Command::Replay(args) => replay::run(args).await,
+            Command::Completions(args) => shell::completions(&args, Self::command()),
+            Command::Man(args) => shell::man(args, Self::command()),
             #[cfg(feature = "demo")]
             Command::Demo(args) => demo::run(args).await,
             #[cfg(feature = "demo")]

@@ -19,3 +19,4 @@ pub mod orders;
 pub mod replay;
 pub mod seed;
 pub mod serve;
+mod shell;

@@ -96,6 +96,7 @@ impl Stage {
             rate: None,
             browse: args.browse,
             limits: RetryLimits { retries: 12, total: Duration::from_secs(30) },
+            journal: None,
             run: "demo".to_owned(),
         };
         let replay = replay(plan).await?;

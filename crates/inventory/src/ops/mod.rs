@@ -2,6 +2,7 @@
 
 mod auth;
 mod cache;
+mod conservation;
 mod locks;
 mod router;
 

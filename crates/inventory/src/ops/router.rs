@@ -7,7 +7,7 @@ use metrics_process::Collector;
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use super::{auth, cache, locks};
+use super::{auth, cache, conservation, locks};
 use crate::{
     app::App,
     config::Secret,
@@ -52,6 +52,7 @@ fn admin(token: Secret) -> Router<App> {
         .route("/locks", get(locks::list))
         .route("/locks/{resource}", get(locks::show).delete(locks::force))
         .route("/cache", get(cache::show))
+        .route("/conservation", get(conservation::show))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state(token, auth::require));

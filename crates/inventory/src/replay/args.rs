@@ -3,6 +3,8 @@ use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
 use clap::ValueEnum;
 use reqwest::Url;
 
+use crate::config::Secret;
+
 /// Arguments of `inventory replay`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
@@ -38,6 +40,16 @@ pub struct Args {
     /// again while the service remembers them. Default: a new name.
     #[arg(long, env = "REPLAY_RUN", value_name = "NAME", value_parser = run_name)]
     pub run: Option<String>,
+    /// A file that remembers which lines are settled. With the file of an earlier run the replay goes on where that one
+    /// ended, under its name, as long as the service remembers its keys (IDEMPOTENCY_TTL).
+    #[arg(long, env = "REPLAY_STATE", value_name = "FILE")]
+    pub state: Option<PathBuf>,
+    /// The operators' port of an instance, whose ledger is checked before and after. Needs --admin-token.
+    #[arg(long, env = "REPLAY_ADMIN", value_name = "URL", requires = "admin_token")]
+    pub admin: Option<Url>,
+    /// The ADMIN_TOKEN of that instance.
+    #[arg(long, env = "ADMIN_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    pub admin_token: Option<Secret>,
     /// How to print the report.
     #[arg(long, env = "REPLAY_REPORT", value_name = "FORMAT", default_value = "text")]
     pub report: ReportFormat,

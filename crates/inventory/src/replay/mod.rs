@@ -5,8 +5,11 @@
 
 mod answer;
 mod args;
+mod audit;
 mod cache_status;
 mod client;
+mod command;
+mod journal;
 mod progress;
 mod reason;
 mod report;
@@ -19,7 +22,10 @@ mod verdict;
 #[cfg(feature = "demo")]
 pub(crate) use args::not_negative;
 pub use args::{Args, ReportFormat};
+pub use audit::AuditError;
+pub use command::run;
+pub use journal::{Journal, JournalError};
 pub use report::{Fleet, Latency, Lines, ReadSources, Report};
 pub use retry::RetryLimits;
-pub use run::{Plan, Replay, ReplayError, replay, run};
+pub use run::{Plan, Replay, ReplayError, replay};
 pub use verdict::Verdict;

@@ -1,7 +1,6 @@
 use std::{
     collections::BTreeMap,
     num::NonZeroUsize,
-    process::ExitCode,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -17,13 +16,10 @@ use tokio::{
 };
 
 use super::{
-    Args, Report, ReportFormat, RetryLimits, Verdict, client::ShopClient, progress::Progress, scrape::Counters,
-    tally::Tally,
+    AuditError, Journal, JournalError, Report, RetryLimits, Verdict, client::ShopClient, progress::Progress,
+    scrape::Counters, tally::Tally,
 };
-use crate::{
-    console,
-    orders::{OrderLine, Orders, OrdersError, Skip},
-};
+use crate::orders::{OrderLine, OrdersError, Skip};
 
 /// What to send, and how.
 #[derive(Clone, Debug)]
@@ -46,6 +42,8 @@ pub struct Plan {
     pub limits: RetryLimits,
     /// The name of the run.
     pub run: String,
+    /// Where the outcomes of lines are written down.
+    pub journal: Option<Arc<Journal>>,
 }
 
 /// A finished replay.
@@ -74,6 +72,12 @@ pub enum ReplayError {
     /// The instances' own figures can't be read.
     #[error("can't read /metrics of an instance: check the ops URLs")]
     Metrics(#[source] reqwest::Error),
+    /// The state file can't be used.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The ledger could not be checked.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// A worker ended early.
     #[error("a worker of the replay failed")]
     Worker(#[source] JoinError),
@@ -87,40 +91,7 @@ struct Shared {
     rate: Option<f64>,
     browse: f64,
     progress: Progress,
-}
-
-/// Reads the file, sends its lines, prints the report. Fails when a line's outcome is unknown or a line failed.
-pub async fn run(args: Args) -> ExitCode {
-    match from_args(args).await {
-        Ok(lines) if lines.failed + lines.unknown == 0 => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(error) => {
-            console::error(&error);
-            ExitCode::FAILURE
-        }
-    }
-}
-
-async fn from_args(args: Args) -> Result<super::Lines, ReplayError> {
-    let orders = Orders::load(&args.csv, args.limit).await?;
-    let plan = Plan {
-        lines: orders.lines.into(),
-        skipped: orders.skipped,
-        targets: args.target,
-        ops: args.ops,
-        concurrency: args.concurrency,
-        rate: args.rate,
-        browse: args.browse,
-        limits: RetryLimits { retries: args.retries, total: args.give_up_after },
-        run: args.run.unwrap_or_else(|| format!("{:016x}", rand::rng().random::<u64>())),
-    };
-    console::note(&format!("run {}: {} order lines", plan.run, plan.lines.len()));
-    let report = replay(plan).await?.report;
-    match args.report {
-        ReportFormat::Text => console::out(&report.to_string()),
-        ReportFormat::Json => console::out(&serde_json::json!(report).to_string()),
-    }
-    Ok(report.lines)
+    journal: Option<Arc<Journal>>,
 }
 
 /// Sends every line of the plan once to its final answer. Dropping the future stops it: lines under way then may or may
@@ -142,6 +113,7 @@ pub async fn replay(plan: Plan) -> Result<Replay, ReplayError> {
         rate: plan.rate,
         browse: plan.browse,
         progress: Progress::new(plan.lines.len() as u64),
+        journal: plan.journal,
         lines: plan.lines,
     });
 
@@ -152,7 +124,7 @@ pub async fn replay(plan: Plan) -> Result<Replay, ReplayError> {
     let mut verdicts = vec![Verdict::Unknown; shared.lines.len()];
     let mut tally = Tally::new();
     while let Some(worker) = workers.join_next().await {
-        let (reached, seen) = worker.map_err(ReplayError::Worker)?;
+        let (reached, seen) = worker.map_err(ReplayError::Worker)??;
         for (index, verdict) in reached {
             verdicts[index] = verdict;
         }
@@ -172,18 +144,21 @@ pub async fn replay(plan: Plan) -> Result<Replay, ReplayError> {
 
 impl Shared {
     /// Takes the next line until there is none.
-    async fn work(self: Arc<Self>) -> (Vec<(usize, Verdict)>, Tally) {
+    async fn work(self: Arc<Self>) -> Result<(Vec<(usize, Verdict)>, Tally), JournalError> {
         let mut rng = SmallRng::from_os_rng();
         let mut tally = Tally::new();
         let mut reached = Vec::new();
         loop {
             let index = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(line) = self.lines.get(index) else {
-                return (reached, tally);
+                return Ok((reached, tally));
             };
             let since = self.due(index).await;
             let verdict = self.client.adjust(index, line, since, &mut rng, &mut tally).await;
             reached.push((index, verdict));
+            if let Some(journal) = &self.journal {
+                journal.settle(line, verdict).await?;
+            }
             for turn in 0..reads(self.browse, &mut rng) {
                 let popular = &self.lines[rng.random_range(0..self.lines.len())];
                 self.client.browse(index + turn, &popular.sku, &mut tally).await;

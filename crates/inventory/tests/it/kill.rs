@@ -34,6 +34,7 @@ async fn killing_an_instance_in_the_middle_of_a_replay_loses_and_repeats_nothing
         rate: None,
         browse: 0.5,
         limits: RetryLimits { retries: 100, total: Duration::from_secs(60) },
+        journal: None,
         run: "kill".to_owned(),
     };
 

@@ -35,6 +35,8 @@ mod refusals;
 #[cfg(test)]
 mod replay;
 #[cfg(test)]
+mod resume;
+#[cfg(test)]
 mod routes;
 #[cfg(test)]
 mod seed;

@@ -10,7 +10,7 @@ async fn admin_routes_want_the_token_and_without_one_there_are_none() {
     let guarded = stage.serve(&[]).await;
     let open = stage.serve(&[("ADMIN_TOKEN", "")]).await;
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    for path in ["/admin/locks", "/admin/locks/stock:A", "/admin/cache", "/admin/nothing"] {
+    for path in ["/admin/locks", "/admin/locks/stock:A", "/admin/cache", "/admin/conservation", "/admin/nothing"] {
         for header in ["", "Bearer", "Bearer wrong", "Bearer correct-horse-", "Basic correct-horse", "correct-horse"] {
             let request = client.get(format!("{}{path}", guarded.ops)).header("authorization", header);
             let answer = Answer::to(request).await;

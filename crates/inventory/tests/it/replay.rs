@@ -56,6 +56,7 @@ impl ScriptedService {
             rate: None,
             browse: 1.0,
             limits: RetryLimits { retries, total: Duration::from_secs(30) },
+            journal: None,
             run: "run".to_owned(),
         };
         replay(plan).await.unwrap()

@@ -1,0 +1,92 @@
+use std::{process::ExitCode, sync::Arc};
+
+use rand::Rng;
+
+use super::{
+    Args, AuditError, Journal, Lines, Plan, ReplayError, ReportFormat, RetryLimits,
+    audit::{Audit, Auditor, Ledger},
+    client::ShopClient,
+    replay,
+};
+use crate::{console, orders::Orders};
+
+/// Reads the file, sends its lines, prints the report. Fails when a line's outcome is unknown or a line failed.
+pub async fn run(args: Args) -> ExitCode {
+    match from_args(args).await {
+        Ok(Outcome { lines, audit })
+            if lines.failed + lines.unknown == 0 && audit.as_ref().is_none_or(Audit::holds) =>
+        {
+            ExitCode::SUCCESS
+        }
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            console::error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What decides about the status of the command.
+struct Outcome {
+    lines: Lines,
+    audit: Option<Audit>,
+}
+
+async fn from_args(args: Args) -> Result<Outcome, ReplayError> {
+    let Orders { mut lines, skipped } = Orders::load(&args.csv, args.limit).await?;
+    let new_name = || format!("{:016x}", rand::rng().random::<u64>());
+    let journal = match &args.state {
+        Some(path) => Some(Arc::new(Journal::open(path, args.run.as_deref(), new_name).await?)),
+        None => None,
+    };
+    if lines.is_empty() {
+        return Err(ReplayError::Empty);
+    }
+    let all = lines.len();
+    if let Some(journal) = &journal {
+        lines.retain(|line| !journal.has(line));
+    }
+    let run = journal.as_ref().map(|journal| journal.run().to_owned()).or(args.run).unwrap_or_else(new_name);
+    console::note(&format!("run {run}: {} order lines, {} of them settled before", all, all - lines.len()));
+    let auditor = match (args.admin, args.admin_token) {
+        (Some(url), Some(token)) => Some(Auditor::new(ShopClient::http(1).map_err(ReplayError::Client)?, url, token)),
+        _ => None,
+    };
+    let before = ask(auditor.as_ref()).await?;
+    let lines = if lines.is_empty() {
+        Lines::default()
+    } else {
+        let plan = Plan {
+            lines: lines.into(),
+            skipped,
+            targets: args.target,
+            ops: args.ops,
+            concurrency: args.concurrency,
+            rate: args.rate,
+            browse: args.browse,
+            limits: RetryLimits { retries: args.retries, total: args.give_up_after },
+            run,
+            journal,
+        };
+        let report = replay(plan).await?.report;
+        match args.report {
+            ReportFormat::Text => console::out(&report.to_string()),
+            ReportFormat::Json => console::out(&serde_json::json!(report).to_string()),
+        }
+        report.lines
+    };
+    let after = ask(auditor.as_ref()).await?;
+    let new = lines.applied.saturating_sub(lines.replayed);
+    let audit = before.zip(after).map(|(before, after)| Audit::new(before, after, new));
+    if let Some(audit) = &audit {
+        console::note(&audit.to_string());
+    }
+    Ok(Outcome { lines, audit })
+}
+
+async fn ask(auditor: Option<&Auditor>) -> Result<Option<Ledger>, AuditError> {
+    match auditor {
+        Some(auditor) => auditor.ask().await.map(Some),
+        None => Ok(None),
+    }
+}

@@ -1,0 +1,144 @@
+use std::{
+    collections::HashSet,
+    io,
+    path::{Path, PathBuf},
+};
+
+use tokio::{
+    fs::{File, OpenOptions},
+    io::AsyncWriteExt,
+    sync::Mutex,
+};
+
+use super::Verdict;
+use crate::orders::OrderLine;
+
+const TITLE: &str = "inventory replay";
+
+/// The file that lets a replay go on where an earlier one ended: the name of the run, and the references of the lines
+/// whose outcome is final. A line under way at a crash is not among them: it is sent again with the key that it had.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    run: String,
+    settled: HashSet<String>,
+    file: Mutex<File>,
+}
+
+/// Why a journal can't be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// The file can't be read or written.
+    #[error("can't read or write the state file {0}")]
+    File(PathBuf, #[source] io::Error),
+    /// The file is something else.
+    #[error("line {line} of {path} was not written by `inventory replay`: name another state file")]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+    },
+    /// The file is that of another run.
+    #[error("{path} belongs to the run {run}: leave --run out, or name another state file")]
+    OtherRun {
+        /// The file.
+        path: PathBuf,
+        /// Its run.
+        run: String,
+    },
+}
+
+impl Journal {
+    /// Opens the file, or begins it with the run that `new` names.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError`]. `wanted` is the name of the run where somebody gave one: that of an earlier file must be the
+    /// same.
+    pub async fn open(path: &Path, wanted: Option<&str>, new: impl FnOnce() -> String) -> Result<Self, JournalError> {
+        let failed = |error| JournalError::File(path.to_owned(), error);
+        let text = match tokio::fs::read_to_string(path).await {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            read => read.map_err(failed)?,
+        };
+        // A process that was killed may have left half a line at the end.
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        let (run, settled) = match Self::parse(&text[..whole]) {
+            Ok(Some(read)) => read,
+            Ok(None) if text.len() == whole => (wanted.map_or_else(new, str::to_owned), HashSet::new()),
+            Ok(None) => return Err(JournalError::Foreign { path: path.to_owned(), line: 1 }),
+            Err(line) => return Err(JournalError::Foreign { path: path.to_owned(), line }),
+        };
+        if wanted.is_some_and(|wanted| wanted != run) {
+            return Err(JournalError::OtherRun { path: path.to_owned(), run });
+        }
+        let mut options = OpenOptions::new();
+        let mut file = options.append(true).create(true).open(path).await.map_err(failed)?;
+        file.set_len(whole as u64).await.map_err(failed)?;
+        if whole == 0 {
+            file.write_all(format!("{TITLE}\t{run}\n").as_bytes()).await.map_err(failed)?;
+            file.flush().await.map_err(failed)?;
+        }
+        Ok(Self { path: path.to_owned(), run, settled, file: Mutex::new(file) })
+    }
+
+    /// The run and its settled lines; `None` for no text. The error is the number of the line that does not fit.
+    fn parse(text: &str) -> Result<Option<(String, HashSet<String>)>, usize> {
+        let mut lines = text.lines();
+        let Some(title) = lines.next() else { return Ok(None) };
+        let run = title.strip_prefix(TITLE).and_then(|rest| rest.strip_prefix('\t')).ok_or(1_usize)?;
+        let settled = lines.enumerate().map(|(index, line)| match line.rsplit_once('\t') {
+            Some((reference, "applied" | "refused")) => Ok(reference.to_owned()),
+            _ => Err(index + 2),
+        });
+        Ok(Some((run.to_owned(), settled.collect::<Result<_, _>>()?)))
+    }
+
+    /// The name of the run.
+    #[must_use]
+    pub fn run(&self) -> &str {
+        &self.run
+    }
+
+    /// Whether the outcome of this line is known from before.
+    #[must_use]
+    pub fn has(&self, line: &OrderLine) -> bool {
+        self.settled.contains(&line.reference())
+    }
+
+    /// Writes down what became of a line, if that is final: a line that failed, or whose outcome nobody knows, is sent
+    /// again the next time.
+    pub(crate) async fn settle(&self, line: &OrderLine, verdict: Verdict) -> Result<(), JournalError> {
+        let word = match verdict {
+            Verdict::Applied => "applied",
+            Verdict::Refused => "refused",
+            Verdict::Failed | Verdict::Unknown => return Ok(()),
+        };
+        let text = format!("{}\t{word}\n", line.reference());
+        let mut file = self.file.lock().await;
+        let written = async {
+            file.write_all(text.as_bytes()).await?;
+            // The file of tokio writes behind: only this says whether it did.
+            file.flush().await
+        };
+        written.await.map_err(|error| JournalError::File(self.path.clone(), error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_its_own_form_is_read() {
+        let (run, settled) =
+            Journal::parse("inventory replay\tr1\n536365#1\tapplied\na\tb#2\trefused\n").unwrap().unwrap();
+        assert_eq!((run.as_str(), settled.len(), settled.contains("a\tb#2")), ("r1", 2, true));
+        assert!(Journal::parse("").unwrap().is_none());
+        assert_eq!(Journal::parse("InvoiceNo,StockCode\n"), Err(1));
+        assert_eq!(Journal::parse("inventory replay\tr1\n536365#1\tapplied\n536365#2\n"), Err(3));
+        assert_eq!(Journal::parse("inventory replay\tr1\n536365#1\tunknown\n"), Err(2));
+    }
+}
