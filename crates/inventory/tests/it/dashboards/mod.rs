@@ -24,17 +24,30 @@ fn text(path: &str) -> String {
     fs::read_to_string(project(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
+/// All dashboards of Grafana.
+fn dashboards() -> Vec<Value> {
+    let files = fs::read_dir(project("dashboards/grafana")).unwrap().map(|file| file.unwrap().path());
+    files.map(|file| serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()).collect()
+}
+
 /// Every target of every panel: the panel's title, the query and the legend.
 fn targets() -> Vec<(String, String, String)> {
-    let dashboard: Value = serde_json::from_str(&text("dashboards/stockade.json")).unwrap();
     let mut targets = Vec::new();
-    for panel in dashboard["panels"].as_array().unwrap() {
-        for target in panel["targets"].as_array().into_iter().flatten() {
-            let field = |name: &str| target[name].as_str().unwrap().to_owned();
-            targets.push((panel["title"].as_str().unwrap().to_owned(), field("expr"), field("legendFormat")));
+    for dashboard in dashboards() {
+        for panel in dashboard["panels"].as_array().unwrap() {
+            for target in panel["targets"].as_array().into_iter().flatten() {
+                let field = |name: &str| target[name].as_str().unwrap().to_owned();
+                targets.push((panel["title"].as_str().unwrap().to_owned(), field("expr"), field("legendFormat")));
+            }
         }
     }
     targets
+}
+
+/// Every query of an annotation.
+fn annotations() -> Vec<String> {
+    let list = |dashboard: &Value| dashboard["annotations"]["list"].as_array().unwrap().clone();
+    dashboards().iter().flat_map(list).map(|note| note["expr"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
@@ -48,7 +61,8 @@ fn every_metric_of_the_code_is_in_the_contract_and_no_other() {
 fn every_query_of_the_dashboard_names_metrics_labels_and_values_that_exist() {
     let targets = targets();
     assert!(targets.len() > 30, "{}", targets.len());
-    for (panel, expr, legend) in targets {
+    let annotations = annotations().into_iter().map(|expr| ("an annotation".to_owned(), expr, String::new()));
+    for (panel, expr, legend) in targets.into_iter().chain(annotations) {
         let query = Query::parse(&expr);
         assert!(!query.selectors.is_empty(), "{panel}: no metric in {expr}");
         for selector in &query.selectors {
@@ -85,19 +99,34 @@ fn every_metric_of_the_library_is_on_the_dashboard() {
 
 #[test]
 fn panels_have_ids_of_their_own_and_do_not_overlap() {
-    let dashboard: Value = serde_json::from_str(&text("dashboards/stockade.json")).unwrap();
-    let mut ids = BTreeSet::new();
-    let mut cells = BTreeSet::new();
-    for panel in dashboard["panels"].as_array().unwrap() {
-        assert!(ids.insert(panel["id"].as_u64().unwrap()), "{panel}");
-        let at = |name: &str| panel["gridPos"][name].as_u64().unwrap();
-        assert!(at("x") + at("w") <= 24, "{panel}");
-        for x in at("x")..at("x") + at("w") {
-            for y in at("y")..at("y") + at("h") {
-                assert!(cells.insert((x, y)), "{} overlaps another panel", panel["title"]);
+    let mut uids = BTreeSet::new();
+    for dashboard in dashboards() {
+        assert!(uids.insert(dashboard["uid"].to_string()), "{}", dashboard["uid"]);
+        let mut ids = BTreeSet::new();
+        let mut cells = BTreeSet::new();
+        for panel in dashboard["panels"].as_array().unwrap() {
+            assert!(ids.insert(panel["id"].as_u64().unwrap()), "{panel}");
+            let at = |name: &str| panel["gridPos"][name].as_u64().unwrap();
+            assert!(at("x") + at("w") <= 24, "{panel}");
+            for x in at("x")..at("x") + at("w") {
+                for y in at("y")..at("y") + at("h") {
+                    assert!(cells.insert((x, y)), "{} overlaps another panel", panel["title"]);
+                }
             }
         }
     }
+}
+
+#[test]
+fn every_panel_has_a_unit_and_the_home_dashboard_exists() {
+    for panel in dashboards().iter().flat_map(|dashboard| dashboard["panels"].as_array().unwrap()) {
+        let unit = &panel["fieldConfig"]["defaults"]["unit"];
+        assert!(panel["type"] == "row" || unit.is_string(), "{}: no unit", panel["title"]);
+    }
+    let compose = text("docker-compose.yml");
+    let home = compose.split("HOME_DASHBOARD_PATH: /var/lib/grafana/dashboards/").nth(1).unwrap();
+    assert!(project("dashboards/grafana").join(home.lines().next().unwrap()).exists(), "{home}");
+    assert!(compose.contains("./dashboards/grafana:/var/lib/grafana/dashboards:ro"));
 }
 
 #[test]
