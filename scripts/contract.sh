@@ -6,7 +6,7 @@
 #
 # Installs the versions in scripts/contract/requirements.txt into a private folder below the target folder, unless they
 # are there already. Needs python3 with venv; with --install, apt brings it, which needs root. Redis, PostgreSQL and the
-# service run on 127.0.0.1 and end with the run. CONTRACT_EXAMPLES (default 60) bounds the requests of each test.
+# service run on 127.0.0.1 and end with the run. CONTRACT_EXAMPLES (default 40) bounds the requests of each test.
 set -eu
 cd "$(dirname "$0")/.."
 

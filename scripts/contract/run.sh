@@ -35,4 +35,4 @@ urllib.request.urlretrieve(f"{url}/openapi.json", "openapi.json")
 PYTHON
 python/bin/openapi-spec-validator --schema 3.1 openapi.json
 python/bin/schemathesis --config-file "$here/schemathesis.toml" run "$url/openapi.json" \
-    --max-examples "${CONTRACT_EXAMPLES:-60}" --seed 1 --no-color "$@"
+    --max-examples "${CONTRACT_EXAMPLES:-40}" --seed 1 --no-color "$@"
