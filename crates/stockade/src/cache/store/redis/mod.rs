@@ -10,6 +10,7 @@ mod leasing;
 mod remote;
 mod reply;
 mod scripts;
+mod sequences;
 mod stored;
 mod subscription;
 mod tag_stamp;

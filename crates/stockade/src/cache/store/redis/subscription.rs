@@ -1,6 +1,6 @@
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -12,6 +12,7 @@ use super::{
     keys::Keys,
     reply::Reply,
     scripts::JOIN,
+    sequences::Sequences,
     write_probe::{self, WHAT_TO_SET, WriteProbe},
 };
 use crate::{
@@ -25,8 +26,6 @@ use crate::{
     redis::{Handshake, LinkError, RoutedEvents, Server, ServerClock, Succession, Up},
     resource::{Bucket, Key, Label},
 };
-
-const BUCKETS: usize = 256;
 
 /// The invalidation subscription: keeps the in-process tier true, or knows that it can't.
 ///
@@ -59,22 +58,13 @@ pub(super) struct Subscription<V> {
     /// Nanoseconds of [`Instant`] at which the latest question was sent that has its answer. The answer came behind
     /// every message that was published before the question arrived: what else was published is younger than this.
     proven: AtomicU64,
-    buckets: Mutex<Buckets>,
-}
-
-#[derive(Debug)]
-struct Buckets {
-    last: [Option<u64>; BUCKETS],
-    /// Whose number nobody has repeated since it changed.
-    unconfirmed: Vec<u8>,
-    heartbeat_at: Instant,
+    pub(super) sequences: Sequences,
 }
 
 impl<V> Subscription<V> {
     pub(super) fn new(keys: Keys, local: Arc<Local<V>>, longest: Duration, strict: bool) -> Self {
         let channel = keys.channel();
         metrics::gauge(SUBSCRIPTION_UP, &[], 0.0);
-        let buckets = Buckets { last: [None; BUCKETS], unconfirmed: Vec::new(), heartbeat_at: Instant::from_nanos(0) };
         Self {
             keys,
             local,
@@ -91,7 +81,7 @@ impl<V> Subscription<V> {
             open: AtomicBool::new(false),
             heard: AtomicU64::new(0),
             proven: AtomicU64::new(0),
-            buckets: Mutex::new(buckets),
+            sequences: Sequences::default(),
         }
     }
 
@@ -190,16 +180,6 @@ impl<V> Subscription<V> {
         now.since(self.proven())
     }
 
-    /// The time since anybody's beat was heard.
-    pub(super) fn since_heartbeat(&self) -> Duration {
-        self.lock().heartbeat_at.elapsed()
-    }
-
-    /// The buckets that a beat should repeat: those that changed since the last one.
-    pub(super) fn unconfirmed(&self) -> Vec<u8> {
-        self.lock().unconfirmed.clone()
-    }
-
     fn proven(&self) -> Instant {
         Instant::from_nanos(self.proven.load(Ordering::Acquire))
     }
@@ -208,24 +188,11 @@ impl<V> Subscription<V> {
         Instant::from_nanos(self.heard.load(Ordering::Acquire))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Buckets> {
-        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn invalidated(&self, bucket: u8, seq: u64, resource: &str) {
         let now = Instant::now();
-        let mut buckets = self.lock();
-        let expected = buckets.last[usize::from(bucket)].replace(seq);
         let is_heartbeat = resource == "-";
-        let missed = expected.is_some_and(|last| if is_heartbeat { seq != last } else { seq != last + 1 });
         let silent = self.open.load(Ordering::Acquire) && now.since(self.heard()) >= SILENCE;
-        if is_heartbeat {
-            buckets.heartbeat_at = now;
-            buckets.unconfirmed.retain(|other| *other != bucket);
-        } else if !buckets.unconfirmed.contains(&bucket) {
-            buckets.unconfirmed.push(bucket);
-        }
-        drop(buckets);
+        let missed = self.sequences.note(bucket, seq, is_heartbeat.then_some(now));
         if missed || silent {
             tracing::debug!(channel = self.channel, bucket, missed, silent, "flushing the in-process cache");
             self.local.flush();
@@ -317,12 +284,7 @@ impl<V: Send + Sync + 'static> RoutedEvents<()> for Subscription<V> {
         // Whatever was missed while there was no connection, and whatever a restarted server forgot.
         self.local.flush();
         let now = Instant::now();
-        {
-            let mut buckets = self.lock();
-            buckets.last = [None; BUCKETS];
-            buckets.unconfirmed.clear();
-            buckets.heartbeat_at = now;
-        }
+        self.sequences.begin(now);
         self.heard.store(now.as_nanos(), Ordering::Release);
         // Nothing is held that is older than this.
         self.answered(now);

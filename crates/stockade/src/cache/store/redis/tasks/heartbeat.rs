@@ -54,7 +54,7 @@ pub(crate) async fn keep<V: Send + Sync + 'static>(
             }
         }
         let sent = Instant::now();
-        if subscription.since_heartbeat() < EVERY {
+        if subscription.sequences.since_heartbeat() < EVERY {
             if subscription.since_proof(sent) >= EVERY {
                 let mut question = redis::cmd("GET");
                 question.arg(subscription.keys.marker());
@@ -67,7 +67,7 @@ pub(crate) async fn keep<V: Send + Sync + 'static>(
         }
         // One bucket in turn beside those that changed, so that each is confirmed sooner or later.
         turn = turn.wrapping_add(1);
-        let mut numbers = subscription.unconfirmed();
+        let mut numbers = subscription.sequences.unconfirmed();
         if !numbers.contains(&turn) {
             numbers.push(turn);
         }
