@@ -52,7 +52,8 @@ where
         let lease = self.check()?;
         let load = self.loader.take().ok_or(BuildError::NoLoader(self.name))?;
         let settings = Arc::new(self.settings(lease));
-        let local = Arc::new(Local::new(self.local.unwrap_or(WEIGHT), self.max_value));
+        let local = Local::new(self.local.unwrap_or(WEIGHT), self.max_value).under_locks(settings.under_locks);
+        let local = Arc::new(local);
         let loader = Loader {
             name: settings.name,
             load,

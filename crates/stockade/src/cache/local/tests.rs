@@ -74,8 +74,25 @@ fn what_was_found_in_the_store_takes_the_place_of_nothing_newer() {
 }
 
 #[test]
-fn what_is_found_of_the_load_that_is_here_was_asked_for_anew() {
+fn what_is_found_of_the_load_that_is_here_stays_as_it_is_without_locks() {
     let local = Local::new(1 << 20, 1 << 10);
+    let a = key("a");
+    let of_load = |stored, value| Entry { stored: Some(stored), ..entry(value, 8) };
+    let first = local.reserve(&a);
+    assert!(local.put(first, &a, of_load(7, 1)));
+    let (_, asked) = local.get_asked(a.as_str()).unwrap();
+    assert!(!local.put_found(local.reserve(&a), &a, of_load(7, 1)));
+    assert_eq!(local.get_asked(a.as_str()).unwrap().1, asked);
+    // A later load takes its place, and what an invalidation has dropped is put again.
+    assert!(local.put_found(local.reserve(&a), &a, of_load(8, 2)));
+    assert_eq!(local.get(a.as_str()).unwrap().value.as_deref(), Some(&2));
+    local.invalidate(&a);
+    assert!(local.put_found(local.reserve(&a), &a, of_load(8, 2)));
+}
+
+#[test]
+fn what_is_found_of_the_load_that_is_here_was_asked_for_anew_under_locks() {
+    let local = Local::new(1 << 20, 1 << 10).under_locks(true);
     let a = key("a");
     let of_load = |stored, value| Entry { stored: Some(stored), ..entry(value, 8) };
     let asked = || local.get_asked(a.as_str()).map(|(entry, asked)| (*entry.value.unwrap(), asked));

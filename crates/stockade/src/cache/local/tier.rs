@@ -33,6 +33,8 @@ pub(crate) struct Local<V> {
     ticks: TagTicks,
     failing: Arc<Failing>,
     hasher: RandomState,
+    /// Whether values are served to those who hold a lock, for which it counts when they were last asked for.
+    under_locks: bool,
 }
 
 /// The leave to put one key, good until the key is invalidated or the tier flushed.
@@ -55,7 +57,12 @@ impl<V> Local<V> {
             ticks: TagTicks::new(),
             failing: Arc::default(),
             hasher: RandomState::new(),
+            under_locks: false,
         }
+    }
+
+    pub(crate) fn under_locks(self, under_locks: bool) -> Self {
+        Self { under_locks, ..self }
     }
 
     /// Must be taken before the value is asked for.
@@ -79,12 +86,14 @@ impl<V> Local<V> {
     }
 
     /// As [`Local::put`], for what was found in the store: it takes the place of nothing that was loaded after it. The
-    /// store may have answered before a reload replaced its value. Where the same load is here already, it now counts
-    /// as asked for by this reservation.
+    /// store may have answered before a reload replaced its value. Where the same load is here already, it stays; under
+    /// locks it now counts as asked for by this reservation.
     pub(crate) fn put_found(&self, reservation: Reservation, key: &Key, entry: Entry<V>) -> bool {
         self.put_if(reservation, key, entry, |found| match self.get_asked(key.as_str()) {
             // Another reader may have asked later, and been answered before.
-            Some((held, asked)) if held.is_of_same_load(found) => Some(reservation.asked.max(asked)),
+            Some((held, asked)) if held.is_of_same_load(found) => {
+                self.under_locks.then(|| reservation.asked.max(asked))
+            }
             // A fresh one only, so that a clock that was set back shuts nothing out for longer than a lifetime.
             Some((held, _)) if held.loaded > found.loaded && held.is_fresh(Instant::now()) => None,
             _ => Some(reservation.asked),

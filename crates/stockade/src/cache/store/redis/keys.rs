@@ -1,26 +1,26 @@
-use std::fmt::Write;
-
 use crate::{
     process_id::process_id,
-    resource::{Bucket, Key, Namespace},
+    resource::{Bucket, Heads, Key, Namespace},
 };
 
 /// The keys and channels of one cache.
 #[derive(Debug)]
 pub(super) struct Keys {
-    prefix: String,
+    namespace: Namespace,
+    /// What all names of a bucket begin with.
+    heads: Heads,
     name: &'static str,
     process: String,
 }
 
 impl Keys {
     pub(super) fn new(namespace: &Namespace, name: &'static str) -> Self {
-        Self { prefix: namespace.to_string(), name, process: process_id() }
+        Self { heads: Heads::of(namespace), namespace: namespace.clone(), name, process: process_id() }
     }
 
     /// `E I S` of one key: the entry, the intents, the sequence of its bucket.
     pub(super) fn of(&self, key: &Key) -> Vec<String> {
-        vec![self.entry(key), self.keyed('i', key), self.sequence(key.bucket())]
+        vec![self.entry(key), self.keyed("i:", key), self.sequence(key.bucket())]
     }
 
     /// `E I S A`: those, and what is announced to the cache.
@@ -32,7 +32,7 @@ impl Keys {
 
     /// The one set of all announcements that stand.
     pub(super) fn announcements(&self) -> String {
-        format!("{}{{{}}}a:{}", self.prefix, Bucket::FIRST.tag(), self.name)
+        self.named("a:", Bucket::FIRST)
     }
 
     /// `E I S T C`: those, what is known of tags, and the epoch.
@@ -44,48 +44,48 @@ impl Keys {
 
     /// The number of the epoch, which every clear begins anew.
     pub(super) fn epoch(&self) -> String {
-        format!("{}{{{}}}c:{}", self.prefix, Bucket::FIRST.tag(), self.name)
+        self.named("c:", Bucket::FIRST)
     }
 
     /// The one table of all tags, so that it can't be lost in part.
     pub(super) fn tags(&self) -> String {
-        format!("{}{{{}}}t:{}", self.prefix, Bucket::FIRST.tag(), self.name)
+        self.named("t:", Bucket::FIRST)
     }
 
     pub(super) fn entry(&self, key: &Key) -> String {
-        self.keyed('e', key)
+        self.keyed("e:", key)
     }
 
     pub(super) fn sequence(&self, bucket: Bucket) -> String {
-        format!("{}{{{}}}s:{}", self.prefix, bucket.tag(), self.name)
+        self.named("s:", bucket)
     }
 
     /// The marker that says which run of the server is trusted.
     pub(super) fn marker(&self) -> String {
-        format!("{}{{{}}}j:{}", self.prefix, Bucket::FIRST.tag(), self.name)
+        self.named("j:", Bucket::FIRST)
     }
 
     /// A key that is never there: deleting it is a write that changes nothing.
     pub(super) fn write_probe(&self) -> String {
-        format!("{}{{{}}}p:{}", self.prefix, Bucket::FIRST.tag(), self.name)
+        self.named("p:", Bucket::FIRST)
     }
 
-    fn keyed(&self, letter: char, key: &Key) -> String {
-        let Self { prefix, name, .. } = self;
-        let mut text = String::with_capacity(prefix.len() + name.len() + key.as_str().len() + 12);
-        // Writing to a String can't fail.
-        let _ = write!(text, "{prefix}{{{}}}{letter}:{name}:{}", key.bucket().tag(), key.as_str());
-        text
+    fn keyed(&self, letter: &str, key: &Key) -> String {
+        [self.heads.of_bucket(key.bucket()), letter, self.name, ":", key.as_str()].concat()
+    }
+
+    fn named(&self, letter: &str, bucket: Bucket) -> String {
+        [self.heads.of_bucket(bucket), letter, self.name].concat()
     }
 
     /// Where invalidations and beats are told.
     pub(super) fn channel(&self) -> String {
-        format!("{}x:{}", self.prefix, self.name)
+        format!("{}x:{}", self.namespace, self.name)
     }
 
     /// What stands before a process in the name of its inbox.
     pub(super) fn inbox_prefix(&self) -> String {
-        format!("{}i:", self.prefix)
+        format!("{}i:", self.namespace)
     }
 
     pub(super) fn inbox(&self) -> String {

@@ -1,4 +1,4 @@
-use std::str::{FromStr, Split, from_utf8};
+use std::str::from_utf8;
 
 use super::tag_stamp::TagStamp;
 use crate::cache::tags::Tags;
@@ -31,21 +31,21 @@ impl Stored {
 
     /// `None` for what no cache has written so.
     pub(super) fn read(bytes: Vec<u8>) -> Option<Self> {
-        let line = bytes.iter().position(|byte| *byte == b'\n')?;
-        let mut words = from_utf8(&bytes[..line]).ok()?.split(' ');
-        let (expires, loaded, epoch) = (number(&mut words)?, number(&mut words)?, number(&mut words)?);
-        let stamp = TagStamp { epoch: number(&mut words)?, newest: number(&mut words)? };
-        let null = match words.next()? {
-            Self::VALUE => false,
-            Self::NULL => true,
+        let mut rest = &bytes[..];
+        let (expires, loaded, epoch) = (number(&mut rest, b' ')?, number(&mut rest, b' ')?, number(&mut rest, b' ')?);
+        let stamp = TagStamp { epoch: number(&mut rest, b' ')?, newest: number(&mut rest, b' ')? };
+        let null = match word(&mut rest)? {
+            kind if kind == Self::VALUE.as_bytes() => false,
+            kind if kind == Self::NULL.as_bytes() => true,
             _ => return None,
         };
-        let version = match words.next()? {
-            Self::NO_VERSION => None,
-            version => Some(version.parse().ok()?),
+        let mut from_version = rest;
+        let version = match word(&mut rest)? {
+            none if none == Self::NO_VERSION.as_bytes() => None,
+            _ => Some(number(&mut from_version, b' ')?),
         };
-        let took = number(&mut words)?;
-        let tags = line + 1;
+        let took = number(&mut rest, b'\n')?;
+        let tags = bytes.len() - rest.len();
         let end = tags + bytes[tags..].windows(2).position(|pair| pair == b"\n\n")?;
         let tags = Tags::packed(from_utf8(&bytes[tags..end]).ok()?);
         Some(Self { payload: end + 2, null, expires, loaded, version, took, tags, stamp, epoch, bytes })
@@ -71,8 +71,26 @@ impl Stored {
     const NO_VERSION: &str = "-";
 }
 
-fn number<N: FromStr>(words: &mut Split<'_, char>) -> Option<N> {
-    words.next()?.parse().ok()
+/// Takes a number, of digits alone, and the byte behind it. A hit takes eight, byte by byte.
+fn number(rest: &mut &[u8], behind: u8) -> Option<u64> {
+    let (mut number, mut digits) = (0_u64, 0);
+    loop {
+        let (byte, others) = rest.split_first()?;
+        *rest = others;
+        match byte {
+            b'0'..=b'9' => number = number.checked_mul(10)?.checked_add(u64::from(byte - b'0'))?,
+            byte => return (*byte == behind && digits > 0).then_some(number),
+        }
+        digits += 1;
+    }
+}
+
+/// Takes a word and the space behind it.
+fn word<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let space = rest.iter().position(|byte| *byte == b' ')?;
+    let (word, others) = (&rest[..space], &rest[space + 1..]);
+    *rest = others;
+    Some(word)
 }
 
 #[cfg(test)]
@@ -107,7 +125,7 @@ mod tests {
             assert!(read(&whole[..end]).is_none(), "cut off behind {end} bytes");
         }
         for (place, word) in whole.trim_end().split([' ', '\n']).enumerate().take(8) {
-            for other in ["", "x", "-1", "inf", "1e300", "18446744073709551616"] {
+            for other in ["", "x", "-1", "+1", "inf", "1e300", "18446744073709551616"] {
                 let mut words: Vec<_> = "9 8 77 5 6 value 1 42".split(' ').collect();
                 words[place] = other;
                 let text = format!("{}\n\n\n", words.join(" "));

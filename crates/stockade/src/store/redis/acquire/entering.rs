@@ -31,7 +31,8 @@ impl Waiter {
             }
             confirmations += 1;
             let sent = Instant::now();
-            let (renewed, copied) = match self.inner.renew_one(key, &self.owner, lease).await {
+            // Seldom needed, and several times as large as the rest of an attempt.
+            let (renewed, copied) = match Box::pin(self.inner.renew_one(key, &self.owner, lease)).await {
                 Ok(renewed) => renewed,
                 Err(error) => {
                     self.inner.shards.suspect(&error);

@@ -2,7 +2,7 @@ use std::{io::Write, sync::Arc};
 
 use redis::{Cmd, RedisWrite};
 
-use crate::resource::{Bucket, Key, Namespace};
+use crate::resource::{Bucket, Heads, Key, Namespace};
 
 /// What stands before the resource in the names of its keys, but for the key of the token floor, which has none.
 const LETTERS: [&str; 5] = ["l:", "f", "q:", "w:", "m:"];
@@ -15,18 +15,17 @@ pub(crate) const ALL_KEYS: usize = LETTERS.len();
 pub(crate) struct Keys {
     namespace: Namespace,
     /// What all names of a bucket begin with.
-    heads: Box<[Box<str>]>,
+    heads: Heads,
     inbox_prefix: Arc<str>,
 }
 
 impl Keys {
     pub(crate) fn new(namespace: Namespace) -> Self {
-        let head = |index| format!("{namespace}{{{}}}", Bucket::from_index(index).tag()).into_boxed_str();
-        Self { heads: (0..=u8::MAX).map(head).collect(), inbox_prefix: format!("{namespace}i:").into(), namespace }
+        Self { heads: Heads::of(&namespace), inbox_prefix: format!("{namespace}i:").into(), namespace }
     }
 
     fn head(&self, bucket: Bucket) -> &str {
-        &self.heads[usize::from(bucket.index())]
+        self.heads.of_bucket(bucket)
     }
 
     fn parts<'a>(&'a self, key: &'a Key) -> [[&'a str; 3]; 5] {

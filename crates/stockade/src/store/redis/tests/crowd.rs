@@ -8,7 +8,7 @@ use super::{World, calls_of, key, server, write};
 use crate::{
     clock::Instant,
     redis::{leisurely, slow},
-    store::{Attempt, LockStore, Released},
+    store::{Attempt, LockStore, Released, redis::acquire::Waiter},
 };
 
 const LEASE: Duration = Duration::from_secs(2);
@@ -50,5 +50,16 @@ async fn an_attempt_that_is_given_up_before_it_was_sent_sends_nothing() {
     }
     let stats = world.command(&["INFO", "commandstats"]).await;
     assert_eq!(calls_of(&stats, "evalsha"), 0, "neither the attempt nor what undoes it: {stats}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn an_attempt_takes_no_memory_for_what_it_seldom_does() {
+    let world = World::start().await;
+    let store = world.store().await;
+    // It is copied to its place, and kept for as long as it waits. What confirms a grant takes three times as much.
+    let attempt = Waiter::new(&store.inner, write(&key("a"))).acquire();
+    assert!(size_of_val(&attempt) <= 4_096, "{} bytes", size_of_val(&attempt));
+    drop(attempt);
     world.end().await;
 }
