@@ -187,7 +187,8 @@ async fn stocked(stage: &Stage, instance: &Instance) {
     for sku in ["hot", "busy", "past", "queue", "new"] {
         instance.put(sku, 1_000_000).await;
     }
-    assert_eq!(lock_keys(stage).await, Vec::<String>::new());
+    // A release that got no answer in time goes on in the background.
+    within(Duration::from_secs(5), "no key of a lock", async || lock_keys(stage).await.is_empty()).await;
 }
 
 async fn outage(fault: impl AsyncFnOnce(&Stage), heal: impl AsyncFnOnce(&Stage)) {
