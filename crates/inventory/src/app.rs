@@ -14,7 +14,10 @@ use stockade::{
     cache::{Cache, WarmProgress},
 };
 
-use crate::domain::{Sku, Stock};
+use crate::{
+    domain::{Sku, Stock},
+    flash::Flash,
+};
 
 /// The state of the service. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -25,6 +28,8 @@ pub struct App {
     pub locks: Locks,
     /// Stock by SKU, cached.
     pub stocks: Cache<Sku, Stock>,
+    /// The flash sales.
+    pub flash: Flash,
     /// The limits of requests.
     pub limits: Limits,
     /// How far the cache is loaded. The instance is not ready before that has ended.

@@ -64,6 +64,8 @@ pub enum Rule {
     Chain,
     /// What a transfer takes from one SKU it gives to another.
     Transfers,
+    /// What went into flash sales and did not come back is what they stored, or still have to give.
+    Flash,
     /// Versions grow and fencing tokens do not fall along the movements of a SKU.
     Order,
     /// An acknowledged line is in the ledger exactly once.
@@ -122,6 +124,22 @@ impl Rule {
                 having sum(delta) <> 0
                 order by 1"
                 .to_owned(),
+            Self::Flash => "
+                select 'flash sales of ' || sku || ': movements ' || coalesce(moved, 0) || ', sales ' || coalesce(held, 0)
+                from (select sku, sum(delta) as moved from movement where kind = 'flash' group by sku) as ledger
+                full join (
+                    select sku, -sum(case when closed_at is null then opened else stored end) as held
+                    from flash_sale group by sku
+                ) as sales using (sku)
+                where coalesce(moved, 0) <> coalesce(held, 0)
+                union all
+                select 'flash sale ' || id || ': stored ' || stored || ', reservations ' || coalesce(units, 0)
+                from flash_sale
+                left join (select sale, sum(quantity) as units from flash_reservation where stored group by sale) as of_sale
+                    on sale = id
+                where stored <> coalesce(units, 0)
+                order by 1"
+                .to_owned(),
             Self::Acknowledged => lines_whose_count("'applied'", "<> 1"),
             Self::NotApplied => lines_whose_count("'refused', 'failed'", "<> 0"),
             Self::Unknown => lines_whose_count("'unknown'", "> 1"),
@@ -140,11 +158,12 @@ impl Rule {
         matches!(self, Self::Acknowledged | Self::NotApplied | Self::Unknown | Self::Sent)
     }
 
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Sum,
         Self::NotNegative,
         Self::Chain,
         Self::Transfers,
+        Self::Flash,
         Self::Order,
         Self::Acknowledged,
         Self::NotApplied,
@@ -267,6 +286,7 @@ impl fmt::Display for Rule {
             Self::NotNegative => "negative quantity",
             Self::Chain => "movement does not go on from the one before",
             Self::Transfers => "transfer that does not give what it takes",
+            Self::Flash => "flash sale that does not add up",
             Self::Order => "versions or fencing tokens out of order",
             Self::Acknowledged => "acknowledged line not in the ledger exactly once",
             Self::NotApplied => "line in the ledger although it was not applied",

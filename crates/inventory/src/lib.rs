@@ -9,6 +9,7 @@ pub mod db;
 #[cfg(feature = "demo")]
 pub mod demo;
 pub mod domain;
+pub mod flash;
 pub mod health;
 pub mod http;
 #[cfg(feature = "demo")]

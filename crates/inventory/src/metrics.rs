@@ -1,5 +1,7 @@
 //! The service's own metrics: names, closed label sets, and the recorder. The library's are in [`stockade::metrics`].
 
+use std::time::Duration;
+
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use sqlx::PgPool;
@@ -24,6 +26,15 @@ pub const DATABASE_CONNECTIONS_MAX: &str = "inventory_database_connections_max";
 /// Times that no connection was free within DATABASE_ACQUIRE_TIMEOUT.
 pub const DATABASE_TIMEOUTS: &str = "inventory_database_timeouts_total";
 
+/// Requests for a flash reservation, by outcome.
+pub const FLASH_RESERVATIONS: &str = "inventory_flash_reservations_total";
+/// Entries of the streams of flash sales that this instance finished, by what became of them.
+pub const FLASH_ENTRIES: &str = "inventory_flash_entries_total";
+/// Entries that were left in the stream that this instance last took some from.
+pub const FLASH_STREAM: &str = "inventory_flash_stream_entries";
+/// From a reservation to its row in the database, seconds.
+pub const FLASH_LAG: &str = "inventory_flash_lag_seconds";
+
 /// Every metric name of this crate, those of the process itself included.
 pub const NAMES: &[&str] = &[
     MOVEMENTS,
@@ -34,6 +45,10 @@ pub const NAMES: &[&str] = &[
     DATABASE_CONNECTIONS,
     DATABASE_CONNECTIONS_MAX,
     DATABASE_TIMEOUTS,
+    FLASH_RESERVATIONS,
+    FLASH_ENTRIES,
+    FLASH_STREAM,
+    FLASH_LAG,
     "process_cpu_seconds_total",
     "process_max_fds",
     "process_open_fds",
@@ -63,6 +78,81 @@ impl Outcome {
             Self::Replayed => "replayed",
         }
     }
+}
+
+/// A closed set of labels: its values and their texts.
+macro_rules! labels {
+    ($(#[$about:meta])* $name:ident { $($(#[$meaning:meta])* $variant:ident = $text:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$meaning])* $variant,)*
+        }
+
+        impl $name {
+            const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)*
+                }
+            }
+        }
+    };
+}
+
+labels! {
+    /// What became of a request for a flash reservation.
+    FlashOutcome {
+        /// Made.
+        Reserved = "reserved",
+        /// Made before, and answered again.
+        Replayed = "replayed",
+        /// Fewer were left.
+        SoldOut = "sold_out",
+        /// The customer would have too many.
+        LimitReached = "limit_reached",
+        /// The sale had ended.
+        SaleClosed = "sale_closed",
+        /// Too many waited for the database, or the counter was being made.
+        Shed = "shed",
+        /// Everything else.
+        Error = "error",
+    }
+}
+
+labels! {
+    /// What became of an entry of a stream.
+    FlashFate {
+        /// Stored.
+        Stored = "stored",
+        /// Its units were given to somebody else.
+        Rejected = "rejected",
+        /// It was stored or rejected before.
+        Repeated = "repeated",
+        /// It can't be stored: a dead letter.
+        Dead = "dead",
+    }
+}
+
+/// Counts a request for a flash reservation.
+pub fn flash_reservation(outcome: FlashOutcome) {
+    counter!(FLASH_RESERVATIONS, "outcome" => outcome.as_str()).increment(1);
+}
+
+/// Counts an entry of a stream that is finished.
+pub fn flash_entry(fate: FlashFate) {
+    counter!(FLASH_ENTRIES, "outcome" => fate.as_str()).increment(1);
+}
+
+/// Shows how many entries wait in a stream.
+pub fn flash_stream(entries: i64) {
+    gauge!(FLASH_STREAM).set(f64::from(i32::try_from(entries).unwrap_or(i32::MAX)));
+}
+
+/// Notes how long a reservation took to the database.
+pub fn flash_lag(lag: Duration) {
+    histogram!(FLASH_LAG).record(lag);
 }
 
 /// Counts a movement.
@@ -118,13 +208,33 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
     describe_gauge!(DATABASE_CONNECTIONS, "Connections to the database that this process has open, by state.");
     describe_gauge!(DATABASE_CONNECTIONS_MAX, "How many connections to the database this process may have open.");
     describe_counter!(DATABASE_TIMEOUTS, "Times that no connection was free within DATABASE_ACQUIRE_TIMEOUT.");
+    describe_counter!(FLASH_RESERVATIONS, "Requests for a flash reservation, by outcome.");
+    describe_counter!(
+        FLASH_ENTRIES,
+        "Entries of the streams of flash sales that were finished, by what became of them."
+    );
+    describe_gauge!(FLASH_STREAM, "Entries left in the stream of a flash sale that this instance last took some from.");
+    describe_histogram!(FLASH_LAG, Unit::Seconds, "From a flash reservation to its row in the database, seconds.");
+    announce_flash();
     // A counter that is absent until its first event looks like zero to nobody: `rate()` misses that event.
     counter!(FENCE_REJECTED).increment(0);
     counter!(DATABASE_TIMEOUTS).increment(0);
-    for kind in [Kind::Set, Kind::Adjustment, Kind::Delete, Kind::Transfer] {
+    for kind in [Kind::Set, Kind::Adjustment, Kind::Delete, Kind::Transfer, Kind::Flash] {
         for outcome in [Outcome::Applied, Outcome::Refused, Outcome::Replayed] {
             counter!(MOVEMENTS, "kind" => kind.as_str(), "outcome" => outcome.as_str()).increment(0);
         }
     }
     Ok(handle)
+}
+
+/// Shows the series of flash sales before their first event.
+fn announce_flash() {
+    for outcome in FlashOutcome::ALL {
+        counter!(FLASH_RESERVATIONS, "outcome" => outcome.as_str()).increment(0);
+    }
+    for fate in FlashFate::ALL {
+        counter!(FLASH_ENTRIES, "outcome" => fate.as_str()).increment(0);
+    }
+    gauge!(FLASH_STREAM).set(0);
+    let _ = histogram!(FLASH_LAG);
 }

@@ -145,6 +145,14 @@ pub struct Args {
     #[arg(long, env = "IDEMPOTENCY_TTL", value_name = "DURATION", default_value = "24h")]
     pub(super) idempotency_ttl: String,
 
+    /// When a flash reservation is answered: `off`: once Redis has it; `on` (or 1): once Postgres has it.
+    #[arg(long, env = "FLASH_DURABLE", value_name = "WHEN", default_value = "off")]
+    pub(super) flash_durable: String,
+
+    /// How many reservations of a flash sale may wait for Postgres.
+    #[arg(long, env = "FLASH_BACKLOG", value_name = "N", default_value = "10000")]
+    pub(super) flash_backlog: String,
+
     /// How log lines look: `text` or `json`. They go to standard error.
     #[arg(long, env = "LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
     pub(super) log_format: String,

@@ -9,7 +9,7 @@ use super::{
     parse::{address, duration, durations, number, secret},
     redis::redis,
 };
-use crate::app::LoggedAnswers;
+use crate::{app::LoggedAnswers, flash::FlashSettings};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -49,6 +49,8 @@ pub struct Config {
     pub shutdown_grace: Duration,
     /// How long answers are kept for repeated requests.
     pub idempotency_ttl: Duration,
+    /// How flash sales are run.
+    pub flash: FlashSettings,
     /// How log lines look.
     pub log_format: LogFormat,
     /// Which answers are logged.
@@ -136,6 +138,7 @@ impl Config {
         let redis_timeout = duration("REDIS_TIMEOUT", &args.redis_timeout, Duration::from_millis(5)..=30 * SECOND);
         let redis_timeout = found.note(redis_timeout);
         let idempotency_ttl = found.note(duration("IDEMPOTENCY_TTL", &args.idempotency_ttl, SECOND..=366 * DAY));
+        let flash = flash(args, found);
         let log_format = found.note(log_format(&args.log_format));
         let logged_answers = found.note(logged_answers(&args.log_requests));
         let log_filter = found.note(log_filter(&args.rust_log));
@@ -153,6 +156,7 @@ impl Config {
             shutdown_delay: delay,
             shutdown_grace: grace,
             idempotency_ttl: idempotency_ttl?,
+            flash: flash?,
             log_format: log_format?,
             logged_answers: logged_answers?,
             log_filter: log_filter?,
@@ -237,6 +241,20 @@ fn admin_token(args: &Args) -> Result<Option<Secret>, ConfigError> {
         return Err(ConfigError::new("ADMIN_TOKEN", "it can't be sent in a header", remedy));
     }
     Ok(token)
+}
+
+fn flash(args: &Args, found: &mut Findings) -> Option<FlashSettings> {
+    let durable = found.note(durable(&args.flash_durable));
+    let backlog = found.note(number("FLASH_BACKLOG", &args.flash_backlog, 1..=1_000_000));
+    Some(FlashSettings { durable: durable?, backlog: backlog? })
+}
+
+fn durable(text: &str) -> Result<bool, ConfigError> {
+    match text.trim() {
+        "off" | "0" => Ok(false),
+        "on" | "1" => Ok(true),
+        _ => Err(ConfigError::new("FLASH_DURABLE", "unknown", "use `off` or `on`").with_value(text)),
+    }
 }
 
 fn log_format(text: &str) -> Result<LogFormat, ConfigError> {

@@ -2,6 +2,9 @@
 //! nothing.
 
 pub mod connect;
+pub mod flash_dead_letter;
+pub mod flash_reservation;
+pub mod flash_sale;
 pub mod idempotency;
 pub mod movement;
 pub mod schema;

@@ -15,6 +15,8 @@ pub enum Kind {
     Delete,
     /// Units went from one SKU to another: two movements, one of each.
     Transfer,
+    /// Units went into a flash sale, or came back from it.
+    Flash,
 }
 
 impl Kind {
@@ -26,6 +28,7 @@ impl Kind {
             Self::Adjustment => "adjustment",
             Self::Delete => "delete",
             Self::Transfer => "transfer",
+            Self::Flash => "flash",
         }
     }
 }
@@ -35,7 +38,7 @@ impl Kind {
 pub struct Movement {
     /// Grows with every movement of its SKU.
     pub id: i64,
-    /// `seed`, `set`, `adjustment`, `delete` or `transfer`.
+    /// `seed`, `set`, `adjustment`, `delete`, `transfer` or `flash`.
     pub kind: String,
     /// By how much.
     pub delta: i64,

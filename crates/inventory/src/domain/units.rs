@@ -24,6 +24,12 @@ impl Units {
         }
     }
 
+    /// The number.
+    #[must_use]
+    pub fn get(self) -> i64 {
+        self.0
+    }
+
     /// The change where they come from.
     #[must_use]
     pub fn taken(self) -> Delta {

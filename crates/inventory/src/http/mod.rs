@@ -2,6 +2,7 @@
 
 mod adjustments;
 mod error;
+mod flash;
 pub(crate) mod health;
 mod idempotency;
 mod json;
@@ -17,6 +18,7 @@ mod problem;
 mod problem_type;
 mod refusal;
 mod request_id;
+mod reservations;
 pub(crate) mod router;
 mod stock;
 pub(crate) mod trace;

@@ -28,6 +28,14 @@ pub enum Problem {
         /// How many are on hand.
         available: i64,
     },
+    /// Fewer are left in the sale than asked for.
+    SoldOut,
+    /// The customer would have more than the sale gives to one.
+    LimitReached,
+    /// The sale takes no reservation any more.
+    SaleClosed,
+    /// A sale of the SKU is open already.
+    SaleOpen,
     /// If-Match or If-None-Match did not hold.
     PreconditionFailed(&'static str),
     /// The body is larger than allowed.
@@ -100,6 +108,10 @@ impl Problem {
             Self::MethodNotAllowed => ProblemType::MethodNotAllowed,
             Self::BodyTimeout => ProblemType::BodyTimeout,
             Self::InsufficientStock { .. } => ProblemType::InsufficientStock,
+            Self::SoldOut => ProblemType::SoldOut,
+            Self::LimitReached => ProblemType::LimitReached,
+            Self::SaleClosed => ProblemType::SaleClosed,
+            Self::SaleOpen => ProblemType::SaleOpen,
             Self::PreconditionFailed(_) => ProblemType::PreconditionFailed,
             Self::BodyTooLarge => ProblemType::BodyTooLarge,
             Self::UnsupportedMediaType => ProblemType::UnsupportedMediaType,
@@ -129,6 +141,10 @@ impl Problem {
             Self::InsufficientStock { available } => {
                 return Cow::Owned(format!("{available} on hand; nothing was taken"));
             }
+            Self::SoldOut => "nothing was reserved; ask for fewer, or look at the sale",
+            Self::LimitReached => "nothing was reserved; `per_customer` of the sale is the limit",
+            Self::SaleClosed => "nothing was reserved; the sale has ended",
+            Self::SaleOpen => "close it first",
             Self::SameSku => "`from` and `to` are the same SKU: name two",
             Self::IdempotencyMismatch => "use a new Idempotency-Key for a new request",
             Self::UnsupportedMediaType => "send application/json, not encoded",

@@ -30,6 +30,10 @@ problem_types! {
     MethodNotAllowed, METHOD_NOT_ALLOWED, "method-not-allowed", "The method is not allowed here";
     BodyTimeout, REQUEST_TIMEOUT, "body-timeout", "The body came too slowly";
     InsufficientStock, CONFLICT, "insufficient-stock", "Fewer are on hand than asked for";
+    SoldOut, CONFLICT, "sold-out", "Fewer are left in the sale than asked for";
+    LimitReached, CONFLICT, "limit-reached", "The customer would have more than the sale gives to one";
+    SaleClosed, CONFLICT, "sale-closed", "The sale takes no reservation";
+    SaleOpen, CONFLICT, "sale-open", "A sale of this SKU is open";
     PreconditionFailed, PRECONDITION_FAILED, "precondition-failed", "The precondition does not hold";
     BodyTooLarge, PAYLOAD_TOO_LARGE, "body-too-large", "The body is too large";
     UnsupportedMediaType, UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "The body is not declared as JSON";

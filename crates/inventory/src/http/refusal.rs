@@ -52,6 +52,10 @@ impl Refusal {
             | Problem::BodyTooLarge
             | Problem::UnsupportedMediaType
             | Problem::Unprocessable(_)
+            | Problem::SoldOut
+            | Problem::LimitReached
+            | Problem::SaleClosed
+            | Problem::SaleOpen
             | Problem::SameSku
             | Problem::IdempotencyMismatch
             | Problem::Internal

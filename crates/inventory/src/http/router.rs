@@ -6,9 +6,9 @@ use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
-    Problem, adjustments, health, movements,
+    Problem, adjustments, flash, health, movements,
     openapi::Api,
-    stock, trace,
+    reservations, stock, trace,
     transfers::{self, Transfer},
 };
 use crate::{
@@ -30,6 +30,7 @@ pub fn app(app: App) -> Router {
         .read_wait(app.limits.read_wait)
         .body_limit(BODY_LIMIT)
         .on_store_error(OnStoreError::Proceed);
+    let opening = lock.clone();
     let both = RouteLock::write_all(&app.locks, |transfer: Transfer| transfer.keys())
         .wait(app.limits.lock_wait)
         .body_limit(BODY_LIMIT);
@@ -40,6 +41,10 @@ pub fn app(app: App) -> Router {
         .locked("/stock/{sku}", stock::member(), |methods| methods.route_layer(lock.clone()))
         .locked("/stock/{sku}/adjustments", [adjustments::endpoint()], |methods| methods.route_layer(lock))
         .route("/stock/{sku}/movements", [movements::endpoint()])
+        .locked("/flash/{sku}", [flash::opening()], |methods| methods.route_layer(opening))
+        .route("/flash/{sku}", flash::endpoints())
+        .route("/flash/{sku}/reservations", [reservations::collection()])
+        .route("/flash/{sku}/reservations/{id}", [reservations::member()])
         .locked("/transfers", [transfers::endpoint()], |methods| methods.route_layer(both))
         .route("/healthz", [health::live_endpoint()])
         .route("/readyz", [health::ready_endpoint()])

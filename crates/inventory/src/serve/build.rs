@@ -12,6 +12,7 @@ use crate::{
     config::{CacheSettings, Config, Database, LockSettings, Secret, shown_url},
     db,
     domain::{Sku, Stock},
+    flash::Flash,
     http::Problem,
 };
 
@@ -49,6 +50,7 @@ impl Service {
             pg,
             locks: locks(&lock_redis, &config.locks),
             stocks,
+            flash: Flash::new(&lock_redis, config.redis_timeout, config.flash),
             limits,
             warm_up: warmup.progress(),
             answers: config.logged_answers,

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     app::{App, Draining},
     config::{Args, Config, Connections},
-    console, http, metrics,
+    console, flash, http, metrics,
     ops::{self, Ops},
 };
 
@@ -76,6 +76,10 @@ async fn serve(
     background.spawn(stop.clone().run_until_cancelled_owned(database::watch(config.database.clone(), app.pg.clone())));
     background.spawn(sweep(app.pg.clone(), stop.clone()));
     background.spawn(stop.clone().run_until_cancelled_owned(warm(warmup, app.stocks.clone())));
+    let keeping = CancellationToken::new();
+    let keeper = TaskTracker::new();
+    keeper.spawn(flash::keep(app.clone(), keeping.clone()));
+    keeper.close();
     background.close();
     let ops = Ops { metrics, admin_token: config.admin_token };
     let draining = app.draining.clone();
@@ -97,7 +101,7 @@ async fn serve(
     let end = async {
         // Requests come and are answered until balancers have seen it.
         sleep(config.shutdown_delay).await;
-        end(app, relay, &mut servers, deadline).await;
+        end(app, relay, Keeper { stop: keeping, task: keeper }, &mut servers, deadline).await;
         stop.cancel();
         background.wait().await;
     };
@@ -114,11 +118,16 @@ async fn serve(
 }
 
 /// Lets requests end, then gives back what they and others left.
-async fn end(app: App, relay: Relay, servers: &mut Servers, deadline: Instant) {
+async fn end(app: App, relay: Relay, keeper: Keeper, servers: &mut Servers, deadline: Instant) {
     if tokio::time::timeout_at(deadline, servers.drain()).await.is_err() {
         tracing::warn!("the time is up: requests that have not ended are cut off");
     }
     let left = || deadline.saturating_duration_since(Instant::now()).max(LAST);
+    // Another instance, or the next one, carries what is left of flash reservations.
+    keeper.stop.cancel();
+    if tokio::time::timeout(LAST, keeper.task.wait()).await.is_err() {
+        tracing::warn!("flash reservations were still being stored");
+    }
     // Writes go on after their client left; their locks are held until they end.
     app.locks.shutdown(left()).await;
     app.stocks.shutdown(LAST).await;
@@ -126,6 +135,12 @@ async fn end(app: App, relay: Relay, servers: &mut Servers, deadline: Instant) {
     if tokio::time::timeout(LAST, app.pg.close()).await.is_err() {
         tracing::warn!("a database connection was still in use");
     }
+}
+
+/// The task that keeps flash sales going.
+struct Keeper {
+    stop: CancellationToken,
+    task: TaskTracker,
 }
 
 async fn upkeep(metrics: PrometheusHandle) {

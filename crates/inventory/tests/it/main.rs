@@ -12,6 +12,8 @@ mod dashboards;
 #[cfg(feature = "demo")]
 mod demo;
 #[cfg(test)]
+mod flash;
+#[cfg(test)]
 mod health;
 #[cfg(test)]
 mod idempotency;

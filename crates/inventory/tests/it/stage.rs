@@ -151,6 +151,11 @@ impl Instance {
         self.http.request(method, format!("{}{path}", self.url))
     }
 
+    /// A request to another instance, on the connections of this one's client.
+    pub(crate) fn request_at(&self, url: &str, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{url}{path}"))
+    }
+
     /// A request to the operators' side, with the token.
     pub(crate) fn admin(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.ops)).bearer_auth(ADMIN_TOKEN)

@@ -1,0 +1,64 @@
+//! The table `flash_dead_letter`.
+
+use sqlx::{PgConnection, PgExecutor};
+
+use crate::domain::Sku;
+
+/// How many are kept; older ones make place.
+const KEPT: i64 = 1000;
+
+/// An entry that can't be stored.
+#[derive(Clone, Debug)]
+pub struct DeadLetter<'a> {
+    /// Of which SKU.
+    pub sku: &'a Sku,
+    /// The entry's id in the stream.
+    pub entry: &'a str,
+    /// The reservation it makes, if it says so.
+    pub reservation: Option<&'a str>,
+    /// What it says, as text.
+    pub fields: &'a str,
+    /// Why it can't be stored.
+    pub error: &'a str,
+}
+
+/// Keeps one, once for each entry, and drops the oldest beyond the newest 1,000.
+///
+/// # Errors
+///
+/// Whatever the database answers.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_dead_letter.insert"))]
+pub async fn insert(connection: &mut PgConnection, letter: &DeadLetter<'_>) -> Result<(), sqlx::Error> {
+    // language=PostgreSQL
+    sqlx::query(
+        "with dropped as (
+             delete from flash_dead_letter
+             where id <= (select id from flash_dead_letter order by id desc offset $6 - 1 limit 1)
+         )
+         insert into flash_dead_letter (sku, entry, reservation, fields, error) values ($1, $2, $3, $4, $5)
+         on conflict (sku, entry) do nothing",
+    )
+    .bind(letter.sku.as_str())
+    .bind(letter.entry)
+    .bind(letter.reservation)
+    .bind(letter.fields)
+    .bind(letter.error)
+    .bind(KEPT)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Whether the reservation `id` is among them.
+///
+/// # Errors
+///
+/// Whatever the database answers.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_dead_letter.has"))]
+pub async fn has(executor: impl PgExecutor<'_>, reservation: &str) -> Result<bool, sqlx::Error> {
+    // language=PostgreSQL
+    sqlx::query_scalar("select exists (select from flash_dead_letter where reservation = $1)")
+        .bind(reservation)
+        .fetch_one(executor)
+        .await
+}

@@ -1,0 +1,146 @@
+//! The table `flash_sale`.
+
+use sqlx::{FromRow, PgConnection, PgExecutor, Row, postgres::PgRow};
+use time::OffsetDateTime;
+
+use super::undecodable;
+use crate::{
+    domain::{Sku, Units},
+    flash::{Sale, SaleId, Stage},
+};
+
+impl FromRow<'_, PgRow> for Sale {
+    fn from_row(row: &PgRow) -> Result<Self, sqlx::Error> {
+        let stage = match (row.try_get("closing")?, row.try_get::<Option<OffsetDateTime>, _>("closed_at")?) {
+            (_, Some(_)) => Stage::Closed,
+            (true, None) => Stage::Closing,
+            (false, None) => Stage::Open,
+        };
+        Ok(Self {
+            id: SaleId(row.try_get("id")?),
+            sku: Sku::new(row.try_get("sku")?).map_err(undecodable)?,
+            opened: row.try_get("opened")?,
+            per_customer: row.try_get("per_customer")?,
+            ends_at: row.try_get("ends_at")?,
+            generation: row.try_get("generation")?,
+            stored: row.try_get("stored")?,
+            stage,
+        })
+    }
+}
+
+/// What all statements here return.
+macro_rules! sale {
+    ($before:literal, $after:literal) => {
+        concat!($before, " id, sku, opened, per_customer, ends_at, generation, stored, closing, closed_at ", $after)
+    };
+}
+
+/// Opens a sale of `sku`, of which none may be open.
+///
+/// # Errors
+///
+/// Whatever the database answers.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.insert"))]
+pub async fn insert(
+    connection: &mut PgConnection,
+    sku: &Sku,
+    opened: Units,
+    per_customer: Units,
+    ends_at: OffsetDateTime,
+) -> Result<Sale, sqlx::Error> {
+    // language=PostgreSQL
+    const SQL: &str =
+        sale!("insert into flash_sale (sku, opened, per_customer, ends_at) values ($1, $2, $3, $4) returning", "");
+    sqlx::query_as(SQL)
+        .bind(sku.as_str())
+        .bind(opened.get())
+        .bind(per_customer.get())
+        .bind(ends_at)
+        .fetch_one(connection)
+        .await
+}
+
+/// The newest sale of `sku`.
+///
+/// # Errors
+///
+/// Whatever the database answers.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.newest"))]
+pub async fn newest(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<Option<Sale>, sqlx::Error> {
+    // language=PostgreSQL
+    const SQL: &str = sale!("select", "from flash_sale where sku = $1 order by id desc limit 1");
+    sqlx::query_as(SQL).bind(sku.as_str()).fetch_optional(executor).await
+}
+
+/// All sales that are not closed, oldest first.
+///
+/// # Errors
+///
+/// Whatever the database answers.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.unclosed"))]
+pub async fn unclosed(executor: impl PgExecutor<'_>) -> Result<Vec<Sale>, sqlx::Error> {
+    // language=PostgreSQL
+    const SQL: &str = sale!("select", "from flash_sale where closed_at is null order by id");
+    sqlx::query_as(SQL).fetch_all(executor).await
+}
+
+/// Begins the end of the open sale of `sku`. Returns it also when that had begun before.
+///
+/// # Errors
+///
+/// Whatever the database answers.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.begin_closing"))]
+pub async fn begin_closing(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<Option<Sale>, sqlx::Error> {
+    // language=PostgreSQL
+    const SQL: &str = sale!("update flash_sale set closing = true where sku = $1 and closed_at is null returning", "");
+    sqlx::query_as(SQL).bind(sku.as_str()).fetch_optional(executor).await
+}
+
+/// Closes a sale whose end has begun; `None` when somebody else has closed it.
+///
+/// # Errors
+///
+/// Whatever the database answers.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.close"))]
+pub async fn close(connection: &mut PgConnection, id: SaleId) -> Result<Option<Sale>, sqlx::Error> {
+    // language=PostgreSQL
+    const SQL: &str =
+        sale!("update flash_sale set closed_at = now() where id = $1 and closing and closed_at is null returning", "");
+    sqlx::query_as(SQL).bind(id.0).fetch_optional(connection).await
+}
+
+/// The sale as it is, its row locked until the end of the transaction: statements after this one see everything that was
+/// stored before.
+///
+/// # Errors
+///
+/// Whatever the database answers.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.lock"))]
+pub async fn lock(connection: &mut PgConnection, id: SaleId) -> Result<Option<Sale>, sqlx::Error> {
+    // language=PostgreSQL
+    const SQL: &str = sale!("select", "from flash_sale where id = $1 for update");
+    sqlx::query_as(SQL).bind(id.0).fetch_optional(connection).await
+}
+
+/// The next generation of an open sale that has this one: what was reserved under this one is not stored from now on.
+/// `None` when somebody else began one, or the sale is not open any more.
+///
+/// # Errors
+///
+/// Whatever the database answers.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.next_generation"))]
+pub async fn next_generation(
+    connection: &mut PgConnection,
+    id: SaleId,
+    generation: i64,
+) -> Result<Option<Sale>, sqlx::Error> {
+    // language=PostgreSQL
+    const SQL: &str = sale!(
+        "update flash_sale set generation = generation + 1
+         where id = $1 and generation = $2 and not closing and closed_at is null
+         returning",
+        ""
+    );
+    sqlx::query_as(SQL).bind(id.0).bind(generation).fetch_optional(connection).await
+}

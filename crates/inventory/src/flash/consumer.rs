@@ -1,0 +1,176 @@
+//! Carries the entries of one sale from the stream to Postgres.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    error::Error,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use sqlx::PgPool;
+use tokio::time::Instant;
+
+use super::{
+    Reservation, SaleId,
+    carry::{CarryError, Fate, carry},
+    desk::Flash,
+    link::LinkError,
+    stream::{self, Entry},
+};
+use crate::{
+    db::{self, flash_dead_letter::DeadLetter},
+    domain::Sku,
+    metrics::{self, FlashFate},
+};
+
+/// How often an entry that the database refuses is tried before it is a dead letter.
+const TRIES: u32 = 5;
+
+/// How often entries of others are looked for.
+const CLAIM: Duration = Duration::from_secs(1);
+
+/// Why a round ended early. What was read is read again.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RoundError {
+    #[error(transparent)]
+    Redis(#[from] LinkError),
+    #[error(transparent)]
+    Database(#[from] CarryError),
+}
+
+/// One per sale and instance.
+#[derive(Debug)]
+pub(super) struct Consumer {
+    sku: Sku,
+    name: String,
+    /// Something was read and not finished.
+    behind: bool,
+    claimed: Option<Instant>,
+    /// By entry.
+    refusals: HashMap<String, u32>,
+}
+
+impl Consumer {
+    pub(super) fn new(sku: Sku, name: &str) -> Self {
+        Self { sku, name: name.to_owned(), behind: false, claimed: None, refusals: HashMap::new() }
+    }
+
+    /// Reads a batch, stores it, and only then removes it from the stream. Returns how many entries it finished.
+    pub(super) async fn round(&mut self, flash: &Flash, pg: &PgPool) -> Result<usize, RoundError> {
+        let link = &flash.counter().link;
+        let mut entries = stream::read(link, &self.sku, &self.name, self.behind).await?;
+        if self.claimed.is_none_or(|last| last.elapsed() > CLAIM) {
+            self.claimed = Some(Instant::now());
+            let own: Vec<String> = entries.iter().map(|entry| entry.id.clone()).collect();
+            let claimed = stream::claim(link, &self.sku, &self.name).await?;
+            entries.extend(claimed.into_iter().filter(|entry| !own.contains(&entry.id)));
+        }
+        // Unless all of it is finished below, what was read is read again.
+        self.behind = !entries.is_empty();
+        if entries.is_empty() {
+            return Ok(0);
+        }
+        let finished = self.store(flash, pg, &entries).await?;
+        let left = if finished.is_empty() { None } else { Some(flash.counter().settle(&self.sku, &finished).await?) };
+        if let Some(left) = left {
+            metrics::flash_stream(left);
+        }
+        finished.iter().for_each(|entry| {
+            self.refusals.remove(*entry);
+        });
+        self.behind = finished.len() < entries.len();
+        Ok(finished.len())
+    }
+
+    /// Stores them; the ids of those that are stored, rejected or dead letters.
+    async fn store<'a>(
+        &mut self,
+        flash: &Flash,
+        pg: &PgPool,
+        entries: &'a [Entry],
+    ) -> Result<Vec<&'a str>, RoundError> {
+        let mut finished = Vec::with_capacity(entries.len());
+        let mut of_sale: BTreeMap<SaleId, Vec<(&'a Entry, &'a Reservation)>> = BTreeMap::new();
+        for entry in entries {
+            match &entry.reservation {
+                Ok(reservation) => of_sale.entry(reservation.sale).or_default().push((entry, reservation)),
+                Err(fields) => {
+                    self.bury(pg, entry, fields, "it is no reservation").await?;
+                    finished.push(entry.id.as_str());
+                }
+            }
+        }
+        for (sale, all) in of_sale {
+            let reservations: Vec<&Reservation> = all.iter().map(|(_, reservation)| *reservation).collect();
+            match carry(pg, sale, &reservations).await {
+                Ok(fates) => {
+                    for ((entry, reservation), fate) in all.iter().zip(fates) {
+                        tell(flash, entry, reservation, fate);
+                        finished.push(entry.id.as_str());
+                    }
+                }
+                Err(CarryError::Away(error)) => return Err(CarryError::Away(error).into()),
+                // One of them spoils the batch: each by itself.
+                Err(_) => finished.extend(self.one_by_one(flash, pg, sale, &all).await?),
+            }
+        }
+        Ok(finished)
+    }
+
+    async fn one_by_one<'a>(
+        &mut self,
+        flash: &Flash,
+        pg: &PgPool,
+        sale: SaleId,
+        all: &[(&'a Entry, &'a Reservation)],
+    ) -> Result<Vec<&'a str>, RoundError> {
+        let mut finished = Vec::new();
+        for (entry, reservation) in all {
+            match carry(pg, sale, &[reservation]).await {
+                Ok(fates) => {
+                    fates.into_iter().for_each(|fate| tell(flash, entry, reservation, fate));
+                    finished.push(entry.id.as_str());
+                }
+                // A database that is away says nothing about the entry, however often it is asked.
+                Err(CarryError::Away(error)) => return Err(CarryError::Away(error).into()),
+                Err(error) => {
+                    let refusals = self.refusals.entry(entry.id.clone()).or_default();
+                    *refusals += 1;
+                    if *refusals >= TRIES {
+                        let cause = error.source().map_or_else(|| error.to_string(), |cause| cause.to_string());
+                        self.bury(pg, entry, &format!("{reservation:?}"), &cause).await?;
+                        flash.waiters().tell(&reservation.id, false);
+                        finished.push(entry.id.as_str());
+                    }
+                }
+            }
+        }
+        Ok(finished)
+    }
+
+    /// Keeps an entry among the dead letters.
+    async fn bury(&self, pg: &PgPool, entry: &Entry, fields: &str, error: &str) -> Result<(), RoundError> {
+        let reservation = entry.reservation.as_ref().ok().map(|reservation| reservation.id.as_str());
+        let letter = DeadLetter { sku: &self.sku, entry: &entry.id, reservation, fields, error };
+        let mut connection = pg.acquire().await.map_err(CarryError::Away)?;
+        db::flash_dead_letter::insert(&mut connection, &letter).await.map_err(CarryError::Away)?;
+        metrics::flash_entry(FlashFate::Dead);
+        tracing::error!(sku = %self.sku, entry = entry.id, error, "a reservation can't be stored: see flash_dead_letter");
+        Ok(())
+    }
+}
+
+/// Counts an entry that is finished, and tells those who wait for it.
+fn tell(flash: &Flash, entry: &Entry, reservation: &Reservation, fate: Fate) {
+    flash.waiters().tell(&reservation.id, fate.is_stored());
+    metrics::flash_entry(match fate {
+        Fate::Stored => FlashFate::Stored,
+        Fate::Rejected => FlashFate::Rejected,
+        Fate::Repeated(_) => FlashFate::Repeated,
+    });
+    if fate == Fate::Rejected {
+        tracing::warn!(reservation = reservation.id, "a reservation was rejected: its units were given to others");
+    }
+    let made = entry.id.split('-').next().and_then(|millis| millis.parse().ok()).map(Duration::from_millis);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    metrics::flash_lag(now.saturating_sub(made.unwrap_or(now)));
+}

@@ -1,0 +1,173 @@
+use std::time::Duration;
+
+use deadpool_redis::redis::{FromRedisValue, Value, cmd};
+use stockade::Redis;
+
+use super::{
+    Asked, Sale, SaleId,
+    keys::Keys,
+    link::{Link, LinkError},
+    script::{CLOSE, ENTER, FORGET, INSTALL, LOAD, RESERVE, SETTLE, VIEW},
+};
+use crate::domain::Sku;
+
+/// The counters of all sales, in Redis.
+#[derive(Debug)]
+pub(super) struct Counter {
+    pub(super) link: Link,
+    /// How many entries of a sale may wait for Postgres.
+    backlog: u32,
+}
+
+/// What the script said to a reservation.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// It is in the stream.
+    Reserved(String),
+    /// It was made before, with this content.
+    Known(String, String),
+    /// The sale takes nothing any more.
+    Closed,
+    /// Fewer are left.
+    SoldOut,
+    /// The customer has too many then.
+    LimitReached,
+    /// Too many entries wait for Postgres.
+    Shed,
+    /// The counter has to be made anew before it can be used.
+    Unsettled,
+    /// Another sale of this SKU is the current one.
+    Other(SaleId),
+    /// There is no counter.
+    Missing,
+}
+
+/// Whether a counter can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// It can.
+    Valid,
+    /// It is to be made now, by the caller.
+    Entered,
+    /// Entries are left in the stream, which belong to Postgres before it can be made.
+    Draining,
+    /// Somebody else makes it.
+    Busy,
+    /// There is a later sale or a later counter than the caller knows.
+    Replaced,
+    /// The sale was closed here.
+    Closed,
+    /// A later counter was made on another server.
+    Superseded,
+}
+
+impl Counter {
+    pub(super) fn new(redis: &Redis, limit: Duration, backlog: u32) -> Self {
+        Self { link: Link::new(redis, limit), backlog }
+    }
+
+    /// Reserves, if the current sale of the SKU is this one.
+    pub(super) async fn reserve(&self, sku: &Sku, sale: SaleId, asked: &Asked) -> Result<Decision, LinkError> {
+        let keys = Keys::of(sku);
+        let (sale, quantity, backlog) = (sale.to_string(), asked.quantity.get().to_string(), self.backlog.to_string());
+        let args = [sale.as_str(), asked.name.as_str(), asked.customer.as_str(), &quantity, &backlog];
+        let said: Vec<String> = self.link.run(&RESERVE, &keys.all(), &args).await?;
+        match said.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            ["reserved", id] => Ok(Decision::Reserved((*id).to_owned())),
+            ["known", id, content] => Ok(Decision::Known((*id).to_owned(), (*content).to_owned())),
+            ["closed"] => Ok(Decision::Closed),
+            ["sold-out"] => Ok(Decision::SoldOut),
+            ["limit-reached"] => Ok(Decision::LimitReached),
+            ["shed"] => Ok(Decision::Shed),
+            ["missing"] => Ok(Decision::Missing),
+            ["other", id] => Ok(id.parse().map_or(Decision::Unsettled, |id| Decision::Other(SaleId(id)))),
+            _ => Ok(Decision::Unsettled),
+        }
+    }
+
+    /// See [`Entry`]. `nonce` is the caller's leave to go on after [`Entry::Entered`].
+    pub(super) async fn enter(&self, sale: &Sale, nonce: &str) -> Result<Entry, LinkError> {
+        let keys = Keys::of(&sale.sku);
+        let args = [&sale.id.to_string(), &sale.generation.to_string(), nonce];
+        let said: String = self.link.run(&ENTER, &keys.all(), &args.map(AsRef::as_ref)).await?;
+        Ok(match said.as_str() {
+            "valid" => Entry::Valid,
+            "entered" => Entry::Entered,
+            "draining" => Entry::Draining,
+            "replaced" => Entry::Replaced,
+            "closed" => Entry::Closed,
+            "superseded" => Entry::Superseded,
+            _ => Entry::Busy,
+        })
+    }
+
+    /// Adds to the units of customers, of a counter that is being made. False: somebody else makes it.
+    pub(super) async fn load_customers(
+        &self,
+        sku: &Sku,
+        nonce: &str,
+        rows: &[(String, String)],
+    ) -> Result<bool, LinkError> {
+        let keys = Keys::of(sku);
+        self.load(nonce, [&keys.sale, &keys.customers], rows).await
+    }
+
+    /// Adds to the known reservations of a counter that is being made. False: somebody else makes it.
+    pub(super) async fn load_reservations(
+        &self,
+        sku: &Sku,
+        nonce: &str,
+        rows: &[(String, String)],
+    ) -> Result<bool, LinkError> {
+        let keys = Keys::of(sku);
+        self.load(nonce, [&keys.sale, &keys.reservations], rows).await
+    }
+
+    async fn load(&self, nonce: &str, keys: [&str; 2], rows: &[(String, String)]) -> Result<bool, LinkError> {
+        let words = rows.iter().flat_map(|(name, value)| [name.as_str(), value]);
+        let args: Vec<&str> = [nonce].into_iter().chain(words).collect();
+        Ok(self.link.run::<i64>(&LOAD, &keys, &args).await? == 1)
+    }
+
+    /// Opens a counter that was made of `sale`. False: somebody else makes it, or the server is another one by now.
+    pub(super) async fn install(&self, sale: &Sale, nonce: &str) -> Result<bool, LinkError> {
+        let keys = Keys::of(&sale.sku);
+        let numbers = [i128::from(sale.generation), sale.unsold().into(), sale.per_customer.into(), sale.ends_ms()];
+        let numbers = numbers.map(|number| number.to_string());
+        let args: Vec<&str> = [nonce].into_iter().chain(numbers.iter().map(String::as_str)).collect();
+        Ok(self.link.run::<i64>(&INSTALL, &[&keys.sale], &args).await? == 1)
+    }
+
+    /// Lets nothing into the sale any more. Returns how many entries wait for Postgres.
+    pub(super) async fn close(&self, sale: &Sale) -> Result<i64, LinkError> {
+        let keys = Keys::of(&sale.sku);
+        self.link.run(&CLOSE, &[&keys.sale, &keys.stream], &[&sale.id.to_string()]).await
+    }
+
+    /// Drops what was kept for a closed sale.
+    pub(super) async fn forget(&self, sale: &Sale) -> Result<(), LinkError> {
+        let keys = Keys::of(&sale.sku);
+        self.link.run::<i64>(&FORGET, &keys.all(), &[&sale.id.to_string()]).await.map(|_| ())
+    }
+
+    /// Removes entries that Postgres has. Returns how many are left.
+    pub(super) async fn settle(&self, sku: &Sku, entries: &[&str]) -> Result<i64, LinkError> {
+        self.link.run(&SETTLE, &[&Keys::of(sku).stream], entries).await
+    }
+
+    /// How many units are left; `None` while the counter can't be used.
+    pub(super) async fn left(&self, sale: &Sale) -> Result<Option<i64>, LinkError> {
+        let said: Value = self.link.run(&VIEW, &[&Keys::of(&sale.sku).sale], &[&sale.id.to_string()]).await?;
+        match said {
+            Value::Nil | Value::Boolean(false) => Ok(None),
+            left => i64::from_redis_value(left).map(Some).map_err(|error| LinkError::Unreadable(error.into())),
+        }
+    }
+
+    /// Whether a reservation of this id was let in, as far as the counter knows: its customer and units.
+    pub(super) async fn find(&self, sku: &Sku, reservation: &str) -> Result<Option<String>, LinkError> {
+        let mut command = cmd("HGET");
+        command.arg(Keys::of(sku).reservations).arg(reservation);
+        self.link.command(&command).await
+    }
+}

@@ -1,0 +1,174 @@
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use sqlx::PgPool;
+use stockade::Redis;
+use tokio::sync::Notify;
+
+use super::{
+    Asked, Sale, SaleId,
+    counter::{Counter, Decision},
+    link::LinkError,
+    reconcile,
+    waiters::Waiters,
+};
+use crate::{
+    domain::Sku,
+    http::{Problem, Retry},
+};
+
+/// How flash sales are run.
+#[derive(Clone, Copy, Debug)]
+pub struct FlashSettings {
+    /// A reservation is answered once Postgres has it, rather than once Redis has it.
+    pub durable: bool,
+    /// How many reservations of a sale may wait for Postgres.
+    pub backlog: u32,
+}
+
+/// The flash sales of this process. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Flash(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    counter: Counter,
+    durable: bool,
+    /// The sales that are not closed, as Postgres had them a moment ago.
+    sales: RwLock<HashMap<Sku, SaleId>>,
+    waiters: Waiters,
+    work: Notify,
+}
+
+/// What became of a request for a reservation.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It was made.
+    Reserved(String),
+    /// It was made before.
+    Known(String),
+    /// The sale takes nothing any more.
+    Closed,
+    /// There is no counter, or none that can be used.
+    Unsettled,
+    /// Refused.
+    Refused(Problem),
+}
+
+impl Flash {
+    /// On the Redis of the locks, each of whose commands may take `limit`.
+    #[must_use]
+    pub fn new(redis: &Redis, limit: Duration, settings: FlashSettings) -> Self {
+        Self(Arc::new(Inner {
+            counter: Counter::new(redis, limit, settings.backlog),
+            durable: settings.durable,
+            sales: RwLock::default(),
+            waiters: Waiters::default(),
+            work: Notify::new(),
+        }))
+    }
+
+    pub(super) fn counter(&self) -> &Counter {
+        &self.0.counter
+    }
+
+    pub(super) fn waiters(&self) -> &Waiters {
+        &self.0.waiters
+    }
+
+    /// There is something to do for the keeper.
+    pub(crate) fn nudge(&self) {
+        self.0.work.notify_one();
+    }
+
+    pub(super) async fn nudged(&self) {
+        self.0.work.notified().await;
+    }
+
+    /// Remembers which sales are not closed.
+    pub(super) fn remember(&self, sales: &[Sale]) {
+        let sales = sales.iter().map(|sale| (sale.sku.clone(), sale.id)).collect();
+        *self.0.sales.write().unwrap_or_else(PoisonError::into_inner) = sales;
+    }
+
+    /// Makes the counter of a sale that was just opened. Where that fails the keeper does it later.
+    pub(crate) async fn open(&self, pg: &PgPool, sale: &Sale) {
+        self.note(&sale.sku, sale.id);
+        if let Err(error) = reconcile::settle(&self.0.counter, pg, sale).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, sku = %sale.sku, "a sale has no counter yet");
+        }
+        self.nudge();
+    }
+
+    fn note(&self, sku: &Sku, sale: SaleId) {
+        self.0.sales.write().unwrap_or_else(PoisonError::into_inner).insert(sku.clone(), sale);
+    }
+
+    /// Asks the script. It decides for the sale that this process knows; where that is another one by now it is asked
+    /// once more.
+    pub(crate) async fn reserve(&self, sku: &Sku, asked: &Asked) -> Answer {
+        let known = self.0.sales.read().unwrap_or_else(PoisonError::into_inner).get(sku).copied();
+        let mut decision = self.0.counter.reserve(sku, known.unwrap_or(SaleId(0)), asked).await;
+        if let Ok(Decision::Other(current)) = decision {
+            self.note(sku, current);
+            decision = self.0.counter.reserve(sku, current, asked).await;
+        }
+        match decision {
+            Ok(Decision::Reserved(id)) => {
+                self.nudge();
+                Answer::Reserved(id)
+            }
+            Ok(Decision::Known(_, content)) if content != asked.content() => {
+                Answer::Refused(Problem::IdempotencyMismatch)
+            }
+            Ok(Decision::Known(id, _)) => Answer::Known(id),
+            Ok(Decision::Closed) => Answer::Closed,
+            Ok(Decision::SoldOut) => Answer::Refused(Problem::SoldOut),
+            Ok(Decision::LimitReached) => Answer::Refused(Problem::LimitReached),
+            Ok(Decision::Shed) => Answer::Refused(Problem::LoadShed(Retry::default())),
+            Ok(Decision::Unsettled | Decision::Missing | Decision::Other(_)) => {
+                self.nudge();
+                Answer::Unsettled
+            }
+            Err(error) => Answer::Refused(error.into()),
+        }
+    }
+
+    /// Whether an answer waits until Postgres has the reservation.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.0.durable
+    }
+
+    /// Whether Postgres stored the reservation rather than rejected it; `None` when that is not known within `limit`.
+    pub(crate) async fn stored(&self, reservation: &str, limit: Duration) -> Option<bool> {
+        self.0.waiters.wait(reservation, limit).await
+    }
+
+    /// How many units are left; `None` while the counter can't be used.
+    pub(crate) async fn left(&self, sale: &Sale) -> Result<Option<i64>, Problem> {
+        Ok(self.0.counter.left(sale).await?)
+    }
+
+    /// Units and customer of a reservation that was let in, as far as the counter knows.
+    pub(crate) async fn find(&self, sku: &Sku, reservation: &str) -> Result<Option<(i64, String)>, Problem> {
+        let content = self.0.counter.find(sku, reservation).await?;
+        Ok(content.and_then(|content| {
+            let (quantity, customer) = content.split_once(':')?;
+            Some((quantity.parse().ok()?, customer.to_owned()))
+        }))
+    }
+}
+
+impl From<LinkError> for Problem {
+    fn from(error: LinkError) -> Self {
+        tracing::warn!(error = &error as &dyn std::error::Error, "no answer of a flash sale's counter");
+        match error {
+            LinkError::Open(after) => Self::LockStoreUnavailable(Retry(after)),
+            LinkError::Down(_) | LinkError::Refused(_) => Self::LockStoreUnavailable(Retry::default()),
+            LinkError::Unanswered(_) | LinkError::Unreadable(_) => Self::OutcomeUnknown,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The task that keeps the sales of an instance going.
+
+use std::{collections::HashMap, error::Error, time::Duration};
+
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{Sale, SaleId, Stage, close, consumer::Consumer, reconcile, reservation::hex};
+use crate::{app::App, db};
+
+/// How often Postgres is asked which sales there are.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How often it is asked whether a counter can still be used.
+const CHECK: Duration = Duration::from_millis(250);
+
+/// The pause after a round, in which entries gather. A shorter one makes smaller transactions.
+const GATHER: Duration = Duration::from_millis(10);
+
+/// The longest pause while sales are open: entries of others may have to be claimed.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// The pause after a failure.
+const TROUBLE: Duration = Duration::from_millis(250);
+
+/// Carries entries to Postgres, makes counters anew and ends sales, until `stop`. A round that has begun is finished.
+pub(crate) async fn keep(app: App, stop: CancellationToken) {
+    let mut keeper = Keeper::new(app.clone());
+    let waiters = app.flash.waiters().watch(&app.pg);
+    let rounds = async {
+        while !stop.is_cancelled() {
+            let pause = keeper.round().await;
+            if stop.run_until_cancelled(keeper.pause(pause)).await.is_none() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = rounds => {}
+        () = waiters => {}
+    }
+}
+
+struct Keeper {
+    app: App,
+    /// The name of its consumers.
+    name: String,
+    sales: Vec<Sale>,
+    looked: Option<Instant>,
+    lanes: HashMap<SaleId, Lane>,
+}
+
+/// What is known of a sale between rounds.
+struct Lane {
+    consumer: Consumer,
+    checked: Option<Instant>,
+}
+
+/// How long to wait for the next round.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Pause {
+    /// There was something to do.
+    Short,
+    /// There was nothing to do.
+    UntilNudged,
+    /// Something failed.
+    Trouble,
+}
+
+impl Keeper {
+    fn new(app: App) -> Self {
+        let name = hex(&rand::random::<[u8; 8]>());
+        Self { app, name, sales: Vec::new(), looked: None, lanes: HashMap::new() }
+    }
+
+    async fn pause(&self, pause: Pause) {
+        match pause {
+            Pause::Short => sleep(GATHER).await,
+            Pause::Trouble => sleep(TROUBLE).await,
+            Pause::UntilNudged => {
+                let limit = if self.sales.is_empty() { LOOK } else { IDLE };
+                // A time-out is as good as a nudge.
+                let _ = timeout(limit, self.app.flash.nudged()).await;
+                sleep(GATHER).await;
+            }
+        }
+    }
+
+    async fn round(&mut self) -> Pause {
+        if let Err(error) = self.look().await {
+            tracing::warn!(error = &error as &dyn Error, "the flash sales are not known");
+            return Pause::Trouble;
+        }
+        let mut pause = Pause::UntilNudged;
+        for sale in std::mem::take(&mut self.sales) {
+            match self.tend(&sale).await {
+                Ok(true) => pause = pause.min(Pause::Short),
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::warn!(error = error.as_ref() as &dyn Error, sku = %sale.sku, "a flash sale stands still");
+                    pause = Pause::Trouble;
+                }
+            }
+            self.sales.push(sale);
+        }
+        pause
+    }
+
+    /// Which sales are not closed.
+    async fn look(&mut self) -> Result<(), sqlx::Error> {
+        if self.looked.is_some_and(|last| last.elapsed() < LOOK) {
+            return Ok(());
+        }
+        self.sales = db::flash_sale::unclosed(&self.app.pg).await?;
+        self.looked = Some(Instant::now());
+        self.app.flash.remember(&self.sales);
+        let sales = &self.sales;
+        self.lanes.retain(|id, _| sales.iter().any(|sale| sale.id == *id));
+        Ok(())
+    }
+
+    /// One step for one sale. Returns whether there was something to do.
+    async fn tend(&mut self, sale: &Sale) -> Result<bool, Box<dyn Error + Send + Sync>> {
+        let App { flash, pg, .. } = &self.app;
+        let fresh = || Lane { consumer: Consumer::new(sale.sku.clone(), &self.name), checked: None };
+        let lane = self.lanes.entry(sale.id).or_insert_with(fresh);
+        let finished = lane.consumer.round(flash, pg).await?;
+        if lane.checked.is_some_and(|last| last.elapsed() < CHECK) {
+            return Ok(finished > 0);
+        }
+        lane.checked = Some(Instant::now());
+        let is_done = match sale.stage {
+            Stage::Open => reconcile::settle(flash.counter(), pg, sale).await?,
+            Stage::Closing => close::close(&self.app, sale).await?,
+            Stage::Closed => true,
+        };
+        if !is_done {
+            // What was known of it may be out of date; and the next step may be possible at once.
+            (self.looked, lane.checked) = (None, None);
+        }
+        Ok(finished > 0 || !is_done)
+    }
+}

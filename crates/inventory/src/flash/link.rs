@@ -1,0 +1,192 @@
+use std::{
+    fmt,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use deadpool_redis::redis::{Pipeline, aio::MultiplexedConnection};
+use deadpool_redis::{
+    cluster::ClusterConnection,
+    redis::{Cmd, FromRedisValue, RedisError, RedisFuture, RedisResult, Script, Value, aio::ConnectionLike},
+};
+use stockade::{Redis, redis::Pool};
+use tokio::time::timeout;
+
+use super::breaker::Breaker;
+
+/// Why a command has no result.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LinkError {
+    /// It was not sent: the server did not answer lately.
+    #[error("the Redis of the locks did not answer lately")]
+    Open(Duration),
+    /// It was not sent: there is no connection.
+    #[error("there is no connection to the Redis of the locks")]
+    Down(#[source] Option<Box<dyn std::error::Error + Send + Sync>>),
+    /// The server refused it, and did nothing.
+    #[error("the Redis of the locks refused a command")]
+    Refused(#[source] RedisError),
+    /// It was sent, and its answer never came.
+    #[error("the Redis of the locks did not answer")]
+    Unanswered(#[source] Option<RedisError>),
+    /// The answer is not of the form that was expected.
+    #[error("the Redis of the locks answered something else")]
+    Unreadable(#[source] RedisError),
+}
+
+/// A connection that all tasks of the process share, to the server of the locks. Made when it is needed; every wait is
+/// limited by the command time-out.
+pub(super) struct Link {
+    pool: Option<Pool>,
+    limit: Duration,
+    breaker: Breaker,
+    slot: Mutex<Slot>,
+    dialing: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Slot {
+    wire: Option<Wire>,
+    /// Counts connections, so that a failure of one does not end its successor.
+    number: u64,
+}
+
+#[derive(Clone)]
+enum Wire {
+    Server(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl ConnectionLike for Wire {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        match self {
+            Self::Server(server) => server.req_packed_command(command),
+            Self::Cluster(cluster) => cluster.req_packed_command(command),
+        }
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        match self {
+            Self::Server(server) => server.req_packed_commands(pipeline, offset, count),
+            Self::Cluster(cluster) => cluster.req_packed_commands(pipeline, offset, count),
+        }
+    }
+
+    fn get_db(&self) -> i64 {
+        match self {
+            Self::Server(server) => server.get_db(),
+            Self::Cluster(cluster) => cluster.get_db(),
+        }
+    }
+}
+
+impl Link {
+    pub(super) fn new(redis: &Redis, limit: Duration) -> Self {
+        Self {
+            pool: redis.pool().cloned(),
+            limit,
+            breaker: Breaker::default(),
+            slot: Mutex::default(),
+            dialing: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Runs a script on these keys.
+    pub(super) async fn run<T: FromRedisValue>(
+        &self,
+        script: &Script,
+        keys: &[&str],
+        args: &[&str],
+    ) -> Result<T, LinkError> {
+        let mut call = script.prepare_invoke();
+        keys.iter().for_each(|key| {
+            call.key(*key);
+        });
+        args.iter().for_each(|arg| {
+            call.arg(*arg);
+        });
+        self.ask(async |wire| call.invoke_async::<Value>(wire).await).await
+    }
+
+    /// Sends a command.
+    pub(super) async fn command<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, LinkError> {
+        self.ask(async |wire| command.query_async::<Value>(wire).await).await
+    }
+
+    async fn ask<T: FromRedisValue>(
+        &self,
+        send: impl AsyncFnOnce(&mut Wire) -> RedisResult<Value>,
+    ) -> Result<T, LinkError> {
+        self.breaker.permit().map_err(LinkError::Open)?;
+        let (mut wire, number) = match timeout(self.limit, self.wire()).await {
+            Ok(Ok(wire)) => wire,
+            Ok(Err(error)) => return Err(self.failed(None, error)),
+            Err(_) => return Err(self.failed(None, LinkError::Down(None))),
+        };
+        match timeout(self.limit, send(&mut wire)).await {
+            Ok(Ok(value)) => {
+                self.breaker.succeeded();
+                T::from_redis_value(value).map_err(|error| LinkError::Unreadable(error.into()))
+            }
+            // A server that answers is one that executed nothing: scripts read everything before they write.
+            Ok(Err(error)) if error.code().is_some() => Err(self.failed(Some(number), LinkError::Refused(error))),
+            Ok(Err(error)) => Err(self.failed(Some(number), LinkError::Unanswered(Some(error)))),
+            Err(_) => Err(self.failed(Some(number), LinkError::Unanswered(None))),
+        }
+    }
+
+    /// The connection, made by one task for all.
+    async fn wire(&self) -> Result<(Wire, u64), LinkError> {
+        if let Some(wire) = self.current() {
+            return Ok(wire);
+        }
+        let _dialing = self.dialing.lock().await;
+        if let Some(wire) = self.current() {
+            return Ok(wire);
+        }
+        let down = |error: Box<dyn std::error::Error + Send + Sync>| LinkError::Down(Some(error));
+        let wire = match &self.pool {
+            // Taken out for good: a connection that is shared is not the pool's to give to somebody else.
+            Some(Pool::Single(pool)) => {
+                Wire::Server(deadpool_redis::Connection::take(pool.get().await.map_err(|error| down(error.into()))?))
+            }
+            Some(Pool::Sentinel(pool)) => Wire::Server(deadpool_redis::sentinel::Connection::take(
+                pool.get().await.map_err(|error| down(error.into()))?,
+            )),
+            Some(Pool::Cluster(pool)) => Wire::Cluster(deadpool_redis::cluster::Connection::take(
+                pool.get().await.map_err(|error| down(error.into()))?,
+            )),
+            _ => return Err(LinkError::Down(None)),
+        };
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.number += 1;
+        slot.wire = Some(wire.clone());
+        Ok((wire, slot.number))
+    }
+
+    fn current(&self) -> Option<(Wire, u64)> {
+        let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        Some((slot.wire.clone()?, slot.number))
+    }
+
+    /// Counts a failure, after which the next command is sent on a connection of its own: to another primary, perhaps.
+    fn failed(&self, number: Option<u64>, error: LinkError) -> LinkError {
+        self.breaker.failed();
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if number == Some(slot.number) {
+            slot.wire = None;
+        }
+        error
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("pool", &self.pool).field("limit", &self.limit).finish_non_exhaustive()
+    }
+}

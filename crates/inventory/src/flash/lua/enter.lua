@@ -1,0 +1,29 @@
+-- Asks whether the counter of a sale can be used, and begins to make it anew where it can't be and nothing is left in the
+-- stream. From then on the script `reserve` refuses until `install` has run with the same nonce.
+--
+-- KEYS  sale, customers, reservations, stream
+-- ARGV  id of the sale, its generation, nonce
+local run = current_run()
+local sale = redis.call('HMGET', KEYS[1], 'id', 'state', 'run', 'generation', 'since')
+local id, state = sale[1], sale[2]
+local now = tonumber(redis.call('TIME')[1])
+if id and tonumber(id) > tonumber(ARGV[1]) then return 'replaced' end
+if id == ARGV[1] then
+  if state == 'closed' then return 'closed' end
+  if sale[3] == run and state ~= 'entered' then
+    local generation, newest = tonumber(sale[4]), tonumber(ARGV[2])
+    if state == 'open' and generation == newest then return 'valid' end
+    if generation > newest then return 'replaced' end
+    -- A later counter was made, on another server: this one is not the truth any more.
+    redis.call('HSET', KEYS[1], 'state', 'superseded')
+    return 'superseded'
+  end
+  -- Somebody else makes it.
+  if sale[3] == run and now - tonumber(sale[5]) < 2 then return 'busy' end
+end
+
+redis.pcall('XGROUP', 'CREATE', KEYS[4], 'postgres', '0', 'MKSTREAM')
+if redis.call('XLEN', KEYS[4]) > 0 then return 'draining' end
+redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3])
+redis.call('HSET', KEYS[1], 'id', ARGV[1], 'state', 'entered', 'run', run, 'nonce', ARGV[3], 'since', now)
+return 'entered'

@@ -1,0 +1,31 @@
+-- Decides a reservation: what it is about, whether it was made before, whether the sale takes any, and then writes it down
+-- for Postgres. All reads come before the first write, so that it is done as a whole or not at all.
+--
+-- KEYS  sale, customers, reservations, stream
+-- ARGV  id of the sale, rest of the reservation's id, customer, quantity, entries that may wait in the stream
+local sale = redis.call('HMGET', KEYS[1], 'id', 'state', 'run', 'left', 'per_customer', 'ends_ms', 'generation')
+local id, state, run = sale[1], sale[2], sale[3]
+if not id then return {'missing'} end
+if id ~= ARGV[1] then return {'other', id} end
+
+local reservation = id .. '-' .. ARGV[2]
+local customer, quantity = ARGV[3], tonumber(ARGV[4])
+local known = redis.call('HGET', KEYS[3], reservation)
+if known then return {'known', reservation, known} end
+if state == 'closed' then return {'closed'} end
+-- Another run may have lost what this counter was diminished by.
+if state ~= 'open' or run ~= current_run() then return {'unsettled'} end
+
+local now = redis.call('TIME')
+if now[1] * 1000 + math.floor(now[2] / 1000) >= tonumber(sale[6]) then return {'closed'} end
+if tonumber(sale[4]) < quantity then return {'sold-out'} end
+local taken = tonumber(redis.call('HGET', KEYS[2], customer) or 0)
+if taken + quantity > tonumber(sale[5]) then return {'limit-reached'} end
+if redis.call('XLEN', KEYS[4]) >= tonumber(ARGV[5]) then return {'shed'} end
+
+redis.call('HINCRBY', KEYS[1], 'left', -quantity)
+redis.call('HINCRBY', KEYS[2], customer, quantity)
+redis.call('HSET', KEYS[3], reservation, ARGV[4] .. ':' .. customer)
+redis.call('XADD', KEYS[4], '*', 'sale', id, 'generation', sale[7], 'id', reservation, 'customer', customer,
+  'quantity', ARGV[4])
+return {'reserved', reservation}

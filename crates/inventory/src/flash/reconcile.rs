@@ -1,0 +1,84 @@
+//! Makes the counter of a sale from Postgres.
+
+use std::collections::HashMap;
+
+use sqlx::PgPool;
+
+use super::{
+    Sale,
+    counter::{Counter, Entry},
+    link::LinkError,
+    reservation::hex,
+};
+use crate::db;
+
+/// Rows that are read and sent at once.
+const PAGE: i64 = 1000;
+
+/// Why there is no counter.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReconcileError {
+    #[error(transparent)]
+    Redis(#[from] LinkError),
+    #[error("the database does not answer")]
+    Database(#[from] sqlx::Error),
+}
+
+/// Sees to it that the counter of an open sale can be used. False: not yet, or not any more; `sale` may be out of date.
+///
+/// In this order: nothing is let in and nothing is left in the stream (`enter`); from now on nothing that was made under
+/// an earlier counter is stored (`next_generation`), so that what is stored stays as it is read; then the counter is
+/// made of that.
+pub(super) async fn settle(counter: &Counter, pg: &PgPool, sale: &Sale) -> Result<bool, ReconcileError> {
+    let nonce = hex(&rand::random::<[u8; 16]>());
+    match counter.enter(sale, &nonce).await? {
+        Entry::Valid => return Ok(true),
+        Entry::Entered => {}
+        Entry::Superseded => {
+            tracing::error!(sku = %sale.sku, "a later counter of this sale was made on another Redis: this one is not used");
+            return Ok(false);
+        }
+        Entry::Draining | Entry::Busy | Entry::Replaced | Entry::Closed => return Ok(false),
+    }
+    let mut connection = pg.acquire().await?;
+    let Some(sale) = db::flash_sale::next_generation(&mut connection, sale.id, sale.generation).await? else {
+        return Ok(false);
+    };
+    drop(connection);
+    if !load(counter, pg, &sale, &nonce).await? {
+        return Ok(false);
+    }
+    let installed = counter.install(&sale, &nonce).await?;
+    if installed {
+        tracing::info!(sku = %sale.sku, sale = %sale.id, left = sale.unsold(), "the counter of a sale was made");
+    }
+    Ok(installed)
+}
+
+/// What every customer has, and which reservations are known.
+async fn load(counter: &Counter, pg: &PgPool, sale: &Sale, nonce: &str) -> Result<bool, ReconcileError> {
+    let mut units: HashMap<String, i64> = HashMap::new();
+    let mut after = String::new();
+    loop {
+        let rows = db::flash_reservation::page(pg, sale.id, &after, PAGE).await?;
+        let Some(last) = rows.last() else { break };
+        after.clone_from(&last.id);
+        let mut known = Vec::with_capacity(rows.len());
+        for row in rows {
+            known.push((row.id, format!("{}:{}", row.quantity, row.customer)));
+            if row.stored {
+                *units.entry(row.customer).or_default() += row.quantity;
+            }
+        }
+        if !counter.load_reservations(&sale.sku, nonce, &known).await? {
+            return Ok(false);
+        }
+    }
+    let units: Vec<_> = units.into_iter().map(|(customer, units)| (customer, units.to_string())).collect();
+    for page in units.chunks(usize::try_from(PAGE).unwrap_or(usize::MAX)) {
+        if !counter.load_customers(&sale.sku, nonce, page).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

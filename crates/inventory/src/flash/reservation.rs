@@ -1,0 +1,83 @@
+use std::fmt::Write;
+
+use sha2::{Digest, Sha256};
+
+use super::SaleId;
+use crate::domain::{Customer, Units};
+
+/// What a client asks for.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// For whom.
+    pub customer: Customer,
+    /// How many.
+    pub quantity: Units,
+    /// The last part of the reservation's id. The first is the id of the sale.
+    pub name: Name,
+}
+
+impl Asked {
+    /// What the counter remembers of it.
+    pub(super) fn content(&self) -> String {
+        format!("{}:{}", self.quantity.get(), self.customer.as_str())
+    }
+}
+
+/// The part of a reservation's id that does not depend on the sale: the same for each repetition of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name(String);
+
+impl Name {
+    /// Of a request with this Idempotency-Key.
+    #[must_use]
+    pub fn of_key(key: &str) -> Self {
+        Self(hex(&Sha256::digest(key.as_bytes())[..16]))
+    }
+
+    /// Of a request that is sent once.
+    #[must_use]
+    pub fn random() -> Self {
+        Self(hex(&rand::random::<[u8; 16]>()))
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The whole id.
+    #[must_use]
+    pub fn within(&self, sale: SaleId) -> String {
+        format!("{sale}-{}", self.0)
+    }
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The sale that a reservation's id names.
+#[must_use]
+pub fn sale_of(reservation: &str) -> Option<SaleId> {
+    let (sale, _) = reservation.split_once('-')?;
+    sale.parse().ok().map(SaleId)
+}
+
+/// A reservation on its way from the stream to Postgres.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// Names it for ever.
+    pub id: String,
+    /// Of which sale.
+    pub sale: SaleId,
+    /// Under which counter of that sale.
+    pub generation: i64,
+    /// For whom.
+    pub customer: String,
+    /// How many.
+    pub quantity: i64,
+}

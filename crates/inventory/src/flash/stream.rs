@@ -1,0 +1,102 @@
+//! What lies between the script and Postgres.
+
+use std::{collections::HashMap, time::Duration};
+
+use deadpool_redis::redis::{self, Value};
+
+use super::{
+    Reservation, SaleId,
+    keys::Keys,
+    link::{Link, LinkError},
+};
+use crate::domain::Sku;
+
+/// The group of all consumers.
+const GROUP: &str = "postgres";
+
+/// Entries read at once.
+pub(super) const BATCH: usize = 500;
+
+/// An entry that its consumer has had for longer belongs to one that died.
+const STUCK: Duration = Duration::from_secs(3);
+
+/// Fields of an entry, as Redis gives them; none of an entry that is gone.
+type Fields = Option<Vec<Vec<u8>>>;
+
+/// An entry of the stream.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// Its id, which begins with the time in milliseconds.
+    pub(super) id: String,
+    /// What it says; the text of it where that is no reservation.
+    pub(super) reservation: Result<Reservation, String>,
+}
+
+/// Entries that nobody has read, or those that this consumer read and did not finish.
+pub(super) async fn read(link: &Link, sku: &Sku, consumer: &str, again: bool) -> Result<Vec<Entry>, LinkError> {
+    let mut command = redis::cmd("XREADGROUP");
+    command.arg("GROUP").arg(GROUP).arg(consumer).arg("COUNT").arg(BATCH);
+    command.arg("STREAMS").arg(Keys::of(sku).stream).arg(if again { "0" } else { ">" });
+    let streams: Option<Vec<(Value, Vec<(String, Fields)>)>> = match link.command(&command).await {
+        Err(LinkError::Refused(error)) if error.code() == Some("NOGROUP") => None,
+        other => other?,
+    };
+    Ok(streams.into_iter().flatten().flat_map(|(_, entries)| entries).map(entry).collect())
+}
+
+/// Entries that another consumer read long ago and did not finish: this one has them from now on.
+pub(super) async fn claim(link: &Link, sku: &Sku, consumer: &str) -> Result<Vec<Entry>, LinkError> {
+    let mut command = redis::cmd("XAUTOCLAIM");
+    command.arg(Keys::of(sku).stream).arg(GROUP).arg(consumer).arg(STUCK.as_millis().to_string());
+    command.arg("0-0").arg("COUNT").arg(BATCH);
+    let claimed: (String, Vec<(String, Fields)>, Value) = match link.command(&command).await {
+        Err(LinkError::Refused(error)) if error.code() == Some("NOGROUP") => return Ok(Vec::new()),
+        other => other?,
+    };
+    Ok(claimed.1.into_iter().map(entry).collect())
+}
+
+fn entry((id, fields): (String, Fields)) -> Entry {
+    let words: Vec<_> = fields.unwrap_or_default().iter().map(|word| text(word)).collect();
+    let fields: HashMap<&str, &str> = words.chunks_exact(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
+    let reservation = reservation(&fields).ok_or_else(|| words.join(" "));
+    Entry { id, reservation }
+}
+
+fn reservation(fields: &HashMap<&str, &str>) -> Option<Reservation> {
+    Some(Reservation {
+        id: (*fields.get("id")?).to_owned(),
+        sale: SaleId(fields.get("sale")?.parse().ok()?),
+        generation: fields.get("generation")?.parse().ok()?,
+        customer: (*fields.get("customer")?).to_owned(),
+        quantity: fields.get("quantity")?.parse().ok()?,
+    })
+}
+
+/// As Postgres can keep it.
+fn text(word: &[u8]) -> String {
+    String::from_utf8_lossy(word).replace('\0', "\u{fffd}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_that_is_no_reservation_is_kept_as_text() {
+        let word = |text: &str| text.as_bytes().to_vec();
+        let fields = ["sale", "7", "generation", "1", "id", "7-ab", "customer", "Zoë", "quantity", "2"].map(word);
+        let whole = entry(("1-0".to_owned(), Some(fields.to_vec())));
+        let expected = Reservation {
+            id: "7-ab".to_owned(),
+            sale: SaleId(7),
+            generation: 1,
+            customer: "Zoë".to_owned(),
+            quantity: 2,
+        };
+        assert_eq!(whole.reservation, Ok(expected));
+        let broken = entry(("1-1".to_owned(), Some(vec![word("sale"), vec![0xff, 0]])));
+        assert_eq!(broken.reservation, Err("sale \u{fffd}\u{fffd}".to_owned()));
+        assert_eq!(entry(("1-2".to_owned(), None)).reservation, Err(String::new()));
+    }
+}

@@ -1,0 +1,167 @@
+//! `/flash/{sku}`
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use stockade::Fence;
+use time::OffsetDateTime;
+use tokio::time::{Instant, sleep};
+use utoipa::ToSchema;
+
+use super::{
+    JsonBody, Problem, ProblemType,
+    ledger::{NO_STOCK, commit, line},
+    openapi::{self, Endpoint, Header},
+};
+use crate::{
+    app::App,
+    db,
+    domain::{ApplyError, Kind, Sku, Units},
+    flash::{Sale, Stage, reference},
+};
+
+/// The answer where there is no sale.
+pub(super) const NO_SALE: Problem = Problem::NotFound("there is no flash sale of this SKU");
+
+/// How often a request for the end of a sale looks whether it is closed.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
+
+/// What a sale is to be.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = OpenSale)]
+#[serde(deny_unknown_fields, expecting = "an object with the fields `quantity`, `per_customer` and `ends_at`")]
+pub(super) struct Open {
+    quantity: Units,
+    per_customer: Units,
+    #[serde(with = "time::serde::rfc3339")]
+    #[schema(value_type = String, format = DateTime, example = "2030-01-01T12:00:00Z")]
+    ends_at: OffsetDateTime,
+}
+
+/// A flash sale: units opened, reserved, stored in the database, and left.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = FlashSale)]
+pub(super) struct Shown {
+    sku: Sku,
+    /// `opening`, `open`, `ended`, `closing` or `closed`.
+    state: &'static str,
+    opened: i64,
+    reserved: i64,
+    stored: i64,
+    remaining: i64,
+    per_customer: i64,
+    #[serde(with = "time::serde::rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
+    ends_at: OffsetDateTime,
+}
+
+/// The rows of these handlers, without the one that runs under the lock of the SKU.
+pub(super) fn endpoints() -> [Endpoint; 2] {
+    [
+        openapi::get(show, "How a flash sale stands")
+            .json::<Shown>(StatusCode::OK, "The newest sale of the SKU", &[Header::CacheControl])
+            .problems([ProblemType::NotFound, ProblemType::LockStoreUnavailable, ProblemType::OutcomeUnknown])
+            .problems([ProblemType::DatabaseUnavailable, ProblemType::FenceBusy]),
+        openapi::delete(close, "Close a flash sale and give unsold units back to stock")
+            .json::<Shown>(
+                StatusCode::OK,
+                "Closed, or `closing` while reservations are stored",
+                &[Header::CacheControl],
+            )
+            .problems([ProblemType::NotFound, ProblemType::LockStoreUnavailable, ProblemType::OutcomeUnknown])
+            .problems([ProblemType::DatabaseUnavailable, ProblemType::FenceBusy]),
+    ]
+}
+
+/// The row of [`open`].
+pub(super) fn opening() -> Endpoint {
+    openapi::put(open, "Open a flash sale: move units out of stock")
+        .json::<Shown>(StatusCode::CREATED, "Opened", &[Header::Location, Header::CacheControl])
+        .problems([ProblemType::NotFound, ProblemType::InsufficientStock, ProblemType::SaleOpen])
+}
+
+/// `PUT /flash/{sku}`
+pub(super) async fn open(
+    State(app): State<App>,
+    fence: Fence,
+    sku: Sku,
+    body: JsonBody<Open>,
+) -> Result<Response, Problem> {
+    let Open { quantity, per_customer, ends_at } = body.value;
+    if ends_at <= OffsetDateTime::now_utc() {
+        return Err(Problem::Unprocessable("`ends_at` is in the past: name a later time".into()));
+    }
+    let mut tx = fence.begin(&app.pg).await?;
+    let Some(old) = db::stock::find(&mut *tx, &sku).await? else { return Err(NO_STOCK) };
+    if db::flash_sale::newest(&mut *tx, &sku).await?.is_some_and(|sale| sale.stage != Stage::Closed) {
+        return Err(Problem::SaleOpen);
+    }
+    let left = match old.quantity.apply(quantity.taken()) {
+        Ok(left) => left,
+        Err(ApplyError::Insufficient) => {
+            return Err(Problem::InsufficientStock { available: old.quantity.get() });
+        }
+        Err(error) => return Err(Problem::Unprocessable(error.to_string().into())),
+    };
+    let sale = db::flash_sale::insert(&mut tx, &sku, quantity, per_customer, ends_at).await?;
+    let reference = reference(&sale);
+    let line = line(&fence, Kind::Flash, old.quantity, left, reference.as_ref());
+    db::stock::update(&mut tx, &sku, left, &line).await?;
+    commit(tx, &app, [&sku], Kind::Flash).await?;
+    app.flash.open(&app.pg, &sale).await;
+    let shown = shown(&app, sale).await?;
+    let location = [(header::LOCATION, format!("/flash/{}", sku.path_segment()))];
+    Ok((StatusCode::CREATED, fence, location, not_stored(), Json(shown)).into_response())
+}
+
+/// `GET /flash/{sku}`
+pub(super) async fn show(State(app): State<App>, sku: Sku) -> Result<Response, Problem> {
+    let sale = db::flash_sale::newest(&app.pg, &sku).await?.ok_or(NO_SALE)?;
+    Ok((not_stored(), Json(shown(&app, sale).await?)).into_response())
+}
+
+/// `DELETE /flash/{sku}`
+///
+/// Says that the sale is to end, which the keeper of any instance then does: this one, or another one if this one dies.
+pub(super) async fn close(State(app): State<App>, sku: Sku) -> Result<Response, Problem> {
+    db::flash_sale::begin_closing(&app.pg, &sku).await?;
+    app.flash.nudge();
+    let deadline = Instant::now() + app.limits.lock_wait;
+    loop {
+        let sale = db::flash_sale::newest(&app.pg, &sku).await?.ok_or(NO_SALE)?;
+        if sale.stage == Stage::Closed || Instant::now() >= deadline {
+            return Ok((not_stored(), Json(shown(&app, sale).await?)).into_response());
+        }
+        sleep(LOOK).await;
+    }
+}
+
+async fn shown(app: &App, sale: Sale) -> Result<Shown, Problem> {
+    let left = if sale.stage == Stage::Open { app.flash.left(&sale).await? } else { None };
+    let (state, remaining) = match (sale.stage, left) {
+        (Stage::Closed, _) => ("closed", 0),
+        (Stage::Closing, _) => ("closing", 0),
+        (Stage::Open, None) => ("opening", sale.unsold()),
+        (Stage::Open, Some(left)) if sale.ends_at <= OffsetDateTime::now_utc() => ("ended", left),
+        (Stage::Open, Some(left)) => ("open", left),
+    };
+    let reserved = left.map_or(sale.stored, |left| sale.opened - left);
+    Ok(Shown {
+        sku: sale.sku,
+        state,
+        opened: sale.opened,
+        reserved,
+        stored: sale.stored,
+        remaining,
+        per_customer: sale.per_customer,
+        ends_at: sale.ends_at,
+    })
+}
+
+pub(super) fn not_stored() -> [(header::HeaderName, HeaderValue); 1] {
+    [super::problem::NOT_STORED]
+}

@@ -1,0 +1,193 @@
+//! `/flash/{sku}/reservations`
+
+use axum::{
+    Json,
+    extract::{FromRequestParts, RawPathParams, State},
+    http::{HeaderName, HeaderValue, StatusCode, header, request::Parts},
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::{
+    ToSchema,
+    openapi::{
+        ObjectBuilder, Required, Type,
+        path::{ParameterBuilder, ParameterIn},
+    },
+};
+
+use super::{
+    JsonBody, Problem, ProblemType, Retry,
+    flash::{NO_SALE, not_stored},
+    idempotency::IdempotencyKey,
+    openapi::{self, Endpoint, Header, Operation, Takes},
+};
+use crate::{
+    app::App,
+    db,
+    domain::{Customer, Sku, Units},
+    flash::{Answer, Asked, Name, Stage, sale_of},
+    metrics::{self, FlashOutcome},
+};
+
+const NO_RESERVATION: Problem = Problem::NotFound("there is no such reservation");
+
+/// Who wants how many.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = Reserve)]
+#[serde(deny_unknown_fields, expecting = "an object with the fields `customer` and `quantity`")]
+pub(super) struct Reserve {
+    customer: Customer,
+    quantity: Units,
+}
+
+/// A reservation. `pending`: Redis has it; `stored`: the database has it; `rejected`: its units were not there.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Reservation)]
+pub(super) struct Shown<'a> {
+    id: &'a str,
+    #[schema(value_type = Sku)]
+    sku: &'a Sku,
+    customer: &'a str,
+    quantity: i64,
+    /// `pending`, `stored` or `rejected`.
+    state: &'static str,
+}
+
+/// The path parameter `id`.
+#[derive(Debug)]
+pub(super) struct Id(String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Id {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let params = RawPathParams::from_request_parts(parts, state)
+            .await
+            .map_err(|_| Problem::BadRequest("the path is not UTF-8".into()))?;
+        let id = params.iter().find(|(name, _)| *name == "id").map(|(_, text)| text.to_owned());
+        // Nothing that is longer, or holds something else, was ever given out.
+        let is_one =
+            |id: &String| id.len() <= 64 && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        id.filter(is_one).map(Self).ok_or(NO_RESERVATION)
+    }
+}
+
+impl Takes for Id {
+    fn takes(operation: &mut Operation) {
+        let parameter = ParameterBuilder::new()
+            .name("id")
+            .parameter_in(ParameterIn::Path)
+            .required(Required::True)
+            .description(Some("The id of a reservation, as it was answered."))
+            .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
+            .example(Some("1-9f86d081884c7d659a2feaa0c55ad015".into()));
+        operation.parameter(parameter.build());
+        operation.problems([ProblemType::BadRequest, ProblemType::NotFound]);
+    }
+}
+
+/// The row of [`reserve`].
+pub(super) fn collection() -> Endpoint {
+    openapi::post(reserve, "Reserve units of a flash sale")
+        .json::<Shown<'static>>(StatusCode::CREATED, "Reserved", &[Header::Location, Header::CacheControl])
+        .problems([ProblemType::NotFound, ProblemType::SoldOut, ProblemType::LimitReached, ProblemType::SaleClosed])
+        .problems([ProblemType::LoadShed, ProblemType::LockStoreUnavailable, ProblemType::OutcomeUnknown])
+        .problems([ProblemType::DatabaseUnavailable, ProblemType::FenceBusy])
+}
+
+/// The row of [`show`].
+pub(super) fn member() -> Endpoint {
+    openapi::get(show, "A reservation")
+        .json::<Shown<'static>>(StatusCode::OK, "The reservation", &[Header::CacheControl])
+        .problems([ProblemType::LockStoreUnavailable, ProblemType::OutcomeUnknown])
+        .problems([ProblemType::DatabaseUnavailable, ProblemType::FenceBusy])
+}
+
+/// `POST /flash/{sku}/reservations`
+///
+/// No lock and, unless answers wait for Postgres, no statement.
+pub(super) async fn reserve(
+    State(app): State<App>,
+    sku: Sku,
+    key: Option<IdempotencyKey>,
+    body: JsonBody<Reserve>,
+) -> Result<Response, Problem> {
+    let Reserve { customer, quantity } = body.value;
+    let name = key.as_ref().map_or_else(Name::random, |key| Name::of_key(key.as_str()));
+    let asked = Asked { customer, quantity, name };
+    let answer = match app.flash.reserve(&sku, &asked).await {
+        Answer::Reserved(id) => made(&app, &sku, &asked, id, false).await,
+        Answer::Known(id) => made(&app, &sku, &asked, id, true).await,
+        Answer::Closed | Answer::Unsettled => look_back(&app, &sku, &asked, key.is_some()).await,
+        Answer::Refused(problem) => Err(problem),
+    };
+    metrics::flash_reservation(outcome(&answer));
+    answer
+}
+
+/// The answer to a reservation that is in Redis: at once, or once Postgres has it.
+async fn made(app: &App, sku: &Sku, asked: &Asked, id: String, is_known: bool) -> Result<Response, Problem> {
+    if is_known && let Some(row) = db::flash_reservation::find(&app.pg, &id).await? {
+        return if row.stored { created(sku, asked, &id, "stored", true) } else { Err(Problem::SoldOut) };
+    }
+    if !app.flash.is_durable() {
+        return created(sku, asked, &id, "pending", is_known);
+    }
+    match app.flash.stored(&id, app.limits.request / 2).await {
+        Some(true) => created(sku, asked, &id, "pending", is_known),
+        Some(false) => Err(Problem::SoldOut),
+        None => Err(Problem::OutcomeUnknown),
+    }
+}
+
+/// The answer where the counter has none: that of the first request, if this one repeats it.
+async fn look_back(app: &App, sku: &Sku, asked: &Asked, is_repeatable: bool) -> Result<Response, Problem> {
+    let sale = db::flash_sale::newest(&app.pg, sku).await?.ok_or(NO_SALE)?;
+    if is_repeatable {
+        let id = asked.name.within(sale.id);
+        if let Some(row) = db::flash_reservation::find(&app.pg, &id).await? {
+            if (row.customer.as_str(), row.quantity) != (asked.customer.as_str(), asked.quantity.get()) {
+                return Err(Problem::IdempotencyMismatch);
+            }
+            return if row.stored { created(sku, asked, &id, "stored", true) } else { Err(Problem::SoldOut) };
+        }
+    }
+    let is_over = sale.stage != Stage::Open || sale.ends_at <= time::OffsetDateTime::now_utc();
+    Err(if is_over { Problem::SaleClosed } else { Problem::LoadShed(Retry::default()) })
+}
+
+fn created(sku: &Sku, asked: &Asked, id: &str, state: &'static str, again: bool) -> Result<Response, Problem> {
+    const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+    let shown = Shown { id, sku, customer: asked.customer.as_str(), quantity: asked.quantity.get(), state };
+    let location = [(header::LOCATION, format!("/flash/{}/reservations/{id}", sku.path_segment()))];
+    let again = again.then_some([(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"))]);
+    Ok((StatusCode::CREATED, location, again, not_stored(), Json(shown)).into_response())
+}
+
+fn outcome(answer: &Result<Response, Problem>) -> FlashOutcome {
+    match answer {
+        Ok(response) if response.headers().contains_key("idempotent-replayed") => FlashOutcome::Replayed,
+        Ok(_) => FlashOutcome::Reserved,
+        Err(Problem::SoldOut) => FlashOutcome::SoldOut,
+        Err(Problem::LimitReached) => FlashOutcome::LimitReached,
+        Err(Problem::SaleClosed) => FlashOutcome::SaleClosed,
+        Err(Problem::LoadShed(_)) => FlashOutcome::Shed,
+        Err(_) => FlashOutcome::Error,
+    }
+}
+
+/// `GET /flash/{sku}/reservations/{id}`
+pub(super) async fn show(State(app): State<App>, sku: Sku, Id(id): Id) -> Result<Response, Problem> {
+    sale_of(&id).ok_or(NO_RESERVATION)?;
+    // Redis first: what it has not, or not any more, Postgres has if it ever was.
+    let in_redis = app.flash.find(&sku, &id).await;
+    if let Some(row) = db::flash_reservation::find(&app.pg, &id).await? {
+        let state = if row.stored { "stored" } else { "rejected" };
+        let shown = Shown { id: &id, sku: &sku, customer: &row.customer, quantity: row.quantity, state };
+        return Ok((not_stored(), Json(shown)).into_response());
+    }
+    let (quantity, customer) = in_redis?.ok_or(NO_RESERVATION)?;
+    let state = if db::flash_dead_letter::has(&app.pg, &id).await? { "rejected" } else { "pending" };
+    let shown = Shown { id: &id, sku: &sku, customer: &customer, quantity, state };
+    Ok((not_stored(), Json(shown)).into_response())
+}
