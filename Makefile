@@ -5,8 +5,12 @@ SHELL := /bin/sh
 
 INVENTORY = $(CARGO) run --locked --profile demo -p stockade-inventory --no-default-features --features demo --
 
+# For `make load`: one of loadtest/*.js, and the instances, separated by commas.
+SCRIPT ?= browse
+TARGET ?= http://127.0.0.1:8080
+
 .DEFAULT_GOAL := help
-.PHONY: setup demo demo-once lab test interop contract failovers mutants bench check fmt help
+.PHONY: setup demo demo-once lab load loadtest test interop contract failovers mutants bench check fmt help
 
 setup: ## Install redis-server and PostgreSQL if they are missing (apt, dnf, apk or brew); starts no service
 	@./scripts/setup.sh
@@ -19,6 +23,18 @@ demo-once: setup ## The same, ending after the report: fails when stock and ledg
 
 lab: setup ## Sell one SKU under every usual scheme: what is lost, what is oversold, how fast; draws docs/lab.svg
 	@$(INVENTORY) lab --svg docs/lab.svg
+
+load: ## Load a service that is there by k6: SCRIPT=sale TARGET=URL (loadtest/README.md)
+	@command -v k6 >/dev/null || \
+		{ echo "k6 is missing: see https://grafana.com/docs/k6/latest/set-up/install-k6/" >&2; exit 1; }
+	@test -f "loadtest/$(SCRIPT).js" || \
+		{ echo "SCRIPT is one of: $(patsubst loadtest/%.js,%,$(wildcard loadtest/*.js))" >&2; exit 1; }
+	@mkdir -p target/load
+	K6_WEB_DASHBOARD=true K6_WEB_DASHBOARD_PORT=-1 K6_WEB_DASHBOARD_EXPORT=target/load/$(SCRIPT).html \
+		k6 run -e TARGETS=$(TARGET) --summary-export target/load/$(SCRIPT).json loadtest/$(SCRIPT).js
+
+loadtest: setup ## Test the load test without k6: types, passes against the service, fails on faulty fakes; needs node
+	@./scripts/loadtest.sh
 
 # Tests wait more than they compute.
 test: ## Run every test, doc tests included, each against servers of its own; installs valgrind and Prometheus too

@@ -4,12 +4,10 @@
 export const TARGETS = (__ENV.TARGETS || "http://127.0.0.1:8080").split(",").map((url) => url.replace(/\/+$/, ""));
 
 /** Reads per second. */
-export const BROWSE_RATE = Number(__ENV.BROWSE_RATE || 200);
+export const READ_RATE = Number(__ENV.READ_RATE || 200);
 
-/** Adjustments per second. */
-export const ADJUST_RATE = Number(__ENV.ADJUST_RATE || 50);
-
-export const DURATION = __ENV.DURATION || "1m";
+/** Adjustments or transfers per second. */
+export const WRITE_RATE = Number(__ENV.WRITE_RATE || 50);
 
 /** How many SKUs take part. Fewer means more waiting for locks. */
 export const SKUS = Number(__ENV.SKUS || 200);

@@ -4,48 +4,56 @@ import http from "k6/http";
 import { fail } from "k6";
 import { TARGETS } from "./config.js";
 
-const PAGE = 200;
 const QUANTITY = 1000000;
 
 /**
- * SKUs that exist, as many as asked for: those in the service, filled up with our own.
- * @param {number} count
- * @returns {string[]}
+ * What a run begins with, for its iterations and its teardown.
+ * @typedef {{ run: string, skus: string[], opening: Record<string, number> }} Opening
  */
-export function prepare(count) {
-  const skus = existing(count);
-  for (let i = skus.length; i < count; i += 1) {
-    const sku = `loadtest-${i}`;
+
+/**
+ * SKUs of this run alone, with more stock than it can sell.
+ * @param {number} count
+ * @returns {Opening}
+ */
+export function create(count) {
+  const run = name();
+  return open(
+    run,
+    Array.from({ length: count }, (_, i) => `${run}-${i}`),
+  );
+}
+
+/**
+ * SKUs that may exist already. Nothing else may write them during the run.
+ * @param {string[]} skus
+ * @returns {Opening}
+ */
+export function take(skus) {
+  return open(name(), skus);
+}
+
+/** No two runs share it. Every reference of the run begins with it. */
+const name = () => `loadtest-${Date.now().toString(36)}${Math.random().toString(36).slice(2, 6)}`;
+
+/**
+ * @param {string} run
+ * @param {string[]} skus
+ * @returns {Opening}
+ */
+function open(run, skus) {
+  /** @type {Record<string, number>} */
+  const opening = {};
+  for (const sku of skus) {
     const body = JSON.stringify({ quantity: QUANTITY });
     const params = { headers: { "Content-Type": "application/json" }, tags: { name: "PUT /stock/{sku}" } };
     const answer = http.put(`${TARGETS[0]}/stock/${encodeURIComponent(sku)}`, body, params);
     if (answer.status !== 200 && answer.status !== 201) {
       fail(`can't set up ${sku}: ${answer.status} ${answer.body}`);
     }
-    skus.push(sku);
+    opening[sku] = QUANTITY;
   }
-  return skus;
-}
-
-/**
- * @param {number} count
- * @returns {string[]}
- */
-function existing(count) {
-  /** @type {string[]} */
-  const skus = [];
-  let after = "";
-  do {
-    const query = `limit=${Math.min(PAGE, count)}${after && `&after=${encodeURIComponent(after)}`}`;
-    const answer = http.get(`${TARGETS[0]}/stock?${query}`, { tags: { name: "GET /stock" } });
-    if (answer.status !== 200) {
-      fail(`can't list stock: ${answer.status} ${answer.body}`);
-    }
-    const page = /** @type {{ items: { sku: string }[], next?: string | null }} */ (answer.json());
-    skus.push(...page.items.map((item) => item.sku));
-    after = page.next || "";
-  } while (after && skus.length < count);
-  return skus.slice(0, count);
+  return { run, skus, opening };
 }
 
 /**

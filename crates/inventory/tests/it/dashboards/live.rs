@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use reqwest::{Client, RequestBuilder};
 
-use super::{contract, instance::Instance, text};
+use super::{contract, instance::Instance, project, text};
 
 /// Labels of every series, by the name of its metric.
 async fn scrape(instance: &Instance) -> BTreeMap<String, BTreeSet<String>> {
@@ -28,11 +28,14 @@ async fn an_instance_exposes_the_contract_and_answers_every_request_of_the_load_
     // What the load test sets up comes first: the other requests need it.
     let mut requests: Vec<_> = requests_of_the_load_test().into_iter().collect();
     requests.sort_by_key(|(method, _)| method != "PUT");
-    assert!(requests.len() >= 5, "{requests:?}");
+    assert!(requests.len() >= 6, "{requests:?}");
+    let other =
+        body_for(http.put(format!("{}/stock/71053", instance.url)), "PUT", "/stock/{sku}").send().await.unwrap();
+    assert!(other.status().is_success(), "what a transfer goes to: {}", other.status());
     for (method, route) in &requests {
         let url = format!("{}{}", instance.url, route.replace("{sku}", "85123A"));
         for _ in 0..2 {
-            let answer = body_for(http.request(method.parse().unwrap(), &url), method).send().await.unwrap();
+            let answer = body_for(http.request(method.parse().unwrap(), &url), method, route).send().await.unwrap();
             assert!(answer.status().is_success(), "{method} {route}: {}", answer.status());
         }
     }
@@ -50,10 +53,12 @@ async fn an_instance_exposes_the_contract_and_answers_every_request_of_the_load_
     assert!(missing.is_empty(), "not exposed: {missing:?}");
 }
 
-pub(super) fn body_for(request: RequestBuilder, method: &str) -> RequestBuilder {
-    match method {
-        "PUT" => request.json(&serde_json::json!({ "quantity": 100 })),
-        "POST" => request.json(&serde_json::json!({ "delta": -1, "reference": "test" })),
+pub(super) fn body_for(request: RequestBuilder, method: &str, route: &str) -> RequestBuilder {
+    let transfer = || serde_json::json!({ "from": "85123A", "to": "71053", "quantity": 1, "reference": "test" });
+    match (method, route) {
+        ("PUT", _) => request.json(&serde_json::json!({ "quantity": 100 })),
+        ("POST", "/transfers") => request.json(&transfer()),
+        ("POST", _) => request.json(&serde_json::json!({ "delta": -1, "reference": "test" })),
         _ => request,
     }
 }
@@ -61,22 +66,32 @@ pub(super) fn body_for(request: RequestBuilder, method: &str) -> RequestBuilder 
 /// Method and route of every request in the load test's code, whose tags must say the same.
 pub(super) fn requests_of_the_load_test() -> BTreeSet<(String, String)> {
     let mut requests = BTreeSet::new();
-    for file in ["loadtest/lib/skus.js", "loadtest/lib/stock.js"] {
-        let code = text(file);
+    for (file, code) in scripts("loadtest/lib") {
         for call in code.split("http.").skip(1) {
-            let Some((method, rest)) = call.split_once("(`${") else { continue };
-            let method = method.to_uppercase();
-            let path = rest.split_once('}').and_then(|(_, rest)| rest.split_once('`')).unwrap().0;
-            let path = path.split('?').next().unwrap().replace("${encodeURIComponent(sku)}", "{sku}");
-            let tag = format!("name: \"{method} {path}\"");
+            let Some((method, rest)) = call.split_once('(') else { continue };
+            // What follows the target in the template of the URL, up to its query.
+            let Some((_, path)) = rest.strip_prefix("`${").and_then(|rest| rest.split_once('}')) else { continue };
+            let path = path.split(['`', '?']).next().unwrap().replace("${encodeURIComponent(sku)}", "{sku}");
+            let (method, tag) = (method.to_uppercase(), format!("\"{} {path}\"", method.to_uppercase()));
             assert!(code.contains(&tag), "{file}: a request without the tag {tag}");
             requests.insert((method, path));
         }
     }
-    let thresholds = text("loadtest/browse_and_adjust.js");
-    for name in thresholds.split("{name:").skip(1).map(|rest| rest.split("}\"").next().unwrap()) {
-        let (method, route) = name.split_once(' ').unwrap();
-        assert!(requests.contains(&(method.to_owned(), route.to_owned())), "a threshold for {name}, which is not sent");
+    for (file, code) in scripts("loadtest") {
+        for name in code.split("{name:").skip(1).map(|rest| rest.split("}\"").next().unwrap()) {
+            let (method, route) = name.split_once(' ').unwrap();
+            let sent = requests.contains(&(method.to_owned(), route.to_owned()));
+            assert!(sent, "{file}: a threshold for {name}, which is not sent");
+        }
     }
     requests
+}
+
+/// Name and code of every script in a folder of the project.
+fn scripts(folder: &str) -> Vec<(String, String)> {
+    let entries = std::fs::read_dir(project(folder)).unwrap().map(|entry| entry.unwrap().file_name());
+    let names = entries.map(|name| format!("{folder}/{}", name.to_str().unwrap()));
+    let found: Vec<_> = names.filter(|name| name.ends_with(".js")).map(|name| (name.clone(), text(&name))).collect();
+    assert!(found.len() >= 5, "{found:?}");
+    found
 }

@@ -104,7 +104,7 @@ async fn every_panel_and_every_recording_rule_has_data_and_no_alert_fires_for_a_
         assert!(begun.elapsed() < LIMIT, "without data: {without:#?}");
         for (method, route) in &requests {
             let url = format!("{}{}", instance.url, route.replace("{sku}", "85123A"));
-            body_for(http.request(method.parse().unwrap(), &url), method).send().await.unwrap();
+            body_for(http.request(method.parse().unwrap(), &url), method, route).send().await.unwrap();
         }
         let mut still = Vec::new();
         for (panel, expr) in without {

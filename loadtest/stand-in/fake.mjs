@@ -1,0 +1,85 @@
+// A service in memory with the routes that the load test asks, which does wrong what FAULT says:
+//
+//   nothing       nothing is wrong
+//   loses         an update is confirmed and not stored: the third
+//   loses-last    the same, from the 25th on
+//   overwrites    the third update is in the ledger, but not in the quantity
+//   refuses       every update is 409
+//   refuses-most  every update but one in four is 409
+//   forgets       every SKU is 404 once it was created
+//   repeats       the third update is applied twice
+//   keyless       an update that is sent again is applied again
+//
+// It prints its URL.
+
+import { createServer } from "node:http";
+
+const [fault = "nothing"] = process.argv.slice(2);
+const stocks = new Map();
+const answers = new Map();
+let updates = 0;
+let asked = 0;
+
+function apply(sku, delta, reference, counted = true) {
+  const stock = stocks.get(sku);
+  if (counted) stock.quantity += delta;
+  stock.version += 1;
+  stock.movements.unshift({ delta, reference, version: stock.version });
+  return { sku, quantity: stock.quantity, version: stock.version };
+}
+
+function update(changes, reference) {
+  updates += 1;
+  const view = ({ sku }) => ({ sku, quantity: stocks.get(sku).quantity, version: stocks.get(sku).version });
+  const lost = (fault === "loses" && updates === 3) || (fault === "loses-last" && updates >= 25);
+  if (lost) return changes.map(view);
+  const counted = !(fault === "overwrites" && updates === 3);
+  if (fault === "repeats" && updates === 3) changes.forEach(({ sku, delta }) => apply(sku, delta, reference));
+  return changes.map(({ sku, delta }) => apply(sku, delta, reference, counted));
+}
+
+/** Status and body of an update; the first answer again when its key is known. */
+function write(key, changes, reference, body) {
+  const refused = fault === "refuses" || (fault === "refuses-most" && (asked += 1) % 4 > 0);
+  if (refused) return [409, { type: "/problems/insufficient-stock", applied: false }];
+  if (changes.some(({ sku }) => fault === "forgets" || !stocks.has(sku))) return [404, { applied: false }];
+  if (answers.has(key) && fault !== "keyless") return [200, answers.get(key), { "Idempotent-Replayed": "true" }];
+  answers.set(key, body(update(changes, reference)));
+  return [200, answers.get(key)];
+}
+
+function answer(method, path, query, key, body) {
+  const [, root, sku, more] = path.split("/").map(decodeURIComponent);
+  const stock = fault === "forgets" ? undefined : stocks.get(sku);
+  if (root === "transfers") {
+    const { from, to, quantity, reference } = body;
+    const changes = [{ sku: from, delta: -quantity }, { sku: to, delta: quantity }];
+    return write(key, changes, reference, ([a, b]) => ({ from: a, to: b, fencing_tokens: { [from]: 1, [to]: 1 } }));
+  }
+  if (more === "adjustments") {
+    const changes = [{ sku, delta: body.delta }];
+    return write(key, changes, body.reference, ([of]) => ({ ...of, fencing_token: 1 }));
+  }
+  if (method === "PUT") {
+    stocks.set(sku, { quantity: 0, version: 0, movements: [] });
+    return [201, apply(sku, body.quantity, null)];
+  }
+  if (!sku) return [200, { items: [], next: null }];
+  if (!stock) return [404, { applied: false }];
+  if (!more) return [200, { sku, quantity: stock.quantity, version: stock.version }];
+  const [from, limit] = [Number(query.get("after") || 0), Number(query.get("limit"))];
+  const next = from + limit < stock.movements.length ? String(from + limit) : null;
+  return [200, { items: stock.movements.slice(from, from + limit), next }];
+}
+
+const server = createServer(async (request, response) => {
+  const parts = await request.toArray();
+  const body = parts.length > 0 ? JSON.parse(Buffer.concat(parts).toString()) : undefined;
+  const { pathname, searchParams } = new URL(request.url, "http://127.0.0.1");
+  const key = request.headers["idempotency-key"];
+  const [status, said, headers] = answer(request.method, pathname, searchParams, key, body);
+  const type = status < 400 ? "application/json" : "application/problem+json";
+  response.writeHead(status, { "Content-Type": type, "Cache-Status": "stockade; hit", ...headers });
+  response.end(JSON.stringify(said));
+});
+server.listen(0, "127.0.0.1", () => console.log(`http://127.0.0.1:${server.address().port}`));
