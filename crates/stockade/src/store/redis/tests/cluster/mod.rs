@@ -19,7 +19,7 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use super::{LIMIT, world::connected};
+use super::{LIMIT, until, world::connected};
 use crate::{
     redis::Redis,
     resource::Key,
@@ -45,9 +45,14 @@ impl Cluster {
         Redis::connect(self.nodes.url()).await.unwrap()
     }
 
-    /// A store as another process would have it.
+    /// A store as another process would have it, connected to each node that has buckets. A node is connected to when
+    /// it is needed first, within the time of one command, which a busy machine may exceed.
     async fn store(&self) -> Arc<RedisStore> {
-        connected(&self.redis().await).await
+        let store = connected(&self.redis().await).await;
+        let shards = &store.inner.shards;
+        let is_up = |primary| shards.of(key_on(primary).bucket()).is_some_and(|shard| shard.link.is_up());
+        until("a connection to each node", || (0..3).all(is_up)).await;
+        store
     }
 
     fn primary(&self, number: usize) -> &RedisServer {
