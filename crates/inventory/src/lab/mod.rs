@@ -2,7 +2,7 @@
 //!
 //! Each scheme sells the same stock from a table (or a counter in Redis) of its own, in several processes at once. What
 //! the buyers were told is then compared with what is left. The schemes are written to be read: each file of
-//! [`schemes`] is one of them, whole, with what is wrong with it.
+//! `schemes` is one of them, whole, with what is wrong with it.
 
 mod args;
 mod chart;

@@ -11,8 +11,7 @@ use tokio::{
 use super::{
     Failure,
     stops::STOPPING,
-    worker::{GO, READY, REPORT, Report},
-    world::Settings,
+    worker::{GO, READY, REPORT, Report, Settings},
 };
 
 /// A process of buyers. It dies with the value, and with this process.
@@ -34,7 +33,7 @@ impl Part {
         let watchdog = Watchdog::over(child.id().ok_or("a process of buyers ended at once")?)?;
         let stdin = child.stdin.take().ok_or("a process of buyers has no input")?;
         let stdout = BufReader::new(child.stdout.take().ok_or("a process of buyers has no output")?).lines();
-        let stopped_for = settings.lease * 2;
+        let stopped_for = settings.world.lease * 2;
         let limit = settings.limit + Duration::from_secs(30);
         let mut part = Self { child, _watchdog: watchdog, stdin, stdout, stopped_for, limit };
         part.tell(&serde_json::to_string(settings)?).await?;

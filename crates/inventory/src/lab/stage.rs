@@ -11,8 +11,8 @@ use super::{
     part::Part,
     scheme::Scheme,
     tally::Row,
-    worker::Report,
-    world::{Settings, counter_key, schema},
+    worker::{Report, Settings},
+    world::{Setting, counter_key, schema},
 };
 
 /// Buyers are spread over so many processes, as over the instances of a service.
@@ -59,22 +59,22 @@ impl Stage {
     fn settings(&self, scheme: Scheme) -> Vec<Settings> {
         let workers = self.args.workers.get();
         let processes = workers.min(PROCESSES);
-        let settings = |process| Settings {
-            scheme,
+        let world = |process| Setting {
+            name: scheme.name(),
             database_url: self.database_url.clone(),
             redis_url: self.redis.url(),
             quorum: if scheme == Scheme::Redlock { self.quorum.iter().map(RedisServer::url).collect() } else { vec![] },
             workers: workers / processes + u32::from(process < workers % processes),
-            limit: Duration::from_secs(self.args.seconds.into()),
             think: self.args.think,
             lease: LEASE,
             stops: scheme.is_stopped() && process == 0,
         };
-        (0..processes).map(settings).collect()
+        let limit = Duration::from_secs(self.args.seconds.into());
+        (0..processes).map(|process| Settings { scheme, limit, world: world(process) }).collect()
     }
 
     async fn open(&self, scheme: Scheme) -> Result<(), Failure> {
-        let (schema, units) = (schema(scheme), self.args.units);
+        let (schema, units) = (schema(&scheme.name()), self.args.units);
         let table = format!(
             "create schema \"{schema}\";
              create table \"{schema}\".stock (quantity bigint not null, version bigint not null default 0)
@@ -82,15 +82,15 @@ impl Stage {
              insert into \"{schema}\".stock values ({units})"
         );
         sqlx::raw_sql(AssertSqlSafe(table)).execute(&self.pool).await?;
-        self.redis.command(&["SET", &counter_key(scheme), &units.to_string()]).await?;
+        self.redis.command(&["SET", &counter_key(&scheme.name()), &units.to_string()]).await?;
         Ok(())
     }
 
     async fn left(&self, scheme: Scheme) -> Result<i64, Failure> {
         if scheme.counts_in_redis() {
-            return Ok(self.redis.command(&["GET", &counter_key(scheme)]).await?.parse()?);
+            return Ok(self.redis.command(&["GET", &counter_key(&scheme.name())]).await?.parse()?);
         }
-        let select = format!("select quantity from \"{}\".stock", schema(scheme));
+        let select = format!("select quantity from \"{}\".stock", schema(&scheme.name()));
         Ok(sqlx::query_scalar(AssertSqlSafe(select)).fetch_one(&self.pool).await?)
     }
 

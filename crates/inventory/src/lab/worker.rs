@@ -2,6 +2,7 @@ use std::{
     io::{self, BufRead},
     process::ExitCode,
     sync::Arc,
+    time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,8 @@ use tokio::{
 use super::{
     Failure,
     sale::Sale,
-    world::{Settings, World},
+    scheme::Scheme,
+    world::{Setting, World},
 };
 use crate::console;
 
@@ -23,6 +25,14 @@ pub(super) const READY: &str = "ready";
 pub(super) const GO: &str = "go";
 /// What stands before its report.
 pub(super) const REPORT: &str = "report ";
+
+/// What a process of buyers is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Settings {
+    pub(super) scheme: Scheme,
+    pub(super) limit: Duration,
+    pub(super) world: Setting,
+}
 
 /// What the buyers of a process saw.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -50,14 +60,14 @@ pub async fn work() -> ExitCode {
 
 async fn buy() -> Result<(), Failure> {
     let settings: Settings = serde_json::from_str(&line().await?)?;
-    let world = Arc::new(World::connect(&settings).await?);
+    let world = Arc::new(World::connect(&settings.world).await?);
     console::out(READY);
     if line().await?.trim() != GO {
         return Err(format!("expected `{GO}`").into());
     }
     let begun = Instant::now();
     let buyers: JoinSet<_> =
-        (0..settings.workers).map(|_| buyer(Arc::clone(&world), settings.clone(), begun)).collect();
+        (0..settings.world.workers).map(|_| buyer(Arc::clone(&world), settings.clone(), begun)).collect();
     let mut report = Report::default();
     for seen in buyers.join_all().await {
         report.add(seen);

@@ -12,18 +12,19 @@ use stockade::{
 };
 use tokio::time::sleep;
 
-use super::{Failure, scheme::Scheme, stops::Stops};
+use super::{Failure, stops::Stops};
 
-/// What a process of buyers is told.
+/// Where a scheme finds its stock and its locks, and how it is played.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Settings {
-    pub(super) scheme: Scheme,
+pub(super) struct Setting {
+    /// The name of the scheme.
+    pub(super) name: String,
     pub(super) database_url: String,
     pub(super) redis_url: String,
     /// The five servers of Redlock.
     pub(super) quorum: Vec<String>,
+    /// How many connections to Postgres there may be.
     pub(super) workers: u32,
-    pub(super) limit: Duration,
     pub(super) think: Duration,
     pub(super) lease: Duration,
     /// Whether this process is stopped now and then while it holds the lock.
@@ -58,24 +59,24 @@ impl Resource for Sku {
 }
 
 impl World {
-    pub(super) async fn connect(settings: &Settings) -> Result<Self, Failure> {
-        let name = settings.scheme.name();
-        let redis = Redis::connect(&settings.redis_url).await?;
-        let mut quorum = Vec::with_capacity(settings.quorum.len());
-        for url in &settings.quorum {
+    pub(super) async fn connect(setting: &Setting) -> Result<Self, Failure> {
+        let name = setting.name.clone();
+        let redis = Redis::connect(&setting.redis_url).await?;
+        let mut quorum = Vec::with_capacity(setting.quorum.len());
+        for url in &setting.quorum {
             quorum.push(connection(url).await?);
         }
         Ok(Self {
-            postgres: pool(settings).await?,
-            redis: connection(&settings.redis_url).await?,
+            postgres: pool(setting).await?,
+            redis: connection(&setting.redis_url).await?,
             quorum,
-            locks: Locks::builder().lease(settings.lease).redis(&redis),
+            locks: Locks::builder().lease(setting.lease).redis(&redis),
             lock_key: format!("lab:{name}:lock"),
-            counter_key: counter_key(settings.scheme),
+            counter_key: counter_key(&name),
             sku: Sku(name),
-            lease: settings.lease,
-            think: settings.think,
-            stops: settings.stops.then(Stops::begin),
+            lease: setting.lease,
+            think: setting.think,
+            stops: setting.stops.then(Stops::begin),
         })
     }
 
@@ -91,23 +92,23 @@ impl World {
 }
 
 /// Where the stock of a scheme is that counts in Redis.
-pub(super) fn counter_key(scheme: Scheme) -> String {
-    format!("lab:{}:units", scheme.name())
+pub(super) fn counter_key(name: &str) -> String {
+    format!("lab:{name}:units")
 }
 
 /// The schema that holds the table of a scheme.
-pub(super) fn schema(scheme: Scheme) -> String {
-    format!("lab-{}", scheme.name())
+pub(super) fn schema(name: &str) -> String {
+    format!("lab-{name}")
 }
 
 /// Connections that find the table of the scheme under the name `stock`.
-async fn pool(settings: &Settings) -> Result<PgPool, Failure> {
-    let connect: PgConnectOptions = settings.database_url.parse()?;
-    let schema = format!("\"{}\"", schema(settings.scheme));
+async fn pool(setting: &Setting) -> Result<PgPool, Failure> {
+    let connect: PgConnectOptions = setting.database_url.parse()?;
+    let schema = format!("\"{}\"", schema(&setting.name));
     // A holder that is stopped within its transaction keeps others out for a lease, as its lock does.
-    let timeouts = Timeouts { idle_in_transaction: settings.lease, ..Timeouts::default() };
+    let timeouts = Timeouts { idle_in_transaction: setting.lease, ..Timeouts::default() };
     let connect = options(connect, &timeouts).options([("search_path", schema)]);
-    Ok(PgPoolOptions::new().max_connections(settings.workers).connect_with(connect).await?)
+    Ok(PgPoolOptions::new().max_connections(setting.workers).connect_with(connect).await?)
 }
 
 async fn connection(url: &str) -> Result<MultiplexedConnection, Failure> {

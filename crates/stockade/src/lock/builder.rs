@@ -66,9 +66,9 @@ impl LocksBuilder {
     }
 
     /// Whether readers of this process may share one ownership of a resource, a *delegation*, that is kept until
-    /// somebody else wants the resource: those who ask by [`LockRequest::delegate`], and the reads of a `RouteLock`.
-    /// Where it pays, by counts, a read then sends nothing. Default `true`; only locks on one Redis, behind sentinels
-    /// or on a cluster have delegations.
+    /// somebody else wants the resource: those who ask by [`LockRequest::delegate`](super::LockRequest::delegate), and
+    /// the reads of a `RouteLock`. Where it pays, by counts, a read then sends nothing. Default `true`; only locks on
+    /// one Redis, behind sentinels or on a cluster have delegations.
     #[must_use]
     pub fn delegate(mut self, delegate: bool) -> Self {
         self.delegate = delegate;
@@ -111,8 +111,9 @@ impl LocksBuilder {
 
     /// After a restart or a failover nothing is granted until the new run of the server has served the namespace for
     /// this long. The longest lease in use is enough: by then whoever held a lock that the server has forgotten knows
-    /// that it is over. Attempts wait meanwhile, as far as they may, and then fail as [`LockError::Timeout`] or,
-    /// without a wait, as [`LockError::Busy`], with the time left. Default zero.
+    /// that it is over. Attempts wait meanwhile, as far as they may, and then fail as
+    /// [`LockError::Timeout`](super::LockError::Timeout) or, without a wait, as
+    /// [`LockError::Busy`](super::LockError::Busy), with the time left. Default zero.
     ///
     /// The time counts from the first process that met the run, and is kept on the server: a process that starts later
     /// does not wait again. A new server is a new run, too. Every process must ask for it.
