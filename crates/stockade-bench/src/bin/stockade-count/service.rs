@@ -11,6 +11,7 @@ use axum::{
 use inventory::{
     app::{App, Draining, Limits, LoggedAnswers},
     domain::{Quantity, Sku, Stock},
+    flash::{Flash, FlashSettings},
     http::{app, around},
 };
 use sqlx::PgPool;
@@ -52,6 +53,7 @@ impl Service {
             warm_up: WarmProgress::default(),
             answers: LoggedAnswers::Refusals,
             draining: Draining::default(),
+            flash: Flash::new(redis, LIMIT, FlashSettings { durable: false, backlog: 1 }),
         });
         let fixed = around(Router::new().route("/static/{sku}", get(fixed)), LoggedAnswers::Refusals, LIMIT);
         Ok(Self { fixed, stock: app })
