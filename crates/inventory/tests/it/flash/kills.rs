@@ -7,10 +7,10 @@ use reqwest::StatusCode;
 use stockade_testbed::RedisServer;
 use tokio::sync::Mutex;
 
-use super::{assert_conserved, open, reservation_at, until_closed, until_open};
+use super::{assert_conserved, open, reservation_at, reserve, until_closed, until_open};
 use crate::{
     stage::{Answer, Stage},
-    support::{alone, figure, fleet, within},
+    support::{alone, blocked, figure, fleet, within},
 };
 
 /// Requests and units; `FLASH_REQUESTS=20000` is the whole.
@@ -85,5 +85,35 @@ async fn three_kills_oversell_nothing_and_store_every_acknowledged_reservation_o
     assert_eq!((sold, stage.count("select stored from flash_sale").await), (units, units), "all are sold, none twice");
     assert_eq!(stage.count("select count(*) from flash_dead_letter").await, 0);
     figure(&format!("{requests} requests, {units} units: {} answered 201, {sold} sold", told.len()));
+    assert_conserved(&stage).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_dead_consumer_held_is_stored_before_another_run_of_redis_lets_anybody_in() {
+    let _alone = alone().await;
+    let mut stage = Stage::start().await;
+    let durable = ["--appendonly", "yes", "--appendfsync", "always"];
+    stage.redis = RedisServer::builder().args(durable).start().await.unwrap();
+    let mut first = stage.serve(&[]).await;
+    first.put("A", 9).await;
+    open(&first, "A", 9, 9).await;
+    // The consumer has read the entries and waits for the row: it dies before its COMMIT.
+    let mut held = stage.pool.begin().await.unwrap();
+    sqlx::query("select from flash_sale for update").execute(&mut *held).await.unwrap();
+    for _ in 0..5 {
+        assert_eq!(reserve(&first, "A", "ann", 1, None).await.status, StatusCode::CREATED);
+    }
+    within(Duration::from_secs(10), "it waits", async || blocked(&stage).await == 1).await;
+    first.kill().await;
+    stage.redis.kill().await.unwrap();
+    stage.redis.restart().await.unwrap();
+    held.rollback().await.unwrap();
+
+    let second = stage.serve(&[]).await;
+    until_open(&second).await;
+    assert_eq!(stage.count("select stored from flash_sale").await, 5, "before the counter was made");
+    assert_eq!(second.get("/flash/A").await.json()["remaining"], 4);
+    until_closed(&second).await;
+    assert_eq!(second.get("/stock/A").await.json()["quantity"], 4);
     assert_conserved(&stage).await;
 }
