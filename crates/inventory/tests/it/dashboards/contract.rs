@@ -117,6 +117,15 @@ pub(super) fn values_of(label: &str) -> Option<&'static [&'static str]> {
             "applied",
             "refused",
             "replayed",
+            // reservations of flash sales, and their entries
+            "reserved",
+            "sold_out",
+            "limit_reached",
+            "sale_closed",
+            "stored",
+            "rejected",
+            "repeated",
+            "dead",
         ],
         _ => return None,
     })
