@@ -42,7 +42,7 @@ impl Locks {
         Self::builder().memory()
     }
 
-    /// Settings first.
+    /// Starts with the default settings, to change some of them.
     #[must_use]
     pub fn builder() -> LocksBuilder {
         LocksBuilder::default()
@@ -50,73 +50,84 @@ impl Locks {
 }
 
 impl LocksBuilder {
-    /// The lease of every lock that does not say otherwise, 100 ms to 5 min; another value is refused by each request.
-    /// Default 10 s.
+    /// The lease of every lock whose request sets none, 100 ms to 5 min. Default 10 s. With another value, every
+    /// request is refused.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// How many may wait for one key. Default 1000.
+    /// How many requests may wait for one key. Default 1000.
     #[must_use]
     pub fn max_waiters(mut self, max: u32) -> Self {
         self.max_waiters = max;
         self
     }
 
-    /// Whether readers of this process may share one ownership of a resource, a *delegation*, that is kept until
-    /// somebody else wants the resource: those who ask by [`LockRequest::delegate`](super::LockRequest::delegate), and
-    /// the reads of a `RouteLock`. Where it pays, by counts, a read then sends nothing. Default `true`; only locks on
-    /// one Redis, behind sentinels or on a cluster have delegations.
+    /// Whether readers of this process may share one ownership of a resource, a *delegation*. The process keeps the
+    /// delegation until somebody else wants the resource, and meanwhile its reads send nothing. Default `true`.
+    ///
+    /// Only two kinds of readers share: requests with [`LockRequest::delegate`](super::LockRequest::delegate), and the
+    /// reads of a `RouteLock`. A delegation begins only for a resource that is read often, and less often where earlier
+    /// delegations were recalled after few reads. Only locks on Redis have delegations: on one server, behind sentinels
+    /// or on a cluster.
     #[must_use]
     pub fn delegate(mut self, delegate: bool) -> Self {
         self.delegate = delegate;
         self
     }
 
-    /// The longest lease of a delegation, 100 ms to 5 min; with another value every read that would begin one is
-    /// refused. So long do writers wait for a process that died while it read. Renewed at a third of it while it is
-    /// used. A read with a shorter lease has an ownership of its own. Default 2 s.
+    /// The longest lease of a delegation, 100 ms to 5 min. Default 2 s. With another value, every read that would begin
+    /// a delegation is refused.
+    ///
+    /// If a process dies while it has a delegation, writers wait for at most this long. A delegation that is in use is
+    /// renewed at a third of its lease. A read whose lease is shorter than that of an existing delegation gets an
+    /// ownership of its own.
     #[must_use]
     pub fn delegation_lease(mut self, lease: Duration) -> Self {
         self.delegation.lease = lease;
         self
     }
 
-    /// The most delegations at a time; further resources are read under an ownership for each reader. Default 10,000.
+    /// The most delegations at a time. Default 10,000. Above it, each reader of a further resource gets an ownership of
+    /// its own.
     #[must_use]
     pub fn max_delegations(mut self, max: usize) -> Self {
         self.delegation.most = max;
         self
     }
 
-    /// Nobody enters before `replicas` replicas of the server have confirmed the grant, for which they have `timeout`:
-    /// a failover to one of them then forgets no holder. With too few the grant is given back, and the attempt fails as
-    /// [`Unavailable::Unreplicated`](super::Unavailable::Unreplicated). Default: none are asked.
+    /// Requires `replicas` replicas of the server to confirm a grant within `timeout` before its holder enters. A
+    /// failover to one of these replicas then forgets no holder. If too few confirm, the grant is given back and the
+    /// attempt fails as [`Unavailable::Unreplicated`](super::Unavailable::Unreplicated). Default: no replica is asked.
     ///
-    /// It narrows the gap and does not close it: a failover may choose a replica that was not among them. What must not
-    /// be lost needs the fence.
+    /// This narrows the gap but does not close it: a failover may choose a replica that did not confirm. Use the fence
+    /// for writes that must not be lost.
     ///
-    /// The cost is a `WAIT` behind every first `ACQUIRE` and every renewal. A lock that was handed over costs three
-    /// commands more, since its grant was written by the one who released it: a renewal and a `WAIT` before its holder
-    /// enters, besides the round trip. A `WAIT` holds up everything behind it on the connection that all locks of the
-    /// process share, at worst for `timeout`: keep it short, some 50 ms; no more than half of the command time-out is
-    /// used. A renewal that too few replicas confirm loses no lock.
+    /// The cost is a `WAIT` behind every first `ACQUIRE` and every renewal. A lock that was handed off costs one more
+    /// round trip and three more commands before its holder enters, among them a renewal and a `WAIT`: the process that
+    /// released the lock wrote the grant, and `WAIT` covers only the writes of its own connection.
+    ///
+    /// A `WAIT` delays everything behind it on the connection that all locks of the process share, at worst for
+    /// `timeout`. So keep `timeout` short, about 50 ms; at most half of the command time-out is used. A renewal that
+    /// too few replicas confirm does not lose the lock.
     #[must_use]
     pub fn replica_acks(mut self, replicas: u32, timeout: Duration) -> Self {
         self.redis.replicas = (replicas > 0).then_some(crate::redis::Replicas { count: replicas, timeout });
         self
     }
 
-    /// After a restart or a failover nothing is granted until the new run of the server has served the namespace for
-    /// this long. The longest lease in use is enough: by then whoever held a lock that the server has forgotten knows
-    /// that it is over. Attempts wait meanwhile, as far as they may, and then fail as
-    /// [`LockError::Timeout`](super::LockError::Timeout) or, without a wait, as
-    /// [`LockError::Busy`](super::LockError::Busy), with the time left. Default zero.
+    /// Grants nothing after a restart or a failover until the new run of the server has served the namespace for this
+    /// long. Set it to the longest lease in use: by then, every holder of a lock that the server has forgotten knows
+    /// that its lock is over. Default zero.
+    ///
+    /// Attempts wait during the quarantine. An attempt whose wait ends first fails as
+    /// [`LockError::Timeout`](super::LockError::Timeout), and an attempt without a wait as
+    /// [`LockError::Busy`](super::LockError::Busy), with the time that is left.
     ///
     /// The time counts from the first process that met the run, and is kept on the server: a process that starts later
-    /// does not wait again. A new server is a new run, too. Every process must ask for it.
+    /// does not wait again. A new server is a new run, too. Set the quarantine in every process.
     #[must_use]
     pub fn quarantine(mut self, quarantine: Duration) -> Self {
         self.redis.quarantine = quarantine;

@@ -8,9 +8,9 @@ use crate::{
     store::{LockStore, Ownership},
 };
 
-/// The fencing side of an ownership: what a handler needs to write safely and to hear of a loss.
+/// The fencing side of an ownership: with it a handler writes safely, and notices when the lock is lost.
 ///
-/// Cheap to clone; it does not keep the lock, the [`Guard`](super::Guard) does.
+/// Cheap to clone. It does not keep the lock; the [`Guard`](super::Guard) does.
 #[derive(Clone, Debug)]
 pub struct Fence {
     pub(crate) ownership: Arc<Ownership>,
@@ -24,7 +24,7 @@ impl Fence {
         &self.ownership.key
     }
 
-    /// How it is held.
+    /// Whether the resource is held for reading, for writing or as a permit.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.ownership.mode()
@@ -49,8 +49,9 @@ impl Fence {
         self.ownership.shared_since()
     }
 
-    /// Resolves when the ownership is lost: told by the store, or at the local end of the lease, even when the store
-    /// and the renewal task are silent. For a fence that outlives its guard that end comes, too. Cancel safe.
+    /// Resolves when the ownership is lost: when the store reports the loss, or at the local end of the lease, even
+    /// when the store and the renewal task are silent. A fence that outlives its guard resolves at the end of the
+    /// lease, too. Cancel safe.
     pub async fn lost(&self) -> LossReason {
         loop {
             if let Some(reason) = self.ownership.loss() {
@@ -65,22 +66,23 @@ impl Fence {
         }
     }
 
-    /// Says that a commit under this ownership is about to be sent; `Tx::commit` does so by itself. `false` means that
-    /// the request was ended and answered as not applied, so the transaction must be rolled back.
+    /// Records that a commit under this ownership is about to be sent. `Tx::commit` calls it by itself. `false` means
+    /// that the request was already ended and answered as not applied: roll the transaction back.
     ///
-    /// It keeps no downgrade or handover from overtaking the commit: that is known of the commits of `Tx` only.
+    /// It does not stop a downgrade or a handover from overtaking the commit: only commits of `Tx` do.
     ///
-    /// For writes that reach a store on other ways: a `RouteLock` that ends a handler for
-    /// holding too long answers "not applied", unless it was told that a commit may be on its way.
+    /// Call it before writes that reach a store by other means than `Tx`. A `RouteLock` that ends a handler for holding
+    /// too long answers "not applied", unless it was told that a commit may be on its way.
     #[must_use = "on `false` roll back"]
     pub fn commit_started(&self) -> bool {
         self.ownership.commit_started()
     }
 
-    /// Raises the tokens that this resource will get above `seen`.
+    /// Makes all later tokens of this resource higher than `seen`.
     ///
-    /// For those who claim the fence in a database of their own: when it refuses a live holder, since it has seen a
-    /// higher token than the lock store remembers, the next acquire is above it. A lower `seen` changes nothing.
+    /// Use it when you claim the fence in a database of your own and the database refuses a live holder: it has seen a
+    /// higher token than the lock store remembers. The token of the next acquire is then above `seen`. A lower `seen`
+    /// changes nothing.
     ///
     /// # Errors
     ///

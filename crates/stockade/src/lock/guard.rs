@@ -6,16 +6,17 @@ use crate::{
     resource::Key,
 };
 
-/// Ownership of a resource: the value is the owner, never the thread or task that has it.
+/// Ownership of a resource. The owner is this value, never the thread or the task that has it.
 ///
-/// While it lives the lease is renewed at a third of its length. Dropping it releases in the background, also outside
-/// of a runtime; [`Guard::release`] reports what happened. Dropping any of its futures at any point still releases.
+/// While the guard lives, the lease is renewed at a third of its length. Dropping the guard releases the lock in the
+/// background, also outside of a runtime; [`Guard::release`] reports what happened. If one of its futures that take the
+/// guard is dropped, at any point, the lock is still released.
 ///
-/// A guard that is dropped while the program ends keeps its lock until the lease is over: the release in the background
-/// is not sent any more. End with [`Guard::release`], or with [`Locks::shutdown`](crate::Locks::shutdown).
+/// A guard that is dropped while the program ends keeps its lock until the lease is over, because the release in the
+/// background is no longer sent. End with [`Guard::release`], or with [`Locks::shutdown`](crate::Locks::shutdown).
 ///
-/// Renewals are tasks of the runtime. Code that blocks all of its workers for longer than the lease loses the lock; run
-/// it with `tokio::task::spawn_blocking`.
+/// Renewals are tasks of the runtime. Code that blocks all workers for longer than the lease loses the lock; run such
+/// code with `tokio::task::spawn_blocking`.
 #[derive(Debug)]
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {
@@ -39,7 +40,7 @@ impl Guard {
         self.held.fence().key()
     }
 
-    /// How it is held.
+    /// Whether the resource is held for reading, for writing or as a permit.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.held.fence().mode()
@@ -74,23 +75,29 @@ impl Guard {
         self.held.fence().remaining()
     }
 
-    /// Another guard of the same ownership with the same token; nothing is sent. The lock goes with the last of them.
+    /// Another guard of the same ownership, with the same token. Nothing is sent. The lock is released with the last of
+    /// these guards.
     pub fn reenter(&self) -> Self {
         Self { held: Arc::clone(&self.held) }
     }
 
-    /// Goes on as a reader, with the same token: the readers at the head of the queue enter at once, a writer does not.
+    /// Turns the exclusive lock into a shared one with the same token. The readers at the head of the queue enter at
+    /// once; a writer does not.
     ///
-    /// For a change that is to be read again undisturbed after it was made. The lease begins anew, and is renewed as
-    /// before. The fence can't claim any more, also where it was cloned before; a transaction that was begun under it
-    /// and has not committed is refused its commit, so commit first. A guard that reads already is renewed, no more.
+    /// Use it to read a change again, undisturbed, after it was made. The lease starts again in full and is renewed as
+    /// before. A guard that already reads only has its lease renewed.
     ///
-    /// While a commit of `postgres::Tx` under it is unanswered, and for good after one that never was, it is refused:
-    /// readers would enter who may see what is from before that commit. A release does not wait for it, and lets them
-    /// in all the same. Where that matters, begin another transaction under this guard before the release: its claim
-    /// waits until the other one is over, or says that it is busy. Commits on other ways than `Tx` are not known here.
+    /// The fence cannot claim any more, and neither can clones that were made before. Commit first: a transaction that
+    /// was begun under the lock and has not committed is refused its commit.
     ///
-    /// Dropping the future releases the lock, whether or not it was downgraded by then.
+    /// The downgrade is refused while a commit of `postgres::Tx` under the lock is unanswered, and for good if such a
+    /// commit was never answered. Otherwise readers would enter and could see the state from before that commit.
+    ///
+    /// A release does not wait for that commit, and lets the readers in. Where that matters, begin another transaction
+    /// under this guard before the release: its claim waits until the first transaction is over, or says that it is
+    /// busy. Only commits of `Tx` are known here, not commits by other means.
+    ///
+    /// Dropping the future releases the lock, whether or not it was already downgraded.
     ///
     /// ```
     /// # use stockade::{Locks, Resource, lock::Mode};
@@ -114,12 +121,16 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// [`GuardError`], which has the guard: with [`LockError::Lost`] when the lock is lost; [`LockError::Unavailable`]
-    /// when the store did not answer, after which the guard may be downgraded again, and counts as a reader, since
-    /// others may read by then, unless the command was surely not executed: then it is the writer that it was
-    /// ([`Guard::mode`] tells); [`LockError::Committing`] while a transaction of another task commits under it, or
-    /// after one whose commit was never answered; [`LockError::Unsupported`] while another guard of this ownership
-    /// lives, for a permit, and where the store has no shared mode. After the last two the guard is as it was.
+    /// [`GuardError`], which gives the guard back:
+    ///
+    /// - [`LockError::Lost`] when the lock is lost.
+    /// - [`LockError::Unavailable`] when the store did not answer. The guard may be downgraded again. It counts as a
+    ///   reader, because others may read by then. Only if the command was surely not executed is the guard still a
+    ///   writer; [`Guard::mode`] tells.
+    /// - [`LockError::Committing`] while a transaction of another task commits under the lock, or after a commit that
+    ///   was never answered. The guard is unchanged.
+    /// - [`LockError::Unsupported`] while another guard of this ownership lives, for a permit, and where the store has
+    ///   no shared mode. The guard is unchanged.
     pub async fn downgrade(self) -> Result<Self, GuardError> {
         let mut held = match Arc::try_unwrap(self.held) {
             Ok(held) => held,
@@ -131,11 +142,11 @@ impl Guard {
         }
     }
 
-    /// Refuses: nobody becomes a writer while he reads. A guard that is exclusive already is reentered.
+    /// Always refuses to turn a reader into a writer. A guard that is already exclusive is reentered.
     ///
-    /// Two readers that both wait to write would wait for each other, each until its wait ends: the writer's turn comes
-    /// when all readers are gone, and neither goes. So release, acquire for writing, and read again what may have
-    /// changed in between; or acquire for writing at once and [downgrade](Guard::downgrade) when the writing is done.
+    /// Two readers that both waited to write would wait for each other until their waits end: a writer enters when all
+    /// readers are gone, and neither reader leaves. So release, acquire for writing, and read again what may have
+    /// changed in between. Or acquire for writing at once, and [downgrade](Guard::downgrade) when the writing is done.
     ///
     /// # Errors
     ///
@@ -150,13 +161,15 @@ impl Guard {
         Err(LockError::Unsupported { store, operation: "upgrade", instead })
     }
 
-    /// Gives the ownership to another process: this one stops renewing it and can't claim the fence any more.
+    /// Gives the ownership to another process. This process stops renewing the lease and cannot claim the fence any
+    /// more.
     ///
-    /// The lock is held all the while, and ends with its lease unless [`Locks::adopt`](super::Locks::adopt) goes on
-    /// with it. The token and the identity at the fence go along, so what was claimed here can be claimed there again;
-    /// a transaction that was begun here and still runs keeps the fence row locked, and the other process waits for its
-    /// end. That transaction is refused its commit, as after a downgrade: commit first. What is left of
-    /// [`max_hold`](super::LockRequest::max_hold) goes along, too.
+    /// The lock stays held. It ends with its lease unless [`Locks::adopt`](super::Locks::adopt) takes it over. The
+    /// token, the identity at the fence and the rest of [`max_hold`](super::LockRequest::max_hold) go along, so the
+    /// other process can claim again what was claimed here.
+    ///
+    /// Commit first: a transaction that was begun here and has not committed is refused its commit, as after a
+    /// downgrade. While that transaction runs it keeps the fence row locked, and the other process waits for its end.
     ///
     /// ```
     /// # use stockade::{Locks, Resource, lock::Handover};
@@ -182,12 +195,16 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// [`GuardError`], which has the guard as it was: with [`LockError::Lost`] when the lock is lost;
-    /// [`LockError::Unsupported`] while another guard of this ownership lives, and where the store can't hand over;
-    /// [`LockError::Unavailable`] for a moment after a connection was lost, while a stray command may still arrive, and
-    /// after a downgrade without an answer, until one has succeeded; [`LockError::Committing`] for an exclusive lock
-    /// while a commit of `postgres::Tx` under it is unanswered, or after one that never was: who adopts it
-    /// could [downgrade](Guard::downgrade) it meanwhile.
+    /// [`GuardError`], which gives the guard back unchanged:
+    ///
+    /// - [`LockError::Lost`] when the lock is lost.
+    /// - [`LockError::Unsupported`] while another guard of this ownership lives, for a reader of a
+    ///   [delegation](super::LockRequest::delegate), and where the store cannot hand over.
+    /// - [`LockError::Unavailable`] for a moment after a connection was lost, while a stray command may still arrive.
+    ///   Also after a downgrade without an answer, until a downgrade has succeeded.
+    /// - [`LockError::Committing`] for an exclusive lock while a commit of `postgres::Tx` under it is unanswered, or
+    ///   after a commit that was never answered: the process that adopts the lock could [downgrade](Guard::downgrade)
+    ///   it meanwhile.
     pub fn hand_over(self) -> Result<Handover, GuardError> {
         let mut held = match Arc::try_unwrap(self.held) {
             Ok(held) => held,
@@ -203,12 +220,12 @@ impl Guard {
 
     /// Releases and reports what the store found.
     ///
-    /// [`Released::StillHeld`] when another guard of the same ownership lives. Dropping the returned future, or an
-    /// error, leaves the release to the background, where it is repeated for a while.
+    /// Returns [`Released::StillHeld`] when another guard of the same ownership lives. If the returned future is
+    /// dropped, or ends with an error, the release is repeated in the background for a while.
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`] when the store did not answer; at the latest the lock ends with its lease.
+    /// [`LockError::Unavailable`] when the store did not answer. The lock then ends with its lease at the latest.
     pub async fn release(self) -> Result<Released, LockError> {
         match Arc::into_inner(self.held) {
             Some(held) => held.release().await,
@@ -216,14 +233,14 @@ impl Guard {
         }
     }
 
-    /// Sends the release without waiting for its outcome: dropping, under a name. At the end of a program use
-    /// [`Guard::release`] instead, since a runtime that stops may not send it any more.
+    /// Sends the release without waiting for its outcome, exactly as dropping the guard does. At the end of a program
+    /// use [`Guard::release`] instead: a runtime that stops may not send the release any more.
     pub fn release_detached(self) {
         drop(self);
     }
 }
 
-/// Something could not be done with a guard, which is given back: dropping this releases the lock.
+/// An operation on a guard failed. The error gives the guard back; dropping the error releases the lock.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 #[non_exhaustive]

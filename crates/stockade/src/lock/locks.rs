@@ -6,34 +6,39 @@ use crate::{
     resource::{Key, KeyError, Resource},
 };
 
-/// The entrance: a handle to one lock store. Cheap to clone.
+/// A handle to one lock store: every lock is asked for here. Cheap to clone.
 ///
-/// Call [`Locks::shutdown`] at the end of the program: a guard that is merely dropped then keeps its lock until the
-/// lease is over. Keep at least one worker of the runtime free of blocking code, since the renewal of leases runs
-/// there.
+/// Call [`Locks::shutdown`] at the end of the program. Without it, a guard that is dropped while the program ends keeps
+/// its lock until the lease is over. Keep at least one worker of the runtime free of blocking code: the renewal of
+/// leases runs there.
 #[derive(Clone, Debug)]
 pub struct Locks {
     shared: Arc<Shared>,
 }
 
 impl Locks {
-    /// Exclusive.
+    /// An exclusive lock.
     pub fn write<R: Resource + ?Sized>(&self, resource: &R) -> LockRequest {
         self.request(Key::of(resource), Mode::Write)
     }
 
-    /// Shared with other readers. A writer that waits is not overtaken: a second, independent read by one who already
-    /// reads waits behind that writer, which waits for the first. Use [`Guard::reenter`](super::Guard::reenter) there.
+    /// A lock that is shared with other readers.
+    ///
+    /// A reader never overtakes a waiting writer. So do not ask for a second, independent read lock while you hold one:
+    /// the second waits behind the writer, and the writer waits for the first. Use
+    /// [`Guard::reenter`](super::Guard::reenter) instead.
     pub fn read<R: Resource + ?Sized>(&self, resource: &R) -> LockRequest {
         self.request(Key::of(resource), Mode::Read)
     }
 
-    /// Exclusive on all of these, or on none: from 1 to [`MultiRequest::MOST`] resources of one type. One that is named
-    /// twice is held once.
+    /// An exclusive lock on all of these resources, or on none: from 1 to [`MultiRequest::MOST`] resources of one type.
+    /// A resource that is named twice is locked once.
     ///
-    /// They are asked for in one order everywhere, whatever the order here, so two callers that name the same resources
-    /// in opposite orders do not wait for each other. That holds among resources of one call: who already holds one
-    /// lock and asks for another, or for a set that contains it, can still wait in a circle until the wait ends.
+    /// The locks are acquired in one global order, whatever the order here. Two callers that name the same resources in
+    /// opposite orders therefore do not wait for each other.
+    ///
+    /// The order protects only the resources of one call. A caller that already holds a lock and asks for another lock,
+    /// or for a set, can still be part of a circle of waits until its wait ends.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -88,14 +93,16 @@ impl Locks {
         MultiRequest::new(Arc::clone(&self.shared), keys.into_iter().map(Ok))
     }
 
-    /// One of `permits` permits, 1 to 65,535: at most so many hold one at a time, over the whole fleet.
+    /// One of `permits` permits, 1 to 65,535: over the whole fleet, at most `permits` holders have one at the same
+    /// time.
     ///
-    /// Each permit has a lease of its own, renewed as that of a lock: a holder that dies gives its permit back with the
-    /// end of its lease, and to nobody's cost but that. Permits are handed on first come, first served, and a resource
-    /// that is also locked for reading or writing is one queue: permits, readers and writers exclude each other.
+    /// Each permit has its own lease, which is renewed like the lease of a lock. When a holder dies, its permit is free
+    /// again at the end of that lease; the other permits are not affected. Permits are granted first come, first
+    /// served. Permits, readers and writers of one resource share one queue and exclude each other.
     ///
-    /// All who use a semaphore name the same number; another is refused as [`LockError::Capacity`] while anybody holds
-    /// a permit or waits for one. A permit can't claim the fence, since others hold theirs beside it.
+    /// All users of a semaphore must give the same number. While anybody holds a permit or waits for one, a request
+    /// with another number is refused as [`LockError::Capacity`]. A permit cannot claim the fence, because other
+    /// holders have permits at the same time.
     ///
     /// ```
     /// # use stockade::{Locks, Resource};
@@ -119,16 +126,18 @@ impl Locks {
         self.request(Key::of(resource), Mode::Permit).permits(permits)
     }
 
-    /// Goes on with the ownership that [`Guard::hand_over`](super::Guard::hand_over) gave away, in this process or
-    /// another: the same token, the same identity at the fence, and a lease that begins anew.
+    /// Takes over the ownership that [`Guard::hand_over`](super::Guard::hand_over) gave away, in this process or
+    /// another. The token and the identity at the fence stay the same, and the lease starts again in full.
     ///
-    /// A handover is adopted once. Dropping the future leaves nothing behind: what was adopted by then is released,
-    /// what was not ends with its lease.
+    /// A handover can be adopted once. Dropping the future leaves nothing behind: if the ownership was already adopted
+    /// it is released, otherwise it ends with its lease.
     ///
     /// # Errors
     ///
-    /// [`LockError::HandoverVoid`] when it was adopted before, or is lost; [`LockError::Unavailable`], after which it
-    /// is released if it was adopted; [`LockError::Unsupported`]; [`LockError::ShuttingDown`].
+    /// - [`LockError::HandoverVoid`] when the handover was adopted before, or the ownership is lost.
+    /// - [`LockError::Unavailable`] when the store did not answer. If the ownership was adopted, it is released.
+    /// - [`LockError::Unsupported`].
+    /// - [`LockError::ShuttingDown`].
     pub async fn adopt(&self, handover: Handover) -> Result<Guard, LockError> {
         // Taken before the look at `closing`, so that a shutdown waits for every guard that it did not refuse.
         let counted = self.shared.guards.token();
@@ -149,8 +158,8 @@ impl Locks {
         LockRequest::new(Arc::clone(&self.shared), key, mode)
     }
 
-    /// Whether the store's breaker refuses this key at once; the time after which it lets an attempt through. It is not
-    /// asked by a reader that need not ask the store.
+    /// How long the store's breaker still refuses this key; `None` if it lets an attempt through. The breaker is not
+    /// asked for a reader that can enter a live delegation, because that reader sends nothing.
     #[cfg(feature = "axum")]
     pub(crate) fn refusing(&self, key: &Key, mode: Mode) -> Option<Duration> {
         let delegations = self.shared.delegations.as_ref().filter(|_| mode == Mode::Read);
@@ -158,8 +167,8 @@ impl Locks {
         self.shared.store.refusing(key).filter(|_| !is_live())
     }
 
-    /// Whether locks can't be had now, as far as is known without asking: the store, or one of its servers, is not
-    /// connected, or failed so often that it is spared for a while.
+    /// Whether locks are unavailable now, judged without asking the store: the store, or one of its servers, is not
+    /// connected, or failed so often that its circuit breaker is open.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         !self.shared.store.is_up()
@@ -177,7 +186,7 @@ impl Locks {
         super::outcome::announce(label);
     }
 
-    /// Where work under a guard runs that outlives whoever asked for it; a shutdown waits for it.
+    /// Runs work under a guard that may outlive its caller. A shutdown waits for this work.
     #[cfg(feature = "axum")]
     pub(crate) fn tasks(&self) -> &tokio_util::task::TaskTracker {
         &self.shared.tasks
@@ -189,7 +198,7 @@ impl Locks {
         self.shared.closing.cancelled().await;
     }
 
-    /// The encoded keys that are held or waited for over the whole fleet, at most `limit`.
+    /// The encoded keys of all locks that are held or waited for over the whole fleet, at most `limit` of them.
     ///
     /// # Errors
     ///
@@ -198,8 +207,8 @@ impl Locks {
         self.shared.store.list(limit).await
     }
 
-    /// Holders and queue of one lock, with tags, ages and places, over the whole fleet: of a resource, or of an encoded
-    /// key as text. Changes nothing.
+    /// The holders and the queue of one lock over the whole fleet, with tags, ages and places. The lock is named by its
+    /// resource, or by its encoded key as text. Changes nothing.
     ///
     /// # Errors
     ///
@@ -209,13 +218,14 @@ impl Locks {
         self.shared.store.inspect(&key).await
     }
 
-    /// Takes one lock from its holders, who are told so as [`LossReason::Forced`](super::LossReason::Forced), and
-    /// serves the queue. Of a resource, or of an encoded key as text. What another program put under the keys of the
-    /// lock is overwritten.
+    /// Takes one lock from its holders and serves the queue. The holders are told of the loss as
+    /// [`LossReason::Forced`](super::LossReason::Forced). The lock is named by its resource, or by its encoded key as
+    /// text. Data that another program stored under the keys of the lock is overwritten.
     ///
-    /// A holder that is not stopped by being told may still write. Claim the fence with the returned token, which is
-    /// above all before it (`postgres::claim_forced`, or `Fence::CLAIM_SQL` on another driver): whatever transaction
-    /// the old holder begins afterwards is then refused, and the next holder is above the claim.
+    /// A holder may go on writing although it was told. To stop it, claim the fence with the returned token, which is
+    /// higher than all tokens before it: use `postgres::claim_forced`, or `Fence::CLAIM_SQL` on another driver. The
+    /// database then refuses every transaction that the old holder begins after the claim. The token of the next holder
+    /// is above the claim.
     ///
     /// # Errors
     ///
@@ -225,9 +235,12 @@ impl Locks {
         self.shared.store.force(&key, force).await
     }
 
-    /// No new grants, and an end of all waits, with [`LockError::ShuttingDown`]; then waits up to `limit` for guards to
-    /// go, whose leases are renewed meanwhile; then releases what is left, whose guards are told so, and ends all
-    /// tasks.
+    /// Shuts the locks down in three steps:
+    ///
+    /// - It grants nothing more, and ends all waits with [`LockError::ShuttingDown`].
+    /// - It waits up to `limit` until all guards are gone. Their leases are renewed meanwhile.
+    /// - It releases the locks that are left, tells their guards ([`LossReason::Forced`](super::LossReason::Forced)),
+    ///   and ends all tasks.
     pub async fn shutdown(&self, limit: Duration) {
         self.shared.shutdown(limit).await;
     }

@@ -14,9 +14,9 @@ use crate::{
     store::Attempt,
 };
 
-/// A lock about to be asked for.
+/// A request for a lock, to be set up and then acquired.
 ///
-/// Everything that can be wrong with a request is found before anything is sent.
+/// Invalid settings are found before anything is sent.
 #[derive(Clone, Debug)]
 #[must_use = "a request does nothing until acquired"]
 pub struct LockRequest {
@@ -35,34 +35,40 @@ impl LockRequest {
         Self { shared, key, mode, delegate: false, terms }
     }
 
-    /// How many may hold it together, for [`Mode::Permit`].
+    /// How many holders a semaphore may have at the same time, for [`Mode::Permit`].
     pub(crate) fn permits(mut self, permits: u32) -> Self {
         self.terms.permits = permits;
         self
     }
 
-    /// For reads: may share one ownership with other readers of these locks, a delegation, which is kept until somebody
-    /// else wants the resource. While it is kept, a read neither sends nor waits. Without effect on other kinds of
-    /// locks, and where [`LocksBuilder::delegate`](super::LocksBuilder::delegate) is off or the store has none.
+    /// Lets this read share one ownership, a delegation, with other readers of these locks. The process keeps the
+    /// delegation until somebody else wants the resource; meanwhile a read neither sends nor waits. Ignored for writes
+    /// and permits, where [`LocksBuilder::delegate`](super::LocksBuilder::delegate) is off, and where the store has no
+    /// delegations.
     ///
-    /// Readers that share one have its token and its tag, `delegation`. The loss of it is a loss of all of them; the
-    /// longest hold of each is its own. Their guards can't be [handed over](Guard::hand_over). A reader that joins an
-    /// attempt of its process overtakes writers that queued behind that, once. A lease shorter than that of the
-    /// delegation, and a wait of zero, begin none; a shorter lease takes no part in one either.
+    /// - The readers of a delegation have its token and its tag, `delegation`. They all lose the lock when the
+    ///   delegation is lost. Each reader keeps its own longest hold.
+    /// - Their guards cannot be [handed over](Guard::hand_over).
+    /// - A reader that joins an attempt of its process overtakes the writers that queued behind that attempt, once.
+    /// - A read with a wait of zero does not begin a delegation, and does not join an attempt; it may enter a live
+    ///   delegation.
+    /// - A read whose lease is shorter than that of the delegation does not share it.
     pub fn delegate(mut self) -> Self {
         self.delegate = true;
         self
     }
 
-    /// Waits its turn. Must be polled within a tokio runtime.
+    /// Acquires the lock, and waits in the queue for it. Must be polled within a tokio runtime.
     ///
     /// Cancel safe: a future that is dropped leaves neither a queue entry nor a lock behind.
     ///
     /// # Errors
     ///
-    /// [`LockError::Key`], [`LockError::Tag`], [`LockError::Duration`] and [`LockError::Permits`] before anything is
-    /// sent; [`LockError::Capacity`] for a semaphore; [`LockError::Timeout`], or [`LockError::Busy`] when the wait is
-    /// zero; [`LockError::QueueFull`]; [`LockError::Unavailable`]; [`LockError::Foreign`]; [`LockError::ShuttingDown`].
+    /// - [`LockError::Key`], [`LockError::Tag`], [`LockError::Duration`] and [`LockError::Permits`], before anything is
+    ///   sent.
+    /// - [`LockError::Capacity`], for a semaphore.
+    /// - [`LockError::Timeout`], or [`LockError::Busy`] when the wait is zero.
+    /// - [`LockError::QueueFull`], [`LockError::Unavailable`], [`LockError::Foreign`] and [`LockError::ShuttingDown`].
     #[tracing::instrument(name = "lock", level = "debug", skip_all, fields(mode = self.mode.as_str()))]
     pub async fn acquire(self) -> Result<Guard, LockError> {
         if let Some(guard) = self.enter() {
@@ -111,8 +117,8 @@ impl LockRequest {
         Some(Guard::new(HeldLock::shared(Arc::clone(&self.shared), inside, series, counted)))
     }
 
-    /// Tries once, whatever [`LockRequest::wait`] said; `None` when somebody else holds it or waits for it. Cancel
-    /// safe, as [`LockRequest::acquire`].
+    /// Tries once, whatever [`LockRequest::wait`] was set to. `None` when somebody else holds the lock or waits for it.
+    /// Cancel safe, as [`LockRequest::acquire`].
     ///
     /// # Errors
     ///
@@ -123,9 +129,9 @@ impl LockRequest {
 
     /// Runs `work` under the lock and releases it.
     ///
-    /// When the lock is lost, the work is cancelled: its future is dropped where it awaits. Work that has ended is
-    /// never reported as cancelled; what its end writes should be fenced, as a handler's. Dropping the returned future
-    /// drops the work and releases.
+    /// When the lock is lost, the work is cancelled: its future is dropped at its current await. Work that has ended is
+    /// never reported as cancelled, so fence the writes at the end of the work, as in a handler. Dropping the returned
+    /// future drops the work and releases the lock.
     ///
     /// ```
     /// # use stockade::{Locks, resource::Key, Resource};
@@ -149,8 +155,8 @@ impl LockRequest {
     /// # Errors
     ///
     /// [`RunError::Lock`] when the work did not start, [`RunError::Lost`] when it was cancelled, [`RunError::Work`]
-    /// with its own error. A release that fails afterwards hides neither result nor error: it is logged, and repeated
-    /// in the background.
+    /// with the error of the work. A release that fails afterwards changes neither result nor error: the failure is
+    /// logged, and the release is repeated in the background.
     pub async fn run<F, Fut, T, E>(self, work: F) -> Result<T, RunError<E>>
     where
         F: FnOnce(Fence) -> Fut,

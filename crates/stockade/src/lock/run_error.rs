@@ -7,7 +7,7 @@ pub enum RunError<E> {
     /// The lock was not granted: the work did not start.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// The lock was lost while the work ran: it was cancelled where it awaited.
+    /// The lock was lost while the work ran. The work was cancelled at its current await.
     #[error("the lock was lost while the work ran ({}): it was cancelled", .0.as_str())]
     Lost(LossReason),
     /// The work itself failed, under the lock.

@@ -89,16 +89,16 @@ macro_rules! request_setters {
                 self
             }
 
-            /// The longest hold, counted from when everything that was asked for is held. At that age the guard is told
-            /// that it lost the lock, as [`LossReason::Expired`](crate::lock::LossReason::Expired), and the lock goes
-            /// to the next in the queue. Default: none.
+            /// The longest hold, counted from when everything that was asked for is held. A guard that reaches it loses
+            /// the lock with [`LossReason::Expired`](crate::lock::LossReason::Expired), and the lock goes to the next
+            /// in the queue. Default: none.
             pub fn max_hold(mut self, max: Duration) -> Self {
                 self.terms.max_hold = Some(max);
                 self
             }
 
-            /// Who asks, shown by [`Locks::inspect`](crate::Locks::inspect) for each lock: at most 64 bytes, no control
-            /// characters. Default empty.
+            /// The name of the caller, which [`Locks::inspect`](crate::Locks::inspect) shows for each lock. At most 64
+            /// bytes, no control characters. Default empty.
             pub fn tag(mut self, tag: impl Into<String>) -> Self {
                 self.terms.tag = tag.into().into();
                 self
