@@ -16,7 +16,7 @@ pub enum LockError {
     /// A duration is outside its limits.
     #[error("the {what} is {given:?}: it must be within {min:?} and {max:?}")]
     Duration {
-        /// Which one: `lease`, `delegation lease` or `max_hold`.
+        /// Which duration: `lease`, `delegation lease` or `max_hold`.
         what: &'static str,
         /// What was asked for.
         given: Duration,
@@ -33,7 +33,7 @@ pub enum LockError {
         /// The most allowed.
         max: u32,
     },
-    /// Somebody else holds it, and the attempt was not to wait.
+    /// Somebody else holds the resource, and the attempt was not to wait.
     #[error("the resource is held; its lease ends in {remaining:?}")]
     Busy {
         /// Time left on the present lease.
@@ -42,23 +42,23 @@ pub enum LockError {
     /// The wait ended before the resource was free.
     #[error("waited {waited:?} for the lock on a `{}`: retry later or wait longer", key.label())]
     Timeout {
-        /// The resource that was not free: of several, the one that the attempt was waiting for. The message shows only
-        /// its label, since an id may be nobody else's business.
+        /// The resource that was not free. If several resources were asked for, this is the one that the attempt was
+        /// waiting for. The message shows only its label, since an id may be private.
         key: Key,
         /// How long the attempt waited.
         waited: Duration,
-        /// Time left on the holder's lease when last seen.
+        /// Time left on the holder's lease when the store last reported it.
         remaining: Duration,
-        /// Its place in the queue when the store last told it, from 1; it may have moved up since. `None` when it never
-        /// had one.
+        /// The place in the queue, from 1, when the store last reported it. The attempt may have moved up since. `None`
+        /// if the attempt never had a place.
         position: Option<u64>,
     },
-    /// As many as allowed are waiting already.
+    /// As many attempts as allowed are waiting already.
     #[error("{waiters} attempts are waiting already: retry later")]
     QueueFull {
-        /// How many wait.
+        /// How many attempts wait.
         waiters: u64,
-        /// The place it would have had, from 1.
+        /// The place that the attempt would have had, from 1.
         position: u64,
         /// Time left on the present lease.
         remaining: Duration,
@@ -71,8 +71,8 @@ pub enum LockError {
         /// When a retry makes sense.
         retry_after: Duration,
     },
-    /// A key of the lock in the store holds what another program put there. It stays so until that is deleted, or
-    /// overwritten by [`Locks::force_release`](crate::Locks::force_release). Nothing is held.
+    /// A key of the lock in the store holds a value that another program put there. The error remains until that value
+    /// is deleted, or overwritten by [`Locks::force_release`](crate::Locks::force_release). Nothing is held.
     #[error(
         "a key of the lock on a `{}` holds something else than {expected} (the log names it): delete it, or overwrite it with \
          `force_release`; give the locks a key prefix of their own if another program writes there", key.label()
@@ -83,7 +83,7 @@ pub enum LockError {
         /// What the key should hold.
         expected: Misplaced,
     },
-    /// The kind of store can't do what was asked for. Nothing was sent.
+    /// This kind of store can't do what was asked for. Nothing was sent.
     #[error("{store} locks have no {operation}: {instead}")]
     Unsupported {
         /// The kind of store.
@@ -98,22 +98,22 @@ pub enum LockError {
     Capacity {
         /// The permits of this request.
         asked: u32,
-        /// The permits of those who hold or wait.
+        /// The permits that the present holders or waiters asked for.
         present: u32,
     },
-    /// Several resources were asked for at once, and not between 1 and [`MultiRequest::MOST`] of them. Nothing was
-    /// sent.
+    /// A lock on several resources was asked for with none of them, or with more than [`MultiRequest::MOST`]. Nothing
+    /// was sent.
     ///
     /// [`MultiRequest::MOST`]: crate::lock::MultiRequest::MOST
     #[error("a lock on several resources takes 1 to {most} of them, not {given}")]
     Count {
-        /// How many were named; more were not counted than one over `most`.
+        /// How many were named. Counting stops at one more than `most`.
         given: usize,
         /// The most allowed.
         most: usize,
     },
-    /// The lock was lost before what was asked for could be done: of several resources one that was held already, while
-    /// the attempt waited for another, or the lock of a guard. Nothing is held.
+    /// The lock was lost before the operation could be done. Either an attempt on several resources lost one that it
+    /// held already while it waited for another, or a guard lost its lock. Nothing is held.
     #[error("the lock on a `{}` was lost ({}): nothing is held, try again", key.label(), reason.as_str())]
     Lost {
         /// The resource that was lost.
@@ -121,16 +121,16 @@ pub enum LockError {
         /// Why.
         reason: LossReason,
     },
-    /// The lock can be neither shared nor handed over yet: a commit under it, in another task, has not been answered,
-    /// and may be applied when others read already. Nothing has changed. Where the answer never comes, see
-    /// [`Guard::downgrade`](crate::Guard::downgrade) for what to do.
+    /// The lock can be neither shared nor handed over yet. Another task sent a commit under it that has not been
+    /// answered, and that commit may be applied when others already read. Nothing has changed. If the answer never
+    /// comes, [`Guard::downgrade`](crate::Guard::downgrade) says what to do.
     #[error("a commit under the lock on a `{}` was not answered: try again when it is; if it never is, see that its \
              transaction has ended before the lock is released, which lets readers in", key.label())]
     Committing {
         /// The resource.
         key: Key,
     },
-    /// A handover was adopted before, or its lease ended.
+    /// The handover was adopted before, or its lease has ended.
     #[error("the handover was adopted before, or its lease has ended: acquire the lock")]
     HandoverVoid,
     /// The locks were shut down.
@@ -138,20 +138,20 @@ pub enum LockError {
     ShuttingDown,
 }
 
-/// What a key of a lock should hold when it holds something else.
+/// What a key of a lock should hold, when the key holds something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Misplaced {
-    /// Who holds the lock.
+    /// The state of the lock: who holds it.
     #[error("the state of a lock")]
     State,
     /// The largest fencing token of the bucket.
     #[error("a floor of tokens")]
     Floor,
-    /// The order of those who wait.
+    /// The order of the waiters.
     #[error("the queue of a lock")]
     Queue,
-    /// What those who wait asked for.
+    /// What the waiters asked for.
     #[error("the waiters of a lock")]
     Waiters,
     /// The leases of readers or permits.
@@ -166,17 +166,18 @@ pub enum Unavailable {
     /// No answer within the command time-out.
     #[error("no answer within the command time-out")]
     Timeout,
-    /// The server answers, and this process had more to ask it than it could send in time: nothing was sent.
+    /// The server answers, but this process had more commands for the server than it could send in time. This command
+    /// was not sent.
     #[error("too many commands of this process wait for the store: start fewer at once, or wait longer")]
     Crowded,
     /// No connection.
     #[error("no connection")]
     Disconnected,
-    /// A server answers and can't be used as it is, a replica for instance: somebody has to change its configuration or
-    /// ours, or to promote it. It is tried again all the while.
+    /// A server answers but can't be used as it is, for instance because it is a replica. Somebody has to change its
+    /// configuration or ours, or to promote the server. The store keeps trying it.
     #[error("no connection: {said}")]
     Unfit {
-        /// What it has against it, in words for people and without secrets.
+        /// Why the server can't be used, in words for people and without secrets.
         said: Arc<str>,
     },
     /// The breaker is open after repeated failures.
@@ -185,16 +186,16 @@ pub enum Unavailable {
     /// The server answered with an error: loading, read-only, out of memory, refused.
     #[error("the server refused the command")]
     Refused,
-    /// The command arrived too late twice and was refused by the script.
+    /// The command arrived too late twice, and the script refused it.
     #[error("the command arrived too late")]
     Stale,
-    /// Too few replicas confirmed the grant in time; it was given back.
+    /// Too few replicas confirmed the grant in time. The grant was given back.
     #[error("too few replicas confirmed")]
     Unreplicated,
-    /// Too few of the independent servers granted it in time; what was granted was given back.
+    /// Too few of the independent servers granted the lock in time. The grants that were made were given back.
     #[error("no quorum")]
     NoQuorum,
-    /// The resource's slot was on its way to another node for longer than the attempt could wait.
+    /// The slot of the resource was being moved to another node for longer than the attempt could wait.
     #[error("the slot is being moved")]
     SlotMoving,
 }

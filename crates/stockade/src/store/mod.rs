@@ -1,9 +1,9 @@
 //! Where lock state lives.
 //!
-//! A [`LockStore`] decides who holds a resource, in which order waiters get it and what token an ownership carries. It
-//! also owns the client side of waiting: when [`LockStore::acquire`] returns, the ownership is confirmed and has a
-//! local deadline; when its future is dropped, the store itself sees to the compensation. When leases are renewed,
-//! guards and the public API belong to [`lock`](crate::lock).
+//! A [`LockStore`] decides who holds a resource, in which order waiters get it and which token an ownership carries.
+//! The store also owns the client side of waiting. When [`LockStore::acquire`] returns, the ownership is confirmed and
+//! has a local deadline. When its future is dropped, the store itself undoes what the attempt left behind. The schedule
+//! of renewals, the guards and the public API belong to [`lock`](crate::lock).
 
 #[cfg(test)]
 pub(crate) mod conformance;
@@ -44,16 +44,17 @@ use crate::resource::Key;
 pub(crate) struct Attempt {
     pub(crate) key: Key,
     pub(crate) mode: Mode,
-    /// How many may hold it together in [`Mode::Permit`]; without meaning in the other modes.
+    /// How many may hold the resource together in [`Mode::Permit`]. Ignored in the other modes.
     pub(crate) permits: u32,
     pub(crate) lease: Duration,
-    /// How long to queue; zero means try once, [`Duration::MAX`] without limit.
+    /// How long to queue. Zero means to try once, [`Duration::MAX`] means to wait without limit.
     pub(crate) wait: Duration,
-    /// How many may wait for this key before an attempt is refused.
+    /// How many attempts may wait for this key before another one is refused.
     pub(crate) max_waiters: u32,
-    /// Who holds it, for people who look: at most 64 bytes, no control characters (checked by the request builder).
+    /// Names the holder to administrators: at most 64 bytes, no control characters (checked by the request builder).
     pub(crate) tag: Arc<str>,
-    /// The readers of this process that are to share it: the store recalls it when others want the resource.
+    /// The readers of this process that are to share the ownership. The store recalls the ownership when others want
+    /// the resource.
     pub(crate) yields: Option<Arc<Readers>>,
 }
 
@@ -61,13 +62,14 @@ pub(crate) struct Attempt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Released {
-    /// The resource was ours and is free, or handed to the next waiter.
+    /// The resource was ours. It is now free, or handed to the next waiter.
     Released,
-    /// It was no longer ours.
+    /// The resource was no longer ours.
     Lost,
-    /// The store did not answer the first time and no longer knows us: it was released then, or lost.
+    /// The store did not answer the first time and no longer knows us: the lock was released by that first command, or
+    /// was lost.
     Unknown,
-    /// Another guard of the same ownership lives: the lock goes with the last one.
+    /// Another guard of the same ownership lives. The lock is released with the last guard.
     StillHeld,
 }
 
@@ -77,33 +79,34 @@ pub enum Released {
 pub enum Force {
     /// Every holder is cut off at once.
     Now,
-    /// The exclusive holder is cut off; shared holders run out their leases, which are no longer renewed.
+    /// The exclusive holder is cut off at once. Shared holders keep the rest of their leases, which are no longer
+    /// renewed.
     AfterLeases,
 }
 
 /// What a forced release did.
 #[derive(Clone, Debug)]
 pub struct Forced {
-    /// How many holders it cut off, or keeps from renewing their leases.
+    /// How many holders the release cut off, or keeps from renewing their leases.
     pub holders: u64,
-    /// A token above all that the resource has seen; claim the fence with it.
+    /// A token above all tokens that the resource has seen. Claim the fence with it.
     pub token: Token,
 }
 
 /// A holder or waiter, as administrators see it. The owner id is a bearer secret and is not shown.
 #[derive(Clone, Debug)]
 pub struct Party {
-    /// How it holds or wants the resource.
+    /// How the party holds or wants the resource.
     pub mode: Mode,
     /// The tag given by the request.
     pub tag: String,
-    /// Its fencing token, for holders.
+    /// The fencing token, for holders.
     pub token: Option<Token>,
-    /// For holders the time since the grant, for waiters since they took their place. By the clock of the store; a
-    /// holder that got its lock before that clock was set back is shown younger than it is. `None` where the store
+    /// For holders the time since the grant, for waiters the time since they took their place, by the clock of the
+    /// store. If that clock was set back, a holder from before is shown younger than it is. `None` where the store
     /// keeps no time.
     pub age: Option<Duration>,
-    /// For holders the time left on the lease, for waiters the time left to wait.
+    /// The time left on the lease for holders, the time left to wait for waiters.
     pub remaining: Duration,
     /// The place in the queue, from 1, for waiters.
     pub position: Option<u64>,
@@ -112,29 +115,30 @@ pub struct Party {
 /// A lock as administrators see it.
 #[derive(Clone, Debug, Default)]
 pub struct Inspection {
-    /// Who holds it.
+    /// The holders.
     pub holders: Vec<Party>,
-    /// Who waits, in grant order; the first 100.
+    /// The first 100 waiters, in grant order.
     pub waiters: Vec<Party>,
-    /// How many wait.
+    /// How many waiters there are.
     pub waiting: u64,
 }
 
-/// The home of lock state. Implemented in memory, on Redis and on a quorum of Redis servers, under one conformance
-/// suite.
+/// The home of lock state. It is implemented in memory, on Redis and on a quorum of Redis servers. All of them pass one
+/// conformance suite.
 pub(crate) trait LockStore: fmt::Debug + Send + Sync + 'static {
-    /// Queues for the resource and returns once it is owned, confirmed and still valid.
+    /// Queues for the resource and returns once the resource is owned, with an ownership that is confirmed and still
+    /// valid.
     ///
-    /// Dropping the future at any point leaves no queue entry and no grant behind: the store compensates on a task of
-    /// its own.
+    /// Dropping the future at any point leaves no queue entry and no grant behind: the store undoes the attempt on a
+    /// task of its own.
     fn acquire(&self, attempt: Attempt) -> BoxFuture<'_, Result<Arc<Ownership>, LockError>>;
 
-    /// Owns all of these resources exclusively, in one step that changes nothing unless all of them are free: not held,
-    /// and nobody waits. `None` when they are not, or when the store has no such step for them; they are then asked for
-    /// one by one.
+    /// Acquires all of these resources exclusively in one step. The step changes nothing unless all of them are free:
+    /// not held, and nobody waits. Returns `None` when they are not all free, or when the store has no such step for
+    /// them. The caller then asks for them one by one.
     ///
-    /// The resources differ from each other; the waits are not looked at. Dropping the future leaves nothing behind, as
-    /// with [`LockStore::acquire`].
+    /// The resources must differ from each other. The waits of the attempts are ignored. Dropping the future leaves
+    /// nothing behind, as with [`LockStore::acquire`].
     fn try_all<'a>(
         &'a self,
         _attempts: &'a [Attempt],
@@ -142,37 +146,41 @@ pub(crate) trait LockStore: fmt::Debug + Send + Sync + 'static {
         Box::pin(async { Ok(None) })
     }
 
-    /// Gives the resource back; repeats while the reply is lost, within the command time-out, and from an error on in
-    /// the background. A future that is dropped may leave the resource held.
+    /// Gives the resource back. While the reply is lost, the store repeats the release within the command time-out.
+    /// After an error it goes on repeating the release in the background. Dropping the future may leave the resource
+    /// held.
     fn release<'a>(&'a self, ownership: &'a Arc<Ownership>) -> BoxFuture<'a, Result<Released, LockError>>;
 
-    /// [`LockStore::release`] on a task of the store: for `Drop` and for answers that must not wait.
+    /// Does the same as [`LockStore::release`] on a task of the store, for `Drop` and for answers that must not wait.
     fn release_detached(&self, ownership: Arc<Ownership>);
 
-    /// Extends each lease by its length from now: moves the deadline of each as it is confirmed, marks the others lost.
+    /// Extends each lease to its full length from now. The deadline of each ownership moves as soon as its renewal is
+    /// confirmed. Ownerships that the store no longer has are marked lost.
     ///
-    /// What was confirmed by then counts when the future is dropped.
+    /// If the future is dropped, the renewals that were confirmed by then count.
     fn renew<'a>(&'a self, ownerships: &'a [Arc<Ownership>]) -> BoxFuture<'a, Result<(), LockError>>;
 
-    /// Makes an exclusive ownership shared, with the same token and a lease that begins anew, and serves the readers at
-    /// the head of the queue. One that is shared already is renewed.
+    /// Makes an exclusive ownership shared, and serves the readers at the head of the queue. The token stays the same
+    /// and the lease starts again. An ownership that is already shared is renewed.
     ///
-    /// After an error that leaves open whether it was done, the ownership counts as shared: others may read. One that
-    /// is lost is marked so. Nothing is given back when the future is dropped; a release that follows comes after it.
+    /// If an error leaves open whether the downgrade was done, the ownership counts as shared, because others may read.
+    /// A lost ownership is marked as lost. Dropping the future gives nothing back. A release that follows reaches the
+    /// store after the downgrade.
     fn downgrade<'a>(&'a self, _ownership: &'a Arc<Ownership>) -> BoxFuture<'a, Result<(), LockError>> {
         let instead = "release the lock and acquire it for reading";
         Box::pin(async move { Err(LockError::Unsupported { store: "these", operation: "downgrade", instead }) })
     }
 
-    /// What another process needs to go on with this ownership. The store knows it no more as one of this process.
+    /// Returns what another process needs to take over this ownership. The Redis store then drops its own record of the
+    /// ownership. The memory store only copies.
     fn hand_over(&self, _ownership: &Ownership) -> Result<Handed, LockError> {
         let instead = "release the lock and acquire it in the other process";
         Err(LockError::Unsupported { store: "these", operation: "handing over", instead })
     }
 
-    /// Goes on with an ownership of another process, which has its token and a lease that begins anew.
+    /// Takes over an ownership of another process. The token stays the same and the lease starts again.
     ///
-    /// Dropping the future leaves nothing behind, be it adopted by then.
+    /// Dropping the future leaves nothing behind, even if the store has already adopted the ownership.
     fn adopt<'a>(&'a self, _handed: &'a Handed) -> BoxFuture<'a, Result<Arc<Ownership>, LockError>> {
         let instead = "acquire the lock";
         Box::pin(async move { Err(LockError::Unsupported { store: "these", operation: "handing over", instead }) })
@@ -184,29 +192,30 @@ pub(crate) trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// Takes the resource from its holders.
     fn force<'a>(&'a self, key: &'a Key, force: Force) -> BoxFuture<'a, Result<Forced, LockError>>;
 
-    /// Holders and queue of one resource; changes nothing.
+    /// Returns the holders and the queue of one resource. Changes nothing.
     fn inspect<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Inspection, LockError>>;
 
-    /// The encoded keys that are held or waited for, at most `limit`, over the whole fleet.
+    /// The encoded keys that any process of the fleet holds or waits for, at most `limit` of them.
     fn list(&self, limit: usize) -> BoxFuture<'_, Result<Vec<String>, LockError>>;
 
-    /// Tells keys apart whose renewals must not wait for one another: those of different servers. A hint, since a key
-    /// may move.
+    /// A number that differs for keys of different servers, whose renewals must not wait for one another. It is only a
+    /// hint, since a key may move to another server.
     fn shard(&self, _key: &Key) -> u32 {
         0
     }
 
-    /// The time until the store lets an attempt for this key through again, while it refuses all of them at once.
+    /// The time until the store lets an attempt for this key through again. `None` unless the store currently refuses
+    /// all of them immediately.
     fn refusing(&self, _key: &Key) -> Option<Duration> {
         None
     }
 
-    /// Whether it recalls a shared ownership of one who [yields](Attempt::yields).
+    /// Whether the store recalls a shared ownership whose attempt [yields](Attempt::yields).
     fn delegates(&self) -> bool {
         false
     }
 
-    /// Whether locks can be had, as far as is known without asking: every server is connected and answers.
+    /// Whether locks can be acquired, as far as the store knows without asking: every server is connected and answers.
     fn is_up(&self) -> bool {
         true
     }
