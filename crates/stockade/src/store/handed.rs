@@ -3,11 +3,12 @@ use std::time::Duration;
 use super::{Mode, Owner, Ownership, Token};
 use crate::{clock::Instant, resource::Key};
 
-/// What another process needs to go on with an ownership: the same lock and the same fence, under an owner of its own.
+/// What another process needs to take over an ownership. It has the same lock and the same fence, under an owner of its
+/// own.
 #[derive(Clone, Debug)]
 pub(crate) struct Handed {
     pub(crate) key: Key,
-    /// Who holds it until it is adopted.
+    /// The owner until the ownership is adopted.
     pub(crate) owner: Owner,
     pub(crate) fence_owner: Owner,
     pub(crate) mode: Mode,
@@ -27,7 +28,7 @@ impl Handed {
         }
     }
 
-    /// The ownership of who adopts it.
+    /// The ownership of `owner`, which adopts this one.
     pub(crate) fn ownership(&self, owner: Owner, deadline: Instant) -> Ownership {
         let ownership = Ownership::new(self.key.clone(), owner, self.mode, self.token, self.lease, deadline, None);
         ownership.known_to_fences_as(self.fence_owner.clone())

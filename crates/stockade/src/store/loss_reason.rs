@@ -4,15 +4,15 @@
 pub enum LossReason {
     /// The lease ran out.
     Expired,
-    /// It is not ours any more although our lease had time left: somebody else owns it, or the store can't say why. On
-    /// a cluster that may be a force right after the first lock of a process in a bucket, while it only begins to
-    /// listen.
+    /// The resource is not ours any more although our lease had time left: somebody else owns it, or the store can't
+    /// say why. On a cluster the reason may also be a forced release right after the first lock of a process in a
+    /// bucket, when the process only begins to listen to that bucket.
     Stolen,
-    /// An administrator forced it.
+    /// An administrator forced the release.
     Forced,
     /// The store was restarted empty or failed over and no longer knows us.
     StoreLostData,
-    /// It was handed over, and belongs to who adopts it.
+    /// The ownership was handed over, and belongs to the process that adopts it.
     HandedOver,
 }
 

@@ -1,6 +1,7 @@
 use std::{fmt, sync::Arc};
 
-/// Who owns: a process part and a counter, 28 characters, unique per attempt. A bearer secret of this process.
+/// The id of an owner: a process part and a counter, 28 characters, unique per attempt. It is a bearer secret of this
+/// process.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Owner(Arc<str>);
 

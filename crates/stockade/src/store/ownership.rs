@@ -11,50 +11,53 @@ use tokio::sync::Notify;
 use super::{LockError, LossReason, Mode, Owner, Readers, Recall, Token};
 use crate::{clock::Instant, metrics, resource::Key};
 
-/// One ownership of a resource: who, with which token, until when, and the signal that it ended early.
+/// One ownership of a resource: its owner, its token, its deadline, and the signal that it ended early.
 ///
 /// Shared by the guard, its fences, the renewal task and the store.
 #[derive(Debug)]
 pub(crate) struct Ownership {
     pub(crate) key: Key,
     pub(crate) owner: Owner,
-    /// Who owned it when its token was minted: the owner that a fence knows, whoever adopted it since.
+    /// The owner for which the token was minted. Fences know the ownership by this owner, even after other owners
+    /// adopted it.
     pub(crate) fence_owner: Owner,
-    /// Fences look at it, too: what was exclusive may be shared now.
+    /// Fences read the mode, too, since an exclusive ownership may have become shared.
     mode: AtomicU8,
-    /// Set while the store was asked to change the mode and nobody knows whether it did.
+    /// Set after the store was asked to change the mode, until it is known whether the store did.
     between_modes: AtomicBool,
     pub(crate) token: Token,
     pub(crate) lease: Duration,
-    /// For a hand-off the time from the release to the grant's arrival, as far as the store can tell.
+    /// For a hand-off, the time from the release to the arrival of the grant, as far as the store can tell.
     pub(crate) handed_off: Option<Duration>,
-    /// Nanoseconds of [`Instant`] at which the holder must believe the lease over.
+    /// The time from which the holder must treat the lease as expired, in nanoseconds of [`Instant`].
     deadline: AtomicU64,
-    /// Nanoseconds of [`Instant`] at which it was known here to be held in its mode.
+    /// The time since which this process knows that the resource is held in this mode, in nanoseconds of [`Instant`].
     since: AtomicU64,
-    /// Of a reader the ownership that it shares with others of this process, whose owner, token and lease it has.
+    /// For a reader under a delegation: the ownership that it shares with other readers of this process. The reader has
+    /// the owner, the token and the lease of that ownership.
     within: Option<Arc<Self>>,
-    /// Of an ownership that readers of this process share: who is inside.
+    /// For an ownership that readers of this process share: the readers that are inside.
     readers: Option<Arc<Readers>>,
     lost: OnceLock<LossReason>,
-    /// Wakes those who wait for a loss.
+    /// Wakes the tasks that wait for a loss.
     told: Notify,
-    /// Set when the holder gives it back: what the store says afterwards is no loss.
+    /// Set when the holder gives the ownership back. What the store says afterwards is no loss.
     released: AtomicBool,
-    /// Shared with the ownerships around it, for which the same answer is given.
+    /// Whether a commit was sent, or must not be sent any more. Shared with the ownerships around this one, because a
+    /// commit under any of them counts for all.
     commits: OnceLock<Arc<AtomicU8>>,
-    /// Commits of writes under it that the database has not answered, and [`SHARED`].
+    /// The number of commits of writes under this ownership that the database has not answered, and [`SHARED`].
     unanswered: AtomicU32,
 }
 
-/// It is about to be shared or handed over, or is: no write may be committed under it.
+/// The ownership is shared or handed over, or is about to be: no write may be committed under it.
 const SHARED: u32 = 1 << 31;
 
-/// No commit was sent under an ownership yet.
+/// No commit was sent under the ownership yet.
 const OPEN: u8 = 0;
-/// One was, after which nobody can say that nothing was applied.
+/// A commit was sent. From then on nobody can say that nothing was applied.
 const STARTED: u8 = 1;
-/// It was said that nothing was applied, after which none may be sent.
+/// Somebody was told that nothing was applied. From then on no commit may be sent.
 const CLOSED: u8 = 2;
 
 impl Ownership {
@@ -68,7 +71,8 @@ impl Ownership {
         handed_off: Option<Duration>,
     ) -> Self {
         let deadline = AtomicU64::new(deadline.as_nanos());
-        // It is made from the reply, or from the message of a grant that was handed over.
+        // Now is late enough: the ownership is made from the reply, or from the message of a grant that was handed
+        // over.
         let since = AtomicU64::new(Instant::now().as_nanos());
         let (released, commits, unanswered) = (AtomicBool::new(false), OnceLock::new(), AtomicU32::new(0));
         let (fence_owner, mode, between_modes) = (owner.clone(), AtomicU8::new(mode as u8), AtomicBool::new(false));
@@ -93,17 +97,18 @@ impl Ownership {
         }
     }
 
-    /// It was adopted: its token was minted for another owner.
+    /// For an adopted ownership, whose token was minted for another owner.
     pub(crate) fn known_to_fences_as(self, fence_owner: Owner) -> Self {
         Self { fence_owner, ..self }
     }
 
-    /// These readers of this process share it.
+    /// Lets these readers of this process share the ownership.
     pub(crate) fn shared_by(self, readers: Option<Arc<Readers>>) -> Self {
         Self { readers, ..self }
     }
 
-    /// One of the readers that share `delegation`, for as long as it may hold it.
+    /// The ownership of one of the readers that share `delegation`. The reader may hold it until `ends_at`; `None` sets
+    /// no limit of its own.
     pub(crate) fn of_reader(delegation: &Arc<Self>, ends_at: Option<Instant>) -> Self {
         let Self { key, owner, fence_owner, token, lease, .. } = delegation.as_ref();
         let ends_at = ends_at.unwrap_or(Instant::from_nanos(u64::MAX));
@@ -116,7 +121,7 @@ impl Ownership {
         self.readers.as_deref()
     }
 
-    /// No more readers of this process enter, if it is one that they share.
+    /// Lets no more readers of this process enter, if they share this ownership.
     pub(crate) fn recall(&self, reason: Recall) {
         if let Some(readers) = &self.readers {
             readers.recall(reason);
@@ -141,7 +146,7 @@ impl Ownership {
 
     pub(crate) fn set_mode(&self, mode: Mode) {
         if self.mode() != mode {
-            // Before the mode, so that whoever sees that also sees this.
+            // Stored before the mode, so that a task that sees the new mode also sees the new time.
             self.since.fetch_max(Instant::now().as_nanos(), Ordering::AcqRel);
         }
         self.mode.store(mode as u8, Ordering::Release);
@@ -152,39 +157,41 @@ impl Ownership {
         self.within.as_ref().map_or(own, |within| own.min(within.deadline()))
     }
 
-    /// Moves the deadline forward; never back, so that a late reply to an older renewal changes nothing.
+    /// Moves the deadline forward. Never moves it back, so that a late reply to an older renewal changes nothing.
     pub(crate) fn extend(&self, deadline: Instant) {
         self.deadline.fetch_max(deadline.as_nanos(), Ordering::AcqRel);
     }
 
-    /// Since when no writer can have been granted the resource, for an ownership that is shared and neither lost nor
-    /// given back at this moment; for one that was exclusive before, since it is shared.
+    /// The time since which no writer can have been granted the resource. `None` unless the ownership is shared, and
+    /// neither lost nor given back at this moment. For an ownership that was exclusive before, it is the time since
+    /// which the ownership is shared.
     #[cfg(any(test, feature = "axum"))]
     pub(crate) fn shared_since(&self) -> Option<Instant> {
         let held = self.mode() == Mode::Read && !self.released.load(Ordering::Acquire) && self.loss().is_none();
         held.then(|| Instant::from_nanos(self.since.load(Ordering::Acquire)))
     }
 
-    /// Whether it is exclusive, and neither lost nor given back at this moment.
+    /// Whether the ownership is exclusive, and neither lost nor given back at this moment.
     #[cfg(feature = "postgres")]
     pub(crate) fn is_exclusive(&self) -> bool {
         self.mode() == Mode::Write && !self.released.load(Ordering::Acquire) && self.loss().is_none()
     }
 
-    /// Why it was lost: as told by the store, or because its deadline has passed.
+    /// Why the ownership was lost: the reason that the store gave, or [`LossReason::Expired`] if the deadline has
+    /// passed.
     pub(crate) fn loss(&self) -> Option<LossReason> {
         let told = self.lost.get().or_else(|| self.within.as_ref()?.lost.get()).copied();
         told.or_else(|| (Instant::now() >= self.deadline()).then_some(LossReason::Expired))
     }
 
-    /// For who wanted to do something with it that was lost.
+    /// The error for an operation that needed this ownership, after the ownership was lost.
     pub(crate) fn lost_error(&self) -> LockError {
         LockError::Lost { key: self.key.clone(), reason: self.loss().unwrap_or(LossReason::Stolen) }
     }
 
-    /// Records the loss; the first reason stays. Returns whether this call was the first.
+    /// Records the loss. The first reason stays. Returns whether this call was the first.
     ///
-    /// The only place where losses are counted, so that each counts once whoever notices it.
+    /// Losses are counted only here, so that each loss counts once, even if several tasks notice it.
     pub(crate) fn lose(&self, reason: LossReason) -> bool {
         let first = self.lost.set(reason).is_ok();
         if !first {
@@ -192,7 +199,7 @@ impl Ownership {
         }
         self.recall(Recall::Lost);
         self.told.notify_waiters();
-        // What readers share is lost to those who are inside, each of whom counts by himself.
+        // A loss of a shared ownership is a loss to each reader inside, and each of these counts for itself.
         if self.readers.is_none() && !self.released.load(Ordering::Acquire) {
             let tags = [("lock", self.key.label().clone()), metrics::tag("reason", reason.as_str())];
             metrics::count(metrics::LOCK_LOST, &tags);
@@ -201,18 +208,19 @@ impl Ownership {
         true
     }
 
-    /// The holder gives it back. From here on nothing renews it and its end is no loss. Returns whether this call was
-    /// the first.
+    /// The holder gives the ownership back. From here on nothing renews it, and its end is no loss. Returns whether
+    /// this call was the first.
     pub(crate) fn give_back(&self) -> bool {
         if self.within.is_some() {
-            // The others go on renewing what it shared.
+            // The other readers go on renewing the ownership that this reader shared, so this reader keeps only the
+            // deadline that it had.
             self.deadline.fetch_min(self.deadline().as_nanos(), Ordering::AcqRel);
         }
         !self.released.swap(true, Ordering::AcqRel)
     }
 
-    /// Resolves when the store reports a loss. The deadline is not watched here: the renewal task calls
-    /// [`Ownership::lose`] when it passes.
+    /// Resolves when the store reports a loss. The deadline is not watched here. The renewal task calls
+    /// [`Ownership::lose`] when the deadline passes.
     pub(crate) async fn lost(&self) -> LossReason {
         let Some(within) = &self.within else { return self.told().await };
         let reason = tokio::select! {
@@ -237,14 +245,15 @@ impl Ownership {
         self.commits.get_or_init(|| Arc::new(AtomicU8::new(OPEN)))
     }
 
-    /// Work under this ownership is part of the work under `outer`: a commit under either counts for both. Before
-    /// anybody is given this ownership.
+    /// Makes the work under this ownership part of the work under `outer`: a commit under either counts for both. Must
+    /// be called before anybody is given this ownership.
     pub(crate) fn commits_within(&self, outer: &Self) {
-        // Set already only where a commit was spoken of, which nobody can have done yet.
+        // The cell is filled when a commit is first started or ruled out. Nobody can have done either yet.
         let _ = self.commits.set(Arc::clone(outer.commits()));
     }
 
-    /// A commit is about to be sent. `false` when it must not be: somebody was told that nothing was applied.
+    /// Records that a commit is about to be sent. Returns `false` when the commit must not be sent, because somebody
+    /// was told that nothing was applied.
     pub(crate) fn commit_started(&self) -> bool {
         match self.commits().compare_exchange(OPEN, STARTED, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => true,
@@ -252,7 +261,8 @@ impl Ownership {
         }
     }
 
-    /// Makes every later commit refuse. `false` when one was started: it is too late to say that nothing was applied.
+    /// Refuses every later commit. Returns `false` when a commit was started already: then it is too late to say that
+    /// nothing was applied.
     pub(crate) fn close_commits(&self) -> bool {
         match self.commits().compare_exchange(OPEN, CLOSED, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => true,
@@ -260,29 +270,30 @@ impl Ownership {
         }
     }
 
-    /// It is about to be shared, or handed to who may share it. `false` when it must not be: a commit that was not
-    /// answered may be applied when others read already.
+    /// Records that the ownership is about to be shared, or handed to a process that may share it. Returns `false` when
+    /// it must not be, because a commit that was not answered may be applied when others already read.
     pub(crate) fn share(&self) -> bool {
         let shared = |state| (state & !SHARED == 0).then_some(SHARED);
         self.unanswered.fetch_update(Ordering::AcqRel, Ordering::Acquire, shared).is_ok()
     }
 
-    /// It was neither shared nor handed over after all.
+    /// Takes [`Ownership::share`] back: the ownership was neither shared nor handed over after all.
     pub(crate) fn share_no_more(&self) {
         self.unanswered.fetch_and(!SHARED, Ordering::AcqRel);
     }
 
-    /// The commit of a write is sent next. `false` when it must not be: others may read, here or where it was handed
-    /// to.
+    /// Records that the commit of a write is sent next. Returns `false` when the commit must not be sent, because
+    /// others may read, here or in the process that the ownership was handed to.
     #[cfg(feature = "postgres")]
     pub(crate) fn commit_sent(&self) -> bool {
         let one_more = |state| (state & SHARED == 0).then_some(state + 1);
         self.unanswered.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
     }
 
-    /// That commit was answered and what it makes stale is dropped or left to others, or it was not sent after all.
+    /// Records that the commit was answered, and that what it makes stale is dropped or left to others. Also called
+    /// when the commit was not sent after all.
     ///
-    /// Never called for one whose fate is unknown: it may be applied at any time.
+    /// Never called for a commit whose outcome is unknown, since that commit may be applied at any time.
     #[cfg(feature = "postgres")]
     pub(crate) fn commit_answered(&self) {
         self.unanswered.fetch_sub(1, Ordering::AcqRel);

@@ -12,18 +12,18 @@ use crate::clock::Instant;
 pub(crate) enum Recall {
     /// Somebody waits for the resource, as the store said.
     Wanted = 1,
-    /// It was handed over, or somebody waited when it was granted, or nobody would hear that somebody does: it is for
-    /// those who asked for it together.
+    /// Only the readers that asked for the delegation together may use it. It was handed over, or somebody waited when
+    /// it was granted, or this process would not hear that somebody waits.
     Once,
-    /// An exclusive attempt or one on a permit, of the same locks.
+    /// The same locks made an exclusive attempt, or an attempt on a permit.
     Local,
-    /// The connection is gone on which the store would have said that somebody waits.
+    /// The connection on which the store would have said that somebody waits is gone.
     Disconnected,
     /// The ownership was lost.
     Lost,
-    /// Nobody entered for as long as a renewal takes to come round.
+    /// Nobody was inside from one renewal to the next.
     Unused,
-    /// It is as old as it may become.
+    /// The delegation has reached its greatest age.
     Old,
     /// The locks were shut down.
     Shutdown,
@@ -41,7 +41,7 @@ impl Recall {
         Self::Shutdown,
     ];
 
-    /// The metric label; `None` for what is no recall, as it was never open to others.
+    /// The metric label. `None` for [`Recall::Once`], which is no recall: the delegation was never open to others.
     pub(crate) fn label(self) -> Option<&'static str> {
         match self {
             Self::Once => None,
@@ -61,24 +61,25 @@ impl Recall {
     }
 }
 
-/// The readers of this process under one shared ownership, and whether it was recalled.
+/// The readers of this process under one shared ownership, and whether that ownership was recalled.
 ///
-/// Entering and a recall are each one step on one number: a reader is inside before a recall, and then keeps the
-/// ownership, or is refused.
+/// Entering is one step on one number, and so is a recall. A reader is either inside before the recall, and then keeps
+/// the ownership, or is refused.
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
-    /// From the lowest bit: how many are inside (28 bits), the recall (4 bits, 0 while there is none), how many have
-    /// entered (32 bits).
+    /// From the lowest bit: how many readers are inside (28 bits), the recall (4 bits, 0 while there is none), how many
+    /// readers have entered (32 bits).
     state: AtomicU64,
-    /// How many had entered at the last renewal.
+    /// How many readers had entered at the last renewal.
     seen: AtomicU32,
-    /// The latest end of their waits for the ownership, in nanoseconds of [`Instant`].
+    /// The latest end of the readers' waits for the ownership, in nanoseconds of [`Instant`].
     waits_until: AtomicU64,
-    /// Where their attempt stood in the queue when the store said so last, from 1; 0 before.
+    /// The place of the readers' attempt in the queue, from 1, as the store last reported it. 0 before the first
+    /// report.
     position: AtomicU64,
-    /// How much was left of the holder's lease then, in nanoseconds.
+    /// How much was left of the holder's lease at that report, in nanoseconds.
     remaining: AtomicU64,
-    /// For the one who waits for a recall, and then for the last reader.
+    /// Wakes the one task that waits for a recall, and then for the last reader to leave.
     changed: Notify,
 }
 
@@ -93,12 +94,12 @@ impl Readers {
         self.state.load(Ordering::Acquire)
     }
 
-    /// One of them waits until then; `None` without limit.
+    /// Records that one of the readers waits until this time. `None` is a wait without limit.
     pub(crate) fn wait_until(&self, until: Option<Instant>) {
         self.waits_until.fetch_max(until.map_or(u64::MAX, Instant::as_nanos), Ordering::AcqRel);
     }
 
-    /// `None` without limit.
+    /// When the last of the readers' waits ends. `None` is a wait without limit.
     pub(crate) fn waits_until(&self) -> Option<Instant> {
         let until = self.waits_until.load(Ordering::Acquire);
         (until != u64::MAX).then(|| Instant::from_nanos(until))
@@ -110,13 +111,14 @@ impl Readers {
         self.position.store(position, Ordering::Release);
     }
 
-    /// Where their attempt stands, and how much is left of the holder's lease, as the store said last.
+    /// The place of the readers' attempt in the queue, and how much is left of the holder's lease, as the store last
+    /// reported them.
     pub(crate) fn place(&self) -> (Option<u64>, Duration) {
         let position = self.position.load(Ordering::Acquire);
         ((position > 0).then_some(position), Duration::from_nanos(self.remaining.load(Ordering::Relaxed)))
     }
 
-    /// One more is inside. `false` after a recall.
+    /// Lets one more reader in. Returns `false` after a recall: the reader is refused.
     pub(crate) fn enter(&self) -> bool {
         let open = self.state.fetch_add(ONE, Ordering::AcqRel) & RECALL == 0;
         if !open {
@@ -125,12 +127,12 @@ impl Readers {
         open
     }
 
-    /// So many are inside who asked for it, recalled or not.
+    /// Lets this many readers in that asked for the ownership, even after a recall.
     pub(crate) fn admit(&self, readers: u32) {
         self.state.fetch_add(u64::from(readers) * ONE, Ordering::AcqRel);
     }
 
-    /// Returns whether that was the last one after a recall.
+    /// Counts one reader as gone. Returns whether it was the last reader after a recall.
     pub(crate) fn leave(&self) -> bool {
         self.take(1)
     }
@@ -144,7 +146,7 @@ impl Readers {
         last
     }
 
-    /// Nobody enters any more. The first reason stays.
+    /// From now on no reader enters. The first reason stays.
     pub(crate) fn recall(&self, reason: Recall) {
         let recalled = |state| (state & RECALL == 0).then_some(state | (reason as u64) << RECALL_AT);
         if self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, recalled).is_ok() {
@@ -161,18 +163,18 @@ impl Readers {
         self.load() & INSIDE == 0
     }
 
-    /// How many have entered.
+    /// How many readers have entered.
     pub(crate) fn entered(&self) -> u32 {
         u32::try_from(self.load() >> ENTERED_AT).unwrap_or(u32::MAX)
     }
 
-    /// To be asked once for each renewal: whether nobody was inside since the last.
+    /// Whether no reader was inside since the last renewal. Must be called once for each renewal.
     pub(crate) fn rested(&self) -> bool {
         let entered = self.entered();
         self.seen.swap(entered, Ordering::AcqRel) == entered && self.is_empty()
     }
 
-    /// Resolves once it was recalled. One at a time may wait here or in [`Readers::emptied`].
+    /// Resolves once the ownership is recalled. Only one task at a time may wait here or in [`Readers::emptied`].
     pub(crate) async fn until_recalled(&self) -> Recall {
         loop {
             if let Some(reason) = self.recalled() {
@@ -182,7 +184,7 @@ impl Readers {
         }
     }
 
-    /// Resolves once nobody is inside, after a recall.
+    /// Resolves once no reader is inside, after a recall.
     pub(crate) async fn emptied(&self) {
         while !self.is_empty() {
             self.changed.notified().await;

@@ -11,7 +11,7 @@ impl Token {
     /// The highest token.
     pub const MAX: Self = Self(Self::LIMIT - 1);
 
-    /// A token of this value; `None` from [`Token::LIMIT`] on.
+    /// Makes a token of this value. `None` from [`Token::LIMIT`] on.
     #[must_use]
     pub fn new(value: u64) -> Option<Self> {
         (value < Self::LIMIT).then_some(Self(value))
