@@ -1,4 +1,4 @@
-//! What somebody else put under the keys of a lock.
+//! Values that another program put under the keys of a lock.
 
 use redis::Value;
 
@@ -10,8 +10,8 @@ use crate::{
 };
 
 impl Inner {
-    /// Why a script on this resource went wrong, for its caller. One that stumbled over a value asks which key holds
-    /// it.
+    /// Turns the error of a script into the [`LockError`] for its caller. If a foreign value may have caused the error,
+    /// a second script asks which key holds the value.
     pub(super) async fn explain(&self, key: &Key, error: &LinkError) -> LockError {
         let of_a_value = match error {
             LinkError::Refused { code } => matches!(code.as_str(), "FOREIGN" | "WRONGTYPE" | "ERR"),
@@ -41,7 +41,7 @@ impl Inner {
     }
 }
 
-/// The place of the key among those of the resource, and what it should hold.
+/// The index of the key among the keys of the resource, and what the key should hold.
 fn misplaced(reply: &Value) -> Option<(usize, Misplaced)> {
     Some(match text(reply)? {
         "state" => (0, Misplaced::State),

@@ -10,21 +10,22 @@ use crate::{
     resource::Bucket,
 };
 
-/// How long those who wait may need to find a server that took over.
+/// How long waiters may need to find a server that took over.
 const SETTLING: Duration = Duration::from_secs(3);
 
 /// One server of the store.
 pub(crate) type Shard = Server<ShardState>;
 
-/// What is true of one server only.
+/// The state that belongs to one server.
 pub(crate) struct ShardState {
     pub(super) clock: ServerClock,
     counts_receivers: AtomicBool,
-    /// The instant from which a count of receivers says who lives, in nanoseconds.
+    /// The time from which the number of receivers of a message tells whether a waiter lives, in nanoseconds of
+    /// [`Instant`].
     settled: AtomicU64,
-    /// The earliest instant since which this run is known to serve the namespace, in nanoseconds.
+    /// The earliest time since which this run is known to serve the namespace, in nanoseconds of [`Instant`].
     serves_since: AtomicU64,
-    /// In a cluster, whether it knows the largest token of a bucket that this process has seen.
+    /// In a cluster, for each bucket: whether the server knows the largest token that this process has seen.
     floors: [AtomicBool; 256],
 }
 
@@ -49,7 +50,7 @@ impl ServerState for ShardState {
 
     fn opened(&self, up: &Up) {
         self.counts_receivers.store(up.counts_receivers, Ordering::Release);
-        // A node of a cluster may not have been asked.
+        // A node of a cluster may not have been asked since when it serves.
         self.serves_since.fetch_min(Instant::now().as_nanos(), Ordering::AcqRel);
         if up.new_run {
             self.unsettle();
@@ -66,14 +67,14 @@ impl ServerState for ShardState {
 }
 
 impl ShardState {
-    /// The run has served since `since`, it said at `now`.
+    /// Records that at `now` the run said that it had served since `since`. Both are server times in µs.
     pub(super) fn joined(&self, (now, since): (u64, u64)) {
-        // Counted from the reply, so that it seems younger than it is and not older.
+        // Counted from the arrival of the reply, so that the run seems younger than it is and not older.
         let since = Instant::now() - Duration::from_micros(now.saturating_sub(since));
         self.serves_since.fetch_min(since.as_nanos(), Ordering::AcqRel);
     }
 
-    /// For how long this run is known to have served the namespace, whoever used it.
+    /// For how long this run is known to have served the namespace, for any process.
     pub(super) fn has_served(&self) -> Duration {
         Instant::from_nanos(self.serves_since.load(Ordering::Acquire)).elapsed()
     }
@@ -82,13 +83,13 @@ impl ShardState {
         self.floors[usize::from(bucket.index())].store(true, Ordering::Release);
     }
 
-    /// Whether it knows the largest token of the bucket that this process has seen.
+    /// Whether the server knows the largest token of the bucket that this process has seen.
     pub(super) fn has_floor(&self, bucket: Bucket) -> bool {
         self.floors[usize::from(bucket.index())].load(Ordering::Acquire)
     }
 
-    /// Nobody is subscribed on a server that took over a moment ago. Until all had the time to come, whoever is not
-    /// there is granted what is his all the same: passed over, he would find another in his place.
+    /// Processes may not have subscribed yet on a server that has just taken over. For [`SETTLING`], a waiter without a
+    /// subscriber is still granted its turn. If the waiter were skipped, it would find another waiter in its place.
     fn unsettle(&self) {
         self.settled.store((Instant::now() + SETTLING).as_nanos(), Ordering::Release);
     }
@@ -99,7 +100,7 @@ impl ShardState {
 }
 
 impl Shard {
-    /// The name of the server's run, as JOIN is told it.
+    /// The name of the server's run, in the form that JOIN takes.
     pub(crate) fn run_name(&self) -> Vec<u8> {
         self.run_id().as_deref().unwrap_or_default().as_bytes().to_vec()
     }
@@ -111,7 +112,7 @@ impl Shard {
         Handing { skip, channel, all_keys }
     }
 
-    /// The node has made a token in this bucket, so that it knows the largest.
+    /// Records that the node has made a token in this bucket, and so knows the largest one.
     pub(crate) fn made_token(&self, bucket: Bucket) {
         if self.is_partial() {
             self.state.knows_floor(bucket);

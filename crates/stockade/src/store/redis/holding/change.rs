@@ -1,4 +1,4 @@
-//! What becomes of an ownership without its end: a writer that goes on as a reader, a holder in another process.
+//! Changes that do not end an ownership: a writer goes on as a reader, or another process takes the ownership over.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,11 +27,12 @@ use crate::{
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl Inner {
-    /// Repeats the command while its reply is lost, within the command time-out: it then finds itself a reader.
+    /// Repeats the command while its reply is lost, within the command time-out. A command that is repeated after it
+    /// was executed finds the ownership shared, and renews it.
     pub(crate) async fn downgrade(&self, ownership: &Arc<Ownership>) -> Result<(), LockError> {
         let limit = Instant::now() + self.timeout;
         let before = ownership.mode();
-        // Before the command is on its way: from then on readers may be in.
+        // Set before the command is sent, because readers may be in from then on.
         ownership.set_mode(Mode::Read);
         ownership.set_between_modes(true);
         let (mut executed, mut scripts_lost) = (false, false);
@@ -44,7 +45,7 @@ impl Inner {
                     ownership.set_between_modes(false);
                     return Ok(());
                 }
-                // It was a reader before, and was told to end.
+                // The ownership was shared already, and a forced release lets its lease run out.
                 Ok((_, Renewed::Ending { .. })) => {
                     ownership.set_between_modes(false);
                     return Ok(());
@@ -82,15 +83,15 @@ impl Inner {
         Ok((run, renewed))
     }
 
-    /// What another process needs to go on with an ownership of this one, which ends here.
+    /// Ends the ownership in this process, and returns what another process needs to take it over.
     pub(crate) fn hand_over(&self, ownership: &Ownership) -> Result<Handed, LockError> {
         if ownership.is_between_modes() {
-            // The store would compare the mode with its own and give the lock to nobody.
+            // An adoption names the mode. If the store has the other mode, nobody can adopt the lock.
             return Err(LockError::Unavailable { reason: Unavailable::Timeout, retry_after: self.timeout });
         }
         let stray = self.held.stray(&ownership.owner).map(|at| self.settled(at).remaining());
         if let Some(retry_after) = stray.filter(|left| !left.is_zero()) {
-            // An acquire that may still arrive would find another owner, and take the resource for nobody.
+            // An acquire command that arrives late would find another owner, and acquire the resource for nobody.
             return Err(LockError::Unavailable { reason: Unavailable::Stale, retry_after });
         }
         self.held.hand_over(&ownership.owner);
@@ -178,7 +179,7 @@ impl Adoption {
         self.inner.floors.note(&self.key, handed.token);
         self.inner.held.insert(&ownership, run, self.sendings.end());
         if shard.run() != run {
-            // The link has met another run since, and has asked about all others already.
+            // The link has met another run of the server since, and asked about all other ownerships then.
             self.inner.verify(shard);
         }
         self.inner.shards.listen_behind(shard, self.key.bucket());

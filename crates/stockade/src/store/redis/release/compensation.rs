@@ -21,8 +21,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 impl Inner {
-    /// Starts a RELEASE, which cancels as well, behind all commands before it. Returns what carries it, beside the
-    /// reply.
+    /// Sends a RELEASE, which also cancels an attempt. It runs after all earlier commands of its connection. Returns
+    /// the connection that carries it, and the reply.
     pub(crate) fn send_release(
         &self,
         key: &Key,
@@ -40,14 +40,14 @@ impl Inner {
         (carrier, async move { Left::read(&reply?.await?) })
     }
 
-    /// From then on a command that was sent at `at` is refused as stale, also when its stamp was as far ahead as
-    /// allowed.
+    /// The time from which the server refuses a command sent at `at` as stale, even if the stamp of the command was as
+    /// far ahead as is allowed.
     pub(crate) fn settled(&self, at: Instant) -> Instant {
         at + self.timeout * 2 + Duration::from_millis(100)
     }
 
-    /// Undoes an attempt whose command was sent, and which has been `queued` as far as it knows. The cancel is on its
-    /// way when this returns.
+    /// Undoes an attempt whose command was sent. `queued` says whether the attempt was in the queue, as far as it
+    /// knows. The cancel is on its way when this function returns.
     pub(crate) fn cancel(self: &Arc<Self>, key: Key, owner: Owner, sent: Sent, queued: bool) {
         let (carrier, reply) = self.send_release(&key, &owner);
         let ordered = carrier.is_some() && carrier == sent.carrier;
@@ -67,21 +67,22 @@ impl Inner {
         });
     }
 
-    /// A lock or a place that is gone may have gone with the queue in which others of this process stand.
+    /// If the release did not find its lock or its place, the queue in which other attempts of this process stand may
+    /// be gone, too. Then one of them asks.
     pub(crate) fn doubt_unless_found(&self, key: &Key, left: &Result<Left, LinkError>) {
         if left.as_ref().is_ok_and(|left| !left.found) {
             self.throttle.doubt(key);
         }
     }
 
-    /// A grant for an attempt whose cancel is under way, or has been answered.
+    /// Cancels a grant for an attempt whose cancel is under way, or has been answered.
     pub(crate) fn cancel_orphan(&self, owner: &Owner, key: &Key) {
-        // The link waits for the reply; there is nothing to learn from it.
+        // The link waits for the reply. There is nothing to learn from the reply here.
         drop(self.send_release(key, owner).1);
     }
 
-    /// Repeats a release until the server has run one that surely came after what it undoes: one that is sent after
-    /// `repeat`, where the order of the connection no longer says so.
+    /// Repeats a release until the server has run one that certainly came after the command that it undoes. Where the
+    /// order of the connection no longer ensures that, the release must be sent after `repeat`.
     pub(crate) async fn see_through(
         &self,
         key: &Key,
@@ -100,7 +101,7 @@ impl Inner {
                     Some(at) => sleep(at.remaining()).await,
                     None => return,
                 },
-                // Loaded again meanwhile.
+                // The scripts have been loaded again meanwhile.
                 Err(LinkError::NoScript) if !scripts_lost => scripts_lost = true,
                 Err(_) if sent.forgotten.remaining().is_zero() => return,
                 Err(error) => {

@@ -1,8 +1,8 @@
-//! Giving back, and undoing what an attempt may have left.
+//! Releases locks, and undoes what an attempt may have left at the server.
 //!
 //! - [`sendings`]: what an attempt has sent, and may have to undo.
-//! - [`compensation`]: a release is repeated until the server has surely run it behind what it undoes.
-//! - [`queue`]: the releases that nobody waits for; [`unread`]: the task that reads their replies.
+//! - [`compensation`]: repeats a release until the server has certainly run it after the command that it undoes.
+//! - [`queue`]: the releases that nobody waits for. [`unread`]: the task that reads their replies.
 
 mod compensation;
 mod queue;

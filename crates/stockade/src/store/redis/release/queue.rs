@@ -13,12 +13,12 @@ use crate::{
     store::{Ownership, redis::commands::replies::Left},
 };
 
-/// The most releases whose replies one task reads.
+/// The most releases that may wait for the task that reads replies.
 const MOST: usize = 4096;
 
-/// The replies to releases that nobody waits for. One task reads them, and ends with the last.
+/// The replies to releases that nobody waits for. One task reads them, and ends after the last reply.
 ///
-/// Replies come in the order of the releases, so that to wait for the first is to wait for all.
+/// Replies come in the order of the releases, so the task needs to wait only for the first.
 #[derive(Default)]
 pub(crate) struct Releases(Mutex<Queue>);
 
@@ -33,7 +33,7 @@ pub(crate) struct Release {
     pub(crate) ownership: Arc<Ownership>,
     pub(crate) sent: Sent,
     pub(crate) reply: BoxFuture<'static, Result<Left, LinkError>>,
-    /// A shutdown waits for it.
+    /// A shutdown waits until this is dropped.
     pub(crate) counted: TaskTrackerToken,
 }
 
@@ -42,7 +42,8 @@ impl Releases {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a task has to begin to read; the release, when there are too many.
+    /// Adds a release. Returns whether a task has to begin to read. Returns the release as an error when there are too
+    /// many already.
     pub(super) fn add(&self, release: Release) -> Result<bool, Release> {
         let mut queue = self.lock();
         if queue.waiting.len() == MOST {
@@ -52,7 +53,7 @@ impl Releases {
         Ok(!std::mem::replace(&mut queue.is_read, true))
     }
 
-    /// The next reply to read; the task ends when there is none.
+    /// The next release whose reply is to be read. The task ends when there is none.
     pub(super) fn next(&self) -> Option<Release> {
         let mut queue = self.lock();
         let next = queue.waiting.pop_front();

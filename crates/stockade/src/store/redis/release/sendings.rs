@@ -9,17 +9,17 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) at: Instant,
-    /// The connection it went out on; `None` if that changed meanwhile.
+    /// The connection that it went out on. `None` if the connection changed meanwhile.
     pub(crate) carrier: Option<Carrier>,
-    /// When an earlier sending was made that had no answer, on a connection that is gone: it may still arrive.
+    /// When an earlier sending without an answer was made, if its connection is gone. That sending may still arrive.
     pub(crate) stray: Option<Instant>,
-    /// After this nothing is left of it at the server, even if nobody undoes it.
+    /// After this time nothing of the sending is left at the server, even if nobody undoes it.
     pub(crate) forgotten: Instant,
 }
 
 impl Sent {
-    /// `before` is the sending before this one, and whether it was answered. One that strays goes on to do so, however
-    /// many are answered after it.
+    /// `before` is the sending before this one, and whether it was answered. A sending that may still arrive is kept as
+    /// `stray`, even when later sendings are answered.
     fn new(at: Instant, carrier: Option<Carrier>, forgotten: Instant, before: Option<(Self, bool)>) -> Self {
         let stray = before.and_then(|(before, answered)| {
             let same = before.carrier.is_some() && before.carrier == carrier;
@@ -33,9 +33,9 @@ impl Sent {
 #[derive(Debug)]
 pub(crate) struct Posted {
     receipt: Receipt,
-    /// The connection that it goes out on; `None` if that changed meanwhile.
+    /// The connection that the command goes out on. `None` if the connection changed meanwhile.
     carrier: Option<Carrier>,
-    /// What it leads to is forgotten by the server so long after its sending.
+    /// How long after the sending the server forgets what the command led to.
     lasts: Duration,
 }
 
@@ -44,8 +44,8 @@ impl Posted {
         Self { receipt: receipt.clone(), carrier, lasts }
     }
 
-    /// The sending, as [`Sent::new`]; what was before it when there was none. To be asked once the reply is there or
-    /// was dropped.
+    /// The sending, made by [`Sent::new`]. Returns `before` if the command was not sent. Must be called once the reply
+    /// is there or was dropped.
     fn sent(self, before: Option<(Sent, bool)>) -> Option<(Sent, bool)> {
         let Some(at) = self.receipt.sent_at() else { return before };
         Some((Sent::new(at, self.carrier, at + self.lasts, before), false))
@@ -71,8 +71,8 @@ impl Sendings {
         self.under_way = None;
     }
 
-    /// The command that was under way is the last sending, if it was sent. To be called once its reply is there or was
-    /// dropped.
+    /// Records the command that was under way as the last sending, if it was sent. Must be called once its reply is
+    /// there or was dropped.
     pub(crate) fn note(&mut self) {
         if let Some(posted) = self.under_way.take() {
             self.last = posted.sent(self.last);
@@ -102,9 +102,9 @@ impl Sendings {
         self.last.take().map(|(sent, _)| sent)
     }
 
-    /// Nothing is to be undone, since the attempt has led to an ownership. Returns when a sending was made that may
-    /// still arrive after the release of the ownership: one that timed out before the grant came may have gone with its
-    /// connection by then.
+    /// Records that nothing is to be undone, since the attempt has led to an ownership. Returns the time of a sending
+    /// that may still arrive after the release of the ownership: if the sending timed out before the grant came, its
+    /// connection may be gone by the time of that release.
     pub(crate) fn end(&mut self) -> Option<Instant> {
         self.last.take().and_then(|(sent, answered)| if answered { sent.stray } else { Some(sent.at) })
     }

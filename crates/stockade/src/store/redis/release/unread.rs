@@ -8,10 +8,11 @@ use crate::{
     store::redis::{commands::replies::Left, inner::Inner},
 };
 
-/// So long after its sending a release without a reply gets a task of its own. Less than any command time-out.
+/// How long after its sending a release without a reply gets a task of its own. Less than any command time-out.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Reads replies. Lets another begin if it is dropped before the last, with the store or its runtime.
+/// Reads replies. A reader that is dropped before the last reply, with the store or its runtime, drops the releases
+/// that are left. Another reader may begin then.
 struct Reader {
     inner: Arc<Inner>,
     has_ended: bool,
@@ -30,7 +31,7 @@ impl Drop for Reader {
     fn drop(&mut self) {
         if !self.has_ended {
             let left = std::mem::take(&mut *self.inner.releases.lock());
-            // Dropped outside of the lock.
+            // Dropped after the mutex is free.
             drop(left);
         }
     }
@@ -60,7 +61,7 @@ impl Inner {
         }
     }
 
-    /// On a task of its own, which repeats the release if need be.
+    /// Sees to one release on a task of its own, which repeats the release if necessary.
     fn see_alone_to(self: &Arc<Self>, release: Release, answer: Option<Result<Left, LinkError>>) {
         let inner = Arc::clone(self);
         self.spawn(async move {
