@@ -14,14 +14,14 @@ use crate::{
 /// How many waiters an inspection lists.
 const INSPECTED_WAITERS: usize = 100;
 
-/// Who asks: the owner text that leaves the store, and the number that indexes inside it.
+/// The party that asks: the owner text that leaves the store, and the number that the store indexes by.
 #[derive(Clone, Debug)]
 pub(super) struct Asker {
     pub(super) owner: Owner,
     pub(super) number: u64,
 }
 
-/// A place in a queue and how to wake its waiter.
+/// A place in a queue, and the signal that wakes its waiter.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) seq: u64,
@@ -61,7 +61,7 @@ impl Kind {
     }
 }
 
-/// One who holds a resource.
+/// A holder of a resource.
 #[derive(Debug)]
 pub(super) struct Holder {
     pub(super) number: u64,
@@ -69,13 +69,13 @@ pub(super) struct Holder {
     pub(super) granted: Instant,
     pub(super) ends: Instant,
     pub(super) tag: Arc<str>,
-    /// Set once the holder has entered; until then a grant lapses soon.
+    /// Set once the holder has entered. Until then the grant expires soon.
     pub(super) ownership: Option<Arc<Ownership>>,
-    /// Set by a forced release that lets shared holders run out.
+    /// Set by a forced release that lets the leases of shared holders run out.
     pub(super) runs_out: bool,
 }
 
-/// One who waits.
+/// A waiter in a queue.
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) asker: Asker,
@@ -87,13 +87,13 @@ pub(super) struct Waiter {
     pub(super) wake: Arc<Notify>,
 }
 
-/// Holders and queue of one resource. It exists only while it has either.
+/// Holders and queue of one resource. A lock exists only while it has a holder or a waiter.
 #[derive(Debug)]
 pub(super) struct Lock {
-    /// How the present holders hold it; without meaning while there are none.
+    /// How the present holders hold the resource. Ignored while there are none.
     pub(super) kind: Kind,
     pub(super) holders: HashMap<Owner, Holder>,
-    /// By place in the queue.
+    /// The waiters by their place in the queue.
     pub(super) queue: BTreeMap<u64, Waiter>,
 }
 
@@ -102,7 +102,7 @@ impl Lock {
         Self { kind: Kind::Read, holders: HashMap::new(), queue: BTreeMap::new() }
     }
 
-    /// Whether one more holder of this kind may join those present.
+    /// Whether one more holder of this kind may join the present holders.
     pub(super) fn admits(&self, wants: Kind) -> bool {
         self.holders.is_empty()
             || match (self.kind, wants) {
@@ -114,21 +114,21 @@ impl Lock {
             }
     }
 
-    /// The capacity that those who hold or wait for permits have, if any do.
+    /// The capacity that the holders of permits asked for, or the waiters for them. `None` if there are neither.
     pub(super) fn capacity(&self) -> Option<u32> {
         let held = (!self.holders.is_empty()).then_some(self.kind);
         held.into_iter().chain(self.queue.values().map(|waiter| waiter.wants)).find_map(Kind::capacity)
     }
 
-    /// The time until one who wants it so could be served: one permit is enough for another, everything else waits for
-    /// all to go.
+    /// The time until an attempt of this kind could be served. An attempt on a permit needs only one permit to come
+    /// free. Any other attempt waits until all holders are gone.
     pub(super) fn remaining(&self, now: Instant, wants: Kind) -> Duration {
         let left = self.holders.values().map(|holder| holder.ends.since(now));
         let shared = matches!((self.kind, wants), (Kind::Permit(_), Kind::Permit(_)));
         if shared { left.min() } else { left.max() }.unwrap_or_default()
     }
 
-    /// The last place of the queue; an error for those who may not take it.
+    /// Takes the last place of the queue. Returns an error if the attempt does not wait, or if the queue is full.
     pub(super) fn enqueue(
         &mut self,
         now: Instant,
@@ -149,7 +149,7 @@ impl Lock {
         Ok(place)
     }
 
-    /// How many stand at this place or before it.
+    /// How many waiters stand at this place or before it.
     pub(super) fn position(&self, seq: u64) -> u64 {
         u64::try_from(self.queue.range(..=seq).count()).unwrap_or(u64::MAX)
     }

@@ -1,4 +1,4 @@
-//! What a server is told, and asked, on a connection that is not open to callers yet.
+//! What a process tells a server, and asks it, on a connection that is not open to callers yet.
 
 use futures_util::future::{join, join_all, try_join_all};
 

@@ -1,27 +1,27 @@
 //! Locks on one Redis.
 //!
-//! All state of a resource lives in five keys of one Cluster slot (`keys`), is changed only by scripts
-//! (`scripts/*.lua`) and handed from holder to waiter by the script that frees it, which pushes a message to the inbox
-//! of the waiter's process. What the client must add is that nothing it started is left behind:
+//! All state of a resource lives in five keys of one Cluster slot (`keys`). Only scripts (`scripts/*.lua`) change that
+//! state. The script that frees a resource hands it to the next waiter, and pushes a message to the inbox of the
+//! waiter's process. The client must ensure that nothing it started is left behind:
 //!
-//! - An attempt is known to the inbox before its command is sent, so that a grant always meets it or is an orphan. An
-//!   orphan is cancelled at once.
-//! - Whoever gives an attempt up after its command was sent sends a cancel behind it on the same connection. The server
-//!   runs the two in this order, however late: frozen, thawed, or with the client gone.
-//! - When the connection has changed in between, that order is gone. The command may then arrive after its cancel, but
-//!   not for long: it carries the server time at which it was sent and is refused as stale after twice the command
-//!   time-out. The cancel is repeated after that.
+//! - An attempt is known to the inbox before its command is sent, so a grant always meets its attempt or is an orphan.
+//!   An orphan is cancelled at once.
+//! - An attempt that is given up after its command was sent sends a cancel behind that command on the same connection.
+//!   The server runs the two in this order, however late: frozen, thawed, or with the client gone.
+//! - If the connection has changed in between, that order is gone. The command may then arrive after its cancel, but
+//!   only for a limited time: the command carries the server time at which it was sent, and is refused as stale after
+//!   twice the command time-out. The cancel is repeated after that.
 //! - A reply and the messages of the same connection are handled by different tasks, in any order. Each carries the
-//!   server time at which it was made, and what is older than the last reply for the same attempt counts for nothing.
-//! - Several resources of one server are taken by one script, which takes all or none. Each has an owner of its own, so
-//!   renewal, release and compensation know nothing of the others.
+//!   server time at which it was made. A message that is older than the last reply for the same attempt is not
+//!   believed.
+//! - One script acquires several resources of one server, all or none. Each resource has an owner of its own, so
+//!   renewal, release and compensation handle each one by itself.
 //! - A handed-over lease was started by another process, so no send time of ours bounds it. It is mapped to the local
 //!   clock through a recent exchange with the same server, and confirmed by a renewal when half of it may be gone.
-//! - On a cluster each bucket has its keys, and the inboxes of those who wait in it, in one slot, and each primary is a
-//!   server by itself (`shard`): its connection, its clock, its runs. A bucket that goes to another server is asked
-//!   about there: by waiters with their places, by holders with a renewal. Commands follow it, see `RoutedLink`.
-//! - After a reconnect every waiter asks again with its place, and a new run of the server is asked about every
-//!   ownership.
+//! - On a cluster the keys of a bucket, and the inboxes of its waiters, are in one slot. Each primary is a server by
+//!   itself (`shard`), with its own connection, clock and runs. If a bucket moves to another server, waiters ask there
+//!   with their places, and holders with a renewal. Commands follow the bucket, see `RoutedLink`.
+//! - After a reconnect every waiter asks again with its place. A new run of the server is asked about every ownership.
 //!
 //! # The queue
 //!
@@ -32,29 +32,30 @@
 //! - A grant that nobody confirmed marks its process as deaf. The script that finds such a grant takes all waiters of
 //!   that process out of the queue and tells them; the living ones come back to their places. Otherwise each waiter of
 //!   a dead machine would cost a lease.
-//! - A script serves at most 256 readers or permit takers and tells the next one to ask, which continues. The server
-//!   answers other commands in between.
-//! - A clock that shows less than the time in a state was set back: then all leases of that state are looked at.
+//! - A script serves at most 256 readers or permit takers and tells the next one to ask. That question serves the next
+//!   ones. The server answers other commands in between.
+//! - If the server clock shows less than the time in a state, the clock was set back. Then all leases of that state are
+//!   checked.
 //!
 //! # Ownerships
 //!
 //! - A downgrade makes its fences shared before its command is sent. They stay shared if the reply is lost, since
 //!   others may read by then. While a COMMIT of `Tx` is unanswered, a downgrade and a handover are refused.
-//! - A handed-over ownership gets another owner and keeps the owner that the fence knows. The process that gave it away
-//!   counts it as lost, since both could claim otherwise.
+//! - A handed-over ownership gets another owner and keeps the owner that the fence knows. The process that gave the
+//!   ownership away counts it as lost. Otherwise both processes could claim the fence.
 //! - The capacity of a semaphore is stored while anybody uses the semaphore, and nowhere else: a key for it would be a
 //!   permanent key per resource.
 //! - The first write of a renewal needs no memory, because a server at its memory limit refuses a script at its first
 //!   write that does. Holders keep their locks there; new attempts are refused.
 //! - A grant that was handed over is renewed before replicas are asked about it: `WAIT` speaks only for the writes of
 //!   its own connection, and another process wrote the grant.
-//! - A new run of the server is told the floors in one round trip before it grants anything, and says since when it has
-//!   served, so that a fleet sits out one quarantine and not one per process.
+//! - Before a new run of the server grants anything, one round trip tells it the floors. The run then says since when
+//!   it has served, so that a fleet sits out one quarantine and not one per process.
 //!
 //! # On a cluster
 //!
-//! - A server that took over a moment ago counts no receivers for three seconds: nobody is subscribed there yet, and a
-//!   waiter that was passed over would find another one in its place.
+//! - For three seconds after a server took over, it does not skip waiters without a subscriber, because processes may
+//!   not have subscribed yet. A waiter that was skipped would find another waiter in its place.
 //! - The first attempt of a process in a bucket does not queue, because no grant would reach it. It takes a free lock
 //!   at once. If the lock is held, it subscribes first and asks again.
 

@@ -1,4 +1,4 @@
-//! What goes into a script and comes out of it.
+//! The keys and arguments of the scripts, and their replies.
 //!
 //! - [`keys`]: names of keys and channels. [`calls`]: arguments. [`replies`]: replies as types.
 

@@ -1,4 +1,4 @@
-//! What the server tells this process without being asked.
+//! Messages that the server sends to this process without being asked.
 //!
 //! - [`inbox`]: messages, and what the store does with them.
 //! - [`waiters`]: the attempts that a message may concern.

@@ -1,4 +1,4 @@
-//! Commands that arrive when nobody waits for their answer any more.
+//! Commands that arrive after nobody waits for their answer any more.
 
 use std::{slice, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Several resources in one script, and what becomes of them when it goes wrong.
+//! Several resources in one script, and what happens to them when the script fails.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Readers who come and go beside each other while nobody waits: they never reach the second part of the scripts.
+//! Readers that come and go at the same time while nobody waits. They never reach the second part of the scripts.
 
 use std::{slice, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What a server has against its use reaches those who want a lock.
+//! The reason why a server can't be used reaches the attempts that want a lock.
 
 use super::{LIMIT, World, key, opened, until, write};
 use crate::{

@@ -1,4 +1,4 @@
-//! Shared holders who give way when somebody waits.
+//! Shared holders that give way when somebody waits.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What a server says of itself.
+//! Replies in which a server describes itself.
 
 use redis::Value;
 

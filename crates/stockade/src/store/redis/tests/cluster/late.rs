@@ -1,4 +1,5 @@
-//! Sendings without an answer that are followed by others: what they may still lead to is undone.
+//! Commands without an answer that are followed by other commands. What the unanswered ones may still lead to is
+//! undone.
 
 use std::{sync::Arc, time::Duration};
 
