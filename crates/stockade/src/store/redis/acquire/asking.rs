@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// A place in the queue outlives its wait by some seconds at the server. An unbounded wait is entered for a minute.
+/// A wait without limit is entered in the queue for a minute. At the server a place outlives its wait by [`OUTLIVES`].
 const QUEUED_FOR: Duration = Duration::from_secs(60);
 const OUTLIVES: Duration = Duration::from_secs(15);
 
@@ -36,7 +36,7 @@ impl Waiter {
             Err(error) => return Answer::Refused(error),
         };
         match self.exchange().await {
-            // What it says besides is of no use to an attempt that ends.
+            // The attempt ends here, so the rest of the reply is of no use to it.
             Ok((_, reply)) if reply.copies == Copies::TooFew => Answer::Reply(reply),
             Ok((shard, reply)) => {
                 self.note(&shard, &reply);
@@ -77,13 +77,14 @@ impl Waiter {
         }
     }
 
-    /// Waits until the run of the server has served for as long as the quarantine is. Which run that is; `None` while
-    /// the server is away.
+    /// Waits until the run of the server has served for as long as the quarantine lasts. Returns that run, or `None`
+    /// while the server is away.
     async fn quarantined(&self) -> Result<Option<Run>, LockError> {
         let quarantine = self.inner.options.quarantine;
         loop {
             let shard = self.inner.shard(&self.attempt.key).ok().filter(|shard| shard.link.is_up());
-            // The run first: had another begun in between, it would not be the one that is asked.
+            // The run is read first. If another run begins in between, the run that is asked differs from this one, and
+            // `turn_to` notices.
             let run = shard.as_ref().map(|shard| shard.run());
             let left = shard.map_or(Duration::ZERO, |shard| quarantine.saturating_sub(shard.state.has_served()));
             if left.is_zero() {
@@ -99,17 +100,18 @@ impl Waiter {
             if limit.is_zero() {
                 return Err(self.timeout(left));
             }
-            // Whatever wakes it stays in the mailbox.
+            // The message that ends this wait stays in the mailbox.
             let _ = timeout(limit, self.mailbox.wait()).await;
         }
     }
 
-    /// How long to queue; `None` without limit.
+    /// How long to queue. `None` is a wait without limit.
     ///
-    /// In a cluster no grant would reach the first attempt of this process in a bucket. It knocks: it asks without
-    /// queueing, and has a free resource at once, whose holder subscribes to the inbox of the bucket in the background.
-    /// Only when the resource is held it subscribes first and then asks again to be queued. So no lock waits for a
-    /// subscription that it does not need, and the first contention of each bucket costs one question more, once.
+    /// In a cluster no grant would reach the first attempt of this process in a bucket, so that attempt knocks: it asks
+    /// without queueing. If the resource is free, the attempt has it at once, and the process subscribes to the inbox
+    /// of the bucket in the background. If the resource is held, the attempt subscribes first and then asks again to be
+    /// queued. So no lock waits for a subscription that it does not need. The first contention of each bucket costs one
+    /// more question, once.
     async fn wait_at(&mut self, shard: &Shard) -> Result<Option<Duration>, LinkError> {
         let bucket = self.attempt.key.bucket();
         if self.attempt.wait.is_zero() {
@@ -125,7 +127,7 @@ impl Waiter {
         Ok(self.limit.left())
     }
 
-    /// One command and its reply.
+    /// Sends one command and waits for its reply.
     async fn exchange(&mut self) -> Result<(Arc<Shard>, Reply), LinkError> {
         let inner = Arc::clone(&self.inner);
         let (shard, bucket) = (inner.shard(&self.attempt.key)?, self.attempt.key.bucket());
@@ -135,7 +137,7 @@ impl Waiter {
         let Attempt { receipt, reply, copies } = self.post(&shard, wait);
         let reply = reply.await;
         if reply.as_ref().err().is_some_and(LinkError::is_never_executed) {
-            // As if this one had never been sent; an earlier one may have been executed all the same.
+            // This command counts as never sent. An earlier one may still have been executed.
             self.sendings.was_never_executed();
         }
         self.sendings.note();
@@ -164,7 +166,7 @@ impl Waiter {
         }
     }
 
-    /// The next command goes to this server, and what made it necessary is dealt with.
+    /// Records that the next command goes to this server, and that the messages which made it necessary are dealt with.
     fn turn_to(&mut self, shard: &Shard) -> Result<(), LinkError> {
         if self.server.asked.server != shard.id {
             self.mailbox.elsewhere();
@@ -173,7 +175,7 @@ impl Waiter {
         self.server.asked = shard.run();
         let quarantined = !self.inner.options.quarantine.is_zero() && shard.link.is_up();
         if quarantined && self.server.cleared != Some(self.server.asked) {
-            // Another run than the one that has served for long enough: to be looked at, too.
+            // This is not the run that has served for long enough. It has to pass its quarantine, too.
             return Err(LinkError::Moving);
         }
         Ok(())
@@ -185,7 +187,8 @@ impl Waiter {
             true => Duration::ZERO,
             false => self.limit.left().unwrap_or(Duration::MAX),
         };
-        // What an earlier sending led to was perhaps written by somebody else: that is confirmed by a renewal.
+        // The replicas are asked only about the first sending. Another process may have written what an earlier sending
+        // led to. A renewal confirms that.
         let replicas = self.inner.options.replicas.filter(|_| self.sendings.is_empty());
         let hears = shard.hears(self.attempt.key.bucket());
         let (carrier, attempt) = shard.carried(|link| link.attempt(&ACQUIRE, command, place, replicas));
@@ -195,7 +198,8 @@ impl Waiter {
         attempt
     }
 
-    /// What is sent, made at its sending: it says when that is, and what is left of the wait by then.
+    /// Makes the command at the time it is sent, because the command says when that is, and what is left of the wait by
+    /// then.
     fn command(&self, shard: &Arc<Shard>, wait: Option<Duration>) -> impl FnOnce(&str) -> Cmd + Send + 'static + use<> {
         let (inner, attempt, owner, seq) =
             (Arc::clone(&self.inner), self.attempt.clone(), self.owner.clone(), self.place.seq);

@@ -13,25 +13,28 @@ use crate::{
     store::{Ownership, Recall, redis::inner::unavailable},
 };
 
-/// How often a grant is confirmed that is nearly over by the time each confirmation is there.
+/// The most confirmations of one grant. A further one is needed when little of the lease is left by the time a
+/// confirmation arrives.
 const MOST_CONFIRMATIONS: u32 = 3;
-/// The pause before asking again for a grant that is over but for the drift of clocks.
+/// The pause before asking again after a grant that has ended for this process, but not yet at the server, because of
+/// the allowance for clock drift.
 const ENDING: Duration = Duration::from_millis(25);
 
 impl Waiter {
-    /// Enters with a grant that has enough time left and, where that is asked for, is known to replicas. Confirms the
-    /// grant first where it has not, or is not.
+    /// Enters with a grant. If the grant has too little time left, or must be on replicas and may not be, a renewal
+    /// confirms it first.
     pub(super) async fn confirm(&mut self, mut entry: Entry) -> Entered {
         let (key, lease) = (&self.attempt.key, self.attempt.lease);
         let mut confirmations = 0;
         while entry.is_to_be_confirmed(self.grant_lease()) {
             if confirmations == MOST_CONFIRMATIONS {
-                // Round trips take longer than the lease allows for: it would be kept for ever and never used.
+                // Round trips take longer than the lease allows for. The attempt would keep the grant for ever and
+                // never use it.
                 return Entered::Unknown(unavailable(&LinkError::Timeout));
             }
             confirmations += 1;
             let sent = Instant::now();
-            // Seldom needed, and several times as large as the rest of an attempt.
+            // Boxed, because it is seldom needed and several times as large as the rest of an attempt.
             let (renewed, copied) = match Box::pin(self.inner.renew_one(key, &self.owner, lease)).await {
                 Ok(renewed) => renewed,
                 Err(error) => {
@@ -48,7 +51,7 @@ impl Waiter {
                     if early {
                         sleep(ENDING).await;
                     }
-                    // It is the next waiter's by now, and older messages about it count for nothing.
+                    // The grant may belong to the next waiter by now, and older messages about it are ignored.
                     self.mailbox.dropped(now + 1);
                     return Entered::Gone;
                 }
@@ -65,13 +68,13 @@ impl Waiter {
         let ownership = Arc::new(ownership.shared_by(self.attempt.yields.clone()));
         self.inner.floors.note(&self.attempt.key, token);
         self.inner.held.insert(&ownership, self.server.asked, self.sendings.end());
-        // What is told from here on finds it there.
+        // Messages that arrive from here on find the ownership in the table.
         if wanted || self.mailbox.is_wanted() || !self.is_heard() {
             ownership.recall(Recall::Once);
         }
         if let Some(shard) = self.inner.shards.of(ownership.key.bucket()) {
             if shard.run() != self.server.asked {
-                // The link has met another run since, and has asked about all others already.
+                // The link has met another run of the server since, and asked about all other ownerships then.
                 self.inner.verify(&shard);
             }
             self.inner.shards.listen_behind(&shard, ownership.key.bucket());
@@ -79,7 +82,7 @@ impl Waiter {
         ownership
     }
 
-    /// Whether a message that somebody waits would come, from the grant on.
+    /// Whether a message that somebody waits would have arrived at any time since the grant.
     fn is_heard(&self) -> bool {
         let Some(shard) = self.inner.shards.of(self.attempt.key.bucket()) else { return false };
         shard.link.is_up() && self.server.heard_on.is_some() && shard.carried(|_| ()).0 == self.server.heard_on

@@ -7,29 +7,29 @@ use crate::{
     store::{Token, redis::commands::replies::Renewed},
 };
 
-/// A grant, and what is known of it.
+/// A grant, and what this process knows about it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) token: Token,
-    /// Until when the lease may be believed in.
+    /// Until when this process may rely on the lease.
     pub(super) until: Instant,
-    /// How long after it was made the grant came in, if it came by a message.
+    /// The time from the making of the grant to its arrival. `None` unless the grant came by a message.
     pub(super) handed_off: Option<Duration>,
-    /// Whether as many replicas have it as are wanted.
+    /// Whether as many replicas as are wanted have the grant.
     pub(super) replicated: bool,
-    /// Whether others wait for it, as far as is known.
+    /// Whether others wait for the resource, as far as this process knows.
     pub(super) wanted: bool,
 }
 
 /// What a renewal makes of a grant.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Confirmed {
-    /// A renewal was made, which may again have taken too long.
+    /// The grant was renewed. The renewal may again have taken too long.
     Renewed(Entry),
     /// The grant can't be renewed, but what is left of it is enough to enter.
     AsItIs,
     Unreplicated,
-    /// Lost at server time `now`. `early`: the server sees the end a little later than this process may believe.
+    /// Lost at server time `now`. `early`: the server ends the lease a little later than this process may rely on it.
     Gone {
         now: u64,
         early: bool,
@@ -42,7 +42,8 @@ impl Entry {
         Self { token, until: believed(sent, lease), handed_off: None, replicated, wanted: false }
     }
 
-    /// The resource was granted by an earlier command, or after a wait: until server time `x`, as it was told at `now`.
+    /// The resource was granted by an earlier command, or after a wait. At server time `now` the server said that the
+    /// lease ends at server time `x`.
     pub(super) fn granted(token: Token, sent: Instant, (now, x): (u64, u64), wanted: bool, replicated: bool) -> Self {
         Self { token, until: believed_until(sent, now, x), handed_off: None, replicated, wanted }
     }
@@ -58,14 +59,15 @@ impl Entry {
         !self.replicated || self.until.remaining() < grant_lease / 2
     }
 
-    /// `until` is the believed end of the lease if it was extended, `copied` whether enough replicas have that.
+    /// `until` is the end of the lease that this process may rely on, if the lease was extended. `copied` says whether
+    /// enough replicas have the extension.
     pub(super) fn confirmed(self, renewed: Renewed, copied: bool, until: Instant) -> Confirmed {
         match renewed {
             Renewed::Extended { wanted, .. } if copied => {
                 Confirmed::Renewed(Self { until, replicated: true, wanted: self.wanted || wanted, ..self })
             }
             Renewed::Extended { .. } => Confirmed::Unreplicated,
-            // Forced, with the rest of its lease to finish in.
+            // A forced release lets the holder use the rest of its lease.
             Renewed::Ending { .. } if self.replicated && !self.until.remaining().is_zero() => Confirmed::AsItIs,
             Renewed::Ending { now } => Confirmed::Gone { now, early: true },
             Renewed::Gone { now } => Confirmed::Gone { now, early: false },

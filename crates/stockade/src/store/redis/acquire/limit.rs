@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use crate::{clock::Instant, store::Readers};
 
-/// What is left of a wait that is as good as over: an attempt that has begun to wait never becomes one that does not.
+/// The least that the server is told of a wait. Zero would turn an attempt that waits into one that does not.
 const LEAST: Duration = Duration::from_millis(1);
 
 /// How long an attempt waits.
@@ -11,7 +11,7 @@ pub(super) struct WaitLimit {
     since: Instant,
     /// The end of the wait; `None` without limit.
     until: Option<Instant>,
-    /// Whether the attempt was not to wait, and does so only for holders that were told to give way.
+    /// Whether the attempt was not to wait, and waits only for holders that were told to give way.
     pub(super) for_recall: bool,
 }
 
@@ -42,12 +42,13 @@ impl WaitLimit {
         self.until.is_some_and(|until| until.remaining().is_zero())
     }
 
-    /// What to tell the server, which takes zero for an attempt that does not wait.
+    /// How much of the wait to tell the server. Never zero, since the server takes zero for an attempt that does not
+    /// wait.
     pub(super) fn left(&self) -> Option<Duration> {
         self.until.map(|until| until.remaining().max(LEAST))
     }
 
-    /// Readers who have come since may wait for longer. Returns whether that puts off the end of the wait.
+    /// Readers that have joined since may wait for longer. Returns whether they put off the end of the wait.
     pub(super) fn put_off(&mut self, readers: Option<&Readers>) -> bool {
         let Some((until, readers)) = self.until.zip(readers) else { return false };
         let latest = readers.waits_until();

@@ -16,9 +16,9 @@ pub(crate) struct Grant {
     pub(crate) token: Token,
     /// Server time at which it was made.
     pub(crate) now: u64,
-    /// Until when it may be believed in.
+    /// Until when this process may rely on the grant.
     pub(crate) until: Instant,
-    /// How long after it was made it came in.
+    /// The time from the making of the grant to its arrival.
     pub(crate) handed_off: Duration,
 }
 
@@ -26,34 +26,34 @@ pub(crate) struct Grant {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Mail {
     Granted(Grant),
-    /// It was taken out of the queue, its grant ended, or it can't tell whether the last answer knew of that: ask
-    /// again, with the same place.
+    /// The waiter was taken out of the queue, or its grant ended, or the waiter can't tell whether the last answer took
+    /// that into account. It has to ask again with the same place.
     Dropped,
-    /// It can't know whether it stands in the queue: ask again, with the same place.
+    /// The waiter can't know whether it stands in the queue. It has to ask again with the same place.
     AskAgain,
-    /// One waiter of this resource in this process is to ask now, for all of them.
+    /// One waiter of this resource in this process has to ask now, for all of them.
     AskForAll,
     /// The store shuts down.
     Closing,
 }
 
-/// Where the inbox and the link leave what concerns one waiter.
+/// Where the inbox and the link leave messages for one waiter.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     unread: Mutex<Unread>,
     wake: Notify,
-    /// Somebody waits for what it was granted.
+    /// Whether somebody waits for the resource that the waiter was granted.
     wanted: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Unread {
     grant: Option<Grant>,
-    /// Server time at which it was removed from the queue, or its grant ended.
+    /// Server time at which the waiter was removed from the queue, or its grant ended.
     dropped: Option<u64>,
     /// Server time at which another waiter found that the queue had lost this process' places.
     displaced: Option<u64>,
-    /// Server time of the last reply: older messages are overtaken by it.
+    /// Server time of the last reply, which supersedes older messages.
     answered: u64,
     reconnected: bool,
     ask_for_all: bool,
@@ -94,7 +94,7 @@ impl Mailbox {
         self.post(|unread| unread.closing = true);
     }
 
-    /// Somebody waits for what this attempt was granted.
+    /// Records that somebody waits for the resource that this attempt was granted.
     pub(crate) fn wanted(&self) {
         self.wanted.store(true, Ordering::Release);
     }
@@ -103,18 +103,20 @@ impl Mailbox {
         self.wanted.load(Ordering::Acquire)
     }
 
-    /// A reply made at server time `now` was received. It may show less than the last, after the clock was set back.
+    /// Records that a reply made at server time `now` was received. After the clock was set back, `now` may be less
+    /// than in the reply before.
     pub(crate) fn answered(&self, now: u64) {
         self.unread().answered = now;
     }
 
-    /// About to ask another server, whose clock is another one.
+    /// Called before asking another server. Drops what carries a server time, since that server has another clock.
     pub(crate) fn elsewhere(&self) {
         let mut unread = self.unread();
         (unread.grant, unread.dropped, unread.displaced, unread.answered) = (None, None, None, 0);
     }
 
-    /// About to ask: what made it necessary is dealt with. The answer will be newer than the messages that are here.
+    /// Called before asking. The question deals with the messages that made it necessary, because its answer is newer
+    /// than they are.
     pub(crate) fn asking(&self) {
         let mut unread = self.unread();
         (unread.reconnected, unread.ask_for_all, unread.dropped) = (false, false, None);
@@ -122,8 +124,9 @@ impl Mailbox {
 
     /// The next thing to do, if any.
     ///
-    /// A message that is older than the last reply is not believed: the reply knew of what came of it. Or the server's
-    /// clock was set back in between, and it is the newer one. Few messages are overtaken so, and the server is asked.
+    /// A message that is older than the last reply is not believed, because the reply took account of what the message
+    /// says. But if the server clock was set back in between, the message is the newer one. Few messages are overtaken
+    /// in this way, so the waiter asks the server.
     pub(crate) fn take(&self) -> Option<Mail> {
         let mut unread = self.unread();
         let (dropped, displaced, grant) = (unread.dropped.take(), unread.displaced.take(), unread.grant.take());

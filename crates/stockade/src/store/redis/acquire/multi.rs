@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// An attempt on several resources in one script. Dropping it undoes what was sent, for each of them.
+/// An attempt on several resources in one script. Dropping it undoes what was sent, for each resource.
 pub(crate) struct MultiAttempt<'a> {
     inner: &'a Arc<Inner>,
     attempts: &'a [Attempt],
@@ -32,7 +32,7 @@ impl<'a> MultiAttempt<'a> {
         Self { inner, attempts, owners, sendings: Sendings::default() }
     }
 
-    /// `None` when they have to be asked for one by one.
+    /// Returns `None` when the resources have to be asked for one by one.
     pub(crate) async fn acquire(mut self) -> Result<Option<Vec<Arc<Ownership>>>, LockError> {
         if self.inner.is_closing() {
             return Err(LockError::ShuttingDown);
@@ -46,7 +46,8 @@ impl<'a> MultiAttempt<'a> {
         if let Some(first) = self.attempts.first()
             && self.inner.raise_floor(&shard, first.key.bucket()).await.is_err()
         {
-            // Of several buckets only where there are no nodes to tell.
+            // The first bucket is enough: resources of several buckets come this far only where no floor has to be told
+            // to a node.
             return Ok(None);
         }
         let (mut scripts_lost, mut stale) = (false, false);
@@ -68,7 +69,7 @@ impl<'a> MultiAttempt<'a> {
                     }
                     stale = true;
                 }
-                // Not executed, and loaded again meanwhile.
+                // The command was not executed, and the scripts have been loaded again meanwhile.
                 Err(LinkError::NoScript) if !scripts_lost => scripts_lost = true,
                 Err(error @ (LinkError::Down | LinkError::Open { .. } | LinkError::Unsent { .. })) => {
                     self.sendings.left_nothing();
@@ -77,8 +78,8 @@ impl<'a> MultiAttempt<'a> {
                 Err(error @ (LinkError::Timeout | LinkError::Lost)) => {
                     return Err(unavailable_as(&error, shard.link.unfit()));
                 }
-                // Refused here, for a reason that one resource by itself may not have. What is undone comes before
-                // them.
+                // The step was refused for a reason that may not apply to each resource by itself. What was sent is
+                // undone before they are asked for one by one.
                 Err(_) => return Ok(None),
             }
         }
@@ -95,7 +96,7 @@ impl<'a> MultiAttempt<'a> {
         let (carrier, redis::Attempt { receipt, reply, .. }) =
             shard.carried(|link| link.attempt(&MULTI, make, wait, None));
         let longest = self.attempts.iter().map(|attempt| attempt.lease).max().unwrap_or_default();
-        // One before it was answered: it was not executed.
+        // If a command was sent before this one, it was answered: it was not executed.
         self.sendings.was_answered();
         self.sendings.post(Posted::new(&receipt, carrier, longest + Duration::from_secs(15)));
         let reply = reply.await;
@@ -105,13 +106,13 @@ impl<'a> MultiAttempt<'a> {
         Ok((sent.ok_or(LinkError::Protocol { op: "multi" })?, reply))
     }
 
-    /// Enters, if enough is left of the leases. What is not, is given back and asked for again.
+    /// Enters, if enough is left of all the leases. Otherwise the resources are given back and asked for again.
     fn held(&mut self, shard: &Arc<Shard>, run: Run, sent: Instant, tokens: &[Token]) -> Option<Vec<Arc<Ownership>>> {
         let enough = |attempt: &Attempt| believed(sent, attempt.lease).remaining() >= attempt.lease.min(GRANT) / 2;
         if !self.attempts.iter().all(enough) {
             return None;
         }
-        // What was sent has led to ownerships, which are given back by themselves.
+        // The command has led to ownerships, each of which is released by itself.
         self.sendings.end();
         let ownerships = self.attempts.iter().zip(&self.owners).zip(tokens).map(|((attempt, owner), token)| {
             let Attempt { key, mode, lease, .. } = attempt;
@@ -125,7 +126,7 @@ impl<'a> MultiAttempt<'a> {
         });
         let ownerships = ownerships.collect();
         if shard.run() != run {
-            // The link has met another run since, and has asked about all others already.
+            // The link has met another run of the server since, and asked about all other ownerships then.
             self.inner.verify(shard);
         }
         Some(ownerships)

@@ -2,21 +2,22 @@ use std::time::Duration;
 
 use crate::{clock::Instant, store::Token};
 
-/// The place of an attempt in the queue, as the server last told it.
+/// The place of an attempt in the queue, as the server last reported it.
 #[derive(Debug, Default)]
 pub(super) struct QueuePlace {
-    /// What the queue is ordered by. The waiter comes back to its place with it; 0 before there is one.
+    /// The number that the queue is ordered by. With it the waiter comes back to its place. 0 before there is a place.
     pub(super) seq: u64,
-    /// When the question was sent that last found the place there; `None` when it is known to be gone.
+    /// When the question that last found the place was sent. `None` when the place is known to be gone.
     pub(super) confirmed: Option<Instant>,
-    /// What is left of the leases in front.
+    /// How much is left of the leases in front.
     pub(super) remaining: Duration,
-    /// From 1.
+    /// The position in the queue, from 1.
     pub(super) position: Option<u64>,
 }
 
 impl QueuePlace {
-    /// A grant ended before it could be used: the attempt asks for the place that it was granted at.
+    /// Called when a grant ended before the attempt could use it. An attempt without a place asks for the place that it
+    /// was granted at.
     pub(super) fn keep(&mut self, granted: Token) {
         if self.seq == 0 {
             self.seq = granted.get();

@@ -53,7 +53,7 @@ impl Waiter {
         self.wound(next, first)
     }
 
-    /// A waiter's alarm begins with each answer.
+    /// Sets the alarm of a waiter again after each answer.
     fn wound(&mut self, next: State, first: bool) -> State {
         if let State::Waiting(_) = next {
             self.set_alarm(first);

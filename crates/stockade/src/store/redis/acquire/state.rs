@@ -23,7 +23,7 @@ pub(super) enum State {
     Ended(Result<Arc<Ownership>, LockError>),
 }
 
-/// What the transitions depend on besides state and outcome.
+/// What the transitions depend on in addition to state and outcome.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     /// Whether the attempt may queue.
@@ -37,7 +37,7 @@ pub(super) struct Terms {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Registering {
     New,
-    /// The attempt does not wait, but all holders were told to give way: it waits for a moment.
+    /// The attempt does not wait, but all holders were told to give way. So it waits for a moment.
     Recalled,
 }
 
@@ -56,7 +56,7 @@ impl State {
 pub(super) struct Asking {
     /// Whether the attempt has had no answer yet that lets it wait.
     pub(super) first: bool,
-    /// Whether the server had lost the scripts. It has them again.
+    /// Whether the server had lost the scripts. They have been loaded again.
     pub(super) scripts_lost: bool,
     /// Whether the server refused a command as too old.
     pub(super) stale: bool,
@@ -68,7 +68,7 @@ pub(super) enum Answer {
     Reply(Reply),
     /// Not executed: the server had lost the scripts.
     ScriptsLost(LockError),
-    /// Not executed, or lost with its connection; another server or another connection is there.
+    /// Not executed, or lost with its connection. Another server or another connection is there now.
     Redirected,
     /// The attempt can't go on.
     Refused(LockError),
@@ -128,7 +128,7 @@ impl Asking {
                 // The connection that messages come on changed in between.
                 if hears { Waiting::untroubled() } else { self.again() }
             }
-            // The command was not to queue, since no message would have come.
+            // The command was not to queue, since no message would have reached the attempt.
             Acquired::Busy { .. } if terms.waits => self.again(),
             Acquired::Busy { yields: true, .. } => State::Registering(Registering::Recalled),
             Acquired::Busy { remaining, .. } => State::Ended(Err(LockError::Busy { remaining })),
@@ -205,8 +205,8 @@ impl Entering {
 /// A waiter: in the queue, as far as it knows.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// What kept the last question from being answered. The waiter may have no place then, which no other waiter of its
-    /// process would find out.
+    /// The error that kept the last question from being answered. The waiter may have no place then. No other waiter of
+    /// its process would find that out.
     pub(super) trouble: Option<LockError>,
 }
 
@@ -214,7 +214,7 @@ pub(super) struct Waiting {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wakeup {
     Mail(Mail),
-    /// The wait is over, as far as is known.
+    /// The wait is over, as far as the waiter knows.
     TimeUp,
     /// It is time to see whether the queue goes on. `refresh`: an unbounded wait has to be entered again.
     Alarm {
@@ -260,8 +260,8 @@ impl Waiting {
     }
 }
 
-/// The server may have executed the question or not. An attempt that was never told to wait ends with that. A waiter
-/// goes on, in doubt about its place.
+/// The server may have executed the question or not. An attempt that was never told to wait ends with the error. A
+/// waiter goes on, in doubt about its place.
 fn unknown(first: bool, error: LockError) -> State {
     if first { State::Ended(Err(error)) } else { State::Waiting(Waiting { trouble: Some(error) }) }
 }

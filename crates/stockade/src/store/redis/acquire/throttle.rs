@@ -7,12 +7,11 @@ use std::{
 use super::mailbox::Mailbox;
 use crate::{clock::Instant, resource::Key, store::Owner};
 
-/// Keeps the waiters of a process from asking the server more often than is of use.
+/// Keeps the waiters of a process from asking the server more often than is useful.
 ///
-/// A waiter asks from time to time, since that finds leases that ran out and grants that nobody took up. One question
-/// per process and period is enough, whichever waiter sends it: a waiter whose task is stuck is then no hindrance to
-/// the others. A question that finds its own place gone speaks for all waiters: each of them asks again, once for each
-/// loss.
+/// A waiter asks from time to time, because a question finds leases that ran out and grants that nobody took up. One
+/// question per process and period is enough. Any waiter may send it, so a waiter whose task is stuck does not hinder
+/// the others. If a question finds its own place gone, all waiters of the resource ask again, once for each loss.
 #[derive(Debug, Default)]
 pub(crate) struct ReaskThrottle(Mutex<HashMap<Key, Resource>>);
 
@@ -33,7 +32,8 @@ impl ReaskThrottle {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `Ok` to ask now, since no waiter of this process did for `period`; else the time until then.
+    /// Returns `Ok` if the waiter may ask now, because no waiter of this process has asked for `period`, or because a
+    /// question is due. Otherwise returns the time until the waiter may ask.
     fn claim(&self, key: &Key, period: Duration) -> Result<(), Duration> {
         let mut table = self.table();
         let Some(resource) = table.get_mut(key) else { return Ok(()) };
@@ -45,8 +45,8 @@ impl ReaskThrottle {
         Ok(())
     }
 
-    /// A command of this process found its lock on the resource gone: one waiter looks at once whether the queue is
-    /// there.
+    /// Called when a command of this process found its lock on the resource gone. One waiter asks at once whether the
+    /// queue is still there.
     pub(crate) fn doubt(&self, key: &Key) {
         if let Some(resource) = self.table().get_mut(key) {
             resource.due = true;
@@ -55,7 +55,7 @@ impl ReaskThrottle {
     }
 }
 
-/// A waiter's part in [`ReaskThrottle`].
+/// The entry of one waiter in [`ReaskThrottle`].
 #[derive(Debug)]
 pub(crate) struct Membership {
     throttle: Arc<ReaskThrottle>,
@@ -76,11 +76,11 @@ impl Membership {
         self.throttle.claim(&self.key, period)
     }
 
-    /// This waiter's place is gone, as a reply said that was made at server time `now`. All of the resource in this
-    /// process whose last answer is older ask again, unless they were told of this loss before.
+    /// Called when a reply made at server time `now` said that this waiter's place is gone. All waiters of the resource
+    /// in this process whose last answer is older ask again, unless they were told of this loss before.
     ///
-    /// `confirmed` is when the question was sent that last found the place there: before the last loss that all were
-    /// told of, it is the same loss. `None` when the waiter knew that its own place was gone.
+    /// `confirmed` is when the question that last found the place was sent. If that was before the last loss that all
+    /// waiters were told of, it is the same loss. `None` when the waiter already knew that its own place was gone.
     pub(crate) fn place_lost(&self, confirmed: Option<Instant>, now: u64) {
         let mut table = self.throttle.table();
         let Some(resource) = table.get_mut(&self.key) else { return };

@@ -16,9 +16,9 @@ use crate::{
     },
 };
 
-/// The most attempts of one process at a time, whatever their resources.
+/// The most attempts that one process may have at a time, over all resources.
 const MOST_ATTEMPTS: usize = 65_536;
-/// How long an attempt that does not wait gives holders to give way that do so as soon as they are told to.
+/// How long an attempt that does not wait gives the holders, if all of them give way as soon as they are told to.
 const RECALL_WAIT: Duration = Duration::from_millis(100);
 
 /// One attempt, from the first command to the ownership. Dropping it undoes what was sent.
@@ -43,7 +43,7 @@ pub(super) struct Server {
     pub(super) cleared: Option<Run>,
     /// The run that was asked last.
     pub(super) asked: Run,
-    /// The connection that the last question went out on, if messages about it would arrive there.
+    /// The connection that the last question went out on. `None` if messages about the question would not arrive there.
     pub(super) heard_on: Option<Carrier>,
     /// Whether the attempt has asked once without queueing, in a bucket where no message would have reached it.
     pub(super) knocked: bool,
@@ -80,7 +80,7 @@ impl Waiter {
         if registering == Registering::Recalled {
             self.attempt.wait = RECALL_WAIT;
             self.limit = self.limit.for_recall(RECALL_WAIT);
-            // It has asked without queueing already.
+            // The attempt has asked without queueing already.
             self.server.knocked = true;
         }
         if !self.attempt.wait.is_zero() {
@@ -93,7 +93,8 @@ impl Waiter {
             self.membership =
                 Some(Membership::new(&self.inner.throttle, &self.attempt.key, &self.owner, &self.mailbox));
         }
-        // After it is known to the inbox, so that a shutdown either finds it there or is found here.
+        // Checked after the attempt is known to the inbox, so that either a shutdown finds the attempt there, or the
+        // attempt finds the shutdown here.
         if self.inner.is_closing() {
             return Err(LockError::ShuttingDown);
         }
@@ -103,12 +104,12 @@ impl Waiter {
         Ok(())
     }
 
-    /// How long a grant lasts that was handed over.
+    /// How long a handed-over grant lasts.
     pub(super) fn grant_lease(&self) -> Duration {
         self.attempt.lease.min(GRANT)
     }
 
-    /// Returns whether readers who have come since put off the end of the wait.
+    /// Returns whether readers that have joined since put off the end of the wait.
     pub(super) fn put_off(&mut self) -> bool {
         self.limit.put_off(self.attempt.yields.as_deref())
     }
@@ -121,7 +122,7 @@ impl Waiter {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        // The reply was dropped before, and an attempt that was not sent by then never is.
+        // The reply was dropped before this, and a command that was not sent by then is never sent.
         match self.sendings.take() {
             Some(sent) => {
                 let queued = self.place.confirmed.is_some();

@@ -6,11 +6,11 @@ use tokio::time::sleep;
 use super::{alarm::Alarm, state::Wakeup, waiter::Waiter};
 use crate::{clock::Instant, store::LockError};
 
-/// An unbounded wait is entered in the queue for a minute at a time.
+/// How often a wait without limit is entered in the queue again. Each entry lasts a minute.
 const REFRESH: Duration = Duration::from_secs(20);
 /// The shortest time between two questions of the waiters of one process.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(5);
-/// Spreads the questions of many processes.
+/// The largest random delay, which spreads the questions of many processes.
 const JITTER: Duration = Duration::from_millis(50);
 
 fn jitter() -> Duration {
@@ -46,7 +46,8 @@ impl Waiter {
         }
     }
 
-    /// Whether this waiter is the one of its process that asks now. Else its alarm rings when the next question is due.
+    /// Whether this waiter is the one of its process that asks now. If not, its alarm rings when the next question is
+    /// due.
     pub(super) fn claim(&mut self) -> bool {
         match self.membership.as_ref().map_or(Ok(()), |member| member.claim(self.period())) {
             Ok(()) => true,
@@ -57,7 +58,7 @@ impl Waiter {
         }
     }
 
-    /// The error of a wait that is over; `None` when the waiter may ask, which counts as begun then.
+    /// The error of a wait that is over. `None` when the waiter may ask; then the question counts as begun.
     pub(super) fn ask_in_time(&mut self) -> Option<LockError> {
         if self.limit.is_over() && !self.put_off() {
             return Some(self.timeout(self.place.remaining));
