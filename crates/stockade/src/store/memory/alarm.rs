@@ -10,10 +10,10 @@ use crate::clock::Instant;
 #[derive(Debug)]
 pub(super) struct Shared {
     table: Mutex<Table>,
-    /// Wakes the timer task: an earlier lease end, or nothing left to do.
+    /// Wakes the timer task, because a lease ends earlier than it expects, or because nothing may be left to do.
     rearm: Notify,
     pub(super) tasks: TaskTracker,
-    /// The runtime the store was made in, for timers armed from outside of one.
+    /// The runtime in which the store was made. It runs the timer task when a lease begins outside of a runtime.
     home: Option<Handle>,
 }
 
@@ -27,7 +27,8 @@ impl Shared {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One change of the table: leases that are over end first, whoever is concerned is told afterwards.
+    /// Makes one change of the table. Expired leases end first. Waiters and holders are notified after the mutex is
+    /// free.
     pub(super) fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut Table, Instant) -> T) -> T {
         let (outcome, effects, arm) = {
             let mut table = self.table();
@@ -58,13 +59,13 @@ impl Shared {
 
     fn start(self: &Arc<Self>) {
         let running = Running { shared: Arc::clone(self), finished: false };
-        // Without any runtime leases still end, at the next access of the table.
+        // Without any runtime there is no timer task. Leases then end at the next access of the table.
         if let Some(runtime) = Handle::try_current().ok().as_ref().or(self.home.as_ref()) {
             self.tasks.spawn_on(running.watch(), runtime);
         }
     }
 
-    /// Lets the timer task look, so that it ends when nothing is left.
+    /// Wakes the timer task, so that it ends when nothing is left.
     pub(super) fn nudge(&self) {
         self.rearm.notify_one();
     }
@@ -76,7 +77,7 @@ enum Arm {
     Keep,
 }
 
-/// The timer task. When it is dropped before its end, with its runtime, the next lease starts another.
+/// The timer task. If it is dropped before its end, with its runtime, the next lease starts another timer task.
 struct Running {
     shared: Arc<Shared>,
     finished: bool,

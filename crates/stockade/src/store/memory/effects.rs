@@ -4,7 +4,7 @@ use tokio::sync::Notify;
 
 use crate::store::{LossReason, Ownership};
 
-/// Whom to tell once the mutex is free: a waker is foreign code and must not run under it.
+/// The holders and waiters to notify once the mutex is free. A waker is foreign code, and must not run under the mutex.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
     lost: Vec<(Arc<Ownership>, LossReason)>,
@@ -12,12 +12,12 @@ pub(super) struct Effects {
 }
 
 impl Effects {
-    /// An ownership ended; `None` stands for a grant that nobody had entered yet.
+    /// Records that an ownership ended. `None` stands for a grant that nobody had entered yet.
     pub(super) fn lost(&mut self, ownership: Option<Arc<Ownership>>, reason: LossReason) {
         self.lost.extend(ownership.map(|ownership| (ownership, reason)));
     }
 
-    /// A waiter has something to look at.
+    /// Records a waiter that has to look at the table again.
     pub(super) fn wake(&mut self, waiter: Arc<Notify>) {
         self.granted.push(waiter);
     }

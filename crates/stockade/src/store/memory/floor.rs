@@ -2,7 +2,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::{resource::Bucket, store::Token};
 
-/// The highest token given out per bucket. No memory per resource name: a fixed number of floors, as on Redis.
+/// The highest token given out per bucket. The number of floors is fixed, as on Redis, so no memory is used per
+/// resource name.
 #[derive(Debug)]
 pub(super) struct Floors([u64; 256]);
 

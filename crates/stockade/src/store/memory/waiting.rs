@@ -10,7 +10,7 @@ use crate::{
     store::{Attempt, LockError, Ownership},
 };
 
-/// An attempt in the queue. Dropping it takes it out, or gives back a grant that came meanwhile.
+/// An attempt in the queue. Dropping it removes it from the queue, or gives back a grant that came meanwhile.
 #[derive(Debug)]
 pub(super) struct Waiting<'a> {
     shared: &'a Arc<Shared>,
@@ -43,7 +43,7 @@ impl<'a> Waiting<'a> {
                     false
                 }
             };
-            // A grant that came with the end of the wait counts: whether it came is decided here and nowhere else.
+            // A grant that came with the end of the wait counts. Only this step decides whether a grant came.
             match self.shared.change(|table, now| table.settle(now, &self.asker, self.attempt, &self.place)) {
                 Settled::Held(ownership) => {
                     self.settled = true;

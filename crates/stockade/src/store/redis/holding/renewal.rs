@@ -56,7 +56,7 @@ impl Shard {
         async move {
             let expected = args.len();
             let (reply, copies) = match first.await {
-                // Loaded again meanwhile.
+                // The scripts have been loaded again meanwhile.
                 Err(LinkError::NoScript) => {
                     let (again, copies) = shard.link.call_renewal_replicated(&RENEW, keys, args, replicas);
                     (again.await, copies)
@@ -133,7 +133,7 @@ impl Inner {
                     ownership.recall(Recall::Wanted);
                 }
             }
-            // Forced, with the rest of its lease to finish in.
+            // A forced release lets the holder use the rest of its lease.
             Renewed::Ending { .. } => ownership.recall(Recall::Wanted),
             Renewed::Gone { .. } => self.gone(ownership, run),
         }

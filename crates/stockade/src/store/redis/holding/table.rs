@@ -13,11 +13,11 @@ use crate::{
     },
 };
 
-/// What this process holds, for what the server says about it.
+/// The ownerships of this process, to find the one that a reply or a message of the server speaks of.
 #[derive(Debug, Default)]
 pub(crate) struct HeldTable {
     held: Mutex<HashMap<Owner, HeldOwnership>>,
-    /// The last that were handed over.
+    /// The owners of the last [`MOST_HANDED_OVER`] ownerships that were handed over.
     handed_over: Mutex<VecDeque<Owner>>,
 }
 
@@ -29,7 +29,7 @@ struct HeldOwnership {
     ownership: Weak<Ownership>,
     /// The run of the server that granted or last confirmed it.
     run: Run,
-    /// When an acquire of it was sent that may still arrive after its release.
+    /// When an acquire command for the ownership was sent that may still arrive after the release.
     stray: Option<Instant>,
 }
 
@@ -43,17 +43,17 @@ impl HeldTable {
         self.table().insert(ownership.owner.clone(), held);
     }
 
-    /// Returns when an acquire of it was sent that may still arrive.
+    /// Returns when an acquire command for the ownership was sent that may still arrive.
     pub(crate) fn remove(&self, owner: &Owner) -> Option<Instant> {
         self.table().remove(owner).and_then(|held| held.stray)
     }
 
-    /// When an acquire of it was sent that may still arrive.
+    /// When an acquire command for the ownership was sent that may still arrive.
     pub(crate) fn stray(&self, owner: &Owner) -> Option<Instant> {
         self.table().get(owner).and_then(|held| held.stray)
     }
 
-    /// Somebody waits for it.
+    /// Recalls an ownership because somebody waits for the resource.
     pub(crate) fn recall(&self, owner: &Owner) {
         let ownership = self.table().get(owner).and_then(|held| held.ownership.upgrade());
         if let Some(ownership) = ownership {
@@ -85,7 +85,8 @@ impl HeldTable {
         self.handed_over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It is for another process to adopt. The message of its grant may still be on its way to the inbox.
+    /// Leaves an ownership to another process to adopt. The owner is remembered, because the message of its grant may
+    /// still be on its way to the inbox.
     pub(crate) fn hand_over(&self, owner: &Owner) {
         let mut handed_over = self.handed_over();
         if handed_over.len() == MOST_HANDED_OVER {
@@ -96,10 +97,10 @@ impl HeldTable {
         self.remove(owner);
     }
 
-    /// The server confirmed it in this run.
+    /// Records that the server confirmed the ownership in this run.
     pub(crate) fn confirmed(&self, owner: &Owner, run: Run) {
         if let Some(held) = self.table().get_mut(owner) {
-            // Replies may be read in another order than they were made.
+            // Replies may be read in another order than the one in which they were made.
             let older = held.run.server == run.server && held.run.number > run.number;
             held.run = if older { held.run } else { run };
         }

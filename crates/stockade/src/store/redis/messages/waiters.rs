@@ -14,7 +14,7 @@ pub(crate) struct Waiters(Mutex<HashMap<Owner, Entry>>);
 
 #[derive(Debug)]
 struct Entry {
-    /// `None` once the attempt was given up; its cancel is not answered yet then.
+    /// `None` once the attempt was given up and while its cancel has not been answered.
     mailbox: Option<Arc<Mailbox>>,
     key: Key,
 }
@@ -50,7 +50,7 @@ impl Waiters {
         self.table().is_empty()
     }
 
-    /// The attempt is given up: a grant that still comes is to be cancelled.
+    /// Marks the attempt as given up. A grant that still comes has to be cancelled.
     pub(crate) fn give_up(&self, owner: &Owner, key: &Key) {
         self.table().insert(owner.clone(), Entry { mailbox: None, key: key.clone() });
     }
