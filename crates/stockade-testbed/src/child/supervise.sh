@@ -51,6 +51,9 @@ wait "$server"
 status=$?
 # The shell would report the watch's end into the server's log.
 exec 2>/dev/null
+# PostgreSQL names its segment of shared memory here. It outlives a server that is killed, and a machine has few of them.
+segment=$(sed -n 7p "$folder/data/postmaster.pid" | { read -r _ id && echo "$id"; })
+[ -z "$segment" ] || ipcrm -m "$segment"
 kill -TERM "$watch"
 if wait "$watch"; then
     rm -rf "$folder"

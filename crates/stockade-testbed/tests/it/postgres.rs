@@ -44,6 +44,25 @@ async fn a_private_postgres_takes_statements_and_counts_them() {
     assert!(taken.contains("already exists"), "{taken}");
 }
 
+/// A machine has a few thousand segments: without this some runs of all tests used them up.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_killed_postgres_leaves_no_shared_memory() {
+    let segments = || std::fs::read_to_string("/proc/sysvipc/shm").unwrap();
+    let listed = |segment: &str| segments().lines().any(|line| line.split_whitespace().nth(1) == Some(segment));
+    for dropped in [true, false] {
+        let postgres = PostgresServer::start().await.unwrap();
+        let read = "select split_part(trim(split_part(pg_read_file('postmaster.pid'), E'\\n', 7)), ' ', -1)";
+        let segment = query(&postgres, &postgres.url(), read).await.unwrap();
+        assert!(listed(&segment), "{segment}\n{}", segments());
+        if !dropped {
+            postgres.kill().await.unwrap();
+        }
+        drop(postgres);
+        eventually("its segment is gone", async || !listed(&segment)).await;
+    }
+}
+
 #[tokio::test]
 async fn a_private_postgres_refuses_whoever_lacks_the_password() {
     let postgres = PostgresServer::start().await.unwrap();
