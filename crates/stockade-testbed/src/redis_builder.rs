@@ -39,17 +39,19 @@ impl RedisBuilder {
         self
     }
 
-    /// The password of the user `default`, which [`RedisServer::url`](crate::RedisServer::url) contains and [`RedisServer::command`](crate::RedisServer::command) uses. The
-    /// server shows the same one to a primary that it follows.
+    /// The password of the user `default`, which [`RedisServer::url`](crate::RedisServer::url) contains and
+    /// [`RedisServer::command`](crate::RedisServer::command) uses. The server shows the same one to a primary that it
+    /// follows.
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
         self
     }
 
-    /// Gives the server a wall clock of its own, which [`RedisServer::step_clock_forwards`](crate::RedisServer::step_clock_forwards) and
-    /// [`RedisServer::step_clock_backwards`](crate::RedisServer::step_clock_backwards) move. Linux only; the start compiles a few lines of C for it, with the
-    /// compiler named by `CC`, else `cc`.
+    /// Gives the server a wall clock of its own, which
+    /// [`RedisServer::step_clock_forwards`](crate::RedisServer::step_clock_forwards) and
+    /// [`RedisServer::step_clock_backwards`](crate::RedisServer::step_clock_backwards) move. Linux only; the start
+    /// compiles a few lines of C for it, with the compiler named by `CC`, else `cc`.
     #[must_use]
     pub fn own_clock(mut self) -> Self {
         self.has_own_clock = true;

@@ -36,7 +36,7 @@ macro_rules! sale {
     };
 }
 
-/// Opens a sale of `sku`, of which none may be open.
+/// Opens a sale of `sku`. Another sale of it must not be open.
 ///
 /// # Errors
 ///
@@ -110,8 +110,8 @@ pub async fn close(connection: &mut PgConnection, id: SaleId) -> Result<Option<S
     sqlx::query_as(SQL).bind(id.0).fetch_optional(connection).await
 }
 
-/// The sale as it is, its row locked until the end of the transaction: statements after this one see everything that was
-/// stored before.
+/// The sale as it is, its row locked until the end of the transaction: statements after this one see everything that
+/// was stored before.
 ///
 /// # Errors
 ///

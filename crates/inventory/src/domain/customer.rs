@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer, de};
 use utoipa::ToSchema;
 
-/// Who reserves in a flash sale: 1 to 64 characters, none of them a control character.
+/// The name of a customer in a flash sale: 1 to 64 characters, none of them a control character.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, ToSchema)]
 #[schema(value_type = String, min_length = 1, max_length = 64, example = "customer-17")]
 pub struct Customer(String);

@@ -28,8 +28,8 @@ impl<E: Into<Problem>> From<E> for CloseError {
 
 /// Closes a sale whose end has begun, and gives back what was not sold. False while entries wait for Postgres.
 ///
-/// Nothing is let in first, and what was let in before is stored; then one transaction closes the sale and gives back. A
-/// second caller, or the same one after it was killed in between, finds the sale closed and gives nothing.
+/// Nothing is let in first, and what was let in before is stored; then one transaction closes the sale and gives back.
+/// A second caller, or the same one after it was killed in between, finds the sale closed and gives nothing.
 pub(super) async fn close(app: &App, sale: &Sale) -> Result<bool, CloseError> {
     let counter = app.flash.counter();
     if counter.close(sale).await.map_err(CloseError::Redis)? > 0 {

@@ -28,7 +28,7 @@ const TRIES: u32 = 5;
 /// How often entries of others are looked for.
 const CLAIM: Duration = Duration::from_secs(1);
 
-/// Why a round ended early. What was read is read again.
+/// Why a round ended early. The next round reads the same entries again.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RoundError {
     #[error(transparent)]

@@ -34,7 +34,7 @@ pub(super) enum Decision {
     LimitReached,
     /// Too many entries wait for Postgres.
     Shed,
-    /// The counter has to be made anew before it can be used.
+    /// The counter must be rebuilt before it can be used.
     Unsettled,
     /// Another sale of this SKU is the current one.
     Other(SaleId),

@@ -23,7 +23,7 @@ const IDLE: Duration = Duration::from_millis(100);
 /// The pause after a failure.
 const TROUBLE: Duration = Duration::from_millis(250);
 
-/// Carries entries to Postgres, makes counters anew and ends sales, until `stop`. A round that has begun is finished.
+/// Carries entries to Postgres, rebuilds counters and ends sales, until `stop`. A round that has begun is finished.
 pub(crate) async fn keep(app: App, stop: CancellationToken) {
     let mut keeper = Keeper::new(app.clone());
     let waiters = app.flash.waiters().watch(&app.pg);

@@ -1,34 +1,34 @@
 //! Flash sales: units that a script in Redis gives away, without a lock, and Postgres has the last word.
 //!
 //! A sale takes units out of stock once, under the lock of the SKU. From then on one script decides each reservation:
-//! units left, units of the customer, repetition, and an entry in a stream, in one step. Consumers, one in each instance,
-//! carry entries to Postgres in batches; what they stored they remove from the stream. The end gives back what was not
-//! sold.
+//! units left, units of the customer, repetition, and an entry in a stream, in one step. Consumers, one in each
+//! instance, carry entries to Postgres in batches; what they stored they remove from the stream. The end gives back
+//! what was not sold.
 //!
 //! # Interleavings
 //!
 //! What goes wrong without the rule named behind it:
 //!
-//! - **Acknowledged, then killed.** A consumer removes entries from the stream, then dies before its COMMIT: reservations
-//!   are lost. So removal comes after COMMIT (`consumer`).
+//! - **Acknowledged, then killed.** A consumer removes entries from the stream, then dies before its COMMIT:
+//!   reservations are lost. So removal comes after COMMIT (`consumer`).
 //! - **Stored twice.** A consumer dies between COMMIT and removal, another one reads the entries again. So the id of a
 //!   reservation is a primary key, looked up under the lock of the sale's row (`carry`).
 //! - **Forgotten by a restart.** Redis comes back without its last seconds: its counter does not know units that are
 //!   stored. So a counter is used only in the run of the server in which it was made: the script compares the run
 //!   (`lua/reserve.lua`), and another run makes a counter from Postgres first (`reconcile`).
-//! - **In the stream, not stored.** A counter made from Postgres alone would give the units of these entries away again.
-//!   So it is made once the stream is empty, and nothing is let in meanwhile (`lua/enter.lua`).
+//! - **In the stream, not stored.** A counter made from Postgres alone would give the units of these entries away
+//!   again. So it is made once the stream is empty, and nothing is let in meanwhile (`lua/enter.lua`).
 //! - **In a consumer's hands while Redis is emptied.** The stream is empty, the counter is made, and then the consumer
 //!   stores what it had read: the counter is too high. So each counter begins a generation in Postgres, and entries of
 //!   an earlier one are rejected (`carry`). They are among what was lost with that Redis.
-//! - **Two make the counter.** A slow one would put an old number over a counter in use. So the one that entered last has
-//!   the nonce, and a generation is begun only by a caller who read its predecessor before it entered.
+//! - **Two make the counter.** A slow one would put an old number over a counter in use. So the one that entered last
+//!   has the nonce, and a generation is begun only by a caller who read its predecessor before it entered.
 //! - **A late script of an earlier sale.** It would diminish the counter of this sale. So the script is told which sale
 //!   it is for, and refuses every other one; so do entries, which name their sale.
-//! - **Killed while closing.** Units given back twice, or never. So the end has two steps: `closing`, which any instance
-//!   goes on with, and one transaction that closes and gives back.
-//! - **An old primary that still takes writes.** Both give away the same units. Postgres stores no more than was opened,
-//!   and rejects the rest.
+//! - **Killed while closing.** Units given back twice, or never. So the end has two steps: `closing`, which any
+//!   instance goes on with, and one transaction that closes and gives back.
+//! - **An old primary that still takes writes.** Both give away the same units. Postgres stores no more than was
+//!   opened, and rejects the rest.
 
 mod breaker;
 mod carry;

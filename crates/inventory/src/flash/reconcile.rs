@@ -26,9 +26,9 @@ pub(super) enum ReconcileError {
 
 /// Sees to it that the counter of an open sale can be used. False: not yet, or not any more; `sale` may be out of date.
 ///
-/// In this order: nothing is let in and nothing is left in the stream (`enter`); from now on nothing that was made under
-/// an earlier counter is stored (`next_generation`), so that what is stored stays as it is read; then the counter is
-/// made of that.
+/// In this order: nothing is let in and nothing is left in the stream (`enter`); from now on nothing that was made
+/// under an earlier counter is stored (`next_generation`), so that what is stored stays as it is read; then the counter
+/// is made of that.
 pub(super) async fn settle(counter: &Counter, pg: &PgPool, sale: &Sale) -> Result<bool, ReconcileError> {
     let nonce = hex(&rand::random::<[u8; 16]>());
     match counter.enter(sale, &nonce).await? {

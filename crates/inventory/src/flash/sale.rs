@@ -27,7 +27,7 @@ pub struct Sale {
     pub per_customer: i64,
     /// From then on nothing is reserved.
     pub ends_at: OffsetDateTime,
-    /// How many counters were made of it. What was reserved under an earlier one is not stored any more.
+    /// How many counters this sale has had. A reservation made under an earlier counter is not stored any more.
     pub generation: i64,
     /// Units of the reservations that are stored.
     pub stored: i64,

@@ -30,8 +30,8 @@ impl From<Violation> for Broken {
     }
 }
 
-/// `GET /admin/conservation`: the ledger against the stock, in one snapshot. It reads both tables to their end: a ledger
-/// that is too long for `STATEMENT_TIMEOUT` is 503.
+/// `GET /admin/conservation`: the ledger against the stock, in one snapshot. It reads both tables to their end: a
+/// ledger that is too long for `STATEMENT_TIMEOUT` is 503.
 pub(super) async fn show(State(app): State<App>) -> Result<Json<View>, Problem> {
     let checked = check_ledger(&app.pg).await?;
     let holds = checked.holds();

@@ -1,7 +1,7 @@
 use super::{Bucket, Namespace};
 
-/// What the names of all keys of a bucket begin with: the namespace and the tag of the bucket. They are made once, since
-/// each command needs one.
+/// What the names of all keys of a bucket begin with: the namespace and the tag of the bucket. They are made once,
+/// since each command needs one.
 #[derive(Debug)]
 pub(crate) struct Heads(Box<[Box<str>]>);
 
