@@ -7,6 +7,7 @@
 mod args;
 mod chart;
 mod counts;
+mod dialogue;
 mod part;
 mod run;
 mod sale;

@@ -10,9 +10,13 @@ use tokio::{
 
 use super::{
     Failure,
-    stops::STOPPING,
-    worker::{GO, READY, REPORT, Report, Settings},
+    dialogue::{GO, READY, REPORT, STOP_ME},
+    worker::{Report, Settings},
 };
+
+/// For how many leases a process is stopped: one to lose the lock, one more should the next in the queue be in the same
+/// process, and one in which others sell.
+const STOPPED_FOR: u32 = 3;
 
 /// A process of buyers. It dies with the value, and with this process.
 pub(super) struct Part {
@@ -33,7 +37,7 @@ impl Part {
         let watchdog = Watchdog::over(child.id().ok_or("a process of buyers ended at once")?)?;
         let stdin = child.stdin.take().ok_or("a process of buyers has no input")?;
         let stdout = BufReader::new(child.stdout.take().ok_or("a process of buyers has no output")?).lines();
-        let stopped_for = settings.world.lease * 2;
+        let stopped_for = settings.world.lease * STOPPED_FOR;
         let limit = settings.limit + Duration::from_secs(30);
         let mut part = Self { child, _watchdog: watchdog, stdin, stdout, stopped_for, limit };
         part.tell(&serde_json::to_string(settings)?).await?;
@@ -53,23 +57,30 @@ impl Part {
         Ok(self.stdin.write_all(format!("{text}\n").as_bytes()).await?)
     }
 
-    /// What stands behind `words` in the first line that begins with them. A process that stops itself is let go on
-    /// when its lease is over.
+    /// What stands behind `words` in the first line that begins with them. A process that asks for it is stopped.
     async fn says(&mut self, words: &str) -> Result<String, Failure> {
-        let (stopped_for, limit) = (self.stopped_for, self.limit);
-        let pid = self.child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+        let limit = self.limit;
         let said = async {
             while let Some(line) = self.stdout.next_line().await? {
                 if let Some(rest) = line.strip_prefix(words) {
                     return Ok(rest.to_owned());
                 }
-                if line == STOPPING {
-                    sleep(stopped_for).await;
-                    kill_process(pid.ok_or("a process of buyers has ended")?, Signal::CONT)?;
+                if line == STOP_ME {
+                    self.stop().await?;
                 }
             }
             Err(format!("a process of buyers ended before it said `{}`", words.trim()).into())
         };
         timeout(limit, said).await?
+    }
+
+    /// Stops the process beyond its lease, then lets it go on.
+    async fn stop(&mut self) -> Result<(), Failure> {
+        let pid = self.child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+        let pid = pid.ok_or("a process of buyers has ended")?;
+        kill_process(pid, Signal::STOP)?;
+        sleep(self.stopped_for).await;
+        kill_process(pid, Signal::CONT)?;
+        self.tell(GO).await
     }
 }

@@ -1,17 +1,20 @@
-use std::{sync::Mutex, time::Duration};
+use std::time::Duration;
 
-use rustix::process::{Signal, getpid, kill_process};
-use tokio::time::Instant;
+use tokio::{sync::Mutex, time::Instant};
 
+use super::{
+    Failure,
+    dialogue::{STOP_ME, told_to_go},
+};
 use crate::console;
 
 /// How long a process runs before it is stopped, and again after it went on.
 const RUNS: Duration = Duration::from_millis(500);
 
-/// What a process says before it stops; who reads it lets it go on after a while.
-pub(super) const STOPPING: &str = "stopping";
-
-/// Stops this process in the middle of a sale, as a virtual machine that is moved or a long page-in would.
+/// Has this process stopped in the middle of a sale, as a virtual machine that is moved or a long page-in would.
+///
+/// Another process sends the signal, and the sale does not go on before it is told to: a process that stopped itself
+/// would run on until the signal has reached all its threads, perhaps past the sale.
 #[derive(Debug)]
 pub(super) struct Stops {
     next: Mutex<Instant>,
@@ -22,15 +25,14 @@ impl Stops {
         Self { next: Mutex::new(Instant::now() + RUNS) }
     }
 
-    /// Returns when the process was let go on.
-    pub(super) fn stop_if_due(&self) {
-        let Ok(mut next) = self.next.lock() else { return };
-        if Instant::now() < *next {
-            return;
-        }
-        console::out(STOPPING);
-        if kill_process(getpid(), Signal::STOP).is_ok() {
+    /// Returns at once when the process is not due to be stopped or another sale of it waits here.
+    pub(super) async fn stop_if_due(&self) -> Result<(), Failure> {
+        let Ok(mut next) = self.next.try_lock() else { return Ok(()) };
+        if Instant::now() >= *next {
+            console::out(STOP_ME);
+            told_to_go().await?;
             *next = Instant::now() + RUNS;
         }
+        Ok(())
     }
 }

@@ -1,30 +1,16 @@
-use std::{
-    io::{self, BufRead},
-    process::ExitCode,
-    sync::Arc,
-    time::Duration,
-};
+use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use tokio::{
-    task::{JoinSet, spawn_blocking},
-    time::Instant,
-};
+use tokio::{task::JoinSet, time::Instant};
 
 use super::{
     Failure,
+    dialogue::{READY, REPORT, told, told_to_go},
     sale::Sale,
     scheme::Scheme,
     world::{Setting, World},
 };
 use crate::console;
-
-/// What a process says when its connections stand.
-pub(super) const READY: &str = "ready";
-/// What it is told then.
-pub(super) const GO: &str = "go";
-/// What stands before its report.
-pub(super) const REPORT: &str = "report ";
 
 /// What a process of buyers is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -59,12 +45,10 @@ pub async fn work() -> ExitCode {
 }
 
 async fn buy() -> Result<(), Failure> {
-    let settings: Settings = serde_json::from_str(&line().await?)?;
+    let settings: Settings = serde_json::from_str(&told().await?)?;
     let world = Arc::new(World::connect(&settings.world).await?);
     console::out(READY);
-    if line().await?.trim() != GO {
-        return Err(format!("expected `{GO}`").into());
-    }
+    told_to_go().await?;
     let begun = Instant::now();
     let buyers: JoinSet<_> =
         (0..settings.world.workers).map(|_| buyer(Arc::clone(&world), settings.clone(), begun)).collect();
@@ -108,12 +92,4 @@ impl Report {
 
 fn micros(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
-}
-
-async fn line() -> Result<String, Failure> {
-    let read = spawn_blocking(|| {
-        let mut line = String::new();
-        io::stdin().lock().read_line(&mut line).map(|_| line)
-    });
-    Ok(read.await??)
 }

@@ -81,12 +81,13 @@ impl World {
     }
 
     /// Between read and write: here a buyer thinks, and here a holder is stopped.
-    pub(super) async fn think(&self) {
+    pub(super) async fn think(&self) -> Result<(), Failure> {
         if !self.think.is_zero() {
             sleep(self.think).await;
         }
-        if let Some(stops) = &self.stops {
-            stops.stop_if_due();
+        match &self.stops {
+            Some(stops) => stops.stop_if_due().await,
+            None => Ok(()),
         }
     }
 }

@@ -9,7 +9,7 @@ pub(in crate::lab) async fn sell(world: &World) -> Result<Sale, Failure> {
     if quantity < 1 {
         return Ok(Sale::SoldOut);
     }
-    world.think().await;
+    world.think().await?;
     sqlx::query("update stock set quantity = $1").bind(quantity - 1).execute(&mut *tx).await?;
     tx.commit().await?;
     Ok(Sale::Sold)

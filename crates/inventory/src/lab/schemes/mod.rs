@@ -32,7 +32,7 @@ async fn read_think_write(world: &World, postgres: &mut PgConnection) -> Result<
     if quantity < 1 {
         return Ok(Sale::SoldOut);
     }
-    world.think().await;
+    world.think().await?;
     sqlx::query("update stock set quantity = $1").bind(quantity - 1).execute(postgres).await?;
     Ok(Sale::Sold)
 }

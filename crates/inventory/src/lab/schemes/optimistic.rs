@@ -13,7 +13,7 @@ pub(in crate::lab) async fn sell(world: &World) -> Result<Sale, Failure> {
         if quantity < 1 {
             return Ok(Sale::SoldOut);
         }
-        world.think().await;
+        world.think().await?;
         let update = sqlx::query("update stock set quantity = $1, version = version + 1 where version = $2");
         let changed = update.bind(quantity - 1).bind(version).execute(&world.postgres).await?.rows_affected();
         if changed == 1 {
