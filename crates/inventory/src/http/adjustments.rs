@@ -1,6 +1,7 @@
 //! `/stock/{sku}/adjustments`
 
 use axum::{
+    Extension,
     extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
@@ -55,7 +56,7 @@ pub(super) fn endpoint() -> Endpoint {
 /// the fence are what keep two of them apart.
 pub(super) async fn adjust(
     State(app): State<App>,
-    request_id: RequestId,
+    Extension(request_id): Extension<RequestId>,
     target: Target,
     fence: Fence,
     sku: Sku,

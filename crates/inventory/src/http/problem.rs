@@ -167,6 +167,17 @@ impl Problem {
         })
     }
 
+    fn refusal(&self) -> Refusal {
+        let after = match self {
+            Self::LockTimeout(after)
+            | Self::QueueFull(after)
+            | Self::LockStoreUnavailable(after)
+            | Self::LoadShed(after) => *after,
+            _ => Retry::default(),
+        };
+        Refusal::of(self.problem_type(), after)
+    }
+
     /// The last part of its type, which is one of a closed set.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -193,7 +204,7 @@ impl Problem {
             status: problem_type.status().as_u16(),
             detail: &self.detail(),
             available,
-            refusal: Refusal::of(self),
+            refusal: self.refusal(),
             request_id: request_id.map(RequestId::as_str),
         };
         // Texts and numbers only: nothing here can fail to serialize.
@@ -210,7 +221,7 @@ impl Problem {
         )
             .into_response();
         let headers = response.headers_mut();
-        if let Some(seconds) = Refusal::of(self).retry_after_seconds() {
+        if let Some(seconds) = self.refusal().retry_after_seconds() {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
         match self {

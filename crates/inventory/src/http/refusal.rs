@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use super::Problem;
+use super::ProblemType;
 
 /// When a retry makes sense. Default 1 s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,44 +24,14 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    pub(super) fn of(problem: &Problem) -> Self {
-        let applied = match problem {
+    /// `after` is when a retry makes sense, for a problem that goes away by itself.
+    pub(super) fn of(problem_type: ProblemType, after: Retry) -> Self {
+        let applied = match problem_type {
             // A fault of the service may show after its commit.
-            Problem::OutcomeUnknown | Problem::Internal => None,
+            ProblemType::OutcomeUnknown | ProblemType::Internal => None,
             _ => Some(false),
         };
-        let retry_after = match problem {
-            Problem::LockTimeout(retry)
-            | Problem::QueueFull(retry)
-            | Problem::LockStoreUnavailable(retry)
-            | Problem::LoadShed(retry) => Some(retry.0),
-            Problem::FenceStale
-            | Problem::FenceBusy
-            | Problem::LeaseLost
-            | Problem::DatabaseUnavailable(_)
-            | Problem::WarmingUp
-            | Problem::ShuttingDown => Some(Retry::default().0),
-            Problem::OutcomeUnknown
-            | Problem::BadRequest(_)
-            | Problem::Unauthorized
-            | Problem::NotFound(_)
-            | Problem::MethodNotAllowed
-            | Problem::BodyTimeout
-            | Problem::InsufficientStock { .. }
-            | Problem::PreconditionFailed(_)
-            | Problem::BodyTooLarge
-            | Problem::UnsupportedMediaType
-            | Problem::Unprocessable(_)
-            | Problem::SoldOut
-            | Problem::LimitReached
-            | Problem::SaleClosed
-            | Problem::SaleOpen
-            | Problem::SameSku
-            | Problem::IdempotencyMismatch
-            | Problem::Internal
-            | Problem::NestedLock => None,
-        };
-        Self { applied, retry_after }
+        Self { applied, retry_after: goes_away(problem_type).then_some(after.0) }
     }
 
     /// What `Retry-After` says: rounded up and never zero, since a retry "in 0 seconds" is no relief.
@@ -79,5 +49,40 @@ impl Serialize for Refusal {
             map.serialize_entry("retry_after_ms", &u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX))?;
         }
         map.end()
+    }
+}
+
+/// Whether the same request may be granted a moment later, and nothing of it was applied now.
+fn goes_away(problem_type: ProblemType) -> bool {
+    match problem_type {
+        ProblemType::LockTimeout
+        | ProblemType::QueueFull
+        | ProblemType::LockStoreUnavailable
+        | ProblemType::LoadShed
+        | ProblemType::FenceStale
+        | ProblemType::FenceBusy
+        | ProblemType::LeaseLost
+        | ProblemType::DatabaseUnavailable
+        | ProblemType::WarmingUp
+        | ProblemType::ShuttingDown => true,
+        ProblemType::OutcomeUnknown
+        | ProblemType::BadRequest
+        | ProblemType::Unauthorized
+        | ProblemType::NotFound
+        | ProblemType::MethodNotAllowed
+        | ProblemType::BodyTimeout
+        | ProblemType::InsufficientStock
+        | ProblemType::PreconditionFailed
+        | ProblemType::BodyTooLarge
+        | ProblemType::UnsupportedMediaType
+        | ProblemType::Unprocessable
+        | ProblemType::SoldOut
+        | ProblemType::LimitReached
+        | ProblemType::SaleClosed
+        | ProblemType::SaleOpen
+        | ProblemType::SameSku
+        | ProblemType::IdempotencyMismatch
+        | ProblemType::Internal
+        | ProblemType::NestedLock => false,
     }
 }

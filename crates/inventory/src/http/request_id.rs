@@ -1,11 +1,6 @@
 use std::{fmt, sync::Arc};
 
-use axum::{
-    extract::FromRequestParts,
-    http::{HeaderMap, HeaderName, HeaderValue, request::Parts},
-};
-
-use super::Problem;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 /// The header that carries it, in and out.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -49,17 +44,6 @@ impl RequestId {
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
-    }
-}
-
-impl<S: Sync> FromRequestParts<S> for RequestId {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
-        parts.extensions.get().cloned().ok_or_else(|| {
-            tracing::error!("no request id: is the trace layer outside this handler?");
-            Problem::Internal
-        })
     }
 }
 

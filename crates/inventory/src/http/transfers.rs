@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::{
+    Extension,
     extract::{FromRequest, Request, State},
     http::StatusCode,
     response::{IntoResponse, Response},
@@ -98,7 +99,7 @@ pub(super) fn endpoint() -> Endpoint {
 /// their turns, and neither sees half of the other.
 pub(super) async fn transfer(
     State(app): State<App>,
-    request_id: RequestId,
+    Extension(request_id): Extension<RequestId>,
     target: Target,
     fences: MultiFence,
     key: Option<IdempotencyKey>,

@@ -1,4 +1,4 @@
-use axum::extract::State;
+use axum::{Extension, extract::State};
 use stockade::{Fence, lock::MultiFence};
 
 use super::{header::Header, operation::Operation};
@@ -17,7 +17,7 @@ impl Takes for State<App> {
 }
 
 /// Every request has an id: no handler reads it from the request.
-impl Takes for RequestId {
+impl Takes for Extension<RequestId> {
     fn takes(_: &mut Operation) {}
 }
 
