@@ -25,6 +25,7 @@
 //! | certificates of a private authority (feature `tls`) | `Certificates` |
 //! | one PostgreSQL | [`PostgresServer`] |
 //! | what a test has left behind on any of these | [`RedisServer::until_nothing_is_left`], [`Leftovers`] |
+//! | another process, often this program again, that is stopped and killed | [`ChildProcess`] |
 //! | connections that hang, break or lose replies | [`Proxy`] |
 //!
 //! Every server listens on a free TCP port of 127.0.0.1, keeps its files in a private folder of its own, and is ready
@@ -50,6 +51,7 @@ mod account;
 #[cfg(feature = "tls")]
 mod certificates;
 mod child;
+mod child_process;
 mod clock;
 mod error;
 mod folder;
@@ -74,6 +76,7 @@ mod watchdog;
 
 #[cfg(feature = "tls")]
 pub use certificates::Certificates;
+pub use child_process::ChildProcess;
 pub use error::{Error, Result};
 pub use leftovers::Leftovers;
 pub use postgres_server::{PostgresBuilder, PostgresServer};

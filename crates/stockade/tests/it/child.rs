@@ -1,53 +1,37 @@
 //! A test that runs in a process of its own, to be stopped and killed.
 
-use std::{process::Stdio, time::Duration};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use stockade_testbed::ChildProcess;
 use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
-    process::{ChildStdin, ChildStdout, Command},
+    io::{AsyncBufReadExt, BufReader},
+    process::Command,
 };
 
 /// Marks its lines among those of the test harness.
 const MARK: &str = "child: ";
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// The parent's end.
-pub(crate) struct Child {
-    pub(crate) process: tokio::process::Child,
-    input: ChildStdin,
-    pub(crate) output: Lines<BufReader<ChildStdout>>,
-}
+pub(crate) struct Child(pub(crate) ChildProcess);
 
 impl Child {
     /// This test binary again, running one test only, which finds what it needs in its environment.
     pub(crate) fn start(test: &str, environment: &[(&str, String)]) -> Self {
-        let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", test, "--nocapture", "--test-threads=1"])
-            .envs(environment.iter().map(|(name, value)| (*name, value.as_str())))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let input = process.stdin.take().unwrap();
-        let output = BufReader::new(process.stdout.take().unwrap()).lines();
-        Self { process, input, output }
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
+        command.envs(environment.iter().map(|(name, value)| (*name, value.as_str())));
+        Self(ChildProcess::start(command).unwrap())
     }
 
     /// What it says next.
     pub(crate) async fn next(&mut self) -> String {
-        loop {
-            let line = self.output.next_line().await.unwrap().expect("the child ended early");
-            // The harness writes its own text on the same line.
-            if let Some((_, said)) = line.split_once(MARK) {
-                return said.to_owned();
-            }
-        }
+        self.0.says(MARK, LIMIT).await.unwrap()
     }
 
     /// The rest of its next line, which starts with `expected`.
     pub(crate) async fn says(&mut self, expected: &str) -> String {
-        let said = tokio::time::timeout(Duration::from_secs(20), self.next()).await.expect("the child is silent");
+        let said = self.next().await;
         let rest = said.strip_prefix(expected);
         rest.unwrap_or_else(|| panic!("expected `{expected}…`, the child said `{said}`")).to_owned()
     }
@@ -58,28 +42,20 @@ impl Child {
 
     /// One line.
     pub(crate) async fn tell(&mut self, text: &str) {
-        self.input.write_all(format!("{text}\n").as_bytes()).await.unwrap();
+        self.0.tell(text).await.unwrap();
     }
 
-    pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(self.pid(), signal).unwrap();
+    pub(crate) async fn kill(&mut self) {
+        self.0.kill().await.unwrap();
     }
 
-    /// Stops it, and returns when all its threads stand still: until the one that takes the signal has had its turn,
-    /// which on a busy machine is not at once, the others go on.
-    pub(crate) async fn stop(&self) {
-        self.signal(Signal::STOP);
-        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let stopped = tokio::time::timeout(Duration::from_secs(20), async {
-            while waitid(WaitId::Pid(self.pid()), options).unwrap().is_none() {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        });
-        stopped.await.expect("the child can't be stopped");
+    /// Stops it; all its threads stand still then.
+    pub(crate) async fn pause(&self) {
+        self.0.pause().await.unwrap();
     }
 
-    fn pid(&self) -> Pid {
-        Pid::from_raw(i32::try_from(self.process.id().unwrap()).unwrap()).unwrap()
+    pub(crate) fn resume(&self) {
+        self.0.resume().unwrap();
     }
 }
 

@@ -42,33 +42,27 @@ fn start(example: &str, redis: &RedisServer, environment: &[(&str, String)]) -> 
 
 /// All that it prints, once it has ended well.
 async fn output(example: &str, redis: &RedisServer, environment: &[(&str, String)]) -> String {
-    let child = start(example, redis, environment);
-    tokio::time::timeout(Duration::from_secs(60), ended(child)).await.expect("the example does not end")
+    ended(start(example, redis, environment)).await
 }
 
 /// The rest of what it says, once it has ended well.
 async fn ended(mut child: Child) -> String {
     let mut said = String::new();
-    while let Some(line) = child.output.next_line().await.unwrap() {
-        said += &line;
-        said.push('\n');
-    }
-    let status = child.process.wait().await.unwrap();
+    let all = async {
+        while let Some(line) = child.0.next_line().await.unwrap() {
+            said += &line;
+            said.push('\n');
+        }
+        child.0.wait().await.unwrap()
+    };
+    let status = tokio::time::timeout(Duration::from_secs(60), all).await.expect("the example does not end");
     assert!(status.success(), "{status}: {said}");
     said
 }
 
 /// The rest of its first line that has `text` somewhere: a program marks none.
 async fn says_somewhere(child: &mut Child, text: &str) -> String {
-    let said = async {
-        loop {
-            let line = child.output.next_line().await.unwrap().expect("the example ended early");
-            if let Some((_, rest)) = line.split_once(text) {
-                return rest.to_owned();
-            }
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), said).await.expect("the example is silent")
+    child.0.says(text, Duration::from_secs(20)).await.unwrap()
 }
 
 #[tokio::test]
@@ -155,7 +149,7 @@ async fn two_instances_of_the_service_sell_each_unit_once_and_show_what_is_left(
         assert!(metrics.contains(line), "{line}: {metrics}");
     }
     for (child, _) in instances {
-        child.signal(rustix::process::Signal::INT);
-        tokio::time::timeout(Duration::from_secs(20), ended(child)).await.expect("the service does not end");
+        child.0.interrupt().unwrap();
+        ended(child).await;
     }
 }

@@ -2,7 +2,6 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use rustix::process::Signal;
 use stockade::{Guard, LockError, Locks, Redis, Resource, lock::Released};
 use tokio::{
     task::JoinSet,
@@ -97,11 +96,11 @@ async fn a_grant_that_lay_in_a_stopped_process_is_not_believed() {
     let held = acquire(&locks).await;
     let mut child = start("waits", &server);
     child.says("waits").await;
-    child.stop().await;
+    child.pause().await;
     held.release().await.unwrap();
     // The grant is in the child's socket, and over before it can be read.
     let next = acquire(&locks).await;
-    child.signal(Signal::CONT);
+    child.resume();
     let asked = waiting(&locks, 1);
     tokio::select! {
         () = asked => {}
@@ -126,7 +125,7 @@ async fn a_killed_holder_costs_one_lease_and_leaves_nothing() {
     waiting(&locks, 1).await;
     // Alive, it keeps its lock as long as it likes.
     assert!(timeout(LEASE * 2, next.join_next()).await.is_err());
-    child.signal(Signal::KILL);
+    child.kill().await;
     let killed = Instant::now();
     let guard = timeout(LIMIT, next.join_next()).await.expect("stuck").unwrap().unwrap().unwrap();
     assert!(killed.elapsed() < LEASE * 3, "{:?}", killed.elapsed());
@@ -145,7 +144,7 @@ async fn the_waiters_of_a_killed_process_cost_nothing() {
     let mut next = JoinSet::new();
     next.spawn(locks.write(&Item).wait(LIMIT).acquire());
     waiting(&locks, 21).await;
-    child.signal(Signal::KILL);
+    child.kill().await;
     until("its subscription is gone", async || {
         server.command(&["PUBSUB", "CHANNELS"]).await.unwrap().lines().count() == 1
     })

@@ -1,10 +1,9 @@
 //! What the locks cost Redis, by its own count.
 
-use std::{collections::BTreeMap, process::Stdio, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use stockade::{Locks, Redis, Resource, lock::Released};
-use stockade_testbed::RedisServer;
-use stockade_testbed::SentinelGroup;
+use stockade_testbed::{ChildProcess, RedisServer, SentinelGroup};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     process::Command,
@@ -140,7 +139,7 @@ async fn contend(url: &str) {
     let mut output = tokio::io::stdout();
     output.write_all(b"\nready\n").await.unwrap();
     output.flush().await.unwrap();
-    // The parent closes the pipe when all are ready.
+    // The parent says so when all are ready.
     BufReader::new(tokio::io::stdin()).lines().next_line().await.unwrap();
     let asked = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
     let mut waiters = JoinSet::new();
@@ -191,30 +190,22 @@ async fn waiters_cost_no_more_behind_sentinels() {
 async fn serve_several_processes(url: &str, server: &RedisServer) {
     let mut children = Vec::new();
     for _ in 0..PROCESSES {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["redis_traffic::a_contending_process", "--exact", "--nocapture", "--quiet"])
-            .env(SERVER, url)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let ready = async { while lines.next_line().await.unwrap().expect("the child ended") != "ready" {} };
-        timeout(LIMIT, ready).await.expect("a child never got ready");
-        children.push((child, lines));
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["redis_traffic::a_contending_process", "--exact", "--nocapture", "--quiet"]).env(SERVER, url);
+        let mut child = ChildProcess::start(command).unwrap();
+        child.says("ready", LIMIT).await.unwrap();
+        children.push(child);
     }
     server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
-    for (child, _) in &mut children {
-        drop(child.stdin.take());
+    for child in &mut children {
+        child.tell("go").await.unwrap();
     }
     let mut tokens = Vec::new();
-    for (child, mut lines) in children {
+    for mut child in children {
         let mut own: Vec<u64> = Vec::new();
-        while let Some(line) = timeout(LIMIT, lines.next_line()).await.expect("a child hangs").unwrap() {
+        while let Some(line) = timeout(LIMIT, child.next_line()).await.expect("a child hangs").unwrap() {
             own.extend(line.strip_prefix("token ").map(|token| token.parse::<u64>().unwrap()));
         }
-        drop(child);
         assert_eq!(own.len(), WAITERS * ROUNDS);
         // Tokens are minted in grant order, so within a process they must come in the order of asking.
         assert!(own.is_sorted(), "served out of order: {own:?}");

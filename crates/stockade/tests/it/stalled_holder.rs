@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use rustix::process::Signal;
 use sqlx::PgPool;
 use stockade::{Fence, Guard, LockError, Locks, Redis, postgres::FenceError};
 
@@ -67,7 +66,7 @@ impl Run {
         let mut holder = Child::start("stalled_holder::holder_process", &environment);
         let token: u64 = holder.says("read 10 under ").await.parse().unwrap();
 
-        holder.stop().await;
+        holder.pause().await;
         let link = Redis::connect(redis.url().as_str()).await.unwrap();
         let locks = redis.opened(Locks::new(&link));
         let successor = acquire(&locks).await;
@@ -77,7 +76,7 @@ impl Run {
         let successor_token_is_higher = successor.fence().token().get() > token;
         successor.release().await.unwrap();
 
-        holder.signal(Signal::CONT);
+        holder.resume();
         holder.go_on().await;
         let outcome = holder.says("").await;
         let acknowledged = if outcome == "wrote" { 2 } else { 1 };

@@ -1,20 +1,18 @@
 use std::{
     collections::HashMap,
-    process::Stdio,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use futures_util::future::join_all;
-use rustix::process::{Pid, Signal, kill_process};
 use stockade::{
     Locks,
     lock::{Guard, LocksBuilder, Released},
 };
-use stockade_testbed::RedisServer;
+use stockade_testbed::{ChildProcess, RedisServer};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
-    process::{Child, ChildStdout, Command},
+    io::AsyncWriteExt,
+    process::Command,
     task::JoinSet,
     time::{Instant, timeout},
 };
@@ -148,33 +146,20 @@ async fn a_process_of_waiters() {
 }
 
 /// One of several processes whose waiters stand in the queue.
-struct Process {
-    child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-}
+struct Process(ChildProcess);
 
 impl Process {
     fn start(server: &RedisServer, number: usize) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["queue::a_process_of_waiters", "--exact", "--nocapture", "--quiet"])
-            .envs([(SERVER, server.url()), (NUMBER, number.to_string())])
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, lines }
-    }
-
-    fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id().unwrap()).unwrap();
-        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["queue::a_process_of_waiters", "--exact", "--nocapture", "--quiet"]);
+        command.envs([(SERVER, server.url()), (NUMBER, number.to_string())]);
+        Self(ChildProcess::start(command).unwrap())
     }
 
     /// Token and number of each that was served.
     async fn served(mut self) -> Vec<(u64, usize)> {
         let mut served = Vec::new();
-        while let Some(line) = timeout(LIMIT, self.lines.next_line()).await.expect("a child hangs").unwrap() {
+        while let Some(line) = timeout(LIMIT, self.0.next_line()).await.expect("a child hangs").unwrap() {
             if let Some((number, token)) = line.split_once("served ").and_then(|(_, rest)| rest.split_once(' ')) {
                 served.push((token.parse().unwrap(), number.parse().unwrap()));
             }
@@ -211,7 +196,7 @@ async fn thousands_of_waiters_of_a_killed_process_hold_up_nobody() {
     let server = RedisServer::start().await.unwrap();
     let (holder, mut processes) = processes(&server).await;
     let mut killed = processes.remove(0);
-    killed.child.kill().await.unwrap();
+    killed.0.kill().await.unwrap();
     let subscriptions = async || {
         let channels = server.command(&["PUBSUB", "CHANNELS", "*"]).await.unwrap();
         channels.split_whitespace().count()
@@ -242,14 +227,14 @@ async fn waiters_of_a_stopped_process_are_passed_over_together_and_come_back() {
     let server = RedisServer::start().await.unwrap();
     let (holder, mut processes) = processes(&server).await;
     let stopped = processes.remove(0);
-    stopped.signal(Signal::STOP);
+    stopped.0.pause().await.unwrap();
 
     let began = Instant::now();
     holder.release().await.unwrap();
     let served: Vec<_> = join_all(processes.into_iter().map(Process::served)).await.concat();
     let (took, slowest, calls) = (began.elapsed(), slowest(&server).await, calls(&server).await);
     assert_eq!(served.len(), ALL - WAITERS);
-    stopped.signal(Signal::CONT);
+    stopped.0.resume().unwrap();
     let back = stopped.served().await;
     report(&format!(
         "{WAITERS} waiters of a stopped process at the head of the queue: {} behind them served in {took:?}, of which one \

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use rustix::process::Signal;
 use stockade::{Locks, Redis};
 use tokio::time::Instant;
 
@@ -40,7 +39,7 @@ async fn a_process_that_dies_keeps_writers_waiting_for_a_lease() {
     let mut child = Child::start("delegation::processes::a_process", &[(SERVER, world.url())]);
     child.says("delegated ").await;
     child.says("inside").await;
-    child.signal(Signal::KILL);
+    child.kill().await;
     let since = Instant::now();
     drop(locks.write(&Sku("1")).wait(LIMIT).acquire().await.unwrap());
     assert!(since.elapsed() < LEASE + SLACK, "{:?}", since.elapsed());
@@ -54,11 +53,11 @@ async fn a_process_that_was_stopped_reads_nothing_that_is_older_than_the_write()
     let mut child = Child::start("delegation::processes::a_process", &[(SERVER, world.url())]);
     let before: u64 = child.says("delegated ").await.parse().unwrap();
     child.says("inside").await;
-    child.stop().await;
+    child.pause().await;
     let since = Instant::now();
     let written = locks.write(&Sku("1")).wait(LIMIT).acquire().await.unwrap();
     assert!(since.elapsed() < LEASE + SLACK, "{:?}", since.elapsed());
-    child.signal(Signal::CONT);
+    child.resume();
     child.go_on().await;
     child.says("lost ").await;
     let token = written.token().get();

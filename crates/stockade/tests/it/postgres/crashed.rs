@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use rustix::process::Signal;
 use stockade::{cache::Source, postgres::Relay};
 use stockade_testbed::{Fault, PostgresServer, Proxy};
 
@@ -48,7 +47,7 @@ async fn crash(world: &World, kind: &str) {
     proxy.set(Fault::Hole);
     release(holder).await;
     until(async || quantity(&mut world.pool.acquire().await.unwrap()).await == 9).await;
-    child.signal(Signal::KILL);
+    child.kill().await;
     // What it sent into the hole is lost with its connections.
     proxy.set(Fault::Reset);
 }
@@ -74,7 +73,7 @@ async fn what_a_strict_writer_announced_that_was_killed_before_its_commit_is_swe
     let mut child = Child::start("postgres::crashed::a_writer", &places);
     child.says("written").await;
     world.announced().await;
-    child.signal(Signal::KILL);
+    child.kill().await;
     sqlx::query("select pg_terminate_backend(pid, 5000) from pg_stat_activity where wait_event = 'advisory'")
         .execute(&world.pool)
         .await

@@ -4,7 +4,6 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use rustix::process::Signal;
 use stockade_testbed::{Fault, Proxy};
 use tokio::time::{Instant, sleep};
 
@@ -101,13 +100,13 @@ impl Run {
         let (number, begin) = (self.processes[place].number, now());
         match trouble {
             Trouble::Kill => {
-                self.processes.swap_remove(place).child.signal(Signal::KILL);
+                self.processes.swap_remove(place).child.kill().await;
                 self.add_process().await;
             }
             Trouble::Stop => {
-                self.processes[place].child.stop().await;
+                self.processes[place].child.pause().await;
                 sleep(pause).await;
-                self.processes[place].child.signal(Signal::CONT);
+                self.processes[place].child.resume();
             }
             Trouble::Partition => {
                 self.processes[place].locks.set(Fault::Hole);

@@ -4,7 +4,6 @@
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use rustix::process::Signal;
 use sqlx::PgConnection;
 use tokio::time::{Instant, sleep};
 
@@ -108,13 +107,13 @@ impl Run {
         let pause = Duration::from_millis(pause);
         match trouble {
             Trouble::Kill => {
-                self.processes.swap_remove(process).signal(Signal::KILL);
+                self.processes.swap_remove(process).kill().await;
                 self.add_process().await;
             }
             Trouble::Stop => {
-                self.processes[process].stop().await;
+                self.processes[process].pause().await;
                 sleep(pause).await;
-                self.processes[process].signal(Signal::CONT);
+                self.processes[process].resume();
             }
             Trouble::Restart => {
                 self.site.redis.kill().await.unwrap();
