@@ -166,11 +166,16 @@ impl From<&CachedRejection<Self>> for Problem {
     }
 }
 
+/// A read that has no answer, or an invalidation without confirmation.
 impl From<&CacheError> for Problem {
     fn from(error: &CacheError) -> Self {
         match error {
             CacheError::Shed { retry_after } => Self::LoadShed(Retry(*retry_after)),
             CacheError::ShuttingDown => Self::ShuttingDown,
+            CacheError::Unavailable(_) => {
+                tracing::warn!(error = error as &dyn Error, "the cache store did not confirm an invalidation");
+                Self::CacheStoreUnavailable
+            }
             CacheError::HeldOff { .. } => Self::DatabaseUnavailable("the loads of this row keep failing"),
             CacheError::Load(error) => of_load(error),
             CacheError::Timeout(_) => {

@@ -58,6 +58,8 @@ pub enum Problem {
     NestedLock,
     /// No lock without its store, and no write without its lock.
     LockStoreUnavailable(Retry),
+    /// The Redis of the cache did not confirm that values were voided.
+    CacheStoreUnavailable,
     /// A newer holder was there: the write was refused by the fence.
     FenceStale,
     /// Another transaction holds the fence.
@@ -123,6 +125,7 @@ impl Problem {
             Self::Internal => ProblemType::Internal,
             Self::NestedLock => ProblemType::NestedLock,
             Self::LockStoreUnavailable(_) => ProblemType::LockStoreUnavailable,
+            Self::CacheStoreUnavailable => ProblemType::CacheStoreUnavailable,
             Self::FenceStale => ProblemType::FenceStale,
             Self::FenceBusy => ProblemType::FenceBusy,
             Self::LeaseLost => ProblemType::LeaseLost,
@@ -149,6 +152,9 @@ impl Problem {
             Self::IdempotencyMismatch => "use a new Idempotency-Key for a new request",
             Self::UnsupportedMediaType => "send application/json, not encoded",
             Self::WarmingUp => "it serves already, and is ready once its warm-up has ended",
+            Self::CacheStoreUnavailable => {
+                "other instances may still serve what is to be voided; repeat the request, which does no harm"
+            }
             Self::OutcomeUnknown => "read it back before trying again, or repeat it with the same Idempotency-Key",
             Self::LockTimeout(_)
             | Self::QueueFull(_)
@@ -260,7 +266,7 @@ mod tests {
 
     #[test]
     fn every_refusal_says_whether_it_was_applied_and_null_where_nobody_knows() {
-        for problem in [Problem::OutcomeUnknown, Problem::Internal] {
+        for problem in [Problem::OutcomeUnknown, Problem::Internal, Problem::CacheStoreUnavailable] {
             assert_eq!(document(&problem).get("applied"), Some(&serde_json::Value::Null), "{problem:?}");
         }
         for problem in [

@@ -45,6 +45,7 @@ problem_types! {
     Internal, INTERNAL_SERVER_ERROR, "internal", "Something went wrong inside";
     NestedLock, INTERNAL_SERVER_ERROR, "nested-lock", "The route locks the same thing twice";
     LockStoreUnavailable, SERVICE_UNAVAILABLE, "lock-store-unavailable", "The lock store does not answer";
+    CacheStoreUnavailable, SERVICE_UNAVAILABLE, "cache-store-unavailable", "The cache store does not answer";
     FenceStale, SERVICE_UNAVAILABLE, "fence-stale", "A newer holder came first";
     FenceBusy, SERVICE_UNAVAILABLE, "fence-busy", "Another transaction is not done yet";
     LeaseLost, SERVICE_UNAVAILABLE, "lease-lost", "The lock was lost";

@@ -27,8 +27,8 @@ impl Refusal {
     /// `after` is when a retry makes sense, for a problem that goes away by itself.
     pub(super) fn of(problem_type: ProblemType, after: Retry) -> Self {
         let applied = match problem_type {
-            // A fault of the service may show after its commit.
-            ProblemType::OutcomeUnknown | ProblemType::Internal => None,
+            // A fault of the service may show after its commit, and Redis may do what it did not confirm.
+            ProblemType::OutcomeUnknown | ProblemType::Internal | ProblemType::CacheStoreUnavailable => None,
             _ => Some(false),
         };
         Self { applied, retry_after: goes_away(problem_type).then_some(after.0) }
@@ -52,12 +52,13 @@ impl Serialize for Refusal {
     }
 }
 
-/// Whether the same request may be granted a moment later, and nothing of it was applied now.
+/// Whether the same request may be granted a moment later, and sending it again applies nothing twice.
 fn goes_away(problem_type: ProblemType) -> bool {
     match problem_type {
         ProblemType::LockTimeout
         | ProblemType::QueueFull
         | ProblemType::LockStoreUnavailable
+        | ProblemType::CacheStoreUnavailable
         | ProblemType::LoadShed
         | ProblemType::FenceStale
         | ProblemType::FenceBusy

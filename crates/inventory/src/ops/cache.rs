@@ -1,10 +1,10 @@
 //! `/admin/cache`
 
-use axum::{Json, extract::State};
+use axum::{Json, extract::State, http::StatusCode};
 use serde::Serialize;
 use stockade::cache::{WarmReport, WarmState};
 
-use crate::app::App;
+use crate::{app::App, domain::Sku, http::Problem};
 
 #[derive(Debug, Serialize)]
 pub(super) struct View {
@@ -90,4 +90,19 @@ pub(super) async fn show(State(app): State<App>) -> Json<View> {
         local_weight: stats.local_weight,
         warm_up: app.warm_up.report().into(),
     })
+}
+
+/// `DELETE /admin/cache`: voids every value and remembered absence, in Redis and in the memory of every instance, and
+/// every load under way. 204 once Redis has confirmed it.
+pub(super) async fn clear(State(app): State<App>) -> Result<StatusCode, Problem> {
+    app.stocks.clear().await.map_err(|error| Problem::from(&error))?;
+    tracing::warn!("an administrator cleared the cache");
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// `DELETE /admin/cache/{sku}`: the same for what is cached of one SKU, whether there is stock of it or not.
+pub(super) async fn invalidate(State(app): State<App>, sku: Sku) -> Result<StatusCode, Problem> {
+    app.stocks.invalidate(&sku).await.map_err(|error| Problem::from(&error))?;
+    tracing::warn!(%sku, "an administrator invalidated a SKU");
+    Ok(StatusCode::NO_CONTENT)
 }

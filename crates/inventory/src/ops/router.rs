@@ -1,6 +1,10 @@
 use axum::{
-    Extension, Router, extract::State, http::header, middleware::from_fn_with_state, response::IntoResponse,
-    routing::get,
+    Extension, Router,
+    extract::State,
+    http::header,
+    middleware::from_fn_with_state,
+    response::IntoResponse,
+    routing::{delete, get},
 };
 use metrics_exporter_prometheus::PrometheusHandle;
 use metrics_process::Collector;
@@ -51,7 +55,8 @@ fn admin(token: Secret) -> Router<App> {
     let routes = Router::new()
         .route("/locks", get(locks::list))
         .route("/locks/{resource}", get(locks::show).delete(locks::force))
-        .route("/cache", get(cache::show))
+        .route("/cache", get(cache::show).delete(cache::clear))
+        .route("/cache/{sku}", delete(cache::invalidate))
         .route("/conservation", get(conservation::show))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)

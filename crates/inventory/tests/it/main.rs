@@ -1,6 +1,8 @@
 //! Integration tests: one binary, one module per topic.
 
 #[cfg(test)]
+mod admin_cache;
+#[cfg(test)]
 mod bad_input;
 #[cfg(test)]
 mod connections;

@@ -102,6 +102,7 @@ fn example(problem_type: ProblemType) -> Problem {
         ProblemType::Internal => Problem::Internal,
         ProblemType::NestedLock => Problem::NestedLock,
         ProblemType::LockStoreUnavailable => Problem::LockStoreUnavailable(retry),
+        ProblemType::CacheStoreUnavailable => Problem::CacheStoreUnavailable,
         ProblemType::FenceStale => Problem::FenceStale,
         ProblemType::FenceBusy => Problem::FenceBusy,
         ProblemType::LeaseLost => Problem::LeaseLost,
