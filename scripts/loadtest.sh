@@ -1,7 +1,7 @@
 #!/bin/sh
 # Tests the load test: its types are right, its scripts pass against the service, and they fail on a service that loses
-# an update, sells nothing or applies an update twice. k6 is not needed: loadtest/stand-in takes its place, which makes
-# no load.
+# an update, sells nothing, applies an update twice, or loads a value once for each reader. k6 is not needed:
+# loadtest/stand-in takes its place, which makes no load.
 #
 # usage: loadtest.sh
 #

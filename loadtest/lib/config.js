@@ -3,6 +3,12 @@
 /** Instances; requests take turns. */
 export const TARGETS = (__ENV.TARGETS || "http://127.0.0.1:8080").split(",").map((url) => url.replace(/\/+$/, ""));
 
+/** The operators' port of every instance. */
+export const OPS = (__ENV.OPS || "http://127.0.0.1:9464").split(",").map((url) => url.replace(/\/+$/, ""));
+
+/** Of the operators' port. */
+export const ADMIN_TOKEN = __ENV.ADMIN_TOKEN || "";
+
 /** Reads per second. */
 export const READ_RATE = Number(__ENV.READ_RATE || 200);
 

@@ -12,6 +12,9 @@ export const LEDGER = {
   applied: ["rate>0.9"],
 };
 
+/** What fails a run that drops cached values. */
+export const LOADS = { loads_bounded: ["rate==1"] };
+
 /** What fails every run. Counts would depend on how long it takes. */
 export const ANSWERS = {
   checks: ["rate==1"],
@@ -24,14 +27,15 @@ export const ANSWERS = {
  * @param {string} exec the function that is run
  * @param {number} rate per second
  * @param {string} [duration]
+ * @param {number} [seconds] in place of one
  * @returns {import("k6/options").Scenario}
  */
-function arrivals(exec, rate, duration = DURATION) {
+function arrivals(exec, rate, duration = DURATION, seconds = 1) {
   return {
     executor: "constant-arrival-rate",
     exec,
     rate,
-    timeUnit: "1s",
+    timeUnit: `${seconds}s`,
     duration,
     preAllocatedVUs: 50,
     maxVUs: 500,
@@ -51,6 +55,13 @@ export const reads = (exec, duration) => arrivals(exec, READ_RATE, duration);
  * @param {string} [duration]
  */
 export const writes = (exec, duration) => arrivals(exec, WRITE_RATE, duration);
+
+/**
+ * Cached values are dropped once in so many seconds.
+ * @param {string} exec
+ * @param {number} seconds
+ */
+export const drops = (exec, seconds) => arrivals(exec, 1, DURATION, Number(__ENV.DROP_EVERY || seconds));
 
 /** Setup and teardown may page through long ledgers. */
 export const TIMES = { setupTimeout: "5m", teardownTimeout: "10m" };

@@ -9,6 +9,8 @@
 //   forgets       every SKU is 404 once it was created
 //   repeats       the third update is applied twice
 //   keyless       an update that is sent again is applied again
+//   stampedes     a cached value that was dropped is loaded by the next ten readers
+//   keeps         no cached value is ever dropped
 //
 // It prints its URL.
 
@@ -17,6 +19,9 @@ import { createServer } from "node:http";
 const [fault = "nothing"] = process.argv.slice(2);
 const stocks = new Map();
 const answers = new Map();
+/** How many readers still load it; 0: it is cached. */
+const missing = new Map();
+let loads = 0;
 let updates = 0;
 let asked = 0;
 
@@ -48,9 +53,25 @@ function write(key, changes, reference, body) {
   return [200, answers.get(key)];
 }
 
+/** What the operators' port answers, which is the same port here. */
+function operate(method, what, sku) {
+  if (what === "metrics") return [200, `stockade_cache_loads_total{cache="stock",outcome="ok"} ${loads}\n`];
+  const dropped = method === "DELETE" && fault !== "keeps" ? (sku ? [sku] : [...stocks.keys()]) : [];
+  dropped.forEach((one) => missing.set(one, fault === "stampedes" ? 10 : 1));
+  return [204, ""];
+}
+
+function read(sku, { quantity, version }) {
+  const readers = missing.get(sku) ?? 1;
+  missing.set(sku, Math.max(readers - 1, 0));
+  loads += Math.min(readers, 1);
+  return [200, { sku, quantity, version }];
+}
+
 function answer(method, path, query, key, body) {
   const [, root, sku, more] = path.split("/").map(decodeURIComponent);
   const stock = fault === "forgets" ? undefined : stocks.get(sku);
+  if (root === "metrics" || root === "admin") return operate(method, root, more);
   if (root === "transfers") {
     const { from, to, quantity, reference } = body;
     const changes = [{ sku: from, delta: -quantity }, { sku: to, delta: quantity }];
@@ -66,7 +87,7 @@ function answer(method, path, query, key, body) {
   }
   if (!sku) return [200, { items: [], next: null }];
   if (!stock) return [404, { applied: false }];
-  if (!more) return [200, { sku, quantity: stock.quantity, version: stock.version }];
+  if (!more) return read(sku, stock);
   const [from, limit] = [Number(query.get("after") || 0), Number(query.get("limit"))];
   const next = from + limit < stock.movements.length ? String(from + limit) : null;
   return [200, { items: stock.movements.slice(from, from + limit), next }];
@@ -80,6 +101,6 @@ const server = createServer(async (request, response) => {
   const [status, said, headers] = answer(request.method, pathname, searchParams, key, body);
   const type = status < 400 ? "application/json" : "application/problem+json";
   response.writeHead(status, { "Content-Type": type, "Cache-Status": "stockade; hit", ...headers });
-  response.end(JSON.stringify(said));
+  response.end(typeof said === "string" ? said : JSON.stringify(said));
 });
 server.listen(0, "127.0.0.1", () => console.log(`http://127.0.0.1:${server.address().port}`));

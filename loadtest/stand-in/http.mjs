@@ -34,6 +34,7 @@ function request(method, url, body, { headers } = {}) {
 
 export default {
   get: (url, params) => request("GET", url, undefined, params),
+  del: (url, body, params) => request("DELETE", url, body ?? undefined, params),
   put: (url, body, params) => request("PUT", url, body, params),
   post: (url, body, params) => request("POST", url, body, params),
   expectedStatuses: () => null,

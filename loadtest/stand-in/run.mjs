@@ -34,10 +34,11 @@ async function main() {
   const own = await Promise.all(Array.from({ length: Number(clients) }, (_, i) => load(i + 1)));
   const data = JSON.stringify(main.setup());
   const scenarios = Object.values(main.options.scenarios);
-  const slowest = Math.min(...scenarios.map(({ rate }) => rate));
+  const perSecond = ({ rate, timeUnit }) => rate / parseInt(timeUnit, 10);
+  const slowest = Math.min(...scenarios.map(perSecond));
   for (let i = 0; i < Number(iterations); i += 1) {
-    for (const { exec, rate } of scenarios) {
-      const times = Math.round(rate / slowest);
+    for (const { exec, ...scenario } of scenarios) {
+      const times = Math.round(perSecond(scenario) / slowest);
       for (let n = i * times; n < (i + 1) * times; n += 1) {
         world.scenario.iterationInTest = n;
         globalThis.__VU = 1 + (n % own.length);

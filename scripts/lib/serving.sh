@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs a command beside the inventory service, whose address is in SERVICE_URL, and ends the service.
+# Runs a command beside the inventory service, and ends the service. The addresses of its ports are in SERVICE_URL and
+# OPS_URL; the admin routes take the token ADMIN_TOKEN.
 #
 # usage: serving.sh INVENTORY COMMAND [ARGUMENT...], with REDIS_URL and DATABASE_URL set, in a folder that it may write to
 set -eu
@@ -8,17 +9,20 @@ shift
 
 "$inventory" migrate
 : >addresses
+export ADMIN_TOKEN=correct-horse
 LISTEN_ADDR=127.0.0.1:0 OPS_ADDR=127.0.0.1:0 "$inventory" serve >addresses 2>log &
 service=$!
 trap 'kill $service 2>/dev/null || :; wait $service || :' EXIT
-SERVICE_URL=
+OPS_URL=
 tries=0
-while [ -z "$SERVICE_URL" ]; do
+while [ -z "$OPS_URL" ]; do
     kill -0 $service 2>/dev/null || { cat log >&2; exit 1; }
     tries=$((tries + 1))
     [ $tries -lt 300 ] || { printf 'the service does not listen after 30 s:\n' >&2; cat log >&2; exit 1; }
     sleep 0.1
-    SERVICE_URL=$(sed -n 's/^listening on //p' addresses)
+    # The last line of the two.
+    OPS_URL=$(sed -n 's/^ops on //p' addresses)
 done
-export SERVICE_URL
+SERVICE_URL=$(sed -n 's/^listening on //p' addresses)
+export OPS_URL SERVICE_URL
 "$@"

@@ -21,7 +21,7 @@ expect() {
         sleep 0.1
     done
     status=0
-    SKUS=5 READ_RATE=50 TARGETS=$(cat "$folder/url") \
+    SKUS=5 READ_RATE=50 DROP_EVERY=1 TARGETS=$(cat "$folder/url") OPS=$(cat "$folder/url") \
         node "$stand_in/run.mjs" "$stand_in/../$2.js" 30 3 >"$folder/said" 2>&1 || status=$?
     kill $fake
     wait $fake 2>/dev/null || :
@@ -51,3 +51,8 @@ expect forgets soak 107 "can't read"
 expect repeats sale 107 'applied twice'
 expect repeats transfers 107 'applied twice'
 expect keyless browse 107 'applied twice'
+expect nothing breakdown 0 ''
+expect nothing avalanche 0 ''
+expect stampedes breakdown 107 'asked too often'
+expect stampedes avalanche 107 'asked too often'
+expect keeps breakdown 107 'not loaded again'

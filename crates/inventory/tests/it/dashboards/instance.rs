@@ -7,6 +7,9 @@ use tokio::{
     time::{sleep, timeout},
 };
 
+/// Of the operators' port.
+pub(super) const ADMIN_TOKEN: &str = "correct-horse";
+
 /// One instance on private servers. Everything ends when it is dropped.
 pub(super) struct Instance {
     pub(super) url: String,
@@ -22,7 +25,11 @@ impl Instance {
         let command = |name: &str| {
             let mut command = Command::new(env!("CARGO_BIN_EXE_inventory"));
             command.arg(name).env_clear().env("DATABASE_URL", postgres.url()).env("REDIS_URL", redis.url());
-            command.env("LISTEN_ADDR", "127.0.0.1:0").env("OPS_ADDR", "127.0.0.1:0").kill_on_drop(true);
+            command
+                .env("LISTEN_ADDR", "127.0.0.1:0")
+                .env("OPS_ADDR", "127.0.0.1:0")
+                .env("ADMIN_TOKEN", ADMIN_TOKEN)
+                .kill_on_drop(true);
             command.stdout(Stdio::piped());
             command
         };

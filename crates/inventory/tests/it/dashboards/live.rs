@@ -4,7 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use reqwest::{Client, RequestBuilder};
 
-use super::{contract, instance::Instance, project, text};
+use super::{
+    contract,
+    instance::{ADMIN_TOKEN, Instance},
+    project, text,
+};
 
 /// Labels of every series, by the name of its metric.
 async fn scrape(instance: &Instance) -> BTreeMap<String, BTreeSet<String>> {
@@ -29,13 +33,11 @@ async fn an_instance_exposes_the_contract_and_answers_every_request_of_the_load_
     let mut requests: Vec<_> = requests_of_the_load_test().into_iter().collect();
     requests.sort_by_key(|(method, _)| method != "PUT");
     assert!(requests.len() >= 6, "{requests:?}");
-    let other =
-        body_for(http.put(format!("{}/stock/71053", instance.url)), "PUT", "/stock/{sku}").send().await.unwrap();
+    let other = request_for(&http, &instance, "PUT", "/stock/71053").send().await.unwrap();
     assert!(other.status().is_success(), "what a transfer goes to: {}", other.status());
     for (method, route) in &requests {
-        let url = format!("{}{}", instance.url, route.replace("{sku}", "85123A"));
         for _ in 0..2 {
-            let answer = body_for(http.request(method.parse().unwrap(), &url), method, route).send().await.unwrap();
+            let answer = request_for(&http, &instance, method, route).send().await.unwrap();
             assert!(answer.status().is_success(), "{method} {route}: {}", answer.status());
         }
     }
@@ -53,7 +55,11 @@ async fn an_instance_exposes_the_contract_and_answers_every_request_of_the_load_
     assert!(missing.is_empty(), "not exposed: {missing:?}");
 }
 
-pub(super) fn body_for(request: RequestBuilder, method: &str, route: &str) -> RequestBuilder {
+/// A request of the load test, to the port that has its route.
+pub(super) fn request_for(http: &Client, instance: &Instance, method: &str, route: &str) -> RequestBuilder {
+    let port = if is_operators(route) { &instance.ops } else { &instance.url };
+    let url = format!("{port}{}", route.replace("{sku}", "85123A"));
+    let request = http.request(method.parse().unwrap(), url).bearer_auth(ADMIN_TOKEN);
     let transfer = || serde_json::json!({ "from": "85123A", "to": "71053", "quantity": 1, "reference": "test" });
     match (method, route) {
         ("PUT", _) => request.json(&serde_json::json!({ "quantity": 100 })),
@@ -61,6 +67,10 @@ pub(super) fn body_for(request: RequestBuilder, method: &str, route: &str) -> Re
         ("POST", _) => request.json(&serde_json::json!({ "delta": -1, "reference": "test" })),
         _ => request,
     }
+}
+
+pub(super) fn is_operators(route: &str) -> bool {
+    route == "/metrics" || route.starts_with("/admin/")
 }
 
 /// Method and route of every request in the load test's code, whose tags must say the same.
@@ -72,7 +82,8 @@ pub(super) fn requests_of_the_load_test() -> BTreeSet<(String, String)> {
             // What follows the target in the template of the URL, up to its query.
             let Some((_, path)) = rest.strip_prefix("`${").and_then(|rest| rest.split_once('}')) else { continue };
             let path = path.split(['`', '?']).next().unwrap().replace("${encodeURIComponent(sku)}", "{sku}");
-            let (method, tag) = (method.to_uppercase(), format!("\"{} {path}\"", method.to_uppercase()));
+            let method = if method == "del" { "DELETE".to_owned() } else { method.to_uppercase() };
+            let tag = format!("\"{method} {path}\"");
             assert!(code.contains(&tag), "{file}: a request without the tag {tag}");
             requests.insert((method, path));
         }
