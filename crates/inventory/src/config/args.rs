@@ -89,6 +89,10 @@ pub struct Args {
     #[arg(long, env = "REDIS_TIMEOUT", value_name = "DURATION", default_value = "250ms")]
     pub(super) redis_timeout: String,
 
+    /// What a read may miss: `eventual` is cheapest, `strict` never misses an acknowledged write.
+    #[arg(long, env = "CACHE_MODE", value_name = "MODE", default_value = "eventual")]
+    pub(super) cache_mode: String,
+
     /// How long a value is cached: drawn from this range for each, so that not all expire at once.
     #[arg(long, env = "CACHE_TTL", value_name = "FROM..TO", default_value = "300s..600s")]
     pub(super) cache_ttl: String,

@@ -2,6 +2,7 @@
 
 mod args;
 mod budget;
+mod cache;
 mod database;
 mod error;
 pub(crate) mod parse;
@@ -10,7 +11,8 @@ mod secret;
 mod settings;
 
 pub use args::{Args, DatabaseArgs};
+pub use cache::{CacheMode, CacheSettings};
 pub use database::Database;
 pub use error::{ConfigError, ConfigErrors, EX_CONFIG};
 pub use secret::{Secret, shown_url};
-pub use settings::{CacheSettings, Config, Connections, LockSettings, LogFormat};
+pub use settings::{Config, Connections, LockSettings, LogFormat};

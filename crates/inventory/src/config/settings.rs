@@ -3,10 +3,10 @@ use std::{net::SocketAddr, ops::RangeInclusive, time::Duration};
 use tracing_subscriber::filter::Targets;
 
 use super::{
-    Args, ConfigError, ConfigErrors, Database, Secret,
+    Args, CacheSettings, ConfigError, ConfigErrors, Database, Secret,
     budget::Budget,
     error::Findings,
-    parse::{address, duration, durations, number, secret},
+    parse::{address, duration, number, secret},
     redis::redis,
 };
 use crate::{app::LoggedAnswers, flash::FlashSettings};
@@ -83,27 +83,6 @@ pub struct LockSettings {
     pub max_waiters: u32,
 }
 
-/// How stock is cached.
-#[derive(Clone, Debug)]
-pub struct CacheSettings {
-    /// Where its Redis is.
-    pub redis: Secret,
-    /// Whether that is another server than the locks', which may evict.
-    pub may_evict: bool,
-    /// How long a value lives.
-    pub ttl: RangeInclusive<Duration>,
-    /// How long an absence lives.
-    pub null_ttl: Duration,
-    /// How many rows are loaded before the instance is ready.
-    pub warm_keys: u32,
-    /// How long that may take.
-    pub warm_limit: Duration,
-    /// How many loads run at once.
-    pub max_loads: usize,
-    /// How long a load may take, the wait for its connection included.
-    pub load_timeout: Duration,
-}
-
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
@@ -130,7 +109,7 @@ impl Config {
         let budget = budget(args, found);
         let database = Database::read(args, budget, found);
         let (lock_redis, cache_redis) = redis(args, found);
-        let cache = cache(args, cache_redis, lock_redis.as_ref(), budget, found);
+        let cache = CacheSettings::read(args, cache_redis, lock_redis.as_ref(), budget, found);
         let locks = locks(args, lock_redis, budget, found);
         let (listen, ops) = addresses(args, found);
         let admin_token = found.note(admin_token(args));
@@ -191,31 +170,6 @@ fn locks(args: &Args, redis: Option<Secret>, budget: Option<Budget>, found: &mut
     let read_wait = found.note(duration("LOCK_READ_WAIT", &args.lock_read_wait, Duration::ZERO..=5 * MINUTE));
     let Budget { lock_wait: wait, lease, .. } = budget?;
     Some(LockSettings { redis: redis?, wait, read_wait: read_wait?, lease, max_waiters: max_waiters? })
-}
-
-fn cache(
-    args: &Args,
-    redis: Option<Secret>,
-    lock_redis: Option<&Secret>,
-    budget: Option<Budget>,
-    found: &mut Findings,
-) -> Option<CacheSettings> {
-    let ttl = found.note(durations("CACHE_TTL", &args.cache_ttl, SECOND..=7 * DAY));
-    let null_ttl = found.note(duration("NULL_TTL", &args.null_ttl, SECOND..=7 * DAY));
-    let warm_keys = found.note(number("CACHE_WARM_KEYS", &args.cache_warm_keys, 0..=1_000_000));
-    let warm_limit = found.note(duration("CACHE_WARM_LIMIT", &args.cache_warm_limit, MILLISECOND..=60 * MINUTE));
-    let max_loads = found.note(number("DB_MAX_LOADS", &args.db_max_loads, 1..=10_000));
-    let Budget { acquire, statement, .. } = budget?;
-    Some(CacheSettings {
-        may_evict: redis.as_ref() != lock_redis,
-        redis: redis?,
-        ttl: ttl?,
-        null_ttl: null_ttl?,
-        warm_keys: warm_keys?,
-        warm_limit: warm_limit?,
-        max_loads: max_loads?.try_into().unwrap_or(usize::MAX),
-        load_timeout: acquire + statement,
-    })
 }
 
 fn connections(args: &Args, found: &mut Findings) -> Option<Connections> {

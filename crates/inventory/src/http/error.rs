@@ -100,7 +100,13 @@ impl From<CommitError> for Problem {
     fn from(error: CommitError) -> Self {
         match error {
             CommitError::NotApplied(error) => error.into(),
-            CommitError::Announce(_) => Self::LockStoreUnavailable(Retry(Duration::from_secs(1))),
+            CommitError::Announce(_) => {
+                tracing::warn!(
+                    error = &error as &dyn Error,
+                    "a write was rolled back, since the Redis of the cache could not be told"
+                );
+                Self::LockStoreUnavailable(Retry(Duration::from_secs(1)))
+            }
             CommitError::Unknown(_) => {
                 tracing::error!(error = &error as &dyn Error, "nobody knows whether the transaction was applied");
                 Self::OutcomeUnknown

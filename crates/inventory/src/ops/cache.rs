@@ -10,6 +10,8 @@ use crate::{app::App, domain::Sku, http::Problem};
 pub(super) struct View {
     name: &'static str,
     degraded: bool,
+    /// Whether what Redis has is believed; always, but for `CACHE_MODE=strict` after a restart of Redis.
+    vouched_for: bool,
     hits_local: u64,
     hits_redis: u64,
     stale: u64,
@@ -67,6 +69,7 @@ pub(super) async fn show(State(app): State<App>) -> Json<View> {
     Json(View {
         name: app.stocks.name(),
         degraded: app.stocks.is_degraded(),
+        vouched_for: stats.vouched_for,
         hits_local: stats.hits_local,
         hits_redis: stats.hits_redis,
         stale: stats.stale,

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     app::{App, Draining, Limits},
-    config::{CacheSettings, Config, Database, LockSettings, Secret, shown_url},
+    config::{CacheMode, CacheSettings, Config, Database, LockSettings, Secret, shown_url},
     db,
     domain::{Sku, Stock},
     flash::Flash,
@@ -32,8 +32,9 @@ impl Service {
     pub(super) async fn build(config: &Config) -> Result<Self, StartError> {
         let pg = pool(&config.database);
         let lock_redis = connect("LOCK_REDIS_URL", &config.locks.redis, config, false).await?;
-        let cache_redis = if config.cache.may_evict {
-            connect("CACHE_REDIS_URL", &config.cache.redis, config, true).await?
+        let cache_redis = if config.cache.has_own_redis {
+            let may_evict = config.cache.mode == CacheMode::Eventual;
+            connect("CACHE_REDIS_URL", &config.cache.redis, config, may_evict).await?
         } else {
             lock_redis.clone()
         };
@@ -91,14 +92,18 @@ fn locks(redis: &Redis, settings: &LockSettings) -> Locks {
 
 fn cache(redis: &Redis, settings: &CacheSettings, pg: PgPool) -> Result<Cache<Sku, Stock>, StartError> {
     let of_several = pg.clone();
-    let cache = Cache::builder(redis)
+    let builder = Cache::builder(redis)
         .ttl(settings.ttl.clone())
         .null_ttl(settings.null_ttl)
         .max_loads(settings.max_loads)
-        .load_timeout(settings.load_timeout)
+        .load_timeout(settings.load_timeout);
+    let builder = match settings.mode {
         // Every write of a row that is there holds the exclusive lock of its SKU. Only the seed, which creates rows,
         // does not.
-        .under_locks()
+        CacheMode::Eventual => builder.under_locks(),
+        CacheMode::Strict => builder.strict(&pg),
+    };
+    let cache = builder
         .loader(move |sku: Sku| {
             let pg = pg.clone();
             async move { db::stock::find(&pg, &sku).await }

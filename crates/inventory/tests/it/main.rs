@@ -5,6 +5,8 @@ mod admin_cache;
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod cache_mode;
+#[cfg(test)]
 mod connections;
 #[cfg(test)]
 mod conservation;

@@ -55,6 +55,7 @@ async fn bad_settings_are_refused_by_name_with_a_remedy_before_anything_listens(
         ("LOCK_MAX_WAITERS", "0", &["LOCK_MAX_WAITERS=\"0\"", "1 to"]),
         ("LOCK_MAX_WAITERS", "many", &["LOCK_MAX_WAITERS=\"many\"", "whole number"]),
         ("REDIS_TIMEOUT", "0ms", &["REDIS_TIMEOUT=\"0ms\"", "5ms"]),
+        ("CACHE_MODE", "linear", &["CACHE_MODE=\"linear\"", "eventual", "strict"]),
         ("CACHE_TTL", "600s..300s", &["CACHE_TTL=\"600s..300s\"", "first"]),
         ("CACHE_TTL", "soon", &["CACHE_TTL=\"soon\"", "300s..600s"]),
         ("NULL_TTL", "x", &["NULL_TTL=\"x\"", "unit"]),

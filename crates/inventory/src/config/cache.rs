@@ -1,0 +1,133 @@
+use std::{ops::RangeInclusive, time::Duration};
+
+use super::{
+    Args, ConfigError, Secret,
+    budget::Budget,
+    error::Findings,
+    parse::{duration, durations, number},
+};
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// The longest lifetime of a value in a strict cache, which refuses others.
+const STRICT_LIFETIME: Duration = Duration::from_secs(10 * 60);
+
+/// How stock is cached.
+#[derive(Clone, Debug)]
+pub struct CacheSettings {
+    /// Where its Redis is.
+    pub redis: Secret,
+    /// Whether that is another server than the locks', with a connection of its own.
+    pub has_own_redis: bool,
+    /// What a read may miss.
+    pub mode: CacheMode,
+    /// How long a value lives.
+    pub ttl: RangeInclusive<Duration>,
+    /// How long an absence lives.
+    pub null_ttl: Duration,
+    /// How many rows are loaded before the instance is ready.
+    pub warm_keys: u32,
+    /// How long that may take.
+    pub warm_limit: Duration,
+    /// How many loads run at once.
+    pub max_loads: usize,
+    /// How long a load may take, the wait for its connection included.
+    pub load_timeout: Duration,
+}
+
+/// What a read may miss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheMode {
+    /// A write that was acknowledged a moment ago, where the read has no lock of its SKU.
+    Eventual,
+    /// Nothing that was acknowledged before it began.
+    Strict,
+}
+
+impl CacheSettings {
+    pub(super) fn read(
+        args: &Args,
+        redis: Option<Secret>,
+        lock_redis: Option<&Secret>,
+        budget: Option<Budget>,
+        found: &mut Findings,
+    ) -> Option<Self> {
+        let mode = found.note(cache_mode(&args.cache_mode));
+        let ttl = found.note(durations("CACHE_TTL", &args.cache_ttl, SECOND..=WEEK));
+        let null_ttl = found.note(duration("NULL_TTL", &args.null_ttl, SECOND..=WEEK));
+        if mode == Some(CacheMode::Strict) {
+            let ends = [
+                ("CACHE_TTL", &args.cache_ttl, ttl.as_ref().map(|ttl| *ttl.end())),
+                ("NULL_TTL", &args.null_ttl, null_ttl),
+            ];
+            for (variable, text, end) in ends {
+                found.note(strict_lifetime(variable, text, end));
+            }
+        }
+        let warm_keys = found.note(number("CACHE_WARM_KEYS", &args.cache_warm_keys, 0..=1_000_000));
+        let warm_limit = found.note(duration("CACHE_WARM_LIMIT", &args.cache_warm_limit, MILLISECOND..=HOUR));
+        let max_loads = found.note(number("DB_MAX_LOADS", &args.db_max_loads, 1..=10_000));
+        let Budget { acquire, statement, .. } = budget?;
+        Some(Self {
+            has_own_redis: redis.as_ref() != lock_redis,
+            mode: mode?,
+            redis: redis?,
+            ttl: ttl?,
+            null_ttl: null_ttl?,
+            warm_keys: warm_keys?,
+            warm_limit: warm_limit?,
+            max_loads: max_loads?.try_into().unwrap_or(usize::MAX),
+            load_timeout: acquire + statement,
+        })
+    }
+}
+
+fn cache_mode(text: &str) -> Result<CacheMode, ConfigError> {
+    match text.trim() {
+        "eventual" => Ok(CacheMode::Eventual),
+        "strict" => Ok(CacheMode::Strict),
+        _ => Err(ConfigError::new("CACHE_MODE", "unknown", "use `eventual` or `strict`").with_value(text)),
+    }
+}
+
+/// A strict cache keeps nothing longer than its invalidations are kept, so that a Redis that lost some can be told again.
+fn strict_lifetime(variable: &'static str, text: &str, end: Option<Duration>) -> Result<(), ConfigError> {
+    if end.is_none_or(|end| end <= STRICT_LIFETIME) {
+        return Ok(());
+    }
+    let remedy = "with CACHE_MODE=strict use 10min or less, or set CACHE_MODE=eventual";
+    Err(ConfigError::new(variable, "too long", remedy).with_value(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::config::Config;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn refused(settings: &[&str]) -> Option<String> {
+        let base = ["serve", "--database-url=postgres://u@127.0.0.1/d", "--redis-url=redis://127.0.0.1"];
+        let command = Command::parse_from(base.iter().chain(settings));
+        Config::new(&command.args).err().map(|errors| errors.to_string())
+    }
+
+    #[test]
+    fn a_strict_cache_keeps_nothing_for_longer_than_ten_minutes() {
+        assert_eq!(refused(&["--cache-mode=strict"]), None);
+        assert_eq!(refused(&["--cache-ttl=1h..2h"]), None);
+        for (variable, setting) in [("CACHE_TTL", "--cache-ttl=300s..601s"), ("NULL_TTL", "--null-ttl=11min")] {
+            let error = refused(&["--cache-mode=strict", setting]).unwrap();
+            assert!(error.starts_with(variable) && error.contains("CACHE_MODE=eventual"), "{error}");
+        }
+    }
+}
