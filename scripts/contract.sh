@@ -2,20 +2,16 @@
 # Holds the inventory service to its OpenAPI document: openapi-spec-validator checks the document, and Schemathesis
 # asks a live service for everything that the document allows and for much that it does not.
 #
-# usage: contract.sh [--install] [SCHEMATHESIS-OPTION...]
+# usage: contract.sh [SCHEMATHESIS-OPTION...]
 #
 # Installs the versions in scripts/contract/requirements.txt into a private folder below the target folder, unless they
-# are there already. Needs python3 with venv; with --install, apt brings it, which needs root. Redis, PostgreSQL and the
-# service run on 127.0.0.1 and end with the run. CONTRACT_EXAMPLES (default 40) bounds the requests of each test.
+# are there already. Needs python3 with venv. Redis, PostgreSQL and the service run on 127.0.0.1 and end with the
+# run. CONTRACT_EXAMPLES (default 40) bounds the requests of each test.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib/private.sh
 
-if [ "${1:-}" = --install ]; then
-    shift
-    has_venv || apt_install python3 python3-venv
-fi
-has_venv || fail "python3 with its venv module is missing: install it (Debian: python3-venv), or add --install as root"
+has_venv || fail "python3 with its venv module is missing: $REMEDY"
 
 scripts=$PWD/scripts
 fill() {

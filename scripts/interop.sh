@@ -1,26 +1,16 @@
 #!/bin/sh
 # Shows that locks by quorum are shared with other programs: redis-py and pottery (Python), redlock (Node.js).
 #
-# usage: interop.sh [--install]
+# usage: interop.sh
 #
 # Installs the versions that crates/stockade/tests/interop/peers pins into a private folder below the target folder, unless
-# they are there already, and runs the test beside them. Needs python3 with venv, and node with npm. With --install, apt
-# brings what is missing of these, which needs root; without it, what is missing is named.
+# they are there already, and runs the test beside them. Needs python3 with venv, and node with npm.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib/private.sh
 
-# Distributions differ in whether node brings npm along.
-install() {
-    has_venv || set -- python3 python3-venv
-    command -v node >/dev/null || set -- "$@" nodejs
-    command -v npm >/dev/null || set -- "$@" npm
-    apt_install "$@"
-}
-
-[ "${1:-}" != --install ] || { has_venv && has_node; } || install
-has_venv || fail "python3 with its venv module is missing: install it (Debian: python3-venv), or call scripts/interop.sh --install as root"
-has_node || fail "node or npm is missing: install Node.js 18 or newer with npm, or call scripts/interop.sh --install as root"
+has_venv || fail "python3 with its venv module is missing: $REMEDY"
+has_node || fail "node or npm is missing: $REMEDY"
 
 peers=$PWD/crates/stockade/tests/interop/peers
 fill() {

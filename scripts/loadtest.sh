@@ -6,13 +6,12 @@
 # usage: loadtest.sh
 #
 # Installs TypeScript and the types of k6, as pinned in scripts/loadtest, into a private folder below the target folder,
-# unless they are there already. Needs node (18.19 or newer) and npm. The servers run on 127.0.0.1 and end with the run.
+# unless they are there already. Needs node and npm. The servers run on 127.0.0.1 and end with the run.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib/private.sh
 
-has_node ||
-    fail "node or npm is missing: install Node.js 18.19 or newer with npm, or call scripts/interop.sh --install as root"
+has_node || fail "node or npm is missing: $REMEDY"
 
 scripts=$PWD/scripts
 fill() {

@@ -1,5 +1,8 @@
 # Sourced by the scripts that test with other people's programs: what they need is installed below the target folder.
 
+REMEDY="install Python 3 with venv (Debian: python3-venv) and Node.js 18.19 or newer with npm; as root, \
+scripts/install-peers.sh does it by apt"
+
 fail() {
     printf '%s: %s\n' "$(basename "$0" .sh)" "$*" >&2
     exit 1
@@ -11,14 +14,6 @@ has_venv() {
 
 has_node() {
     command -v node >/dev/null && command -v npm >/dev/null
-}
-
-# Brings packages of Debian.
-apt_install() {
-    [ "$(id -u)" -eq 0 ] || fail "--install needs root"
-    command -v apt-get >/dev/null || fail "--install knows apt only: install by other means what Debian calls $*"
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" </dev/null
 }
 
 # private_folder NAME PINS: makes $folder the folder NAME below the target folder. Unless it was filled from the same

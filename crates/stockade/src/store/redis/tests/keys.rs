@@ -26,6 +26,10 @@ async fn numbers_are_written_in_full() {
     assert_eq!((words[0], words[1], words[2]), ("w", "0", "0"));
     assert_eq!((words[3], words[4], words[6], words[7]), (held.owner.as_str(), token.as_str(), "10000000", "a tag"));
     assert_eq!(words[5].len(), 16);
+    // By the clock in a script other than that of the free resource, too.
+    let forced = store.force(&key, Force::Now).await.unwrap();
+    assert!(forced.token > held.token);
+    assert_eq!(world.command(&["GET", &names[1]]).await.trim(), forced.token.to_string());
     // A floor ahead of the clock: the next token is one more, to the last digit.
     let ahead = Token::new(8_999_999_999_999_999).unwrap();
     store.seed(&key, ahead).await.unwrap();
