@@ -16,6 +16,9 @@
 //! - **Forgotten by a restart.** Redis comes back without its last seconds: its counter does not know units that are
 //!   stored. So a counter is used only in the run of the server in which it was made: the script compares the run
 //!   (`lua/reserve.lua`), and another run makes a counter from Postgres first (`reconcile`).
+//! - **Promoted again.** A primary is replaced by a replica that lacks its last writes, follows it, and is promoted again:
+//!   the process that made the counter, with the data of the other. So a run of the server is its run id together with
+//!   its replication id, which changes with each promotion (`lua/run.lua`).
 //! - **In the stream, not stored.** A counter made from Postgres alone would give the units of these entries away
 //!   again. So it is made once the stream is empty, and nothing is let in meanwhile (`lua/enter.lua`).
 //! - **In a consumer's hands while Redis is emptied.** The stream is empty, the counter is made, and then the consumer

@@ -200,6 +200,11 @@ impl Instance {
         self.signal(Signal::STOP);
     }
 
+    /// `kill -CONT`: it goes on.
+    pub(crate) fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
     /// `kill -9`, while requests to it are under way.
     pub(crate) fn kill_under_way(&self) {
         self.signal(Signal::KILL);

@@ -1,13 +1,17 @@
 //! `/flash`: sales, reservations, and what becomes of them when something dies.
 
+mod closing;
 mod kills;
+mod late;
 mod lost;
 mod routes;
+mod runs;
 
 use std::time::Duration;
 
-use reqwest::Method;
+use reqwest::{Method, StatusCode};
 use serde_json::json;
+use sqlx::{Postgres, Transaction};
 
 use crate::{
     stage::{Answer, Instance, Stage},
@@ -71,4 +75,40 @@ async fn until_closed(instance: &Instance) {
 async fn assert_conserved(stage: &Stage) {
     let checked = inventory::conservation::check(&stage.pool, &[]).await.unwrap();
     assert!(checked.holds(), "{checked}");
+}
+
+/// A unit that was reserved: the id of the reservation.
+async fn reserved(instance: &Instance, customer: &str, quantity: i64) -> String {
+    let answer = reserve(instance, "A", customer, quantity, None).await;
+    assert_eq!(answer.status, StatusCode::CREATED, "{answer:?}");
+    answer.json()["id"].as_str().unwrap().to_owned()
+}
+
+/// What an instance answers once it has a connection to a Redis that was killed or replaced.
+async fn reserve_when_connected(instance: &Instance, customer: &str, quantity: i64) -> Answer {
+    loop {
+        let answer = reserve(instance, "A", customer, quantity, None).await;
+        let is_decided = answer.status == StatusCode::CREATED
+            || !["lock-store-unavailable", "outcome-unknown"].contains(&answer.problem().as_str());
+        if is_decided {
+            return answer;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// A transaction that holds the rows of all sales: nothing is stored, and no counter is made.
+async fn hold_sales(stage: &Stage) -> Transaction<'_, Postgres> {
+    let mut held = stage.pool.begin().await.unwrap();
+    sqlx::query("select from flash_sale for update").execute(&mut *held).await.unwrap();
+    held
+}
+
+/// Waits until so many units are stored and nothing is left in the stream of `A`.
+async fn until_stored(stage: &Stage, units: i64) {
+    within(Duration::from_secs(20), "stored", async || {
+        stage.count("select sum(stored)::bigint from flash_sale").await == units
+            && stage.redis.command(&["XLEN", "inventory:flash:{A}:stream"]).await.unwrap() == "0"
+    })
+    .await;
 }

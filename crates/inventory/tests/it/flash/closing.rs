@@ -1,0 +1,66 @@
+//! The end of a sale: its units come back once, whoever dies or comes second.
+
+use std::time::Duration;
+
+use inventory::replay::Verdict;
+
+use super::{close, open, reserved, until_closed, until_stored};
+use crate::{
+    stage::Stage,
+    stock_db::line,
+    support::{assert_conserved, lock_keys, send, within},
+};
+
+/// What a dead holder kept is free again after so long; a test holds rows for less.
+const SETTINGS: [(&str, &str); 5] = [
+    ("LOCK_LEASE", "2s"),
+    ("REQUEST_TIMEOUT", "2s"),
+    ("LOCK_WAIT", "500ms"),
+    ("DATABASE_ACQUIRE_TIMEOUT", "500ms"),
+    ("STATEMENT_TIMEOUT", "1s"),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unsold_units_come_back_once_after_a_kill_in_the_middle_and_with_two_that_close() {
+    let stage = Stage::start().await;
+    let mut first = stage.serve(&SETTINGS).await;
+    first.put("A", 10).await;
+    open(&first, "A", 6, 6).await;
+    reserved(&first, "ann", 2).await;
+    until_stored(&stage, 2).await;
+    // The keeper has closed the sale in its transaction and waits for the row of the stock.
+    let held = stage.hold_row().await;
+    let ((), _) = tokio::join!(stage.until_one_waits_for_a_row(), close(&first, "A"));
+    first.kill().await;
+    held.rollback().await.unwrap();
+    assert_eq!(unclosed(&stage).await, 1, "the sale is to be closed, and is not");
+
+    let (second, third) = tokio::join!(stage.serve(&SETTINGS), stage.serve(&SETTINGS));
+    until_closed(&second).await;
+    assert_eq!(third.get("/stock/A").await.json()["quantity"], 8);
+    assert_conserved(&stage, &[]).await;
+
+    // Both want to close the next one: the one has the lock and waits for the row, the other waits for the lock.
+    open(&second, "A", 5, 5).await;
+    let held = stage.hold_row().await;
+    let both = async {
+        stage.until_one_waits_for_a_row().await;
+        within(Duration::from_secs(10), "the other waits for the lock", async || {
+            lock_keys(&stage).await.iter().any(|key| key.contains("}q:"))
+        })
+        .await;
+        held.rollback().await.unwrap();
+    };
+    let ((), _) = tokio::join!(both, close(&third, "A"));
+    until_closed(&second).await;
+    // First come, first served: the other one has had its turn before this.
+    let after = line(1, "A", -1);
+    assert_eq!(send(&second, &after).await.json()["quantity"], 7);
+    assert_eq!(stage.count("select count(*) from movement where kind = 'flash'").await, 4);
+    assert_conserved(&stage, &[(after, Verdict::Applied)]).await;
+}
+
+/// How many sales are to be closed.
+async fn unclosed(stage: &Stage) -> i64 {
+    stage.count("select count(*) from flash_sale where closing and closed_at is null").await
+}
