@@ -158,7 +158,8 @@ impl Rule {
         matches!(self, Self::Acknowledged | Self::NotApplied | Self::Unknown | Self::Sent)
     }
 
-    const ALL: [Self; 10] = [
+    /// All of them.
+    pub const ALL: [Self; 10] = [
         Self::Sum,
         Self::NotNegative,
         Self::Chain,

@@ -18,6 +18,14 @@ const LEDGER: &str = "
         ('A', 'adjustment', 1, 7, 4, '536365#2', 101);
 ";
 
+/// A flash sale of two units of `B`, one of which is stored.
+const SALE: &str = "
+    update stock set quantity = 3 where sku = 'B';
+    insert into movement (sku, kind, delta, quantity, version) values ('B', 'flash', -2, 3, 5);
+    insert into flash_sale (sku, opened, per_customer, ends_at, stored) values ('B', 2, 2, now(), 1);
+    insert into flash_reservation (id, sale, customer, quantity, stored) values ('1-a', 1, 'ann', 1, true);
+";
+
 async fn verdict(pool: &PgPool) -> Conservation {
     let lines: [(OrderLine, Verdict); 4] = [
         (line(1, "A", -4), Verdict::Applied),
@@ -43,13 +51,17 @@ async fn an_honest_ledger_holds() {
         .await;
     let result = verdict(&pool).await;
     assert!(result.holds(), "{result}");
+
+    execute(&pool, SALE).await;
+    let result = verdict(&pool).await;
+    assert!(result.holds(), "{result}");
 }
 
 #[tokio::test]
 async fn every_way_to_cheat_is_reported() {
-    use Rule::{Acknowledged, Chain, NotApplied, NotNegative, Order, Sent, Sum, Transfers, Unknown};
+    use Rule::{Acknowledged, Chain, Flash, NotApplied, NotNegative, Order, Sent, Sum, Transfers, Unknown};
 
-    let cheats: [(&str, &str, &[Rule]); 13] = [
+    let cheats: [(&str, &str, &[Rule]); 16] = [
         ("quantity", "update stock set quantity = 8 where sku = 'A'", &[Sum]),
         ("row_gone", "delete from stock where sku = 'B'", &[Sum]),
         ("deleted", "delete from movement where reference = '536365#1'", &[Sum, Chain, Acknowledged]),
@@ -106,6 +118,9 @@ async fn every_way_to_cheat_is_reported() {
              insert into movement (sku, kind, delta, quantity, version) values ('B', 'transfer', -2, 3, 5)",
             &[Transfers],
         ),
+        ("flash_unsold_kept", "update flash_sale set closing = true, closed_at = now();", &[Flash]),
+        ("flash_unknown_sale", "delete from flash_reservation; delete from flash_sale;", &[Flash]),
+        ("flash_stored_nowhere", "delete from flash_reservation;", &[Flash]),
         (
             "negative",
             "alter table stock drop constraint stock_quantity_range;
@@ -119,11 +134,17 @@ async fn every_way_to_cheat_is_reported() {
     for (name, cheat, broken) in cheats {
         let pool = migrated(&server, name).await;
         execute(&pool, LEDGER).await;
+        if broken.contains(&Flash) {
+            execute(&pool, SALE).await;
+        }
         execute(&pool, cheat).await;
         let result = verdict(&pool).await;
         let found: Vec<Rule> = result.violations.iter().map(|violation| violation.rule).collect();
         assert_eq!(found, broken, "{name}: {result}");
         assert!(result.to_string().starts_with("conservation: VIOLATED"), "{result}");
         pool.close().await;
+    }
+    for rule in Rule::ALL {
+        assert!(cheats.iter().any(|(_, _, broken)| broken.contains(&rule)), "no cheat breaks {rule:?}");
     }
 }
