@@ -9,7 +9,7 @@ use crate::db;
 
 /// Why entries are not stored.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum CarryError {
+pub(crate) enum CarryError {
     /// They can't be, however often it is tried.
     #[error("the database does not take it")]
     Refused(#[source] sqlx::Error),

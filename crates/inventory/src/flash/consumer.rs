@@ -30,7 +30,7 @@ const CLAIM: Duration = Duration::from_secs(1);
 
 /// Why a round ended early. The next round reads the same entries again.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum RoundError {
+pub(crate) enum RoundError {
     #[error(transparent)]
     Redis(#[from] LinkError),
     #[error(transparent)]
@@ -39,7 +39,7 @@ pub(super) enum RoundError {
 
 /// One per sale and instance.
 #[derive(Debug)]
-pub(super) struct Consumer {
+pub(crate) struct Consumer {
     sku: Sku,
     name: String,
     /// Something was read and not finished.
@@ -50,12 +50,12 @@ pub(super) struct Consumer {
 }
 
 impl Consumer {
-    pub(super) fn new(sku: Sku, name: &str) -> Self {
+    pub(crate) fn new(sku: Sku, name: &str) -> Self {
         Self { sku, name: name.to_owned(), behind: false, claimed: None, refusals: HashMap::new() }
     }
 
     /// Reads a batch, stores it, and only then removes it from the stream. Returns how many entries it finished.
-    pub(super) async fn round(&mut self, flash: &Flash, pg: &PgPool) -> Result<usize, RoundError> {
+    pub(crate) async fn round(&mut self, flash: &Flash, pg: &PgPool) -> Result<usize, RoundError> {
         let link = &flash.counter().link;
         let mut entries = stream::read(link, &self.sku, &self.name, self.behind).await?;
         if self.claimed.is_none_or(|last| last.elapsed() > CLAIM) {

@@ -16,7 +16,7 @@ use super::breaker::Breaker;
 
 /// Why a command has no result.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LinkError {
+pub(crate) enum LinkError {
     /// It was not sent: the server did not answer lately.
     #[error("the Redis of the locks did not answer lately")]
     Open(Duration),

@@ -50,6 +50,8 @@ mod stream;
 mod waiters;
 
 pub(crate) use close::reference;
+#[cfg(feature = "demo")]
+pub(crate) use consumer::Consumer;
 pub(crate) use desk::Answer;
 pub use desk::{Flash, FlashSettings};
 pub(crate) use keeper::keep;

@@ -5,6 +5,7 @@
 //! `schemes` is one of them, whole, with what is wrong with it.
 
 mod args;
+mod carrier;
 mod chart;
 mod counts;
 mod dialogue;

@@ -5,7 +5,7 @@ use super::{
     Failure,
     sale::Sale,
     schemes::{
-        conditional_update, decrby, for_update, no_lock, optimistic, redlock, script, set_nx_px, setnx_del,
+        conditional_update, decrby, flash, for_update, no_lock, optimistic, redlock, script, set_nx_px, setnx_del,
         setnx_getset, stockade,
     },
     world::World,
@@ -45,6 +45,8 @@ pub enum Scheme {
     Decrby,
     /// One script on a counter in Redis.
     Script,
+    /// A flash sale of this service: a script that reserves, stored in Postgres afterwards.
+    Flash,
 }
 
 impl Scheme {
@@ -71,6 +73,7 @@ impl Scheme {
             Self::Optimistic => "version + retry",
             Self::Decrby => "DECRBY in Redis",
             Self::Script => "one Lua script in Redis",
+            Self::Flash => "flash sale, stored in Postgres",
         }
     }
 
@@ -91,7 +94,9 @@ impl Scheme {
             Self::SetnxDel => &["setnx", "del"],
             Self::SetnxGetset => &["setnx", "get", "getset", "del"],
             Self::SetNxPx | Self::StoppedSetNxPx | Self::Redlock => &["set", "eval"],
-            Self::StockadeUnfenced | Self::Stockade | Self::StoppedUnfenced | Self::Stopped => &["evalsha"],
+            Self::StockadeUnfenced | Self::Stockade | Self::StoppedUnfenced | Self::Stopped | Self::Flash => {
+                &["evalsha"]
+            }
             Self::Decrby => &["decrby", "incrby"],
             Self::Script => &["eval"],
         }
@@ -112,6 +117,7 @@ impl Scheme {
             Self::Optimistic => optimistic::sell(world).await,
             Self::Decrby => decrby::sell(world).await,
             Self::Script => script::sell(world).await,
+            Self::Flash => flash::sell(world).await,
         }
     }
 }

@@ -7,12 +7,13 @@ use tokio::try_join;
 
 use super::{
     Args, Failure,
+    carrier::Carrier,
     counts::Counts,
     part::Part,
     scheme::Scheme,
     tally::Row,
     worker::{Report, Settings},
-    world::{Setting, counter_key, schema},
+    world::{Setting, World, counter_key, schema},
 };
 
 /// Buyers are spread over so many processes, as over the instances of a service.
@@ -45,15 +46,29 @@ impl Stage {
     /// Opens a scheme, lets everybody buy, and looks at what is left.
     pub(super) async fn play(&self, scheme: Scheme) -> Result<Row, Failure> {
         self.open(scheme).await?;
-        let parts = try_join_all(self.settings(scheme).iter().map(Part::start)).await?;
+        let settings = self.settings(scheme);
+        let mut carrier = match (scheme, settings.first()) {
+            (Scheme::Flash, Some(first)) => {
+                Some(Carrier::open(World::connect(&first.world).await?, self.args.units).await?)
+            }
+            _ => None,
+        };
+        let parts = try_join_all(settings.iter().map(Part::start)).await?;
         let before = self.counts(scheme).await?;
+        let selling = try_join_all(parts.into_iter().map(Part::sell));
+        let seen = match &mut carrier {
+            Some(carrier) => carrier.carry_while(selling).await??,
+            None => selling.await?,
+        };
         let mut report = Report::default();
-        for seen in try_join_all(parts.into_iter().map(Part::sell)).await? {
-            report.add(seen);
-        }
+        seen.into_iter().for_each(|seen| report.add(seen));
         let after = self.counts(scheme).await?;
         let asked = [after.commands - before.commands, after.statements - before.statements];
-        Ok(Row::new(scheme, u64::from(self.args.units), self.left(scheme).await?, report, asked))
+        let left = match &carrier {
+            Some(carrier) => carrier.left().await?,
+            None => self.left(scheme).await?,
+        };
+        Ok(Row::new(scheme, u64::from(self.args.units), left, report, asked))
     }
 
     fn settings(&self, scheme: Scheme) -> Vec<Settings> {
@@ -75,6 +90,11 @@ impl Stage {
 
     async fn open(&self, scheme: Scheme) -> Result<(), Failure> {
         let (schema, units) = (schema(&scheme.name()), self.args.units);
+        if scheme == Scheme::Flash {
+            // Its tables are those of the service.
+            sqlx::raw_sql(AssertSqlSafe(format!("create schema \"{schema}\""))).execute(&self.pool).await?;
+            return Ok(());
+        }
         let table = format!(
             "create schema \"{schema}\";
              create table \"{schema}\".stock (quantity bigint not null, version bigint not null default 0)

@@ -13,6 +13,13 @@ use stockade::{
 use tokio::time::sleep;
 
 use super::{Failure, stops::Stops};
+use crate::{
+    domain,
+    flash::{Flash, FlashSettings},
+};
+
+/// The most that the script of a flash sale may take to answer.
+const ANSWER: Duration = Duration::from_secs(1);
 
 /// Where a scheme finds its stock and its locks, and how it is played.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -38,7 +45,10 @@ pub(super) struct World {
     pub(super) redis: MultiplexedConnection,
     pub(super) quorum: Vec<MultiplexedConnection>,
     pub(super) locks: Locks,
+    pub(super) flash: Flash,
     pub(super) sku: Sku,
+    /// What the flash sale sells.
+    pub(super) product: domain::Sku,
     pub(super) lock_key: String,
     pub(super) counter_key: String,
     pub(super) lease: Duration,
@@ -71,6 +81,8 @@ impl World {
             redis: connection(&setting.redis_url).await?,
             quorum,
             locks: Locks::builder().lease(setting.lease).redis(&redis),
+            flash: Flash::new(&redis, ANSWER, FlashSettings { durable: false, backlog: u32::MAX }),
+            product: domain::Sku::new(&name)?,
             lock_key: format!("lab:{name}:lock"),
             counter_key: counter_key(&name),
             sku: Sku(name),

@@ -28,7 +28,7 @@ fn count(row: &Value, name: &str) -> i64 {
 #[tokio::test]
 async fn schemes_that_are_right_sell_every_unit_once_and_no_lock_oversells() {
     let schemes = "no-lock,setnx-del,setnx-getset,set-nx-px,redlock,stockade-unfenced,stockade,for-update,\
-                   conditional-update,optimistic,decrby,script";
+                   conditional-update,optimistic,decrby,script,flash";
     let rows = rows(&["--units", "60", "--seconds", "20", "--workers", "8", "--only", schemes]).await;
     assert_eq!(rows.len(), schemes.split(',').count());
     for row in &rows {
@@ -43,6 +43,8 @@ async fn schemes_that_are_right_sell_every_unit_once_and_no_lock_oversells() {
     };
     assert!(asked("stockade", "commands") >= 2.0 && asked("decrby", "commands") >= 1.0);
     assert!(asked("for-update", "statements") >= 4.0 && asked("script", "statements") < 1.0);
+    // Stored in batches, and stored.
+    assert!(asked("flash", "commands") >= 1.0 && asked("flash", "statements") > 0.0);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 
 pub(super) mod conditional_update;
 pub(super) mod decrby;
+pub(super) mod flash;
 pub(super) mod for_update;
 pub(super) mod no_lock;
 pub(super) mod optimistic;

@@ -1,0 +1,25 @@
+//! A flash sale, as the service runs it: one script decides about units left, the limit of the customer and repeated
+//! requests, and writes the reservation to a stream. A consumer stores the stream in Postgres, in batches. As fast as a
+//! counter in Redis, nearly; and Postgres has the last word about what was sold.
+
+use rand::Rng;
+
+use super::{Failure, Sale, World};
+use crate::{
+    domain::{Customer, Units},
+    flash::{Answer, Asked, Name},
+    http::Problem,
+};
+
+/// Each of them may have every unit.
+const CUSTOMERS: u32 = 300;
+
+pub(in crate::lab) async fn sell(world: &World) -> Result<Sale, Failure> {
+    let customer = Customer::new(format!("customer-{}", rand::rng().random_range(0..CUSTOMERS)))?;
+    let asked = Asked { customer, quantity: Units::new(1)?, name: Name::random() };
+    match world.flash.reserve(&world.product, &asked).await {
+        Answer::Reserved(_) => Ok(Sale::Sold),
+        Answer::Refused(Problem::SoldOut) => Ok(Sale::SoldOut),
+        other => Err(format!("the flash sale answered {other:?}").into()),
+    }
+}
