@@ -15,5 +15,14 @@ export const READ_RATE = Number(__ENV.READ_RATE || 200);
 /** Adjustments or transfers per second. */
 export const WRITE_RATE = Number(__ENV.WRITE_RATE || 50);
 
+/** Units of a flash sale. */
+export const FLASH_UNITS = Number(__ENV.FLASH_UNITS || 1000);
+
+/** How many customers take turns in a flash sale. */
+export const CUSTOMERS = 300;
+
+/** Units that one customer of a flash sale may have. */
+export const PER_CUSTOMER = 5;
+
 /** How many SKUs take part. Fewer means more waiting for locks. */
 export const SKUS = Number(__ENV.SKUS || 200);

@@ -22,6 +22,14 @@ export const ANSWERS = {
   dropped_iterations: ["rate<1"],
 };
 
+/** What fails a run of a flash sale, in which many are refused since nothing is left. */
+export const FLASH = {
+  ...ANSWERS,
+  unsettled: ["avg==0"],
+  ledger_agrees: ["rate==1"],
+  outcomes_known: ["rate==1"],
+};
+
 /**
  * Iterations that start at a constant rate, whatever the service does.
  * @param {string} exec the function that is run

@@ -61,18 +61,14 @@ export function transfer(run, from, to) {
 }
 
 /**
- * Sends an update until the answer says whether it was applied.
+ * Sends an update until its outcome is known.
  * @param {() => import("k6/http").RefinedResponse<"text">} send
  * @param {string} reference
  * @param {string[]} skus
  */
 function settle(send, reference, skus) {
-  let answer = send();
-  for (let tries = 1; applied(answer) === undefined && tries < TRIES; tries += 1) {
-    sleep(0.5);
-    answer = send();
-  }
-  tell(reference, skus, applied(answer));
+  const { answer, outcome } = decide(send);
+  tell(reference, skus, outcome);
   check(answer, {
     // 423 and 429 are refusals that promise that nothing was done; they count as failed requests.
     "an update is answered": (r) => [200, 409, 423, 429, 503].includes(r.status),
@@ -81,12 +77,25 @@ function settle(send, reference, skus) {
 }
 
 /**
+ * Sends until the answer says whether it was applied, which is the outcome.
+ * @param {() => import("k6/http").RefinedResponse<"text">} send
+ */
+export function decide(send) {
+  let answer = send();
+  for (let tries = 1; applied(answer) === undefined && tries < TRIES; tries += 1) {
+    sleep(0.5);
+    answer = send();
+  }
+  return { answer, outcome: applied(answer) };
+}
+
+/**
  * Every refusal says whether something was applied; without an answer nobody knows.
  * @param {import("k6/http").RefinedResponse<"text">} answer
  * @returns {boolean | undefined}
  */
 function applied(answer) {
-  if (answer.status === 200) {
+  if (answer.status === 200 || answer.status === 201) {
     return true;
   }
   const problem = (answer.headers["Content-Type"] || "").startsWith("application/problem+json");

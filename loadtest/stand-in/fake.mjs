@@ -11,10 +11,12 @@
 //   keyless       an update that is sent again is applied again
 //   stampedes     a cached value that was dropped is loaded by the next ten readers
 //   keeps         no cached value is ever dropped
+//   oversells     a flash sale gives one unit more than it has
 //
 // It prints its URL.
 
 import { createServer } from "node:http";
+import { FlashSale } from "./sale.mjs";
 
 const [fault = "nothing"] = process.argv.slice(2);
 const stocks = new Map();
@@ -22,6 +24,7 @@ const answers = new Map();
 /** How many readers still load it; 0: it is cached. */
 const missing = new Map();
 let loads = 0;
+const sales = new Map();
 let updates = 0;
 let asked = 0;
 
@@ -72,6 +75,11 @@ function answer(method, path, query, key, body) {
   const [, root, sku, more] = path.split("/").map(decodeURIComponent);
   const stock = fault === "forgets" ? undefined : stocks.get(sku);
   if (root === "metrics" || root === "admin") return operate(method, root, more);
+  if (root === "flash" && method === "PUT") {
+    sales.set(sku, new FlashSale(fault, body.quantity, (delta) => apply(sku, delta, null)));
+    return [201, sales.get(sku).shown()];
+  }
+  if (root === "flash") return sales.get(sku).answer(method, path.split("/").slice(3), body);
   if (root === "transfers") {
     const { from, to, quantity, reference } = body;
     const changes = [{ sku: from, delta: -quantity }, { sku: to, delta: quantity }];

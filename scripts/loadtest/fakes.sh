@@ -21,7 +21,7 @@ expect() {
         sleep 0.1
     done
     status=0
-    SKUS=5 READ_RATE=50 DROP_EVERY=1 TARGETS=$(cat "$folder/url") OPS=$(cat "$folder/url") \
+    SKUS=5 FLASH_UNITS=20 READ_RATE=50 DROP_EVERY=1 TARGETS=$(cat "$folder/url") OPS=$(cat "$folder/url") \
         node "$stand_in/run.mjs" "$stand_in/../$2.js" 30 3 >"$folder/said" 2>&1 || status=$?
     kill $fake
     wait $fake 2>/dev/null || :
@@ -40,9 +40,13 @@ expect() {
 expect nothing browse 0 ''
 expect nothing sale 0 ''
 expect nothing transfers 0 ''
+expect nothing flash 0 ''
 expect loses sale 107 'it was lost'
 expect loses transfers 107 'it was lost'
 expect loses-last sale 99 'crossed: unsettled'
+expect loses flash 99 'crossed: unsettled'
+expect oversells flash 107 'oversold: 21 units of 20'
+expect refuses flash 107 'nothing was sold'
 expect overwrites browse 107 'opening*own deltas*quantity'
 expect refuses sale 107 'nothing was sold'
 expect refuses transfers 107 'nothing was sold'
