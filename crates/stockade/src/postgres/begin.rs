@@ -12,15 +12,15 @@ use super::registry::PoolState;
 
 type Begun = Result<Transaction<'static, Postgres>, sqlx::Error>;
 
-/// Begins a transaction by this message, which may hold several statements and ends with BEGIN.
+/// Begins a transaction by sending `message`, which may hold several statements and ends with BEGIN.
 pub(super) async fn begin(pool: &PgPool, state: &PoolState, message: String) -> Begun {
     let connection = pool.acquire().await?;
     let begun = Transaction::begin(connection, Some(AssertSqlSafe(message).into_sql_str()));
     Beginning { begun: Some(begun), state }.await
 }
 
-/// A transaction that begins. The driver does not know of it before it has begun, so one that is dropped before goes on
-/// in a task: only then can it be rolled back, and its connection be used by others.
+/// A transaction that is about to begin. The driver can roll back a transaction only once it has begun. A future that
+/// is dropped before therefore goes on in a task, which rolls back and returns the connection to the pool.
 struct Beginning<'a> {
     begun: Option<BoxFuture<'static, Begun>>,
     state: &'a PoolState,
@@ -39,17 +39,18 @@ impl Future for Beginning<'_> {
 
 impl Drop for Beginning<'_> {
     fn drop(&mut self) {
-        // As many as the pool has connections, and each for as long as the time-outs of its statements.
+        // At most one task for each connection of the pool, each limited by the time-outs of its statements.
         if let (Some(begun), Ok(runtime)) = (self.begun.take(), Handle::try_current()) {
             self.state.tasks.spawn_on(async { drop(begun.await) }, &runtime);
         }
     }
 }
 
-/// A text as it may stand in any statement, whatever is in it.
+/// A text as an SQL literal, safe for any content.
 ///
-/// Where a quote or a backslash ends depends on settings of the session, and what bytes beyond ASCII are on its
-/// encoding, so texts with any of them are written as numbers. The others are cheaper to parse as they stand.
+/// What a quote or a backslash means depends on settings of the session, and what bytes beyond ASCII mean depends on
+/// its encoding. A text with any of these is therefore written as numbers. Other texts are written as they are, which
+/// is cheaper to parse.
 pub(super) fn literal(text: &str) -> String {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'\'' | b'\\')) {
         return format!("'{text}'");

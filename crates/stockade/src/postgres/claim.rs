@@ -8,7 +8,8 @@ use super::{
 };
 use crate::lock::{Fence, LossReason, Mode, MultiFence, Token};
 
-/// Records a forced release: always above what was seen, even when the lock store lost its data and minted too low.
+/// Records a forced release. The new token is above every token seen before, even when the lock store lost its data and
+/// minted a token that is too low.
 const FORCE_SQL: &str = "insert into stockade.fence as f (resource, token, owner)
 select $1, greatest($2::bigint, floor.token + 1), 'force' from stockade.fence_floor as floor
 on conflict (resource) do update set token = greatest(excluded.token, f.token + 1), owner = excluded.owner
@@ -35,13 +36,13 @@ impl Fence {
     /// Claims the fence row: `$1` text, `$2` bigint, `$3` text, see [`Fence::claim_args`]. No row returned means
     /// refused.
     ///
-    /// For other drivers than sqlx; [`Fence::begin`] runs it. It is the first statement of a READ COMMITTED
-    /// transaction, alone: every protected read is a later statement, because a statement that waits for the row lock
+    /// For drivers other than sqlx; with sqlx, [`Fence::begin`] runs it. Run it alone, as the first statement of a READ
+    /// COMMITTED transaction. Every protected read must be a later statement: a statement that waits for the row lock
     /// *and* reads returns what was true before the wait. An ownership may claim as often as it likes.
     ///
-    /// The commit of such a transaction is not known to the lock: have its answer before
-    /// [`Guard::downgrade`](crate::Guard::downgrade) or [`Guard::hand_over`](crate::Guard::hand_over), which wait for
-    /// nobody and refuse only beside a commit of [`Tx`].
+    /// The lock does not know about the commit of such a transaction. Wait for the answer to COMMIT before you call
+    /// [`Guard::downgrade`](crate::Guard::downgrade) or [`Guard::hand_over`](crate::Guard::hand_over): these refuse
+    /// only during a commit of [`Tx`].
     pub const CLAIM_SQL: &'static str = "insert into stockade.fence as f (resource, token, owner)
 select $1, $2::bigint, $3 where $2::bigint > (select token from stockade.fence_floor)
 on conflict (resource) do update set token = excluded.token, owner = excluded.owner
@@ -54,7 +55,8 @@ returning f.token";
     ///
     /// [`FenceError::Shared`] for a shared ownership, [`FenceError::Lost`] for one that was handed over.
     pub fn claim_args(&self) -> Result<ClaimArgs, FenceError> {
-        // Who adopted it claims as the same owner, and is told from this one by nothing.
+        // The process that adopted the ownership claims as the same owner, so the fence row could not tell the two
+        // apart.
         if let Some(reason @ LossReason::HandedOver) = self.loss() {
             return Err(FenceError::Lost(reason));
         }
@@ -64,8 +66,8 @@ returning f.token";
         }
     }
 
-    /// Claims the fence in a short transaction of its own: before protected reads that do not go through the write
-    /// transaction (a cache, another service). The write transaction claims again.
+    /// Claims the fence in a short transaction of its own. Use it before protected reads outside the write transaction,
+    /// such as from a cache or another service. The write transaction claims again.
     ///
     /// # Errors
     ///
@@ -77,19 +79,19 @@ returning f.token";
 
     /// Starts a transaction under this ownership: BEGIN and the claim, in one round trip.
     ///
-    /// An exclusive ownership takes the fence row and keeps it locked to the end of the transaction. A shared one only
-    /// checks that no newer writer was there, and its transaction is read only: two readers are valid together, so
-    /// neither may claim, and without a claim nothing guards a write. A permit of a semaphore neither claims nor
-    /// checks: it limits how many work, not what they see.
+    /// An exclusive ownership takes the fence row and keeps it locked until the transaction ends. A shared ownership
+    /// only checks that no newer writer was there, and its transaction is read only: two readers are valid together, so
+    /// neither may claim, and without a claim nothing guards a write. A permit of a semaphore is refused: it limits how
+    /// many work at once, not what they see.
     ///
-    /// Take it after the lock; the database connection is never kept while waiting for one. Dropping the future leaves
-    /// nothing behind.
+    /// Acquire the lock first and call this then, so that no database connection is held while you wait for the lock.
+    /// Dropping the future leaves nothing behind.
     ///
     /// # Errors
     ///
-    /// [`FenceError`], for a permit always [`FenceError::Shared`]; nothing was applied. A refusal while the guard is
-    /// live by its own clock first raises the lock store's tokens above the fence, within one command time-out, so that
-    /// the next acquire is not refused again.
+    /// [`FenceError`]; for a permit always [`FenceError::Shared`]. Nothing was applied. If the claim is refused
+    /// although the guard is still live by its own clock, the call first raises the lock store's tokens above the
+    /// fence, within one command time-out. The next acquire is then not refused again.
     #[tracing::instrument(name = "fence", level = "debug", skip_all)]
     pub async fn begin(&self, pool: &PgPool) -> Result<Tx, FenceError> {
         if let Some(reason) = self.loss() {
@@ -108,13 +110,14 @@ returning f.token";
 
     /// The message that begins a transaction under this ownership.
     ///
-    /// BEGIN comes last: statements before it are a transaction that it goes on with, and that is over when one of them
-    /// fails, so that a refusal leaves nothing on the connection. Each statement has a snapshot of its own, and what is
-    /// read under the claim comes in later ones. The level is named because a database may default to another, under
-    /// which they would all read from the claim's.
+    /// BEGIN comes last. The statements before it form an implicit transaction, which BEGIN continues. If one of them
+    /// fails, that transaction ends, and a refusal leaves nothing on the connection. Each statement has a snapshot of
+    /// its own, so later statements see what the claim waited for. The message names the isolation level, because a
+    /// database may default to another one, under which all statements would share the claim's snapshot.
     ///
-    /// The function is called by SELECT: statistics of the server show its arguments as `$1`. Before PostgreSQL 17 they
-    /// show those of CALL as they are, the owner among them, in an entry for each claim.
+    /// The claim is a function called by SELECT, so that the server's statistics show its arguments as `$1`. Before
+    /// PostgreSQL 17 the statistics show the arguments of CALL as they are, the owner among them, with one entry for
+    /// each claim.
     fn opening(&self) -> Result<String, FenceError> {
         let (access, function, args) = match self.mode() {
             Mode::Write => ("read write", "claim", self.claim_args()?),
@@ -135,7 +138,7 @@ returning f.token";
         }
     }
 
-    /// After a claim was refused and its transaction is over.
+    /// The error of a refused claim. Its transaction has ended.
     async fn refused(&self, pool: &PgPool) -> FenceError {
         let last = match last(pool, self.key().as_str()).await {
             Ok(last) => last,
@@ -151,25 +154,25 @@ returning f.token";
 }
 
 impl MultiFence {
-    /// Starts a transaction under all of these ownerships: BEGIN, then one claim after the other, in the order in which
-    /// everybody acquires and claims, so that two transactions never wait for each other's fence rows.
+    /// Starts a transaction under all of these ownerships: BEGIN, then one claim for each resource. Every caller
+    /// acquires and claims in the same order, so two transactions never wait for each other's fence rows.
     ///
-    /// One statement for each resource. What [`Fence::begin`] says about one of them holds for all.
+    /// What [`Fence::begin`] says about one resource holds for each of them.
     ///
     /// # Errors
     ///
-    /// [`FenceError`]; nothing was applied. A refusal of one claim undoes those before it.
+    /// [`FenceError`]; nothing was applied. If one claim is refused, the earlier claims are rolled back.
     #[tracing::instrument(name = "fence", level = "debug", skip_all)]
     pub async fn begin(&self, pool: &PgPool) -> Result<Tx, FenceError> {
         if let Some(reason) = self.loss() {
             return Err(FenceError::Lost(reason));
         }
         let fences = self.in_lock_order();
-        // They share one gate for commits, so any of them stands for all.
+        // The fences share one gate for commits, so it is enough to ask one of them.
         let mut tx = Tx::start(pool, fences.to_vec()).await?;
         for fence in fences {
             if !claim(&mut tx, &fence.claim_args()?).await? {
-                // The connection goes back before anything else is asked.
+                // Returns the connection to the pool first: the next question needs one too.
                 tx.rollback().await.map_err(FenceError::Sqlx)?;
                 return Err(fence.refused(pool).await);
             }
@@ -209,11 +212,12 @@ impl crate::Guard {
     }
 }
 
-/// Claims the fence of a resource that was forced, so that its holders' next transactions are refused.
+/// Claims the fence of a resource after its lock was released by force. Later transactions of its former holders are
+/// refused.
 ///
-/// `resource` is the encoded key and `token` what [`Locks::force_release`](crate::Locks::force_release) returned. A
-/// transaction that is under way keeps the row locked and is waited for. The claim always wins; the token it took is
-/// returned, higher than `token` when the lock store had lost its data.
+/// `resource` is the encoded key, and `token` is what [`Locks::force_release`](crate::Locks::force_release) returned.
+/// The claim waits for a transaction under way, which keeps the row locked. The claim always succeeds then. The call
+/// returns the token of the claim, which is higher than `token` if the lock store had lost its data.
 ///
 /// # Errors
 ///
@@ -252,7 +256,8 @@ fn sql_token(token: Token) -> i64 {
     i64::try_from(token.get()).unwrap_or(i64::MAX)
 }
 
-/// The tables hold nothing outside a token's range; should somebody drop their checks, the limit still orders right.
+/// The checks of the tables allow nothing outside a token's range. If somebody drops the checks, a value cut to the
+/// limit still compares correctly.
 fn token_of(value: i64) -> Token {
     u64::try_from(value).ok().and_then(Token::new).unwrap_or(Token::MAX)
 }

@@ -14,8 +14,8 @@ use crate::{
 pub enum FenceError {
     /// A newer ownership claimed the resource, or the token is below the floor.
     ///
-    /// When the guard was still live by its own clock, the lock store had handed out a token that it must not have: it
-    /// has been raised above `last` by now, so that the next acquire is served.
+    /// If the guard was still live by its own clock, the lock store had minted a token that is too low. Its tokens have
+    /// been raised above `last` by now, so the next acquire is not refused.
     #[error("the fence refused token {token}: {last} has been seen; nothing was applied, acquire the lock again")]
     Rejected {
         /// The token of this ownership.
@@ -26,11 +26,11 @@ pub enum FenceError {
     /// Another transaction holds the fence row and did not end within `lock_timeout`.
     #[error("another transaction holds the fence of this resource: nothing was applied, retry later")]
     Busy(#[source] sqlx::Error),
-    /// The ownership was lost before the transaction began, judged by the local clock or told by the store.
+    /// The ownership was lost before the transaction began: its lease ended by the local clock, or the store said so.
     #[error("the lock was lost ({}) before the transaction began: nothing was applied, acquire it again", .0.as_str())]
     Lost(LossReason),
-    /// A shared ownership can't claim: two readers are valid together, as are two permits of a semaphore, and a claim
-    /// by one would refuse the other.
+    /// A shared ownership can't claim. Two readers are valid together, and so are two permits of a semaphore; a claim
+    /// by one of them would refuse the other.
     #[error("{} can't claim the fence: acquire the lock for writing", shared(*.0))]
     Shared(Mode),
     /// The tables are missing or older than this version of the crate.
@@ -62,10 +62,10 @@ pub enum CommitError {
     /// A tag given to [`Tx::invalidate_tag`](super::Tx::invalidate_tag) is refused. Rolled back: nothing was applied.
     #[error("an invalidation has no tag: nothing was applied")]
     Tag(#[source] TagError),
-    /// The request that holds the lock was ended and answered as not applied before this commit. Rolled back.
+    /// The request that holds the lock was answered as "not applied" before this commit. Rolled back.
     #[error("the holder of the lock was ended before the commit: nothing was applied")]
     Closed,
-    /// The lock was downgraded or handed over after the transaction began: others may have read since. Rolled back.
+    /// The lock was downgraded or handed over after the transaction began, so others may have read since. Rolled back.
     #[error("the lock was downgraded to shared, or handed over, before the commit: nothing was applied")]
     Downgraded,
     /// The store of a strict cache, or a filter of existing ids, did not confirm that it was told of the write. Rolled
@@ -73,7 +73,7 @@ pub enum CommitError {
     #[error("a cache could not be told of the write: nothing was applied, retry later")]
     Announce(#[source] CacheError),
     /// An earlier statement failed, the commit was refused (a constraint, a serialization failure), or the database
-    /// ended the session before it came to COMMIT. Rolled back: nothing was applied.
+    /// ended the session before COMMIT. Rolled back: nothing was applied.
     #[error("the transaction was rolled back: nothing was applied")]
     NotApplied(#[source] sqlx::Error),
     /// The connection ended after COMMIT was sent and before its answer: the transaction may have been applied.
@@ -115,7 +115,7 @@ pub enum RelayError {
 pub(super) const LOCK_NOT_AVAILABLE: &str = "55P03";
 pub(super) const QUERY_CANCELED: &str = "57014";
 pub(super) const DEADLOCK_DETECTED: &str = "40P01";
-/// What the functions of the schema answer an ownership that is not the newest.
+/// The SQLSTATE with which the schema's functions refuse an ownership that is not the newest.
 pub(super) const REFUSED: &str = "ST001";
 const UNDEFINED_FUNCTION: &str = "42883";
 const UNDEFINED_TABLE: &str = "42P01";
@@ -125,7 +125,7 @@ const INVALID_SCHEMA_NAME: &str = "3F000";
 /// The SQLSTATE, when the server answered with one.
 pub(super) fn sqlstate(error: &sqlx::Error) -> Option<&str> {
     let code = error.as_database_error().and_then(DatabaseError::code)?;
-    // The code borrows from the error unless a driver made it up; Postgres' never does.
+    // The code borrows from the error. Only a driver that makes codes up would own one; Postgres' driver does not.
     match code {
         std::borrow::Cow::Borrowed(code) => Some(code),
         std::borrow::Cow::Owned(_) => None,
@@ -164,11 +164,10 @@ pub(super) fn commit_statement(error: sqlx::Error) -> CommitError {
     if rolled_back { CommitError::NotApplied(error) } else { CommitError::Unknown(error) }
 }
 
-/// What an error says about the transaction that comes before the first statement of the message has ended which COMMIT
-/// is the second of.
+/// What an error of the message `statement; COMMIT` says about the transaction, if the first statement has not ended.
 ///
-/// Statements are run in order, and replies come in order: while the first has not ended COMMIT has not begun. Without
-/// an answer of the server nobody can say how far it came, unless the message did not go out.
+/// The server runs statements in order and replies in order. If it answers with an error of the first statement, COMMIT
+/// has not begun. If it does not answer at all, nobody can say how far it came, unless the message was not sent.
 pub(super) fn statement_before_commit(error: sqlx::Error) -> CommitError {
     let unsent = matches!(&error, sqlx::Error::Io(error) if error.kind() == io::ErrorKind::BrokenPipe);
     if unsent || error.as_database_error().is_some() {

@@ -23,42 +23,46 @@ use crate::{
     metrics,
 };
 
-/// How often it looks.
+/// How often the relay looks for rows.
 const TICK: Duration = Duration::from_millis(250);
-/// How long the committer has to apply its invalidations itself.
+/// How long a committer has to apply its own invalidations.
 const GRACE: Duration = Duration::from_secs(2);
-/// Rows that are applied, and marked, together.
+/// How many rows are applied and marked together.
 const BATCH: u16 = 256;
-/// Rows that are applied again together. Each may stand for a batch.
+/// How many rows are applied again together. Each row may stand for a batch.
 const KEPT_BATCH: i64 = 32;
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
-/// One round; a database that accepts and never answers does not hold the relay for ever.
+/// The limit of one round, for a database that accepts connections and never answers.
 const ROUND_LIMIT: Duration = Duration::from_secs(30);
-/// How often announcements are looked for whose writer died.
+/// How often the relay looks for intents whose writer died.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// Old rows are deleted every so many rounds.
+/// Old rows are deleted once in so many rounds.
 const DELETE_EVERY: u32 = 40;
 
 /// Applies the invalidations that their committers could not, and forgets old ones.
 ///
-/// Run one per process. Relays share the work: each locks the rows it applies and skips those locked by another.
-/// Applying a row twice is harmless. It survives outages of the cache and of Postgres, trying again at most every 5 s.
+/// Run one in each process. Relays share the work: each locks the rows that it applies and skips rows locked by
+/// another. Applying a row twice is harmless. The relay survives outages of the cache and of Postgres; it tries again
+/// after 5 s at most.
 ///
-/// Once a second it also looks at what writers have announced to strict caches, by one script for each, and ends what
-/// belongs to a transaction that is over: its writer died.
+/// A row is applied when it is 2 s old and its committer has not reported success. Applied rows are kept for 10
+/// minutes, for [`Relay::reapply`]; rows that are marked together become one row. The gauge
+/// `stockade_outbox_lag_seconds` is the age of the oldest row that waits.
 ///
-/// Rows are applied when they are 2 s old and their committer did not report success. What was applied is kept for 10
-/// minutes after, for [`Relay::reapply`]; rows that are marked together become one. A cache's store that comes up as
-/// another run than before may be a replica that was promoted without the newest invalidations, so all kept rows are
-/// applied to it again. Where the store has replicas, they are so once more after 13 s, for what the primary before it
-/// was told meanwhile. A strict cache believes no value of such a store until that is done. Sets
-/// `stockade_outbox_lag_seconds`.
+/// When the store of a cache comes up as a new run, it may be a replica that was promoted without the newest
+/// invalidations. The relay then applies all kept rows again. If the store has replicas, the relay applies the rows
+/// once more after 13 s, because the old primary may have accepted invalidations until then. A strict cache believes no
+/// value of a new run until this is done.
 ///
-/// A row that a cache refuses while it takes others keeps none waiting: it is tried again after a second, then after
-/// twice as long each time, at least once a minute, and counts in `stockade_outbox_refused_rows` until it is applied. A
-/// warning says when that begins. No new run of a strict cache's store is vouched for meanwhile.
+/// If a cache refuses a row and takes others, the refused row does not delay the others. It is tried again after a
+/// second, then after twice as long each time, at least once a minute. It counts in `stockade_outbox_refused_rows`
+/// until it is applied, and a warning says when the first row is refused. No new run of a strict cache's store is
+/// vouched for meanwhile.
 ///
-/// Dropping it stops it; [`Relay::shutdown`] also waits.
+/// Once a second the relay also reads the intents of strict caches, by one script for each cache, and ends every intent
+/// whose transaction has ended: its writer died.
+///
+/// Dropping the relay stops it; [`Relay::shutdown`] also waits.
 #[derive(Debug)]
 #[must_use = "dropping the relay stops it"]
 pub struct Relay {
@@ -73,24 +77,24 @@ struct Worker {
     state: Arc<PoolState>,
     caches: Vec<Invalidator>,
     names: Vec<&'static str>,
-    /// For each cache.
+    /// One for each cache.
     vouching: Vec<Vouching>,
     refusals: Refusals,
     presence: Presence,
-    /// When announcements were swept last.
+    /// When intents were swept last.
     swept: Mutex<Option<Instant>>,
 }
 
-/// What came of applying every kept row.
+/// The outcome of applying every kept row again.
 struct Reapplied {
     rows: u64,
-    /// Of the last row that was refused.
+    /// The error of the last row that was refused.
     refusal: Option<RelayError>,
 }
 
 impl Relay {
-    /// Starts it for these caches, see [`Cache::invalidator`](crate::cache::Cache::invalidator); rows of other caches
-    /// are left to the relays that know them. Must be called within a tokio runtime.
+    /// Starts a relay for these caches, see [`Cache::invalidator`](crate::cache::Cache::invalidator). Rows of other
+    /// caches are left to the relays that know those. Call it within a tokio runtime.
     pub fn spawn(pool: PgPool, caches: impl IntoIterator<Item = Invalidator>) -> Self {
         let caches: Vec<_> = caches.into_iter().collect();
         let names: Vec<_> = caches.iter().map(Invalidator::name).collect();
@@ -114,19 +118,20 @@ impl Relay {
         Self { worker, tasks, stop }
     }
 
-    /// Applies every kept row again: for a cache's store that may hold values which were invalidated in the last 10
-    /// minutes. Returns how many invalidations there were. The relay itself does so for each run of a store that nobody
-    /// vouched for.
+    /// Applies every kept row again, and returns how many invalidations there were. Use it when the store of a cache
+    /// may hold values that were invalidated in the last 10 minutes, for instance after a backup was restored. For a
+    /// new run of a store the relay does this by itself.
     ///
     /// # Errors
     ///
-    /// [`RelayError`]; call it again.
+    /// [`RelayError`]. Call it again then.
     pub async fn reapply(&self) -> Result<u64, RelayError> {
         let Reapplied { rows, refusal } = self.worker.reapply(&self.worker.names).await?;
         refusal.map_or(Ok(rows), Err)
     }
 
-    /// Stops after the round under way, at most after `limit`. What is not applied stays in the outbox.
+    /// Stops after the current round, or after `limit` if that is earlier. Rows that are not applied stay in the
+    /// outbox.
     pub async fn shutdown(self, limit: Duration) {
         self.stop.cancel();
         if tokio::time::timeout(limit, self.tasks.wait()).await.is_err() {
@@ -171,7 +176,7 @@ async fn run(worker: Arc<Worker>, stop: CancellationToken) {
 }
 
 impl Worker {
-    /// One look. Returns whether more is waiting. Dropping it half-way is harmless: rows locked are unlocked.
+    /// One round. Returns whether more rows are waiting. Dropping the future is harmless: its rows are unlocked.
     async fn round(&self, delete: bool) -> Result<bool, RelayError> {
         if let Err(error) = self.presence.say(&self.pool, &self.names).await {
             tracing::debug!(%error, "others may not know that a relay runs");
@@ -184,13 +189,13 @@ impl Worker {
         if delete {
             outbox::delete_old(&self.pool).await.map_err(RelayError::Sqlx)?;
         }
-        // A cache that takes no invalidations must not keep the others from being believed.
+        // A cache that takes no invalidations must not delay the vouching for other caches.
         self.vouch().await?;
         self.sweep().await;
         applied
     }
 
-    /// Ends what writers announced to strict caches that died before they could end it.
+    /// Ends the intents of writers that died before they could end them.
     async fn sweep(&self) {
         {
             let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -206,7 +211,7 @@ impl Worker {
         }
     }
 
-    /// Vouches for the runs of stores that came up since, once everything they can have lost was applied again.
+    /// Vouches for new runs of stores, once every invalidation that they may have lost was applied again.
     async fn vouch(&self) -> Result<(), RelayError> {
         let mut failure = None;
         for (cache, vouching) in self.caches.iter().zip(&self.vouching) {
@@ -223,11 +228,11 @@ impl Worker {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Whether it did. It looks once and leaves the next look to the next round: rows that wait are not to wait longer
-    /// because a transaction does.
+    /// Returns whether it vouched. It looks once and leaves the next look to the next round, so that waiting rows do
+    /// not wait for a transaction as well.
     async fn vouch_for(&self, cache: &Invalidator, vouching: &Vouching, run: &UnsureRun) -> Result<bool, RelayError> {
-        // A transaction whose announcement went with the earlier run may be committing at this moment: its row is not
-        // visible yet, and what it writes could be read from before it.
+        // A transaction whose intent was lost with the earlier run may be committing right now. Its row is not visible
+        // yet, so a value from before its commit could still be served.
         let writing = match vouching.next(run, Instant::now()) {
             Step::Rest => return Ok(false),
             Step::Look(writing) => writing,
@@ -255,7 +260,7 @@ impl Worker {
             return Ok(false);
         }
         tracing::info!(cache = cache.name(), rows, "invalidations applied again to a new run of the store");
-        // What went by another connection may have gone to another server.
+        // Commands on another connection may have reached another server.
         if cache.unsure_run().as_ref() != Some(run) || !vouching.applied(run) {
             return Ok(false);
         }
@@ -264,7 +269,7 @@ impl Worker {
         Ok(true)
     }
 
-    /// Goes on behind a row that is refused, and ends where a store does not answer.
+    /// Applies the kept rows of these caches. It skips a row that is refused, and stops when a store does not answer.
     async fn reapply(&self, names: &[&'static str]) -> Result<Reapplied, RelayError> {
         let (mut last, mut done) = (i64::MIN, Reapplied { rows: 0, refusal: None });
         loop {
@@ -278,7 +283,7 @@ impl Worker {
         }
     }
 
-    /// Marks what transactions of this process have applied themselves.
+    /// Marks the rows that transactions of this process have applied themselves.
     async fn mark_flushed(&self) -> Result<(), sqlx::Error> {
         for ids in self.state.take_flushed().chunks(BATCH.into()) {
             outbox::mark(&self.pool, ids).await?;
@@ -286,7 +291,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Each cache by itself, so that the rows of one that is down take no other's place in the batch.
+    /// Applies the waiting rows, one cache after the other: rows of a cache that is down take no place in the batch of
+    /// another. Returns whether more rows are waiting.
     async fn apply_pending(&self) -> Result<bool, RelayError> {
         let (mut more, mut failure) = (false, None);
         for name in &self.names {

@@ -5,14 +5,14 @@ use sqlx::PgPool;
 /// How often it looks.
 const EVERY: Duration = Duration::from_millis(20);
 
-/// Returns once every transaction of this database that was writing when this was called has ended: what is read
-/// afterwards holds all that they committed. Those of other databases on the server are not waited for.
+/// Waits for the writers of this moment: returns once every transaction of this database that was writing when the call
+/// began has ended. A later read sees everything that those transactions committed.
 ///
-/// It sees a transaction from its first write on, with which Postgres gives it an id, and one that was prepared for a
-/// commit in two phases until that.
+/// A transaction counts from its first write on, when Postgres gives it an id. A prepared transaction counts until its
+/// two-phase commit ends. Transactions of other databases on the server do not count.
 ///
-/// For the source of a [`Bloom`](crate::cache::Bloom): a transaction that added its id before the new filter was begun
-/// may commit after the source has been read. Wait for it first.
+/// The source of a [`Bloom`](crate::cache::Bloom) needs this: a transaction that added its id before the new filter was
+/// begun may commit after the source was read. Call this before you read the source.
 ///
 /// Cancel safe. It waits as long as such a transaction runs, so put a limit on it.
 ///
@@ -34,23 +34,23 @@ pub async fn settled(pool: &PgPool) -> Result<(), sqlx::Error> {
 /// The transactions of this database that were writing at some moment.
 #[derive(Debug)]
 pub(super) struct Writing {
-    /// A transaction id that was given out at that moment: theirs are lower.
+    /// A transaction id that was given out at that moment. Their ids are lower.
     pub(super) next: String,
 }
 
 impl Writing {
     pub(super) async fn now(pool: &PgPool) -> Result<Self, sqlx::Error> {
-        // An id of its own: the end of a snapshot is where the *completed* transactions end, and says nothing about
-        // running ones.
+        // Takes an id of its own: the upper end of a snapshot follows the last *completed* transaction and says nothing
+        // about running ones.
         Ok(Self { next: sqlx::query_scalar("select pg_current_xact_id()::text").fetch_one(pool).await? })
     }
 
-    /// Whether all of them have ended; `None` when the server was replaced by one that has not come so far yet.
+    /// Whether all of them have ended. `None` if the server was replaced by one whose ids are not that far yet.
     ///
-    /// A snapshot knows the transactions of all databases. Where it shows an older one, sessions and prepared
-    /// transactions of this database are looked at, which every user may see. Sessions come first: a transaction that
-    /// is prepared in between is found as prepared, and one that neither shows has ended, and is seen by every later
-    /// snapshot.
+    /// A snapshot includes the transactions of all databases. If it shows one with a lower id, this looks at sessions
+    /// and prepared transactions of this database, which every user may see. It looks at sessions first, so a
+    /// transaction that is prepared in between is found among the prepared ones. A transaction in neither list has
+    /// ended, and every later snapshot sees it.
     pub(super) async fn are_over(&self, pool: &PgPool) -> Result<Option<bool>, sqlx::Error> {
         const WRITES: &str = "select exists (select from pg_stat_activity
             where datname = current_database() and age(backend_xid) > age($1::text::xid8::xid))";
@@ -63,7 +63,7 @@ impl Writing {
         sqlx::query_scalar(OVER).bind(&self.next).bind(writes).fetch_one(pool).await
     }
 
-    /// The id that theirs are below.
+    /// The id that is above theirs.
     pub(super) fn below(&self) -> &str {
         &self.next
     }

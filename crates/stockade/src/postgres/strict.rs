@@ -9,33 +9,36 @@ use crate::{
     cache::{CacheBuilder, Fates, LoadError, Relayed},
 };
 
-/// A transaction id from the future: the server was replaced by one that never saw the transaction.
+/// The error for a transaction id from the future: the server was replaced by one that never saw the transaction.
 const INVALID_PARAMETER_VALUE: &str = "22023";
 
 impl<K: Resource, V> CacheBuilder<K, V> {
     /// Makes reads linearizable with the writes that go through [`Tx::invalidate`](super::Tx::invalidate): a read that
-    /// begins after a commit was acknowledged never returns what was there before it, in any process.
+    /// begins after a commit was acknowledged never returns an older value, in any process.
     ///
-    /// [`Tx::commit`](super::Tx::commit) then announces the write to Redis before COMMIT, one round trip more, and
-    /// fails with [`CommitError::Announce`](super::CommitError::Announce), nothing applied, where Redis does not
-    /// confirm. Until the transaction is over, reads of what it writes go to the loader. `pool` must lead to the
-    /// primary that those transactions run on: it is asked about announcements whose transaction did not end them.
-    /// Nothing is served from memory, and nothing expired: without Redis every read is a limited load.
+    /// [`Tx::commit`](super::Tx::commit) then announces the write to Redis before COMMIT, which takes one more round
+    /// trip. If Redis does not confirm, the commit fails with [`CommitError::Announce`](super::CommitError::Announce),
+    /// and nothing was applied. Until the transaction ends, reads of its keys go to the loader. `pool` must lead to the
+    /// primary that those transactions run on: the cache asks it about intents whose transaction did not end them. A
+    /// strict cache serves nothing from memory and nothing expired; without Redis every read is a limited load.
     ///
-    /// A [`Relay`](super::Relay) for this cache must run in some process: it vouches for each new run of the Redis, the
-    /// first one included. Until then every read is a load,
+    /// A [`Relay`](super::Relay) for this cache must run in some process. It vouches for each new run of Redis, the
+    /// first run included. Until it does, every read is a load,
     /// [`CacheStats::vouched_for`](crate::cache::CacheStats::vouched_for) is false and the gauge
-    /// `stockade_cache_vouched_for` 0; a warning says when no relay runs anywhere.
+    /// `stockade_cache_vouched_for` is 0. A warning says when no relay runs anywhere.
     ///
-    /// It holds on one Redis that keeps its acknowledged writes. After a restart or a failover that loses some of them
-    /// no value is believed until the relay has made the invalidations of the last ten minutes again. No value is older
-    /// than those: a [`CacheBuilder::ttl`] or [`CacheBuilder::null_ttl`] of more than 10 minutes is refused, and a
-    /// longer [`Loaded::ttl`](crate::cache::Loaded::ttl) is cut to that. With replicas `min-replicas-to-write` has to
-    /// be half their number or more, and `min-replicas-max-lag` 10 or less, on every server, and Redis of version 7.0
-    /// or later: an old primary that was cut off then refuses writes, which is asked for twice a second, and a hit
-    /// there is older than an acknowledged write by `min-replicas-max-lag` and four seconds at most. After a failover
-    /// reads are loads for 13 seconds more. A primary without these settings is refused behind sentinels, or not
-    /// believed.
+    /// # After a restart or a failover
+    ///
+    /// The promise holds on one Redis that keeps its acknowledged writes. If a restart or a failover loses some of
+    /// them, no value is believed until the relay has applied the invalidations of the last ten minutes again. No value
+    /// lives longer than those are kept: a [`CacheBuilder::ttl`] or [`CacheBuilder::null_ttl`] of more than 10 minutes
+    /// is refused, and a longer [`Loaded::ttl`](crate::cache::Loaded::ttl) is cut to 10 minutes.
+    ///
+    /// With replicas, every server must be Redis 7.0 or later and must have `min-replicas-to-write` at half the number
+    /// of replicas or more, and `min-replicas-max-lag` at 10 or less. An old primary that is cut off then refuses
+    /// writes, and processes check for this twice a second. A hit on such a primary may miss writes that were
+    /// acknowledged within the last `min-replicas-max-lag` plus four seconds. After a failover reads are loads for 13
+    /// more seconds. A primary without these settings is refused behind sentinels, and not believed elsewhere.
     pub fn strict(self, pool: &PgPool) -> Self {
         self.announced(fates(pool.clone()), relayed(pool.clone()), outbox::KEEP)
     }

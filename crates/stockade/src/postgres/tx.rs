@@ -24,28 +24,29 @@ use crate::{
 
 /// A Postgres transaction under a fence, with the invalidations that belong to it.
 ///
-/// From [`Fence::begin`]. It derefs to [`PgConnection`]: pass `&mut *tx` where sqlx wants an executor. Dropping it
-/// rolls back, and its invalidations are gone with it.
+/// [`Fence::begin`] makes one. It derefs to [`PgConnection`]: pass `&mut *tx` where sqlx wants an executor. Dropping a
+/// `Tx` rolls back and forgets its invalidations.
 #[must_use = "dropping the transaction rolls it back"]
 pub struct Tx {
     inner: Transaction<'static, Postgres>,
-    /// In lock order; none without a lock.
+    /// In lock order. Empty for a transaction without a lock.
     fences: Vec<Fence>,
-    /// Whether they were exclusive when this began.
+    /// Whether the fences were exclusive when the transaction began.
     exclusive: bool,
     database: PgPool,
     pool: Arc<PoolState>,
     invalidations: Invalidations,
-    /// What the transaction creates, for the filters of their kind.
+    /// The ids of rows that the transaction creates, each with the filter to add it to.
     ids: Vec<(Bloom, Key)>,
-    /// Why it can't commit: it was given a key or a tag that there can't be.
+    /// Why it can't commit: it was given an invalid key or tag.
     refused: Option<CommitError>,
 }
 
 impl Tx {
-    /// A transaction without a fence, for writers that nothing competes with: imports before the service runs, repairs.
+    /// A transaction without a fence, for writers without competition, such as imports before the service runs, and
+    /// repairs.
     ///
-    /// Its invalidations work as under a fence; nothing protects its writes from a lock holder's.
+    /// Its invalidations work as under a fence. Nothing protects its writes from those of a lock holder.
     ///
     /// # Errors
     ///
@@ -54,8 +55,8 @@ impl Tx {
         Self::start(pool, Vec::new()).await
     }
 
-    /// Without a claim. The level is named because a database may default to another, under which every statement would
-    /// read from the first one's snapshot.
+    /// Begins without a claim. It names the isolation level, because a database may default to another one, under which
+    /// every statement would read from the snapshot of the first.
     pub(super) async fn start(pool: &PgPool, fences: Vec<Fence>) -> Result<Self, FenceError> {
         let state = PoolState::of(pool);
         let begin = "begin isolation level read committed read write".to_owned();
@@ -64,7 +65,7 @@ impl Tx {
         Ok(Self::begun(pool, state, inner, fences))
     }
 
-    /// By the message of a claim.
+    /// Begins with the message of a claim.
     pub(super) async fn claimed(
         pool: &PgPool,
         state: Arc<PoolState>,
@@ -89,7 +90,7 @@ impl Tx {
         }
     }
 
-    /// Drops the cached value of `key` when, and only when, this transaction commits.
+    /// Drops the cached value of `key` if this transaction commits, and not otherwise.
     ///
     /// A key that can't be encoded makes the commit fail.
     pub fn invalidate<K, V>(&mut self, cache: &Cache<K, V>, key: &K)
@@ -102,10 +103,10 @@ impl Tx {
         }
     }
 
-    /// Drops every cached value with this tag ([`Loaded::tags`](crate::cache::Loaded::tags)) when, and only when, this
-    /// transaction commits.
+    /// Drops every cached value with this tag ([`Loaded::tags`](crate::cache::Loaded::tags)) if this transaction
+    /// commits, and not otherwise.
     ///
-    /// A tag that is refused makes the commit fail with [`CommitError::Tag`]; a strict cache refuses every tag.
+    /// A refused tag makes the commit fail with [`CommitError::Tag`]. A strict cache refuses every tag.
     pub fn invalidate_tag<K, V, T>(&mut self, cache: &Cache<K, V>, tag: &T)
     where
         K: Resource,
@@ -118,9 +119,9 @@ impl Tx {
         }
     }
 
-    /// Drops every value of this cache ([`Cache::clear`]) when, and only when, this transaction commits.
+    /// Drops every value of this cache ([`Cache::clear`]) if this transaction commits, and not otherwise.
     ///
-    /// A strict cache makes the commit fail with [`CommitError::Tag`].
+    /// With a strict cache the commit fails with [`CommitError::Tag`].
     pub fn clear<K, V>(&mut self, cache: &Cache<K, V>)
     where
         K: Resource,
@@ -136,10 +137,10 @@ impl Tx {
         self.refused.get_or_insert(error);
     }
 
-    /// Adds the id of a row that this transaction creates to a filter, before COMMIT. Without this a read of the row
-    /// may be answered as absent.
+    /// Adds the id of a row that this transaction creates to a filter, before COMMIT. Without this call a read of the
+    /// new row may be answered as absent.
     ///
-    /// A key that can't be encoded makes the commit fail, and so does a filter that does not confirm, with
+    /// A key that can't be encoded makes the commit fail. If the filter does not confirm, the commit fails with
     /// [`CommitError::Announce`].
     pub fn add<K: Resource>(&mut self, filter: &Bloom, key: &K) {
         match Key::of(key) {
@@ -154,25 +155,26 @@ impl Tx {
 
     /// Writes the invalidations to the outbox, commits, and drops the cached values.
     ///
-    /// The rows of the outbox and COMMIT are one round trip, unless a strict cache has to hear of the write in between.
+    /// The outbox rows and COMMIT take one round trip together, unless a strict cache must be told of the write in
+    /// between.
     ///
-    /// Once COMMIT succeeded, so has this call: a cache that does not answer within one command time-out is left to the
-    /// [`Relay`](super::Relay). Dropping the future before COMMIT was sent rolls back; afterwards the transaction may
-    /// be applied, and the relay then invalidates, unless the cache had confirmed before.
+    /// If COMMIT succeeds, so does this call. A cache that does not answer within one command time-out is left to the
+    /// [`Relay`](super::Relay). Dropping the future before COMMIT is sent rolls back. If the future is dropped later,
+    /// the transaction may be applied; the relay then invalidates what the cache has not confirmed.
     ///
-    /// Until the cached values are dropped the lock is neither downgraded nor handed over. Where a lock of the
-    /// transaction was lost or given back by then, and a cache is built with
-    /// [`CacheBuilder::under_locks`](crate::cache::CacheBuilder::under_locks), this returns 3 s later, without a
-    /// database connection: others may have read under the lock meanwhile, and by then every process has heard of the
-    /// write.
+    /// The lock is neither downgraded nor handed over until the cached values are dropped. If a lock of the transaction
+    /// was lost or released before that, and a cache is built with
+    /// [`CacheBuilder::under_locks`](crate::cache::CacheBuilder::under_locks), this call returns 3 s later, without
+    /// holding a database connection. Another holder may have read under the lock meanwhile; after 3 s every process
+    /// has heard of the write.
     ///
     /// # Errors
     ///
-    /// [`CommitError`], which tells "not applied" from "nobody can say".
+    /// [`CommitError`], which distinguishes "not applied" from "nobody can say".
     #[tracing::instrument(name = "commit", level = "debug", skip_all)]
     pub async fn commit(mut self) -> Result<(), CommitError> {
         if let Some(error) = self.refusal() {
-            // A rollback that fails ends the connection, which rolls back as well.
+            // If ROLLBACK fails, the connection ends, and the server rolls back.
             let _ = self.inner.rollback().await;
             return Err(error);
         }
@@ -186,11 +188,11 @@ impl Tx {
             && let Err(error) = self.invalidations.announce(intent).await
         {
             let _ = self.inner.rollback().await;
-            // Where this is not confirmed either, a reader finds out that the transaction is over.
+            // If this is not confirmed either, a reader finds out that the transaction has ended.
             self.invalidations.retract(Some(intent)).await;
             return Err(CommitError::Announce(error));
         }
-        // What only reads applies nothing, and is no reason to answer that it may have.
+        // A transaction that only read applies nothing, so no answer may say that it perhaps did.
         let writes = self.fences.first().filter(|_| self.exclusive);
         if let Some(Err(refused)) = writes.map(may_send) {
             let _ = self.inner.rollback().await;
@@ -205,7 +207,7 @@ impl Tx {
         let written = match committed {
             Ok(written) => written,
             Err(error) => {
-                // One whose fate is unknown keeps its intent until the database has told a reader.
+                // If nobody knows whether it committed, the intent stays until a reader has asked the database.
                 if error.applied() == Some(false) {
                     self.invalidations.retract(intent).await;
                 }
@@ -214,7 +216,7 @@ impl Tx {
         };
         if !self.invalidations.is_empty() {
             let left = self.invalidations.flush(intent).await;
-            // As long as all are held nobody has read under one of them, and who does so later reads what was written.
+            // While all locks are held nobody else has read under one of them. A later holder reads the new value.
             let lost = !self.fences.iter().all(|fence| fence.ownership.is_exclusive());
             let heard_within = self.invalidations.heard_within(&left).filter(|_| lost);
             drop(answered);
@@ -228,15 +230,15 @@ impl Tx {
         Ok(())
     }
 
-    /// Why nothing of it may be committed, as far as is known before anything is sent.
+    /// Why it may not be committed, as far as this is known before anything is sent.
     fn refusal(&mut self) -> Option<CommitError> {
         let exclusive = self.fences.first().filter(|_| self.exclusive);
         let is_downgraded = exclusive.is_some_and(|fence| fence.mode() != Mode::Write);
         self.refused.take().or_else(|| is_downgraded.then_some(CommitError::Downgraded))
     }
 
-    /// Writes what is to be announced to a strict cache, under a new intent. The intent names the transaction, so its
-    /// rows are written before the announcement.
+    /// Writes the invalidations of strict caches to the outbox, under a new intent. The intent names the transaction,
+    /// so the rows are written before the intent is announced.
     async fn write_down_if_strict(&mut self) -> Result<Option<(Vec<Written>, Intent)>, sqlx::Error> {
         if !self.invalidations.is_strict() {
             return Ok(None);
@@ -246,8 +248,7 @@ impl Tx {
         Ok(Some((written, Intent { id, xid: xid.into() })))
     }
 
-    /// Ends the transaction without applying anything, and waits for the database to say so. Dropping does the same in
-    /// the background.
+    /// Rolls back, and waits for the database to confirm it. Dropping the transaction does the same in the background.
     ///
     /// # Errors
     ///
@@ -262,8 +263,8 @@ impl Tx {
     }
 }
 
-/// A commit of a write that was answered. When this goes the lock may be downgraded and handed over again: once the
-/// caches are told, or nobody is there any more to tell them.
+/// A write whose COMMIT was answered. Dropping this allows the lock to be downgraded and handed over again: either the
+/// caches have been told, or the future that would have told them was dropped.
 struct Answered<'a>(&'a Fence);
 
 impl Drop for Answered<'_> {
@@ -272,8 +273,9 @@ impl Drop for Answered<'_> {
     }
 }
 
-/// Whether COMMIT may be sent. From here until [`Answered`] the lock is neither downgraded nor handed over; it may have
-/// been before. That is asked first: once the request was told of a commit, nobody can say that nothing was applied.
+/// Whether COMMIT may be sent. From here until [`Answered`] is dropped the lock is neither downgraded nor handed over.
+/// It may have been before, so that is checked first: once the request has been told of a commit, nobody can say that
+/// nothing was applied.
 fn may_send(fence: &Fence) -> Result<(), CommitError> {
     if !fence.ownership.commit_sent() {
         return Err(CommitError::Downgraded);
