@@ -16,7 +16,7 @@ use crate::{
 pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
 impl CacheInfo {
-    /// Whether the answer was given by the normal rules: only then may a client be told that it has the same.
+    /// Whether the answer was given by the normal rules. Only then may a client get 304.
     pub(super) fn is_vouched(&self) -> bool {
         !self.degraded && !self.unlocked && self.stale.is_none()
     }
@@ -36,7 +36,7 @@ impl CacheInfo {
 
 /// Adds `Cache-Status`, `Age` and `Cache-Control: private, no-cache`. A [`CachePolicy`] after it says otherwise.
 ///
-/// There is no `ETag`: what a handler makes of a value is a representation of its own.
+/// It adds no `ETag`, because a handler may turn the value into another representation.
 impl IntoResponseParts for CacheInfo {
     type Error = Infallible;
 
@@ -46,8 +46,8 @@ impl IntoResponseParts for CacheInfo {
     }
 }
 
-/// How the `Option<Cached<_>>` before it in the handler's arguments came about, also when it is `None`: with it the
-/// handler's own 404 says what any other says.
+/// Tells how the `Option<Cached<_>>` before it in the handler's arguments came about, also when that is `None`. As part
+/// of the answer it gives the handler's own 404 the headers of the usual one.
 ///
 /// ```
 /// # use axum::{http::StatusCode, response::IntoResponse};
@@ -58,7 +58,7 @@ impl IntoResponseParts for CacheInfo {
 /// }
 /// ```
 ///
-/// Of several it is the last. Rejected with 500 where there is none.
+/// After several `Cached` arguments it belongs to the last. Without one it is rejected with 500.
 impl<S: Sync> FromRequestParts<S> for CacheInfo {
     type Rejection = Rejection;
 

@@ -17,8 +17,8 @@ use axum::{
 /// | [`CachePolicy::no_store`] | `no-store` |
 /// | with [`CachePolicy::max_age`] | `max-age=N` in place of `no-cache` |
 ///
-/// The default is right for values of one user: no proxy or CDN keeps the answer, and a browser asks before each use,
-/// so that the next user of that browser gets their own.
+/// The default is right for values of one user. No proxy or CDN keeps the answer, and a browser asks before each use,
+/// so the next user of that browser gets their own answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CachePolicy {
     keep: Keep,
@@ -35,46 +35,47 @@ enum Keep {
 }
 
 impl CachePolicy {
-    /// Kept by the client alone, which asks before each use.
+    /// Only the client keeps the answer, and asks before each use.
     #[must_use]
     pub fn private() -> Self {
         Self::default()
     }
 
-    /// Proxies and CDNs keep the answer as well, and ask whether it still holds before each use. For answers that are
-    /// the same for everybody who may ask. Answers to requests with `Authorization` are still kept by the client alone
+    /// Proxies and CDNs keep the answer too, and ask before each use whether it is still valid. Use it for answers that
+    /// are the same for every client. An answer to a request with `Authorization` is still kept by the client alone
     /// (RFC 9111, section 3.5).
     #[must_use]
     pub fn shared() -> Self {
         Self { keep: Keep::Shared, ..Self::default() }
     }
 
-    /// Kept by nobody.
+    /// Nobody keeps the answer.
     #[must_use]
     pub fn no_store() -> Self {
         Self { keep: Keep::Nowhere, ..Self::default() }
     }
 
-    /// Used without asking until the value is so old, in whole seconds. A write is then not seen before.
+    /// The answer is used without asking until the value has this age, in whole seconds. Until then a client may miss a
+    /// write.
     ///
-    /// It counts from when the value was loaded, since `Age` does: a value that lay in the cache for longer is asked
-    /// about each time. Answers given outside the normal rules never carry it. An answer that depends on the user needs
-    /// [`CachePolicy::vary`] beside it.
+    /// The age counts from the load of the value, as `Age` does. For a value that is older already, clients ask before
+    /// each use. Answers given outside the normal rules never carry it. An answer that depends on the user also needs
+    /// [`CachePolicy::vary`].
     #[must_use]
     pub fn max_age(mut self, max_age: Duration) -> Self {
         self.max_age = Some(max_age);
         self
     }
 
-    /// The request headers that the answer depends on, as in `Vary`: `cookie` or `authorization` for what differs by
-    /// user. What the answer says already stays beside it.
+    /// The request headers that the answer depends on, as in `Vary`: for instance `cookie` or `authorization` if it
+    /// differs by user. Other `Vary` headers of the answer stay.
     #[must_use]
     pub fn vary(mut self, headers: HeaderValue) -> Self {
         self.vary = Some(headers);
         self
     }
 
-    /// The same for an answer that may be outdated: nobody uses it twice without asking.
+    /// The policy for an answer that may be outdated: nobody uses it again without asking.
     pub(super) fn unvouched(&self) -> Self {
         Self { max_age: None, ..self.clone() }
     }

@@ -21,17 +21,17 @@ use crate::{
     route_lock::RequestLocks,
 };
 
-/// A cached value as extractor and as answer.
+/// A cached value, as extractor and as answer.
 ///
-/// As an answer it is 200 with the value as JSON, or 304 without a body when `If-None-Match` names its [`EntityTag`],
-/// with `Cache-Status`, `Age`, `ETag`, and what [`FromCache::cache_policy`] says, by default `Cache-Control: private,
-/// no-cache`. An answer given outside the normal rules, because a store was unreachable or the value has expired, has
-/// no `ETag` and is never 304.
+/// The answer is 200 with the value as JSON, or 304 without a body if `If-None-Match` names its [`EntityTag`]. Its
+/// headers are `Cache-Status`, `Age`, `ETag` and those of [`FromCache::cache_policy`], by default `Cache-Control:
+/// private, no-cache`. An answer outside the normal rules, because a store was unreachable or the value has expired,
+/// has no `ETag` and is never 304.
 ///
-/// `Cache-Control: no-cache` of a GET or HEAD has the value loaded again where [`FromCache::honours_no_cache`] lets it.
+/// A GET or HEAD with `Cache-Control: no-cache` loads the value again if [`FromCache::honours_no_cache`] allows it.
 ///
-/// Rejected with 404 when there is no such row, see [`CachedRejection`]; `Option<Cached<T>>` is `None` then, and
-/// [`CacheInfo`] after it says how that is known.
+/// If there is no such row, the request is rejected with 404, see [`CachedRejection`]. `Option<Cached<T>>` is `None`
+/// instead, and a [`CacheInfo`] after it tells how that is known.
 pub struct Cached<T> {
     value: Arc<T>,
     answer: Answer,
@@ -39,12 +39,12 @@ pub struct Cached<T> {
     mapped: bool,
 }
 
-/// What an answer takes beside its value.
+/// What an answer needs besides its value.
 #[derive(Clone, Debug)]
 struct Answer {
     info: CacheInfo,
     policy: CachePolicy,
-    /// Of the value as it is in the cache; `None` where nobody may be told that it is the same.
+    /// The tag of the value as it is in the cache. `None` if no client may get 304.
     tag: Option<EntityTag>,
     key: EtagKey,
     /// The lines of `If-None-Match`.
@@ -52,8 +52,9 @@ struct Answer {
 }
 
 impl<T> Cached<T> {
-    /// Another view of the value with the same headers, but for the `ETag`: that covers the version of the value and
-    /// the bytes of the view, which may depend on who asks. So a view is written before a 304 can be given.
+    /// Answers with another view of the value. The headers stay, except that the `ETag` now covers the version of the
+    /// value and the bytes of the view, because a view may depend on the client. The view is therefore computed even
+    /// for a 304.
     #[must_use]
     pub fn map<U>(self, view: impl FnOnce(Arc<T>) -> U) -> Cached<U> {
         Cached { value: Arc::new(view(self.value)), answer: self.answer, mapped: true }
@@ -65,14 +66,14 @@ impl<T> Cached<T> {
         self.answer.info
     }
 
-    /// The `ETag` of the value as it is in the cache; `None` where it has no version, and where the answer is given
-    /// outside the normal rules. What a handler makes of the value needs a tag of its own.
+    /// The `ETag` of the value as it is in the cache. `None` if the value has no version, or if the answer is outside
+    /// the normal rules. If a handler turns the value into something else, that needs a tag of its own.
     #[must_use]
     pub fn etag(&self) -> Option<EntityTag> {
         self.answer.tag
     }
 
-    /// The value, and how it came about. Conditional request, `ETag` and [`CachePolicy`] are then the handler's own.
+    /// The value, and how it came about. Conditional requests, `ETag` and [`CachePolicy`] are then up to the handler.
     #[must_use]
     pub fn into_parts(self) -> (Arc<T>, CacheInfo) {
         (self.value, self.answer.info)

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::cache::{CacheError, CacheInfo};
 
-/// Why a handler did not get its [`Cached`](super::Cached) value. Its answer is problem+json (RFC 9457) with `applied:
-/// false`. No cache keeps it, but for the 404, which is `Cache-Control: private, no-cache`.
+/// Why a handler did not get its [`Cached`](super::Cached) value. The answer is problem+json (RFC 9457) with `applied:
+/// false`. It is `no-store`, except for the 404, which is `Cache-Control: private, no-cache`.
 ///
 /// | rejection | status | type |
 /// |---|---|---|
@@ -40,14 +40,14 @@ pub enum CachedRejection<R> {
         /// Why, and what to do.
         #[source]
         error: CacheError,
-        /// Whether the request runs outside the normal rules already, because a store is unreachable.
+        /// Whether the request already runs outside the normal rules, because a store is unreachable.
         degraded: bool,
         /// Whether the request asked for a load with `Cache-Control: no-cache`.
         forced: bool,
     },
 }
 
-/// A refusal as it is answered.
+/// The parts of the answer to a refused request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Refusal {
     status: StatusCode,

@@ -1,9 +1,9 @@
 use axum::http::{HeaderMap, HeaderValue, header::IF_NONE_MATCH};
 
-/// Whether `If-None-Match` names this entity tag, by weak comparison (RFC 9110, sections 8.8.3.2 and 13.1.2): the
-/// client has the value already.
+/// Whether `If-None-Match` names this entity tag, by weak comparison (RFC 9110, sections 8.8.3.2 and 13.1.2). If so,
+/// the client already has the value.
 ///
-/// Lists, several header lines and `*` are understood. A malformed value names nothing from the fault on.
+/// Understands lists, several header lines and `*`. In a malformed value, everything behind the fault is ignored.
 pub fn none_match(headers: &HeaderMap, tag: &str) -> bool {
     any_names(headers.get_all(IF_NONE_MATCH), tag)
 }
@@ -24,7 +24,7 @@ fn names(value: &[u8], tag: &[u8]) -> bool {
             rest = tail;
         }
         let opaque = rest.strip_prefix(b"W/").unwrap_or(rest);
-        // The closing quote is searched for, rather than the comma, because a tag may hold commas.
+        // Looks for the closing quote rather than the comma, because a tag may contain commas.
         let end = match opaque {
             [b'"', inner @ ..] => inner.iter().position(|byte| *byte == b'"'),
             _ => None,

@@ -9,14 +9,14 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 use super::{EtagKey, FromCache};
 use crate::resource::{Key, KeyError, find_by_text};
 
-/// A strong entity tag (RFC 9110, section 8.8.3): the version of a value, and a keyed hash of whose value it is and how
-/// it is shown.
+/// A strong entity tag (RFC 9110, section 8.8.3): the version of a value, and a keyed hash that identifies the value
+/// and its view.
 ///
-/// The hash covers the name of the cache, the key, and the name of the value's type with its schema; of a view made by
-/// [`Cached::map`](super::Cached::map) also the bytes of its JSON. So two keys never share a tag, nor do two views of
-/// one value, and a client that holds one principal's answer is not told that another's is the same.
+/// The hash covers the name of the cache, the key, and the name of the value's type with its schema. For a view made by
+/// [`Cached::map`](super::Cached::map) it also covers the bytes of the view's JSON. Two keys therefore never share a
+/// tag, and neither do two views of one value: a client with the answer for one user never gets 304 for another user's.
 ///
-/// Displayed as it stands in the header, with its quotes: `"41-0f1e2d3c4b5a69788796a5b4c3d2e1f0"`.
+/// `Display` writes it as in the header, with its quotes: `"41-0f1e2d3c4b5a69788796a5b4c3d2e1f0"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntityTag {
     version: u64,
@@ -40,14 +40,14 @@ impl EntityTag {
             add(&mut hasher, key.as_bytes());
             Self { version, hash: hasher.finish128().as_u128() }
         };
-        // The look-up takes no memory; where it finds no text, `Key::of` knows why.
+        // The look-up allocates nothing. If it finds no text, `Key::of` knows why.
         match find_by_text(key, |text| Some(tag(text))) {
             Some(tag) => Ok(tag),
             None => Key::of(key).map(|key| tag(key.as_str())),
         }
     }
 
-    /// The tag of a view of the value, by its bytes: what a view shows may depend on who asks.
+    /// The tag of a view of the value. It covers the bytes, because a view may depend on the client.
     pub(super) fn of_view(self, key: EtagKey, bytes: &[u8]) -> Self {
         let mut hash = key.hasher();
         add(&mut hash, &self.hash.to_be_bytes());
@@ -56,7 +56,7 @@ impl EntityTag {
     }
 }
 
-/// With its length in front, so that no part runs into the next.
+/// Hashes a part with its length in front, so that two parts can't be confused with one.
 fn add(hasher: &mut SipHasher24, part: &[u8]) {
     hasher.write(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
     hasher.write(part);

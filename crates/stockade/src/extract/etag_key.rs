@@ -4,11 +4,10 @@ use siphasher::sip128::SipHasher24;
 
 /// The key of the hash in entity tags: 16 bytes that every instance of a service must share and keep over restarts.
 ///
-/// The default is a constant of this library, the same in every program. It keeps the tags of different keys apart,
-/// which is what no client may confuse, and needs no setting. It hides nothing: whoever sees a tag, in a log for
-/// instance, and knows the names of the cache and of its type can find the key by trying likely ones. Where keys are
-/// worth hiding, such as account numbers or e-mail addresses, give 16 random bytes, from the place where the service
-/// has its other secrets:
+/// The default is a constant of this library, the same in every program. It needs no setting, and it keeps the tags of
+/// different keys apart. It hides nothing: somebody who sees a tag, for instance in a log, and knows the names of the
+/// cache and of its type can find the key by trying likely ones. If keys are worth hiding, such as account numbers or
+/// e-mail addresses, give 16 random bytes from the place where the service keeps its other secrets:
 ///
 /// ```
 /// # use stockade::extract::EtagKey;
@@ -17,8 +16,8 @@ use siphasher::sip128::SipHasher24;
 /// # Ok::<(), std::num::ParseIntError>(())
 /// ```
 ///
-/// With another key every client loads once more, and a write with `If-Match` from before is answered 412: change it
-/// seldom. While instances differ in it, clients that move between them get 200 instead of 304.
+/// Change the key seldom. After a change every client gets its values once more, and a write with an older `If-Match`
+/// is answered 412. While instances have different keys, clients that move between them get 200 instead of 304.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct EtagKey([u8; 16]);
 
@@ -34,14 +33,14 @@ impl EtagKey {
     }
 }
 
-/// The constant of this library: see the type on what it is worth.
+/// The constant of this library. The docs of the type say what it protects from.
 impl Default for EtagKey {
     fn default() -> Self {
         Self(*b"stockade etag v1")
     }
 }
 
-/// Without the bytes.
+/// Does not show the bytes.
 impl fmt::Debug for EtagKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("EtagKey(..)")

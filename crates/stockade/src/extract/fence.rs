@@ -16,9 +16,11 @@ pub const FENCING_TOKEN: HeaderName = HeaderName::from_static("fencing-token");
 
 /// The fence of the innermost [`RouteLock`](crate::route_lock::RouteLock) around the handler.
 ///
-/// Rejected with 500 on a route without one, and with 503 when the route runs without its lock because the lock store
-/// is unavailable; `Option<Fence>` is `None` in both cases. Where several resources are locked it is rejected with 500:
-/// take [`MultiFence`]. `Option<Fence>` is `None` there, too.
+/// | the route | answer | `Option<Fence>` |
+/// |---|---|---|
+/// | has no lock | 500 | `None` |
+/// | locks several resources: take [`MultiFence`] | 500 | `None` |
+/// | runs without its lock, because the lock store is unavailable | 503 | `None` |
 impl<S: Sync> FromRequestParts<S> for Fence {
     type Rejection = Rejection;
 
@@ -38,10 +40,11 @@ impl<S: Sync> FromRequestParts<S> for Fence {
     }
 }
 
-/// The fences of the innermost [`RouteLock`](crate::route_lock::RouteLock) around the handler: of
-/// [`RouteLock::write_all`](crate::route_lock::RouteLock::write_all), or of one resource.
+/// The fences of the innermost [`RouteLock`](crate::route_lock::RouteLock) around the handler, whether it locks one
+/// resource or several ([`RouteLock::write_all`](crate::route_lock::RouteLock::write_all)).
 ///
-/// Rejected as [`Fence`] is.
+/// Rejected with 500 on a route without a lock, and with 503 when the route runs without its lock because the lock
+/// store is unavailable.
 impl<S: Sync> FromRequestParts<S> for MultiFence {
     type Rejection = Rejection;
 
@@ -78,7 +81,7 @@ fn unlocked(parts: &Parts, extractor: &str) -> Rejection {
     Problem::Internal.into()
 }
 
-/// Adds the `Fencing-Token` header; an answer made under several locks carries one value for each.
+/// Adds the header `Fencing-Token`. An answer made under several locks has one value for each.
 impl IntoResponseParts for Fence {
     type Error = Infallible;
 
@@ -88,7 +91,7 @@ impl IntoResponseParts for Fence {
     }
 }
 
-/// Adds one `Fencing-Token` header for each, in the order in which the request for the locks named the resources.
+/// Adds one header `Fencing-Token` for each, in the order in which the resources were named.
 impl IntoResponseParts for MultiFence {
     type Error = Infallible;
 

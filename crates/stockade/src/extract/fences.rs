@@ -8,7 +8,7 @@ use axum::{
 
 use crate::{lock::Fence, route_lock::RequestLocks};
 
-/// The fences of all locks a handler runs under, outermost first. Empty without any.
+/// The fences of all locks that a handler runs under, outermost first. Empty without a lock.
 #[derive(Clone, Debug, Default)]
 pub struct Fences(pub Vec<Fence>);
 

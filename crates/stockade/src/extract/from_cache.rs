@@ -36,9 +36,9 @@ use crate::{Cache, Resource};
 /// }
 /// ```
 ///
-/// A handler can take [`Cached<T>`](super::Cached) only of types that say so, and the compiler names what is missing.
-/// It does so for handlers under `#[axum::debug_handler]`; without that, Axum only says that the function is no
-/// handler.
+/// A handler can take [`Cached<T>`](super::Cached) only for types that implement this trait. Under
+/// `#[axum::debug_handler]` the compiler names a missing implementation; without it, Axum only says that the function
+/// is no handler.
 ///
 /// ```compile_fail,E0277
 /// # #[derive(serde::Serialize, serde::Deserialize)]
@@ -57,23 +57,23 @@ use crate::{Cache, Resource};
     note = "if it is implemented for another state, give that one to `Router::with_state`"
 )]
 pub trait FromCache<S>: Sized {
-    /// The extractor that names the value in the request; it is the resource too.
+    /// The extractor that finds the key in the request. It is also the resource.
     type Key: Resource + FromRequestParts<S>;
 
-    /// The cache to take it from.
+    /// The cache of the application's state that has the value.
     fn cache(state: &S) -> &Cache<Self::Key, Self>;
 
-    /// What changes whenever the value does and never repeats for its key, also after the row is deleted and created
-    /// again: the first part of the [`EntityTag`](super::EntityTag). Without one there is no `ETag` and no 304.
+    /// A number that changes whenever the value does, and never repeats for its key, not even after the row was deleted
+    /// and created again. It is the first part of the [`EntityTag`](super::EntityTag). Without a version there is no
+    /// `ETag` and no 304.
     ///
-    /// The JSON of a value must follow from its key and its version. When a new release writes the same version in
-    /// another way, because a field was added for instance, raise
-    /// [`CacheBuilder::schema`](crate::cache::CacheBuilder::schema).
+    /// Key and version must determine the JSON of a value. If a new release writes the same version differently, for
+    /// instance with one more field, raise [`CacheBuilder::schema`](crate::cache::CacheBuilder::schema).
     fn version(&self) -> Option<u64> {
         None
     }
 
-    /// The key of the hash in entity tags, the same in every instance. Default: a constant, which hides nothing; see
+    /// The key of the hash in entity tags, the same in every instance. Default: a constant, which hides nothing, see
     /// [`EtagKey`].
     fn etag_key(state: &S) -> EtagKey {
         let _ = state;
@@ -87,14 +87,15 @@ pub trait FromCache<S>: Sized {
         CachePolicy::default()
     }
 
-    /// Whether this request may have the value loaded again by `Cache-Control: no-cache`. Default: no request may, and
-    /// all are answered as if they had not asked.
+    /// Whether this request may load the value again by `Cache-Control: no-cache`. Default: no request may, and the
+    /// directive is ignored.
     ///
-    /// The load runs as [`Cache::reload`] says: under a lease, within the limits of loads, shared with whoever asks for
-    /// one at the same time. It still is one query for each request that comes alone, so let only those ask whom you
-    /// know: an operator's token, a header that the proxy sets. What a middleware found out is in `parts.extensions`.
+    /// The load runs as in [`Cache::reload`]: under a lease, within the limits of loads, and shared by requests at the
+    /// same time. Requests that come one after the other still cost a query each, so allow it only to clients that you
+    /// know, for instance by an operator's token or a header that the proxy sets. The findings of a middleware are in
+    /// `parts.extensions`.
     ///
-    /// `max-age=0`, which browsers send with every plain reload, and `Pragma` ask for nothing; directives of requests
+    /// `Pragma` is ignored, and so is `max-age=0`, which browsers send with every plain reload. Directives of requests
     /// are advice (RFC 9111, section 5.2.1).
     ///
     /// ```

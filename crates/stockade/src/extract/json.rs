@@ -7,7 +7,7 @@ use serde::Serialize;
 pub(super) const JSON: &str = "application/json";
 pub(super) const PROBLEM: &str = "application/problem+json";
 
-/// An answer with `value` as its body; 500 without one when it can't be written as JSON.
+/// An answer with `value` as its body. If it can't be written as JSON, the answer is 500 without a body.
 pub(super) fn json<T: Serialize + ?Sized>(status: StatusCode, content_type: &'static str, value: &T) -> Response {
     match serde_json::to_vec(value) {
         Ok(body) => written(status, content_type, body),
@@ -15,7 +15,7 @@ pub(super) fn json<T: Serialize + ?Sized>(status: StatusCode, content_type: &'st
     }
 }
 
-/// The same for a value that was written before.
+/// An answer whose body is JSON already.
 pub(super) fn written(status: StatusCode, content_type: &'static str, body: Vec<u8>) -> Response {
     (status, [(CONTENT_TYPE, HeaderValue::from_static(content_type))], body).into_response()
 }

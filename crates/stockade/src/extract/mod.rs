@@ -1,4 +1,4 @@
-//! What handlers take from a request, and give back with their answer.
+//! Extractors for handlers, most of which are also part of an answer.
 //!
 //! | extractor | gives | as part of the answer |
 //! |---|---|---|
@@ -8,8 +8,8 @@
 //! | [`Cached<T>`](Cached) | a value of a cache of the application's state, see [`FromCache`] | 200 or 304 with `Cache-Status`, `Age`, `ETag` |
 //! | [`CacheInfo`](crate::cache::CacheInfo), after `Option<Cached<T>>` | how an absence is known | `Cache-Status`, `Age` |
 //!
-//! A rejection is an answer by itself, problem+json (RFC 9457). Take `Option<..>` or `Result<.., ..>` of an
-//! extractor to decide otherwise.
+//! If an extractor rejects the request, the answer is problem+json (RFC 9457). Take `Option<..>` or `Result<.., ..>` of
+//! an extractor to decide yourself.
 
 mod cache_headers;
 mod cache_policy;

@@ -7,8 +7,8 @@ use std::{
 use axum::body::{Body, Bytes};
 use http_body::Frame;
 
-/// The body of an answer that has none and says nothing of its length: `Content-Length: 0` in a 304 would be the length
-/// of the value that the client has (RFC 9110, section 8.6).
+/// An absent body of unknown length. In a 304, `Content-Length: 0` would be the length of the value that the client has
+/// (RFC 9110, section 8.6).
 struct NoBody;
 
 pub(super) fn no_body() -> Body {

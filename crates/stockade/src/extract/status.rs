@@ -2,7 +2,7 @@ use std::{fmt::Write, time::Duration};
 
 use crate::cache::{CacheInfo, Source};
 
-/// In bytes, with room for every detail: a status is written into one piece of memory.
+/// In bytes, with room for every detail, so that a status is written with one allocation.
 const LONGEST: usize = 64;
 
 /// The `Cache-Status` of an answer (RFC 9211). The key is never in it.
@@ -10,14 +10,14 @@ pub(super) fn of(info: &CacheInfo) -> String {
     let mut status = String::with_capacity(LONGEST);
     status.push_str("stockade");
     let (hit, detail) = match info.source {
-        // Also of one that waited for a load that failed.
+        // This includes a read that waited for a load that failed.
         _ if info.stale.is_some() => (true, info.absent.then_some("negative")),
         _ if info.collapsed => (false, None),
         Source::Load => (false, None),
         _ if info.absent => (true, Some("negative")),
         Source::Local => (true, Some("local")),
         Source::Redis => (true, Some("redis")),
-        // It only tells of absences.
+        // The filter only knows about absences.
         Source::Filter => (true, Some("negative")),
     };
     status.push_str(match hit {
@@ -54,7 +54,7 @@ pub(super) const fn shed(forced: bool) -> &'static str {
     if forced { "stockade; fwd=request; detail=shed" } else { "stockade; fwd=uri-miss; detail=shed" }
 }
 
-/// The same while a store is down.
+/// The `Cache-Status` of a refused read while a store is down.
 pub(super) const fn degraded(forced: bool) -> &'static str {
     if forced { "stockade; fwd=request; detail=degraded" } else { "stockade; fwd=uri-miss; detail=degraded" }
 }
