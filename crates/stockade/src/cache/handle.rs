@@ -15,12 +15,12 @@ use crate::{
 /// See the [module docs](super).
 pub struct Cache<K, V> {
     pub(super) core: Arc<Core<K, V>>,
-    /// The same without its types, for those who can't state what [`Core`] asks of them.
+    /// The cache without its types, for code that can't state the bounds of [`Core`].
     invalidator: Invalidator,
 }
 
 impl<K: Resource, V> Cache<K, V> {
-    /// The key of a resource in this cache, as [`Invalidator::invalidate`] takes it.
+    /// The key of a resource in this cache, for [`Invalidator::invalidate`].
     ///
     /// # Errors
     ///
@@ -29,58 +29,57 @@ impl<K: Resource, V> Cache<K, V> {
         Key::of(key)
     }
 
-    /// Drops the value in every process and voids the loads that are running for it. Call it after the write was
-    /// committed. Idempotent.
+    /// Drops the value in every process and voids its running loads. Call it after the write was committed. Idempotent.
     ///
     /// # Errors
     ///
-    /// [`CacheError::Key`]; [`CacheError::Unavailable`] when it was not confirmed: repeat it.
+    /// [`CacheError::Key`]. [`CacheError::Unavailable`] if Redis did not confirm it: call it again.
     pub fn invalidate(&self, key: &K) -> impl Future<Output = Result<(), CacheError>> + Send + use<K, V> {
-        // The key is made now, so that the future needs nothing of `K` and can be sent whatever it is.
+        // The key is made before the future, which is then `Send` whether or not `K` is.
         let (key, invalidator) = (Key::of(key), self.invalidator());
         async move { invalidator.invalidate(&[key?]).await }
     }
 
-    /// Drops every value that its loader gave this tag ([`Loaded::tags`](super::Loaded::tags)), in every process, and
-    /// voids the loads that are running for such values: by one script, however many values there are. Call it after
+    /// Drops every value to which its loader gave this tag ([`Loaded::tags`](super::Loaded::tags)), in every process,
+    /// and voids the running loads of such values. It takes one script, however many values there are. Call it after
     /// the write was committed. Idempotent.
     ///
     /// # Errors
     ///
-    /// [`CacheError::Tag`]; [`CacheError::Unavailable`] when it was not confirmed: repeat it.
+    /// [`CacheError::Tag`]. [`CacheError::Unavailable`] if Redis did not confirm it: call it again.
     pub fn invalidate_tag<T>(&self, tag: &T) -> impl Future<Output = Result<(), CacheError>> + Send + use<K, V, T>
     where
         T: AsRef<str> + ?Sized,
     {
-        // As above: what is made of the tag can be sent, whatever it is.
+        // As above: the future is `Send` whether or not the tag is.
         let (tag, invalidator) = (self.invalidator.tag(tag), self.invalidator());
         async move { invalidator.invalidate_tags(&[tag?]).await }
     }
 
-    /// Drops every value of this cache's name, remembered absences among them, in every process, and voids all loads
-    /// that are running: by one script, however many values there are. Their memory is free again when they expire or
-    /// are loaded again. Idempotent.
+    /// Drops every value and every remembered absence of this cache's name, in every process, and voids all running
+    /// loads. It takes one script, however many values there are. Redis frees their memory when they expire or are
+    /// loaded again. Idempotent.
     ///
-    /// For what changed behind the back of Stockade, such as an import or a mistake in the loader. Every read after it
-    /// is a load, within the limits of loads. A strict cache can be cleared, too, but is not told before a COMMIT:
-    /// reads between the COMMIT and this call see what was there before.
+    /// Use it when rows changed without Stockade, for instance by an import, or when the loader was wrong. Afterwards
+    /// every read is a load, within the limits of loads. A strict cache can be cleared too, but it is not told before a
+    /// COMMIT: reads between the COMMIT and this call see old values.
     ///
     /// # Errors
     ///
-    /// [`CacheError::Unavailable`] when it was not confirmed: repeat it. The values in the memory of this process are
-    /// dropped all the same.
+    /// [`CacheError::Unavailable`] if Redis did not confirm it: call it again. The values in the memory of this process
+    /// are dropped in any case.
     pub fn clear(&self) -> impl Future<Output = Result<(), CacheError>> + Send + use<K, V> {
         let invalidator = self.invalidator();
         async move { invalidator.clear().await }
     }
 
-    /// The invalidating side alone.
+    /// A handle that can only invalidate.
     #[must_use]
     pub fn invalidator(&self) -> Invalidator {
         self.invalidator.clone()
     }
 
-    /// The name of the cache: the namespace of its keys and its metric label.
+    /// The name of the cache. It is the namespace of its keys, and its label in metrics.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.invalidator.name()
@@ -104,13 +103,13 @@ where
         Self { core, invalidator }
     }
 
-    /// The value, from the nearest place that has it: this process, Redis, another call's load, the loader.
+    /// The value, from the first of these that has it: this process, Redis, a load of another call, the loader.
     ///
     /// Cancel safe: a load that this call started goes on and its value is stored.
     ///
     /// # Errors
     ///
-    /// [`CacheError::Key`]; the others when there is neither a value nor one within its grace.
+    /// [`CacheError::Key`]. The other errors if there is no value, not even an expired one within its grace.
     pub async fn get(&self, key: &K) -> Result<Lookup<V>, CacheError> {
         self.core.get(key).await
     }
@@ -126,49 +125,47 @@ where
         self.core.local_hit_under_lock(key, since)
     }
 
-    /// The value as the loader gives it now: loaded although there may be one, under a lease and within the limits of
-    /// loads, and stored in place of the old one, which is served to others meanwhile. Calls that wait for their load
-    /// to begin share it.
+    /// Loads the value although there may be one, under a lease and within the limits of loads, and stores it. Other
+    /// readers get the old value meanwhile. Calls that wait for their load to begin share one load.
     ///
-    /// For a caller that may not be content with a stored value, as the extractor `Cached` does for `Cache-Control:
-    /// no-cache`. After a write use [`Cache::invalidate`]: values in the memory of other processes stay here until they
-    /// expire. Cancel safe, as [`Cache::get`].
+    /// Use it for a client that does not accept a stored value; the extractor `Cached` does so for `Cache-Control:
+    /// no-cache`. After a write use [`Cache::invalidate`]: a reload does not drop values from the memory of other
+    /// processes. Cancel safe, as [`Cache::get`].
     ///
     /// # Errors
     ///
-    /// As [`Cache::get`], but no expired value takes the place of an error. A key whose loads keep failing is held off
-    /// here, too.
+    /// As [`Cache::get`], but an error is never replaced by an expired value. A key whose loads keep failing is held
+    /// off here too.
     pub async fn reload(&self, key: &K) -> Result<Lookup<V>, CacheError> {
         self.core.reload(key).await
     }
 
-    /// The values of several keys, in their order, each with its own outcome: one round trip to Redis for what is
-    /// there, and for what is not one for the leases, one load
-    /// ([`CacheBuilder::batch_loader`](super::CacheBuilder::batch_loader)) and one to store it.
+    /// The values of several keys, in the order of the keys, each with its own outcome. One round trip to Redis reads
+    /// the values. For missing values there are three more steps: one round trip for the leases, one load
+    /// ([`CacheBuilder::batch_loader`](super::CacheBuilder::batch_loader)) and one round trip to store.
     ///
-    /// Without a batch loader as many of its keys are loaded at a time as the limits let run, and each waits for its
-    /// turn, however many there are. Other reads get theirs in between, also of keys of this call that it has not begun
-    /// to load.
+    /// Without a batch loader each missing key is loaded by itself, as many at a time as the limits allow. Other reads
+    /// get their turn in between, also for keys of this call that are still waiting.
     ///
-    /// Cancel safe, as [`Cache::get`]; what had not begun is not loaded. Duplicates cost nothing. A key that another
-    /// call loads is waited for.
+    /// Cancel safe, as [`Cache::get`]; loads that have not begun are not started. Duplicate keys cost nothing. If
+    /// another call is loading a key, this call waits for that load.
     pub async fn get_many(&self, keys: &[K]) -> Vec<Result<Lookup<V>, CacheError>> {
         self.core.get_many(keys).await
     }
 
-    /// Prepares to load these keys before anybody asks for them. See [`Warmup`].
+    /// Prepares to load these keys before they are asked for. See [`Warmup`].
     pub fn warm<S: Stream<Item = K> + Send>(&self, keys: S) -> Warmup<K, V, S> {
         Warmup::new(Arc::clone(&self.core), keys)
     }
 
-    /// Whether answers are given outside the normal rules now, because Redis can't be asked. Whether what Redis answers
-    /// is believed is told by [`CacheStats::vouched_for`].
+    /// Whether answers are outside the normal rules at the moment, because Redis can't be asked.
+    /// [`CacheStats::vouched_for`] tells whether answers of Redis are believed.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         !self.core.store.is_up() || !self.core.store.is_verified()
     }
 
-    /// What the cache did since it was built.
+    /// Counts of what the cache has done since it was built.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         CacheStats {
@@ -180,7 +177,7 @@ where
         }
     }
 
-    /// Refuses new loads, waits up to `limit` for those running, gives up the rest, and closes the connection.
+    /// Refuses new loads, waits up to `limit` for running loads, gives up the rest, and closes the connection.
     pub async fn shutdown(&self, limit: Duration) {
         self.core.shutdown(limit).await;
     }

@@ -28,59 +28,69 @@
 //!
 //! # How it stays true
 //!
-//! A read is one HGET of one field. On a miss a script gives the value, a *lease token*, or the news that another
-//! process is loading and will tell. A load stores its value only while its own token is current; an invalidation voids
-//! the token, so that a value read before a write is never stored after it (leases as in "Scaling Memcache at
-//! Facebook", NSDI 2013, section 3.2.1, with a token per attempt). Absence is stored under the same rule. Within the
-//! process the callers of one key share a *flight*; a caller that boarded after the question was asked takes the answer
-//! only if its fill was accepted, and otherwise flies again.
+//! A read is one HGET of one field. On a miss a script answers with the value, with a *lease token*, or that another
+//! process is loading the key. A load stores its value only while its lease token is current. An invalidation voids the
+//! token, so a value that was read before a write is never stored after it (leases as in "Scaling Memcache at
+//! Facebook", NSDI 2013, section 3.2.1, with a token for each attempt). Absence is stored under the same rule.
 //!
-//! Several versions of a program may run at once: each keeps values of its own under one key, so that none reads what
-//! another understands differently and none overwrites it. During a deployment each version loads a key once; an
-//! invalidation by either drops the values and voids the loads of both.
+//! Within a process the callers of one key share a *flight* (single flight). A caller that joins after Redis was asked
+//! takes the answer only if Redis accepted the value, and starts another flight otherwise.
 //!
-//! Readers need not wait as long as a load may take: after [`CacheBuilder::soft_timeout`] an expired value does, after
-//! [`CacheBuilder::hard_timeout`] there is an error, and the load lands in the background.
+//! The loader must read from the primary, in a snapshot that begins inside its call. A writer calls
+//! [`Cache::invalidate`] after its commit, or better uses a transaction that also records the invalidation for a relay.
+//! A transaction that must see its own writes reads past the cache, with `get_in` (feature `postgres`).
 //!
-//! A value that is about to expire is loaded again in the background, earlier the longer its load takes
-//! ([`CacheBuilder::early_refresh`]); with [`CacheBuilder::stale_while_revalidate`] an expired one is served meanwhile.
-//! Both take the lease or leave it to whoever has it.
+//! # When values are loaded again
 //!
-//! [`Cache::reload`] loads although there is a value, under the same rules; the old one stays until the new one is
-//! there. A transaction that wants to see what it wrote itself reads past the cache, with `get_in` (feature
-//! `postgres`).
+//! - A value that is about to expire is loaded again in the background; the longer its load takes, the earlier
+//!   ([`CacheBuilder::early_refresh`]).
+//! - With [`CacheBuilder::stale_while_revalidate`] an expired value is served while it is loaded again.
+//! - A reader need not wait as long as a load may take. After [`CacheBuilder::soft_timeout`] it gets an expired value,
+//!   after [`CacheBuilder::hard_timeout`] an error. The load goes on in the background.
+//! - [`Cache::reload`] loads although there is a value. The old value stays until the new one is there.
 //!
-//! The loader reads from the primary, in a snapshot that begins inside its call; a write calls
-//! [`Cache::invalidate`] after its commit, best through a transaction that also records it for a relay.
+//! Several versions of a program may run at the same time. Each version keeps its own values under one key, so no
+//! version reads or overwrites a value of another. During a deployment each version loads a key once. An invalidation
+//! by either version drops the values and voids the loads of both.
 //!
 //! # Tags
 //!
-//! What belongs together can be invalidated together: a loader names the tags of a value ([`Loaded::tags`]), and
-//! [`Cache::invalidate_tag`] drops every value that has one, by one script however many there are. The script does not
-//! look for values: Redis counts invalidations of tags in one sorted set for each cache, a lease notes the count before
-//! the load, and a value is good while none of its tags was invalidated at a later count. A load under way for such a
-//! value is not stored.
+//! Values that belong together can be invalidated together: a loader names the tags of a value ([`Loaded::tags`]), and
+//! [`Cache::invalidate_tag`] drops every value with a tag, by one script however many values there are. The script does
+//! not search for values. Redis counts invalidations of tags in one sorted set for each cache, a lease notes the count
+//! before the load, and a value is valid while none of its tags was invalidated at a later count. A running load of
+//! such a value is not stored.
 //!
-//! A read of a value with tags costs one round trip more, in which the set is asked; without tags nothing more is
-//! asked. [`Cache::get_many`] asks for all its values at once. A tag is remembered as long as a value from before its
-//! invalidation can be there: lease, lifetime and grace together, for 65,536 tags at most. When the set is lost, and
-//! whenever another run of the server begins, all values with tags are loaded again, and the others stay. No clock of
-//! any machine is compared with another.
+//! A read of a value with tags takes one more round trip, to ask the set; [`Cache::get_many`] asks once for all its
+//! values. Values without tags cost nothing more. Redis remembers an invalidated tag for lease, lifetime and grace
+//! together, as long as an older value may exist, and at most 65,536 tags. If the set is lost, and whenever a new run
+//! of the server begins, all values with tags are loaded again; values without tags stay. The clocks of two machines
+//! are never compared.
 //!
 //! # When something is down
 //!
-//! Redis that is down, slow or frozen costs at most the command time-out, then a breaker makes it free. Reads go on in
-//! this order: a value of this process, a value of Redis, an expired value within its grace, a limited load, and last
-//! [`CacheError::Shed`]. An answer without Redis is marked [`CacheInfo::degraded`], and its value is not
-//! stored. While an expired value is served because its load failed, the load is tried once per
-//! [`CacheBuilder::hold_off`]. So is the load of a key that keeps failing with nothing to serve
-//! ([`CacheError::HeldOff`]): a row that can't be loaded keeps no other from being loaded, and counts once against the
-//! database. After a reconnection the in-process tier begins empty.
+//! If Redis is down, slow or frozen, a read waits for the command time-out at most. After a few failures a breaker
+//! opens, and reads do not wait for Redis at all. A read takes the first of these that there is:
 //!
-//! A fresh answer of the in-process tier lacks no write that is older than three seconds. How old one may be that it
-//! lacks is shown by the gauge `stockade_cache_local_staleness_bound_seconds`, usually below 1.3; 0 means that the tier
-//! answers nothing as fresh. Each process that asks nothing else sends one small command a second for that.
-//! [`CacheBuilder::under_locks`] lets requests that hold the shared lock of a key be answered from there, and miss
+//! 1. a value in the memory of this process,
+//! 2. a value in Redis,
+//! 3. an expired value within its grace,
+//! 4. a load, within the limits of loads,
+//! 5. [`CacheError::Shed`].
+//!
+//! An answer without Redis is marked [`CacheInfo::degraded`], and its value is not stored. After a reconnection the
+//! in-process tier is empty.
+//!
+//! If the load of a key fails, it is tried again once per [`CacheBuilder::hold_off`]. Readers get the expired value
+//! meanwhile. If there is none, and the load failed twice in a row, they get [`CacheError::HeldOff`]. Such a row does
+//! not delay the loads of others, and counts only once against the database.
+//!
+//! # How old an answer from memory may be
+//!
+//! A fresh answer from the memory of the process misses no write that is older than three seconds. The gauge
+//! `stockade_cache_local_staleness_bound_seconds` shows the current bound, usually below 1.3; 0 means that the process
+//! answers nothing from memory as fresh. To know the bound, an otherwise idle process sends one small command a second.
+//! With [`CacheBuilder::under_locks`], requests that hold the shared lock of a key are answered from memory and miss
 //! nothing that was written under that lock.
 
 #![cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only transactions announce writes"))]

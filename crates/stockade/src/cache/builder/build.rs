@@ -19,7 +19,7 @@ use crate::{
     resource::Resource,
 };
 
-/// What the in-process tier may weigh by default, in bytes.
+/// The default weight of the in-process tier, in bytes.
 const WEIGHT: u64 = 16 << 20;
 
 impl<K, V> CacheBuilder<K, V>
@@ -27,14 +27,14 @@ where
     K: Resource + Clone + Send + Sync + 'static,
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    /// Builds. Must be called within a tokio runtime.
+    /// Builds the cache. Call it within a tokio runtime.
     ///
-    /// It connects to Redis in the background. The first calls wait for that, for one command time-out in all; what
-    /// comes later goes on without Redis until it is there.
+    /// The cache connects to Redis in the background. The first reads wait for the connection, for one command time-out
+    /// in all. Later reads go on without Redis until it is connected.
     ///
     /// # Panics
     ///
-    /// Where [`CacheBuilder::try_build`] returns an error.
+    /// If [`CacheBuilder::try_build`] would return an error.
     #[must_use]
     pub fn build(self) -> Cache<K, V> {
         match self.try_build() {
@@ -43,7 +43,7 @@ where
         }
     }
 
-    /// Builds. Must be called within a tokio runtime.
+    /// Builds the cache. Call it within a tokio runtime.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ where
             // Without Redis every read is served from memory anyway.
             under_locks: self.under_locks && !memory_only,
             strict: self.strict.take(),
-            // What stays in the process is never inflated.
+            // Values that stay in the process are never compressed.
             envelope: Envelope::of::<V>(
                 self.schema,
                 self.codec,
@@ -121,7 +121,7 @@ impl Home {
     ) -> Result<Store<V>, BuildError> {
         Ok(match self {
             Self::Memory => Store::Memory(Memory::of(local, settings.lease, settings.hold_off)),
-            // Messages of one key come by one connection to one server here.
+            // The protocol needs all messages of a key to arrive on one connection to one server.
             Self::Redis(redis) if redis.is_cluster() => return Err(BuildError::Cluster(settings.name)),
             Self::Redis(redis) => {
                 let claim = redis.claims().claim(format!("{}{}", redis.key_prefix(), settings.name));

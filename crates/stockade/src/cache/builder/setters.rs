@@ -23,49 +23,53 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { name, ..self }
     }
 
-    /// How long a value is fresh: drawn from this range for each fill, so that what was loaded together does not expire
-    /// together. Default 5 to 10 minutes, which is as long as a strict cache takes: longer than that, nobody could drop
-    /// a value again that a restarted Redis brought back.
+    /// How long a value is fresh. The time is drawn from this range for each value, so that values loaded together do
+    /// not expire together. Default 5 to 10 minutes. A strict cache takes no more than 10 minutes: invalidations are
+    /// kept no longer, and a restarted Redis may bring older values back.
     pub fn ttl(self, range: RangeInclusive<Duration>) -> Self {
         Self { ttl: range, ..self }
     }
 
-    /// How long the absence of a row is believed; in a strict cache at most 10 minutes. Default 60 s.
+    /// How long the absence of a row is remembered. Default 60 s; in a strict cache at most 10 minutes.
     pub fn null_ttl(self, ttl: Duration) -> Self {
         Self { null_ttl: ttl, ..self }
     }
 
-    /// How long past its freshness a value is kept for bad times: served when the loader fails or is held back, and,
-    /// marked as degraded, while Redis is unreachable and nobody could tell of a write. Zero serves none. Default 60 s.
+    /// How long an expired value is kept for emergencies. It is served when the loader fails or is held off, and while
+    /// Redis is unreachable; then it is marked as degraded, since a write may have been missed. Zero serves no expired
+    /// value. Default 60 s.
     pub fn grace(self, grace: Duration) -> Self {
         Self { grace, ..self }
     }
 
-    /// How long after a failed load of a key no other load of it begins, in any process, while there is an expired
-    /// value within its [`CacheBuilder::grace`] to serve. After two failed loads of the key in a row, readers with
-    /// nothing to serve are held off for as long too, with [`CacheError::HeldOff`](crate::cache::CacheError::HeldOff);
-    /// other keys are loaded meanwhile. A write ends it. Zero: whoever comes next tries again. Default 1 s.
+    /// How long no process loads a key again after a failed load, if there is an expired value within its
+    /// [`CacheBuilder::grace`] to serve. If there is none, readers get
+    /// [`CacheError::HeldOff`](crate::cache::CacheError::HeldOff) for this time after two failed loads of the key in a
+    /// row. Other keys are loaded meanwhile, and a write to the key ends the hold-off. Zero: the next reader tries
+    /// again. Default 1 s.
     pub fn hold_off(self, window: Duration) -> Self {
         Self { hold_off: window, ..self }
     }
 
-    /// How long past its freshness a value is served at once while one process loads it again in the background. It may
-    /// then be older than [`CacheBuilder::ttl`] says; a write still drops it. Needs a [`CacheBuilder::grace`] that is
-    /// no shorter. Default zero: whoever comes first waits for the load.
+    /// How long an expired value is served at once while one process loads it again in the background. The value may
+    /// then be older than [`CacheBuilder::ttl`]; a write still drops it. [`CacheBuilder::grace`] must be at least as
+    /// long. Default zero: the first reader waits for the load.
     pub fn stale_while_revalidate(self, window: Duration) -> Self {
         Self { revalidate: window, ..self }
     }
 
-    /// How eagerly a value in use is loaded again before it expires, so that nobody waits for it: the mean lead is
-    /// `beta` times the duration of its last load, at most half its lifetime. Zero waits for the end. Default 1.
+    /// How early a value in use is loaded again before it expires, so that no reader waits for the load. The mean lead
+    /// is `beta` times the duration of its last load, and at most half its lifetime. Zero: not before it expires.
+    /// Default 1.
     pub fn early_refresh(self, beta: f64) -> Self {
         Self { beta, ..self }
     }
 
-    /// Serves fresh values from the memory of this process, up to `weight` bytes, as long as the subscription to
-    /// invalidations is live. Another process's write is seen when its message arrives, not when it was acknowledged.
+    /// Serves fresh values from the memory of this process, up to `weight` bytes, while the subscription to
+    /// invalidations is live. A read sees the write of another process when its message arrives, which is after the
+    /// write was acknowledged.
     ///
-    /// Default: values are kept up to 16 MiB for [`CacheBuilder::grace`], and each read asks Redis.
+    /// Default: each read asks Redis, and up to 16 MiB of values are kept for [`CacheBuilder::grace`].
     pub fn local(self, weight: u64) -> Self {
         Self { local: Some(weight), ..self }
     }
@@ -73,49 +77,50 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     /// Serves fresh values from the memory of this process to requests that hold the shared lock of their key: by the
     /// extractor `Cached`, behind a `RouteLock` for reading.
     ///
-    /// It says that **every writer of what a value is made of holds the exclusive lock of the value's key**, in the
-    /// same [`Locks`](crate::Locks), until its write is committed and invalidated. A value is then served if it was
-    /// asked for after the shared lock was granted, the lock is still held, and the subscription to invalidations is
-    /// live. Any other read asks Redis, and what it finds is kept for those who come after it.
+    /// With this setting you promise that **every writer of the rows behind a value holds the exclusive lock of the
+    /// value's key**, in the same [`Locks`](crate::Locks), until its write is committed and invalidated. A value from
+    /// memory is then served if the process asked for it after the shared lock was granted, the lock is still held, and
+    /// the subscription to invalidations is live. Any other read asks Redis and keeps the value for later reads.
     ///
-    /// Such a read misses no write of a `postgres::Tx` under the lock that was acknowledged before the read began. That
-    /// is why a commit whose lock was lost returns 3 s later: by then every process has heard of it, or serves nothing
-    /// from memory. A write under no lock, or under another one, or that reaches the database on another way and has
-    /// lost its lock, is seen when its message arrives, after 3 s at most.
+    /// Such a read misses no write of a `postgres::Tx` under the lock that was acknowledged before the read began. For
+    /// this reason a commit whose lock was lost returns 3 s later: by then every process has heard of the write, or
+    /// serves nothing from memory. A write without this lock, or past `Tx` after its lock was lost, is seen when its
+    /// message arrives, after 3 s at most.
     ///
-    /// Off by default. A strict cache refuses it. It keeps up to 16 MiB of values, or as much as
-    /// [`CacheBuilder::local`] says; with that setting a read that may not be served by this rule is served by that
-    /// one.
+    /// Off by default. A strict cache refuses it. Up to 16 MiB of values are kept, or the weight of
+    /// [`CacheBuilder::local`]. With both settings, a read that this one does not allow may still be served by the
+    /// other.
     pub fn under_locks(self) -> Self {
         Self { under_locks: true, ..self }
     }
 
-    /// The largest encoded value that is stored, in bytes; a larger one is returned and not stored. Default 1 MiB.
+    /// The largest encoded value that is stored, in bytes. A larger value is returned and not stored. Default 1 MiB.
     pub fn max_value(self, bytes: usize) -> Self {
         Self { max_value: bytes, ..self }
     }
 
-    /// How values are written in Redis. Versions of a program that differ in it keep values of their own. Default
+    /// How values are encoded in Redis. Versions of a program with different codecs keep separate values. Default
     /// [`Codec::Json`].
     pub fn codec(self, codec: Codec) -> Self {
         Self { codec, ..self }
     }
 
-    /// Compresses values in Redis. [`CacheBuilder::max_value`] and [`CacheBuilder::local`] count their size before
-    /// that, so that nothing larger is ever inflated. Versions of a program that compress and those that don't keep
-    /// values of their own. Default: no compression.
+    /// Compresses values in Redis. [`CacheBuilder::max_value`] and [`CacheBuilder::local`] limit the size before
+    /// compression, so that nothing larger is ever inflated. Versions of a program that compress and versions that
+    /// don't keep separate values. Default: no compression.
     #[cfg(feature = "lz4")]
     pub fn compress(self, compression: Compression) -> Self {
         Self { compression: Some(compression), ..self }
     }
 
-    /// How many loads run at a time in this process; up to 64 times as many wait for their turn, the rest is shed at
+    /// How many loads run at a time in this process. Up to 64 times as many wait for their turn; the rest is shed at
     /// once. Default 8.
     pub fn max_loads(self, max: usize) -> Self {
         Self { max_loads: max, ..self }
     }
 
-    /// How many loads begin per second in this process; after a quiet time so many at once. Default: as many as come.
+    /// How many loads begin per second in this process; after a quiet time this many may begin at once. Default: no
+    /// limit.
     pub fn load_rate(self, per_second: NonZeroU32) -> Self {
         Self { load_rate: Some(per_second), ..self }
     }
@@ -126,17 +131,17 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { limits: Some(limits.clone()), ..self }
     }
 
-    /// How long a load may take; readers may wait for less, see [`CacheBuilder::hard_timeout`]. A load waits up to half
-    /// as long for its place before it begins. Default 2 s.
+    /// How long a load may take. Before it begins, it may wait for its turn for half as long. Readers may give up
+    /// earlier, see [`CacheBuilder::hard_timeout`]. Default 2 s.
     pub fn load_timeout(self, timeout: Duration) -> Self {
         Self { load_timeout: timeout, ..self }
     }
 
-    /// How long a read waits for a load when it has found an expired value within its [`CacheBuilder::grace`]: it is
-    /// then answered with that, marked as stale ([`CacheInfo::stale`](crate::cache::CacheInfo::stale)), while the load
-    /// goes on and stores its value. A reader that found none waits on. It counts from when this process began to fetch
-    /// the key, so that of a load that takes long only the first readers wait. A strict cache refuses it. Default:
-    /// every read waits for the load.
+    /// How long a read waits for a load if there is an expired value within its [`CacheBuilder::grace`]. The answer is
+    /// then the expired value, marked as stale ([`CacheInfo::stale`](crate::cache::CacheInfo::stale)), while the load
+    /// goes on and stores its value. A reader without such a value waits on. The time counts from when this process
+    /// began to fetch the key, so during a long load only the first readers wait. A strict cache refuses this setting.
+    /// Default: every read waits for the load.
     ///
     /// ```
     /// # use std::{borrow::Cow, convert::Infallible, time::Duration};
@@ -163,18 +168,17 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { soft_timeout: Some(wait), ..self }
     }
 
-    /// How long a read waits for a load at most, its own or another's, from the beginning of the call; a call for
-    /// several keys for all of them. Then it is answered with the expired value that it has found, if that is within
-    /// its [`CacheBuilder::grace`], or else with [`CacheError::Timeout`](crate::cache::CacheError::Timeout). A load
-    /// that runs lands in the background and stores its value: under its lease, in its place among the [`Limits`], for
-    /// [`CacheBuilder::load_timeout`] at most, and not beyond a shutdown. Default: a read waits as long as a load may
-    /// take.
+    /// How long a read waits for loads at most, its own or those of others, from the beginning of the call. For a call
+    /// with several keys it is the limit of the whole call. Then the answer is an expired value within its
+    /// [`CacheBuilder::grace`], or [`CacheError::Timeout`](crate::cache::CacheError::Timeout). The load goes on in the
+    /// background and stores its value; it keeps its lease and its place among the [`Limits`], and ends at
+    /// [`CacheBuilder::load_timeout`] or with a shutdown. Default: a read waits as long as a load may take.
     pub fn hard_timeout(self, wait: Duration) -> Self {
         Self { hard_timeout: Some(wait), ..self }
     }
 
-    /// How long the lease of a load lasts. If the process that has the lease dies, another process loads after that
-    /// time. At least one and a half times [`CacheBuilder::load_timeout`]. Default: twice that.
+    /// How long the lease of a load lasts. If the process with the lease dies, another process loads after this time.
+    /// At least one and a half times [`CacheBuilder::load_timeout`]. Default: twice [`CacheBuilder::load_timeout`].
     pub fn lease(self, lease: Duration) -> Self {
         Self { lease: Some(lease), ..self }
     }
@@ -197,28 +201,30 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         Self { schema: version, ..self }
     }
 
-    /// Makes reads linearizable with writes that are announced; `fates` tells what became of a transaction, `relayed`
-    /// whether a relay runs. For `kept` after it was made, an invalidation is made again on a store that may have lost
-    /// it.
+    /// Makes reads linearizable with announced writes. `fates` tells what became of a transaction, and `relayed`
+    /// whether a relay runs. An invalidation is applied again, for `kept` after it was made, to a store that may have
+    /// lost it.
     #[cfg(feature = "postgres")]
     pub(crate) fn announced(self, fates: Fates, relayed: Relayed, kept: Duration) -> Self {
         Self { strict: Some(Strict::new(fates, relayed, kept)), ..self }
     }
 
-    /// Asks this filter before a load, and answers that there is no such row where it says so. It must hold the same
-    /// keys as this cache. With `strict` and behind sentinels it is asked only where primaries have
+    /// Asks this filter before a load. If the filter says so, the answer is that there is no such row. The filter must
+    /// hold the keys of this cache. With `strict` and behind sentinels the filter is asked only if primaries have
     /// `min-replicas-to-write`.
     pub fn bloom(self, filter: &Bloom) -> Self {
         Self { bloom: Some(filter.clone()), ..self }
     }
 
-    /// How a value is loaded; `Ok(None)` when there is no such row. [`Loaded`] says more about it.
+    /// How a value is loaded. `Ok(None)` means that there is no such row. Return [`Loaded`] to add a version, a
+    /// lifetime or tags.
     ///
-    /// It must read from the primary, in a snapshot that begins inside the call. It runs on a task of the cache: a
-    /// caller that goes away does not cancel it. Its error is shared by all who waited. Five failures in a row, each of
-    /// another key, open the breaker of [`Limits`], so that for a while no load is tried. A key that goes on failing
-    /// counts once, and is held off by itself ([`CacheBuilder::hold_off`]). A loader that knows a row to be at fault,
-    /// not the database, says so with [`RowError`](crate::cache::RowError): that never counts.
+    /// The loader must read from the primary, in a snapshot that begins inside the call. It runs on a task of the
+    /// cache, so a caller that goes away does not cancel it. All waiting callers share its error.
+    ///
+    /// Five failures in a row, each of another key, open the breaker of [`Limits`]; no load is tried for a while. A key
+    /// that keeps failing counts once, and is held off by itself ([`CacheBuilder::hold_off`]). If the loader knows that
+    /// a row is at fault and not the database, it returns [`RowError`](crate::cache::RowError), which never counts.
     pub fn loader<F, Fut, L, E>(self, load: F) -> Self
     where
         F: Fn(K) -> Fut + Send + Sync + 'static,
@@ -238,16 +244,16 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         }
     }
 
-    /// The same loader in its two forms.
+    /// Sets the two forms of one loader.
     #[cfg(feature = "postgres")]
     pub(crate) fn loaded_by(self, loader: LoadFn<K, V>, load_in: LoadInFn<K, V>) -> Self {
         Self { loader: Some(loader), load_in: Some(load_in), ..self }
     }
 
-    /// How several values are loaded at once, for [`Cache::get_many`](crate::Cache::get_many): with the key of each; a
-    /// key that is left out has no row. The rest is as for [`CacheBuilder::loader`], which is needed too: when a load
-    /// of several keys fails, or a key failed lately, each is loaded by itself, so that one row takes no other with it.
-    /// Default: one load for each key.
+    /// How several values are loaded at once, for [`Cache::get_many`](crate::Cache::get_many). The loader returns pairs
+    /// of key and value; a key that it leaves out has no row. The rules of [`CacheBuilder::loader`] hold here too, and
+    /// that loader is still needed: if a load of several keys fails, or a key failed lately, each key is loaded by
+    /// itself, so that a faulty row does not fail others. Default: one load for each key.
     pub fn batch_loader<F, Fut, L, E>(self, load: F) -> Self
     where
         F: Fn(Vec<K>) -> Fut + Send + Sync + 'static,
