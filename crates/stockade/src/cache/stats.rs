@@ -122,8 +122,8 @@ pub struct CacheStats {
     /// What they weigh, in bytes.
     pub local_weight: u64,
     /// Whether the store is connected and known to have lost no invalidation. While it is not, every read of a strict
-    /// cache is a load: until a [`Relay`](crate::postgres::Relay) has made the invalidations of the last ten minutes
-    /// again. An eventual cache may serve what a restart of the store brought back. Always true in memory.
+    /// cache is a load, until a `postgres::Relay` (feature `postgres`) has repeated the invalidations of the last ten
+    /// minutes. An eventual cache may serve what a restart of the store brought back. Always true in memory.
     pub vouched_for: bool,
 }
 

@@ -42,13 +42,13 @@
 //!
 //! # Redlock
 //!
-//! With the feature `redlock`, [`LocksBuilder::redlock`] makes locks on several independent servers. They survive the
-//! loss of a minority of them without a failover. They have no shared mode, no queue and no hand-off, cost every server
-//! two commands per lock, and tell a holder of a forced release only at its next renewal.
+//! With the feature `redlock`, `LocksBuilder::redlock` makes locks on several independent servers. They survive the
+//! loss of a minority of the servers without a failover. They have no shared mode, no queue and no hand-off, and cost
+//! every server two commands per lock. After a forced release, the former holder learns of it only at its next renewal.
 //!
-//! Several servers do not make a lock safe: a process that is stopped, a server whose clock steps and a majority that
-//! comes back empty still lead to two owners. Take the [fence](Fence) for what must not be lost, with these locks as
-//! with all others, and one Redis unless it is the loss of a server that hurts.
+//! Several servers do not make a lock safe: a process that is stopped, a server whose clock steps, and a majority that
+//! restarts empty still lead to two owners. As with all other locks, use the [fence](Fence) for data that must not be
+//! lost. Use one Redis unless you must go on without a failover when a server is lost.
 
 mod builder;
 mod delegations;

@@ -103,8 +103,9 @@ impl Bloom {
         answers
     }
 
-    /// Adds ids, to be called before their rows commit, in their transaction after its first write: only then does
-    /// [`settled`](crate::postgres::settled) wait for it. [`Tx::add`](crate::postgres::Tx::add) does so. Idempotent.
+    /// Adds ids. Call it before their rows commit, in their transaction and after its first write: `postgres::settled`
+    /// waits for a transaction only from its first write on. `postgres::Tx::add` (feature `postgres`) does this for
+    /// you. Idempotent.
     ///
     /// # Errors
     ///

@@ -23,16 +23,17 @@
 //! from an earlier run of the server (a replica that was promoted may lack its newest bits) says nothing, and the read
 //! goes on as without it. One process of the fleet then builds it again from its source.
 //!
-//! Nor does a server say anything that takes no writes: it may be a primary that was cut off and replaced. That needs
-//! `min-replicas-to-write`; behind sentinels a strict cache takes "absent" only where it is set. As ids may be added at
-//! such a primary until it refuses, a filter behind sentinels, or on a server with that setting, is built 13 seconds
-//! after the connection was made at the earliest. All ids that were added elsewhere are in the source by then, if that
-//! waits for [`postgres::settled`](crate::postgres::settled).
+//! A server that rejects writes gives no answer either: it may be an old primary that was cut off and replaced. Only a
+//! server with `min-replicas-to-write` rejects writes in that case. Behind sentinels, a strict cache therefore believes
+//! "absent" only where that setting is set. Until the old primary rejects writes, other processes may still add ids
+//! there. A filter behind sentinels, or on a server with that setting, is therefore built 13 seconds after the
+//! connection was made at the earliest. By then all ids that were added elsewhere are in the source, if the source
+//! waits for `postgres::settled` (feature `postgres`).
 //!
-//! A row's id is added *before* the row commits, see [`Tx::add`](crate::postgres::Tx::add); an id whose transaction
-//! rolls back is a false positive and does no harm. While the next filter is built, ids are added to both; the source
-//! must not miss a transaction that added its id to the old one only and has not committed yet: see
-//! [`postgres::settled`](crate::postgres::settled).
+//! A row's id is added *before* the row commits; `postgres::Tx::add` (feature `postgres`) does that. An id whose
+//! transaction rolls back is a false positive and does no harm. While the next filter is built, ids are added to both
+//! filters. The source must not miss a transaction that added its id only to the old filter and has not committed yet:
+//! the source waits for such transactions with `postgres::settled`.
 //!
 //! # Building it again
 //!

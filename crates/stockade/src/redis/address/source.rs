@@ -19,7 +19,7 @@ use crate::redis::ConnectError;
 /// | `unix:///path/to/socket[?db=…&user=…&pass=…]` | one server on this machine |
 /// | `redis-sentinel://[[user]:password@]host[:port],…/primary[/database]` | the primary that these sentinels watch under this name; `?sentinel_username=…&sentinel_password=…` enters the sentinels, user and password in front of the hosts the primary |
 /// | `redis-cluster://[[user]:password@]host[:port],…` | the cluster that these nodes are of |
-/// | `rediss://`, `rediss-sentinel://`, `rediss-cluster://` | the same with TLS on every connection (cargo feature `tls`), see [`TlsOptions`] |
+/// | `rediss://`, `rediss-sentinel://`, `rediss-cluster://` | the same with TLS on every connection (cargo feature `tls`), see `TlsOptions` |
 ///
 /// Bytes of user, password and name that mean something in a URL are written as `%XX`.
 ///
