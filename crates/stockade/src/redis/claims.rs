@@ -3,11 +3,11 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Names that only one living thing may have on one [`Redis`](super::Redis).
+/// Names that at most one living object may use on one [`Redis`](super::Redis).
 #[derive(Debug, Default)]
 pub(crate) struct Claims(Mutex<HashSet<String>>);
 
-/// A name, until dropped.
+/// A name in use, until dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
     claims: Arc<Claims>,

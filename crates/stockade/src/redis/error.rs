@@ -40,7 +40,7 @@ pub enum ConnectError {
         /// The policy found.
         policy: String,
     },
-    /// The server is a replica, and nobody who would promote it is known.
+    /// The server is a replica, and no sentinel or cluster is known that could promote it.
     #[error(
         "Redis at this address is a replica of {primary}, where nothing can be locked: name the primary, or with \
          `redis-sentinel://` the sentinels that know it"
@@ -52,21 +52,21 @@ pub enum ConnectError {
     /// The server is of another kind than the URL says.
     #[error("Redis at this address is {found}: {remedy}")]
     Kind {
-        /// What it is.
+        /// The kind of server that was found.
         found: &'static str,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
     /// The server lacks commands that the scripts need.
     #[error("Redis at this address is version {found}: 7.0 or newer is needed")]
     Version {
-        /// The version, in the words of the server.
+        /// The version that the server reports.
         found: String,
     },
     /// No TLS connection can be made with this server.
     #[error("no TLS connection to Redis: {reason}")]
     Tls {
-        /// What is wrong, and what to do.
+        /// The cause and the remedy.
         reason: String,
     },
 }
@@ -83,11 +83,11 @@ pub(crate) enum LinkError {
     /// Sent, and no reply within the command time-out: it may still be executed.
     #[error("no reply within the command time-out")]
     Timeout,
-    /// No place on the wire in time: certainly not sent. `silent` when the connection owed an answer for a command
-    /// time-out, otherwise it had too much to do.
+    /// No place on the wire in time: certainly not sent. `silent` if the connection owed a reply for a whole command
+    /// time-out. Otherwise the connection had too much to do.
     #[error("{}", if *silent { "no reply within the command time-out" } else { "no place on the wire in time" })]
     Unsent { silent: bool },
-    /// Written and the connection ended before the reply: it may have been executed.
+    /// Written, but the connection ended before the reply: the command may have been executed.
     #[error("the connection ended before the reply")]
     Lost,
     /// There is no connection: certainly not executed.
@@ -96,26 +96,26 @@ pub(crate) enum LinkError {
     /// The breaker is open: certainly not sent.
     #[error("circuit breaker open")]
     Open { retry_after: Duration },
-    /// NOSCRIPT: not executed. The link has already loaded its scripts again (once per connection).
+    /// NOSCRIPT: not executed. The link has already sent its scripts again, or did so within the last second.
     #[error("the server had lost its scripts")]
     NoScript,
-    /// MOVED: another node of the cluster serves the slot; not executed.
+    /// MOVED: not executed, because another node of the cluster serves the slot.
     #[error("another node serves the slot")]
     Moved,
-    /// ASK or TRYAGAIN: the slot is on its way to another node, which can execute it once all of it is there; not
-    /// executed.
+    /// ASK or TRYAGAIN: not executed, because the slot is moving to another node. That node executes the command once
+    /// the whole slot has arrived.
     #[error("the slot is on its way to another node")]
     Moving,
     /// LOADING, READONLY, OOM, NOPERM, CLUSTERDOWN and the like: not executed.
     #[error("the server refused: {code}")]
     Refused { code: String },
-    /// A reply that the caller could not read.
+    /// A reply that the caller could not parse.
     #[error("unexpected reply to {op}")]
     Protocol { op: &'static str },
 }
 
 impl LinkError {
-    /// Whether the command was certainly not executed, and will not be. One of NOSCRIPT was not either, and comes
+    /// Whether the command was certainly not executed and never will be. False for NOSCRIPT: such a command is sent
     /// again.
     pub(crate) fn is_never_executed(&self) -> bool {
         matches!(self, Self::Unsent { .. } | Self::Down | Self::Open { .. } | Self::Moved | Self::Moving)

@@ -3,8 +3,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use super::{ConnectError, Pool, Source, address::TlsOptions, claims::Claims, dial::Dialer};
 use crate::resource::Namespace;
 
-/// A Redis to build locks and caches on. Cheap to clone. It holds no connection of its own beyond the pool's: locks and
-/// caches open theirs.
+/// A Redis to build locks and caches on. Cheap to clone. The only connections of a handle are those of its pool: locks
+/// and caches open their own.
 #[derive(Clone)]
 pub struct Redis {
     server: Arc<Server>,
@@ -14,7 +14,7 @@ pub struct Redis {
 struct Server {
     pool: Option<Pool>,
     dialer: Dialer,
-    /// The run of the single server that was met when this was made.
+    /// The run id of the single server that answered when the handle was made.
     #[cfg_attr(not(feature = "redlock"), expect(dead_code, reason = "asked for where several servers must differ"))]
     run_id: Option<Arc<str>>,
     claims: Arc<Claims>,
@@ -30,23 +30,26 @@ pub struct RedisBuilder {
 }
 
 impl RedisBuilder {
-    /// How long one command may take from its sending, connection set-up included. Default 250 ms.
+    /// How long one command may take from its sending, and how long [`RedisBuilder::connect`] may take in all. Default
+    /// 250 ms.
     ///
-    /// While the connection delivers replies to others, a command may take four times as long: only one that is silent
-    /// for this time counts as failed. Commands of a burst wait for their place on the connection before they are sent:
-    /// a lock attempt for as long as its own wait, the others for twenty times this at most.
+    /// While the connection delivers replies to other commands, a command may take four times as long: only a
+    /// connection that is silent for this time counts as failed. The commands of a burst wait for their place on the
+    /// connection before they are sent. A lock attempt waits there for as long as its own wait allows, any other
+    /// command for at most twenty times this.
     #[must_use]
     pub fn command_timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    /// Accepts a server that may evict keys: right for a cache, wrong for locks.
+    /// Accepts a server that may evict keys. Right for a cache, wrong for locks.
     #[must_use]
     pub fn allow_eviction(self) -> Self {
         Self { eviction: true, ..self }
     }
 
-    /// Whom to trust over TLS, and as whom to appear. Default: the authorities of the operating system, and as nobody.
+    /// Which authorities to trust over TLS, and which certificate to show. Default: the authorities of the operating
+    /// system, and no certificate.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(self, options: TlsOptions) -> Self {
@@ -55,14 +58,14 @@ impl RedisBuilder {
 
     /// Checks configuration, credentials, TLS, the kind and version of the server, its role and its eviction policy.
     ///
-    /// Returns within the command time-out. When the server can't be asked by then, the checks run on the first
-    /// connection that locks or caches make. A server that fails them is not used, and attempts to lock are told why by
+    /// Returns within the command time-out. If the server can't be checked by then, the first connection of locks or
+    /// caches makes the checks. A server that fails them is not used, and lock attempts report the reason as
     /// [`Unavailable::Unfit`](crate::lock::Unavailable::Unfit).
     ///
     /// # Errors
     ///
-    /// [`ConnectError`] for what waiting can't mend. An unreachable server is no error, nor is a replica that sentinels
-    /// or a cluster may promote.
+    /// [`ConnectError`] for problems that waiting can't mend. An unreachable server is no error, and neither is a
+    /// replica that sentinels or a cluster may promote.
     pub async fn connect(self) -> Result<Redis, ConnectError> {
         let (topology, pool) = self.source.into_parts(self.tls.as_ref())?;
         let dialer = Dialer::new(topology, self.timeout, self.eviction);
@@ -94,12 +97,12 @@ impl Redis {
         Self::builder(source).connect().await
     }
 
-    /// Settings first.
+    /// A builder, to change settings before connecting.
     pub fn builder(source: impl Into<Source>) -> RedisBuilder {
         RedisBuilder { source: source.into(), tls: None, timeout: Duration::from_millis(250), eviction: false }
     }
 
-    /// The same server with another first part of every key. Default `stockade`.
+    /// The same server with another first part for every key. Default `stockade`.
     ///
     /// # Panics
     ///
@@ -114,14 +117,14 @@ impl Redis {
 
     /// A pool of the same configuration for the application's own commands.
     ///
-    /// `None` with certificates of one's own behind sentinels or in a cluster, since deadpool-redis has no way to carry
-    /// them there.
+    /// `None` if you set certificates of your own behind sentinels or in a cluster: deadpool-redis can't use them
+    /// there.
     #[must_use]
     pub fn pool(&self) -> Option<&Pool> {
         self.server.pool.as_ref()
     }
 
-    /// Whether it is several servers, of which each has a part of the keys.
+    /// Whether the keys are divided among several servers.
     pub(crate) fn is_cluster(&self) -> bool {
         self.server.dialer.seeds().is_some()
     }
@@ -141,7 +144,8 @@ impl Redis {
         self.server.dialer.timeout()
     }
 
-    /// Whether both are known to lead to one server: at one address, or when they were made to one run of it.
+    /// Whether both are known to lead to the same server: by the same address, or by the same run id when they were
+    /// made.
     #[cfg(feature = "redlock")]
     pub(crate) fn is_same_server(&self, other: &Self) -> bool {
         let runs = self.server.run_id.as_ref().zip(other.server.run_id.as_ref());
@@ -153,7 +157,7 @@ impl Redis {
         self.server.dialer.may_evict()
     }
 
-    /// Whether the primary was seen to take writes for ever after another one took its place.
+    /// Whether the primary that was checked last goes on taking writes without limit after another one has replaced it.
     pub(crate) fn is_unbounded(&self) -> bool {
         self.server.dialer.is_unbounded()
     }
@@ -163,7 +167,7 @@ impl Redis {
         self.server.dialer.has_sentinels()
     }
 
-    /// The names taken on this handle and its clones, whatever their namespace.
+    /// The names in use on this handle and its clones, whatever their namespace.
     pub(crate) fn claims(&self) -> &Arc<Claims> {
         &self.server.claims
     }
@@ -173,7 +177,7 @@ impl Redis {
     }
 }
 
-/// Shows where the server is, never the password.
+/// Shows where the server is, without the password.
 impl fmt::Debug for Redis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redis")

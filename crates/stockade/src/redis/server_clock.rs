@@ -5,19 +5,19 @@ use std::{
 
 use crate::clock::Instant;
 
-/// How far two clocks may run apart: one per cent of the time, and what rounding to milliseconds costs.
+/// The most that two clocks drift apart: one per cent of the time, plus the error of rounding to milliseconds.
 const DRIFT_PERCENT: u32 = 1;
 const SLACK: Duration = Duration::from_millis(2);
 
-/// A server's clock that shows less by so much was set back. Small corrections are not worth a question of every
-/// waiter.
+/// A server clock that falls back by more than this was set back. Smaller corrections are not worth a command from
+/// every waiter.
 const STEP: Duration = Duration::from_millis(10);
 
 fn without_drift(duration: Duration) -> Duration {
     duration - duration * DRIFT_PERCENT / 100
 }
 
-/// Until when a lease may be believed in that the server started after `sent`.
+/// Until when a lease may be believed in, if the server started it after `sent`.
 pub(crate) fn believed(sent: Instant, lease: Duration) -> Instant {
     sent + without_drift(lease).saturating_sub(SLACK)
 }
@@ -26,13 +26,13 @@ fn micros(from: u64, to: u64) -> Duration {
     Duration::from_micros(to.saturating_sub(from))
 }
 
-/// Until when a lease that ends at server time `x` may be believed in, by an exchange in which the server's clock
-/// showed `server` at some time after `sent`.
+/// Until when a lease that ends at server time `x` may be believed in. It is computed from an exchange in which the
+/// server's clock showed `server` at some time after `sent`.
 pub(crate) fn believed_until(sent: Instant, server: u64, x: u64) -> Instant {
     believed(sent, micros(server, x))
 }
 
-/// An exchange with the server: between the two instants its clock showed `server`.
+/// An exchange with the server: the server's clock showed `server` at some time between the two instants.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     sent: Instant,
@@ -40,24 +40,24 @@ struct Sample {
     server: u64,
 }
 
-/// The latest exchange with this run of the server, to translate between its clock and ours.
+/// The latest exchange with this run of the server. It translates between the server's clock and ours.
 #[derive(Debug, Default)]
 pub(crate) struct ServerClock(Mutex<Option<Sample>>);
 
 impl ServerClock {
     /// Notes an exchange that was answered just now. Returns whether the server's clock was set back since the latest
-    /// one.
+    /// exchange.
     pub(crate) fn note(&self, sent: Instant, server: u64) -> bool {
         let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if latest.is_some_and(|latest| sent <= latest.sent) {
             return false;
         }
         let before = latest.replace(Sample { sent, received: Instant::now(), server });
-        // Where the two overlap in time, the later one may have been run by so much earlier.
+        // If the two exchanges overlapped, the server may have run the later one first, by at most their overlap.
         before.is_some_and(|before| micros(server, before.server) > before.received.since(sent) + STEP)
     }
 
-    /// Another run of the server may have another clock.
+    /// Forgets the exchange. Another run of the server may have another clock.
     pub(crate) fn forget(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -66,7 +66,7 @@ impl ServerClock {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The server's time now, not too late; 0 when unknown.
+    /// The server's time now, never ahead of the server's clock; 0 if unknown.
     pub(crate) fn stamp(&self) -> u64 {
         self.latest().map_or(0, |sample| {
             let passed = u64::try_from(sample.received.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -74,8 +74,8 @@ impl ServerClock {
         })
     }
 
-    /// A server time on this process's clock, by the time at which the latest exchange was answered; `None` before the
-    /// first exchange. Off by a round trip at most.
+    /// A server time on this process's clock, by the time at which the latest exchange was answered. `None` before the
+    /// first exchange. Wrong by one round trip at most.
     pub(crate) fn local(&self, server: u64) -> Option<Instant> {
         let sample = self.latest()?;
         Some(if server >= sample.server {
@@ -85,15 +85,16 @@ impl ServerClock {
         })
     }
 
-    /// Until when a grant may be believed in that was pushed at server time `now` and ends at `x`: by the time it
-    /// arrived, and by an exchange that came before, since it may have lain about on its way.
+    /// Until when a grant may be believed in that was pushed at server time `now` and ends at `x`. It is the earlier of
+    /// two limits: one counted from the arrival, and one from an exchange before the push, because the push may have
+    /// been delayed on its way.
     pub(crate) fn believed_push(&self, received: Instant, now: u64, x: u64) -> Option<Instant> {
         let sample = self.latest()?;
         let by_arrival = received + micros(now, x).saturating_sub(SLACK);
         Some(by_arrival.min(believed_until(sample.sent, sample.server, x)))
     }
 
-    /// How long ago it was `server` on the server's clock.
+    /// How long ago the server's clock showed `server`.
     pub(crate) fn age(&self, received: Instant, server: u64) -> Option<Duration> {
         let sample = self.latest()?;
         let middle = sample.sent + sample.received.since(sample.sent) / 2;
@@ -117,11 +118,12 @@ mod tests {
         let received = sent + Duration::from_millis(30);
         assert_eq!(clock.believed_push(received, 0, 0), None);
         clock.note(sent, 1_000_000_000);
-        // Pushed 1 s after the exchange for 2 s, received at once: at best 3 s after the exchange was sent.
+        // Pushed 1 s after the exchange for 2 s, and received at once: it ends 3 s after the exchange was sent, at
+        // most.
         let arrival = sent + Duration::from_secs(1);
         let until = clock.believed_push(arrival, 1_001_000_000, 1_003_000_000).unwrap();
         assert!(until < sent + Duration::from_secs(3) && until > sent + Duration::from_millis(2900));
-        // The same message read 10 s later is over.
+        // The same message has expired if it is read 10 s later.
         let late = sent + Duration::from_secs(11);
         assert!(clock.believed_push(late, 1_001_000_000, 1_003_000_000).unwrap() < late);
     }
@@ -131,10 +133,10 @@ mod tests {
         let clock = ServerClock::default();
         let sent = Instant::now() - Duration::from_millis(500);
         assert!(!clock.note(sent, 1_000_000_000));
-        // Sent half a second before the first was answered: perhaps run before it.
+        // Sent half a second before the first was answered: the server may have run it first.
         assert!(!clock.note(sent + Duration::from_millis(1), 999_600_000));
         assert!(clock.note(sent + Duration::from_millis(2), 999_000_000));
-        // It goes on from there, and an earlier exchange that is answered late says nothing about it.
+        // The clock goes on from there. An earlier exchange that is answered late says nothing about it.
         assert!(!clock.note(sent + Duration::from_millis(3), 999_000_001));
         assert!(!clock.note(sent, 1));
         assert!(!clock.note(Instant::now(), 999_000_001 - 9_000));

@@ -1,13 +1,13 @@
-/// The kind of server that is looked for.
+/// The kind of server that a URL promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::redis) enum Expected {
-    /// One that has all keys.
+    /// A server that has all keys.
     Single,
-    /// One of a cluster.
+    /// A node of a cluster.
     Node,
 }
 
-/// A server of another kind than is looked for.
+/// A server of another kind than the URL promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server is {found}: {remedy}")]
 pub(in crate::redis) struct Kind {

@@ -1,4 +1,4 @@
-//! Where Redis is: one server, a primary that sentinels know, or a cluster; and how to enter it.
+//! Where Redis is (one server, a primary that sentinels know, or a cluster) and how to log in there.
 
 mod kind;
 mod node;

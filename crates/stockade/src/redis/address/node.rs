@@ -1,6 +1,6 @@
 use std::{fmt, sync::Arc};
 
-/// Where a node of a cluster is, as its cluster announces it.
+/// The address of a cluster node, as the cluster announces it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Node {
     pub(in crate::redis) host: Arc<str>,

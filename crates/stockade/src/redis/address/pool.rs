@@ -70,7 +70,7 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// The error is left out, because it may quote a URL with its password.
+/// The error itself is left out, because it may quote a URL with its password.
 pub(super) fn made<T, E>(result: Result<T, E>) -> Result<T, ConnectError> {
     result.map_err(|_| ConnectError::config("no pool can be made of it: check addresses and pool settings"))
 }

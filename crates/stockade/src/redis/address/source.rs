@@ -11,7 +11,7 @@ use super::{
 };
 use crate::redis::ConnectError;
 
-/// Where Redis is: a URL, a configuration of deadpool-redis, or a pool with the client it was made from.
+/// Where Redis is: a URL, a configuration of deadpool-redis, or a pool together with the client it was made from.
 ///
 /// | URL | what it names |
 /// |---|---|
@@ -21,9 +21,9 @@ use crate::redis::ConnectError;
 /// | `redis-cluster://[[user]:password@]host[:port],…` | the cluster that these nodes are of |
 /// | `rediss://`, `rediss-sentinel://`, `rediss-cluster://` | the same with TLS on every connection (cargo feature `tls`), see `TlsOptions` |
 ///
-/// Bytes of user, password and name that mean something in a URL are written as `%XX`.
+/// Write special bytes of user, password and name as `%XX`.
 ///
-/// A pool alone is not enough: the link needs connections of its own, which a pool's manager can't make.
+/// A pool alone is not enough: Stockade's link opens connections of its own, which the manager of a pool can't make.
 pub struct Source(Kind);
 
 enum Kind {
@@ -59,7 +59,8 @@ impl Source {
                 let topology = prepared(sentinel_topology(&config)?)?;
                 let pool = match options {
                     Some(_) => None,
-                    // Made as it was asked for: it may be one for replicas, which the link has no use for.
+                    // The client is made as a client of the primary: the caller's may be one for replicas, which the
+                    // link can't use.
                     None => {
                         let pool = config.create_pool(Some(deadpool_redis::Runtime::Tokio1));
                         Some(Pool::Sentinel(super::pool::made(pool)?))
@@ -108,7 +109,7 @@ fn sentinel_topology(config: &deadpool_redis::sentinel::Config) -> Result<Topolo
     })
 }
 
-/// The entries of a configuration of several servers; at least one.
+/// The entries of a configuration that lists several servers; at least one.
 fn places(
     urls: Option<&[String]>,
     connections: Option<&[deadpool_redis::ConnectionInfo]>,

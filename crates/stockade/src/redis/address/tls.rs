@@ -12,18 +12,18 @@ use {
 
 use crate::redis::ConnectError;
 
-/// What to do about a server without TLS.
+/// The remedy for a server without TLS.
 #[cfg(feature = "tls")]
 pub(in crate::redis) const NO_TLS: &str =
     "the server does not speak TLS on this port: use its `tls-port`, or `redis://`";
 
-/// What to do about a server that speaks nothing else.
+/// The remedy for a server that speaks only TLS.
 pub(in crate::redis) const ONLY_TLS: &str = "the server speaks only TLS on this port: write `rediss://` (`rediss-sentinel://`, \
                                    `rediss-cluster://`), or use its port without TLS";
 
-/// Whom to trust over TLS, and as whom to appear.
+/// Which authorities to trust over TLS, and which certificate to show.
 ///
-/// By default the authorities of the operating system are trusted and no certificate is shown.
+/// By default, the authorities of the operating system are trusted and no certificate is shown.
 #[cfg(feature = "tls")]
 #[derive(Clone, Default)]
 pub struct TlsOptions {
@@ -31,7 +31,7 @@ pub struct TlsOptions {
     client: Option<ClientTlsConfig>,
 }
 
-/// There are none without the feature.
+/// Without the feature `tls` there are no options.
 #[cfg(not(feature = "tls"))]
 #[derive(Clone, Debug)]
 pub(in crate::redis) enum TlsOptions {}
@@ -44,14 +44,14 @@ impl TlsOptions {
         Self::default()
     }
 
-    /// Trusts these authorities, certificates in PEM, in place of those of the operating system.
+    /// Trusts these authorities (certificates in PEM) instead of those of the operating system.
     #[must_use]
     pub fn root_certificates(self, pem: impl Into<Vec<u8>>) -> Self {
         Self { roots: Some(pem.into()), ..self }
     }
 
-    /// Shows this certificate (with those between it and its authority behind it) where the server asks for one; both
-    /// in PEM. The key may be PKCS#8, PKCS#1 or SEC1.
+    /// Shows this certificate to a server that asks for one. Certificate and key are in PEM; intermediate certificates
+    /// follow the certificate. The key may be PKCS#8, PKCS#1 or SEC1.
     #[must_use]
     pub fn client_certificate(self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         let client = ClientTlsConfig { client_cert: certificate.into(), client_key: key.into() };
@@ -70,14 +70,14 @@ impl TlsOptions {
             return Err(ConnectError::config("the client certificate is not PEM (`-----BEGIN CERTIFICATE-----`)"));
         }
         let certificates = TlsCertificates { client_tls: self.client.clone(), root_cert: self.roots.clone() };
-        // What the parser says is left out, since it may quote what it read.
+        // The parser's message is left out, since it may quote what the parser read.
         Client::build_with_tls(info, certificates)
             .map(|client| client.get_connection_info().clone())
             .map_err(|_| ConnectError::config("the certificates or the key of `TlsOptions` can't be read"))
     }
 }
 
-/// Shows what is set, not what it is.
+/// Shows which options are set, never their contents.
 #[cfg(feature = "tls")]
 impl fmt::Debug for TlsOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -88,7 +88,7 @@ impl fmt::Debug for TlsOptions {
     }
 }
 
-/// What a connection needs besides its address to be made.
+/// What a connection needs besides an address.
 pub(super) fn prepare(info: ConnectionInfo, options: Option<&TlsOptions>) -> Result<ConnectionInfo, ConnectError> {
     match info.addr() {
         ConnectionAddr::TcpTls { .. } if !cfg!(feature = "tls") => Err(ConnectError::Feature { feature: "tls" }),
@@ -113,24 +113,24 @@ pub(super) fn prepare(info: ConnectionInfo, options: Option<&TlsOptions>) -> Res
     }
 }
 
-/// With several providers compiled in, rustls chooses none by itself and panics where a connection is made.
+/// If several crypto providers are compiled in, rustls chooses none by itself and panics when a connection is made.
 #[cfg(feature = "tls")]
 fn have_provider() {
     if CryptoProvider::get_default().is_none() {
-        // Fails when somebody else was faster, which is as good.
+        // This fails if another thread installed a provider first, which serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }
 
-/// Whether the server at the other end of a TLS address answers without TLS. Such a one takes the beginning of TLS for
-/// a command that is not complete yet, and waits.
+/// Whether the server at a TLS address answers without TLS. A server without TLS takes the beginning of a TLS handshake
+/// for an incomplete command, and waits for the rest.
 #[cfg(feature = "tls")]
 pub(in crate::redis) async fn is_plain(addr: &ConnectionAddr) -> bool {
     let ConnectionAddr::TcpTls { host, port, .. } = addr else { return false };
     matches!(first_byte(host, *port, b"PING\r\n").await, Ok(b'+' | b'-'))
 }
 
-/// Whether a server at the other end of addresses without TLS speaks TLS.
+/// Whether a server at these addresses, which are used without TLS, speaks TLS.
 pub(in crate::redis) async fn is_wanted(places: &[ConnectionInfo]) -> bool {
     const ALERT: u8 = 21;
     const HANDSHAKE: u8 = 22;
@@ -141,8 +141,8 @@ pub(in crate::redis) async fn is_wanted(places: &[ConnectionInfo]) -> bool {
     join_all(places.iter().map(ask)).await.contains(&true)
 }
 
-/// The beginning of a TLS 1.2 connection, as short as it can be: 32 zeros for random bytes, no session, three ciphers,
-/// no extensions. A server that speaks TLS answers in its form, whether it goes on or refuses.
+/// The beginning of a TLS 1.2 handshake, as short as possible: 32 zeros as random bytes, no session, three ciphers, no
+/// extensions. A server that speaks TLS answers with a TLS record, whether it accepts or refuses.
 fn client_hello() -> Vec<u8> {
     let (head, ciphers) = ([22, 3, 1, 0, 49, 1, 0, 0, 45, 3, 3], [0, 6, 0xc0, 0x2f, 0xc0, 0x2b, 0, 0x2f, 1, 0]);
     [&head[..], &[0; 33], &ciphers].concat()
@@ -160,7 +160,7 @@ async fn first_byte(host: &str, port: u16, question: &[u8]) -> io::Result<u8> {
     }
 }
 
-/// What is wrong with TLS and how to mend it, if it is TLS.
+/// What is wrong with TLS and how to mend it. `None` if the error is not about TLS.
 #[cfg(feature = "tls")]
 pub(in crate::redis) fn explain(error: &RedisError) -> Option<String> {
     let shared = error.source()?.downcast_ref::<Arc<dyn Error + Send + Sync>>()?;

@@ -19,16 +19,16 @@ pub(in crate::redis) enum Topology {
         primary: String,
         node: NodeSettings,
     },
-    /// Some nodes of a cluster, which know the others.
+    /// A cluster, given by some of its nodes. They know the others.
     Cluster { seeds: Vec<ConnectionInfo>, node: NodeSettings },
 }
 
-/// How to enter a server whose address another one tells.
+/// How to log in to a server whose address another server tells.
 #[derive(Clone)]
 pub(in crate::redis) struct NodeSettings(ConnectionInfo);
 
 impl NodeSettings {
-    /// The settings of a connection to any node; its address is only looked at for TLS.
+    /// The settings of a connection to any node. The address in it only says whether to use TLS.
     pub(in crate::redis) fn like(template: ConnectionInfo) -> Self {
         Self(template)
     }
@@ -54,7 +54,7 @@ impl NodeSettings {
 }
 
 impl Topology {
-    /// The kind of server that it leads to.
+    /// The kind of server at these places.
     pub(in crate::redis) fn expected(&self) -> Expected {
         match self {
             Self::Single(_) | Self::Sentinel { .. } => Expected::Single,
@@ -62,7 +62,7 @@ impl Topology {
         }
     }
 
-    /// The same places, every connection changed by `change`.
+    /// The same places, with `change` applied to every connection.
     pub(in crate::redis) fn map<E>(
         self,
         mut change: impl FnMut(ConnectionInfo) -> Result<ConnectionInfo, E>,
@@ -84,8 +84,8 @@ impl Topology {
         })
     }
 
-    /// RESP3, because pushes and replies then share one connection; keep-alive and a limit for unacknowledged data,
-    /// because a peer that vanished without a word is otherwise noticed only after minutes.
+    /// RESP3, so that pushes and replies share one connection. Keep-alive and a limit for unacknowledged data, because
+    /// a peer that vanished silently would otherwise be noticed only after minutes.
     pub(in crate::redis) fn with_link_settings(self) -> Self {
         let changed = self.map(|info| {
             let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);

@@ -1,4 +1,4 @@
-//! The forms of a URL that says where Redis is. No message quotes a URL: it may hold a password.
+//! The forms of the URL that says where Redis is. No message quotes a URL, because it may hold a password.
 
 use redis::ConnectionInfo;
 use redis::IntoConnectionInfo;
@@ -84,10 +84,10 @@ fn cluster(scheme: &str, rest: &str) -> Result<Topology, ConnectError> {
     Ok(Topology::Cluster { seeds, node })
 }
 
-/// What comes behind the scheme of a URL with several hosts.
+/// What follows the scheme in a URL with several hosts.
 #[derive(Clone)]
 struct Parts<'a> {
-    /// User and password as they stand, with the `@`.
+    /// User and password as written, with the `@`.
     user: &'a str,
     /// At least one.
     hosts: Vec<&'a str>,
@@ -105,7 +105,7 @@ impl<'a> Parts<'a> {
         usable.then(|| Self { user, hosts, path: path.trim_end_matches('/'), query })
     }
 
-    /// One host in the form that the ordinary parser reads.
+    /// The URL of one host, in the form that the parser of redis-rs reads.
     fn entry(&self, scheme: &str, host: &str, database: &str) -> Option<ConnectionInfo> {
         let scheme = scheme.split('-').next()?;
         format!("{scheme}://{}{host}/{database}", self.user).into_connection_info().ok()

@@ -24,21 +24,21 @@ use crate::{
     resource::Bucket,
 };
 
-/// The nodes are asked at most this often, however many commands were sent to the wrong one.
+/// The shortest time between two rounds of questions, however many commands were sent to the wrong node.
 const LEAST_PAUSE: Duration = Duration::from_millis(100);
-/// How often they are asked while a node is in trouble, which another may replace.
+/// The time between two rounds while a node that is in use can't be reached: another node may replace it.
 const IN_TROUBLE: Duration = Duration::from_millis(300);
 
 /// What the owner of a [`Discovery`] is told and asked.
 pub(crate) trait DiscoveryEvents: Send + Sync + 'static {
-    /// Buckets have another place.
+    /// Buckets moved to another node.
     fn changed(&self);
 
     /// Whether a node that is in use can't be reached.
     fn in_trouble(&self) -> bool;
 }
 
-/// Knows which node of a cluster serves which bucket. Holds no connection: it makes one when it asks.
+/// Knows which node of a cluster serves which bucket. It keeps no connection: each round of questions opens its own.
 pub(crate) struct Discovery {
     shared: Arc<Shared>,
     /// Ends the task.
@@ -49,17 +49,17 @@ struct Shared {
     redis: Redis,
     seeds: Vec<ConnectionInfo>,
     map: RwLock<SlotMap>,
-    /// What a server had against its use when the nodes were asked last and none answered.
+    /// Why servers were rejected in the last round, if no node answered in it.
     unfit: Mutex<Option<Arc<str>>>,
     doubt: Notify,
-    /// Counts how often the nodes were asked, with or without an answer.
+    /// Counts the rounds of questions, with or without an answer.
     asked: watch::Sender<u64>,
     tasks: TaskTracker,
     closing: CancellationToken,
 }
 
 impl Discovery {
-    /// Asks when it is [started](Discovery::start); `None` unless `redis` is a cluster.
+    /// Starts asking when it is [started](Discovery::start). `None` unless `redis` is a cluster.
     pub(crate) fn new(redis: &Redis) -> Option<Self> {
         let shared = Arc::new(Shared {
             redis: redis.clone(),
@@ -75,7 +75,7 @@ impl Discovery {
         Some(Self { shared, _owner: owner })
     }
 
-    /// Starts to ask. Must be called once, within a tokio runtime.
+    /// Starts asking. Must be called once, within a tokio runtime.
     pub(crate) fn start(&self, events: Arc<dyn DiscoveryEvents>) {
         let (keeper, closing) = (Arc::clone(&self.shared), self.shared.closing.clone());
         self.shared.tasks.spawn(async move {
@@ -93,18 +93,17 @@ impl Discovery {
         self.shared.map.read().unwrap_or_else(PoisonError::into_inner).nodes()
     }
 
-    /// What a server has against its use, in words for people; `None` where a node answers, and where none can be
-    /// reached.
+    /// Why the servers can't be used, in words for people. `None` if a node answers, and also if none can be reached.
     pub(crate) fn unfit(&self) -> Option<Arc<str>> {
         self.shared.unfit.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Something went wrong that may come of a change in the cluster: the nodes are asked soon.
+    /// Reports an error that a change in the cluster may have caused. The nodes are asked soon.
     pub(crate) fn doubt(&self) {
         self.shared.doubt.notify_one();
     }
 
-    /// [`Discovery::doubt`]; returns when the nodes have been asked since.
+    /// Like [`Discovery::doubt`]; returns once the nodes have been asked again.
     pub(crate) async fn asked_again(&self) {
         let mut asked = self.shared.asked.subscribe();
         self.doubt();
@@ -117,7 +116,7 @@ impl Discovery {
         let _ = asked.wait_for(|times| *times > 0).await;
     }
 
-    /// Asks no more.
+    /// Stops asking.
     pub(crate) async fn shutdown(&self) {
         self.shared.closing.cancel();
         self.shared.tasks.close();
@@ -132,7 +131,7 @@ impl Shared {
                 Some(view) => {
                     let changed = self.map.write().unwrap_or_else(PoisonError::into_inner).learn(&view);
                     if changed {
-                        tracing::info!(cluster = %self.redis.dialer(), "learned who serves which slots");
+                        tracing::info!(cluster = %self.redis.dialer(), "learned which node serves which slots");
                         events.changed();
                     }
                     true
@@ -150,7 +149,7 @@ impl Shared {
         }
     }
 
-    /// The first view that a node gives: one that serves slots, in no order, else one of those that were named.
+    /// The first view that a node gives. Nodes that serve slots are asked first, in random order, then those in the URL.
     async fn ask(&self) -> Option<View> {
         let known = self.map.read().unwrap_or_else(PoisonError::into_inner).nodes();
         let mut places: Vec<_> = known.iter().filter_map(|node| self.redis.dialer().info_of(node)).collect();
@@ -171,7 +170,7 @@ impl Shared {
             }
         }
         self.set_unfit(unfit);
-        tracing::warn!(cluster = %self.redis.dialer(), reasons = reasons.join("; "), "no node says who serves which slots");
+        tracing::warn!(cluster = %self.redis.dialer(), reasons = reasons.join("; "), "no node answers which node serves which slots");
         None
     }
 

@@ -4,27 +4,27 @@ use redis::Value;
 
 use crate::{redis::Node, resource::Bucket};
 
-/// What one node says of the cluster.
+/// One node's view of the cluster.
 #[derive(Debug, Default)]
 pub(super) struct View {
-    /// The node that said it.
+    /// The node whose view it is.
     myself: String,
     nodes: HashMap<String, Known>,
-    /// First and last slot, and the id of their primary.
+    /// First and last slot of each range, and the id of its primary.
     ranges: Vec<(u16, u16, String)>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Grows with every change of who serves a slot.
+    /// The node's epoch. A node that takes over slots gets a higher one.
     epoch: u64,
     has_failed: bool,
     at: Option<Node>,
 }
 
 impl View {
-    /// From the replies to `CLUSTER SLOTS` and `CLUSTER NODES`: the first names the places that clients are to use, the
-    /// second the epochs. `asked` is the host that they came from.
+    /// Reads the replies to `CLUSTER SLOTS` and `CLUSTER NODES`. `SLOTS` has the addresses that clients are to use, and
+    /// `NODES` has the epochs. `asked` is the host that answered.
     pub(super) fn read(slots: &Value, nodes: &str, asked: &str) -> Option<Self> {
         let mut view = Self::default();
         for line in nodes.lines() {
@@ -46,7 +46,7 @@ impl View {
             };
             let [host, Value::Int(port), id, ..] = primary.as_slice() else { return None };
             let id = text(id)?;
-            // A node that does not know its own name leaves it out: it is where it was found.
+            // A node that does not know its own address leaves it out. The address is then the one it was asked at.
             let host = text(host).filter(|host| !host.is_empty()).unwrap_or(asked);
             if host != "?" {
                 let at = Node { host: host.into(), port: u16::try_from(*port).ok()? };
@@ -105,10 +105,11 @@ impl SlotMap {
         nodes
     }
 
-    /// Takes over what is news; returns whether a bucket has another place.
+    /// Takes over newer facts. Returns whether a bucket moved to another node.
     ///
-    /// A node that was frozen or cut off still names itself or a predecessor until it has heard of the others, so a
-    /// claim counts only with a newer epoch, or when the owner so far gives the slot up or is gone.
+    /// A node that was frozen or cut off still names itself or an earlier owner until it has heard from the others. So
+    /// a claim counts only if it has a newer epoch, if it comes from the known owner itself, or if the known owner has
+    /// failed or left the cluster.
     pub(super) fn learn(&mut self, view: &View) -> bool {
         let mut changed = false;
         for bucket in (0..=u8::MAX).map(Bucket::from_index) {
@@ -137,7 +138,7 @@ mod tests {
         Value::BulkString(text.into())
     }
 
-    /// As `myself` sees it: three nodes with these epochs, and who of them has the first half of the slots.
+    /// The view of the node `myself`: three nodes with these epochs, of which `first_half` has the first half of the slots.
     fn view(myself: &str, epochs: [u64; 3], first_half: &str) -> View {
         let nodes: String = ["a", "b", "c"]
             .iter()
@@ -166,7 +167,7 @@ mod tests {
         assert!(map.learn(&view("c", [1, 4, 3], "b")));
         assert!(!map.learn(&view("a", [1, 2, 3], "a")));
         assert_eq!(map.owner(first).unwrap().port, u16::from(b'b'));
-        // What the owner itself says counts without a newer epoch.
+        // An owner's statement about its own slots counts without a newer epoch.
         assert!(map.learn(&view("b", [1, 4, 3], "a")));
     }
 

@@ -1,4 +1,4 @@
-//! What is said of a server before anybody uses it.
+//! The checks of a server before anything uses it.
 
 use std::{slice, sync::Arc};
 
@@ -19,12 +19,13 @@ use crate::redis::{
     address::{self, Topology},
 };
 
-/// How long a server may be silent before it is asked whether it speaks TLS at all. Shorter than sentinels may be.
+/// How long a server may be silent before it is asked whether it speaks TLS at all. Shorter than the answer time of a
+/// sentinel.
 #[cfg(feature = "tls")]
 const SLOW_TLS: Duration = Duration::from_millis(200);
 
 impl Dialer {
-    /// Connects, asks and closes, within the command time-out. Which run of a single server that is.
+    /// Connects, checks and closes, within the command time-out. Returns the run id of a single server.
     pub(in crate::redis) async fn check(&self) -> Result<Option<Arc<str>>, HandshakeError> {
         let checked = Box::pin(self.check_all());
         #[cfg(feature = "tls")]
@@ -41,7 +42,7 @@ impl Dialer {
         match &self.topology {
             Topology::Single(info) => self.check_at(slice::from_ref(info), self.open(None)).await.map(Some),
             Topology::Sentinel { sentinels, .. } => match self.check_at(sentinels, self.open(None)).await {
-                // It may be promoted before the first lock is asked for; the link looks again.
+                // A replica may be promoted before the first lock is asked for. The link checks again when it connects.
                 Ok(_) | Err(HandshakeError::NotPrimary { .. }) => Ok(None),
                 Err(error) => Err(error),
             },
@@ -49,7 +50,7 @@ impl Dialer {
         }
     }
 
-    /// One that can't be reached, that is a replica or that is no node says nothing about the others.
+    /// A seed that can't be reached, that is a replica or that is no node says nothing about the other seeds.
     async fn check_seeds(&self, seeds: &[ConnectionInfo]) -> Result<(), HandshakeError> {
         let check = |seed| self.check_at(slice::from_ref(seed), self.open_at(seed, None, Place::default()));
         let (mut has_node, mut worst) = (false, HandshakeError::Timeout);
@@ -65,7 +66,7 @@ impl Dialer {
         if has_node { Ok(()) } else { Err(worst) }
     }
 
-    /// A server that hangs up at once may be about to end, or want TLS: it is asked.
+    /// A server that hangs up at once may be shutting down, or may want TLS. So it is asked whether it speaks TLS.
     async fn check_at(
         &self,
         places: &[ConnectionInfo],
@@ -82,10 +83,10 @@ impl Dialer {
         timeout(self.timeout, checked).await.unwrap_or(Err(HandshakeError::Timeout))
     }
 
-    /// The refusal of a server that no waiting mends; the error itself when waiting may.
+    /// Turns an error that waiting can't mend into a refusal. Returns the error itself if waiting may mend it.
     pub(in crate::redis) fn refusal(&self, error: HandshakeError) -> Result<ConnectError, HandshakeError> {
         match error {
-            // Nobody is known who would promote it. Behind sentinels and in a cluster somebody is.
+            // Nobody is known to promote a single replica. Behind sentinels and in a cluster, somebody may.
             HandshakeError::NotPrimary { primary } if matches!(self.topology, Topology::Single(_)) => {
                 Ok(ConnectError::Replica { primary })
             }
@@ -93,7 +94,7 @@ impl Dialer {
         }
     }
 
-    /// Returns when a server that is to speak TLS has been silent for a while and then answered without.
+    /// Returns when a server at a TLS address has been silent for a while and then answered without TLS.
     #[cfg(feature = "tls")]
     async fn found_plain(&self) {
         sleep(SLOW_TLS.min(self.timeout / 2)).await;

@@ -4,24 +4,24 @@ use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, PushI
 
 use super::handshake_error::HandshakeError;
 
-/// A handshake may take this long in all. Longer than a command may, so that most of the time without a server is spent
-/// in a connection that waits for it rather than between two attempts: a server that thaws is found at once.
+/// The limit for a whole handshake. It is longer than that of a command, so that a process without a server spends most
+/// of its time in a connection attempt and not in the pause between two attempts: a server that thaws is found at once.
 pub(in crate::redis) const HANDSHAKE: Duration = Duration::from_secs(2);
 
-/// The most commands that are handed to a connection's driver without a reply, those outside of the window included.
-/// The driver's own queue is as long, so that starting a command never has to wait for a place in it.
+/// The most commands without a reply that a connection's driver is given, including those outside of the window. The
+/// driver's own queue is as long, so starting a command never waits for a place in that queue.
 pub(in crate::redis) const MAX_IN_FLIGHT: usize = 8192;
 
 /// Called by a connection's driver for every push.
 pub(in crate::redis) type PushFn = Box<dyn Fn(PushInfo) + Send + Sync>;
 
-/// A connection to one server, about which nothing is known yet.
+/// Opens a connection to one server. Nothing about the server has been checked yet.
 pub(in crate::redis) async fn dial(
     info: &ConnectionInfo,
     push: Option<PushFn>,
 ) -> Result<MultiplexedConnection, HandshakeError> {
-    // The crate's own response time-out would drop a request's receiver, and a request without one is not written:
-    // the order of commands on the connection would no longer be that of the calls.
+    // The time-out of redis-rs would drop a request's receiver, and redis-rs does not write a request without a
+    // receiver: the commands on the connection would no longer be in the order of the calls.
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(HANDSHAKE))
         .set_response_timeout(None)

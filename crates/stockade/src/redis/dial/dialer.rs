@@ -20,14 +20,14 @@ use super::{
 };
 use crate::redis::address::{Expected, Node, Topology};
 
-/// Makes connections and checks what is at the other end.
+/// Makes connections and checks the server at the other end.
 pub(in crate::redis) struct Dialer {
     pub(super) topology: Topology,
     sentinels: Option<Sentinels>,
     pub(super) timeout: Duration,
     eviction: bool,
     expected: Expected,
-    /// Whether the last primary that was seen takes writes for ever after it was replaced.
+    /// Whether the primary that was checked last goes on taking writes without limit after another one has replaced it.
     unbounded: AtomicBool,
     outage: Outage,
 }
@@ -40,7 +40,7 @@ pub(in crate::redis) struct Opened {
     pub(in crate::redis) place: Place,
 }
 
-/// Where a connection leads, as far as others may move it.
+/// Which server a connection leads to, if sentinels may name another one.
 #[derive(Clone, Debug, Default)]
 pub(in crate::redis) struct Place {
     primary: Option<Address>,
@@ -60,12 +60,12 @@ impl Dialer {
         }
     }
 
-    /// What is known of the server's being away.
+    /// Whether the server is away, for the log.
     pub(in crate::redis) fn outage(&self) -> &Outage {
         &self.outage
     }
 
-    /// Whether both lead to one address of a single server, of whichever of its databases.
+    /// Whether both lead to the same address of a single server, whatever the database.
     #[cfg(feature = "redlock")]
     pub(in crate::redis) fn is_same_place(&self, other: &Self) -> bool {
         match (&self.topology, &other.topology) {
@@ -74,17 +74,18 @@ impl Dialer {
         }
     }
 
-    /// Whether a server is accepted that may evict keys.
+    /// Whether a server that may evict keys is accepted.
     pub(in crate::redis) fn may_evict(&self) -> bool {
         self.eviction
     }
 
-    /// Whether the primary was seen to take writes for ever after it was replaced; false while none was seen.
+    /// Whether the primary that was checked last goes on taking writes without limit after another one has replaced it.
+    /// False before the first check.
     pub(in crate::redis) fn is_unbounded(&self) -> bool {
         self.unbounded.load(Ordering::Acquire)
     }
 
-    /// Whether others decide which server is the primary.
+    /// Whether sentinels decide which server is the primary.
     pub(in crate::redis) fn has_sentinels(&self) -> bool {
         matches!(self.topology, Topology::Sentinel { .. })
     }
@@ -93,25 +94,25 @@ impl Dialer {
         self.timeout
     }
 
-    /// The nodes by which a cluster is found; `None` unless it is one.
+    /// The nodes that are asked for the other nodes of a cluster; `None` unless it is a cluster.
     pub(in crate::redis) fn seeds(&self) -> Option<&[ConnectionInfo]> {
         let Topology::Cluster { seeds, .. } = &self.topology else { return None };
         Some(seeds)
     }
 
-    /// How to reach a node of the cluster.
+    /// The address and settings to connect to a node of the cluster.
     pub(in crate::redis) fn info_of(&self, place: &Node) -> Option<ConnectionInfo> {
         let Topology::Cluster { node, .. } = &self.topology else { return None };
         Some(node.at(&place.host, place.port))
     }
 
-    /// Makes connections to one node of the cluster.
+    /// A dialer for one node of the cluster.
     pub(in crate::redis) fn to_node(&self, node: &Node) -> Option<Self> {
         let alone = Self::new(Topology::Single(self.info_of(node)?), self.timeout, self.eviction);
         Some(Self { expected: Expected::Node, ..alone })
     }
 
-    /// A connection to the server, or to the primary as the sentinels know it.
+    /// A connection to the server, or to the primary that the sentinels name.
     pub(in crate::redis) async fn open(&self, push: Option<PushFn>) -> Result<Opened, HandshakeError> {
         match &self.topology {
             Topology::Single(info) => self.open_at(info, push, Place::default()).await,
@@ -136,7 +137,7 @@ impl Dialer {
         Ok(Opened { connection, run_id, succession, place })
     }
 
-    /// The run id of a server that is fit to be used, and what it does when it is replaced.
+    /// The run id of a server that is fit to be used, and what the server does when it is replaced.
     async fn inspect(&self, connection: &mut MultiplexedConnection) -> Result<(Arc<str>, Succession), HandshakeError> {
         let info: String = redis::cmd("INFO").query_async(connection).await?;
         let info = ServerInfo(&info);
@@ -161,7 +162,7 @@ impl Dialer {
         std::future::pending().await
     }
 
-    /// Waits between two attempts to connect, not longer than until there is news of a primary.
+    /// Waits between two attempts to connect. The wait ends early if the sentinels name another primary.
     pub(in crate::redis) async fn pause(&self, pause: Duration) {
         if let Some(sentinels) = &self.sentinels {
             let _ = timeout(pause, sentinels.news()).await;
@@ -170,7 +171,7 @@ impl Dialer {
         sleep(pause).await;
     }
 
-    /// Listens to those who know where the servers are, for as long as it is polled.
+    /// Listens to the sentinels, if there are any, for as long as it is polled.
     pub(in crate::redis) async fn watch(&self) {
         if let Some(sentinels) = &self.sentinels {
             return sentinels.watch().await;

@@ -10,7 +10,7 @@ use crate::redis::{
     address::{Kind, NODE},
 };
 
-/// Why a connection was made but can't be used, or not made.
+/// Why no connection was made, or why the one that was made can't be used.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::redis) enum HandshakeError {
     #[error("the server refused the credentials")]
@@ -53,7 +53,7 @@ impl From<RedisError> for HandshakeError {
         if says("NOPERM") || says("no permissions") || says("The user executing the script") {
             return Self::forbidden(error.detail().unwrap_or_default());
         }
-        // What it says is left out: it repeats the password.
+        // The text of this error is left out: it repeats the password.
         let text = error.to_string();
         if text.contains("HELLO") && ["unknown command", "doesn't support"].iter().any(|words| text.contains(words)) {
             return Self::Version { found: "before 6.0 (it does not know HELLO)".to_owned() };
@@ -81,19 +81,20 @@ impl From<LinkError> for HandshakeError {
 }
 
 impl HandshakeError {
-    /// Of the server's words only the kind of thing, and the name of a command, which stands in quotation marks.
+    /// Keeps only what was refused from the server's words, and the name of a command, which stands in quotation marks.
     fn forbidden(words: &str) -> Self {
         let what = match words.split('\'').nth(1) {
             Some(command) if words.contains("to run the") => format!("the command `{command}`"),
             _ if words.contains("channel") => "the channels of its namespace".to_owned(),
             _ if words.contains("keys") => "the keys of its namespace".to_owned(),
-            // Scripts tell no name. The first publishes; before those after it are run, they are asked about.
+            // A refused script does not name the command. The first script publishes. The commands of the scripts after
+            // it are checked before those scripts run.
             _ => "`publish`, or another command of a script".to_owned(),
         };
         Self::Forbidden { what }
     }
 
-    /// The refusal of a configuration that no waiting mends; the error itself when waiting may.
+    /// Turns an error that waiting can't mend into a refusal. Returns the error itself if waiting may mend it.
     pub(in crate::redis) fn into_refusal(self) -> Result<ConnectError, Self> {
         Ok(match self {
             Self::Credentials => ConnectError::Credentials,
@@ -108,7 +109,7 @@ impl HandshakeError {
         })
     }
 
-    /// Whether somebody has to change the configuration.
+    /// Whether a person has to change the configuration.
     pub(in crate::redis) fn is_final(&self) -> bool {
         match self {
             Self::Credentials
@@ -123,16 +124,16 @@ impl HandshakeError {
         }
     }
 
-    /// Whether the server ended the connection before it said anything.
+    /// Whether the server closed the connection before it sent anything.
     pub(in crate::redis) fn is_hang_up(&self) -> bool {
         matches!(self, Self::HungUp | Self::Sentinel(LookError::HungUp))
     }
 
-    /// What a server that was reached has against its use; `None` where none was.
+    /// Why a server that was reached can't be used; `None` if no server was reached.
     pub(in crate::redis) fn said(&self) -> Option<Arc<str>> {
         let was_reached = match self {
             Self::Timeout => false,
-            // As often as not one that is about to end.
+            // Such a server is often just shutting down.
             error if error.is_hang_up() => false,
             Self::Prepare(error) => matches!(error, LinkError::Refused { .. }),
             Self::Redis(error) => error.code().is_some(),
@@ -142,9 +143,9 @@ impl HandshakeError {
         was_reached.then(|| self.to_string().into())
     }
 
-    /// Whether it is the answer to the choice of a database that the server does not have.
+    /// Whether the server answers that it has no such database.
     pub(in crate::redis) fn is_of_database(error: &RedisError) -> bool {
-        // The last is what sentinels say, which have none.
+        // The last text is the answer of a sentinel, which has no databases.
         let unknown = ["out of range", "invalid DB index", "unknown command 'SELECT'"];
         unknown.iter().any(|text| error.detail().is_some_and(|detail| detail.contains(text)))
     }

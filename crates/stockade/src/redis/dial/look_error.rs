@@ -22,7 +22,7 @@ pub(in crate::redis) enum LookError {
 }
 
 impl LookError {
-    /// Whether somebody has to change the configuration.
+    /// Whether a person has to change the configuration.
     pub(super) fn is_final(&self) -> bool {
         matches!(self, Self::Credentials | Self::Unknown { .. } | Self::Tls(_) | Self::NoSentinel)
     }

@@ -5,8 +5,8 @@ use std::{
 
 use tokio::time::Instant;
 
-/// Whether a server is away. Locks and caches have connections of their own to it, and each tries again by itself; the
-/// log says once that it is away, and once that it is back.
+/// Whether a server is away. Locks and caches have connections of their own, and each reconnects by itself. This makes
+/// the log say only once that the server is away, and once that it is back.
 #[derive(Debug, Default)]
 pub(in crate::redis) struct Outage(Mutex<State>);
 
@@ -21,14 +21,14 @@ enum State {
     },
 }
 
-/// What a connection that was made is to the log.
+/// What a new connection means for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::redis) enum News {
     /// The first to this server.
     First,
-    /// The first after the server was away for so long.
+    /// The first after the server was away for this long.
     Back(Duration),
-    /// One of several.
+    /// One more to a server that is connected already.
     None,
 }
 
@@ -37,8 +37,8 @@ impl Outage {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// No connection could be made. Returns whether to say so: for the first in an outage, and for the first that only
-    /// a change of the configuration mends.
+    /// No connection could be made. Returns whether to log it: true for the first failure of an outage, and for the
+    /// first one that only a change of the configuration mends.
     pub(in crate::redis) fn failed(&self, is_final: bool) -> bool {
         let mut state = self.state();
         match *state {

@@ -1,4 +1,4 @@
-//! What a user must be allowed to run, found out before it is needed.
+//! Checks which commands the user may run, before a script needs them.
 
 use redis::aio::MultiplexedConnection;
 
@@ -7,12 +7,12 @@ use crate::{redis::Script, resource::Namespace};
 
 const PROBE: Script = Script { name: "permissions", text: include_str!("../scripts/permissions.lua") };
 
-/// Where the scripts of a connection publish.
+/// Where the scripts on a connection publish.
 pub(in crate::redis) enum Channel<'a> {
     /// Nowhere.
     None,
     Ordinary(&'a str),
-    /// Of one slot of a cluster.
+    /// On a sharded channel, in one slot of a cluster.
     Sharded(&'a str),
 }
 
@@ -25,8 +25,8 @@ impl Channel<'_> {
     }
 }
 
-/// Refuses a user that may not run some command of the scripts on the keys of the namespace: a script that finds out in
-/// its middle has written already.
+/// Refuses a user that may not run some command of the scripts on the keys of the namespace. A script that is refused
+/// in its middle would already have written.
 pub(in crate::redis) async fn check(
     connection: &mut MultiplexedConnection,
     scripts: &[&Script],
@@ -37,8 +37,8 @@ pub(in crate::redis) async fn check(
     let mut probe = redis::cmd("EVAL");
     probe.arg(PROBE.text).arg(0).arg(&namespace).arg(channel.name());
     for command in commands(scripts) {
-        // The scripts choose between two forms by the name of the channel. Where they publish nowhere, a user of a
-        // cluster would be asked for the form that is not his.
+        // The scripts choose the form of a command by the name of the channel. Without a channel, a user of a cluster
+        // would be asked for the wrong form.
         let asked = match (command.as_str(), &channel) {
             ("PUBLISH" | "PUBSUB NUMSUB", Channel::None) => continue,
             ("PUBLISH", Channel::Sharded(_)) => "SPUBLISH",

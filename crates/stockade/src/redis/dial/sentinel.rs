@@ -1,4 +1,4 @@
-//! Asks the sentinels where the primary is, and listens for it to change.
+//! Asks the sentinels where the primary is, and listens for failovers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,11 +20,10 @@ use crate::redis::address::Topology;
 
 /// How long one sentinel may take to answer, connection included.
 const ANSWER: Duration = Duration::from_millis(500);
-/// How often a sentinel is asked although it has told nothing. A message is sent once and to those connected just then,
-/// and a sentinel that was cut off itself learns of a failover without announcing it.
+/// How often a sentinel that announces nothing is asked. An announcement is sent once, only to the clients connected at
+/// that moment. A sentinel that was cut off learns of a failover without announcing it.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
-/// What a sentinel announces once it knows of another primary. The first comes a little earlier, from the one that
-/// leads.
+/// The announcements of a new primary. The sentinel that leads the failover sends the first one, a little earlier.
 const ANNOUNCEMENTS: [&str; 2] = ["+promoted-slave", "+switch-master"];
 
 /// The primary, in the words of a sentinel.
@@ -32,7 +31,7 @@ const ANNOUNCEMENTS: [&str; 2] = ["+promoted-slave", "+switch-master"];
 pub(super) struct Address {
     pub(super) host: String,
     pub(super) port: u16,
-    /// Grows by every failover that a majority of the sentinels has agreed to.
+    /// Grows with every failover that a majority of the sentinels has agreed to.
     epoch: u64,
 }
 
@@ -46,7 +45,7 @@ impl Address {
 pub(super) struct Sentinels {
     places: Vec<ConnectionInfo>,
     name: String,
-    /// The latest primary that is known.
+    /// The latest known primary.
     known: watch::Sender<Option<Address>>,
 }
 
@@ -56,8 +55,8 @@ impl Sentinels {
         Some(Self { places: sentinels.clone(), name: primary.clone(), known: watch::Sender::new(None) })
     }
 
-    /// Asks all sentinels at once and believes, of a majority of them, the one with the latest failover. The first to
-    /// answer alone might be cut off from the others together with the old primary, which takes itself for one still.
+    /// Asks all sentinels at once, waits for a majority, and believes the answer with the latest failover. The first
+    /// answer alone is not enough: that sentinel may be cut off from the others together with the old primary.
     pub(super) async fn look(&self) -> Result<Address, LookError> {
         let majority = self.places.len() / 2 + 1;
         let mut asked: FuturesUnordered<_> = self.places.iter().map(|place| self.ask_once(place)).collect();
@@ -76,7 +75,7 @@ impl Sentinels {
             return Err(LookError::Disagreement);
         }
         let known = self.known.borrow().as_ref().map_or(0, |known| known.epoch);
-        // A majority may start to count anew, as it does when all were set up again.
+        // The epochs of a majority may start again from zero, for instance when all sentinels were set up anew.
         if newest.epoch < known && answers.len() < majority {
             return Err(LookError::Outdated);
         }
@@ -92,8 +91,8 @@ impl Sentinels {
         timeout(ANSWER, answer).await.unwrap_or(Err(LookError::Silence))
     }
 
-    /// The epoch first and then the address: a sentinel that leads a failover counts it a moment before it names the
-    /// new primary in both, so that an old address never comes with a new epoch.
+    /// Asks for the epoch first and then for the address. The sentinel that leads a failover raises the epoch a moment
+    /// before both commands name the new primary. In this order, an old address never comes with a new epoch.
     async fn ask(&self, connection: &mut MultiplexedConnection) -> Result<Address, LookError> {
         let unknown = || LookError::Unknown { name: self.name.clone() };
         let mut pipeline = redis::pipe();
@@ -112,20 +111,20 @@ impl Sentinels {
         Ok(Address { host, port, epoch })
     }
 
-    /// Returns once another server than this is known as the primary.
+    /// Returns once another server is known as the primary.
     pub(super) async fn moved_from(&self, primary: &Address) {
         let elsewhere = |known: &Option<Address>| known.as_ref().is_some_and(|known| !known.same_place(primary));
-        // The sender lives as long as this does.
+        // The sender lives as long as `self`, so this never fails.
         let _ = self.known.subscribe().wait_for(elsewhere).await;
     }
 
-    /// Returns once more is known.
+    /// Returns once a newer primary is known.
     pub(super) async fn news(&self) {
         let _ = self.known.subscribe().changed().await;
     }
 
-    /// Listens to every sentinel, for as long as it is polled: whichever of them hears of a failover may be the only
-    /// one that can be reached.
+    /// Listens to every sentinel, for as long as it is polled: the only sentinel that can be reached may be any of
+    /// them.
     pub(super) async fn watch(&self) {
         join_all(self.places.iter().map(|place| self.follow(place))).await;
     }
@@ -158,7 +157,8 @@ impl Sentinels {
         let mut connection = timeout(ANSWER, subscribed).await.unwrap_or(Err(LookError::Silence))?;
         backoff.reset();
         loop {
-            // What was announced is not believed, but asked about: names of primaries may be alike, and messages old.
+            // An announcement is not believed; the sentinel is asked instead. A name may only resemble that of this
+            // primary, and a message may be old.
             let answer = timeout(ANSWER, self.ask(&mut connection)).await.unwrap_or(Err(LookError::Silence))?;
             self.heard(answer);
             tokio::select! {
@@ -169,7 +169,7 @@ impl Sentinels {
         }
     }
 
-    /// One sentinel alone is believed when it knows of a later failover, since that takes a majority of them.
+    /// A single sentinel that reports a later failover is believed, because a failover takes a majority of them.
     fn heard(&self, address: Address) {
         self.known.send_if_modified(|known| match known {
             Some(known) if address.epoch <= known.epoch => false,

@@ -1,11 +1,11 @@
 use super::handshake_error::HandshakeError;
 use crate::redis::address::{ALONE, Expected, NODE, SENTINEL};
 
-/// The oldest version that knows all commands of the scripts.
+/// The oldest version that has all commands of the scripts.
 const OLDEST: u32 = 7;
 
-/// What INFO says of a server: kind, role, run and eviction policy in one command, the last also where CONFIG is not
-/// allowed.
+/// The fields of INFO: kind, role, run id and eviction policy in one command. INFO has the eviction policy even for
+/// users who may not run CONFIG.
 #[derive(Clone, Copy)]
 pub(super) struct ServerInfo<'a>(pub(super) &'a str);
 
@@ -18,9 +18,9 @@ impl<'a> ServerInfo<'a> {
         self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim_end)
     }
 
-    /// Whether it is of this kind, as far as it says.
+    /// Whether the server is of this kind, if it says so.
     pub(super) fn is_a(self, expected: Expected) -> Result<(), HandshakeError> {
-        // Valkey's name for it is the second.
+        // Valkey uses the second name.
         let mode = self.find("redis_mode").or_else(|| self.find("server_mode"));
         let kind = match (mode, self.find("cluster_enabled"), expected) {
             (Some("sentinel"), ..) => SENTINEL,
@@ -31,7 +31,7 @@ impl<'a> ServerInfo<'a> {
         Err(HandshakeError::Kind(kind))
     }
 
-    /// Whether it is recent enough, as far as it says.
+    /// Whether the server is recent enough, if it says its version.
     pub(super) fn is_recent(self) -> Result<(), HandshakeError> {
         let Some(version) = self.find("redis_version") else { return Ok(()) };
         let major = version.split('.').next().and_then(|major| major.parse().ok());

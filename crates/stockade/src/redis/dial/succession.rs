@@ -1,20 +1,20 @@
-/// Whether another server may be made the primary while this one runs, and what this one does then.
+/// Whether another server may be made the primary while this one runs, and what this one does in that case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Succession {
-    /// As far as anybody can tell, none is.
+    /// As far as can be seen, no other server takes over.
     #[default]
     Never,
-    /// It has replicas, of which none is made the primary unless somebody does so by hand.
+    /// It has replicas, but only a person promotes one of them.
     ByHand,
-    /// It refuses writes soon after too few replicas are left with it.
+    /// It refuses writes soon after it has lost too many of its replicas.
     Bounded,
-    /// It takes writes for as long as somebody sends them.
+    /// It takes writes for as long as clients send them.
     Unbounded,
 }
 
 impl Succession {
-    /// By the words of INFO. Redis counts good replicas only where `min-replicas-to-write` and `min-replicas-max-lag`
-    /// are both above zero, and before 7.0 lets scripts write without them.
+    /// Read from INFO. Redis counts good replicas only if `min-replicas-to-write` and `min-replicas-max-lag` are both
+    /// above zero. Before 7.0 scripts may write even without enough replicas.
     pub(crate) fn of(info: &str, has_sentinels: bool) -> Self {
         let field = |name| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         let counts = field("min_slaves_good_slaves").is_some();
@@ -30,7 +30,7 @@ impl Succession {
         }
     }
 
-    /// Whether there may be another primary of which this one hears nothing.
+    /// Whether there may be another primary that this one does not know of.
     pub(crate) fn has_rival(self) -> bool {
         matches!(self, Self::Bounded | Self::Unbounded)
     }

@@ -6,15 +6,15 @@ use redis::Value;
 use super::{pending::Pending, replicas::Replicas};
 use crate::{clock::Instant, redis::LinkError};
 
-/// An attempt that was called.
+/// A lock attempt that was started.
 pub(crate) struct Attempt {
     pub(crate) receipt: Receipt,
     pub(crate) reply: BoxFuture<'static, Result<Value, LinkError>>,
-    /// Whether as many replicas as are wanted have what it wrote; `None` when they are not asked.
+    /// Whether as many replicas as requested have the attempt's write. `None` if no replicas are requested.
     pub(crate) copies: Option<BoxFuture<'static, Result<bool, LinkError>>>,
 }
 
-/// Says whether and when a command was sent. That is certain once its reply is there or was dropped.
+/// Says whether and when a command was sent. The answer is final once the reply has arrived or was dropped.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Receipt(Arc<OnceLock<Instant>>);
 
@@ -23,7 +23,7 @@ impl Receipt {
         self.0.get_or_init(Instant::now);
     }
 
-    /// Not later than it was sent; `None` when it was not.
+    /// A moment at or before the sending; `None` if the command was not sent.
     pub(crate) fn sent_at(&self) -> Option<Instant> {
         self.0.get().copied()
     }

@@ -33,7 +33,7 @@ impl Link {
         async move { pending?.reply().await }
     }
 
-    /// [`Link::call`] that waits for no place: for commands that are worth nothing a moment later.
+    /// Like [`Link::call`], but never waits for a place: for commands that are useless a moment later.
     #[cfg(feature = "redlock")]
     pub(crate) fn call_at_once(
         &self,
@@ -45,8 +45,9 @@ impl Link {
         async move { pending?.reply().await }
     }
 
-    /// EVALSHA on the command connection for an attempt that has a limit of its own. `make` is called when it is sent,
-    /// with the name of the script. With `replicas`, right behind it goes the question whether they have what it wrote.
+    /// EVALSHA on the command connection, for an attempt with a limit of its own. `make` is called when the command is
+    /// sent, with the SHA of the script. With `replicas`, the question whether they have the write follows right
+    /// behind.
     ///
     /// Dropping the reply takes the command back if it was not sent yet. [`Attempt::receipt`] then says so.
     pub(crate) fn attempt(
@@ -74,8 +75,8 @@ impl Link {
         Attempt { receipt, reply: Box::pin(reply), copies: Some(Box::pin(copies)) }
     }
 
-    /// EVALSHA that neither the breaker nor commands of other kinds hold back: for commands that undo others. `make` is
-    /// given the name of the script.
+    /// EVALSHA for commands that undo others: neither the breaker nor waiting commands of other kinds hold it back.
+    /// `make` is given the SHA of the script.
     pub(crate) fn call_regardless(
         &self,
         script: &'static Script,
@@ -85,12 +86,12 @@ impl Link {
             let command = make(&connection.scripts.sha(script));
             Pending::start(&self.shared, &connection, self.terms(script.name, Turn::Undoing), || command, None)
         });
-        // Many of these may be under way, each on a task.
+        // Boxed, because many of these may run at once, each on a task.
         async move { Box::pin(pending?.reply()).await }
     }
 
-    /// [`Link::call`] on the renewal connection. Uses the command connection while the other is not up, so that a lease
-    /// never hangs on one of them.
+    /// Like [`Link::call`], on the renewal connection. While that connection is down, the command connection is used,
+    /// so that a lease never depends on a single connection.
     #[cfg(any(test, feature = "redlock"))]
     pub(crate) fn call_renewal(
         &self,
@@ -101,8 +102,8 @@ impl Link {
         self.call_renewal_replicated(script, keys, args, None).0
     }
 
-    /// On the renewal connection, ahead of all that waits, with the question of [`Link::attempt`]. Without `replicas`
-    /// enough have it.
+    /// On the renewal connection, ahead of all waiting commands, with the same question to replicas as
+    /// [`Link::attempt`]. Without `replicas`, the answer is that enough have it.
     pub(crate) fn call_renewal_replicated(
         &self,
         script: &'static Script,
@@ -129,7 +130,7 @@ impl Link {
         (reply, enough)
     }
 
-    /// A plain command on the command connection; `op` is its metric label. As [`Link::call`].
+    /// A plain command on the command connection; `op` is its metric label. Otherwise like [`Link::call`].
     pub(crate) fn command(
         &self,
         op: &'static str,
@@ -139,7 +140,8 @@ impl Link {
         async move { pending?.reply().await }
     }
 
-    /// [`Link::command`] that waits for no place: a subscription, of which there are few, for which many wait.
+    /// Like [`Link::command`], but never waits for a place. For subscriptions: there are few, and many callers wait for
+    /// each.
     pub(crate) fn subscribe(
         &self,
         op: &'static str,
@@ -176,8 +178,9 @@ impl Link {
         }
     }
 
-    /// Both connections may be to different runs of the server for a moment; a renewal that another run answers says
-    /// nothing about the lease. The run of the command connection is the one that the owner of the link knows.
+    /// The renewal connection, if it leads to the same run of the server as the command connection; otherwise the
+    /// command connection. For a moment the two may lead to different runs. The link's owner knows the run of the
+    /// command connection, and a renewal that another run answers says nothing about the lease.
     fn renewing(&self) -> Option<Arc<Connection>> {
         self.shared.renewals_wanted.notify_one();
         let commands = self.shared.commands.get()?;

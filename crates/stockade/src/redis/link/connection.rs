@@ -37,7 +37,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Connects and checks the server, subscribes and tests the subscription, and loads the scripts. With a namespace,
-    /// the user is checked, too.
+    /// the user's permissions are checked, too.
     pub(super) async fn establish(
         dialer: &Dialer,
         name: &str,
@@ -53,7 +53,7 @@ impl Connection {
         let push = on_push(Arc::clone(events), Arc::clone(&test), ended.clone(), Arc::clone(&shifted));
         let Opened { connection: mut multiplexed, run_id, succession, place } = dialer.open(Some(push)).await?;
         match redis::cmd("CLIENT").arg("SETNAME").arg(name).exec_async(&mut multiplexed).await {
-            // A name is a help to people; users without leave to set one can still lock.
+            // The name only helps people. A user who may not set one can still lock.
             Err(error) if error.code() != Some("NOPERM") => return Err(error.into()),
             Ok(()) | Err(_) => {}
         }
@@ -90,13 +90,14 @@ impl Connection {
         })
     }
 
-    /// Whether replies may have gone to other commands than their own, see [`on_push`].
+    /// Whether replies may have reached the wrong commands, see [`on_push`].
     pub(super) fn is_shifted(&self) -> bool {
         self.shifted.load(Ordering::Acquire)
     }
 }
 
-/// Subscribes all at once, each on its own since they are of different slots. Returns those that are served here.
+/// Sends all subscriptions at once, one command for each channel, because the channels are in different slots. Returns
+/// the channels that this server serves.
 async fn subscribe_sharded(
     connection: &MultiplexedConnection,
     channels: &[String],
@@ -116,10 +117,13 @@ async fn subscribe_sharded(
     Ok(subscribed)
 }
 
-/// A server that gives a slot away ends the sharded subscriptions there, with the same push by which it confirms that a
-/// client ended them. redis-rs takes it for the reply to the oldest command under way, and gives each reply from then
-/// on to the command after its own. We never end one, so that it always means this: the connection can't be used any
-/// more, nor any reply that is read from now on. The driver calls this before it hands the first wrong reply out.
+/// Handles the pushes of a connection.
+///
+/// A server that gives a slot away ends the sharded subscriptions in that slot. Its push is the same as the
+/// confirmation that a client ended a subscription. redis-rs takes the push for the reply to the oldest command under
+/// way, and from then on gives each reply to the command after its own. We never end a sharded subscription, so the
+/// push always means that this connection is unusable and that every later reply is wrong. The driver calls this before
+/// it hands out the first wrong reply.
 fn on_push(
     events: Arc<dyn LinkEvents>,
     test: Arc<SelfTest>,

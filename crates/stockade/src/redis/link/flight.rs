@@ -15,13 +15,14 @@ use crate::redis::LinkError;
 
 /// The commands of one connection that may have no reply yet.
 pub(super) trait Window: Send + Sync {
-    /// A place became free, by the reply to what was `answered`, sent then, or because nobody waits for it any more.
+    /// A place became free. `answered` is the time at which the answered command was sent. `None` if the command was
+    /// given up.
     fn freed(self: Arc<Self>, answered: Option<Instant>);
 }
 
-/// A command that has its place in the write order of its connection, and the reply to come.
+/// A sent command, with its place in the write order of its connection, and its reply to come.
 ///
-/// Dropping it gives the command up: one that is not written yet then never is.
+/// Dropping it gives the command up. If it was not written yet, it never is.
 pub(super) struct Flight {
     reply: Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>,
     ready: Option<RedisResult<Value>>,
@@ -30,8 +31,8 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// Puts the command behind all that were started before it. The caller counts it as in flight, under the lock of
-    /// the wire.
+    /// Puts the command behind all that were started before it. The caller holds the lock of the wire and counts the
+    /// command as in flight.
     pub(super) fn start(
         window: Weak<dyn Window>,
         sent: Instant,
@@ -41,14 +42,14 @@ impl Flight {
         let (freed, caller) = (AtomicBool::new(false), AtomicWaker::new());
         let arrival = Arc::new(Arrival { window, sent, freed, caller });
         let waker = Waker::from(Arc::clone(&arrival));
-        // The first poll hands the command to the connection's queue. It must not be put off by the task's budget, or a
-        // later call of another task could come first.
+        // The first poll hands the command to the connection's queue. The poll must happen now, whatever is left of the
+        // task's budget. Otherwise a later call of another task could get ahead.
         let mut reply: Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>> =
             Box::pin(unconstrained(async move { connection.send_packed_command(&command).await }));
         let ready = match reply.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(ready) => {
                 arrival.freed.store(true, Ordering::Release);
-                // The queue is closed, which is all that can be known so early.
+                // The queue is closed. Nothing more is known at this point.
                 Some(Ok(ready.map_err(|_| LinkError::Down)?))
             }
             Poll::Pending => None,
@@ -56,7 +57,7 @@ impl Flight {
         Ok(Self { reply, ready, arrival, waker })
     }
 
-    /// Whether the reply was there at once, so that it is not in flight.
+    /// Whether the reply was there at once. The command is then not in flight.
     pub(super) fn is_ready(&self) -> bool {
         self.ready.is_some()
     }
@@ -81,9 +82,10 @@ impl Drop for Flight {
     }
 }
 
-/// Told by the driver of the connection as the reply is there, whether the caller looks or not.
+/// The driver of the connection tells this when the reply arrives, whether or not the caller polls.
 struct Arrival {
-    /// The driver keeps this until the reply is there, and the wire, whose window it is, keeps the driver.
+    /// Weak, because the driver keeps this until the reply arrives, and the wire, which owns the window, keeps the
+    /// driver.
     window: Weak<dyn Window>,
     sent: Instant,
     freed: AtomicBool,

@@ -28,15 +28,15 @@ use crate::{
     redis::{Redis, Script},
 };
 
-/// The connections of one role (`lock` or `cache`) to one server: one for commands and the inbox, one for renewals.
+/// The connections of one role (`lock` or `cache`) to one server: one for commands and messages, one for renewals.
 ///
-/// Commands are sent in the order of the calls, some at a time; a caller that gives up, by its time-out or by being
-/// dropped, leaves the command in its place, and a task of the link waits for the reply. Those that undo others go
-/// first, and an [`Attempt`] that was not sent yet is taken back. Reconnects by itself with jittered backoff.
+/// Commands are sent in the order of the calls, a limited number at a time. If a caller gives up, by time-out or drop,
+/// its command keeps its place, and a task of the link waits for the reply. Commands that undo others go first, and an
+/// [`Attempt`] that was not sent yet is taken back. The link reconnects by itself, with jittered backoff.
 #[derive(Clone)]
 pub(crate) struct Link {
     pub(super) shared: Arc<Shared>,
-    /// Ends the tasks when the last clone goes.
+    /// Ends the tasks when the last clone is dropped.
     _owner: Arc<DropGuard>,
 }
 
@@ -75,7 +75,7 @@ impl Link {
         Self { shared, _owner: owner }
     }
 
-    /// [`Link::start`] of a link whose events have all that they work with from the first.
+    /// Like [`Link::start`], for events that are ready from the beginning.
     pub(crate) fn started(self) -> Self {
         self.start();
         self
@@ -93,8 +93,8 @@ impl Link {
         self.shared.renewals.get().is_some()
     }
 
-    /// Returns once the first attempt to connect has ended, or after the command time-out: a call made right after
-    /// [`Link::start`] would otherwise be refused by a healthy server.
+    /// Returns once the first attempt to connect has ended, or after the command time-out. Without this wait, a call
+    /// right after [`Link::start`] would be refused although the server is healthy.
     pub(crate) async fn attempted(&self) {
         if !self.shared.attempted.is_cancelled() {
             let _ = timeout(self.timeout(), self.shared.attempted.cancelled()).await;
@@ -106,13 +106,12 @@ impl Link {
         self.shared.commands.get().is_some()
     }
 
-    /// What the server has against its use, in words for people; `None` while it is used, and where none can be
-    /// reached.
+    /// Why the server can't be used, in words for people. `None` while it is used, and also if none can be reached.
     pub(crate) fn unfit(&self) -> Option<Arc<str>> {
         self.shared.unfit.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Counts connections: grows by one at every `opened`.
+    /// Counts connections: grows by one before each `opened`.
     pub(crate) fn generation(&self) -> u64 {
         self.shared.generation.load(Ordering::Acquire)
     }

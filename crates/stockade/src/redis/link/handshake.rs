@@ -6,7 +6,7 @@ use tokio::time::timeout;
 use super::{scripts::Scripts, wire::Wire};
 use crate::redis::{LinkError, Script};
 
-/// Commands on a connection that is not open to callers yet.
+/// Sends commands on a connection that is not open to callers yet.
 pub(crate) struct Handshake {
     wire: Arc<Wire>,
     scripts: Arc<Scripts>,

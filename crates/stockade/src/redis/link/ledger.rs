@@ -12,11 +12,11 @@ use crate::{
     redis::LinkError,
 };
 
-/// How long after its time-out a reply may still come. A connection that owes one for longer, and delivers no other, is
-/// given up: the server is frozen or the network swallows packets.
+/// How long after its time-out a reply may still come. A connection that owes a reply for longer, and delivers no
+/// other, is given up: the server is frozen or the network drops packets.
 const OVERDUE: Duration = Duration::from_secs(5);
 
-/// What belongs to a command until its reply is there, whoever waits for it.
+/// What belongs to a command until its reply arrives, whichever task waits for the reply.
 #[derive(Clone)]
 pub(super) struct Ledger {
     pub(super) shared: Arc<Shared>,
@@ -26,14 +26,14 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Runs on a task of the link, inside or outside of a runtime.
+    /// Runs a task of the link. May be called inside or outside of a runtime.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.shared.tasks.spawn_on(task, &self.shared.runtime);
     }
 
-    /// Sees a command through whose caller has gone before it was sent. It keeps its place.
+    /// Waits in place of a caller that gave up before its command was sent. The command keeps its place.
     pub(super) async fn outlive_waiting(mut self, told: oneshot::Receiver<Result<Started, LinkError>>) {
-        // The wire ends with its connection, and tells all who wait.
+        // The wire ends with its connection, and then tells all waiting commands.
         let Ok(Ok(Started { at, flight, behind })) = told.await else { return };
         self.sent = at;
         if let Some(behind) = behind {
@@ -42,7 +42,7 @@ impl Ledger {
         self.outlive_caller(flight).await;
     }
 
-    /// Sees a command through whose caller has gone.
+    /// Waits for the reply in place of a caller that gave up.
     pub(super) async fn outlive_caller(self, mut flight: Flight) {
         let patience = self.shared.redis.timeout() + OVERDUE;
         let mut limit = self.sent + patience;
@@ -57,7 +57,7 @@ impl Ledger {
                 }
                 return;
             }
-            // Replies come in the order of the commands: while others come, so will this one.
+            // Replies come in the order of the commands: while others arrive, this one will, too.
             limit = self.connection.wire.progress().max(self.sent) + patience;
             if limit <= Instant::now() {
                 break;
@@ -69,16 +69,16 @@ impl Ledger {
         self.connection.ended.cancel();
     }
 
-    /// Counts a command without a usable reply.
+    /// Counts a command that got no usable reply.
     pub(super) fn count(&self, kind: &'static str) {
         metrics::count(REDIS_ERRORS, &[tag("role", self.shared.role), tag("kind", kind)]);
     }
 
-    /// Reads the reply and does what the connection needs done after it.
+    /// Reads the reply and does what the connection needs after it.
     pub(super) fn read(&self, reply: RedisResult<Value>) -> Result<Value, LinkError> {
         self.connection.scripts.took(self.op, self.sent.elapsed());
         if self.connection.is_shifted() {
-            // It may be the reply to another command.
+            // The reply may belong to another command.
             self.count("io");
             return Err(LinkError::Lost);
         }
@@ -128,7 +128,7 @@ impl Ledger {
     }
 }
 
-/// Shows the errors of a role as zero before the first.
+/// Shows every kind of error of a role as zero before the first error.
 pub(super) fn announce(role: &'static str) {
     for kind in ["timeout", "crowded", "io", "noscript", "loading", "readonly", "moved", "moving", "other"] {
         metrics::announce(REDIS_ERRORS, &[tag("role", role), tag("kind", kind)]);

@@ -5,14 +5,14 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// After so many turns of the scheduler, and of its timers, the driver of a connection has read what had arrived.
+/// After this many turns of the scheduler and its timers, the connection's driver has read all that had arrived.
 const TURNS: u32 = 3;
 const TURN: Duration = Duration::from_millis(5);
-/// How often at most.
+/// The most repetitions.
 const LOOKS: usize = 20;
 
-/// Lets a process that was held up read what has arrived meanwhile, before it calls a connection silent. A look that
-/// takes long shows that it is held up still: then it looks again.
+/// Lets a process that was held up read what has arrived meanwhile, before it calls a connection silent. If a round
+/// takes long, the process is still held up, and another round follows.
 pub(super) async fn look_around() {
     for _ in 0..LOOKS {
         let began = Instant::now();

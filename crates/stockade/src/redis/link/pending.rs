@@ -17,26 +17,26 @@ use super::{
 };
 use crate::{breaker::Permit, redis::LinkError};
 
-/// How many time-outs the reply to one command may take on a connection that goes on answering others.
+/// The longest wait for one reply, in time-outs, on a connection that still answers other commands.
 const MOST: u32 = 4;
 
-/// How a command is sent, and what for.
+/// How a command is sent, and what it is for.
 pub(super) struct Terms {
     /// Its metric label.
     pub(super) op: &'static str,
     pub(super) turn: Turn,
-    /// Until when it may wait for its place.
+    /// The end of its wait for a place.
     pub(super) limit: Instant,
-    /// Whether it is taken back when its caller goes before it was sent. Otherwise it keeps its place.
+    /// Whether the command is taken back if its caller gives up before it was sent. Otherwise it keeps its place.
     pub(super) revocable: bool,
     pub(super) permit: Option<Permit>,
 }
 
-/// A command that was called, with the caller's side of its reply. When the caller goes, by time-out or drop, a task of
-/// the link takes over and waits for the reply.
+/// A command that was called, with the caller's side of its reply. If the caller gives up, by time-out or drop, a task
+/// of the link waits for the reply instead.
 pub(super) struct Pending {
     stage: Stage,
-    /// What is sent right behind it.
+    /// A second command, sent right behind it.
     behind: Option<Flight>,
     revocable: bool,
     limit: Instant,
@@ -89,7 +89,7 @@ impl Pending {
         self.answered().await
     }
 
-    /// [`Pending::reply`], and the one to what was sent right behind it.
+    /// Like [`Pending::reply`], with the reply to the command that was sent right behind it.
     pub(super) fn replies(
         mut self,
     ) -> (
@@ -103,7 +103,7 @@ impl Pending {
                 let ledger = Ledger { op: "wait", ..self.ledger.clone() };
                 let stage = Stage::Sent(flight);
                 let (limit, revocable) = (self.limit, false);
-                // Whoever has no use for it any more leaves it to a task.
+                // If the receiver is gone, dropping the second command leaves its reply to a task.
                 let _ = tell.send(Self { stage, behind: None, revocable, limit, permit: None, ledger });
             }
             self.answered().await
@@ -115,13 +115,13 @@ impl Pending {
         (first, second)
     }
 
-    /// Waits for the place on the wire: until its limit, or until the connection is found silent or ends.
+    /// Waits for a place on the wire: until its limit, or until the connection is silent or ends.
     async fn placed(&mut self) -> Result<(), LinkError> {
         let Stage::Waiting(ticket, told) = &mut self.stage else { return Ok(()) };
         let ticket = *ticket;
         let mut outcome = timeout_at(self.limit, &mut *told).await;
         if outcome.is_err() && !self.ledger.connection.wire.take_back(ticket) {
-            // Sent just now, or told something else.
+            // The command was sent just now, or its wait has just failed.
             outcome = Ok(told.await);
         }
         let error = match outcome {
@@ -145,8 +145,8 @@ impl Pending {
         Err(error)
     }
 
-    /// Waits for the reply. The time-out counts from the sending, and from the last reply of the connection: replies
-    /// come in the order of the commands, so that one that answers is on its way to this one.
+    /// Waits for the reply. The time-out starts again with each reply on the connection: replies come in the order of
+    /// the commands, so a connection that answers others will soon answer this one.
     async fn answered(&mut self) -> Result<Value, LinkError> {
         let (wire, timeout) = (Arc::clone(&self.ledger.connection.wire), self.ledger.shared.redis.timeout());
         let sent = self.ledger.sent;
@@ -177,7 +177,7 @@ impl Pending {
         result
     }
 
-    /// Tells the breaker: `None` says neither.
+    /// Tells the breaker. `None` means neither success nor failure.
     fn settle(&mut self, answered: Option<bool>) {
         match self.permit.take().zip(answered) {
             Some((permit, true)) => permit.succeeded(),

@@ -4,7 +4,7 @@ use redis::{Cmd, Value};
 
 use crate::redis::LinkError;
 
-/// How many replicas must have a write, and how long it may take them.
+/// How many replicas must have a write, and how long they may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Replicas {
     pub(crate) count: u32,
@@ -12,16 +12,16 @@ pub(crate) struct Replicas {
 }
 
 impl Replicas {
-    /// Answered, at the latest after the time-out, with the number of replicas that have all writes before it. The
-    /// server runs nothing else of the connection meanwhile.
+    /// The reply is the number of replicas that have all earlier writes of the connection. It comes after the time-out
+    /// at the latest, and meanwhile the server runs nothing else of the connection.
     pub(super) fn command(self) -> Cmd {
         let mut command = redis::cmd("WAIT");
-        // 0 would be without limit.
+        // 0 would mean no limit.
         command.arg(self.count).arg(self.timeout.as_millis().max(1).to_string());
         command
     }
 
-    /// Whether enough have answered.
+    /// Whether enough replicas have it.
     pub(super) fn read(self, reply: &Value) -> Result<bool, LinkError> {
         match reply {
             Value::Int(count) => Ok(*count >= i64::from(self.count)),

@@ -12,7 +12,7 @@ use crate::{
     redis::Script,
 };
 
-/// Scripts are loaded again at most this often, however many calls find them gone.
+/// The shortest time between two reloads of the scripts, however many calls get NOSCRIPT.
 const RELOAD: Duration = Duration::from_secs(1);
 
 /// A script that the server knows.
@@ -22,16 +22,16 @@ struct Loaded {
     times: Times,
 }
 
-/// The scripts that the server of one connection was given, and how long commands take there.
+/// The scripts that were loaded on the server of one connection, and the times of its commands.
 pub(super) struct Scripts {
     loaded: Vec<Loaded>,
-    /// Of each other command, by its metric label, from its first reply on.
+    /// The times of other commands by metric label, from the first reply on.
     times: RwLock<Vec<(&'static str, Times)>>,
     reloaded: Mutex<Option<Instant>>,
 }
 
 impl Scripts {
-    /// Gives them to the server.
+    /// Loads the scripts on the server.
     pub(super) async fn load(
         scripts: &[&'static Script],
         connection: &mut MultiplexedConnection,
@@ -45,9 +45,9 @@ impl Scripts {
         Ok(Self { loaded, times: RwLock::default(), reloaded: Mutex::default() })
     }
 
-    /// The name by which the server knows a script.
+    /// The SHA by which the server knows a script.
     pub(super) fn sha(&self, script: &'static Script) -> Arc<str> {
-        // A script that was not given to the link can't be found by the server either, which says NOSCRIPT.
+        // The server does not know a script that the link was not given, and answers NOSCRIPT.
         let known = self.loaded.iter().find(|known| std::ptr::eq(known.script, script));
         known.map_or_else(|| script.name.into(), |known| Arc::clone(&known.sha))
     }
@@ -76,7 +76,7 @@ impl Scripts {
         evalsha(&self.sha(script), keys, args)
     }
 
-    /// Sends the scripts again, ahead of whatever is sent from now on; nothing when that was done a moment ago.
+    /// Sends the scripts again, ahead of whatever is sent from now on. Does nothing if they were sent a moment ago.
     pub(super) fn reload(&self, wire: &Arc<Wire>) -> Vec<Flight> {
         let mut reloaded = self.reloaded.lock().unwrap_or_else(PoisonError::into_inner);
         if reloaded.is_some_and(|at| at.elapsed() < RELOAD) {
@@ -87,7 +87,7 @@ impl Scripts {
     }
 }
 
-/// EVALSHA, to which the keys and the arguments of the script are added yet: so many words of so many bytes together.
+/// EVALSHA without the keys and arguments, which the caller adds: `words` of them, `bytes` long in all.
 pub(crate) fn evalsha_of(sha: &str, keys: usize, words: usize, bytes: usize) -> Cmd {
     const NAME: &str = "EVALSHA";
     let mut command = Cmd::with_capacity(3 + words, NAME.len() + sha.len() + 8 + bytes);

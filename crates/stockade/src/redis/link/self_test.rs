@@ -6,8 +6,9 @@ use crate::redis::{Script, dial::HandshakeError};
 
 const SELF_TEST: Script = Script { name: "self_test", text: include_str!("../scripts/self_test.lua") };
 
-/// Shows whether a message that a script publishes comes back on this connection and is counted. Where it is not (some
-/// proxies and managed servers), "no receiver" must not be taken for "the waiter is dead".
+/// Tests whether a message that a script publishes comes back on this connection, and whether the script counts its
+/// receiver. Behind some proxies and managed servers it does not. There, "no receiver" must not be taken for "the
+/// waiter is dead".
 pub(super) struct SelfTest {
     payload: String,
     seen: AtomicBool,
@@ -18,7 +19,7 @@ impl SelfTest {
         Self { payload: format!("T {:032x}", rand::random::<u128>()), seen: AtomicBool::new(false) }
     }
 
-    /// Whether this message is that of the test, which is noted.
+    /// Whether this message is the one of the test. If so, that is noted.
     pub(super) fn is_answered_by(&self, payload: &[u8]) -> bool {
         let is_answer = payload == self.payload.as_bytes();
         if is_answer {
@@ -27,7 +28,7 @@ impl SelfTest {
         is_answer
     }
 
-    /// The message is on the wire before the reply, so that nothing has to be waited for.
+    /// The server writes the message before the reply, so no further wait is needed.
     pub(super) async fn run(
         &self,
         connection: &mut MultiplexedConnection,

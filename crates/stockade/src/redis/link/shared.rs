@@ -12,8 +12,8 @@ use crate::{
     redis::{Redis, Script},
 };
 
-/// How many command time-outs a command without a limit of its own waits for its place. A server that is silent ends
-/// that within one.
+/// How many command time-outs a command without a limit of its own waits for its place. If the server is silent, the
+/// wait ends after one.
 const PLACE: u32 = 20;
 const LONGEST: Duration = Duration::from_secs(86_400 * 365);
 
@@ -27,10 +27,10 @@ pub(super) struct Shared {
     pub(super) breaker: Breaker,
     pub(super) commands: Slot,
     pub(super) renewals: Slot,
-    /// What the server had against its use when it was tried last.
+    /// Why the server can't be used, as found by the latest attempt.
     pub(super) unfit: Mutex<Option<Arc<str>>>,
     pub(super) generation: AtomicU64,
-    /// The first renewal asks for the second connection: a cache never makes one.
+    /// The first renewal asks for the second connection. A cache never renews, so it never opens one.
     pub(super) renewals_wanted: Notify,
     pub(super) tasks: TaskTracker,
     pub(super) runtime: Handle,
@@ -39,7 +39,7 @@ pub(super) struct Shared {
     pub(super) attempted: CancellationToken,
 }
 
-/// Where an open connection is found.
+/// Holds the open connection.
 #[derive(Default)]
 pub(super) struct Slot(Mutex<Option<Arc<Connection>>>);
 
@@ -48,7 +48,7 @@ impl Slot {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What waits for a place on the connection before is told that it is gone.
+    /// Commands that wait for a place on the previous connection are told that it is gone.
     pub(super) fn set(&self, connection: Option<Arc<Connection>>) {
         let before = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), connection);
         if let Some(before) = before {
@@ -58,11 +58,11 @@ impl Slot {
 }
 
 impl Shared {
-    /// Until when a command may wait for its place: as long as its attempt may, and what has no wait of its own for
-    /// some command time-outs.
+    /// Until when a command may wait for its place: as long as its attempt may wait, or some command time-outs if it
+    /// has no wait of its own.
     pub(super) fn limit(&self, wait: Duration) -> Instant {
         let wait = if wait.is_zero() { self.redis.timeout() * PLACE } else { wait.max(self.redis.timeout()) };
-        // As good as for ever.
+        // Practically without limit.
         Instant::now() + wait.min(LONGEST)
     }
 

@@ -19,7 +19,7 @@ use crate::{
     resource::Namespace,
 };
 
-/// Shows the reconnects as zero before the first.
+/// Shows the count of reconnects as zero before the first.
 pub(super) fn announce() {
     metrics::announce(REDIS_RECONNECTS, &[]);
 }
@@ -45,7 +45,7 @@ async fn commands(shared: &Arc<Shared>) {
             let connection = establish(shared, &name, channels, &shared.events, last_run.as_ref(), namespace).await?;
             let mut handshake = Handshake::new(&connection.wire, &connection.scripts, shared.redis.timeout());
             shared.events.prepare(&connection.up, &mut handshake).await?;
-            // What it was told may be wrong.
+            // The replies during `prepare` may have been wrong.
             if connection.is_shifted() { Err(LinkError::Lost.into()) } else { Ok(connection) }
         };
         match within_limit(attempt).await {
@@ -55,7 +55,7 @@ async fn commands(shared: &Arc<Shared>) {
                 }
                 report_connected(shared, &connection.up);
                 backoff.reset();
-                // Counted first, so that nothing goes out on this connection under the number of the one before.
+                // Counted first, so that no command goes out on this connection under the previous number.
                 shared.generation.fetch_add(1, Ordering::AcqRel);
                 shared.set_unfit(None);
                 shared.commands.set(Some(Arc::clone(&connection)));
@@ -100,7 +100,7 @@ async fn renewals(shared: &Arc<Shared>) {
             }
             Err(error) => {
                 report(shared, &error);
-                // Still wanted.
+                // The second connection is still wanted.
                 shared.renewals_wanted.notify_one();
             }
         }
@@ -121,13 +121,13 @@ async fn establish(
     connection.await.map(Arc::new)
 }
 
-/// The keys about which the user is asked. Classic locks have the names that their users give them: nobody knows those.
+/// The keys for which permissions are checked. The keys of classic locks have names that only the application knows.
 fn asked_about(shared: &Shared) -> Option<&Namespace> {
     let is_known = shared.role == "lock" || !shared.channels.is_empty();
     is_known.then(|| shared.redis.key_prefix())
 }
 
-/// A primary that another one has replaced is left, although it may answer: it does not know yet, or can't be told, and
+/// Leaves a primary that another one has replaced, even if it still answers. It may not know of its successor yet, and
 /// what it grants or renews counts for nothing.
 async fn until_ended(shared: &Shared, connection: &Connection) {
     tokio::select! {

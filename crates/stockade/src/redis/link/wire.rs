@@ -18,13 +18,13 @@ use super::{
 };
 use crate::redis::{LinkError, dial::MAX_IN_FLIGHT};
 
-/// How many commands of one connection may have no reply yet: so many at first, then as many as are answered in a part
-/// of the command time-out, within these limits. More would only wait at the server, or unread in a process that is
-/// busy, instead of here, where a caller can still take its command back.
+/// How many commands of one connection may be without a reply: [`FIRST_WINDOW`] at first, then as many as the server
+/// answers in a part of the command time-out, within these limits. More commands would only queue at the server, or
+/// unread in a busy process. Here, a caller can still take its command back.
 const WINDOW: RangeInclusive<usize> = 16..=256;
 const FIRST_WINDOW: usize = 32;
-/// One that took less than this part of the time-out widens the window by one, and one that took more than twice that
-/// halves it.
+/// A reply within this fraction of the time-out widens the window by one. A reply that takes twice that or longer
+/// halves the window.
 const BRISK: u32 = 4;
 /// The most commands of one connection that wait for their place.
 const MOST_WAITING: usize = 65_536;
@@ -34,7 +34,7 @@ const MOST_WAITING: usize = 65_536;
 pub(super) enum Turn {
     /// At once, whatever is under way: renewals, which are few.
     Now,
-    /// Ahead of all that only begins something: commands that undo others.
+    /// Ahead of all ordinary commands: commands that undo others.
     Undoing,
     /// In the order of the calls.
     Ordinary,
@@ -42,8 +42,8 @@ pub(super) enum Turn {
 
 /// The order in which commands go out on one connection, and the window of those that have no reply yet.
 ///
-/// A command has one of these states. All changes are made under one lock, so that a command is either taken back or
-/// sent, never both, and what undoes a sent command always comes after it:
+/// A command has one of these states. All changes are made under one lock. So a command is either taken back or sent,
+/// never both, and the command that undoes a sent command always comes after it:
 ///
 /// | state | ends with |
 /// |---|---|
@@ -53,13 +53,13 @@ pub(super) enum Turn {
 /// | | [`Wire::close`]: gone, certainly never sent |
 /// | sent | its reply arrives, or the connection ends: its place is free |
 ///
-/// The place is freed by the driver of the connection as it hands the reply out, and the next command is sent from
-/// there. A caller that does not poll keeps nobody waiting.
+/// The driver of the connection frees the place as it hands out the reply, and sends the next command from there. A
+/// caller that does not poll keeps no other caller waiting.
 pub(super) struct Wire {
     multiplexed: MultiplexedConnection,
     timeout: Duration,
     ended: CancellationToken,
-    /// Told when the first command waits.
+    /// Notified when the first command begins to wait.
     crowded: Notify,
     state: Mutex<State>,
 }
@@ -67,9 +67,9 @@ pub(super) struct Wire {
 struct State {
     in_flight: usize,
     window: usize,
-    /// When the window was last made narrower: what was sent before says nothing about the narrower one.
+    /// When the window was last narrowed. The times of commands sent before say nothing about the narrower window.
     narrowed: Instant,
-    /// Numbers the commands that wait.
+    /// The number of the next waiting command.
     next: u64,
     /// In the order in which they are to be sent. Not empty only while the window is full.
     waiting: BTreeMap<Ticket, Waiting>,
@@ -78,7 +78,7 @@ struct State {
     closed: bool,
 }
 
-/// The place of a command among those that wait.
+/// The place of a waiting command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket(Turn, u64);
 
@@ -88,22 +88,22 @@ struct Waiting {
     tell: oneshot::Sender<Result<Started, LinkError>>,
 }
 
-/// What was sent.
+/// A sent command.
 pub(super) struct Started {
     pub(super) at: Instant,
     pub(super) flight: Flight,
-    /// Sent right behind it.
+    /// The command sent right behind it.
     pub(super) behind: Option<Flight>,
 }
 
-/// What became of a command at first.
+/// The first outcome for a command.
 pub(super) enum Entered {
     Started(Started),
     Waiting(Ticket, oneshot::Receiver<Result<Started, LinkError>>),
 }
 
 impl State {
-    /// Fits the window to how long a command took that was answered just now.
+    /// Fits the window to the time that the latest answered command took.
     fn fit(&mut self, sent: Instant, timeout: Duration) {
         let took = self.progress.duration_since(sent);
         if took >= timeout / BRISK * 2 && sent >= self.narrowed {
@@ -134,8 +134,8 @@ impl Wire {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends the command, or lets it wait for its place. `make` is called when it is sent, under the lock; `behind`
-    /// goes out right behind it.
+    /// Sends the command, or lets it wait for its place. `make` is called under the lock when the command is sent;
+    /// `behind` goes out right after it.
     pub(super) fn enter(
         self: &Arc<Self>,
         turn: Turn,
@@ -168,20 +168,20 @@ impl Wire {
         self.send(&mut state, || command, None).map(|started| started.flight)
     }
 
-    /// Takes a command back; false when it is not waiting any more.
+    /// Takes a command back. False if it is not waiting any more.
     pub(super) fn take_back(&self, ticket: Ticket) -> bool {
-        // Dropped outside of the lock.
+        // Assigned first, so that the command is dropped after the lock is released.
         let taken = self.lock().waiting.remove(&ticket);
         taken.is_some()
     }
 
-    /// When the connection last showed that it answers, or began to owe an answer.
+    /// When the connection last showed that it answers, or when it began to owe an answer.
     pub(super) fn progress(&self) -> Instant {
         self.lock().progress
     }
 
-    /// Tells all who wait as soon as the connection is silent, which owes an answer for a command time-out then. Runs
-    /// while the connection is kept.
+    /// Watches for silence while the connection is kept: once the connection has owed an answer for a command time-out,
+    /// all waiting commands are told.
     pub(super) async fn watch(&self) {
         loop {
             self.crowded.notified().await;
@@ -200,14 +200,14 @@ impl Wire {
         }
     }
 
-    /// When those who wait are told that the connection is silent, if it shows nothing until then; `None` while nobody
-    /// waits.
+    /// When the waiting commands will be told that the connection is silent, unless a reply comes first. `None` if no
+    /// command waits.
     fn silent_from(&self) -> Option<Instant> {
         let state = self.lock();
         (!state.waiting.is_empty()).then(|| state.progress + self.timeout)
     }
 
-    /// Lets nobody wait any more, who is told that the connection is gone.
+    /// Ends all waits: each waiting command is told that the connection is gone.
     pub(super) fn close(&self) {
         let waiting = {
             let mut state = self.lock();
@@ -228,7 +228,7 @@ impl Wire {
         }
         let at = Instant::now();
         let flight = self.fly(state, at, make())?;
-        // Without an answer to this one the other counts for nothing.
+        // An error is ignored here: without a reply to the second command, the reply to the first does not count.
         let behind = behind.and_then(|command| self.fly(state, at, command).ok());
         Ok(Started { at, flight, behind })
     }
@@ -249,8 +249,9 @@ impl Wire {
 
 impl Window for Wire {
     fn freed(self: Arc<Self>, answered: Option<Instant>) {
-        // Whoever gives up takes the command back first, or leaves its receiver to a task. What is left to nobody all
-        // the same, as a runtime ends, must not be dropped under the lock, which its own end takes.
+        // A caller that gives up takes its command back, or leaves its receiver to a task. A receiver can still be
+        // gone, for instance when a runtime ends. Its command must not be dropped under the lock, because dropping
+        // takes that lock.
         let mut left = Vec::new();
         let mut state = self.lock();
         state.in_flight = state.in_flight.saturating_sub(1);

@@ -8,21 +8,22 @@ use crate::{
     resource::Bucket,
 };
 
-/// What the owner of a routed link wants to know.
+/// What the owner of a routed link is told and asked.
 ///
 /// The link keeps its events, so they must not own the link in turn.
 pub(crate) trait RoutedEvents<S>: Send + Sync + 'static {
-    /// The sharded channel of a bucket, on servers that have a part of the buckets; `None` when the owner is gone.
+    /// The sharded channel of a bucket, on servers with a part of the buckets. `None` if the owner is gone.
     fn channel(&self, bucket: Bucket) -> Option<String>;
 
-    /// The channel of the bucket is being subscribed on an open connection. What is sent now goes right behind that.
+    /// The channel of the bucket is being subscribed on an open connection. Commands sent now follow right behind the
+    /// subscription.
     fn subscribing(&self, server: &Server<S>, bucket: Bucket);
 
     /// A message on a subscribed channel. Runs in the connection's driver: it only posts to cells and channels.
     fn message(&self, server: &Arc<Server<S>>, channel: &str, payload: &[u8]);
 
-    /// Subscribed and self-tested, not open yet. `buckets` are those whose channels the connection has. An error closes
-    /// the connection.
+    /// The connection is subscribed and self-tested, but not open yet. `buckets` are those whose channels it has. An
+    /// error closes it.
     fn prepare<'a>(
         &'a self,
         server: &'a Arc<Server<S>>,
@@ -31,7 +32,7 @@ pub(crate) trait RoutedEvents<S>: Send + Sync + 'static {
         handshake: &'a mut Handshake,
     ) -> BoxFuture<'a, Result<(), LinkError>>;
 
-    /// Open to callers again.
+    /// The connection is open to callers again.
     fn opened(&self, server: &Arc<Server<S>>, up: &Up);
 
     /// The connection ended.
@@ -40,9 +41,9 @@ pub(crate) trait RoutedEvents<S>: Send + Sync + 'static {
     /// A connection ended whose server, or the routed link itself, was dropped.
     fn dropped(&self);
 
-    /// These buckets are with other servers now, which are not looked for yet.
+    /// These buckets have moved to other servers, which are not looked up yet.
     fn leaving(&self, buckets: &[Bucket]);
 
-    /// These buckets are with these servers now, as far as they are known.
+    /// These buckets are now on these servers, as far as the servers are known.
     fn moved(&self, buckets: &[Bucket], places: &[Arc<Server<S>>]);
 }

@@ -25,12 +25,12 @@ pub(crate) struct RoutedLink<S> {
     pub(super) timeout: Duration,
     /// The buckets whose channels are kept subscribed, wherever they are.
     pub(super) listened: [AtomicBool; 256],
-    /// Whether commands look for another server no more.
+    /// Whether commands have stopped looking for another server.
     pub(super) retired: AtomicBool,
-    /// Subscriptions for which nobody waits.
+    /// Subscriptions that no caller waits for.
     pub(super) tasks: TaskTracker,
     pub(super) runtime: Handle,
-    /// Ends the tasks, done or not.
+    /// Ends the tasks, whether done or not.
     pub(super) ended: CancellationToken,
 }
 
@@ -49,7 +49,7 @@ impl<S: ServerState> RoutedLink<S> {
         }
     }
 
-    /// What the server of this bucket has against its use, or any server where that one is not known.
+    /// Why the server of this bucket can't be used. If that server is not known: why no node of the cluster can.
     pub(crate) fn unfit(&self, bucket: Bucket) -> Option<Arc<str>> {
         match (self.of(bucket), &self.servers) {
             (Some(server), _) => server.link.unfit(),
@@ -58,11 +58,11 @@ impl<S: ServerState> RoutedLink<S> {
         }
     }
 
-    /// The server that runs one script on all of these buckets; `None` when none does.
+    /// The server that can run one script on all of these buckets; `None` if there is none.
     pub(crate) fn of_all(&self, mut buckets: impl Iterator<Item = Bucket>) -> Option<Arc<Server<S>>> {
         match &self.servers {
             Servers::Only(server) => Some(Arc::clone(server)),
-            // A script in a cluster has the keys of one slot.
+            // In a cluster, all keys of a script must be in one slot.
             Servers::Nodes(nodes) => {
                 let first = buckets.next()?;
                 buckets.all(|bucket| bucket == first).then(|| nodes.of(first))?
@@ -70,7 +70,7 @@ impl<S: ServerState> RoutedLink<S> {
         }
     }
 
-    /// Those in use.
+    /// The servers in use.
     pub(crate) fn all(&self) -> Vec<Arc<Server<S>>> {
         match &self.servers {
             Servers::Only(server) => vec![Arc::clone(server)],
@@ -78,7 +78,7 @@ impl<S: ServerState> RoutedLink<S> {
         }
     }
 
-    /// All that have buckets, in use or not.
+    /// All servers that have buckets, in use or not.
     pub(crate) fn every(&self) -> Vec<Arc<Server<S>>> {
         match &self.servers {
             Servers::Only(server) => vec![Arc::clone(server)],
@@ -86,8 +86,8 @@ impl<S: ServerState> RoutedLink<S> {
         }
     }
 
-    /// Whether all in use are connected and answer. The nodes of a cluster are connected to when they are needed: until
-    /// then it is enough that they are known.
+    /// Whether all servers in use are connected and answer. Nodes of a cluster are connected to on demand: until then
+    /// it is enough that they are known.
     pub(crate) fn are_well(&self) -> bool {
         match &self.servers {
             Servers::Only(server) => server.is_well(),
@@ -105,12 +105,12 @@ impl<S: ServerState> RoutedLink<S> {
         }
     }
 
-    /// Whether buckets go from one server to another.
+    /// Whether buckets may move from one server to another.
     pub(crate) fn may_move(&self) -> bool {
         !matches!(self.servers, Servers::Only(_))
     }
 
-    /// A bucket may have another server by now, if this went wrong for that reason: sees to it that this is found out.
+    /// If this error may mean that a bucket has moved, asks the cluster again.
     pub(crate) fn suspect(&self, error: &LinkError) {
         let of_a_change = match error {
             LinkError::Timeout | LinkError::Lost | LinkError::Down | LinkError::Moved | LinkError::Moving => true,
@@ -130,7 +130,7 @@ impl<S: ServerState> RoutedLink<S> {
         }
     }
 
-    /// Returns when it was asked anew which server has which bucket, or after `limit`.
+    /// Returns once the cluster has been asked again which server has which bucket, or after `limit`.
     pub(crate) async fn asked_again(&self, limit: Duration) {
         match &self.servers {
             Servers::Only(_) => {}
@@ -140,8 +140,8 @@ impl<S: ServerState> RoutedLink<S> {
         }
     }
 
-    /// Returns once the first attempt to connect to the server of this bucket has ended, or after `limit`: an attempt
-    /// made right after the link was started would otherwise be refused by a healthy server.
+    /// Returns once the first attempt to connect to the server of this bucket has ended, or after `limit`. Without this
+    /// wait, an attempt right after the start would be refused although the server is healthy.
     pub(crate) async fn attempted(&self, bucket: Bucket, limit: Duration) {
         let attempted = async {
             if let Servers::Nodes(nodes) = &self.servers {
@@ -154,7 +154,7 @@ impl<S: ServerState> RoutedLink<S> {
         let _ = timeout(limit, attempted).await;
     }
 
-    /// Lets commands that meet a bucket on its way give up at once, see [`Redirects`](super::Redirects).
+    /// Makes commands for a bucket that is moving give up at once, see [`Redirects`](super::Redirects).
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Release);
     }

@@ -17,12 +17,12 @@ use crate::{
 };
 
 const ALL: RangeInclusive<u8> = 0..=u8::MAX;
-/// Between two attempts to subscribe for which nobody waits.
+/// The pause between two attempts to subscribe that no caller waits for.
 const AGAIN: Duration = Duration::from_millis(100);
 
 impl<S: ServerState> RoutedLink<S> {
-    /// The channels to subscribe before a connection opens: of the buckets used, and at least of one, so that it can be
-    /// found out whether the node counts receivers.
+    /// The channels to subscribe before a connection opens: those of the buckets in use, and at least one, to find out
+    /// whether the node counts receivers.
     pub(super) fn channels_at(&self, server: &Server<S>) -> Vec<String> {
         if server.subscriptions.is_none() {
             return Vec::new();
@@ -35,7 +35,7 @@ impl<S: ServerState> RoutedLink<S> {
         wanted.into_iter().filter_map(|bucket| self.events.channel(bucket)).collect()
     }
 
-    /// The buckets whose channels were subscribed there as the connection was made.
+    /// The buckets whose channels were subscribed when the connection was made.
     pub(super) fn heard(&self, server: &Server<S>, up: &Up) -> Vec<Bucket> {
         if server.subscriptions.is_none() {
             return Vec::new();
@@ -51,8 +51,8 @@ impl<S: ServerState> RoutedLink<S> {
         self.listened[usize::from(bucket.index())].load(Ordering::Acquire)
     }
 
-    /// Subscribes to the channel of the bucket, unless that was done on this connection; returns when it is confirmed.
-    /// A server that has all buckets tells everything on one channel, to which nothing is added.
+    /// Subscribes to the channel of the bucket, unless this connection already has it. Returns when the subscription is
+    /// confirmed. A server with all buckets sends everything on one channel, so nothing is subscribed there.
     pub(crate) async fn listen(&self, server: &Server<S>, bucket: Bucket) -> Result<(), LinkError> {
         let Some(subscriptions) = server.subscriptions.as_ref().filter(|_| !server.hears(bucket)) else {
             return Ok(());
@@ -77,7 +77,8 @@ impl<S: ServerState> RoutedLink<S> {
         timeout(self.timeout, listening).await.unwrap_or(Err(LinkError::Timeout))
     }
 
-    /// [`RoutedLink::listen`] behind the back of a caller who is to hear what comes but need not wait for that.
+    /// Like [`RoutedLink::listen`], on a task, for a caller that wants the messages but need not wait for the
+    /// subscription.
     pub(crate) fn listen_behind(self: &Arc<Self>, server: &Arc<Server<S>>, bucket: Bucket) {
         if server.hears(bucket) {
             return;
@@ -87,7 +88,7 @@ impl<S: ServerState> RoutedLink<S> {
             while let Some(link) = link.upgrade() {
                 let Err(error) = link.listen(&server, bucket).await else { return };
                 link.suspect(&error);
-                // A connection that opens later subscribes by itself to what is here then.
+                // A connection that opens later subscribes by itself to the buckets that are here then.
                 if !server.link.is_up() || !link.has(&server, bucket) {
                     return;
                 }
@@ -101,7 +102,7 @@ impl<S: ServerState> RoutedLink<S> {
         self.tasks.spawn_on(listening, &self.runtime);
     }
 
-    /// What came to this server while its connection was being made.
+    /// Subscribes to the buckets that came to this server while its connection was being made.
     pub(super) fn listen_to_the_rest(self: &Arc<Self>, server: &Arc<Server<S>>) {
         for bucket in ALL.map(Bucket::from_index) {
             if self.has_listened(bucket) && self.has(server, bucket) {

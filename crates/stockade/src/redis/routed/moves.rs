@@ -6,7 +6,7 @@ use super::{
 };
 use crate::redis::cluster::DiscoveryEvents;
 
-/// Hears where buckets are. Doesn't keep the link: the discovery keeps this.
+/// Hears of moved buckets. The reference is weak, because the link keeps the discovery, which keeps this.
 pub(super) struct Moves<S: ServerState>(pub(super) Weak<RoutedLink<S>>);
 
 impl<S: ServerState> DiscoveryEvents for Moves<S> {
@@ -23,7 +23,7 @@ impl<S: ServerState> DiscoveryEvents for Moves<S> {
 }
 
 impl<S: ServerState> RoutedLink<S> {
-    /// Goes on with each bucket that moved at its new place. A node that took over from one that failed may know less.
+    /// Goes on with each moved bucket at its new server. A node that took over from a failed one may know less.
     fn follow_moves(self: &Arc<Self>) {
         let Servers::Nodes(nodes) = &self.servers else { return };
         let left = nodes.leave();

@@ -11,7 +11,7 @@ use crate::{
     resource::Bucket,
 };
 
-/// Makes what a server tells its link's owner.
+/// Makes the events of one server, which pass them on to the link's owner.
 type EventsOf<S> = Box<dyn Fn(&Weak<Server<S>>) -> Arc<dyn LinkEvents> + Send + Sync>;
 
 /// The primaries of a cluster, each connected to when a bucket of it is first asked for.
@@ -25,7 +25,7 @@ pub(super) struct Nodes<S> {
 }
 
 struct Table<S> {
-    /// By bucket; `None` until it is asked for.
+    /// By bucket; `None` until the bucket is asked for.
     owners: [Option<Arc<Server<S>>>; 256],
     open: HashMap<Node, Arc<Server<S>>>,
     opened: u32,
@@ -45,7 +45,7 @@ impl<S: ServerState> Nodes<S> {
             return Some(Arc::clone(server));
         }
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        // Asked with the table closed to others: what changes meanwhile finds what is entered here.
+        // Looked up under the write lock. So a change that comes meanwhile finds the entry that is made here.
         let server = self.server_on(&mut table, &self.discovery.owner(bucket)?)?;
         table.owners[index] = Some(Arc::clone(&server));
         Some(server)
@@ -56,7 +56,7 @@ impl<S: ServerState> Nodes<S> {
             return Some(Arc::clone(server));
         }
         table.opened += 1;
-        // A guard that is dropped outside of a runtime may be the first to ask.
+        // The first to ask may be a guard that is dropped outside of a runtime.
         let _runtime = self.runtime.enter();
         let redis = self.redis.node(node)?;
         let server =
@@ -66,12 +66,12 @@ impl<S: ServerState> Nodes<S> {
         Some(server)
     }
 
-    /// Those that are connected to, or tried.
+    /// The servers that are connected to, or that the link tries to connect to.
     pub(super) fn all(&self) -> Vec<Arc<Server<S>>> {
         self.table.read().unwrap_or_else(PoisonError::into_inner).open.values().cloned().collect()
     }
 
-    /// All that serve buckets, each connected to.
+    /// All servers that have buckets. Connects to each of them.
     pub(super) fn every(&self) -> Vec<Arc<Server<S>>> {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         self.discovery.nodes().iter().filter_map(|node| self.server_on(&mut table, node)).collect()
@@ -81,7 +81,8 @@ impl<S: ServerState> Nodes<S> {
         self.discovery.owner(bucket).as_ref() == server.node.as_ref()
     }
 
-    /// Forgets where buckets were that have gone elsewhere, and the nodes that have none left. Returns those buckets.
+    /// Removes the buckets that moved elsewhere from the table, and the nodes that have none left. Returns those
+    /// buckets.
     pub(super) fn leave(&self) -> Vec<Bucket> {
         let nodes = self.discovery.nodes();
         let mut left = Vec::new();

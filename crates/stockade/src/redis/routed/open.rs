@@ -14,9 +14,9 @@ use super::{
 use crate::redis::{LinkEvents, Redis, Script};
 
 impl<S: ServerState> RoutedLink<S> {
-    /// Connects when it is [started](RoutedLink::start), once `events` has all that it works with. `role` and `scripts`
-    /// are those of each [`Link`](crate::redis::Link); `channels` are subscribed on a server that has all buckets. Must
-    /// be called within a tokio runtime.
+    /// A link that connects when it is [started](RoutedLink::start), which is possible once `events` has all that it
+    /// works with. `role` and `scripts` are given to each [`Link`](crate::redis::Link). `channels` are subscribed on a
+    /// server that has all buckets. Must be called within a tokio runtime.
     pub(crate) fn new(
         redis: &Redis,
         role: &'static str,
@@ -48,7 +48,7 @@ impl<S: ServerState> RoutedLink<S> {
         })
     }
 
-    /// Starts connecting; to the nodes of a cluster when they are asked for. Must be called once.
+    /// Starts connecting. The nodes of a cluster are connected to on demand. Must be called once.
     pub(crate) fn start(self: &Arc<Self>) {
         match &self.servers {
             Servers::Only(server) => server.link.start(),

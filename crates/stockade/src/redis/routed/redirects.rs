@@ -9,31 +9,31 @@ use crate::{clock::Instant, redis::LinkError};
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long a command goes on to look for the server that can execute it.
+/// How long a command looks for the server that can execute it.
 ///
-/// All keys of a command must be on one server. While a slot moves they seldom are, since one that does not
-/// exist counts as gone ahead: then neither server executes the command, until the whole slot has moved.
+/// All keys of a command must be on one server. While a slot moves, they seldom are: a key that does not exist counts
+/// as already moved. Neither server then executes the command, until the whole slot has moved.
 #[derive(Debug)]
 pub(crate) struct Redirects {
     /// `None` without limit.
     until: Option<Instant>,
-    /// Until when a lost connection is no reason to give up.
+    /// Until this time, a lost connection is no reason to give up.
     reconnecting: Instant,
     pause: Duration,
     moves: u32,
-    /// Whether a sending went with its connection.
+    /// Whether the connection was lost after a sending.
     has_lost: bool,
 }
 
 impl Redirects {
-    /// With a limit of at least the command time-out.
+    /// The limit is at least the command time-out.
     pub(crate) fn new<S>(link: &RoutedLink<S>, until: Option<Instant>) -> Self {
         let least = Instant::now() + link.timeout;
         let until = until.map(|until| until.max(least));
         Self { until, reconnecting: least, pause: FIRST_PAUSE, moves: 0, has_lost: false }
     }
 
-    /// Whether the command, which was not executed, is worth another attempt; waits for the time to make it.
+    /// Whether to try again with the command, which was not executed. Waits until it is time to do so.
     pub(crate) async fn follow<S: ServerState>(&mut self, link: &RoutedLink<S>, error: &LinkError) -> bool {
         let has_moved = match error {
             LinkError::Moved => true,
@@ -49,21 +49,21 @@ impl Redirects {
             self.moves += 1;
             link.asked_again(left).await;
         }
-        // The first answer of that kind says where to go; from then on the nodes don't agree yet.
+        // The first MOVED says where to go. A second one means that the nodes don't agree yet.
         if !has_moved || self.moves > 1 {
             self.rest(left).await;
         }
         true
     }
 
-    /// Whether to ask again after a connection was lost, for a command that may be executed twice. A node that gives a
-    /// slot away costs its clients their connection, whichever slot they were about: they come back at once.
+    /// Whether to try again after a connection was lost, for a command that may be executed twice. A node that gives a
+    /// slot away makes all clients reconnect, whatever slot their commands were for. The connection comes back at once.
     pub(crate) async fn reconnect<S: ServerState>(&mut self, link: &RoutedLink<S>, error: &LinkError) -> bool {
         let left = self.reconnecting.remaining();
         self.has_lost |= matches!(error, LinkError::Lost);
         let gone = match error {
             LinkError::Lost | LinkError::Down => true,
-            // All that went with the connection opened it; the next connection closes it.
+            // The commands lost with the connection opened the breaker. The next connection closes it.
             LinkError::Open { .. } => self.has_lost,
             _ => false,
         };

@@ -14,7 +14,8 @@ use crate::{
 
 /// What the owner of a routed link keeps for each server.
 pub(crate) trait ServerState: Default + Send + Sync + 'static {
-    /// The server that the connection leads to is another run than before: it may know less, and have another clock.
+    /// The connection leads to another run of the server than before. That run may know less, and may have another
+    /// clock.
     fn new_run(&self);
 
     /// A connection is open to callers.
@@ -27,7 +28,7 @@ pub(crate) trait ServerState: Default + Send + Sync + 'static {
     fn left(&self, bucket: Bucket);
 }
 
-/// Nothing is kept for each.
+/// For owners that keep nothing for a server.
 impl ServerState for () {
     fn new_run(&self) {}
 
@@ -38,16 +39,16 @@ impl ServerState for () {
     fn left(&self, _bucket: Bucket) {}
 }
 
-/// One server of a [`RoutedLink`](super::RoutedLink), with what is true of this server only. `S` is what the owner of
+/// One server of a [`RoutedLink`](super::RoutedLink), with the facts about this server only. `S` is what the owner of
 /// the link keeps for it.
 pub(crate) struct Server<S> {
-    /// Never given to another server of the same link.
+    /// Unique among the servers of a link, for ever.
     pub(crate) id: u32,
     pub(crate) link: Link,
     pub(crate) state: S,
-    /// In a cluster, where it is.
+    /// In a cluster, its address.
     pub(crate) node: Option<Node>,
-    /// In a cluster, what is subscribed there. Boxed for its size.
+    /// In a cluster, its subscriptions. Boxed for its size.
     pub(super) subscriptions: Option<Box<Subscriptions>>,
     /// Counts the runs of the server that the link has met.
     run: AtomicU64,
@@ -61,7 +62,7 @@ pub(crate) struct Run {
     pub(crate) number: u64,
 }
 
-/// A connection: commands that went out on the same one are run in their order.
+/// A connection. The server runs the commands that were sent on one connection in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Carrier {
     server: u32,
@@ -116,7 +117,7 @@ impl<S: ServerState> Server<S> {
         self.state.left(bucket);
     }
 
-    /// The link has met a run of the server.
+    /// The link has connected to a run of the server.
     pub(super) fn met(&self, up: &Up) {
         *self.run_id.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&up.run_id));
         if !up.new_run {
@@ -133,7 +134,7 @@ impl<S> Server<S> {
         self.link.is_up() && self.link.breaker().refusing().is_none()
     }
 
-    /// Whether it has a part of the buckets only, which may change.
+    /// Whether it has only a part of the buckets, which may change.
     pub(crate) fn is_partial(&self) -> bool {
         self.node.is_some()
     }
@@ -142,7 +143,8 @@ impl<S> Server<S> {
         Run { server: self.id, number: self.run.load(Ordering::Acquire) }
     }
 
-    /// The server's name of its run, set before the first command of a connection goes there; `None` before the first.
+    /// The server's name for its run, set before the first command of a connection is sent. `None` before the first
+    /// connection.
     pub(crate) fn run_id(&self) -> Option<Arc<str>> {
         self.run_id.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -154,7 +156,8 @@ impl<S> Server<S> {
         connection != 0 && connection == self.link.generation()
     }
 
-    /// What `start` puts on the command connection, and which connection that is; `None` if it changed meanwhile.
+    /// Calls `start` to send on the command connection. Returns also which connection that was; `None` if it changed
+    /// meanwhile.
     pub(crate) fn carried<T>(&self, start: impl FnOnce(&Link) -> T) -> (Option<Carrier>, T) {
         let before = self.link.generation();
         let started = start(&self.link);

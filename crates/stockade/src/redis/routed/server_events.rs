@@ -9,7 +9,7 @@ use super::{
 };
 use crate::redis::{Handshake, LinkError, LinkEvents, Up};
 
-/// What the link to one server tells. Keeps neither the routed link nor the server: the link keeps this.
+/// Passes on what the link to one server tells. The references are weak, because the link keeps this.
 pub(super) struct ServerEvents<S: ServerState> {
     pub(super) events: Arc<dyn RoutedEvents<S>>,
     pub(super) link: Weak<RoutedLink<S>>,
@@ -40,7 +40,7 @@ impl<S: ServerState> LinkEvents for ServerEvents<S> {
             let buckets = link.heard(&server, up);
             self.events.prepare(&server, up, &buckets, handshake).await?;
             if let Some(subscriptions) = &server.subscriptions {
-                // Only this connection's own task counts connections, and this one is the next.
+                // Only this connection's own task counts connections, so this one will get the next number.
                 let connection = server.link.generation() + 1;
                 buckets.iter().for_each(|bucket| subscriptions.hears(*bucket, connection));
             }
@@ -51,7 +51,7 @@ impl<S: ServerState> LinkEvents for ServerEvents<S> {
     fn opened(&self, up: &Up) {
         let Some((link, server)) = self.both() else { return };
         server.state.opened(up);
-        // A node of a cluster may have got buckets of another one meanwhile.
+        // A node of a cluster may have got buckets from another one meanwhile.
         link.listen_to_the_rest(&server);
         self.events.opened(&server, up);
     }

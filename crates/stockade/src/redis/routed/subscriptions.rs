@@ -7,9 +7,9 @@ use crate::resource::Bucket;
 /// The sharded channels of one server, by bucket.
 #[derive(Debug)]
 pub(super) struct Subscriptions {
-    /// The connection on which the channel of the bucket is subscribed; connections are counted from 1.
+    /// The connection on which the channel of the bucket is subscribed, by its number. Numbers start at 1.
     connections: [AtomicU64; 256],
-    /// Many attempts find the same channel missing; one of them sees to it.
+    /// Many attempts may find the same channel missing at once. These locks let one of them subscribe.
     turns: [Mutex<()>; 256],
 }
 
@@ -24,7 +24,7 @@ impl Subscriptions {
         self.connections[usize::from(bucket.index())].fetch_max(connection, Ordering::AcqRel);
     }
 
-    /// The last connection on which it was subscribed; 0 when there is none.
+    /// The last connection on which it was subscribed; 0 if there is none.
     pub(super) fn heard_on(&self, bucket: Bucket) -> u64 {
         self.connections[usize::from(bucket.index())].load(Ordering::Acquire)
     }
