@@ -129,7 +129,7 @@ impl<S: ServerState> Server<S> {
 }
 
 impl<S> Server<S> {
-    /// Whether it is connected and not spared.
+    /// Whether it is connected and its circuit breaker lets commands through.
     pub(super) fn is_well(&self) -> bool {
         self.link.is_up() && self.link.breaker().refusing().is_none()
     }
