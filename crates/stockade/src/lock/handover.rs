@@ -8,16 +8,16 @@ use crate::{
     store::{Handed, Owner},
 };
 
-/// The first word of a text, which changes with its form.
+/// The first word of a text. It changes when the format changes.
 const FORM: &str = "stockade-handover-1";
-/// An owner: a process of 16 characters, a dot, a number of 11 digits.
+/// The length of an owner: a process of 16 characters, a dot, a number of 11 digits.
 const OWNER_LEN: usize = 28;
 
 /// An ownership on its way to another process, from [`Guard::hand_over`](super::Guard::hand_over) to
 /// [`Locks::adopt`](super::Locks::adopt).
 ///
-/// A bearer secret: who has it has the lock. It is adopted once; never adopted, it ends with the lease that the guard
-/// had left. Dropping it changes nothing, since a text made of it may be on its way.
+/// A bearer secret: whoever has it has the lock. It can be adopted once. If it is never adopted, the lock ends with
+/// what was left of the guard's lease. Dropping this value changes nothing, since its text may be on its way.
 #[derive(Clone)]
 pub struct Handover {
     pub(super) handed: Handed,
@@ -25,9 +25,9 @@ pub struct Handover {
     pub(super) hold_left: Option<Duration>,
 }
 
-/// A text is no handover, or one of another version.
+/// The text is not a handover, or one of another version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the text is no handover of this version: send what Handover::to_text returned, unchanged")]
+#[error("the text is not a handover of this version: send what Handover::to_text returned, unchanged")]
 #[non_exhaustive]
 pub struct HandoverTextError;
 
@@ -48,13 +48,13 @@ impl Handover {
         self.handed.mode
     }
 
-    /// The fencing token of the ownership, which is the adopted one's, too.
+    /// The fencing token of the ownership. Adopting keeps it.
     #[must_use]
     pub fn token(&self) -> Token {
         self.handed.token
     }
 
-    /// The text to send: printable ASCII without spaces, below 4 KiB. A secret; keep it out of logs.
+    /// The text to send: printable ASCII without spaces, shorter than 4 KiB. It is a secret, so keep it out of logs.
     #[must_use]
     pub fn to_text(&self) -> String {
         let Handed { key, owner, fence_owner, mode, token, lease } = &self.handed;
@@ -66,7 +66,7 @@ impl Handover {
         format!("{FORM};{mode};{token};{lease};{hold};{owner};{fence_owner};{label};{key}")
     }
 
-    /// What [`Handover::to_text`] made.
+    /// Reads a text from [`Handover::to_text`].
     ///
     /// # Errors
     ///

@@ -19,20 +19,21 @@ pub struct RedlockBuilder {
     settings: RedlockSettings,
 }
 
-/// Why servers make no quorum.
+/// Why servers can't form a quorum.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RedlockError {
-    /// With one or two servers the loss of any of them stops all locks.
-    #[error("{given} servers bear no failure: give at least 3, or use locks on one Redis")]
+    /// With one or two servers, the loss of any of them stops all locks.
+    #[error("{given} servers survive no failure: give at least 3, or use locks on one Redis")]
     TooFew {
         /// How many were given.
         given: usize,
     },
-    /// A cluster moves its locks between its nodes and fails over: it is one place, and none of the independent ones.
-    #[error("a cluster is not one of several independent servers: give single ones, or use locks on the cluster")]
+    /// A cluster moves its locks between its nodes and fails over. So it counts as one place and not as independent
+    /// servers.
+    #[error("a cluster is not an independent server: give single servers, or use locks on the cluster")]
     Cluster,
-    /// A server that counts twice takes a quorum with it when it fails.
+    /// A server that counts twice takes the quorum with it when it fails.
     #[error(
         "the servers {first} and {second}, counted from 1, are the same: give each of several independent ones once"
     )]
@@ -45,11 +46,11 @@ pub enum RedlockError {
 }
 
 impl LocksBuilder {
-    /// Locks on several independent servers, of which a minority may fail: Redlock. Usually three or five; an even
-    /// number bears no more failures than one less. Exclusive locks only, without a queue: those who wait ask again and
-    /// again.
+    /// Locks on several independent servers, of which a minority may fail: Redlock. Usually three or five servers; an
+    /// even number survives no more failures than one server less. Exclusive locks only, without a queue: a waiter asks
+    /// again and again.
     ///
-    /// [What this is good for](crate::lock#redlock) and what not.
+    /// See [what these locks are good for](crate::lock#redlock), and what not.
     pub fn redlock(self, servers: impl IntoIterator<Item = Redis>) -> RedlockBuilder {
         RedlockBuilder::new(self, servers)
     }
@@ -67,43 +68,43 @@ impl RedlockBuilder {
         self
     }
 
-    /// A grant with less time left than this when it is complete is given back. Default: half of the lease.
+    /// A complete grant with less time left than this is given back. Default: half of the lease.
     pub fn min_validity(mut self, least: Duration) -> Self {
         self.settings.min_validity = Some(least);
         self
     }
 
-    /// The pauses of those who wait: random, growing from the shortest to the longest, and cut by the end of the wait
-    /// and the end of the lease that is in the way. Default: 10 ms to 200 ms.
+    /// The pauses of a waiter between two attempts: random, growing from the shortest to the longest. A pause ends
+    /// early with the wait, and with the lease that is in the way. Default: 10 ms to 200 ms.
     pub fn retry(mut self, pauses: RangeInclusive<Duration>) -> Self {
         self.settings.retry = pauses;
         self
     }
 
-    /// The literal key of each resource, to share locks with programs that use other names, `redlock:<name>` for
-    /// instance. It must give different resources different keys, none of them within the namespace of the servers.
+    /// The literal key of each resource, for instance `redlock:<name>`, to share locks with programs that use other
+    /// names. Different resources must get different keys, and none may be within the namespace of the servers.
     /// Default: a name in the namespace of the first server.
     ///
-    /// The value of such a key is what everybody puts there, a random text with a time to live. Token floors stay in
-    /// the namespace. Locks with names of their own can't be [listed](Locks::list).
+    /// The value of such a key is what all these programs write: a random text with a time to live. Token floors stay
+    /// in the namespace. Locks with names of their own can't be [listed](Locks::list).
     pub fn key_format(mut self, format: impl Fn(&Key) -> String + Send + Sync + 'static) -> Self {
         self.settings.key_format = Some(KeyFormat(Arc::new(format)));
         self
     }
 
-    /// Two that are known to be one server.
+    /// The first pair of servers that are known to be the same.
     fn same(&self) -> Option<(usize, usize)> {
         self.servers.iter().enumerate().find_map(|(second, server)| {
             Some((self.servers[..second].iter().position(|first| first.is_same_server(server))?, second))
         })
     }
 
-    /// Starts connecting. Must be called within a tokio runtime. A server that can't be reached is no error.
+    /// Starts connecting. Must be called within a tokio runtime. An unreachable server is no error.
     ///
     /// # Errors
     ///
-    /// [`RedlockError`]. Two of the servers are known to be one by their address, or when [`Redis::connect`] met one
-    /// run of a server at both. A server that was not reached then is found out later, and attempts are told.
+    /// [`RedlockError`]. Two servers are known to be the same by their address, or if [`Redis::connect`] found the same
+    /// run at both. If one was not reached then, the duplicate is found later, and attempts report it.
     pub fn build(self) -> Result<Locks, RedlockError> {
         if self.servers.len() < FEWEST {
             return Err(RedlockError::TooFew { given: self.servers.len() });

@@ -12,11 +12,11 @@ use crate::{
 
 /// The outcome of an attempt that got the lock from the store.
 pub(super) const GRANTED: &str = "granted";
-/// The outcome of an attempt of a reader that shares an ownership of this process.
+/// The outcome for a reader that shares an ownership of this process.
 pub(super) const DELEGATED: &str = "delegated";
 
-/// The metrics of one lock in one mode, looked up once: an uncontended pair would take longer for them than for all
-/// else that it does here.
+/// The metrics of one lock in one mode, looked up once. Looking them up for each lock and release without contention
+/// would take longer than the rest of the work.
 #[derive(Debug)]
 pub(super) struct Series {
     label: Label,
@@ -48,7 +48,7 @@ impl Series {
         metrics::observe(metrics::LOCK_HANDOFF, &[("lock", self.label.clone())], after);
     }
 
-    /// Counts an attempt that ended. Those that end well are many.
+    /// Counts an attempt that ended. Most attempts end well.
     pub(super) fn count(&self, outcome: &'static str) {
         let tags = || {
             [("lock", self.label.clone()), metrics::tag("mode", self.mode.as_str()), metrics::tag("outcome", outcome)]
@@ -62,7 +62,7 @@ impl Series {
     }
 }
 
-/// The series of one `Locks`: few, since labels are kinds and templates.
+/// The series of one `Locks`. There are few, because their labels are kinds and templates.
 #[derive(Debug, Default)]
 pub(super) struct AllSeries(RwLock<HashMap<Label, Vec<Arc<Series>>>>);
 

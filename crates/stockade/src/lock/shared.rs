@@ -10,7 +10,7 @@ use super::{
 };
 use crate::store::{LockStore, LossReason};
 
-/// How long the last releases of a shutdown may take.
+/// The time limit of the last releases in a shutdown.
 const LAST_RELEASES: Duration = Duration::from_secs(1);
 
 /// What all handles, requests and guards of one [`Locks`](super::Locks) share.
@@ -21,15 +21,15 @@ pub(super) struct Shared {
     pub(super) max_waiters: u32,
     pub(super) renewals: Arc<Renewals>,
     pub(super) series: AllSeries,
-    /// Where the store recalls them, and they are wanted.
+    /// The delegations, if the store can recall them and they are enabled.
     pub(super) delegations: Option<Arc<Delegations>>,
-    /// Ends waits: no more grants.
+    /// Ends all waits: no more grants.
     pub(super) closing: CancellationToken,
     /// One token per ownership that a guard holds.
     pub(super) guards: TaskTracker,
-    /// Work under guards that outlives whoever asked for it.
+    /// Work under guards that outlives its caller.
     pub(super) tasks: TaskTracker,
-    /// What the layers above keep with the locks.
+    /// What `route_lock` keeps with the locks.
     #[cfg(feature = "axum")]
     pub(super) extensions: http::Extensions,
 }
@@ -73,12 +73,12 @@ impl Shared {
         self.closing.cancel();
         self.end_delegations();
         let started = tokio::time::Instant::now();
-        // Renewal goes on here: those who still work keep their locks until the limit.
+        // Renewal goes on: a holder that still works keeps its lock until the limit.
         let _ = tokio::time::timeout(limit, self.guards.wait()).await;
         for ownership in self.renewals.close() {
-            // The holder's lock is taken from it by a decision, as by an administrator.
+            // The lock is taken from its holder by decision, as an administrator would take it.
             ownership.lose(LossReason::Forced);
-            // What readers share is given back once, by whoever comes first.
+            // A shared ownership is given back once, either here or by its delegation.
             if ownership.readers().is_none() || ownership.give_back() {
                 self.store.release_detached(ownership);
             }
@@ -86,14 +86,14 @@ impl Shared {
         let left = limit.saturating_sub(started.elapsed()).max(LAST_RELEASES);
         self.store.shutdown(left).await;
         self.renewals.ended().await;
-        // Those whose lock was taken have seen it; what is left may still wait for a commit.
+        // A holder whose lock was taken knows it by now. Work that is left may still wait for a commit.
         let _ = tokio::time::timeout(LAST_RELEASES, self.tasks.wait()).await;
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // No guard is left, and nobody can ask for one.
+        // No guard is left, and no request can come.
         self.end_delegations();
     }
 }

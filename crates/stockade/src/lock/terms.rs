@@ -6,17 +6,17 @@ use crate::{
     store::Attempt,
 };
 
-/// The leases that may be asked for.
+/// The leases that a request may ask for.
 const LEASES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(300));
-/// The longest wait with an end: so long a waiter's place outlives a process that died. One without an end is entered
-/// for a minute at a time.
+/// The longest wait with an end. The place of a process that died stays in the queue for that long. A wait without an
+/// end is renewed a minute at a time.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 /// The most permits of a semaphore.
 const MOST_PERMITS: u32 = 65_535;
 /// The longest tag, in bytes.
 const MAX_TAG: usize = 64;
 
-/// On what terms a lock is asked for: what requests for one and for several resources have in common.
+/// The terms of a request, for one resource as well as for several.
 #[derive(Clone, Debug)]
 pub(super) struct Terms {
     /// Without limit when `None`.
@@ -33,7 +33,7 @@ impl Terms {
         Self { wait: None, lease, max_hold: None, permits: 0, tag: Arc::default() }
     }
 
-    /// Looks at everything that can be wrong with the terms.
+    /// Finds every mistake in the terms.
     pub(super) fn check(&self, mode: Mode) -> Result<(), LockError> {
         if self.tag.len() > MAX_TAG || self.tag.chars().any(char::is_control) {
             return Err(LockError::Tag);
@@ -49,7 +49,7 @@ impl Terms {
         Ok(())
     }
 
-    /// The attempt on a resource, if nothing is wrong with the terms.
+    /// The attempt on a resource, if the terms have no mistake.
     pub(super) fn attempt(&self, key: Key, mode: Mode, max_waiters: u32) -> Result<Attempt, LockError> {
         self.check(mode)?;
         let permits = self.permits;
@@ -62,7 +62,7 @@ impl Terms {
     }
 }
 
-/// Writes the setters that a request for one resource and a request for several have in common.
+/// Writes the setters that both kinds of request share.
 macro_rules! request_setters {
     ($request:ident) => {
         impl $request {
@@ -108,7 +108,7 @@ macro_rules! request_setters {
 }
 pub(in crate::lock) use request_setters;
 
-/// Looks at a lease that is no request's own.
+/// Checks a lease that does not come from a request.
 pub(super) fn check_lease(what: &'static str, given: Duration) -> Result<(), LockError> {
     within(what, given, LEASES.0, LEASES.1)
 }

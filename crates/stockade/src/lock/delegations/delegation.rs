@@ -19,24 +19,24 @@ use crate::{
 
 /// One shared ownership for the readers of this process.
 ///
-/// It ends once: when it was recalled and the last reader is gone, or none of them may hold it any longer. It is then
-/// given back, whatever ended it.
+/// It ends once: after a recall when the last reader has left, or when none of the readers may hold it any longer. It
+/// is then given back, whatever ended it.
 #[derive(Debug)]
 pub(super) struct Delegation {
     pub(super) ownership: Arc<Ownership>,
     pub(super) readers: Arc<Readers>,
     store: Arc<dyn LockStore>,
     renewal: Renewal,
-    /// The latest end of a hold that a reader was allowed, in nanoseconds of [`Instant`].
+    /// The latest end of the longest holds of its readers, in nanoseconds of [`Instant`].
     latest_end: AtomicU64,
-    /// How many are inside who may stay for as long as they like.
+    /// How many readers inside have no longest hold.
     unlimited: AtomicUsize,
-    /// Wakes the keeper when the last of those has gone.
+    /// Wakes the keeper when the last of those readers has left.
     limited: Notify,
 }
 
 impl Delegation {
-    /// Of an ownership that these readers share.
+    /// A delegation over an ownership that these readers share.
     pub(super) fn new(
         store: &Arc<dyn LockStore>,
         renewals: &Renewals,
@@ -48,7 +48,7 @@ impl Delegation {
         Self { ownership, readers, store: Arc::clone(store), renewal, latest_end, unlimited, limited: Notify::new() }
     }
 
-    /// One more reader, unless it was recalled or lost.
+    /// Lets one more reader in, unless the delegation was recalled or lost.
     pub(super) fn enter(self: &Arc<Self>, max_hold: Option<Duration>) -> Option<Inside> {
         let now = Instant::now();
         let ends_at = self.may_stay(now, max_hold);
@@ -60,7 +60,7 @@ impl Delegation {
         self.ownership.loss().is_none().then_some(inside)
     }
 
-    /// Those who asked for it together are inside, recalled or not: each takes its part.
+    /// Lets in the readers that asked for it together, recalled or not. Each takes one of the returned parts.
     pub(super) fn admit(self: &Arc<Self>, max_holds: impl Iterator<Item = Option<Duration>>) -> Vec<Inside> {
         let now = Instant::now();
         let ends: Vec<_> = max_holds.map(|max_hold| self.may_stay(now, max_hold)).collect();
@@ -68,7 +68,7 @@ impl Delegation {
         ends.into_iter().map(|ends_at| Inside { delegation: Arc::clone(self), ends_at }).collect()
     }
 
-    /// Before a reader counts as inside: whoever sees it there sees how long it may stay.
+    /// Called before a reader counts as inside, so that whatever sees the reader also sees how long it may stay.
     fn may_stay(&self, now: Instant, max_hold: Option<Duration>) -> Option<Instant> {
         let ends_at = max_hold.map(|max_hold| now + max_hold);
         match ends_at {
@@ -84,7 +84,7 @@ impl Delegation {
         }
     }
 
-    /// Nobody enters any more. With nobody inside the release is on its way when this returns.
+    /// Lets no more readers in. If none is inside, the release is on its way when this returns.
     pub(super) fn recall(&self, reason: Recall) {
         self.readers.recall(reason);
         if self.readers.is_empty() {
@@ -92,7 +92,7 @@ impl Delegation {
         }
     }
 
-    /// Returns when it was given back after a recall: by the last reader, or when none of them may hold it any longer.
+    /// Returns once it was given back after a recall: by the last reader, or when none of them may hold it any longer.
     pub(super) async fn ended(&self) {
         tokio::select! {
             () = self.readers.emptied() => {}
@@ -104,7 +104,7 @@ impl Delegation {
         self.end();
     }
 
-    /// Resolves when none of those inside may hold it any longer, after a recall.
+    /// Resolves, after a recall, when none of the readers inside may hold it any longer.
     async fn overstayed(&self) {
         loop {
             while self.unlimited.load(Ordering::Acquire) > 0 {
@@ -118,7 +118,7 @@ impl Delegation {
         }
     }
 
-    /// Ends renewal before the release is sent.
+    /// Gives the ownership back. Renewal ends before the release is sent.
     pub(super) fn end(&self) {
         if self.ownership.give_back() {
             self.renewal.end();
@@ -127,21 +127,21 @@ impl Delegation {
     }
 }
 
-/// A reader's part in a delegation: dropping it leaves.
+/// A reader's part in a delegation. Dropping it leaves the delegation.
 #[derive(Debug)]
 pub(in crate::lock) struct Inside {
     delegation: Arc<Delegation>,
-    /// The end of the longest hold that its request allowed.
+    /// The end of the longest hold that the reader's request allowed.
     ends_at: Option<Instant>,
 }
 
 impl Inside {
-    /// Whether what it shares is not lost.
+    /// Whether the shared ownership is not lost.
     pub(super) fn is_held(&self) -> bool {
         self.delegation.ownership.loss().is_none()
     }
 
-    /// What the reader holds: with a loss and a longest hold of its own.
+    /// The reader's view of the ownership, with a loss and a longest hold of its own.
     pub(in crate::lock) fn ownership(&self) -> Ownership {
         Ownership::of_reader(&self.delegation.ownership, self.ends_at)
     }

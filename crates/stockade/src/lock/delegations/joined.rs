@@ -16,13 +16,13 @@ use crate::{
 
 /// The readers of this process that wait for one attempt.
 ///
-/// Changed under the lock of the table, but for those who go.
+/// Readers are added and taken under the lock of the table. A reader may leave without that lock.
 #[derive(Debug, Default)]
 pub(super) struct Joined {
     waiting: Mutex<Waiters>,
-    /// Those who will share what it leads to.
+    /// The readers that will share the ownership.
     pub(super) readers: Arc<Readers>,
-    /// Wakes the attempt when the last of them has gone.
+    /// Wakes the attempt when the last waiting reader has left.
     deserted: Notify,
 }
 
@@ -32,7 +32,7 @@ struct Waiters {
     by_id: HashMap<u64, Waiter>,
 }
 
-/// One of them, as the attempt knows it.
+/// A waiting reader, as the attempt sees it.
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) max_hold: Option<Duration>,
@@ -40,13 +40,13 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
-    /// A reader that has gone leaves what it is given at once.
+    /// A reader that has left gives its part back at once.
     pub(super) fn answer(self, answer: Result<Inside, LockError>) {
         drop(self.answer.send(answer));
     }
 }
 
-/// One of them, as it knows itself: dropping it leaves the attempt to the others.
+/// A waiting reader's own handle. Dropping it leaves the attempt to the others.
 #[derive(Debug)]
 pub(in crate::lock) struct Waiting {
     joined: Arc<Joined>,
@@ -55,15 +55,15 @@ pub(in crate::lock) struct Waiting {
 }
 
 impl Waiting {
-    /// What the attempt led to. Cancel safe.
+    /// The outcome of the attempt for this reader. Cancel safe.
     pub(in crate::lock) async fn answer(&mut self) -> Result<Inside, LockError> {
-        // Only a runtime that is shut down drops the attempt.
+        // Only a runtime that shuts down drops the attempt.
         (&mut self.answer).await.unwrap_or(Err(LockError::ShuttingDown))
     }
 }
 
 impl Waiting {
-    /// The end of the wait came first.
+    /// The error for a reader whose wait has ended first.
     pub(super) fn timed_out(&self, key: &Key, since: Instant) -> LockError {
         let (position, remaining) = self.joined.readers.place();
         LockError::Timeout { key: key.clone(), waited: since.elapsed(), remaining, position }
@@ -86,7 +86,7 @@ impl Joined {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more waits, if no more than its attempt allows do then.
+    /// Adds a reader, unless as many wait as its attempt allows.
     pub(super) fn join(self: &Arc<Self>, attempt: &Attempt, max_hold: Option<Duration>) -> Result<Waiting, LockError> {
         let mut waiting = self.waiting();
         let waiters = waiting.by_id.len() as u64;
@@ -104,12 +104,12 @@ impl Joined {
         self.waiting().by_id.is_empty()
     }
 
-    /// Takes all who wait.
+    /// Takes all waiting readers.
     pub(super) fn take(&self) -> Vec<Waiter> {
         mem::take(&mut self.waiting().by_id).into_values().collect()
     }
 
-    /// Resolves when the last one has gone; another may have come since.
+    /// Resolves when the last reader has left. Another one may have joined since.
     pub(super) async fn deserted(&self) {
         self.deserted.notified().await;
     }

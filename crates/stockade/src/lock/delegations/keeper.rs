@@ -6,7 +6,7 @@ use crate::{
     store::{Attempt, LockError, Ownership, Recall},
 };
 
-/// The task of a delegation, from the attempt of the readers that asked for it together to its release.
+/// The task of a delegation, from the attempt of its first readers to its release.
 pub(super) struct Keeper {
     delegations: Arc<Delegations>,
     key: Key,
@@ -15,14 +15,14 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Begins the attempt on a task of the locks.
+    /// Starts the attempt on a task of the locks.
     pub(super) fn begin(delegations: &Arc<Delegations>, attempt: Attempt, joined: Arc<Joined>) {
         let (delegations, key) = (Arc::clone(delegations), attempt.key.clone());
         let tasks = delegations.tasks.clone();
         drop(tasks.spawn(Self { delegations, key, joined, granted: None }.run(attempt)));
     }
 
-    /// The attempt waits to the latest end of the waits of those who join it, and ends with the last of them.
+    /// The attempt waits as long as the most patient of its readers, and ends when the last one has left.
     async fn run(mut self, attempt: Attempt) {
         loop {
             let acquired = tokio::select! {
@@ -36,7 +36,7 @@ impl Keeper {
                 Err(error @ LockError::Timeout { .. }) => {
                     match self.delegations.give_up_in_time(&self.key, &self.joined) {
                         Some(waiters) => (waiters, error),
-                        // In the moment in which it ended somebody came who waits for longer.
+                        // A reader that waits longer joined at the moment in which the attempt ended.
                         None => continue,
                     }
                 }
@@ -47,7 +47,7 @@ impl Keeper {
         }
     }
 
-    /// Resolves when nobody is left to ask for.
+    /// Resolves when no reader waits for the attempt any more.
     async fn deserted(&self) {
         loop {
             self.joined.deserted().await;
@@ -68,7 +68,7 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // It has come to its end, or goes with its runtime.
+        // The task has ended, or its runtime drops it.
         match &self.granted {
             Some(delegation) => {
                 delegation.recall(Recall::Shutdown);

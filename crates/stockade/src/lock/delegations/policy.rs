@@ -9,28 +9,29 @@ use std::{
 
 use crate::{clock::Instant, resource::Key};
 
-/// A resource is read often when two reads come within this time.
+/// A resource is read often if two reads come within this time.
 const OFTEN: Duration = Duration::from_secs(1);
-/// A delegation that is recalled costs a message and a wait; one that served fewer readers than this did not pay.
+/// A recall costs a message and a wait. A delegation that served fewer readers than this did not pay for it.
 const PAYS: u32 = 9;
-/// So many reads then lock by themselves before the next one. With the reader that a delegation has at least, nine
-/// reads to a recall.
+/// After such a recall, this many reads lock by themselves before the next delegation. A delegation serves at least one
+/// reader, so that makes nine reads for each recall.
 const ORDINARY: u64 = 8;
-/// The most that are kept in mind of one resource.
+/// The most reads that one resource can still have to lock by themselves.
 const MOST_OWED: u64 = 255;
-/// Resources are told apart by so many bits of a hash. Two that can't be told apart are one here: delegated a little
-/// early, and held back together.
+/// How many resources the policy tells apart, by a hash. Two resources with the same slot count as one: they are
+/// delegated a little early, and held back together.
 const SLOTS: usize = 1 << 14;
 
-/// Whether reads of a resource are worth a delegation, by counts.
+/// Decides by counts whether the reads of a resource are worth a delegation.
 #[derive(Debug, Default)]
 pub(super) struct Policy {
-    /// Made with the first read.
+    /// Allocated by the first read.
     slots: OnceLock<Box<[AtomicU64]>>,
     hasher: RandomState,
 }
 
-/// What is known of a resource: when it was read last, in ms, and how many reads are to lock by themselves.
+/// What is known of a resource: the time of its last read in ms, and how many of its next reads are to lock by
+/// themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Slot {
     last: u64,
@@ -46,7 +47,7 @@ impl Slot {
         self.last << 8 | self.owed
     }
 
-    /// What is known after a read at `now`, and whether that one is to begin a delegation.
+    /// The state after a read at `now`, and whether this read may begin a delegation.
     fn read(self, now: u64) -> (Self, bool) {
         let often = self.last != 0 && now.saturating_sub(self.last) <= millis(OFTEN);
         let next = Self { last: now, owed: self.owed.saturating_sub(1) };
@@ -65,7 +66,7 @@ impl Policy {
         usize::try_from(self.hasher.hash_one(key) % SLOTS as u64).ok().and_then(|at| slots.get(at))
     }
 
-    /// A read that found no delegation: whether it is to begin one.
+    /// Notes a read that found no delegation. Returns whether it is to begin one.
     pub(super) fn read(&self, key: &Key) -> bool {
         let Some(slot) = self.slot(key) else { return false };
         let now = at(Instant::now());
@@ -75,12 +76,12 @@ impl Policy {
             begins = delegated;
             Some(next.pack())
         };
-        // Always changes it.
+        // The closure always returns a value, so this can't fail.
         let _ = slot.fetch_update(Ordering::Relaxed, Ordering::Relaxed, read);
         begins
     }
 
-    /// A delegation was recalled that has served so many readers, for another reason than that nobody used it.
+    /// Notes the recall of a delegation that served this many readers. Not called for a delegation that nobody used.
     pub(super) fn recalled(&self, key: &Key, served: u32) {
         let Some(slot) = self.slot(key) else { return };
         let now = at(Instant::now());

@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl Delegations {
-    /// A reader's part in a delegation, at the end of its wait at the latest; `None` when it is to lock by itself, with
-    /// what is left of that. Cancel safe.
+    /// A reader's part in a delegation, within its wait. `None` if the reader is to lock by itself; `attempt.wait` is
+    /// then what is left of its wait. Cancel safe.
     pub(in crate::lock) async fn share(
         self: &Arc<Self>,
         attempt: &mut Attempt,
@@ -41,7 +41,7 @@ impl Delegations {
             if inside.is_held() {
                 return Ok(Some(inside));
             }
-            // It was lost before this reader came to its turn.
+            // The ownership was lost before this reader had its turn.
             if wait != Duration::MAX {
                 attempt.wait = wait.saturating_sub(since.elapsed());
                 if attempt.wait.is_zero() {

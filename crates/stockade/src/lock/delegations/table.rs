@@ -23,13 +23,13 @@ use crate::{
     store::{Attempt, LockError, LockStore, Ownership, Recall},
 };
 
-/// Each with a lock of its own, so that readers of different resources seldom meet.
+/// Each shard has a lock of its own, so that readers of different resources seldom contend.
 const SHARDS: usize = 64;
-/// The tag of every delegation, which `Locks::inspect` shows.
+/// The tag of every delegation, shown by `Locks::inspect`.
 const TAG: &str = "delegation";
 
-/// The delegations of one [`Locks`](crate::Locks), by resource: those that are live, and those that are asked for. One
-/// that was recalled is no more found here, and ends by itself.
+/// The delegations of one [`Locks`](crate::Locks) by resource: those that are live and those that are being acquired. A
+/// recalled delegation is not in this table any more, and ends by itself.
 pub(in crate::lock) struct Delegations {
     pub(super) store: Arc<dyn LockStore>,
     pub(super) closing: CancellationToken,
@@ -38,7 +38,7 @@ pub(in crate::lock) struct Delegations {
     settings: Settings,
     policy: Policy,
     shards: [Mutex<HashMap<Key, Entry>>; SHARDS],
-    /// How many there are in all shards.
+    /// The number of entries in all shards.
     entries: AtomicUsize,
     closed: AtomicBool,
 }
@@ -47,13 +47,13 @@ pub(in crate::lock) struct Delegations {
 pub(in crate::lock) struct Settings {
     /// The longest lease of a delegation.
     pub(in crate::lock) lease: Duration,
-    /// The most at a time.
+    /// The most delegations at a time.
     pub(in crate::lock) most: usize,
 }
 
 #[derive(Debug)]
 enum Entry {
-    /// An attempt, with this lease.
+    /// An attempt under way, with the lease it asks for.
     Asked(Arc<Joined>, Duration),
     Granted(Arc<Delegation>),
 }
@@ -61,13 +61,13 @@ enum Entry {
 /// How a reader gets the resource.
 #[derive(Debug)]
 pub(super) enum Way {
-    /// It has it.
+    /// The reader is inside.
     Inside(Inside),
-    /// With others, by one attempt.
+    /// With other readers, by an attempt under way.
     Together(Waiting),
-    /// By an attempt that it begins, and that others may join.
+    /// By an attempt that the reader begins, and that others may join.
     First(Waiting, Arc<Joined>, Attempt),
-    /// By an attempt of its own.
+    /// By an attempt of the reader's own.
     Alone,
 }
 
@@ -97,8 +97,8 @@ impl Delegations {
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Under a delegation that is live, for a reader with a lease that is not shorter: a writer then waits for a reader
-    /// that died no longer than the reader asked for.
+    /// Enters a live delegation, if the reader's lease is not shorter than that of the delegation. So a writer waits
+    /// for a dead reader no longer than the reader's own lease would make it wait.
     pub(in crate::lock) fn enter(&self, key: &Key, lease: Duration, max_hold: Option<Duration>) -> Option<Inside> {
         match self.shard(key).get(key) {
             Some(Entry::Granted(delegation)) if delegation.ownership.lease <= lease => delegation.enter(max_hold),
@@ -106,15 +106,14 @@ impl Delegations {
         }
     }
 
-    /// Whether readers can enter without asking anybody.
+    /// Whether readers can enter without asking the store.
     pub(in crate::lock) fn is_live(&self, key: &Key) -> bool {
         let shard = self.shard(key);
         let Some(Entry::Granted(delegation)) = shard.get(key) else { return false };
         delegation.readers.recalled().is_none() && delegation.ownership.loss().is_none()
     }
 
-    /// How a reader that found no live delegation gets the resource. One that does not wait never asks together with
-    /// others.
+    /// How a reader that found no live delegation gets the resource. A reader with a wait of zero never joins others.
     pub(super) fn way(&self, attempt: &Attempt, max_hold: Option<Duration>) -> Result<Way, LockError> {
         let key = &attempt.key;
         let mut shard = self.shard(key);
@@ -149,7 +148,7 @@ impl Delegations {
         Ok(Way::First(waiting, joined, attempt))
     }
 
-    /// Somebody of this process is about to ask for the resource for himself.
+    /// Recalls the delegation of a resource, because this process is about to ask for the resource exclusively.
     pub(in crate::lock) fn recall(&self, key: &Key) {
         let delegation = match self.shard(key).get(key) {
             Some(Entry::Granted(delegation)) => Arc::clone(delegation),
@@ -159,7 +158,7 @@ impl Delegations {
         self.forget(&delegation);
     }
 
-    /// Recalls all, and delegates no more.
+    /// Recalls all delegations, and begins no more.
     pub(in crate::lock) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         for shard in &self.shards {
@@ -177,7 +176,7 @@ impl Delegations {
         }
     }
 
-    /// Nobody is left to ask for: whether that is so.
+    /// Withdraws the attempt if no reader waits for it any more. Returns whether that is so.
     pub(super) fn give_up_deserted(&self, key: &Key, joined: &Arc<Joined>) -> bool {
         let mut shard = self.shard(key);
         let deserted = joined.is_empty();
@@ -187,7 +186,7 @@ impl Delegations {
         deserted
     }
 
-    /// The attempt has waited for as long as it was to; those who waited for it, unless one has come who waits for
+    /// Withdraws an attempt whose wait has ended, and returns its readers. `None` if a reader has joined that waits
     /// longer.
     pub(super) fn give_up_in_time(&self, key: &Key, joined: &Arc<Joined>) -> Option<Vec<Waiter>> {
         let mut shard = self.shard(key);
@@ -198,7 +197,7 @@ impl Delegations {
         })
     }
 
-    /// The attempt has failed; those who waited for it.
+    /// Withdraws a failed attempt, and returns its readers.
     pub(super) fn give_up(&self, key: &Key, joined: &Arc<Joined>) -> Vec<Waiter> {
         let mut shard = self.shard(key);
         self.withdraw(&mut shard, key, joined);
@@ -212,7 +211,7 @@ impl Delegations {
         }
     }
 
-    /// The attempt was granted: those who waited for it are inside, and others may enter, unless it is recalled by now.
+    /// Takes over a grant: the readers that waited are inside, and others may enter, unless it was recalled meanwhile.
     pub(super) fn granted(&self, joined: &Arc<Joined>, ownership: Arc<Ownership>) -> Arc<Delegation> {
         let (key, readers) = (ownership.key.clone(), Arc::clone(&joined.readers));
         if let Some(handed_off) = ownership.handed_off {
@@ -238,7 +237,7 @@ impl Delegations {
         delegation
     }
 
-    /// It was recalled: another one may be asked for.
+    /// Removes a recalled delegation, so that another one may begin.
     pub(super) fn forget(&self, delegation: &Arc<Delegation>) {
         let key = &delegation.ownership.key;
         let mut shard = self.shard(key);
@@ -247,16 +246,16 @@ impl Delegations {
         }
     }
 
-    /// Removes a delegation that was recalled, or whose lease is over.
+    /// Removes a delegation that was recalled, or whose lease has ended.
     fn remove(&self, shard: &mut HashMap<Key, Entry>, key: &Key) {
         let Some(Entry::Granted(delegation)) = shard.remove(key) else { return };
         self.entries.fetch_sub(1, Ordering::AcqRel);
         if let Some(reason) = delegation.ownership.loss() {
-            // By the local clock, which the one who renews it may not have looked at yet.
+            // Lost by the local clock. The renewal task may not have noticed yet.
             delegation.ownership.lose(reason);
         }
         let reason = delegation.readers.recalled().unwrap_or(Recall::Lost);
-        // One that nobody used any more kept nobody waiting.
+        // A delegation that nobody used any more kept nobody waiting.
         if reason != Recall::Unused {
             self.policy.recalled(key, delegation.readers.entered());
         }

@@ -7,7 +7,7 @@ use crate::{
     store::Attempt,
 };
 
-/// Acquires all, which are in the order that everybody keeps to.
+/// Acquires all resources, in the order that all processes use.
 pub(super) async fn all(
     shared: &Arc<Shared>,
     attempts: Vec<Attempt>,
@@ -29,7 +29,7 @@ pub(super) async fn all(
     Ok(held)
 }
 
-/// All of them in one step of the store, if it has one and they are free.
+/// Acquires all of them in one step of the store, if the store has such a step and all are free.
 async fn at_once(shared: &Arc<Shared>, attempts: &[Attempt]) -> Result<Option<HeldSet>, LockError> {
     let begun: Vec<_> = attempts
         .iter()
@@ -60,7 +60,7 @@ async fn at_once(shared: &Arc<Shared>, attempts: &[Attempt]) -> Result<Option<He
     }
 }
 
-/// One after the other, each with what the others left of the wait.
+/// Acquires one after the other, each with the time that the ones before it left of the wait.
 async fn in_turn(shared: &Arc<Shared>, attempts: Vec<Attempt>, since: Instant) -> Result<HeldSet, LockError> {
     let mut held = HeldSet::default();
     for mut attempt in attempts {
@@ -69,7 +69,7 @@ async fn in_turn(shared: &Arc<Shared>, attempts: Vec<Attempt>, since: Instant) -
             attempt.wait = wait.saturating_sub(since.elapsed());
         }
         let outcome = Outcome::begin(shared.series.of(key.label(), attempt.mode));
-        // Taken before the look at `closing`, so that a shutdown waits for every attempt that it did not refuse.
+        // Taken before `closing` is checked, so that a shutdown waits for every attempt that it did not refuse.
         let counted = shared.guards.token();
         let acquired = tokio::select! {
             biased;
@@ -85,7 +85,7 @@ async fn in_turn(shared: &Arc<Shared>, attempts: Vec<Attempt>, since: Instant) -
             Err(error) => {
                 outcome.refused(&error);
                 return Err(match error {
-                    // Those before it took the whole wait.
+                    // The resources before this one used up the whole wait.
                     LockError::Busy { remaining } if !wait.is_zero() => {
                         LockError::Timeout { key, waited: since.elapsed(), remaining, position: None }
                     }

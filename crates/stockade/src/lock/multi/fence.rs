@@ -7,15 +7,15 @@ use crate::{
     resource::{Key, Label, Resource},
 };
 
-/// The fencing side of the ownership of several resources: one [`Fence`] for each, and what they are together.
+/// The fencing side of the ownership of several resources: one [`Fence`] for each, and their common state.
 ///
-/// The loss of one is the loss of the whole, and a commit under one of them is a commit under all. Cheap to clone; it
-/// does not keep the locks, the [`MultiGuard`](super::MultiGuard) does.
+/// The loss of one is the loss of all, and a commit under one of them is a commit under all. Cheap to clone. It does
+/// not keep the locks; the [`MultiGuard`](super::MultiGuard) does.
 #[derive(Clone, Debug)]
 pub struct MultiFence {
     /// In the order in which they were acquired. Never empty.
     fences: Arc<[Fence]>,
-    /// For each mention, in the caller's order, which of them it is.
+    /// The index in `fences` for each resource that the caller named, in the caller's order.
     places: Arc<[usize]>,
 }
 
@@ -24,12 +24,12 @@ impl MultiFence {
         Self { fences, places }
     }
 
-    /// Those of a single lock.
+    /// The fence of a single lock.
     pub(crate) fn of_one(fence: Fence) -> Self {
         Self { fences: Arc::new([fence]), places: Arc::new([0]) }
     }
 
-    /// The fences in the order in which the request named the resources; one that it named twice comes twice.
+    /// The fences in the order in which the request named the resources. A resource that it named twice comes twice.
     pub fn iter(&self) -> impl Iterator<Item = &Fence> {
         self.places.iter().filter_map(|place| self.fences.get(*place))
     }
@@ -39,7 +39,7 @@ impl MultiFence {
         self.iter().map(Fence::token)
     }
 
-    /// The fence of one of the resources; `None` for one that the request did not name.
+    /// The fence of one of the resources; `None` if the request did not name it.
     pub fn of<R: Resource + ?Sized>(&self, resource: &R) -> Option<&Fence> {
         self.of_key(&Key::of(resource).ok()?)
     }
@@ -50,7 +50,7 @@ impl MultiFence {
         self.fences.iter().find(|fence| fence.key() == key)
     }
 
-    /// The first loss among them that is known; judged by the local clock, without asking the store.
+    /// The first known loss among them, by the local clock and without asking the store.
     #[must_use]
     pub fn loss(&self) -> Option<LossReason> {
         self.fences.iter().find_map(Fence::loss)
@@ -65,7 +65,7 @@ impl MultiFence {
         reason
     }
 
-    /// The time for which the holder may still believe in all of them; zero when one is lost.
+    /// How long the holder may still believe in all of them; zero if one is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.fences.iter().map(Fence::remaining).min().unwrap_or_default()
@@ -83,12 +83,12 @@ impl MultiFence {
         self.fences.first().is_none_or(|fence| fence.ownership.close_commits())
     }
 
-    /// In the order in which everybody acquires and claims.
+    /// In the order in which all processes acquire and claim.
     pub(crate) fn in_lock_order(&self) -> &[Fence] {
         &self.fences
     }
 
-    /// What logs call them: the label of the first.
+    /// Their name in logs: the label of the first.
     pub(super) fn label(&self) -> Label {
         self.fences.first().map_or_else(Label::default, |fence| fence.key().label().clone())
     }

@@ -6,11 +6,11 @@ use crate::{
     resource::Resource,
 };
 
-/// Ownership of several resources, all or nothing: the value is the owner, never the thread or task that has it.
+/// Ownership of several resources, all or nothing. The owner is this value, not the thread or task that has it.
 ///
-/// While it lives their leases are renewed. Once one of them is lost, all count as lost, although the others are given
-/// back only when the guard goes. Dropping it releases all in the background, also outside of a runtime;
-/// [`MultiGuard::release`] reports what happened. Dropping any of its futures at any point still releases.
+/// While it lives, the leases are renewed. Once one of them is lost, all count as lost; the others are given back when
+/// the guard is dropped or released. Dropping the guard releases all in the background, even outside of a runtime.
+/// [`MultiGuard::release`] also reports the outcome. Dropping any of its futures at any point still releases.
 #[derive(Debug)]
 #[must_use = "dropping the guard releases the locks"]
 pub struct MultiGuard {
@@ -30,12 +30,13 @@ impl MultiGuard {
         self.fences.clone()
     }
 
-    /// The fence of one of the resources; `None` for one that the request did not name.
+    /// The fence of one of the resources; `None` if the request did not name it.
     pub fn fence_of<R: Resource + ?Sized>(&self, resource: &R) -> Option<&Fence> {
         self.fences.of(resource)
     }
 
-    /// The fencing tokens in the order in which the request named the resources; one that it named twice comes twice.
+    /// The fencing tokens in the order in which the request named the resources. A resource that it named twice comes
+    /// twice.
     pub fn tokens(&self) -> impl Iterator<Item = Token> + '_ {
         self.fences.tokens()
     }
@@ -46,37 +47,39 @@ impl MultiGuard {
         self.loss().is_none()
     }
 
-    /// Why one of the ownerships ended, if one did; judged as by [`MultiGuard::is_held`].
+    /// Why one of the ownerships ended, if one did. Decided like [`MultiGuard::is_held`].
     #[must_use]
     pub fn loss(&self) -> Option<LossReason> {
         self.fences.loss()
     }
 
-    /// Resolves when the first of them is lost: told by the store, or at the local end of its lease. Cancel safe.
+    /// Resolves when the first of them is lost: by a message of the store, or at the local end of its lease. Cancel
+    /// safe.
     pub async fn lost(&self) -> LossReason {
         self.fences.lost().await
     }
 
-    /// The time for which the holder may still believe in all of them, the least of all; zero when one is lost.
+    /// How long the holder may still believe in all of them: the shortest time of all; zero if one is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.fences.remaining()
     }
 
-    /// Releases all in one go, one command for each sent together, and reports the worst of what the store found: an
-    /// error, else [`Released::Lost`], else [`Released::Unknown`].
+    /// Releases all of them, one command for each, all sent together. Returns the worst outcome: an error, or else
+    /// [`Released::Lost`], or else [`Released::Unknown`].
     ///
-    /// Dropping the returned future, or an error, leaves what is not released yet to the background, where it is
-    /// repeated for a while.
+    /// If the returned future is dropped, or an error is returned, the releases that are still missing are repeated in
+    /// the background for a while.
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`] when the store did not answer for one of them; at the latest it ends with its lease.
+    /// [`LockError::Unavailable`] if the store did not answer for one of them. That lock ends with its lease at the
+    /// latest.
     pub async fn release(self) -> Result<Released, LockError> {
         self.held.release().await
     }
 
-    /// Sends the releases without waiting for their outcome: dropping, under a name.
+    /// Sends the releases without waiting for their outcome. The same as dropping the guard, under a name.
     pub fn release_detached(self) {
         drop(self);
     }

@@ -8,12 +8,12 @@ use crate::{
     store::Ownership,
 };
 
-/// What is held of several resources, in the order in which it was had. Dropped, it is given back the other way round.
+/// The ownerships held so far, in the order of acquisition. Dropping this gives them back in reverse order.
 #[derive(Debug, Default)]
 pub(super) struct HeldSet(Vec<HeldLock>);
 
 impl HeldSet {
-    /// Renews it from here on. A commit under one of them is a commit under all.
+    /// Adds an ownership and renews it from now on. A commit under one of them is a commit under all.
     pub(super) fn add(&mut self, shared: &Arc<Shared>, ownership: Arc<Ownership>, counted: TaskTrackerToken) {
         if let Some(first) = self.0.first() {
             ownership.commits_within(&first.fence().ownership);
@@ -25,7 +25,7 @@ impl HeldSet {
         self.0.iter().map(|held| held.fence().clone()).collect()
     }
 
-    /// All are held: limits the hold, and looks a last time whether they still are.
+    /// All are held: sets the longest hold, and checks one last time whether all are still held.
     pub(super) fn complete(&self, max_hold: Option<Duration>) -> Result<(), LockError> {
         for held in &self.0 {
             if let Some(max_hold) = max_hold {
@@ -38,7 +38,7 @@ impl HeldSet {
         Ok(())
     }
 
-    /// Resolves when one of them is lost; never without any.
+    /// Resolves when one of them is lost. Never resolves while the set is empty.
     pub(super) async fn lost(&self) -> LockError {
         if self.0.is_empty() {
             return pending().await;
@@ -48,7 +48,7 @@ impl HeldSet {
         error
     }
 
-    /// Sends all releases at once and reports the worst of what they found.
+    /// Sends all releases at once, and returns the worst outcome.
     pub(super) async fn release(mut self) -> Result<Released, LockError> {
         let released = join_all(std::mem::take(&mut self.0).into_iter().rev().map(HeldLock::release)).await;
         released.into_iter().reduce(|one, other| Ok(worse(one?, other?))).unwrap_or(Ok(Released::Released))

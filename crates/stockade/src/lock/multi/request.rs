@@ -12,9 +12,9 @@ use crate::{
     store::Attempt,
 };
 
-/// Exclusive locks on several resources about to be asked for, from [`Locks::write_all`](crate::Locks::write_all).
+/// A request for exclusive locks on several resources, from [`Locks::write_all`](crate::Locks::write_all).
 ///
-/// Everything that can be wrong with a request is found before anything is sent.
+/// Every mistake in a request is found before anything is sent.
 #[derive(Clone, Debug)]
 #[must_use = "a request does nothing until acquired"]
 pub struct MultiRequest {
@@ -31,41 +31,44 @@ impl MultiRequest {
 
     pub(in crate::lock) fn new(shared: Arc<Shared>, keys: impl Iterator<Item = Result<Key, KeyError>>) -> Self {
         let terms = Terms::new(shared.lease);
-        // One more than allowed is enough to refuse; the iterator may have no end.
+        // One more than allowed is enough to refuse. The iterator may be endless.
         Self { shared, keys: keys.take(Self::MOST + 1).collect(), terms }
     }
 
     /// Waits until all are held. Must be polled within a tokio runtime.
     ///
-    /// Where all are free this is one call of the store: in memory, and on Redis when one server has them all (in a
-    /// Cluster: one slot). Otherwise it is one call for each more, with the waits in between.
+    /// If all are free, this is one call of the store: in memory always, and on Redis if one server has them all (in a
+    /// Cluster: if one slot has them). Otherwise each resource takes a further call, and the wait for that resource.
     ///
-    /// Cancel safe: a future that is dropped leaves neither a queue entry nor a lock behind.
+    /// Cancel safe: a dropped future leaves neither a queue entry nor a lock behind.
     ///
     /// # Errors
     ///
-    /// [`LockError::Key`], [`LockError::Count`], [`LockError::Tag`] and [`LockError::Duration`] before anything is
-    /// sent; [`LockError::Timeout`], with the resource that was not free, or [`LockError::Busy`] when the wait is zero;
-    /// [`LockError::Lost`] when one of them was lost while the rest was waited for; [`LockError::QueueFull`];
-    /// [`LockError::Unavailable`]; [`LockError::Foreign`]; [`LockError::ShuttingDown`]. Nothing is held then.
+    /// Nothing is held after an error.
+    ///
+    /// - Before anything is sent: [`LockError::Key`], [`LockError::Count`], [`LockError::Tag`],
+    ///   [`LockError::Duration`].
+    /// - [`LockError::Timeout`] with the resource that was not free, or [`LockError::Busy`] if the wait is zero.
+    /// - [`LockError::Lost`] if one of them was lost while the attempt waited for the rest.
+    /// - [`LockError::QueueFull`], [`LockError::Unavailable`], [`LockError::Foreign`], [`LockError::ShuttingDown`].
     pub async fn acquire(self) -> Result<MultiGuard, LockError> {
         let (attempts, places) = self.attempts()?;
         let held = acquire::all(&self.shared, attempts, self.terms.max_hold).await?;
         Ok(MultiGuard::new(held, places))
     }
 
-    /// Tries once, whatever [`MultiRequest::wait`] said; `None` when somebody else holds or waits for one of them.
-    /// Cancel safe, as [`MultiRequest::acquire`].
+    /// Tries once, whatever [`MultiRequest::wait`] was set to. `None` if another owner holds or waits for one of them.
+    /// Cancel safe, like [`MultiRequest::acquire`].
     ///
     /// # Errors
     ///
-    /// As [`MultiRequest::acquire`], but never `Busy`, `Timeout` or `QueueFull`.
+    /// Like [`MultiRequest::acquire`], but never `Busy`, `Timeout` or `QueueFull`.
     pub async fn try_acquire(self) -> Result<Option<MultiGuard>, LockError> {
         tried(self.wait(Duration::ZERO).acquire().await)
     }
 
-    /// Runs `work` under the locks and releases them, as [`LockRequest::run`](crate::lock::LockRequest::run) does for
-    /// one: the loss of any of them cancels the work.
+    /// Runs `work` under the locks and releases them, like [`LockRequest::run`](crate::lock::LockRequest::run) for one.
+    /// The loss of any lock cancels the work.
     ///
     /// ```
     /// # use stockade::{Locks, Resource};
@@ -87,9 +90,9 @@ impl MultiRequest {
     ///
     /// # Errors
     ///
-    /// [`RunError::Lock`] when the work did not start, [`RunError::Lost`] when it was cancelled, [`RunError::Work`]
-    /// with its own error. A release that fails afterwards hides neither result nor error: it is logged, and repeated
-    /// in the background.
+    /// [`RunError::Lock`] if the work did not start, [`RunError::Lost`] if it was cancelled, [`RunError::Work`] with
+    /// its own error. A release that fails afterwards changes neither result nor error. It is logged, and repeated in
+    /// the background.
     pub async fn run<F, Fut, T, E>(self, work: F) -> Result<T, RunError<E>>
     where
         F: FnOnce(MultiFence) -> Fut,
@@ -100,8 +103,8 @@ impl MultiRequest {
         run_under(&fences.label(), work(guard.fences()), fences.lost(), guard.release()).await
     }
 
-    /// One attempt for each resource in the order in which they are asked for, and for each mention, in the caller's
-    /// order, which of them it is.
+    /// One attempt for each resource, in the order of acquisition. Also, for each resource that the caller named, the
+    /// index of its attempt.
     fn attempts(&self) -> Result<(Vec<Attempt>, Arc<[usize]>), LockError> {
         let keys = self.keys.as_ref().map_err(Clone::clone)?;
         if keys.is_empty() || keys.len() > Self::MOST {
@@ -118,7 +121,7 @@ impl MultiRequest {
     }
 }
 
-/// The one order in which everybody asks. What shares a slot of a Cluster stands together.
+/// The order in which all processes ask. Resources that share a slot of a Cluster are next to each other.
 fn order(key: &Key) -> (u8, &[u8]) {
     (key.bucket().index(), key.as_str().as_bytes())
 }

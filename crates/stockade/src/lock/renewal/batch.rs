@@ -2,26 +2,26 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{clock::Instant, store::Ownership};
 
-/// What a renewal may take however short the lease is: a slow round trip.
+/// The time that every renewal is given at least, however short the lease: a slow round trip.
 const LEAST_PATIENCE: Duration = Duration::from_millis(50);
 
-/// One that is to be renewed now.
+/// An ownership that is to be renewed now.
 #[derive(Clone, Debug)]
 pub(super) struct Due {
     pub(super) id: u64,
     pub(super) ownership: Arc<Ownership>,
-    /// When it was to be sent; the next is planned from there.
+    /// When the renewal was planned to be sent. The next one is planned from here.
     pub(super) planned: Instant,
-    /// The deadline that a confirmation moves.
+    /// The deadline before the renewal. A confirmation moves it.
     pub(super) deadline: Instant,
 }
 
-/// Renewals on their way, all to one shard.
+/// Renewals that are sent together, all to one shard.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) due: Vec<Due>,
     pub(super) ownerships: Vec<Arc<Ownership>>,
-    /// How long it may take: two that hang must leave time for a third.
+    /// How long the batch may take. Even after two that hang, there must be time for a third.
     pub(super) patience: Duration,
 }
 

@@ -5,14 +5,14 @@ use crate::{
     store::{Ownership, Recall},
 };
 
-/// What readers share is recalled at this age: nobody begins a transaction under a token that is much older than that.
+/// A shared ownership is recalled at this age, so that no transaction begins under a token that is much older.
 const OLDEST_SHARED: Duration = Duration::from_secs(300);
 
-/// One that is renewed until it is ended, lost or as old as allowed.
+/// An ownership that is renewed until it is ended, lost or at the end of its longest hold.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) ownership: Arc<Ownership>,
-    /// Its place in the agenda.
+    /// Its time in the agenda.
     pub(super) at: Instant,
     pub(super) added: Instant,
     /// `None` while a renewal is on its way.
@@ -22,15 +22,15 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// The next time at which something must happen, whatever becomes of a renewal on its way.
+    /// The next time at which something must happen, even if a renewal is still under way.
     pub(super) fn next(&self) -> Instant {
         let deadline = self.ownership.deadline();
         let end = self.ends_at.map_or(deadline, |end| end.min(deadline));
         self.renew_at.map_or(end, |renew| renew.min(end))
     }
 
-    /// Whether it is to be renewed. What readers share is recalled when nobody used it since it was renewed last, and
-    /// at its greatest age, from which on only those who are inside keep it.
+    /// Whether to renew it. A shared ownership is recalled if no reader has used it since its last renewal, or if it
+    /// has reached its greatest age. After the recall it is renewed only while readers are inside.
     pub(super) fn is_wanted(&self, now: Instant) -> bool {
         let Some(readers) = self.ownership.readers() else { return true };
         if readers.rested() {

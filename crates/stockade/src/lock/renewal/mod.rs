@@ -1,9 +1,9 @@
-//! Renews what guards hold, and watches its deadlines.
+//! Renews the leases of guards, and watches their deadlines.
 //!
 //! - [`Renewals`]: all ownerships of one `Locks`, a queue for each shard of the store.
-//! - [`queue`]: those on one shard, in the order in which something is to be done about them; [`entry`]: one of them.
+//! - [`queue`]: the ownerships on one shard, by the time of their next event; [`entry`]: one of them.
 //! - [`schedule`]: when a lease is renewed. [`batch`]: the renewals that go out together.
-//! - [`task`]: waits for what is due, and sends it.
+//! - [`task`]: waits for the next event, and sends the renewals.
 
 mod batch;
 mod entry;

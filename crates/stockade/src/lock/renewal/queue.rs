@@ -17,18 +17,18 @@ use crate::{
     store::{LockStore, LossReason, Ownership},
 };
 
-/// Renewals due within this time of each other go together.
+/// Renewals that are due within this time of each other are sent together.
 const TOGETHER: Duration = Duration::from_millis(5);
-/// The most in one call, so that one slow call does not hold up many.
+/// The most renewals in one call, so that one slow call does not hold up many.
 const BATCH: usize = 256;
 
-/// The ownerships on one shard of the store, in the order in which something is to be done about them.
+/// The ownerships on one shard of the store, ordered by the time of their next event.
 #[derive(Debug)]
 pub(super) struct RenewalQueue {
     pub(super) store: Arc<dyn LockStore>,
     schedule: Arc<Schedule>,
     table: Mutex<Table>,
-    /// Wakes the task: something is due earlier than what it sleeps for, or nothing is left.
+    /// Wakes the task: something is due earlier than its alarm, or nothing is left.
     pub(super) rearm: Notify,
 }
 
@@ -36,19 +36,19 @@ pub(super) struct RenewalQueue {
 struct Table {
     next_id: u64,
     entries: HashMap<u64, Entry>,
-    /// Every entry by the time it must be looked at next.
+    /// Every entry, by the time of its next event.
     agenda: BTreeSet<(Instant, u64)>,
-    /// What the task sleeps for; `None` without a task.
+    /// The time until which the task sleeps; `None` without a task.
     alarm: Option<Instant>,
     closed: bool,
-    /// Another will be made for its shard.
+    /// Set when the queue is removed. A new queue will be made for its shard.
     retired: bool,
 }
 
-/// What became of an ownership that was to be renewed.
+/// The outcome of adding an ownership.
 #[derive(Debug)]
 pub(super) enum Added {
-    /// `idle`: no task looks after it yet.
+    /// `idle`: no task runs for this queue yet.
     Renewed {
         id: u64,
         idle: bool,
@@ -69,7 +69,7 @@ impl RenewalQueue {
     pub(super) fn add(&self, ownership: &Arc<Ownership>, ends_at: Option<Instant>) -> Added {
         let now = Instant::now();
         let left = ownership.deadline().since(now);
-        // A grant that was handed over may have less than its whole lease.
+        // A grant that was handed over may have less than its whole lease left.
         let period = if left > ownership.lease * 9 / 10 { ownership.lease / 3 } else { left / 3 };
         let renew_at = self.schedule.next(now, period, ownership.key.bucket());
         let mut table = self.table();
@@ -93,7 +93,7 @@ impl RenewalQueue {
         Added::Renewed { id, idle: alarm.is_none() }
     }
 
-    /// The longest hold of an entry.
+    /// Sets the longest hold of an entry.
     pub(super) fn limit(&self, id: u64, ends_at: Instant) {
         let mut table = self.table();
         let Some(entry) = table.entries.get_mut(&id) else { return };
@@ -102,7 +102,8 @@ impl RenewalQueue {
         table.agenda.remove(&(at, id));
         table.plan(id);
         let next = table.agenda.first().map(|(at, _)| *at);
-        // An entry whose task has gone with its runtime waits for the next one to be added, as without a limit.
+        // If the task is gone with its runtime, the entry waits until the next one is added, as it would without a
+        // limit.
         if table.alarm.is_some_and(|alarm| next < Some(alarm)) {
             table.alarm = next;
             self.rearm.notify_one();
@@ -116,14 +117,14 @@ impl RenewalQueue {
         }
     }
 
-    /// Accepts no more if it has neither entries nor a task; whether that is so.
+    /// Retires the queue if it has neither entries nor a task. Returns whether it is retired.
     pub(super) fn retire(&self) -> bool {
         let mut table = self.table();
         table.retired |= table.entries.is_empty() && table.alarm.is_none();
         table.retired
     }
 
-    /// Takes all entries and accepts no more.
+    /// Takes all entries, and accepts no more.
     pub(super) fn close(&self) -> Vec<Arc<Ownership>> {
         let left = {
             let mut table = self.table();
@@ -135,8 +136,8 @@ impl RenewalQueue {
         left.into_values().map(|entry| entry.ownership).collect()
     }
 
-    /// Does what is due: tells losses, takes out renewals to send. Returns those and when to look again; `None` with
-    /// nothing left, after which the task must end.
+    /// Does what is due: reports losses, and takes out the renewals to send. Returns those, and the time of the next
+    /// event. `None` means that nothing is left, and that the task must end.
     pub(super) fn due(&self, now: Instant) -> (Vec<Batch>, Option<Instant>) {
         let mut due: Vec<Due> = Vec::new();
         let mut over: Vec<(Arc<Ownership>, bool)> = Vec::new();
@@ -165,14 +166,15 @@ impl RenewalQueue {
         for (ownership, held_too_long) in over {
             ownership.lose(LossReason::Expired);
             if held_too_long {
-                // Its lease has time left; those who wait need not.
+                // The lease still has time left, but those who wait should not have to wait for its end.
                 self.store.release_detached(ownership);
             }
         }
         (self.batches(due), next)
     }
 
-    /// In the order of their deadlines, each to one shard only: one that hangs must hold up nothing of another.
+    /// In the order of their deadlines. Each batch goes to one shard only, so that a shard that hangs holds up no
+    /// other.
     fn batches(&self, mut due: Vec<Due>) -> Vec<Batch> {
         due.sort_by_key(|due| due.deadline);
         let mut shards: Vec<(u32, Vec<Due>)> = Vec::new();
@@ -186,7 +188,7 @@ impl RenewalQueue {
         shards.iter().flat_map(|(_, due)| due.chunks(BATCH).map(Batch::new)).collect()
     }
 
-    /// Plans the next renewal of each entry of a batch that came back, or did not in time.
+    /// Plans the next renewal of each entry of a batch that was answered or timed out.
     pub(super) fn renewed(&self, batch: &Batch) {
         let now = Instant::now();
         let mut table = self.table();
@@ -204,7 +206,7 @@ impl RenewalQueue {
         }
     }
 
-    /// The task is gone without having come to its end.
+    /// The task was dropped before it ended.
     pub(super) fn abandoned(&self) {
         self.table().alarm = None;
     }
@@ -220,7 +222,7 @@ impl Table {
         ids
     }
 
-    /// Puts an entry on the agenda, where it must not be yet.
+    /// Puts an entry on the agenda. The entry must not be there already.
     fn plan(&mut self, id: u64) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.at = entry.next();
@@ -229,7 +231,7 @@ impl Table {
     }
 }
 
-/// The pause before a renewal that failed is tried again.
+/// The pause before a failed renewal is tried again.
 fn retry_after(lease: Duration) -> Duration {
     (lease / 10).clamp(Duration::from_millis(10), Duration::from_secs(1))
 }

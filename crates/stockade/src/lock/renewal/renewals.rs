@@ -16,17 +16,17 @@ use crate::{
     store::{LockStore, LossReason, Ownership},
 };
 
-/// All ownerships that guards of one `Locks` hold: for each shard of the store a [`RenewalQueue`] with a task that
+/// All ownerships that the guards of one `Locks` hold. Each shard of the store has a [`RenewalQueue`] with a task that
 /// renews them and watches their deadlines.
 ///
-/// A task runs while there is something to renew and ends after the last guard; the next one starts another.
+/// A task runs while there is something to renew, and ends after the last guard. The next guard starts another task.
 #[derive(Debug)]
 pub(in crate::lock) struct Renewals {
     store: Arc<dyn LockStore>,
     schedule: Arc<Schedule>,
     queues: Mutex<Queues>,
     tasks: TaskTracker,
-    /// The runtime this was made in, for guards made outside of one.
+    /// The runtime in which this was made, for guards that are made outside of a runtime.
     home: Option<Handle>,
 }
 
@@ -36,7 +36,7 @@ struct Queues {
     closed: bool,
 }
 
-/// What a guard removes when it goes.
+/// A guard's entry. The guard removes it at its end.
 #[derive(Debug)]
 pub(in crate::lock) struct Renewal {
     queue: Arc<RenewalQueue>,
@@ -44,12 +44,12 @@ pub(in crate::lock) struct Renewal {
 }
 
 impl Renewal {
-    /// Sets the longest hold of an ownership that is renewed already.
+    /// Sets the longest hold of an ownership that is already being renewed.
     pub(in crate::lock) fn limit(&self, ends_at: Instant) {
         self.queue.limit(self.id, ends_at);
     }
 
-    /// Ends the renewal. Nothing is sent for it from here on.
+    /// Ends the renewal. No renewal is sent for it after this.
     pub(in crate::lock) fn end(&self) {
         self.queue.remove(self.id);
     }
@@ -66,16 +66,16 @@ impl Renewals {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The queue of the shard that has the resource at present. It keeps the ownership when its slot moves on: what it
-    /// sends then goes to the new shard, in a batch of its own.
+    /// The queue of the shard that has the resource now. The ownership stays in this queue when its slot moves: its
+    /// renewals then go to the new shard, in a batch of their own.
     fn queue(&self, ownership: &Ownership) -> Arc<RenewalQueue> {
         let shard = self.store.shard(&ownership.key);
         let mut queues = self.queues();
         if let Some(queue) = queues.by_shard.get(&shard) {
             return Arc::clone(queue);
         }
-        // A node of a cluster that comes is another shard, also one that was there before: for each that comes, those
-        // go that have nothing.
+        // A node that joins a cluster is a new shard, even if it was in the cluster before. So whenever a queue is
+        // made, the empty queues are removed.
         queues.by_shard.retain(|_, queue| !queue.retire());
         let queue = Arc::new(RenewalQueue::new(Arc::clone(&self.store), Arc::clone(&self.schedule)));
         if queues.closed {
@@ -85,7 +85,7 @@ impl Renewals {
         queue
     }
 
-    /// Renews an ownership from now on until that is ended, lost or as old as allowed.
+    /// Renews an ownership from now on, until it is ended, lost or at the end of its longest hold.
     pub(in crate::lock) fn add(&self, ownership: &Arc<Ownership>, ends_at: Option<Instant>) -> Renewal {
         loop {
             let queue = self.queue(ownership);
@@ -100,7 +100,7 @@ impl Renewals {
                     ownership.lose(LossReason::Forced);
                     u64::MAX
                 }
-                // It was found, and went before it was used.
+                // The queue was retired between the look-up and its use.
                 Added::Retired => continue,
             };
             return Renewal { queue, id };
@@ -114,7 +114,7 @@ impl Renewals {
         }
     }
 
-    /// Takes all ownerships and accepts no more, for a shutdown.
+    /// Takes all ownerships, and accepts no more. For a shutdown.
     pub(in crate::lock) fn close(&self) -> Vec<Arc<Ownership>> {
         let queues: Vec<_> = {
             let mut queues = self.queues();
@@ -134,7 +134,7 @@ impl Renewals {
         self.tasks.len()
     }
 
-    /// Resolves when no task is left.
+    /// Resolves once no task is left.
     pub(in crate::lock) async fn ended(&self) {
         self.tasks.wait().await;
     }

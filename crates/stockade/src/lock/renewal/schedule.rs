@@ -4,16 +4,17 @@ use crate::{clock::Instant, resource::Bucket};
 
 /// When leases are renewed.
 ///
-/// Renewals lie on a grid of the period, shifted by a part of it for each group of buckets: those of one group, which
-/// can share a script, in a cluster those of one bucket, come together, and those of different groups are spread over
-/// the whole period, however many locks were taken at once. A shift of the process's own keeps processes apart.
+/// Renewals lie on a grid with the period as its step. Each group of buckets has the grid at another offset. Renewals
+/// of one group fall together, and can share a script. In a cluster only those of one bucket can. Renewals of different
+/// groups are spread over the whole period, however many locks were taken at once. A random offset for each process
+/// keeps processes apart.
 #[derive(Debug)]
 pub(super) struct Schedule {
     shift: u64,
 }
 
-/// How many buckets have their renewals at one time: the more, the fewer scripts for the same renewals, and the more of
-/// them at once.
+/// How many buckets are in a group. Larger groups need fewer scripts for the same renewals, but send more renewals at
+/// once.
 const TOGETHER: u8 = 8;
 
 impl Schedule {
@@ -21,15 +22,15 @@ impl Schedule {
         Self { shift: rand::random() }
     }
 
-    /// The time of the next renewal after one at `last`, or after a grant: between two fifths of the period and all of
-    /// it.
+    /// The time of the renewal that follows one at `last`, or a grant at `last`: between two fifths of the period and a
+    /// whole period later.
     pub(super) fn next(&self, last: Instant, period: Duration, bucket: Bucket) -> Instant {
         let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).clamp(1, u64::MAX / 1024);
         let group = bucket.index() / TOGETHER;
         let phase = (period * u64::from(group) / (256 / u64::from(TOGETHER)) + self.shift % period) % period;
         let into = (last.as_nanos() % period + period - phase) % period;
         let left = period - into;
-        // One that would come too soon goes half a period later, and from there back to the grid.
+        // A renewal that would come too soon comes half a period later. The one after it is on the grid again.
         let left = if left < period * 2 / 5 { left + period / 2 } else { left };
         last + Duration::from_nanos(left)
     }

@@ -7,7 +7,7 @@ use crate::{clock::Instant, store::LockStore};
 
 /// The task behind a [`RenewalQueue`].
 ///
-/// Renewals on their way are polled beside the timer, so that one that hangs delays no deadline and no other renewal.
+/// Renewals under way are polled next to the timer, so that one that hangs delays no deadline and no other renewal.
 #[derive(Debug)]
 pub(super) struct RenewalTask {
     queue: Arc<RenewalQueue>,
@@ -39,14 +39,16 @@ impl RenewalTask {
 
 impl Drop for RenewalTask {
     fn drop(&mut self) {
-        // Dropped with its runtime: the next guard starts another. After its end another may run already.
+        // The task was dropped with its runtime, and the next guard starts another. After a normal end, another task
+        // may already run.
         if !self.finished {
             self.queue.abandoned();
         }
     }
 }
 
-/// The store moves the deadline of each as its confirmation arrives: what came in time counts, whatever did not.
+/// The store moves each deadline as its confirmation arrives. So a confirmation in time counts, even if others are
+/// late.
 async fn renew(store: Arc<dyn LockStore>, batch: Batch) -> Batch {
     match tokio::time::timeout(batch.patience, store.renew(&batch.ownerships)).await {
         Ok(Ok(())) => {}
