@@ -51,7 +51,8 @@ wait "$server"
 status=$?
 # The shell would report the watch's end into the server's log.
 exec 2>/dev/null
-# PostgreSQL names its segment of shared memory here. It outlives a server that is killed, and a machine has few of them.
+# PostgreSQL names its segment of shared memory here. The segment outlives a server that is killed, and a machine has
+# only a few.
 segment=$(sed -n 7p "$folder/data/postmaster.pid" | { read -r _ id && echo "$id"; })
 [ -z "$segment" ] || ipcrm -m "$segment"
 kill -TERM "$watch"

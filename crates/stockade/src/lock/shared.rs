@@ -29,7 +29,7 @@ pub(super) struct Shared {
     pub(super) guards: TaskTracker,
     /// Work under guards that outlives its caller.
     pub(super) tasks: TaskTracker,
-    /// What `route_lock` keeps with the locks.
+    /// Values that `route_lock` keeps with the locks.
     #[cfg(feature = "axum")]
     pub(super) extensions: http::Extensions,
 }

@@ -1,5 +1,5 @@
--- Asks whether the counter of a sale can be used, and begins to make it anew where it can't be and nothing is left in the
--- stream. From then on the script `reserve` refuses until `install` has run with the same nonce.
+-- Asks whether the counter of a sale can be used. If it can't, and the stream is empty, the script begins a new
+-- counter. From then on the script `reserve` refuses until `install` has run with the same nonce.
 --
 -- KEYS  sale, customers, reservations, stream
 -- ARGV  id of the sale, its generation, nonce

@@ -1,5 +1,5 @@
--- Decides a reservation: what it is about, whether it was made before, whether the sale takes any, and then writes it down
--- for Postgres. All reads come before the first write, so that it is done as a whole or not at all.
+-- Decides a reservation: checks that the sale is this one, that the reservation is new and that the sale accepts it,
+-- then writes it down for Postgres. All reads come before the first write, so the script does everything or nothing.
 --
 -- KEYS  sale, customers, reservations, stream
 -- ARGV  id of the sale, rest of the reservation's id, customer, quantity, entries that may wait in the stream

@@ -1,5 +1,5 @@
--- Removes entries that Postgres has. An entry that was acknowledged and still lies in the stream would never be read again,
--- so both happen together. Returns how many are left.
+-- Removes entries that Postgres has. Acknowledging and deleting happen together: an entry that was acknowledged but is
+-- still in the stream would never be read again. Returns how many entries are left.
 --
 -- KEYS  stream
 -- ARGV  ids of entries

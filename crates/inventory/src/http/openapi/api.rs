@@ -30,9 +30,9 @@ const PATH: &str = "/openapi.json";
 
 const ABOUT: &str = "Stock of goods, with every change in a ledger.
 
-Every error is `application/problem+json` with one of the types in the schema `Problem`. `HEAD` is answered as `GET` is, \
-without a body. Another path is 404 `not-found`, and another method of a path 405 `method-not-allowed`. A path or query \
-with a `%` that encodes nothing is 400, and a request head of more than 32 KiB 431 without a document.";
+Every error is `application/problem+json` with one of the types in the schema `Problem`. `HEAD` is answered like \
+`GET`, but without a body. Another path is 404 `not-found`, and another method of a path is 405 `method-not-allowed`. \
+A path or query with a `%` that encodes nothing is 400. A request head of more than 32 KiB is 431 without a document.";
 
 /// The routes of the public port: a router and its OpenAPI document, of one list.
 pub(in crate::http) struct Api {

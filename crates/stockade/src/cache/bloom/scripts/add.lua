@@ -1,9 +1,10 @@
--- Adds keys: to the complete filter and to one that is being built, or, for its builder, only to the latter.
+-- Adds keys to the complete filter and to the one that is being built. The builder adds only to the latter.
 -- KEYS: state and bits, see check.lua
--- ARGV: seed, builder or an empty string, ms of the builder's lease, hashes per key, then so many bit numbers for each key
--- Reply: {ADDED}; {RESEED} when the seed is another by now; {LOST} when somebody else builds by now, or the bits are gone
--- First a write, see check.lua, so that a server that takes none also refuses ids for which it has no filter. It takes no memory,
--- as those after it do not.
+-- ARGV: seed, builder or an empty string, ms of the builder's lease, hashes per key, then as many bit numbers for each
+-- key
+-- Reply: {ADDED}; {RESEED} if the seed has changed; {LOST} if another process builds by now, or the bits are gone
+-- The first command is a write, see check.lua: a server that rejects writes must also reject ids for which it has no
+-- filter. No write in this script takes memory.
 redis.call('HDEL', KEYS[1], '')
 local state = redis.call('HMGET', KEYS[1], 'seed', 'epoch', 'building', 'builder', 'size')
 if state[1] ~= ARGV[1] then

@@ -1,6 +1,6 @@
 -- Makes the epoch that was built the complete one.
--- KEYS: state and bits, see check.lua. ARGV: builder, run id. Reply: {COMPLETE}; {LOST} when somebody else builds by now,
---   another run began to serve, or the bits are gone
+-- KEYS: state and bits, see check.lua. ARGV: builder, run id.
+-- Reply: {COMPLETE}; {LOST} if another process builds by now, another run of the server has begun, or the bits are gone
 local state = redis.call('HMGET', KEYS[1], 'building', 'builder', 'bkeys', 'size', 'brun')
 if state[2] ~= ARGV[1] or state[5] ~= ARGV[2]
   or redis.call('STRLEN', KEYS[2 + tonumber(state[1]) % 2]) ~= math.ceil(string.match(state[4], '^%d+') / 8) then

@@ -1,8 +1,9 @@
--- Gives the key of the filter's hash function and the size of the filter, and chooses them if there are none. A filter that
--- was completed under another run of the server counts as such no more, also when that run comes back, and one whose building
--- began under another run is not completed: either may lack bits.
--- KEYS: state of the filter, see check.lua. ARGV: a random seed, size (`bits hashes`), run id. Reply: `seed bits hashes`.
--- First a write that takes no memory, so that a server over its limit lets those after it pass. There is no such field.
+-- Returns the seed of the filter's hash function and the size of the filter. If there are none, it chooses them.
+-- A filter that was completed under another run of the server does not count as complete, even if that run comes back.
+-- A filter whose building began under another run is not completed. Either may lack bits.
+-- KEYS: state of the filter, see check.lua. ARGV: a random seed, size (`bits hashes`), run id.
+-- Reply: `seed bits hashes`.
+-- The first write takes no memory (there is no such field), so that a server over its memory limit lets the rest pass.
 redis.call('HDEL', KEYS[1], '')
 if redis.call('HSETNX', KEYS[1], 'seed', ARGV[1]) == 1 then
   redis.call('HSET', KEYS[1], 'size', ARGV[2])

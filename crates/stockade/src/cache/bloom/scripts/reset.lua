@@ -1,6 +1,7 @@
--- Forgets the filter and begins it anew with another hash function, and with this size. Nothing can be said until it is built.
+-- Drops the filter and begins a new one with another hash function and this size. Until it is built, every answer is
+-- UNKNOWN.
 --
--- Whoever adds, builds or asks by the hash function from before is told that it is another by now.
+-- Every process that adds, builds or asks with the old hash function is told that the seed has changed.
 -- KEYS: state and bits, see check.lua. ARGV: a random seed, size (`bits hashes`). Reply: {RESET}
 redis.call('DEL', KEYS[1], KEYS[2], KEYS[3])
 redis.call('HSET', KEYS[1], 'seed', ARGV[1], 'size', ARGV[2])

@@ -2,10 +2,10 @@
 -- time the owner waits: it is also the poll of a waiter and its question after a reconnect.
 -- KEYS: L F, and Q W M in a cluster, see names.lua.
 -- ARGV: owner, lease ms, stamp and age as for stamp.lua, pack = `mode place wait cap grant skip channel yield`, and the
---   tag if there is one. mode: w, r, or s and the capacity of the semaphore; place: from an earlier call, or 0; wait: ms to wait (0: don't
---   queue, -1: without limit); cap: longest queue; grant: ms of the lease of a handed-over grant; skip: whether a
---   waiter without a subscriber is skipped; channel: prefix of the inbox channels; yield: whether the holder asks to be
---   told of waiting writers.
+--   tag if there is one. mode: w, r, or s and the capacity of the semaphore; place: from an earlier call, or 0; wait:
+--   ms to wait (0: don't queue, -1: without limit); cap: longest queue; grant: ms of the lease of a handed-over grant;
+--   skip: whether a waiter without a subscriber is skipped; channel: prefix of the inbox channels; yield: whether the
+--   holder asks to be told of waiting writers.
 -- Reply: `token` when the resource was free, or shared by readers while nobody waited; else one of
 --   `GRANTED token x now place wanted`, `QUEUED seq remaining now rank place`, `BUSY remaining length now yields`,
 --   `FULL remaining length now`, `STALE now`, `CAPACITY present now` for a semaphore that is in use with another

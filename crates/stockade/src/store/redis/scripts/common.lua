@@ -1,6 +1,6 @@
--- Helpers of the lock scripts, after names.lua and mint.lua. Before them a script sets: now (µs), me (the caller's owner, or an
--- empty string), G (µs of a handed-over lease), skip (whether a waiter without a subscriber is passed over), chan
--- (prefix of inbox channels).
+-- Helpers of the lock scripts, after names.lua and mint.lua. Before them a script sets: now (µs), me (the caller's
+-- owner, or an empty string), G (µs of a handed-over lease), skip (whether a waiter without a subscriber is passed
+-- over), chan (prefix of inbox channels).
 --
 -- key  type         what it holds
 -- L    string       `w queue unconfirmed owner token x len tag`: one exclusive holder

@@ -1,7 +1,8 @@
 -- Gives a token back unused, so that those who wait for its load try themselves.
 --
--- After a load that failed, a hold keeps off for a while those who have a value to serve. It ends with the value that is
--- here at the latest. Loads of this key alone are counted: after two that failed in a row a hold keeps everybody off.
+-- After a load that failed, a hold keeps off for a while those who have a value to serve. It ends with the value that
+-- is here at the latest. Loads of this key alone are counted: after two that failed in a row a hold keeps everybody
+-- off.
 --
 -- KEYS: E entry (hash; the fields of each shape of the value are its own), I intents (hash), S sequence
 -- ARGV: token, resource, inbox prefix, ms to hold others off (0: not at all), shape, whether it counts (`1` or `0`)

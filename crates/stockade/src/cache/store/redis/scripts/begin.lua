@@ -1,6 +1,7 @@
 -- Announces a write that is about to commit: until its intent ends, no value of this key is stored or served.
 --
--- The intent has no expiry. It must not be taken for ended because time passed: its transaction may still be committing.
+-- The intent has no expiry. It must not be taken for ended because time passed: its transaction may still be
+-- committing.
 --
 -- Whoever sweeps after writers that died finds it in A, under its transaction, without looking at all keys.
 --

@@ -1,11 +1,12 @@
--- First part of lease.lua, clear.lua, join.lua and heartbeat.lua: the epoch of the cache, which every clear begins anew.
+-- First part of lease.lua, clear.lua, join.lua and heartbeat.lua: the epoch of the cache, which every clear begins
+-- anew.
 --
--- C (string) is its number. A value counts only in the epoch in which its load was leased. Numbers only grow: a server that lost
--- the newest one, but not the values, is told it by any process that knows it. When the number is gone, nobody can say what it
--- was, and a new epoch begins, which costs loads.
+-- C (string) is its number. A value counts only in the epoch in which its load was leased. Numbers only grow: a server
+-- that lost the newest one, but not the values, is told it by any process that knows it. When the number is gone,
+-- nobody can say what it was, and a new epoch begins, which costs loads.
 --
--- A new number is told to every process in the script that sets it, so that the news stands before the reply to any command that
--- comes after it, on the connection on which a process reads.
+-- A new number is told to every process in the script that sets it, so that the news stands before the reply to any
+-- command that comes after it, on the connection on which a process reads.
 local function epoch_begin(key, channel, epoch)
   local number = string.format('%.0f', epoch)
   -- First a write that takes no memory, so that a server over its limit lets the next pass.

@@ -1,17 +1,18 @@
--- Stores a value under the token it was loaded under, unless that token is no longer current, a writer is committing, or
--- the cache was cleared or a tag of the value invalidated since the token was given.
+-- Stores a value under the token it was loaded under, unless that token is no longer current, a writer is committing,
+-- or the cache was cleared or a tag of the value invalidated since the token was given.
 --
--- KEYS: E entry (hash; the fields of each shape of the value are its own), I intents (hash), S sequence, T tags (sorted set, see
---   tags.lua), C epoch (string, see epoch.lua)
--- ARGV: token, payload; `value` or `null`, version or `-`, and load us, in one; ttl ms, grace ms, resource, inbox prefix,
---   run id, tags, one to a line; lease ms, shape
--- Reply: {ACCEPTED, now}, {REFUSED, now}, or {OUTDATED, now} for a clear or a tag: the token is still current and has to be given back
+-- KEYS: E entry (hash; the fields of each shape of the value are its own), I intents (hash), S sequence, T tags (sorted
+--   set, see tags.lua), C epoch (string, see epoch.lua)
+-- ARGV: token, payload; `value` or `null`, version or `-`, and load us, in one; ttl ms, grace ms, resource, inbox
+--   prefix, run id, tags, one to a line; lease ms, shape
+-- Reply: {ACCEPTED, now}, {REFUSED, now}, or {OUTDATED, now} for a clear or a tag: the token is still current and has
+--   to be given back
 -- Messages: `C <resource>` to the inbox of each waiting process
 --
--- A value is one field, `v:<shape>`, so that a read asks for nothing else: a line of words, a line for each tag, an empty line,
--- the payload. The words: fresh until, loaded at, epoch of the cache, epoch and newest stamp of the table of tags (0 without
--- tags), `value` or `null`, version or `-`, how long the load took. `exp:<shape>` repeats the first for other versions of the
--- program, which can't read the rest and keep the value until then.
+-- A value is one field, `v:<shape>`, so that a read asks for nothing else: a line of words, a line for each tag, an
+-- empty line, the payload. The words: fresh until, loaded at, epoch of the cache, epoch and newest stamp of the table
+-- of tags (0 without tags), `value` or `null`, version or `-`, how long the load took. `exp:<shape>` repeats the first
+-- for other versions of the program, which can't read the rest and keep the value until then.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_text = string.format('%.0f', now)
@@ -74,8 +75,8 @@ local words = expires .. ' ' .. now_text .. ' ' .. epoch .. ' ' .. stamp .. ' ' 
 redis.call('HSET', KEYS[1], 'v' .. s, words .. '\n' .. tags .. '\n\n' .. ARGV[2], 'exp' .. s, expires)
 redis.call('PEXPIRE', KEYS[1], string.format('%.0f', keep))
 if tags ~= '' then
-  -- A stamp that outdates it must not be forgotten before it ends. It may stay for longer beside another version's, and is
-  -- not served then.
+  -- A stamp that outdates it must not be forgotten before it ends. It may stay for longer beside another version's, and
+  -- is not served then.
   redis.call('ZADD', KEYS[4], 'LT', string.format('%.0f', -1000 * (ARGV[4] + ARGV[5] + ARGV[10])), 'h')
 end
 for _, process in ipairs(waiting) do

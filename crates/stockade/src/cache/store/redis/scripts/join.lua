@@ -1,8 +1,8 @@
--- Says whether the values may be believed: a run of the server that nobody vouched for may be a replica that was promoted
--- without the newest invalidations.
+-- Says whether the values may be believed: a run of the server that nobody vouched for may be a replica that was
+-- promoted without the newest invalidations.
 --
--- KEYS: marker of the cache, `run since state` (state t: vouched for, u: not yet, r: not yet, and it replaced another); C epoch
---   (string, see epoch.lua)
+-- KEYS: marker of the cache, `run since state` (state t: vouched for, u: not yet, r: not yet, and it replaced another);
+--   C epoch (string, see epoch.lua)
 -- ARGV: run id, ms after which no value from before the run can be left, channel, newest known epoch
 -- Reply: {TRUSTED, now, epoch}, {UNTRUSTED, now, epoch}, or {REPLACING, now, epoch} in state r
 -- Messages: `E <epoch>` to the channel, if the epoch was lost

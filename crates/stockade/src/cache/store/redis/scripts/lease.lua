@@ -1,11 +1,11 @@
 -- Gives the value, the right to load it, or the news that somebody else is loading it.
 --
--- KEYS: E entry (hash; the fields of each shape of the value are its own), I intents (hash), S sequence, T tags (sorted set, see
---   tags.lua), C epoch (string, see epoch.lua)
--- ARGV: token, lease ms, process, kind: `miss`, or `early` for a load although the value is fresh, whether the caller can do
---   without a load (`1` or `0`), ms that a hold lasts at most, run id, shape, channel, newest known epoch
+-- KEYS: E entry (hash; the fields of each shape of the value are its own), I intents (hash), S sequence, T tags (sorted
+--   set, see tags.lua), C epoch (string, see epoch.lua)
+-- ARGV: token, lease ms, process, kind: `miss`, or `early` for a load although the value is fresh, whether the caller
+--   can do without a load (`1` or `0`), ms that a hold lasts at most, run id, shape, channel, newest known epoch
 -- Reply: {HIT, now, v}                         fresh value, as it is stored (see fill.lua; kind miss only)
---        {HELD, now, v}                        a load failed lately; v is an expired value, or nil if the caller has one
+--        {HELD, now, v}                        a load failed lately; v is an expired value, nil if the caller has one
 --        {FAILING, now, remaining us}          the loads of this key keep failing: none is tried for so long
 --        {WAIT, now, remaining us}             told by `C <resource>` on the process's inbox
 --        {LEASED, now, v}                      the token is current; v is an expired value or nil

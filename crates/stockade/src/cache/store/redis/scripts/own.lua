@@ -1,7 +1,7 @@
 -- First part of every script that uses keys of a cache: the first use of a key is `own_call`, in place of `redis.call`.
 --
--- A value of another type, or a text where a number is counted, was not put there by a cache. It is deleted, as if the key
--- had been lost: otherwise every call would fail until somebody deletes it by hand.
+-- A value of another type, or a text where a number is counted, was not put there by a cache. It is deleted, as if the
+-- key had been lost: otherwise every call would fail until somebody deletes it by hand.
 local function own_call(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then

@@ -12,8 +12,8 @@
 -- A load notes epoch and newest stamp when its lease is given, before it reads. Its value holds while the epoch is the
 -- same, the floor is not above its stamp, and no tag of it has a newer one.
 
--- The epoch and the newest stamp. Without a table of this run, whole and with numbers that it can have, it begins one, whose
--- epoch comes from `random`.
+-- The epoch and the newest stamp. Without a table of this run, whole and with numbers that it can have, it begins one,
+-- whose epoch comes from `random`.
 local function tags_now(key, run, random)
   local known = own_call('ZMSCORE', key, 'e:' .. run, 'n', 'f', 'h')
   local whole = true

@@ -2,8 +2,8 @@
 --
 -- KEYS: those to look at, or none for all
 -- ARGV: none
--- Reply: what is broken, or an empty text; server time, µs; how many values, how many leases that last; the transaction of
---   each intent
+-- Reply: what is broken, or an empty text; server time, µs; how many values, how many leases that last; the transaction
+--   of each intent
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local broken, values, loads, intents = {}, 0, 0, {}
