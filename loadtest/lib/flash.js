@@ -23,11 +23,12 @@ export function openSale() {
   const ends = new Date(Date.now() + DAY).toISOString();
   const body = JSON.stringify({ quantity: FLASH_UNITS, per_customer: PER_CUSTOMER, ends_at: ends });
   const params = { headers: { "Content-Type": "application/json" }, tags: { name: "PUT /flash/{sku}" } };
-  const answer = http.put(`${TARGETS[0]}/flash/${encodeURIComponent(skus[0])}`, body, params);
+  const [sku] = skus;
+  const answer = http.put(`${TARGETS[0]}/flash/${encodeURIComponent(sku)}`, body, params);
   if (answer.status !== 201) {
-    disagree(`can't open a sale of ${skus[0]}: ${answer.status} ${answer.body}`);
+    disagree(`can't open a sale of ${sku}: ${answer.status} ${answer.body}`);
   }
-  return { run, sku: skus[0], opening: opening[skus[0]] };
+  return { run, sku, opening: opening[sku] };
 }
 
 /**
@@ -56,9 +57,9 @@ export function closeSale({ run, sku, opening }) {
  * @returns {{ opened: number, stored: number }}
  */
 function closed(sku) {
-  const url = `${TARGETS[0]}/flash/${encodeURIComponent(sku)}`;
+  const params = { tags: { name: "DELETE /flash/{sku}" } };
   for (let tries = 0; tries < TRIES; tries += 1) {
-    const answer = http.del(url, null, { tags: { name: "DELETE /flash/{sku}" } });
+    const answer = http.del(`${TARGETS[0]}/flash/${encodeURIComponent(sku)}`, null, params);
     if (answer.status === 200 && answer.json("state") === "closed") {
       return { opened: Number(answer.json("opened")), stored: Number(answer.json("stored")) };
     }

@@ -20,13 +20,14 @@ http.setResponseCallback(http.expectedStatuses({ min: 200, max: 299 }, 409));
  */
 export function reserve(run, sku) {
   const { reference, key } = next(run);
-  const sale = `/flash/${encodeURIComponent(sku)}`;
   const body = JSON.stringify({ customer: `customer-${exec.scenario.iterationInTest % CUSTOMERS}`, quantity: 1 });
   const params = {
     headers: { "Content-Type": "application/json", "Idempotency-Key": key },
     tags: { name: "POST /flash/{sku}/reservations" },
   };
-  const { answer, outcome } = decide(() => http.post(`${target()}${sale}/reservations`, body, params));
+  const { answer, outcome } = decide(() =>
+    http.post(`${target()}/flash/${encodeURIComponent(sku)}/reservations`, body, params),
+  );
   tell(reference, [], outcome);
   check(answer, {
     // 503 is a refusal that promises that nothing was done; it counts as a failed request.
@@ -34,19 +35,25 @@ export function reserve(run, sku) {
   });
   if (outcome) {
     unsettled.add(1);
-    check(stored(`${sale}/reservations/${answer.json("id")}`), {
+    check(stored(sku, String(answer.json("id"))), {
       "a reservation is stored": (r) => r.status === 200 && r.json("state") === "stored",
     });
   } else if (answer.status === 409 && answer.json("type") === "/problems/sold-out") {
-    check(http.get(`${target()}${sale}`, { tags: { name: "GET /flash/{sku}" } }), {
+    const shown = http.get(`${target()}/flash/${encodeURIComponent(sku)}`, { tags: { name: "GET /flash/{sku}" } });
+    check(shown, {
       "sold out means that nothing is left": (r) => r.status === 200 && r.json("remaining") === 0,
     });
   }
 }
 
-/** @param {string} place */
-function stored(place) {
-  const look = () => http.get(`${target()}${place}`, { tags: { name: "GET /flash/{sku}/reservations/{id}" } });
+/**
+ * The reservation, once it is stored; as it is after some looks.
+ * @param {string} sku
+ * @param {string} id
+ */
+function stored(sku, id) {
+  const params = { tags: { name: "GET /flash/{sku}/reservations/{id}" } };
+  const look = () => http.get(`${target()}/flash/${encodeURIComponent(sku)}/reservations/${id}`, params);
   let shown = look();
   for (let looks = 1; shown.status !== 200 || shown.json("state") === "pending"; looks += 1) {
     if (looks === LOOKS) {

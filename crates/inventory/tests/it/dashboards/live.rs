@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use reqwest::{Client, RequestBuilder};
+use serde_json::{Value, json};
 
 use super::{
     contract,
@@ -30,7 +31,7 @@ async fn an_instance_exposes_the_contract_and_answers_every_request_of_the_load_
     let instance = Instance::start().await;
     let http = Client::new();
     // What the load test sets up comes first: the other requests need it.
-    let mut requests: Vec<_> = requests_of_the_load_test().into_iter().collect();
+    let (of_sale, mut requests): (BTreeSet<_>, Vec<_>) = split(requests_of_the_load_test());
     requests.sort_by_key(|(method, _)| method != "PUT");
     assert!(requests.len() >= 6, "{requests:?}");
     let other = request_for(&http, &instance, "PUT", "/stock/71053").send().await.unwrap();
@@ -41,6 +42,7 @@ async fn an_instance_exposes_the_contract_and_answers_every_request_of_the_load_
             assert!(answer.status().is_success(), "{method} {route}: {}", answer.status());
         }
     }
+    sell_by_flash(&http, &instance, &of_sale).await;
 
     let exposed = scrape(&instance).await;
     for (name, labels) in &exposed {
@@ -55,18 +57,52 @@ async fn an_instance_exposes_the_contract_and_answers_every_request_of_the_load_
     assert!(missing.is_empty(), "not exposed: {missing:?}");
 }
 
+/// The requests for flash sales, and the others.
+fn split(requests: BTreeSet<(String, String)>) -> (BTreeSet<(String, String)>, Vec<(String, String)>) {
+    let (of_sale, others): (BTreeSet<_>, BTreeSet<_>) =
+        requests.into_iter().partition(|(_, route)| is_of_a_sale(route));
+    (of_sale, others.into_iter().collect())
+}
+
+/// A sale from its beginning to its end, by exactly these requests.
+async fn sell_by_flash(http: &Client, instance: &Instance, requests: &BTreeSet<(String, String)>) {
+    let steps = [
+        ("PUT", "/flash/{sku}", json!({ "quantity": 9, "per_customer": 9, "ends_at": "2999-01-01T00:00:00Z" })),
+        ("POST", "/flash/{sku}/reservations", json!({ "customer": "ann", "quantity": 1 })),
+        ("GET", "/flash/{sku}/reservations/{id}", Value::Null),
+        ("GET", "/flash/{sku}", Value::Null),
+        ("DELETE", "/flash/{sku}", Value::Null),
+    ];
+    let names = steps.iter().map(|(method, route, _)| ((*method).to_owned(), (*route).to_owned()));
+    assert_eq!(*requests, names.collect());
+    let mut id = String::new();
+    for (method, route, body) in steps {
+        let answer = request_for(http, instance, method, &route.replace("{id}", &id)).json(&body).send().await.unwrap();
+        assert!(answer.status().is_success(), "{method} {route}: {}", answer.status());
+        let said: Value = answer.json().await.unwrap();
+        if method == "POST" {
+            said["id"].as_str().unwrap().clone_into(&mut id);
+        }
+    }
+}
+
 /// A request of the load test, to the port that has its route.
 pub(super) fn request_for(http: &Client, instance: &Instance, method: &str, route: &str) -> RequestBuilder {
     let port = if is_operators(route) { &instance.ops } else { &instance.url };
     let url = format!("{port}{}", route.replace("{sku}", "85123A"));
     let request = http.request(method.parse().unwrap(), url).bearer_auth(ADMIN_TOKEN);
-    let transfer = || serde_json::json!({ "from": "85123A", "to": "71053", "quantity": 1, "reference": "test" });
+    let transfer = || json!({ "from": "85123A", "to": "71053", "quantity": 1, "reference": "test" });
     match (method, route) {
-        ("PUT", _) => request.json(&serde_json::json!({ "quantity": 100 })),
+        ("PUT", _) => request.json(&json!({ "quantity": 100 })),
         ("POST", "/transfers") => request.json(&transfer()),
-        ("POST", _) => request.json(&serde_json::json!({ "delta": -1, "reference": "test" })),
+        ("POST", _) => request.json(&json!({ "delta": -1, "reference": "test" })),
         _ => request,
     }
+}
+
+/// Its requests need each other.
+pub(super) fn is_of_a_sale(route: &str) -> bool {
+    route.starts_with("/flash/")
 }
 
 pub(super) fn is_operators(route: &str) -> bool {
@@ -82,6 +118,7 @@ pub(super) fn requests_of_the_load_test() -> BTreeSet<(String, String)> {
             // What follows the target in the template of the URL, up to its query.
             let Some((_, path)) = rest.strip_prefix("`${").and_then(|rest| rest.split_once('}')) else { continue };
             let path = path.split(['`', '?']).next().unwrap().replace("${encodeURIComponent(sku)}", "{sku}");
+            let path = path.replace("${id}", "{id}");
             let method = if method == "del" { "DELETE".to_owned() } else { method.to_uppercase() };
             let tag = format!("\"{method} {path}\"");
             assert!(code.contains(&tag), "{file}: a request without the tag {tag}");
