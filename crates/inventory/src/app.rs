@@ -11,7 +11,8 @@ use std::{
 use sqlx::PgPool;
 use stockade::{
     Locks,
-    cache::{Cache, WarmProgress},
+    cache::{Bloom, Cache, WarmProgress},
+    postgres::Tx,
 };
 
 use crate::{
@@ -28,6 +29,8 @@ pub struct App {
     pub locks: Locks,
     /// Stock by SKU, cached.
     pub stocks: Cache<Sku, Stock>,
+    /// The SKUs that exist; `None` where nobody asks for that.
+    pub filter: Option<Bloom>,
     /// The flash sales.
     pub flash: Flash,
     /// The limits of requests.
@@ -38,6 +41,15 @@ pub struct App {
     pub answers: LoggedAnswers,
     /// Set when the instance is going away.
     pub draining: Draining,
+}
+
+impl App {
+    /// Adds a SKU that this transaction creates to the filter, before it commits.
+    pub(crate) fn creates(&self, tx: &mut Tx, sku: &Sku) {
+        if let Some(filter) = &self.filter {
+            tx.add(filter, sku);
+        }
+    }
 }
 
 /// Which answers have a line in the log at level `info` or above. The others have theirs at `debug`.

@@ -25,6 +25,8 @@ enum Command {
     Health(health::Args),
     /// Bring the database schema up to date.
     Migrate(serve::DatabaseArgs),
+    /// Build the filter of the SKUs that exist again.
+    Filter(serve::FilterArgs),
     /// Create stock from a file of order lines.
     Seed(seed::Args),
     /// Send order lines to running instances and report.
@@ -66,6 +68,7 @@ impl Cli {
             Command::Serve(args) => serve::run(&args).await,
             Command::Health(args) => health::run(args).await,
             Command::Migrate(args) => serve::migrate(args).await,
+            Command::Filter(args) => serve::rebuild_filter(args).await,
             Command::Seed(args) => seed::run(args).await,
             Command::Replay(args) => replay::run(args).await,
             Command::Completions(args) => shell::completions(&args, Self::command()),

@@ -109,6 +109,11 @@ pub struct Args {
     #[arg(long, env = "CACHE_WARM_LIMIT", value_name = "DURATION", default_value = "10s")]
     pub(super) cache_warm_limit: String,
 
+    /// Whether reads ask a filter of the SKUs that exist before they ask the database: `on` or `off`. New SKUs are added
+    /// to it in any case.
+    #[arg(long, env = "SKU_FILTER", value_name = "WHETHER", default_value = "on")]
+    pub(super) sku_filter: String,
+
     /// How many loads from the database run at once.
     #[arg(long, env = "DB_MAX_LOADS", value_name = "N", default_value = "8")]
     pub(super) db_max_loads: String,

@@ -4,7 +4,7 @@ use super::{
     Args, ConfigError, Secret,
     budget::Budget,
     error::Findings,
-    parse::{duration, durations, number},
+    parse::{duration, durations, number, on_or_off},
 };
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -28,6 +28,8 @@ pub struct CacheSettings {
     pub ttl: RangeInclusive<Duration>,
     /// How long an absence lives.
     pub null_ttl: Duration,
+    /// Whether reads ask the filter of the SKUs that exist.
+    pub filter: bool,
     /// How many rows are loaded before the instance is ready.
     pub warm_keys: u32,
     /// How long that may take.
@@ -67,6 +69,7 @@ impl CacheSettings {
                 found.note(strict_lifetime(variable, text, end));
             }
         }
+        let filter = found.note(on_or_off("SKU_FILTER", &args.sku_filter));
         let warm_keys = found.note(number("CACHE_WARM_KEYS", &args.cache_warm_keys, 0..=1_000_000));
         let warm_limit = found.note(duration("CACHE_WARM_LIMIT", &args.cache_warm_limit, MILLISECOND..=HOUR));
         let max_loads = found.note(number("DB_MAX_LOADS", &args.db_max_loads, 1..=10_000));
@@ -77,6 +80,7 @@ impl CacheSettings {
             redis: redis?,
             ttl: ttl?,
             null_ttl: null_ttl?,
+            filter: filter?,
             warm_keys: warm_keys?,
             warm_limit: warm_limit?,
             max_loads: max_loads?.try_into().unwrap_or(usize::MAX),

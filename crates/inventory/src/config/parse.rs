@@ -53,6 +53,15 @@ pub(super) fn number(variable: &str, text: &str, limits: RangeInclusive<u32>) ->
     Ok(value)
 }
 
+/// `on` or `off`.
+pub(super) fn on_or_off(variable: &str, text: &str) -> Result<bool, ConfigError> {
+    match text.trim() {
+        "off" | "0" => Ok(false),
+        "on" | "1" => Ok(true),
+        _ => Err(ConfigError::new(variable, "unknown", "use `off` or `on`").with_value(text)),
+    }
+}
+
 /// An address with its port.
 pub(crate) fn address(variable: &str, text: &str) -> Result<SocketAddr, ConfigError> {
     text.trim().parse().map_err(|_| {

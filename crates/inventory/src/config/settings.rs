@@ -6,7 +6,7 @@ use super::{
     Args, CacheSettings, ConfigError, ConfigErrors, Database, Secret,
     budget::Budget,
     error::Findings,
-    parse::{address, duration, number, secret},
+    parse::{address, duration, number, on_or_off, secret},
     redis::redis,
 };
 use crate::{app::LoggedAnswers, flash::FlashSettings};
@@ -198,17 +198,9 @@ fn admin_token(args: &Args) -> Result<Option<Secret>, ConfigError> {
 }
 
 fn flash(args: &Args, found: &mut Findings) -> Option<FlashSettings> {
-    let durable = found.note(durable(&args.flash_durable));
+    let durable = found.note(on_or_off("FLASH_DURABLE", &args.flash_durable));
     let backlog = found.note(number("FLASH_BACKLOG", &args.flash_backlog, 1..=1_000_000));
     Some(FlashSettings { durable: durable?, backlog: backlog? })
-}
-
-fn durable(text: &str) -> Result<bool, ConfigError> {
-    match text.trim() {
-        "off" | "0" => Ok(false),
-        "on" | "1" => Ok(true),
-        _ => Err(ConfigError::new("FLASH_DURABLE", "unknown", "use `off` or `on`").with_value(text)),
-    }
 }
 
 fn log_format(text: &str) -> Result<LogFormat, ConfigError> {

@@ -8,6 +8,7 @@ pub mod flash_sale;
 pub mod idempotency;
 pub mod movement;
 pub mod schema;
+pub mod sku_filter;
 pub mod stock;
 
 /// A value that the service would never have written: somebody else did, past the constraints.

@@ -1,6 +1,6 @@
 use std::{io, process::ExitStatus, time::Duration};
 
-use crate::{orders::OrdersError, replay::ReplayError};
+use crate::{orders::OrdersError, replay::ReplayError, seed::SeedingError};
 
 /// Why the demonstration could not be given.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +13,8 @@ pub(super) enum DemoError {
     Replay(#[from] ReplayError),
     #[error("the private database failed")]
     Database(#[from] sqlx::Error),
+    #[error(transparent)]
+    Seed(#[from] SeedingError),
     #[error("can't set up the HTTP client")]
     Http(#[from] reqwest::Error),
     #[error("can't run an instance")]

@@ -116,7 +116,7 @@ impl Stage {
         };
         settings.migrate().await?;
         let pool = PgPoolOptions::new().max_connections(2).connect(&settings.database_url).await?;
-        console::note(&format!("seeded: {}", seed(&pool, lines).await?));
+        console::note(&format!("seeded: {}", seed(&pool, lines, None).await?));
 
         console::note("starting two instances");
         let http = reqwest::Client::new();

@@ -55,7 +55,10 @@ pub(super) async fn close(app: &App, sale: &Sale) -> Result<bool, CloseError> {
         match old {
             Some(_) => db::stock::update(&mut tx, &sale.sku, quantity, &line).await?,
             // The SKU was deleted meanwhile.
-            None => db::stock::insert(&mut tx, &sale.sku, quantity, &line).await?,
+            None => {
+                app.creates(&mut tx, &sale.sku);
+                db::stock::insert(&mut tx, &sale.sku, quantity, &line).await?
+            }
         };
         tx.invalidate(&app.stocks, &sale.sku);
     }

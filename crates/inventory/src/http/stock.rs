@@ -153,6 +153,7 @@ pub(super) async fn set(
         }
         None => {
             let line = line(&fence, Kind::Set, Quantity::ZERO, quantity, None);
+            app.creates(&mut tx, &sku);
             (StatusCode::CREATED, db::stock::insert(&mut tx, &sku, quantity, &line).await?)
         }
     };

@@ -2,7 +2,7 @@
 
 use axum::{Json, extract::State, http::StatusCode};
 use serde::Serialize;
-use stockade::cache::{WarmReport, WarmState};
+use stockade::cache::{WarmReport, WarmState, bloom::BloomStats};
 
 use crate::{app::App, domain::Sku, http::Problem};
 
@@ -34,6 +34,21 @@ pub(super) struct View {
     local_entries: usize,
     local_weight: u64,
     warm_up: WarmUp,
+    filter: Option<Filter>,
+}
+
+/// The filter of the SKUs that exist, as this instance saw it last.
+#[derive(Debug, Serialize)]
+struct Filter {
+    ready: bool,
+    keys: u64,
+    expected: u64,
+}
+
+impl From<BloomStats> for Filter {
+    fn from(BloomStats { ready, keys, expected, .. }: BloomStats) -> Self {
+        Self { ready, keys, expected }
+    }
 }
 
 /// How the warm-up of this instance goes, or went.
@@ -92,6 +107,7 @@ pub(super) async fn show(State(app): State<App>) -> Json<View> {
         local_entries: stats.local_entries,
         local_weight: stats.local_weight,
         warm_up: app.warm_up.report().into(),
+        filter: app.filter.as_ref().map(|filter| filter.stats().into()),
     })
 }
 

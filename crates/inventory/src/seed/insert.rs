@@ -1,9 +1,10 @@
 use std::fmt;
 
 use sqlx::PgPool;
+use stockade::cache::{Bloom, CacheError};
 
 use super::opening_stock;
-use crate::orders::OrderLine;
+use crate::{db, domain::Sku, orders::OrderLine};
 
 /// SKUs per statement: a few hundred kilobytes of arguments at most.
 const BATCH: usize = 1_000;
@@ -21,6 +22,24 @@ const INSERT: &str = "
     insert into movement (sku, kind, delta, quantity, version, reference)
     select sku, 'seed', quantity, quantity, version, 'opening' from created
 ";
+
+/// Why nothing was created, or nothing after the first batches.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SeedingError {
+    /// The database refused.
+    #[error("has `inventory migrate` run?")]
+    Database(#[from] sqlx::Error),
+    /// Instances ask a filter of the SKUs that exist, and it was not named.
+    #[error(
+        "instances ask a filter which SKUs there are, and would not find new ones: set CACHE_REDIS_URL or REDIS_URL as \
+         they have it"
+    )]
+    Untold,
+    /// The filter did not confirm the new SKUs.
+    #[error("the filter of SKUs could not be told: is the Redis of the cache there?")]
+    Filter(#[from] CacheError),
+}
 
 /// What a seed created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,13 +63,27 @@ impl fmt::Display for Seeded {
 ///
 /// # Errors
 ///
-/// The database's; what earlier batches created stays.
-pub async fn seed(pool: &PgPool, lines: &[OrderLine]) -> Result<Seeded, sqlx::Error> {
-    let opening: Vec<_> = opening_stock(lines).into_iter().map(|(sku, quantity)| (sku.as_str(), quantity)).collect();
+/// [`SeedingError`]; what earlier batches created stays.
+pub async fn seed(pool: &PgPool, lines: &[OrderLine], filter: Option<&Bloom>) -> Result<Seeded, SeedingError> {
+    let opening: Vec<_> = opening_stock(lines).into_iter().collect();
     let mut created = 0;
     for batch in opening.chunks(BATCH) {
-        let (skus, quantities): (Vec<&str>, Vec<i64>) = batch.iter().copied().unzip();
-        created += sqlx::query(INSERT).bind(skus).bind(quantities).execute(pool).await?.rows_affected();
+        created += create(pool, batch, filter).await?;
     }
     Ok(Seeded { skus: opening.len() as u64, created })
+}
+
+/// Creates those that are missing, and adds them to the filter before the commit.
+async fn create(pool: &PgPool, batch: &[(&Sku, i64)], filter: Option<&Bloom>) -> Result<u64, SeedingError> {
+    let (skus, quantities): (Vec<Sku>, Vec<i64>) =
+        batch.iter().map(|(sku, quantity)| ((*sku).clone(), *quantity)).unzip();
+    let names: Vec<&str> = skus.iter().map(Sku::as_str).collect();
+    let mut tx = pool.begin().await?;
+    let is_told = db::sku_filter::is_announced(&mut tx).await?;
+    let created = sqlx::query(INSERT).bind(names).bind(quantities).execute(&mut *tx).await?.rows_affected();
+    if created > 0 && is_told {
+        filter.ok_or(SeedingError::Untold)?.add(&skus).await?;
+    }
+    tx.commit().await?;
+    Ok(created)
 }

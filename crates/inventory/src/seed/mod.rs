@@ -3,17 +3,23 @@
 mod insert;
 mod opening;
 
-pub use insert::{Seeded, seed};
+pub use insert::{Seeded, SeedingError, seed};
 pub use opening::opening_stock;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+use stockade::{Redis, cache::BuildError};
 
 use crate::{
-    config::{ConfigError, DatabaseArgs, EX_CONFIG},
+    config::{ConfigError, DatabaseArgs, EX_CONFIG, Secret},
     console,
     db::{self, connect::ConnectError},
     orders::{Orders, OrdersError},
+    serve::filter,
 };
+
+/// How long the end of a connection may take.
+const LAST: Duration = Duration::from_secs(1);
 
 /// Arguments of `inventory seed`.
 #[derive(Clone, Debug, clap::Args)]
@@ -24,6 +30,12 @@ pub struct Args {
     /// Look only at the first N lines that move stock.
     #[arg(long, env = "SEED_LIMIT", value_name = "N")]
     pub limit: Option<usize>,
+    /// The Redis of the cache, as instances have it: new SKUs are added to its filter. Needed once one of them has run.
+    #[arg(long, env = "CACHE_REDIS_URL", value_name = "URL", hide_env_values = true)]
+    pub cache_redis_url: Option<Secret>,
+    /// The same, where CACHE_REDIS_URL is not set.
+    #[arg(long, env = "REDIS_URL", value_name = "URL", hide_env_values = true)]
+    pub redis_url: Option<Secret>,
     /// The database, migrated before.
     #[command(flatten)]
     pub database: DatabaseArgs,
@@ -37,8 +49,12 @@ enum SeedError {
     Orders(#[from] OrdersError),
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    #[error("can't seed the database at {place}: has `inventory migrate` run?")]
-    Seed { place: String, source: sqlx::Error },
+    #[error("can't use the Redis of the cache")]
+    Redis(#[from] stockade::redis::ConnectError),
+    #[error("can't open the filter of SKUs")]
+    Filter(#[from] BuildError),
+    #[error("can't seed the database at {place}")]
+    Seed { place: String, source: SeedingError },
 }
 
 /// Seeds, and prints what was created.
@@ -63,7 +79,16 @@ async fn from_args(args: Args) -> Result<(Seeded, Orders), SeedError> {
     let orders = Orders::load(&args.csv, args.limit).await?;
     let place = db::connect::place(&options);
     let pool = db::connect::one(options).await?;
-    let seeded = seed(&pool, &orders.lines).await.map_err(|source| SeedError::Seed { place, source })?;
+    let url = [args.cache_redis_url, args.redis_url].into_iter().flatten().find(|url| !url.expose().is_empty());
+    let filter = match url {
+        Some(url) => Some(filter::open(&Redis::builder(url.expose()).allow_eviction().connect().await?, &pool)?),
+        None => None,
+    };
+    let seeded = seed(&pool, &orders.lines, filter.as_ref()).await;
+    if let Some(filter) = filter {
+        filter.shutdown(LAST).await;
+    }
+    let seeded = seeded.map_err(|source| SeedError::Seed { place, source })?;
     pool.close().await;
     Ok((seeded, orders))
 }

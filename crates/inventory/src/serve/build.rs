@@ -1,10 +1,14 @@
 use std::time::Duration;
 
 use sqlx::{PgPool, postgres::PgPoolOptions};
-use stockade::{Locks, Redis, cache::Cache, postgres::Relay};
+use stockade::{
+    Locks, Redis,
+    cache::{Bloom, Cache},
+    postgres::Relay,
+};
 
 use super::{
-    StartError,
+    StartError, filter,
     warm::{self, Warmup},
 };
 use crate::{
@@ -38,7 +42,8 @@ impl Service {
         } else {
             lock_redis.clone()
         };
-        let stocks = cache(&cache_redis, &config.cache, pg.clone())?;
+        let filter = filter::open(&cache_redis, &pg)?;
+        let stocks = cache(&cache_redis, &config.cache, pg.clone(), &filter)?;
         let relay = Relay::spawn(pg.clone(), [stocks.invalidator()]);
         let limits = Limits {
             lock_wait: config.locks.wait,
@@ -51,6 +56,7 @@ impl Service {
             pg,
             locks: locks(&lock_redis, &config.locks),
             stocks,
+            filter: Some(filter),
             flash: Flash::new(&lock_redis, config.redis_timeout, config.flash),
             limits,
             warm_up: warmup.progress(),
@@ -80,7 +86,12 @@ fn pool(database: &Database) -> PgPool {
         .connect_lazy_with(database.options.clone())
 }
 
-async fn connect(variable: &'static str, url: &Secret, config: &Config, may_evict: bool) -> Result<Redis, StartError> {
+pub(super) async fn connect(
+    variable: &'static str,
+    url: &Secret,
+    config: &Config,
+    may_evict: bool,
+) -> Result<Redis, StartError> {
     let builder = Redis::builder(url.expose()).command_timeout(config.redis_timeout);
     let builder = if may_evict { builder.allow_eviction() } else { builder };
     builder.connect().await.map_err(|source| StartError::Redis { variable, url: shown_url(url), source })
@@ -90,7 +101,7 @@ fn locks(redis: &Redis, settings: &LockSettings) -> Locks {
     Locks::builder().lease(settings.lease).max_waiters(settings.max_waiters).on_reject(Problem::from).redis(redis)
 }
 
-fn cache(redis: &Redis, settings: &CacheSettings, pg: PgPool) -> Result<Cache<Sku, Stock>, StartError> {
+fn cache(redis: &Redis, settings: &CacheSettings, pg: PgPool, filter: &Bloom) -> Result<Cache<Sku, Stock>, StartError> {
     let of_several = pg.clone();
     let builder = Cache::builder(redis)
         .ttl(settings.ttl.clone())
@@ -103,6 +114,7 @@ fn cache(redis: &Redis, settings: &CacheSettings, pg: PgPool) -> Result<Cache<Sk
         CacheMode::Eventual => builder.under_locks(),
         CacheMode::Strict => builder.strict(&pg),
     };
+    let builder = if settings.filter { builder.bloom(filter) } else { builder };
     let cache = builder
         .loader(move |sku: Sku| {
             let pg = pg.clone();

@@ -1,11 +1,13 @@
-//! `inventory serve` and `inventory migrate`.
+//! `inventory serve`, `inventory migrate` and `inventory filter`.
 
 mod build;
 mod database;
 mod error;
+pub(crate) mod filter;
 mod log;
 mod migrate;
 mod port;
+mod rebuild;
 mod run;
 mod signals;
 mod sweep;
@@ -14,4 +16,5 @@ mod warm;
 pub use crate::config::{Args, DatabaseArgs};
 pub use error::StartError;
 pub use migrate::migrate;
+pub use rebuild::{FilterArgs, rebuild_filter};
 pub use run::{run, run_with};

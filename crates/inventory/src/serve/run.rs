@@ -131,6 +131,9 @@ async fn end(app: App, relay: Relay, keeper: Keeper, servers: &mut Servers, dead
     // Writes go on after their client left; their locks are held until they end.
     app.locks.shutdown(left()).await;
     app.stocks.shutdown(LAST).await;
+    if let Some(filter) = app.filter {
+        filter.shutdown(LAST).await;
+    }
     relay.shutdown(LAST).await;
     if tokio::time::timeout(LAST, app.pg.close()).await.is_err() {
         tracing::warn!("a database connection was still in use");

@@ -23,7 +23,7 @@ async fn killing_an_instance_in_the_middle_of_a_replay_loses_and_repeats_nothing
     let stage = Stage::start().await;
     // Not a multiple of the instances, which take turns: every SKU is sent to every one of them.
     let lines: Vec<OrderLine> = (1..=3_000).map(|number| line(number, &format!("sku-{}", number % 7), -1)).collect();
-    seed(&stage.pool, &lines).await.unwrap();
+    seed(&stage.pool, &lines, None).await.unwrap();
     let mut instances = fleet(&stage, 3, &[]).await;
     let plan = Plan {
         lines: lines.clone().into(),

@@ -51,6 +51,8 @@ mod shutdown;
 #[cfg(test)]
 mod single_select;
 #[cfg(test)]
+mod sku_filter;
+#[cfg(test)]
 mod stage;
 #[cfg(test)]
 mod start;

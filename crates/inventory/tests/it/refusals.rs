@@ -125,7 +125,7 @@ async fn without_a_free_connection_nothing_is_applied() {
 #[tokio::test]
 async fn a_database_that_goes_away_is_named_and_comes_back_by_itself() {
     let stage = Stage::start().await;
-    let instance = stage.serve(&[]).await;
+    let instance = stage.serve(&[("SKU_FILTER", "off")]).await;
     instance.put("A", 10).await;
     instance.get("/stock/A").await;
     stage.postgres.kill().await.unwrap();

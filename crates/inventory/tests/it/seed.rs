@@ -17,9 +17,9 @@ async fn seeding_creates_stock_with_its_opening_movement_and_a_second_run_nothin
     let mut lines: Vec<_> = (1..=1_500).map(|number| line(number, &format!("SKU {number}"), -18)).collect();
     lines.push(line(1_501, "there", -100));
 
-    let first = seed(&pool, &lines).await.unwrap();
+    let first = seed(&pool, &lines, None).await.unwrap();
     assert_eq!((first.skus, first.created), (1_501, 1_500));
-    let second = seed(&pool, &lines).await.unwrap();
+    let second = seed(&pool, &lines, None).await.unwrap();
     assert_eq!((second.skus, second.created), (1_501, 0));
 
     let (skus, quantity, opening): (i64, i64, i64) = sqlx::query_as(

@@ -13,7 +13,9 @@ use crate::{
 const READERS: usize = 1_000;
 
 /// A query is repeated when it is given up, and a machine with other work must not make it so.
-const PATIENT: [(&str, &str); 7] = [
+const PATIENT: [(&str, &str); 8] = [
+    // It would leave no select for an absent SKU.
+    ("SKU_FILTER", "off"),
     ("REDIS_TIMEOUT", "5s"),
     ("LOCK_WAIT", "20s"),
     ("DATABASE_ACQUIRE_TIMEOUT", "20s"),

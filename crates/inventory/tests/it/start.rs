@@ -62,6 +62,7 @@ async fn bad_settings_are_refused_by_name_with_a_remedy_before_anything_listens(
         ("CACHE_WARM_KEYS", "all", &["CACHE_WARM_KEYS=\"all\"", "whole number from 0"]),
         ("CACHE_WARM_LIMIT", "10", &["CACHE_WARM_LIMIT=\"10\"", "unit"]),
         ("CACHE_WARM_LIMIT", "2h", &["CACHE_WARM_LIMIT=\"2h\"", "1h"]),
+        ("SKU_FILTER", "maybe", &["SKU_FILTER=\"maybe\"", "`off` or `on`"]),
         ("DB_MAX_LOADS", "1.5", &["DB_MAX_LOADS=\"1.5\"", "whole number"]),
         ("DATABASE_MAX_CONNECTIONS", "0", &["DATABASE_MAX_CONNECTIONS=\"0\"", "1 to"]),
         ("DATABASE_ACQUIRE_TIMEOUT", "never", &["DATABASE_ACQUIRE_TIMEOUT=\"never\"", "unit"]),

@@ -6,14 +6,17 @@ use inventory::{
     db::{
         idempotency::{self, Stored},
         movement::{self, Line},
-        stock,
+        sku_filter, stock,
     },
     domain::{Delta, Kind, Quantity, Reference, Sku},
 };
 use sqlx::{PgPool, pool::PoolConnection, postgres::Postgres};
 use stockade_testbed::PostgresServer;
 
-use crate::stock_db::{execute, migrated};
+use crate::{
+    stage::until,
+    stock_db::{execute, migrated},
+};
 
 async fn database(server: &PostgresServer) -> (PgPool, PoolConnection<Postgres>) {
     let pool = migrated(server, "inventory").await;
@@ -102,4 +105,25 @@ async fn the_statements_on_kept_answers_fit_their_table() {
     assert!(idempotency::insert(&mut connection, "key", &answer(409), ttl).await.unwrap(), "an expired one gives way");
     execute(&pool, "update idempotency set expires_at = now() - interval '1 s'").await;
     assert_eq!(idempotency::sweep(&pool, 9).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_filter_is_announced_once_nobody_creates_stock_without_telling_it() {
+    let server = PostgresServer::start().await.unwrap();
+    let (pool, _connection) = database(&server).await;
+    let mut creating = pool.begin().await.unwrap();
+    assert!(!sku_filter::is_announced(&mut creating).await.unwrap());
+    let waits = async {
+        let waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'";
+        until("the announcement waits", async || {
+            sqlx::query_scalar::<_, i64>(waiting).fetch_one(&pool).await.unwrap() == 1
+        })
+        .await;
+        creating.commit().await.unwrap();
+    };
+    let (announced, ()) = tokio::join!(sku_filter::announce(&pool), waits);
+    announced.unwrap();
+    sku_filter::announce(&pool).await.unwrap();
+    let mut creating = pool.begin().await.unwrap();
+    assert!(sku_filter::is_announced(&mut creating).await.unwrap());
 }
