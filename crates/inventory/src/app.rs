@@ -27,6 +27,8 @@ pub struct App {
     pub pg: PgPool,
     /// The locks.
     pub locks: Locks,
+    /// Whether reads of one SKU share a lock. On a quorum of servers there are exclusive locks only.
+    pub shared_reads: bool,
     /// Stock by SKU, cached.
     pub stocks: Cache<Sku, Stock>,
     /// The SKUs that exist; `None` where nobody asks for that.

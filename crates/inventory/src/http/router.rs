@@ -30,6 +30,7 @@ pub fn app(app: App) -> Router {
         .read_wait(app.limits.read_wait)
         .body_limit(BODY_LIMIT)
         .on_store_error(OnStoreError::Proceed);
+    let lock = if app.shared_reads { lock } else { lock.write() };
     let opening = lock.clone();
     let both = RouteLock::write_all(&app.locks, |transfer: Transfer| transfer.keys())
         .wait(app.limits.lock_wait)

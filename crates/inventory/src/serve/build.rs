@@ -2,22 +2,23 @@ use std::time::Duration;
 
 use sqlx::{PgPool, postgres::PgPoolOptions};
 use stockade::{
-    Locks, Redis,
+    Redis,
     cache::{Bloom, Cache},
     postgres::Relay,
 };
 
 use super::{
     StartError, filter,
+    lock_store::LockStore,
+    redis::connect,
     warm::{self, Warmup},
 };
 use crate::{
     app::{App, Draining, Limits},
-    config::{CacheMode, CacheSettings, Config, Database, LockSettings, Secret, shown_url},
+    config::{CacheMode, CacheSettings, Config, Database},
     db,
     domain::{Sku, Stock},
     flash::Flash,
-    http::Problem,
 };
 
 /// How long the start waits for Redis. Without the wait the first writes of a healthy instance would be refused; with
@@ -35,7 +36,7 @@ impl Service {
     /// Builds it. Neither database nor Redis has to be reachable; a Redis that is reachable has to be fit.
     pub(super) async fn build(config: &Config) -> Result<Self, StartError> {
         let pg = pool(&config.database);
-        let lock_redis = connect("LOCK_REDIS_URL", &config.locks.redis, config, false).await?;
+        let LockStore { locks, redis: lock_redis, shared_reads } = LockStore::connect(config).await?;
         let cache_redis = if config.cache.has_own_redis {
             let may_evict = config.cache.mode == CacheMode::Eventual;
             connect("CACHE_REDIS_URL", &config.cache.redis, config, may_evict).await?
@@ -54,7 +55,8 @@ impl Service {
         let warmup = warm::prepare(&stocks, &pg, &config.cache);
         let app = App {
             pg,
-            locks: locks(&lock_redis, &config.locks),
+            locks,
+            shared_reads,
             stocks,
             filter: Some(filter),
             flash: Flash::new(&lock_redis, config.redis_timeout, config.flash),
@@ -84,21 +86,6 @@ fn pool(database: &Database) -> PgPool {
         .max_connections(database.max_connections)
         .acquire_timeout(database.acquire_timeout)
         .connect_lazy_with(database.options.clone())
-}
-
-pub(super) async fn connect(
-    variable: &'static str,
-    url: &Secret,
-    config: &Config,
-    may_evict: bool,
-) -> Result<Redis, StartError> {
-    let builder = Redis::builder(url.expose()).command_timeout(config.redis_timeout);
-    let builder = if may_evict { builder.allow_eviction() } else { builder };
-    builder.connect().await.map_err(|source| StartError::Redis { variable, url: shown_url(url), source })
-}
-
-fn locks(redis: &Redis, settings: &LockSettings) -> Locks {
-    Locks::builder().lease(settings.lease).max_waiters(settings.max_waiters).on_reject(Problem::from).redis(redis)
 }
 
 fn cache(redis: &Redis, settings: &CacheSettings, pg: PgPool, filter: &Bloom) -> Result<Cache<Sku, Stock>, StartError> {

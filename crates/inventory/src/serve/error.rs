@@ -21,6 +21,14 @@ pub enum StartError {
         /// What is wrong.
         source: ConnectError,
     },
+    /// The servers of the locks make no quorum.
+    #[cfg(feature = "redlock")]
+    #[error("LOCK_REDIS_URL: {0}")]
+    Redlock(#[from] stockade::lock::RedlockError),
+    /// Locks on a quorum are asked for in a build without them.
+    #[cfg(not(feature = "redlock"))]
+    #[error("LOCK_REDIS_URL=redlock://…: this build has no Redlock: build it with the feature `redlock`, or use one Redis")]
+    NoRedlock,
     /// The cache can't be built with these settings.
     #[error(transparent)]
     Cache(#[from] BuildError),
@@ -47,6 +55,10 @@ impl StartError {
     pub(super) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Config(_) | Self::Redis { .. } | Self::Cache(_) => ExitCode::from(EX_CONFIG),
+            #[cfg(feature = "redlock")]
+            Self::Redlock(_) => ExitCode::from(EX_CONFIG),
+            #[cfg(not(feature = "redlock"))]
+            Self::NoRedlock => ExitCode::from(EX_CONFIG),
             Self::Metrics(_) | Self::Bind { .. } | Self::Io(_) => ExitCode::FAILURE,
         }
     }

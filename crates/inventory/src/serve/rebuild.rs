@@ -4,7 +4,7 @@ use std::{process::ExitCode, time::Duration};
 
 use stockade::cache::CacheError;
 
-use super::{Args, StartError, build::connect, filter};
+use super::{Args, StartError, filter, redis::connect};
 use crate::{
     config::Config,
     console,

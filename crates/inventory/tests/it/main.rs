@@ -37,6 +37,8 @@ mod ops;
 #[cfg(test)]
 mod redis_faults;
 #[cfg(test)]
+#[cfg(feature = "redlock")]
+mod redlock;
 mod refusals;
 #[cfg(test)]
 mod replay;

@@ -1,6 +1,7 @@
 //! Dashboards, Prometheus, the load test, compose and the example settings name metrics, labels, routes and variables
 //! of the service. Here they are held to it.
 
+mod compose;
 mod contract;
 mod instance;
 mod live;

@@ -48,6 +48,7 @@ impl Service {
             // Nothing of this asks the database, so nobody connects.
             pg: PgPool::connect_lazy("postgres://127.0.0.1/none")?,
             locks: Locks::builder().lease(LEASE).delegation_lease(LEASE).redis(redis),
+            shared_reads: true,
             stocks: Cache::builder(redis).name("stock").under_locks().loader(load).build(),
             filter: None,
             limits: Limits { lock_wait: LIMIT, read_wait: LIMIT, request: LIMIT, idempotency_ttl: LIMIT },
