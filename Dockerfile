@@ -5,7 +5,7 @@ COPY . .
 # Without the feature `demo`, and so without the testbed. Without symbols the program is a quarter smaller.
 ENV CARGO_PROFILE_RELEASE_STRIP=symbols
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
-    cargo build --locked --release -p stockade-inventory --bin inventory \
+    cargo build --locked --release -p stockade-inventory --features otlp --bin inventory \
     && cp target/release/inventory /inventory
 
 FROM debian:bookworm-slim

@@ -21,3 +21,4 @@ pub mod replay;
 pub mod seed;
 pub mod serve;
 mod shell;
+mod traces;

@@ -19,6 +19,7 @@ pub mod redis;
 pub mod resource;
 #[cfg(feature = "axum")]
 pub mod route_lock;
+mod spans;
 mod store;
 
 pub use cache::Cache;

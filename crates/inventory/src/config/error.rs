@@ -69,11 +69,11 @@ fn shown(value: Option<&str>) -> String {
 }
 
 impl ConfigError {
-    pub(super) fn new(variable: &str, problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub(crate) fn new(variable: &str, problem: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { variable: variable.to_owned(), value: None, problem: problem.into(), remedy: remedy.into() }
     }
 
-    pub(super) fn with_value(mut self, value: &str) -> Self {
+    pub(crate) fn with_value(mut self, value: &str) -> Self {
         self.value = Some(value.to_owned());
         self
     }

@@ -14,6 +14,6 @@ pub use args::{Args, DatabaseArgs};
 pub use cache::{CacheMode, CacheSettings};
 pub use database::Database;
 pub use error::{ConfigError, ConfigErrors, EX_CONFIG};
-pub use redis::quorum;
+pub(crate) use redis::quorum;
 pub use secret::{Secret, shown_url};
 pub use settings::{Config, Connections, LockSettings, LogFormat};

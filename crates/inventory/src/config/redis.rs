@@ -26,7 +26,7 @@ pub(super) fn redis(args: &Args, found: &mut Findings) -> (Option<Secret>, Optio
 }
 
 /// The URL of each server of `redlock://[USER:PASSWORD@]HOST:PORT,HOST:PORT,…`; `None` for another URL.
-pub fn quorum(url: &Secret) -> Option<Vec<Secret>> {
+pub(crate) fn quorum(url: &Secret) -> Option<Vec<Secret>> {
     let rest = url.expose().strip_prefix(REDLOCK)?;
     let (user, hosts) = rest.split_at(rest.rfind('@').map_or(0, |at| at + 1));
     Some(hosts.split(',').map(|host| format!("redis://{user}{host}").into()).collect())

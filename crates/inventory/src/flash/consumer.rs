@@ -82,6 +82,7 @@ impl Consumer {
     }
 
     /// Stores them; the ids of those that are stored, rejected or dead letters.
+    #[tracing::instrument(name = "flash.store", level = "debug", skip_all, fields(entries = entries.len()))]
     async fn store<'a>(
         &mut self,
         flash: &Flash,

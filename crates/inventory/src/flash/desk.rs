@@ -109,6 +109,7 @@ impl Flash {
 
     /// Asks the script. It decides for the sale that this process knows; where that is another one by now it is asked
     /// once more.
+    #[tracing::instrument(name = "flash.reserve", level = "debug", skip_all)]
     pub(crate) async fn reserve(&self, sku: &Sku, asked: &Asked) -> Answer {
         let known = self.0.sales.read().unwrap_or_else(PoisonError::into_inner).get(sku).copied();
         let mut decision = self.0.counter.reserve(sku, known.unwrap_or(SaleId(0)), asked).await;

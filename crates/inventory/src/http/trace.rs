@@ -20,7 +20,7 @@ use super::{
     path,
     request_id::{REQUEST_ID, RequestId, TraceParent},
 };
-use crate::app::LoggedAnswers;
+use crate::{app::LoggedAnswers, traces};
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
@@ -55,9 +55,10 @@ pub(crate) async fn identify(
     let measured = routes.map(|routes| routes.start(&request));
     let id = RequestId::of(request.headers());
     let span = span(&request, &id);
+    let server = traces::server_span(&request, id.as_str(), &span);
     let head = request.method() == Method::HEAD;
     request.extensions_mut().insert(id.clone());
-    async {
+    let answered = async {
         let response = next.run(request).await;
         if let Some(measured) = measured {
             measured.finish(response.status());
@@ -68,9 +69,8 @@ pub(crate) async fn identify(
         }
         log(&response, problem.as_deref(), started.elapsed(), answers);
         response
-    }
-    .instrument(span)
-    .await
+    };
+    traces::within(&server, answered).instrument(span).await
 }
 
 /// The line of a request: what was answered, and why.

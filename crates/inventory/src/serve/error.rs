@@ -2,7 +2,7 @@ use std::{io, net::SocketAddr, process::ExitCode};
 
 use stockade::{cache::BuildError, redis::ConnectError};
 
-use crate::config::{ConfigErrors, EX_CONFIG};
+use crate::config::{ConfigError, ConfigErrors, EX_CONFIG};
 
 /// Why the service did not start.
 #[derive(Debug, thiserror::Error)]
@@ -27,8 +27,13 @@ pub enum StartError {
     Redlock(#[from] stockade::lock::RedlockError),
     /// Locks on a quorum are asked for in a build without them.
     #[cfg(not(feature = "redlock"))]
-    #[error("LOCK_REDIS_URL=redlock://…: this build has no Redlock: build it with the feature `redlock`, or use one Redis")]
+    #[error(
+        "LOCK_REDIS_URL=redlock://…: this build has no Redlock: build it with the feature `redlock`, or use one Redis"
+    )]
     NoRedlock,
+    /// Spans can't be exported as the variables say.
+    #[error(transparent)]
+    Traces(ConfigError),
     /// The cache can't be built with these settings.
     #[error(transparent)]
     Cache(#[from] BuildError),
@@ -54,7 +59,7 @@ impl StartError {
     /// 78 where the configuration has to change, 1 otherwise.
     pub(super) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Config(_) | Self::Redis { .. } | Self::Cache(_) => ExitCode::from(EX_CONFIG),
+            Self::Config(_) | Self::Redis { .. } | Self::Traces(_) | Self::Cache(_) => ExitCode::from(EX_CONFIG),
             #[cfg(feature = "redlock")]
             Self::Redlock(_) => ExitCode::from(EX_CONFIG),
             #[cfg(not(feature = "redlock"))]

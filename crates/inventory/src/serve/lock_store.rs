@@ -20,8 +20,7 @@ pub(super) struct LockStore {
 impl LockStore {
     pub(super) async fn connect(config: &Config) -> Result<Self, StartError> {
         let settings = &config.locks;
-        let builder =
-            Locks::builder().lease(settings.lease).max_waiters(settings.max_waiters).on_reject(Problem::from);
+        let builder = Locks::builder().lease(settings.lease).max_waiters(settings.max_waiters).on_reject(Problem::from);
         if let Some(urls) = quorum(&settings.redis) {
             return Self::on_quorum(builder, &urls, config).await;
         }

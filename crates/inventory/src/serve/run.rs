@@ -23,6 +23,7 @@ use crate::{
     config::{Args, Config, Connections},
     console, flash, http, metrics,
     ops::{self, Ops},
+    traces::Exporter,
 };
 
 /// The exit status after a second signal: as if the process had not caught it.
@@ -59,7 +60,8 @@ async fn serve(
     routes: impl AsyncFnOnce(App) -> Result<Router, StartError>,
 ) -> Result<ExitCode, StartError> {
     let config = Config::new(args)?;
-    log::install(config.log_format, config.log_filter.clone());
+    let exporter = Exporter::from_env().map_err(StartError::Traces)?;
+    log::install(config.log_format, config.log_filter.clone(), &exporter);
     let mut signals = Signals::listen()?;
     let metrics = metrics::install()?;
     let Service { app, relay, warmup } = Service::build(&config).await?;
@@ -104,6 +106,7 @@ async fn serve(
         end(app, relay, Keeper { stop: keeping, task: keeper }, &mut servers, deadline).await;
         stop.cancel();
         background.wait().await;
+        exporter.shutdown(LAST).await;
     };
     Ok(tokio::select! {
         () = end => {

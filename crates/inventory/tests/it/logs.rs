@@ -107,7 +107,7 @@ async fn the_statements_of_a_request_and_of_its_load_are_in_its_span() {
         let line = line.unwrap_or_else(|| panic!("{id}: {statement}: {}", instance.log()));
         line["spans"].as_array().unwrap().iter().map(|span| span["name"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(spans("get", "select sku"), ["request", "cache", "sql"], "a load");
+    assert_eq!(spans("get", "select sku"), ["request", "cache.lookup", "cache.load", "sql"], "a load");
     assert_eq!(spans("put", "select version from stockade"), ["request", "fence"]);
     assert_eq!(spans("put", "with changed as (insert"), ["request", "sql"]);
     let names: Vec<_> = lines(&instance).iter().map(|line| line["span"]["name"].clone()).collect();

@@ -39,6 +39,7 @@ mod redis_faults;
 #[cfg(test)]
 #[cfg(feature = "redlock")]
 mod redlock;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod replay;
@@ -64,6 +65,9 @@ mod statements;
 mod stock_db;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+#[cfg(feature = "otlp")]
+mod traces;
 #[cfg(test)]
 mod transfers;
 #[cfg(test)]

@@ -44,7 +44,11 @@ async fn bad_settings_are_refused_by_name_with_a_remedy_before_anything_listens(
         ("LOCK_REDIS_URL", "rediss://:hunter2@h/#insecure", &["LOCK_REDIS_URL", "rediss://h/", "#insecure"]),
         ("LOCK_REDIS_URL", "redis://:hunter2@h:port", &["LOCK_REDIS_URL", "h:port", "redis://[[user]:password@]host"]),
         ("CACHE_REDIS_URL", "redlock://h1,h2,h3", &["CACHE_REDIS_URL", "a quorum of servers keeps locks only"]),
-        ("LOCK_REDIS_URL", "redlock://127.0.0.1:1,127.0.0.1:2", &["LOCK_REDIS_URL", "at least 3|the feature `redlock`"]),
+        (
+            "LOCK_REDIS_URL",
+            "redlock://127.0.0.1:1,127.0.0.1:2",
+            &["LOCK_REDIS_URL", "at least 3|the feature `redlock`"],
+        ),
         ("LISTEN_ADDR", "localhost", &["LISTEN_ADDR=\"localhost\"", "IP:PORT"]),
         ("OPS_ADDR", "127.0.0.1:99999", &["OPS_ADDR=\"127.0.0.1:99999\"", "IP:PORT"]),
         ("LOCK_WAIT", "2", &["LOCK_WAIT=\"2\"", "unit"]),

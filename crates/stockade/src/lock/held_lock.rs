@@ -1,11 +1,13 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio_util::task::task_tracker::TaskTrackerToken;
+use tracing::Span;
 
 use super::{delegations::Inside, renewal::Renewal, series::Series, shared::Shared};
 use crate::{
     clock::Instant,
     lock::{Fence, Handover, LossReason, Mode},
+    spans,
     store::{LockError, Ownership, Released},
 };
 
@@ -23,6 +25,8 @@ pub(super) struct HeldLock {
     /// The end of the longest hold that its request allowed.
     ends_at: Option<Instant>,
     state: State,
+    /// Ends with the hold.
+    span: Span,
     _counted: TaskTrackerToken,
 }
 
@@ -73,8 +77,9 @@ impl HeldLock {
     ) -> Self {
         let (since, mode) = (Instant::now(), ownership.mode());
         series.held.add(1.0);
+        let span = spans::lock_hold(ownership.key.label(), mode, ownership.token);
         let fence = Fence { ownership, store: Arc::clone(&shared.store) };
-        Self { fence, shared, way, mode, series, since, ends_at, state: State::Held, _counted: counted }
+        Self { fence, shared, way, mode, series, since, ends_at, state: State::Held, span, _counted: counted }
     }
 
     pub(super) fn fence(&self) -> &Fence {
@@ -118,6 +123,7 @@ impl HeldLock {
             }
             Way::Ended => {}
         }
+        self.span = Span::none();
         self.count_end();
     }
 

@@ -1,5 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
+use tracing::Instrument;
+
 use super::{
     delegations::Delegations,
     held_lock::HeldLock,
@@ -11,6 +13,7 @@ use super::{
 use crate::{
     lock::{Fence, Guard, LockError, LossReason, Mode, Released},
     resource::{Key, KeyError, Label},
+    spans,
     store::Attempt,
 };
 
@@ -69,7 +72,6 @@ impl LockRequest {
     /// - [`LockError::Capacity`], for a semaphore.
     /// - [`LockError::Timeout`], or [`LockError::Busy`] when the wait is zero.
     /// - [`LockError::QueueFull`], [`LockError::Unavailable`], [`LockError::Foreign`] and [`LockError::ShuttingDown`].
-    #[tracing::instrument(name = "lock", level = "debug", skip_all, fields(mode = self.mode.as_str()))]
     pub async fn acquire(self) -> Result<Guard, LockError> {
         if let Some(guard) = self.enter() {
             return Ok(guard);
@@ -87,10 +89,11 @@ impl LockRequest {
         let outcome = Outcome::begin(self.shared.series.of(attempt.key.label(), self.mode));
         // Taken before the look at `closing`, so that a shutdown waits for every attempt that it did not refuse.
         let counted = self.shared.guards.token();
+        let waiting = spans::lock_wait(attempt.key.label(), self.mode);
         let acquired = tokio::select! {
             biased;
             () = self.shared.closing.cancelled() => Err(LockError::ShuttingDown),
-            acquired = self.shared.store.acquire(attempt) => acquired,
+            acquired = self.shared.store.acquire(attempt).instrument(waiting) => acquired,
         };
         match acquired {
             Ok(ownership) => {
@@ -180,10 +183,11 @@ async fn together(
     let outcome = Outcome::begin(Arc::clone(&series));
     // Taken before the look at `closing`, so that a shutdown waits for every attempt that it did not refuse.
     let counted = shared.guards.token();
+    let waiting = spans::lock_wait(attempt.key.label(), attempt.mode);
     let entered = tokio::select! {
         biased;
         () = shared.closing.cancelled() => Err(LockError::ShuttingDown),
-        entered = delegations.share(attempt, max_hold) => entered,
+        entered = delegations.share(attempt, max_hold).instrument(waiting) => entered,
     };
     match entered {
         Ok(Some(inside)) => {

@@ -42,7 +42,8 @@ fn every_profile_is_documented_and_its_instance_is_scraped() {
 #[test]
 fn every_port_is_published_once_and_on_this_machine_only() {
     let compose = text("docker-compose.yml");
-    let ports: Vec<_> = compose.lines().filter_map(|line| line.trim().strip_prefix("- \"")?.strip_suffix('"')).collect();
+    let ports: Vec<_> =
+        compose.lines().filter_map(|line| line.trim().strip_prefix("- \"")?.strip_suffix('"')).collect();
     let distinct: BTreeSet<_> = ports.iter().map(|port| port.rsplit_once(':').unwrap().0).collect();
     assert!(ports.len() >= 12, "{ports:?}");
     assert_eq!(distinct.len(), ports.len(), "{ports:?}");

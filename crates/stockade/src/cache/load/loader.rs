@@ -3,6 +3,7 @@ use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc, time::Durati
 use futures_util::{FutureExt, future::BoxFuture};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::{
     failing::Failing,
@@ -17,6 +18,7 @@ use crate::{
     clock::Instant,
     metrics::{self, CACHE_LOAD, tag},
     resource::{Key, Resource},
+    spans,
 };
 
 /// The application's loader with its types made uniform.
@@ -132,6 +134,7 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
         let began = Instant::now();
         // The call itself is inside, so that a loader that panics before its first await is caught too.
         let loading = AssertUnwindSafe(async { load().await }).catch_unwind();
+        let loading = loading.instrument(spans::cache_load(self.name, names.len()));
         let ended = tokio::select! {
             biased;
             () = self.aborting.cancelled() => End::Cancelled,

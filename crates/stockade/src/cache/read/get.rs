@@ -77,7 +77,7 @@ where
         Some(lookup_at(now, Answer::from_entry(entry, Source::Local, false), false))
     }
 
-    #[tracing::instrument(name = "cache", level = "debug", skip_all, fields(cache = self.settings.name))]
+    #[tracing::instrument(name = "cache.lookup", level = "debug", skip_all, fields(cache = self.settings.name))]
     async fn look_up(self: &Arc<Self>, key: &K, join: Join) -> Result<Lookup<V>, CacheError> {
         let name = Key::of(key)?;
         self.find_or_fetch(key, &name, join, None).await

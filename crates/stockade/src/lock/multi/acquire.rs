@@ -1,9 +1,12 @@
 use std::{sync::Arc, time::Duration};
 
+use tracing::{Instrument, Span};
+
 use super::held_set::HeldSet;
 use crate::{
     clock::Instant,
     lock::{LockError, outcome::Outcome, shared::Shared},
+    spans,
     store::Attempt,
 };
 
@@ -35,10 +38,11 @@ async fn at_once(shared: &Arc<Shared>, attempts: &[Attempt]) -> Result<Option<He
         .iter()
         .map(|attempt| (Outcome::begin(shared.series.of(attempt.key.label(), attempt.mode)), shared.guards.token()))
         .collect();
+    let waiting = attempts.first().map_or_else(Span::none, |first| spans::lock_wait(first.key.label(), first.mode));
     let tried = tokio::select! {
         biased;
         () = shared.closing.cancelled() => Err(LockError::ShuttingDown),
-        tried = shared.store.try_all(attempts) => tried,
+        tried = shared.store.try_all(attempts).instrument(waiting) => tried,
     };
     match tried {
         Ok(Some(ownerships)) => {
@@ -71,11 +75,12 @@ async fn in_turn(shared: &Arc<Shared>, attempts: Vec<Attempt>, since: Instant) -
         let outcome = Outcome::begin(shared.series.of(key.label(), attempt.mode));
         // Taken before `closing` is checked, so that a shutdown waits for every attempt that it did not refuse.
         let counted = shared.guards.token();
+        let waiting = spans::lock_wait(key.label(), attempt.mode);
         let acquired = tokio::select! {
             biased;
             () = shared.closing.cancelled() => Err(LockError::ShuttingDown),
             lost = held.lost() => Err(lost),
-            acquired = shared.store.acquire(attempt) => acquired,
+            acquired = shared.store.acquire(attempt).instrument(waiting) => acquired,
         };
         match acquired {
             Ok(ownership) => {

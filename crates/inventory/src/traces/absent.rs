@@ -1,0 +1,38 @@
+use std::{convert::Infallible, time::Duration};
+
+use axum::extract::Request;
+use tracing::Span;
+use tracing_subscriber::layer::Identity;
+
+use super::variables::wanted;
+use crate::config::ConfigError;
+
+/// In place of the one that exports: there is none.
+pub(crate) struct Exporter(Option<Infallible>);
+
+impl Exporter {
+    pub(crate) fn from_env() -> Result<Self, ConfigError> {
+        Ok(Self(None))
+    }
+
+    pub(crate) fn layer(&self) -> Option<Identity> {
+        self.0.map(|none| match none {})
+    }
+
+    pub(crate) fn report(&self) {
+        if let (None, Some(variable)) = (self.0, wanted()) {
+            tracing::warn!(variable, "this build exports no spans: build it with the feature `otlp`");
+        }
+    }
+
+    pub(crate) async fn shutdown(self, _limit: Duration) {}
+}
+
+/// None: a request has its span in the log only.
+pub(crate) fn server_span(_request: &Request, _id: &str, _logged: &Span) -> Span {
+    Span::none()
+}
+
+pub(crate) fn within<F>(_server: &Span, answer: F) -> F {
+    answer
+}

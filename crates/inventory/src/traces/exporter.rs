@@ -1,0 +1,82 @@
+use std::time::Duration;
+
+use opentelemetry::{KeyValue, trace::TracerProvider};
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig};
+use opentelemetry_sdk::{Resource, trace::SdkTracerProvider};
+use tracing::{Subscriber, level_filters::LevelFilter};
+use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
+
+use super::{
+    TARGET,
+    variables::{value, wanted},
+};
+use crate::config::ConfigError;
+
+/// The one protocol that is spoken.
+const PROTOCOL: &str = "http/protobuf";
+
+/// Sends spans in batches from a thread of its own, out of a bounded queue: what finds no place there is dropped.
+pub(crate) struct Exporter(Option<SdkTracerProvider>);
+
+impl Exporter {
+    /// As the variables say: without the address of a collector nothing is exported.
+    pub(crate) fn from_env() -> Result<Self, ConfigError> {
+        let Some(variable) = wanted() else { return Ok(Self(None)) };
+        for name in ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"] {
+            if let Some(other) = value(name).filter(|value| value != PROTOCOL) {
+                let remedy = "use http/protobuf, to the collector's port for it, usually 4318";
+                return Err(ConfigError::new(name, "not spoken here", remedy).with_value(&other));
+            }
+        }
+        let exporter = SpanExporter::builder().with_http().with_protocol(Protocol::HttpBinary).build();
+        let exporter = exporter.map_err(|error| {
+            let remedy = "use http://HOST:4318 for the endpoint, and KEY=VALUE pairs for headers";
+            ConfigError::new(variable, format!("no exporter can be made: {error}"), remedy)
+        })?;
+        Ok(Self(Some(SdkTracerProvider::builder().with_resource(resource()).with_batch_exporter(exporter).build())))
+    }
+
+    /// What takes the spans of the service and of the library. `None` where they are not exported.
+    pub(crate) fn layer<S>(&self) -> Option<impl Layer<S> + Send + Sync + use<S>>
+    where
+        S: Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
+    {
+        let tracer = self.0.as_ref()?.tracer("inventory");
+        let layer = tracing_opentelemetry::layer()
+            .with_tracer(tracer)
+            .with_context_activation(false)
+            .with_location(false)
+            .with_target(false)
+            .with_threads(false)
+            .with_tracked_inactivity(false);
+        let spans = Targets::new()
+            .with_target("inventory", LevelFilter::DEBUG)
+            .with_target("stockade", LevelFilter::DEBUG)
+            .with_target(TARGET, LevelFilter::DEBUG)
+            // The span of a request in the log, which has one of its own here.
+            .with_target("inventory::http::trace", LevelFilter::OFF);
+        Some(layer.with_filter(spans))
+    }
+
+    pub(crate) fn report(&self) {
+        if let (Some(_), Some(variable)) = (&self.0, wanted()) {
+            tracing::info!(variable, "spans are exported to a collector");
+        }
+    }
+
+    /// Sends what is left, for `limit` at most.
+    pub(crate) async fn shutdown(self, limit: Duration) {
+        let Some(provider) = self.0 else { return };
+        let sent = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(limit)).await;
+        if !matches!(sent, Ok(Ok(()))) {
+            tracing::warn!("the last spans were not sent to the collector in time");
+        }
+    }
+}
+
+fn resource() -> Resource {
+    let named = value("OTEL_SERVICE_NAME").is_some()
+        || value("OTEL_RESOURCE_ATTRIBUTES").is_some_and(|pairs| pairs.contains("service.name="));
+    let builder = Resource::builder().with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")));
+    if named { builder.build() } else { builder.with_service_name("inventory").build() }
+}

@@ -1,0 +1,22 @@
+//! Spans to an OpenTelemetry collector, by OTLP over HTTP, as the standard `OTEL_…` variables say. With the feature
+//! `otlp` only: a build without it says so where they are set.
+//!
+//! The trace of a caller goes on: its `traceparent` is the parent of the request's span.
+
+#[cfg(not(feature = "otlp"))]
+mod absent;
+#[cfg(feature = "otlp")]
+mod exporter;
+#[cfg(feature = "otlp")]
+mod server_span;
+mod variables;
+
+#[cfg(not(feature = "otlp"))]
+pub(crate) use absent::{Exporter, server_span, within};
+#[cfg(feature = "otlp")]
+pub(crate) use exporter::Exporter;
+#[cfg(feature = "otlp")]
+pub(crate) use server_span::{server_span, within};
+
+/// The target of spans that are for the collector alone: requests have another span in the log.
+pub(crate) const TARGET: &str = "otel";

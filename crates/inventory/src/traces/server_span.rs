@@ -1,0 +1,76 @@
+use axum::{
+    extract::{MatchedPath, Request},
+    http::HeaderMap,
+    response::Response,
+};
+use opentelemetry::{
+    propagation::{Extractor, TextMapPropagator},
+    trace::TraceContextExt,
+};
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use tracing::{Instrument, Span, field};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+use super::TARGET;
+
+/// The span of a request for the collector, named and filled in as OpenTelemetry asks of a server. It goes on with the
+/// trace of the caller. `logged` is the span of the same request in the log. It gets the id of a trace that begins here.
+pub(crate) fn server_span(request: &Request, id: &str, logged: &Span) -> Span {
+    let route = request.extensions().get().map(MatchedPath::as_str);
+    let method = request.method().as_str();
+    let span = tracing::debug_span!(
+        target: TARGET,
+        parent: logged,
+        "request",
+        otel.kind = "server",
+        otel.name = field::Empty,
+        otel.status_code = field::Empty,
+        http.request.method = method,
+        http.route = route,
+        http.response.status_code = field::Empty,
+        url.path = request.uri().path(),
+        request_id = id,
+    );
+    if span.is_disabled() {
+        return span;
+    }
+    span.record("otel.name", route.map_or_else(|| method.to_owned(), |route| format!("{method} {route}")));
+    let parent = TraceContextPropagator::new().extract(&Headers(request.headers()));
+    let begins_here = !parent.span().span_context().is_valid();
+    if let Err(error) = span.set_parent(parent) {
+        tracing::debug!(%error, "a trace begins here");
+    }
+    if begins_here {
+        let trace = span.context().span().span_context().trace_id();
+        logged.record("trace_id", field::display(trace));
+    }
+    span
+}
+
+/// Makes an answer within the span of its request.
+pub(crate) fn within(server: &Span, answer: impl Future<Output = Response>) -> impl Future<Output = Response> {
+    let span = server.clone();
+    let answer = answer.instrument(server.clone());
+    async move {
+        let response = answer.await;
+        let status = response.status();
+        span.record("http.response.status_code", status.as_u16());
+        if status.is_server_error() {
+            span.record("otel.status_code", "ERROR");
+        }
+        response
+    }
+}
+
+/// The headers of a request as a carrier of `traceparent` and `tracestate`.
+struct Headers<'a>(&'a HeaderMap);
+
+impl Extractor for Headers<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key)?.to_str().ok()
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        self.0.keys().map(axum::http::HeaderName::as_str).collect()
+    }
+}

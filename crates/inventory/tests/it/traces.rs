@@ -1,0 +1,166 @@
+//! Spans as a collector gets them.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use axum::{Router, body::Bytes, extract::State, routing::post};
+use opentelemetry_proto::tonic::{
+    collector::trace::v1::ExportTraceServiceRequest,
+    common::v1::{KeyValue, any_value::Value},
+    trace::v1::{Span, span::SpanKind},
+};
+use prost::Message;
+use tokio::{net::TcpListener, task::JoinSet, time::timeout};
+
+use crate::stage::{Answer, Stage, bare_command, outcome, until};
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const PARENT: &str = "00f067aa0ba902b7";
+
+/// A collector of OTLP over HTTP that keeps what it gets. Dropping it closes it.
+struct Collector {
+    endpoint: String,
+    requests: Arc<Mutex<Vec<ExportTraceServiceRequest>>>,
+    _server: JoinSet<()>,
+}
+
+impl Collector {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let router = Router::new().route("/v1/traces", post(keep)).with_state(Arc::clone(&requests));
+        let mut server = JoinSet::new();
+        server.spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { endpoint, requests, _server: server }
+    }
+
+    fn spans(&self) -> Vec<Span> {
+        let requests = self.requests.lock().unwrap();
+        let resources = requests.iter().flat_map(|request| &request.resource_spans);
+        resources.flat_map(|resource| &resource.scope_spans).flat_map(|scope| scope.spans.clone()).collect()
+    }
+
+    /// The span of this name below `parent`, once it is there.
+    async fn child(&self, parent: &Span, name: &str) -> Span {
+        self.find(name, |span| span.parent_span_id == parent.span_id).await
+    }
+
+    async fn find(&self, name: &str, is_it: impl Fn(&Span) -> bool + Sync) -> Span {
+        let find = || self.spans().into_iter().find(|span| span.name == name && is_it(span));
+        until(name, async || find().is_some()).await;
+        find().unwrap()
+    }
+}
+
+async fn keep(State(requests): State<Arc<Mutex<Vec<ExportTraceServiceRequest>>>>, body: Bytes) {
+    requests.lock().unwrap().push(ExportTraceServiceRequest::decode(body).unwrap());
+}
+
+fn value(attributes: &[KeyValue], name: &str) -> String {
+    let found = attributes.iter().find(|attribute| attribute.key == name);
+    let value = found.unwrap_or_else(|| panic!("no {name} in {attributes:?}")).value.clone().unwrap().value.unwrap();
+    match value {
+        Value::StringValue(text) => text,
+        Value::IntValue(number) => number.to_string(),
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[tokio::test]
+async fn the_trace_of_a_caller_goes_on_through_lock_fence_statements_cache_and_flash() {
+    let (stage, collector) = tokio::join!(Stage::start(), Collector::start());
+    let settings = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*collector.endpoint), ("OTEL_BSP_SCHEDULE_DELAY", "20")];
+    let instance = stage.serve(&settings).await;
+    assert_eq!(instance.put("A", 9).await.status, 201);
+
+    let adjust = |flags: &str| {
+        let parent = format!("00-{TRACE}-{PARENT}-{flags}");
+        Answer::to(instance.adjustment("A", -1).header("traceparent", parent))
+    };
+    let unsampled = adjust("00").await;
+    assert_eq!(unsampled.status, 200);
+    let adjusted = adjust("01").await;
+    let server = collector.find("POST /stock/{sku}/adjustments", |_| true).await;
+    assert_eq!((hex(&server.trace_id), hex(&server.parent_span_id)), (TRACE.to_owned(), PARENT.to_owned()));
+    assert_eq!(server.kind, SpanKind::Server as i32);
+    assert_eq!(value(&server.attributes, "http.response.status_code"), "200");
+    let wait = collector.child(&server, "lock.wait").await;
+    assert_eq!((value(&wait.attributes, "lock"), value(&wait.attributes, "mode")), ("stock".into(), "write".into()));
+    let hold = collector.child(&server, "lock.hold").await;
+    assert_eq!(value(&hold.attributes, "token"), adjusted.json()["fencing_token"].to_string());
+    assert!(wait.end_time_unix_nano <= hold.end_time_unix_nano, "{wait:?} {hold:?}");
+    for name in ["fence", "sql", "commit"] {
+        let span = collector.child(&server, name).await;
+        assert!(span.start_time_unix_nano >= hold.start_time_unix_nano, "{name} is under the lock");
+    }
+
+    assert_eq!(instance.get("/stock/A").await.status, 200);
+    let server = collector.find("GET /stock/{sku}", |_| true).await;
+    assert!(server.parent_span_id.is_empty() && hex(&server.trace_id) != TRACE, "a trace of its own: {server:?}");
+    let lookup = collector.child(&server, "cache.lookup").await;
+    let load = collector.child(&lookup, "cache.load").await;
+    assert_eq!(value(&collector.child(&load, "sql").await.attributes, "query"), "stock.find");
+
+    let sale = r#"{"quantity":2,"per_customer":1,"ends_at":"2999-01-01T00:00:00Z"}"#;
+    let open = instance.request(reqwest::Method::PUT, "/flash/A").header("content-type", "application/json");
+    assert_eq!(Answer::to(open.body(sale)).await.status, 201);
+    let reserve = instance.request(reqwest::Method::POST, "/flash/A/reservations");
+    let reserved = Answer::to(reserve.json(&serde_json::json!({ "customer": "c", "quantity": 1 }))).await;
+    assert_eq!(reserved.status, 201, "{reserved:?}");
+    let server = collector.find("POST /flash/{sku}/reservations", |_| true).await;
+    collector.child(&server, "flash.reserve").await;
+    let stored = collector.find("flash.store", |_| true).await;
+    assert_eq!(value(&stored.attributes, "entries"), "1");
+
+    let of_caller = collector.spans().into_iter().filter(|span| hex(&span.parent_span_id) == PARENT).count();
+    assert_eq!(of_caller, 1, "one request was not sampled by its caller");
+    let resource = collector.requests.lock().unwrap()[0].resource_spans[0].resource.clone().unwrap();
+    assert_eq!(value(&resource.attributes, "service.name"), "inventory");
+}
+
+#[tokio::test]
+async fn the_last_spans_are_sent_before_the_end_and_a_silent_collector_does_not_delay_it() {
+    let (stage, collector) = tokio::join!(Stage::start(), Collector::start());
+    // Nothing is sent before the end: the delay is an hour.
+    let settings = [
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &*format!("{}/v1/traces", collector.endpoint)),
+        ("OTEL_BSP_SCHEDULE_DELAY", "3600000"),
+        ("OTEL_SERVICE_NAME", "shop"),
+    ];
+    let mut instance = stage.serve(&settings).await;
+    assert_eq!(instance.put("A", 9).await.status, 201);
+    assert!(collector.spans().is_empty());
+    instance.terminate();
+    assert!(instance.ended().await.success());
+    collector.find("PUT /stock/{sku}", |_| true).await;
+    let resource = collector.requests.lock().unwrap()[0].resource_spans[0].resource.clone().unwrap();
+    assert_eq!(value(&resource.attributes, "service.name"), "shop");
+
+    // It takes connections, and never answers.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", silent.local_addr().unwrap());
+    let mut instance = stage.serve(&[("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)]).await;
+    assert_eq!(instance.put("A", 9).await.status, 200);
+    instance.terminate();
+    // The exporter's own time-out is 10 s.
+    let ended = timeout(Duration::from_secs(9), instance.ended()).await;
+    assert!(ended.expect("it does not wait for the collector").success());
+    assert!(instance.log().contains("the last spans were not sent"), "{}", instance.log());
+}
+
+#[tokio::test]
+async fn a_protocol_that_is_not_spoken_is_refused_with_the_remedy() {
+    let mut command = bare_command("serve");
+    command.env("DATABASE_URL", "postgres://127.0.0.1:1/stock").env("REDIS_URL", "redis://127.0.0.1:1");
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4317").env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+    let (status, output) = outcome(command).await;
+    assert_eq!(status.code(), Some(78), "{output}");
+    assert!(output.contains("OTEL_EXPORTER_OTLP_PROTOCOL=\"grpc\"") && output.contains("4318"), "{output}");
+}
