@@ -1,5 +1,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
+#[cfg(feature = "redlock")]
+use super::dial::process_of;
 use super::{ConnectError, Pool, Source, address::TlsOptions, claims::Claims, dial::Dialer};
 use crate::resource::Namespace;
 
@@ -14,7 +16,7 @@ pub struct Redis {
 struct Server {
     pool: Option<Pool>,
     dialer: Dialer,
-    /// The run id of the single server that answered when the handle was made.
+    /// Names the run of the single server that answered when the handle was made.
     #[cfg_attr(not(feature = "redlock"), expect(dead_code, reason = "asked for where several servers must differ"))]
     run_id: Option<Arc<str>>,
     claims: Arc<Claims>,
@@ -144,12 +146,13 @@ impl Redis {
         self.server.dialer.timeout()
     }
 
-    /// Whether both are known to lead to the same server: by the same address, or by the same run id when they were
+    /// Whether both are known to lead to the same server: by the same address, or by the same process when they were
     /// made.
     #[cfg(feature = "redlock")]
     pub(crate) fn is_same_server(&self, other: &Self) -> bool {
         let runs = self.server.run_id.as_ref().zip(other.server.run_id.as_ref());
-        runs.is_some_and(|(one, other)| one == other) || self.dialer().is_same_place(other.dialer())
+        runs.is_some_and(|(one, other)| process_of(one) == process_of(other))
+            || self.dialer().is_same_place(other.dialer())
     }
 
     /// Whether the server may evict keys.

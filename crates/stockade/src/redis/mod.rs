@@ -34,6 +34,8 @@ pub use address::TlsOptions;
 pub use address::{Pool, Source};
 pub(crate) use claims::Claim;
 pub(crate) use dial::Succession;
+#[cfg(feature = "redlock")]
+pub(crate) use dial::process_of;
 pub use error::ConnectError;
 pub(crate) use error::LinkError;
 pub use handle::{Redis, RedisBuilder};

@@ -25,7 +25,7 @@ use crate::redis::{
 const SLOW_TLS: Duration = Duration::from_millis(200);
 
 impl Dialer {
-    /// Connects, checks and closes, within the command time-out. Returns the run id of a single server.
+    /// Connects, checks and closes, within the command time-out. Returns the name of the run of a single server.
     pub(in crate::redis) async fn check(&self) -> Result<Option<Arc<str>>, HandshakeError> {
         let checked = Box::pin(self.check_all());
         #[cfg(feature = "tls")]

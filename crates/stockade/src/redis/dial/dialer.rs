@@ -137,7 +137,7 @@ impl Dialer {
         Ok(Opened { connection, run_id, succession, place })
     }
 
-    /// The run id of a server that is fit to be used, and what the server does when it is replaced.
+    /// The run of a server that is fit to be used, and what the server does when it is replaced.
     async fn inspect(&self, connection: &mut MultiplexedConnection) -> Result<(Arc<str>, Succession), HandshakeError> {
         let info: String = redis::cmd("INFO").query_async(connection).await?;
         let info = ServerInfo(&info);
@@ -150,7 +150,7 @@ impl Dialer {
         }
         let succession = Succession::of(info.0, self.has_sentinels());
         self.unbounded.store(succession == Succession::Unbounded, Ordering::Release);
-        Ok((info.field("run_id")?.into(), succession))
+        Ok((info.run()?, succession))
     }
 
     /// Returns when the sentinels have made another server the primary than the one at `place`.

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::handshake_error::HandshakeError;
 use crate::redis::address::{ALONE, Expected, NODE, SENTINEL};
 
@@ -12,6 +14,19 @@ pub(super) struct ServerInfo<'a>(pub(super) &'a str);
 impl<'a> ServerInfo<'a> {
     pub(super) fn field(self, name: &'static str) -> Result<&'a str, HandshakeError> {
         self.find(name).ok_or(HandshakeError::Info { field: name })
+    }
+
+    /// Names the run of the server as a primary: its process and its replication history.
+    ///
+    /// The run id names only the process. A primary that followed its successor for a while and is the primary again has
+    /// its old run id, but the data of the successor, which may lack the newest writes. Every promotion changes the
+    /// replication id (<https://redis.io/docs/latest/operate/oss_and_stack/management/replication/>). The id also changes
+    /// when a primary has been without replicas for `repl-backlog-ttl` (an hour by default): a new name for the same data
+    /// costs loads and loses nothing.
+    pub(super) fn run(self) -> Result<Arc<str>, HandshakeError> {
+        let process = self.field("run_id")?;
+        // A service that does not tell it is named by the process alone.
+        Ok(self.find("master_replid").map_or_else(|| process.into(), |history| format!("{process}-{history}").into()))
     }
 
     fn find(self, name: &str) -> Option<&'a str> {
@@ -48,6 +63,12 @@ impl<'a> ServerInfo<'a> {
         let part = |name| self.find(name).unwrap_or("?");
         Err(HandshakeError::NotPrimary { primary: format!("{}:{}", part("master_host"), part("master_port")) })
     }
+}
+
+/// The process in the name of a run.
+#[cfg(any(feature = "redlock", test))]
+pub(crate) fn process_of(run: &str) -> &str {
+    run.split_once('-').map_or(run, |(process, _)| process)
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use crate::redis::{LinkError, Succession};
 /// The properties of a connection that just came up.
 #[derive(Clone, Debug)]
 pub(crate) struct Up {
-    /// The server's `run_id`.
+    /// Names the run of the server: its process, and its data since the last promotion.
     pub(crate) run_id: Arc<str>,
-    /// Whether the run id differs from that of the previous connection: state may be gone. False for the first
+    /// Whether the run differs from that of the previous connection: state may be gone. False for the first
     /// connection.
     pub(crate) new_run: bool,
     /// What the server does when another one replaces it.

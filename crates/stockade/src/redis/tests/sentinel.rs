@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::{append, open, until, until_tried, up};
 use crate::redis::{
     ConnectError, Pool, Redis,
-    dial::{HandshakeError, LookError},
+    dial::{HandshakeError, LookError, process_of},
 };
 
 #[tokio::test]
@@ -19,7 +19,7 @@ async fn the_primary_is_found_by_whichever_sentinels_answer() {
     let redis = Redis::connect(group.url()).await.unwrap();
     let opened = redis.dialer().open(None).await.unwrap();
     let info = group.primary().await.unwrap().command(&["INFO", "server"]).await.unwrap();
-    assert!(info.contains(&format!("run_id:{}", opened.run_id)));
+    assert!(info.contains(&format!("run_id:{}", process_of(&opened.run_id))));
     group.sentinels()[1].kill().await.unwrap();
     let since = Instant::now();
     assert_eq!(redis.dialer().open(None).await.unwrap().run_id, opened.run_id);
@@ -39,7 +39,7 @@ async fn a_sentinel_that_missed_the_last_failover_is_not_believed() {
     let primary = group.failover().await.unwrap();
     let opened = redis.dialer().open(None).await.unwrap();
     let info = primary.command(&["INFO", "server"]).await.unwrap();
-    assert!(info.contains(&format!("run_id:{}", opened.run_id)));
+    assert!(info.contains(&format!("run_id:{}", process_of(&opened.run_id))));
     // Now only the one answers that knows of the old primary, which takes itself for one.
     first.pause().unwrap();
     second.pause().unwrap();

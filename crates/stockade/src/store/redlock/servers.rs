@@ -1,5 +1,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::redis::process_of;
+
 /// Which run of which server each connection leads to. The same server under two addresses would be half a quorum by
 /// itself.
 #[derive(Debug)]
@@ -13,7 +15,8 @@ impl Servers {
     /// `false` when another of the connections leads there.
     pub(super) fn claim(&self, node: usize, run_id: &Arc<str>) -> bool {
         let mut servers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = servers.iter().enumerate().any(|(other, run)| other != node && run.as_ref() == Some(run_id));
+        let is_same = |run: &Option<Arc<str>>| run.as_deref().map(process_of) == Some(process_of(run_id));
+        let taken = servers.iter().enumerate().any(|(other, run)| other != node && is_same(run));
         if !taken && let Some(run) = servers.get_mut(node) {
             *run = Some(Arc::clone(run_id));
         }

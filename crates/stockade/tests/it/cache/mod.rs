@@ -22,6 +22,7 @@ mod protocol;
 mod refresh;
 mod refused;
 mod reload;
+mod returned_primary;
 mod start;
 mod stats;
 mod support;
