@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::{
     group::Group,
     load::{Fate, LEASE, Load, Tally},
-    support::{report, turn},
+    support::{half, report},
 };
 
 /// How a primary is lost.
@@ -104,24 +104,24 @@ async fn cluster() -> RedisCluster {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_primary_behind_sentinels_takes_few_locks_along() {
-    let _turn = turn().await;
+    let _half = half().await;
     measure(sentinels().await, Loss::Killed, "sentinels").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_primary_behind_sentinels_takes_few_locks_along_and_does_not_come_back_as_one() {
-    let _turn = turn().await;
+    let _half = half().await;
     measure(sentinels().await, Loss::Silent, "sentinels").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_primary_of_a_cluster_takes_few_locks_along() {
-    let _turn = turn().await;
+    let _half = half().await;
     measure(Group::Cluster(cluster().await), Loss::Killed, "cluster").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_primary_of_a_cluster_takes_few_locks_along_and_does_not_come_back_as_one() {
-    let _turn = turn().await;
+    let _half = half().await;
     measure(Group::Cluster(cluster().await), Loss::Silent, "cluster").await;
 }

@@ -5,7 +5,7 @@ use stockade::{Locks, lock::Guard};
 use stockade_testbed::RedisServer;
 use tokio::time::{Instant, sleep};
 
-use crate::support::{calls, keys, process, report, take_all, turn, until};
+use crate::support::{calls, half, keys, process, report, take_all, until};
 
 const LOCKS: usize = 10_000;
 const LEASE: Duration = Duration::from_secs(10);
@@ -57,7 +57,7 @@ fn value(handle: &PrometheusHandle, line: &str) -> Option<f64> {
 
 #[tokio::test]
 async fn ten_thousand_locks_are_kept_for_a_minute() {
-    let _turn = turn().await;
+    let _half = half().await;
     let server = RedisServer::start().await.unwrap();
     let locks = process(&server.url(), Locks::builder().lease(LEASE)).await;
 

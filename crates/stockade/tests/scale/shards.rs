@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     held::watched,
-    support::{keys, report, take_all, turn, until},
+    support::{half, keys, report, take_all, until},
 };
 
 const LOCKS: usize = 3_000;
@@ -21,7 +21,7 @@ const SILENCE: Duration = Duration::from_secs(15);
 /// only those for the others are measured.
 #[tokio::test]
 async fn a_primary_that_says_nothing_makes_no_renewal_on_others_late() {
-    let _turn = turn().await;
+    let _half = half().await;
     // By default nodes refuse everything while one of them is down.
     let cluster = RedisCluster::builder().without_replicas().arg("--cluster-require-full-coverage").arg("no");
     let cluster = cluster.start().await.unwrap();

@@ -7,17 +7,23 @@ use stockade::{
 };
 use stockade_testbed::RedisServer;
 use tokio::{
-    sync::{Mutex, MutexGuard},
+    sync::{Semaphore, SemaphorePermit},
     time::{Instant, sleep},
 };
 
 /// Longer than anything takes on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// The machine is one test's at a time.
-pub(crate) async fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::const_new(());
-    TURN.lock().await
+static MACHINE: Semaphore = Semaphore::const_new(2);
+
+/// The machine for a test that measures what it can do.
+pub(crate) async fn turn() -> SemaphorePermit<'static> {
+    MACHINE.acquire_many(2).await.unwrap()
+}
+
+/// Half of the machine, for a test that mostly waits: for a minute to pass, or for a failover.
+pub(crate) async fn half() -> SemaphorePermit<'static> {
+    MACHINE.acquire().await.unwrap()
 }
 
 #[derive(Clone, Debug)]
