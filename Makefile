@@ -36,10 +36,10 @@ load: ## Load a service that is there by k6: SCRIPT=sale TARGET=URL (loadtest/RE
 loadtest: setup ## Test the load test without k6: types, passes against the service, fails on faulty fakes; needs node
 	@./scripts/loadtest.sh
 
-# Tests wait more than they compute: with four at a time on two processors these are used to a third.
+# Tests wait more than they compute. With three for each processor some count or time what others delay.
 test: ## Run every test, doc tests included, each against servers of its own; installs valgrind and Prometheus too
 	@./scripts/setup.sh --test-tools
-	RUST_TEST_THREADS=$$((3 * $$(getconf _NPROCESSORS_ONLN))) $(CARGO) test --locked --workspace --all-features
+	RUST_TEST_THREADS=$$((2 * $$(getconf _NPROCESSORS_ONLN))) $(CARGO) test --locked --workspace --all-features
 	$(CARGO) test --locked --workspace --all-features --test scale
 
 interop: setup ## Share locks by quorum with redis-py, pottery and redlock; needs python3 and node, keeps the rest in target/

@@ -16,17 +16,12 @@ use stockade_testbed::{PostgresServer, RedisServer, Watchdog};
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
     process::{Child, ChildStdout, Command},
-    sync::{Semaphore, SemaphorePermit},
     time::{Instant, timeout},
 };
 
 const LIMIT: Duration = Duration::from_secs(30);
 
 pub(crate) const ADMIN_TOKEN: &str = "correct-horse";
-
-/// How many stages stand at a time: each is a Redis, a PostgreSQL and an instance or more, whose answers some tests
-/// want within a time.
-static STAGES: Semaphore = Semaphore::const_new(3);
 
 /// The servers, and a way to look behind the service's back.
 pub(crate) struct Stage {
@@ -35,7 +30,6 @@ pub(crate) struct Stage {
     pub(crate) pool: PgPool,
     pub(crate) database_url: String,
     http: reqwest::Client,
-    _place: SemaphorePermit<'static>,
 }
 
 impl Stage {
@@ -49,13 +43,12 @@ impl Stage {
 
     /// With an empty database.
     pub(crate) async fn bare() -> Self {
-        let place = STAGES.acquire().await.unwrap();
         let (redis, postgres) = tokio::join!(RedisServer::start(), PostgresServer::start());
         let (redis, postgres) = (redis.unwrap(), postgres.unwrap());
         let database_url = postgres.create_database("inventory").await.unwrap();
         let pool = PgPool::connect(&database_url).await.unwrap();
         let http = reqwest::Client::builder().no_proxy().timeout(LIMIT).build().unwrap();
-        Self { redis, postgres, pool, database_url, http, _place: place }
+        Self { redis, postgres, pool, database_url, http }
     }
 
     fn command(&self, subcommand: &str, settings: &[(&str, &str)]) -> Command {

@@ -102,8 +102,10 @@ async fn a_hundred_thousand_values_are_invalidated_by_one_script() {
     assert_eq!(found(&ids[..1000], 0, Source::Redis).await, 1000);
     written.store(1, Ordering::SeqCst);
     let asked = counted(&server, async || stocks.invalidate_tag("all").await.unwrap()).await;
-    // One script with eight; a beat may be there as well.
-    assert!(asked.values().sum::<u64>() <= 9 + 4, "{asked:?}");
+    // One script with eight, and the heartbeats of a busy machine's second or two. A command for each value or for each
+    // of its chunks would be hundreds.
+    assert_eq!(asked["zadd"], 1, "{asked:?}");
+    assert!(asked.values().sum::<u64>() < 40, "{asked:?}");
     assert_eq!(found(&ids, 1, Source::Load).await, MANY, "some are no misses");
     assert_eq!(found(&ids[..1000], 1, Source::Redis).await, 1000);
     server.end().await;
