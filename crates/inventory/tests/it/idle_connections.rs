@@ -31,6 +31,9 @@ async fn connections_that_the_database_closed_while_they_were_idle_fail_no_reque
     });
     assert_eq!(adjusted, [StatusCode::OK; 8]);
 
+    // What goes on after an answer may use a connection a moment longer.
+    let busy = "select count(*) from pg_stat_activity where application_name = 'service' and state <> 'idle'";
+    until("all are idle", async || stage.count(busy).await == 0).await;
     let idle = "select array_agg(pid) from pg_stat_activity where application_name = 'service' and state = 'idle'";
     let closed: Vec<i32> = sqlx::query_scalar(idle).fetch_one(&stage.pool).await.unwrap();
     assert!(closed.len() >= SKUS.len(), "{closed:?}");
