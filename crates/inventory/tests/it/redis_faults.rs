@@ -24,8 +24,8 @@ const REDIS_TIMEOUT: Duration = Duration::from_millis(250);
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 /// What is promised on top of a time-out.
 const MARGIN: Duration = Duration::from_millis(100);
-/// What a machine with two cores and other work may add to an answer that is measured alone. Where many are measured,
-/// it is what requests that wait for nothing took at the same time.
+/// What a machine with two cores and other work may add to one answer, or to the slowest of some. To the median of some
+/// it may add what requests that wait for nothing took at the same time.
 const SLACK: Duration = Duration::from_millis(400);
 /// The time within which all must be as before.
 const RECOVERY: Duration = Duration::from_secs(10);
@@ -111,7 +111,7 @@ async fn refused(instances: &[Instance], ledger: &Ledger) {
     }
     figure(&format!("refusals while it is away: median {:?}, slowest {:?} (delays {delay:?})", took[4], took[7]));
     assert!(took[4] <= REDIS_TIMEOUT + MARGIN + delay, "{took:?}, delays {delay:?}");
-    assert!(took[7] <= REDIS_TIMEOUT + MARGIN + delay * 2, "{took:?}, delays {delay:?}");
+    assert!(took[7] <= REDIS_TIMEOUT + MARGIN + SLACK, "{took:?}, delays {delay:?}");
 }
 
 /// After the first few the breaker answers. It lets one through now and then, which takes a time-out.
