@@ -131,7 +131,7 @@ async fn http_tables(report: &mut Report, redis: &RedisServer, postgres: &Postgr
     report.add(table(goals::MIXED, reads, &http::reads_among_writes(&world).await?).await?);
     report.add(table(goals::CHANGES, changes, &http::changes(&world).await?).await?);
     let one = Plan { operations: 512, ..changes };
-    report.add(table("adjustments of one SKU over HTTP", one, &http::changes_of_one(&world).await?).await?);
+    report.add(table(goals::CHANGES_OF_ONE, one, &http::changes_of_one(&world).await?).await?);
     Ok(())
 }
 

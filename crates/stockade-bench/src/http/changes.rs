@@ -1,7 +1,7 @@
 use super::{
     World,
-    wire::post,
-    world::{contender, sku},
+    wire::{Wire, post, put},
+    world::{FLASH, contender, sku},
 };
 use crate::contender::{Contender, Failure};
 
@@ -10,9 +10,18 @@ pub(crate) async fn changes(world: &World) -> Result<Vec<Contender>, Failure> {
     of(world, 1_000).await
 }
 
-/// Adjustments that all want the same SKU.
+/// Adjustments that all want the same SKU, and reservations that all want the same flash sale. The service stores the
+/// reservations in batches, a moment after they are answered.
 pub(crate) async fn changes_of_one(world: &World) -> Result<Vec<Contender>, Failure> {
-    of(world, 1).await
+    let sale = "{\"quantity\":900000,\"per_customer\":1,\"ends_at\":\"2100-01-01T00:00:00Z\"}";
+    Wire::connect(&world.service).await?.exchange(&put(&format!("/flash/{FLASH}"), sale)).await?;
+    let reserve = |task, turn| {
+        let body = format!("{{\"customer\":\"C{task}-{turn}\",\"quantity\":1}}");
+        post(&format!("/flash/{FLASH}/reservations"), &body)
+    };
+    let mut contenders = of(world, 1).await?;
+    contenders.push(contender("stockade, POST /flash/{sku}/reservations", &world.service, reserve).await?);
+    Ok(contenders)
 }
 
 async fn of(world: &World, skus: u32) -> Result<Vec<Contender>, Failure> {

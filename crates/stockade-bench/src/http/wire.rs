@@ -19,7 +19,7 @@ impl Wire {
         Ok(Self { stream, buffer: Vec::with_capacity(4096) })
     }
 
-    /// Fails unless the answer is a 200.
+    /// Fails unless the answer is a success.
     pub(super) async fn exchange(&mut self, request: &[u8]) -> Result<(), Failure> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
@@ -32,8 +32,8 @@ impl Wire {
             }
         };
         let text = std::str::from_utf8(&self.buffer[..head])?.to_ascii_lowercase();
-        if !text.starts_with("http/1.1 200") {
-            return Err(format!("not answered with 200: {text}").into());
+        if !text.starts_with("http/1.1 2") {
+            return Err(format!("refused: {text}").into());
         }
         let length = text.lines().find_map(|line| line.strip_prefix("content-length: "));
         let whole = head + length.ok_or("an answer without a length")?.trim().parse::<usize>()?;
@@ -55,9 +55,17 @@ pub(super) fn get(path: &str) -> Vec<u8> {
 }
 
 pub(super) fn post(path: &str, body: &str) -> Vec<u8> {
+    with_body("POST", path, body)
+}
+
+pub(super) fn put(path: &str, body: &str) -> Vec<u8> {
+    with_body("PUT", path, body)
+}
+
+fn with_body(method: &str, path: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!(
-        "POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        "{method} {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
     )
     .into_bytes()
 }

@@ -12,6 +12,8 @@ use crate::{
 
 /// How many SKUs there are.
 pub(super) const SKUS: u32 = 2_000;
+/// What the flash sale is of.
+pub(super) const FLASH: &str = "FLASH";
 /// How many connections ask at once.
 pub(crate) const TASKS: u32 = 64;
 
@@ -57,6 +59,7 @@ async fn fill(pool: &PgPool, redis: &RedisServer) -> Result<(), Failure> {
         .bind(i32::try_from(SKUS)?)
         .execute(pool)
         .await?;
+    sqlx::query("insert into stock (sku, quantity) values ($1, 1000000)").bind(FLASH).execute(pool).await?;
     let mut connection = redis::Client::open(redis.url())?.get_multiplexed_async_connection().await?;
     for sku in 0..SKUS {
         let text =
