@@ -20,17 +20,18 @@ use crate::{
     store::{Forced, Inspection, LockError, Mode, Party, Token, redis::parts::SEED},
 };
 
-/// A listing asks each server at most this often; each time it looks at about [`SCANNED`] keys.
+/// A listing sends at most this many SCAN commands to each server.
 const SCANS: usize = 10_000;
+/// About how many keys one SCAN looks at.
 const SCANNED: usize = 1000;
-/// How often a token is raised that some server has seen one above.
+/// How many tokens a forced release proposes if servers keep refusing them.
 const MOST_TOKENS: u32 = 3;
 
-/// Who holds a resource by the servers that have answered: for each value the time left on each of them.
+/// The holders of a resource on the servers that answered: each value, with the time it has left on each server.
 type Holders = BTreeMap<Vec<u8>, Vec<Duration>>;
 
 impl Node {
-    /// A call that may be repeated when the scripts were gone.
+    /// Calls a script, and calls it once more if the server had lost the scripts.
     async fn ask(&self, script: &'static Script, keys: Vec<String>, args: Vec<Vec<u8>>) -> Result<Value, LinkError> {
         match self.link.call(script, keys.clone(), args.clone()).await {
             Err(LinkError::NoScript) => self.link.call(script, keys, args).await,
@@ -58,7 +59,11 @@ impl Node {
 }
 
 impl Inner {
-    /// What those servers say that answer, if they are a quorum.
+    /// The answers of all servers that gave one.
+    ///
+    /// # Errors
+    ///
+    /// If fewer servers than a quorum answered.
     async fn ask_all<T>(
         &self,
         script: &'static Script,
@@ -91,7 +96,7 @@ impl Inner {
 
     pub(super) async fn inspect(&self, key: &Key) -> Result<Inspection, LockError> {
         let holders = self.holders(key).await?.into_values().filter_map(|mut left| {
-            // Held for as long as a quorum of servers has it.
+            // The lock is held for as long as a quorum of servers stores the value.
             left.sort_unstable_by(|a, b| b.cmp(a));
             let remaining = *left.get(self.quorum() - 1)?;
             Some(Party { mode: Mode::Write, tag: String::new(), token: None, age: None, remaining, position: None })
@@ -99,7 +104,7 @@ impl Inner {
         Ok(Inspection { holders: holders.collect(), ..Inspection::default() })
     }
 
-    /// Deletes what holds the resource, by value: a deletion that comes late meets no later holder.
+    /// Deletes every value that holds the resource. As it deletes by value, a late deletion can't hit a later holder.
     pub(super) async fn force(self: &Arc<Self>, key: &Key) -> Result<Forced, LockError> {
         let names = self.keys.of(key);
         let holders = self.holders(key).await?;
@@ -124,7 +129,8 @@ impl Inner {
         Err(self.no_quorum())
     }
 
-    /// What any server that answers has, be it held, half taken or half given back.
+    /// The resources that any answering server has a value for. A lock that is only partly taken or released is listed
+    /// too.
     pub(super) async fn list(&self, limit: usize) -> Result<Vec<String>, LockError> {
         let Some(pattern) = self.keys.locks() else {
             let instead = "ask about single resources, or leave the names of the keys to the store";

@@ -13,13 +13,13 @@ use crate::{
     store::{Attempt, LockError, Mode, Ownership},
 };
 
-/// How many rounds may take too long. One may, where the process was stopped.
+/// How many rounds of one attempt may win too late. A single late round can be a process that was stopped for a moment.
 const MOST_LATE: u32 = 3;
 
 impl Inner {
-    /// Rounds with pauses between them until the lock is ours or the wait is over.
+    /// Runs rounds, with pauses between them, until the lock is granted or the wait is over.
     ///
-    /// There is no queue on this wire and nobody tells who waits: a pause ends by time alone.
+    /// Redlock has no queue and no notification, so a waiter learns of a release only in its next round.
     pub(super) async fn acquire(self: &Arc<Self>, attempt: &Attempt) -> Result<Arc<Ownership>, LockError> {
         let operation = match attempt.mode {
             Mode::Write => None,
@@ -32,7 +32,7 @@ impl Inner {
         }
         let since = Instant::now();
         let until = (attempt.wait != Duration::MAX).then(|| since + attempt.wait);
-        // A shutdown waits for it, and for what it leaves to undo.
+        // A shutdown waits for this attempt and for what it leaves to be undone.
         let _running = self.tasks.token();
         join_all(self.nodes.iter().map(|node| node.link.attempted())).await;
         let (mut pauses, mut late) = (Pauses::new(self), 0);
@@ -51,9 +51,9 @@ impl Inner {
             late += u32::from(matches!(failure, Failure::Late));
             let pause = match &failure {
                 Failure::Busy { left } if attempt.wait.is_zero() => return Err(LockError::Busy { remaining: *left }),
-                // Those who did not wait yet are told at once that waiting is no use.
+                // Waiting does not bring servers back: a caller that has not waited yet gets the error at once.
                 Failure::Unavailable(error) if round == 0 => return Err(error.clone()),
-                // Round trips take longer than the lease allows for.
+                // The round trips are too long for this lease.
                 Failure::Late if attempt.wait.is_zero() || late == MOST_LATE => return Err(self.no_quorum()),
                 Failure::Busy { left } => pauses.next(*left),
                 Failure::Unavailable(_) | Failure::Late => pauses.next(Duration::MAX),
@@ -78,7 +78,7 @@ impl Inner {
     }
 }
 
-/// Decorrelated jitter: waiters that met once don't meet again.
+/// Pauses with decorrelated jitter: waiters that collided in one round are unlikely to collide in the next.
 struct Pauses {
     shortest: Duration,
     longest: Duration,
@@ -91,7 +91,7 @@ impl Pauses {
         Self { shortest, longest: longest.max(shortest), last: shortest }
     }
 
-    /// Not much longer than until the lease of those who hold it ends.
+    /// The next pause: at most `left`, the time until a quorum is free, plus a random part of the shortest pause.
     fn next(&mut self, left: Duration) -> Duration {
         let mut random = rand::rng();
         let most = (self.last * 3).clamp(self.shortest, self.longest);

@@ -24,9 +24,10 @@ const BATCH: usize = 100;
 
 /// One extension of several ownerships on all servers.
 ///
-/// What proves an ownership is a quorum of servers that still had its value. A server without it is given it again once
-/// that is proved, and counts from the next extension on: counted at once, a majority that came back empty, and may
-/// have served somebody else meanwhile, would prove an ownership by what this extension wrote itself.
+/// An ownership is confirmed by a quorum of servers that still stored its value. After that the extension writes the
+/// value to the servers that lost it (a refill), and those count from the next extension on. If a refill counted at
+/// once, a majority of servers that came back empty would confirm the ownership by a value that the extension itself
+/// wrote, although they may have granted the lock to another owner meanwhile.
 pub(super) struct Extension {
     inner: Arc<Inner>,
     ownerships: Vec<Arc<Ownership>>,
@@ -36,18 +37,19 @@ pub(super) struct Extension {
     refills: FuturesUnordered<BoxFuture<'static, ()>>,
 }
 
-/// Which server, its run and the time when it was asked, and what it said of each ownership.
+/// The index of the server, its run, when it was asked, and its reply: its time and a result for each ownership.
 type Reply = (usize, u64, Instant, Result<(u64, Vec<Extended>), LinkError>);
 
-/// What the servers said of one ownership.
+/// The servers' replies about one ownership.
 #[derive(Clone, Debug, Default)]
 struct Tally {
+    /// How many servers still stored the value.
     extended: usize,
-    /// Servers that don't have it, and whether they have lost data.
+    /// The servers that do not store the value, and whether each has lost its data.
     gone: Vec<(usize, bool)>,
-    /// How many of them have another's value.
+    /// How many of `gone` store another owner's value.
     foreign: usize,
-    /// Servers that nobody holds it on.
+    /// The servers of `gone` that store no value, and have not been refilled.
     absent: Vec<usize>,
     verdict: Option<Verdict>,
 }
@@ -59,8 +61,9 @@ enum Verdict {
 }
 
 impl Inner {
-    /// Returns as soon as every ownership is confirmed or lost: a server that is stuck holds nothing up. The rest of
-    /// the answers is seen to by a task of the store.
+    /// Extends the ownerships. Returns as soon as each is confirmed or lost, so a server that hangs delays nothing.
+    ///
+    /// A task of the store goes on to receive the other answers.
     pub(super) async fn renew(self: &Arc<Self>, ownerships: &[Arc<Ownership>]) -> Result<(), LockError> {
         if ownerships.is_empty() {
             return Ok(());
@@ -70,8 +73,9 @@ impl Inner {
         told.await.unwrap_or_else(|_| Err(self.no_quorum()))
     }
 
-    /// A server came back, perhaps empty: gives it what it lost now and not when the leases are due, and finds out what
-    /// has been lost.
+    /// Extends all ownerships after a server came back, perhaps empty.
+    ///
+    /// This refills the server and detects lost ownerships at once, not only when the leases are due for renewal.
     pub(super) fn verify_all(self: &Arc<Self>) {
         let inner = Arc::clone(self);
         self.spawn(async move {
@@ -94,7 +98,7 @@ impl Node {
         let ask = || join_all(calls.iter().cloned().map(|(keys, args)| self.link.call_renewal(&EXTEND, keys, args)));
         let mut replies = ask().await;
         if replies.iter().any(|reply| matches!(reply, Err(LinkError::NoScript))) {
-            // Loaded again meanwhile. A batch that was executed may be executed once more.
+            // The link has loaded the scripts again. Extending a batch a second time does no harm.
             replies = ask().await;
         }
         let (mut now, mut all) = (0, Vec::with_capacity(expected));
@@ -156,7 +160,7 @@ impl Extension {
             if self.tallies.iter().all(|tally| tally.verdict.is_some())
                 && let Some(tell) = tell.take()
             {
-                // Nobody waits for it after a time-out.
+                // The caller may have stopped waiting.
                 let _ = tell.send(Ok(()));
             }
         }
@@ -168,7 +172,7 @@ impl Extension {
 
     fn heard(&mut self, n: usize, node: usize, run: u64, result: Extended) {
         let (Some(ownership), Some(tally)) = (self.ownerships.get(n), self.tallies.get_mut(n)) else { return };
-        // It may have been given back meanwhile.
+        // The ownership may have been released meanwhile: nothing is left to decide.
         let Some(last) = self.inner.held.update(&ownership.owner, node, |mark| mark.run) else {
             tally.verdict = Some(Verdict::Confirmed);
             return;
@@ -204,7 +208,8 @@ impl Extension {
         }
     }
 
-    /// Takes the lock on a server that has lost it. The token goes with it, as the floor of a server that has none.
+    /// Takes the lock on a server that has lost it. The request carries the token, which becomes the floor of a server
+    /// that lost its floors.
     fn refill(&self, ownership: &Arc<Ownership>, node: usize) {
         let Some(at) = self.inner.nodes.get(node) else { return };
         let names = self.inner.keys.of(&ownership.key);
@@ -229,14 +234,14 @@ impl Extension {
                 mark.answered |= mark.sent.is_some_and(|last| last.at == sent);
             });
             if let Taken::Busy { left, .. } = taken {
-                tracing::debug!(node, left = ?left.unwrap_or(Duration::MAX), "a server without our lock is held by another");
+                tracing::debug!(node, left = ?left.unwrap_or(Duration::MAX), "another owner has this server's lock");
             }
         }));
     }
 }
 
 impl Tally {
-    /// Why it is lost although its lease had time left.
+    /// Why the ownership is lost although its lease had time left.
     fn reason(&self, spare: usize) -> LossReason {
         let intact = self.gone.iter().filter(|(_, emptied)| !emptied).count();
         if intact <= spare {

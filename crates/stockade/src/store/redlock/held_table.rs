@@ -6,7 +6,7 @@ use std::{
 use super::mark::Mark;
 use crate::store::{Owner, Ownership};
 
-/// What this process holds, and where.
+/// The values that this process holds, and the servers that may store them.
 #[derive(Debug, Default)]
 pub(super) struct HeldTable(Mutex<HashMap<Owner, HeldValue>>);
 
@@ -26,13 +26,15 @@ impl HeldTable {
         self.table().insert(ownership.owner.clone(), held);
     }
 
-    /// What has to be given back; `None` when that was done already.
+    /// Removes an ownership and returns where it must be released; `None` if it was removed before.
     pub(super) fn remove(&self, owner: &Owner) -> Option<Vec<Mark>> {
         self.table().remove(owner).map(|held| held.marks)
     }
 
-    /// Changes what is known of one server, unless it is being given back. Whatever `change` sends is on its way before
-    /// anything that undoes it.
+    /// Changes the mark of one server, unless the ownership was removed.
+    ///
+    /// `change` runs under the lock of the table. A command that it sends is therefore written before the release,
+    /// which removes the ownership first.
     pub(super) fn update<T>(&self, owner: &Owner, node: usize, change: impl FnOnce(&mut Mark) -> T) -> Option<T> {
         self.table().get_mut(owner).and_then(|held| held.marks.get_mut(node)).map(change)
     }

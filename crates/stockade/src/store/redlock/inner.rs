@@ -13,7 +13,7 @@ use crate::{
     store::{LockError, Owner, Token, Unavailable},
 };
 
-/// When to come back if nothing better is known.
+/// The `retry_after` of an error when no breaker says a better time.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// What the parts of a store share.
@@ -24,19 +24,19 @@ pub(super) struct Inner {
     pub(super) settings: Settings,
     pub(super) held: HeldTable,
     pub(super) tokens: Tokens,
-    /// Compensations, releases and answers that nobody waits for any more.
+    /// Tasks that no caller waits for: releases, the undoing of rounds, late answers.
     pub(super) tasks: TaskTracker,
     pub(super) runtime: Handle,
-    /// No new grants.
+    /// Cancelled when the shutdown begins: no lock is granted any more.
     pub(super) closing: CancellationToken,
-    /// Ends the tasks, done or not.
+    /// Cancelled when the shutdown's time is over: stops all tasks, finished or not.
     pub(super) ended: CancellationToken,
     pub(super) process: String,
     pub(super) attempts: AtomicU64,
 }
 
 impl Inner {
-    /// How many servers decide.
+    /// How many servers make a majority.
     pub(super) fn quorum(&self) -> usize {
         self.nodes.len() / 2 + 1
     }
@@ -46,21 +46,21 @@ impl Inner {
         Owner::new(format!("{}.{number:011}", self.process))
     }
 
-    /// The servers' time as most of them see it, µs; 0 when unknown. The middle one, so that a few clocks that are
-    /// wrong don't carry the tokens away.
+    /// The median of the servers' clocks, in µs; 0 if none is known. With the median, a minority of wrong clocks can't
+    /// push the tokens far ahead.
     fn time(&self) -> u64 {
         let mut stamps: Vec<_> = self.nodes.iter().map(|node| node.clock.stamp()).filter(|stamp| *stamp > 0).collect();
         stamps.sort_unstable();
         stamps.len().checked_sub(1).and_then(|last| stamps.get(last / 2)).copied().unwrap_or_default()
     }
 
-    /// A token to propose.
+    /// The next token to propose.
     pub(super) fn next_token(&self, key: &Key) -> Result<Token, LockError> {
         let exhausted = LockError::Unavailable { reason: Unavailable::Refused, retry_after: RETRY };
         self.tokens.next(key, self.time()).ok_or(exhausted)
     }
 
-    /// The longest command time-out.
+    /// The longest command timeout of all servers.
     pub(super) fn timeout(&self) -> Duration {
         self.nodes.iter().map(|node| node.link.timeout()).max().unwrap_or_default()
     }
@@ -69,7 +69,7 @@ impl Inner {
         self.settings.node_timeout(lease, self.timeout())
     }
 
-    /// While the breakers of so many servers are open that the rest is no quorum: when it will be one again.
+    /// How long until enough breakers close to leave a quorum of servers. `None` if there is a quorum now.
     pub(super) fn refusing(&self) -> Option<Duration> {
         let mut refused: Vec<_> = self
             .nodes

@@ -5,7 +5,7 @@ use crate::{
     store::redis::parts,
 };
 
-/// Gives the literal name of a resource's lock, for a wire that is shared with other programs.
+/// Returns the literal key of a resource's lock, for locks that are shared with other programs.
 #[derive(Clone)]
 pub(crate) struct KeyFormat(pub(crate) Arc<dyn Fn(&Key) -> String + Send + Sync>);
 
@@ -15,15 +15,15 @@ impl fmt::Debug for KeyFormat {
     }
 }
 
-/// The names of a resource's keys, the same on every server.
+/// The Redis keys of one resource, the same on every server.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     pub(super) lock: String,
-    /// The token floor of its bucket.
+    /// The token floor of the resource's bucket.
     pub(super) floor: String,
 }
 
-/// Names of keys.
+/// Makes the names of Redis keys.
 #[derive(Debug)]
 pub(super) struct Keys {
     namespace: Namespace,
@@ -53,12 +53,12 @@ impl Keys {
         self.common.marker(Bucket::FIRST)
     }
 
-    /// A pattern that matches every lock; `None` where names are given by a function, which can't be turned round.
+    /// A pattern that matches every lock. `None` if a [`KeyFormat`] makes the names: a function can't be inverted.
     pub(super) fn locks(&self) -> Option<String> {
         self.format.is_none().then(|| format!("{}{{*}}rl:*", self.namespace))
     }
 
-    /// The resource whose lock has this name.
+    /// The resource whose lock has this name, or `None` if this is no lock of ours.
     pub(super) fn resource(name: &str) -> Option<&str> {
         name.split_once("}rl:").map(|(_, resource)| resource)
     }

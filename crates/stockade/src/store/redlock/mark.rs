@@ -1,11 +1,11 @@
 use super::sent::Sent;
 
-/// What one server may hold of a value.
+/// Whether one server may store a value.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mark {
-    /// The last sending that may have taken the lock there, or may yet; `None` when there is none.
+    /// The last request that may have taken the lock on the server, or still may. `None` if there is none.
     pub(super) sent: Option<Sent>,
-    /// Whether it was answered.
+    /// Whether the server answered `sent`.
     pub(super) answered: bool,
     /// The run of the server that was asked.
     pub(super) run: u64,

@@ -10,7 +10,7 @@ use crate::{
     store::{Owner, Token, redis::parts::millis},
 };
 
-/// How far ahead of the server a stamp may be, see the script.
+/// How far a stamp may be ahead of the server's clock. `stamp.lua` refuses a command whose stamp is further ahead.
 const AHEAD: Duration = Duration::from_millis(100);
 
 /// One of the servers.
@@ -18,11 +18,11 @@ const AHEAD: Duration = Duration::from_millis(100);
 pub(super) struct Node {
     pub(super) link: Link,
     pub(super) clock: ServerClock,
-    /// Counts the runs of the server that the link has met.
+    /// How many runs of the server the link has met.
     run: AtomicU64,
 }
 
-/// One question to take the lock on one server.
+/// A request to take the lock on one server.
 pub(super) struct Taking<'a> {
     pub(super) names: &'a Names,
     pub(super) value: &'a Owner,
@@ -36,7 +36,7 @@ impl Node {
         Self { link, clock: ServerClock::default(), run: AtomicU64::new(0) }
     }
 
-    /// The link has met a new run of the server, which may have another clock.
+    /// Called when the link meets a new run of the server. The new run may have another clock.
     pub(super) fn begin_run(&self) {
         self.run.fetch_add(1, Ordering::AcqRel);
         self.clock.forget();
@@ -46,8 +46,9 @@ impl Node {
         self.run.load(Ordering::Acquire)
     }
 
-    /// Asks to take the lock. The command has its place in the write order when this returns; `before` is what an
-    /// earlier one left.
+    /// Asks the server for the lock. The command has its place in the write order of the connection when this returns.
+    ///
+    /// `before` is what earlier requests under this value may have left on the server.
     pub(super) fn take(
         &self,
         taking: &Taking<'_>,
@@ -64,7 +65,7 @@ impl Node {
         ];
         let (run, generation, at) = (self.run(), self.link.generation(), Instant::now());
         let reply = self.link.call_at_once(&ACQUIRE, keys, args);
-        // The connection that carries it is known only if none was made meanwhile.
+        // If the link reconnected during the call, either connection may carry the command.
         let generation = (self.link.generation() == generation).then_some(generation);
         let forgotten = self.settled(at) + *lease + Duration::from_secs(1);
         let sent = Sent { at, generation, stray: None, forgotten };
@@ -76,8 +77,8 @@ impl Node {
         self.link.timeout() * 2
     }
 
-    /// From then on a command that was sent at `at` is refused as stale, also when its stamp was as far ahead as
-    /// allowed.
+    /// The time from which the server refuses a command that was sent at `at` as stale, even if its stamp was as far
+    /// ahead as allowed.
     pub(super) fn settled(&self, at: Instant) -> Instant {
         at + self.stale_after() + AHEAD
     }

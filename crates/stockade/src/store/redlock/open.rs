@@ -35,7 +35,7 @@ impl Inner {
                 attempts: AtomicU64::new(0),
             }
         });
-        // What a server says of itself is noted in what is there only now.
+        // The watch of a link needs `inner`, which exists only from here on.
         inner.nodes.iter().for_each(|node| node.link.start());
         inner
     }

@@ -67,7 +67,7 @@ impl LockStore for RedlockStore {
         Box::pin(self.inner.seed(key, token))
     }
 
-    /// There are no shared holders to be patient with.
+    /// Ignores `_force`: it tells how to treat shared holders, and Redlock has none.
     fn force<'a>(&'a self, key: &'a Key, _force: Force) -> BoxFuture<'a, Result<Forced, LockError>> {
         Box::pin(self.inner.force(key))
     }
@@ -90,7 +90,7 @@ impl LockStore for RedlockStore {
 
     fn shutdown(&self, limit: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            // Where the servers answer, undoing takes a few round trips. Where they do not, leases end by themselves.
+            // Servers that answer have undone everything after a few round trips. On the others the leases expire.
             let end = Instant::now() + limit.min(self.inner.timeout() * 4 + Duration::from_secs(1));
             self.inner.closing.cancel();
             self.inner.tasks.close();

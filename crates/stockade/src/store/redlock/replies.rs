@@ -9,18 +9,18 @@ use crate::{
     store::redis::parts::{number, text},
 };
 
-/// What one server said to an attempt, or to the token of one.
+/// One server's reply to a request for the lock, or to a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// Held by the value, and the token is above all before it.
+    /// The server stores the value, and wrote the token to the floor.
     Fenced { now: u64 },
-    /// Held by the value, but the token is not above this floor.
+    /// The server stores the value, but refused the token because it is not above this floor.
     Below { floor: u64, now: u64 },
-    /// Held by another, for this long; `None` without end.
+    /// The server stores another value for this long. `None`: that value never expires.
     Busy { left: Option<Duration>, now: u64 },
-    /// No longer held by the value.
+    /// The server no longer stores the value.
     Gone { now: u64 },
-    /// The command came too late.
+    /// The command arrived too late.
     Stale { now: u64 },
 }
 
@@ -55,15 +55,16 @@ impl Taken {
     }
 }
 
-/// What one server said to an extension.
+/// One server's reply to an extension, for one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extended {
+    /// The server still stored the value, and extended its lease.
     Kept,
-    /// Held by nobody.
+    /// Nobody holds the resource there.
     Absent,
-    /// Held by nobody, and the server has no floor of the bucket either.
+    /// Nobody holds the resource there, and the server has no floor of the bucket either: it lost its data.
     Emptied,
-    /// Held by another.
+    /// Another value holds the resource there.
     Foreign,
 }
 
@@ -89,7 +90,7 @@ impl Extended {
     }
 }
 
-/// Whether a release found the value.
+/// Whether the server still stored the value when the release arrived.
 pub(super) fn released(value: &Value) -> Result<bool, LinkError> {
     match value {
         Value::Int(found) => Ok(*found != 0),
@@ -97,7 +98,9 @@ pub(super) fn released(value: &Value) -> Result<bool, LinkError> {
     }
 }
 
-/// Value and time left of an inspection; `None` when nobody holds the resource there.
+/// The value that holds the resource on one server, and the time it has left there: `None` if it never expires.
+///
+/// `Ok(None)` if nobody holds the resource there.
 pub(super) fn inspected(value: &Value) -> Result<Option<(Vec<u8>, Option<Duration>)>, LinkError> {
     match value {
         Value::Array(parts) => match parts.as_slice() {

@@ -11,12 +11,13 @@ use crate::{
     store::{Attempt, LockError, Owner, Ownership, Token},
 };
 
-/// How often a token is raised that some server has seen one above.
+/// How many higher tokens a round proposes if servers keep refusing them.
 const MOST_TOKENS: u32 = 3;
 
-/// One try to take the lock on all servers at once, under a value of its own. Dropping it undoes what was sent.
+/// One try to take the lock, on all servers at once and under a value of its own. Dropping the round undoes what it
+/// sent.
 ///
-/// The value is never used again: what undoes this round, however late, can't meet another one.
+/// The value is never used again, so a late release of this round can't free the lock of another one.
 pub(super) struct Round {
     inner: Arc<Inner>,
     attempt: Attempt,
@@ -29,14 +30,14 @@ pub(super) struct Round {
     replies: FuturesUnordered<BoxFuture<'static, Reply>>,
 }
 
-/// Which server, when it was asked, and what it said.
+/// The index of the server, when it was asked, and its reply.
 type Reply = (usize, Instant, Result<Taken, LinkError>);
 
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     mark: Mark,
     said: Said,
-    /// Whether it was asked a second time.
+    /// Whether the server was asked a second time.
     again: bool,
 }
 
@@ -51,16 +52,16 @@ enum Said {
 /// Why a round failed.
 #[derive(Clone, Debug)]
 pub(super) enum Failure {
-    /// A quorum answers, and too many of it are held by others; the time until a quorum is free.
+    /// A quorum answered, but others hold the lock on too many servers. `left`: the time until a quorum is free.
     Busy { left: Duration },
-    /// Too few answer.
+    /// Fewer servers than a quorum answered.
     Unavailable(LockError),
-    /// A quorum was had, but with too little of the lease left.
+    /// A quorum granted the lock, but too little of the lease is left.
     Late,
 }
 
 impl Round {
-    /// Sends the question to all servers.
+    /// Sends the request to all servers.
     pub(super) fn start(inner: &Arc<Inner>, attempt: &Attempt) -> Result<Self, LockError> {
         let token = inner.next_token(&attempt.key)?;
         let mut round = Self {
@@ -85,13 +86,13 @@ impl Round {
         let taking =
             Taking { names: &self.names, value: &self.value, lease: self.attempt.lease, token: Some(self.token) };
         let sent = Instant::now();
-        // What was asked before was refused for certain.
+        // A request before this one was certainly refused, so it left nothing on the server.
         let (mark, reply) = at.take(&taking, Mark::default());
         asked.mark = mark;
         self.replies.push(Box::pin(async move { (node, sent, reply.await) }));
     }
 
-    /// The first quorum of grants wins; nobody waits for the rest.
+    /// Returns as soon as a quorum grants the lock, without waiting for the remaining servers.
     pub(super) async fn run(mut self) -> Result<Arc<Ownership>, Failure> {
         let limit = self.started + self.patience;
         while self.count(|said| matches!(said, Said::Taken { .. })) < self.inner.quorum() {
@@ -133,7 +134,7 @@ impl Round {
                 Said::Taken { fenced: false }
             }
             Ok(Taken::Busy { left, .. }) => Said::Busy { left: left.unwrap_or(self.attempt.lease) },
-            // With the scripts loaded again, or by the clock that the refusal has shown.
+            // Ask once more: the link loads the scripts again, and a stale reply has brought the server's time.
             Ok(Taken::Stale { .. }) | Err(LinkError::NoScript) if !asked.again => {
                 asked.again = true;
                 self.ask(node);
@@ -147,9 +148,9 @@ impl Round {
         self.asked.iter().filter(|asked| wanted(asked.said)).count()
     }
 
-    /// Whether no quorum can be reached any more. `over` counts those that have said nothing as faults.
+    /// Why this round can't reach a quorum any more; `None` while it can. `over` counts silent servers as faults.
     ///
-    /// "Held by others" and "too few answer" are told apart, since only the first one is a reason to wait.
+    /// "Held by others" and "too few answer" are different failures, since only the first one is a reason to wait.
     fn failed(&self, over: bool) -> Option<Failure> {
         let spare = self.inner.nodes.len() - self.inner.quorum();
         let faults = self.count(|said| said == Said::Fault || (over && said == Said::Nothing));
@@ -165,7 +166,7 @@ impl Round {
             });
             let mut left: Vec<_> = left.collect();
             left.sort_unstable();
-            // So many may stay busy.
+            // `spare - faults` servers may stay busy; the lock is free once all others have expired.
             let enough = busy.saturating_sub(spare - faults).saturating_sub(1);
             Failure::Busy { left: left.get(enough).copied().unwrap_or_default() }
         })
@@ -175,10 +176,12 @@ impl Round {
         Failure::Unavailable(self.inner.no_quorum())
     }
 
-    /// The token must be above all others on a quorum of servers, each of which took it while the lock was ours there.
-    /// Any two owners have a server in common that they held one after the other, and there the later token is higher.
+    /// Proposes higher tokens until a quorum accepts one.
+    ///
+    /// A server accepts a token only while it stores our value, and only if the token is above its floor. Any two
+    /// owners share a server that both of them held, one after the other, and the later token is higher there.
     async fn settle_token(&mut self) -> Result<(), Failure> {
-        // One that has seen a higher token outvotes the rest: those may have lost their data since.
+        // A single server with a higher floor outvotes the others: those may have lost their floors.
         if self.count(|said| said == Said::Taken { fenced: false }) == 0 {
             return Ok(());
         }
@@ -194,7 +197,7 @@ impl Round {
 
     fn send_token(&self) -> FuturesUnordered<BoxFuture<'static, Result<Taken, LinkError>>> {
         let asked = self.inner.nodes.iter().zip(&self.asked);
-        // One that has not answered yet may have the lock by the time this comes behind it.
+        // A server that has not answered yet may grant the lock before the token arrives on the same connection.
         let may_have_it = asked.filter(|(_, asked)| matches!(asked.said, Said::Taken { .. } | Said::Nothing));
         may_have_it
             .map(|(node, _)| -> BoxFuture<'static, _> {
@@ -222,7 +225,7 @@ impl Drop for Round {
             drop(self.inner.undo(&self.names.lock, &self.value, &marks));
         }
         if !self.replies.is_empty() {
-            // Answers that come too late still tell the breakers and the clocks something.
+            // Late answers are still awaited: they update the breakers and the clocks.
             let (inner, mut replies) = (Arc::clone(&self.inner), std::mem::take(&mut self.replies));
             self.inner.spawn(async move {
                 while let Some((node, sent, reply)) = replies.next().await {
@@ -235,7 +238,7 @@ impl Drop for Round {
     }
 }
 
-/// Whether a quorum takes the token in time.
+/// Whether a quorum accepts the token before `limit`.
 async fn accepted(
     inner: &Inner,
     key: &Key,

@@ -2,8 +2,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::redis::process_of;
 
-/// Which run of which server each connection leads to. The same server under two addresses would be half a quorum by
-/// itself.
+/// The run of the server that each connection leads to.
+///
+/// A server that is named twice, under two addresses, would count twice towards a quorum.
 #[derive(Debug)]
 pub(super) struct Servers(Mutex<Vec<Option<Arc<str>>>>);
 
@@ -12,7 +13,7 @@ impl Servers {
         Self(Mutex::new(vec![None; count]))
     }
 
-    /// `false` when another of the connections leads there.
+    /// Returns `false` if another connection leads to the same server.
     pub(super) fn claim(&self, node: usize, run_id: &Arc<str>) -> bool {
         let mut servers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_same = |run: &Option<Arc<str>>| run.as_deref().map(process_of) == Some(process_of(run_id));

@@ -5,8 +5,9 @@ use crate::{
     store::Token,
 };
 
-/// The largest token seen or proposed in each bucket: what the next proposal must be above, and what a server that
-/// comes back without its floors is given.
+/// The highest token that this process has seen or proposed in each bucket.
+///
+/// The next proposal is above it. A server that comes back without its floors is seeded with it.
 #[derive(Debug)]
 pub(super) struct Tokens([AtomicU64; 256]);
 
@@ -25,8 +26,9 @@ impl Tokens {
         self.of(key).fetch_max(seen, Ordering::Relaxed);
     }
 
-    /// A token that this process has not proposed yet, above all that it has seen and not below `time`; `None` when
-    /// there is none left.
+    /// A new token: above all that this process has seen or proposed in the bucket, and at least `time` (µs).
+    ///
+    /// `None` if the next token would reach [`Token::LIMIT`].
     pub(super) fn next(&self, key: &Key, time: u64) -> Option<Token> {
         let next = |seen: u64| Some(seen.saturating_add(1).max(time)).filter(|next| *next < Token::LIMIT);
         let floor = self.of(key);
@@ -34,6 +36,7 @@ impl Tokens {
         next(before).and_then(Token::new)
     }
 
+    /// The highest token of every bucket that has one.
     pub(super) fn seen(&self) -> Vec<(Bucket, u64)> {
         let buckets = (0..=u8::MAX).map(Bucket::from_index).zip(&self.0);
         buckets.map(|(bucket, floor)| (bucket, floor.load(Ordering::Relaxed))).filter(|(_, floor)| *floor > 0).collect()

@@ -13,18 +13,19 @@ use crate::{
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// What giving a value back found on one server.
+/// What a release found on one server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     pub(super) held: bool,
-    /// An earlier sending was not answered and may have given it back already.
+    /// An earlier release got no answer, and may have deleted the value already.
     pub(super) unknown: bool,
 }
 
 impl Inner {
-    /// Gives a value back on every server that may have it. The commands are on their way when this returns, each
-    /// behind those before it on its connection; a task of the store repeats them where need be. The receiver gets what
-    /// the first answer of each server said.
+    /// Releases a value on every server that may store it.
+    ///
+    /// The commands have their place in the write order of their connections when this returns. A task of the store
+    /// repeats them where necessary. The receiver gets the first answer of each server.
     pub(super) fn undo(self: &Arc<Self>, lock: &str, value: &Owner, marks: &[Mark]) -> mpsc::Receiver<Found> {
         let (tell, told) = mpsc::channel(marks.len().max(1));
         let undone: Vec<_> = marks
@@ -35,7 +36,7 @@ impl Inner {
                 let at = self.nodes.get(node)?;
                 let generation = at.link.generation();
                 let reply = at.release(lock, value);
-                // The connection that carries it is known only if none was made meanwhile.
+                // If the link reconnected during the call, either connection may carry the release.
                 let ordered = sent.generation == Some(generation) && at.link.generation() == generation;
                 let stray = if ordered { sent.stray } else { Some(sent.at) };
                 let undo = Undo { inner: Arc::clone(self), node, lock: lock.to_owned(), value: value.clone(), sent };
@@ -50,7 +51,8 @@ impl Inner {
 }
 
 impl Inner {
-    /// Returns how many servers are asked, and what they say; `None` when it was given back before.
+    /// Releases an ownership. Returns how many servers are asked, and the receiver of their answers; `None` if the
+    /// ownership was released before.
     pub(super) fn start_giving_back(self: &Arc<Self>, ownership: &Ownership) -> Option<(usize, mpsc::Receiver<Found>)> {
         let marks = self.held.remove(&ownership.owner)?;
         let asked = marks.iter().filter(|mark| mark.sent.is_some()).count();
@@ -74,7 +76,7 @@ impl Node {
     }
 }
 
-/// Giving a value back on one server.
+/// The release of a value on one server.
 struct Undo {
     inner: Arc<Inner>,
     node: usize,
@@ -84,8 +86,10 @@ struct Undo {
 }
 
 impl Undo {
-    /// Repeats until the server has run one that surely came after what it undoes: one that is sent after `repeat`,
-    /// where the order of the connection no longer says so.
+    /// Repeats the release until the server has run one that certainly came after the request to undo.
+    ///
+    /// `repeat` is `None` if the first release followed the request on the same connection. Otherwise the last release
+    /// is sent after `repeat`: by then the server refuses the request as stale.
     async fn see_through(
         self,
         mut repeat: Option<Instant>,
@@ -99,7 +103,7 @@ impl Undo {
             match outcome {
                 Ok(held) => {
                     if let Some(tell) = tell.take() {
-                        // As many places as servers, and one message of each.
+                        // The channel has a place for each server, and each server sends one message.
                         let _ = tell.try_send(Found { held, unknown });
                     }
                     match repeat.take() {
@@ -116,7 +120,7 @@ impl Undo {
             }
             let now = Instant::now();
             let reply = at.release(&self.lock, &self.value);
-            // Looked at after the sending: only then is it known that no other connection has carried it.
+            // Compared after the sending: an equal generation before it does not rule out a new connection since.
             if self.sent.generation != Some(at.link.generation()) {
                 repeat = repeat.max(Some(at.settled(self.sent.at)));
             }

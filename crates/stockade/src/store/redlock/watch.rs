@@ -9,7 +9,7 @@ use crate::{
     store::redis::parts::{JOIN, SEED, joined},
 };
 
-/// The store's side of one link. Doesn't keep the store: the link keeps this.
+/// Receives the events of one link. It refers to the store weakly, since the store owns the link and the link this.
 pub(super) struct Watch {
     pub(super) inner: Weak<Inner>,
     pub(super) node: usize,
@@ -28,7 +28,7 @@ impl LinkEvents for Watch {
             }
             if up.new_run {
                 node.begin_run();
-                // All at once: one round trip for each could take longer than a handshake may.
+                // Sent together: one round trip for each of 256 floors could exceed the time limit of a handshake.
                 let (keys, handshake) = (&inner.keys, &*handshake);
                 let seeds = inner.tokens.seen().into_iter().map(|(bucket, floor)| async move {
                     handshake.call(&SEED, &[keys.floor(bucket)], &[floor.to_string().into_bytes()]).await

@@ -1,8 +1,11 @@
--- Takes the resource on this server as `SET lock value NX PX lease` does, and with it the token, if that is above every
--- token that the bucket has seen here.
--- KEYS: lock, F. ARGV: value, lease ms, stamp and age as for stamp.lua, token (0: take none).
--- Reply: `FENCED now` taken with the token, `TAKEN floor now` taken without it, `BUSY left now` held by another for so
---   many ms more (-1: without end), `STALE now`; now in µs.
+-- Takes the lock on this server as `SET lock value NX PX lease` does. Also writes the token to the bucket's floor F, if
+-- the token is above F.
+-- KEYS: lock, F. ARGV: value, lease in ms, stamp and age as for stamp.lua, token (0: none).
+-- Reply, with `now` in µs:
+--   `FENCED now`: taken, and the token is written
+--   `TAKEN floor now`: taken, but the token is not above the floor
+--   `BUSY left now`: another value holds the lock for `left` more ms (-1: it never expires)
+--   `STALE now`: the command is too old
 if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
   return string.format('BUSY %d %.0f', redis.call('PTTL', KEYS[1]), now)
 end

@@ -1,11 +1,14 @@
--- Extends leases by their length from now. Creates nothing.
--- KEYS: lock and F of each resource. ARGV: value and lease ms of each.
--- Reply: now in µs, then for each 1 extended, 0 held by nobody, 2 held by another, 3 held by nobody on a server that
---   has no floor either and so has lost its data.
+-- Restarts the leases of the locks that still have their value. Creates no lock.
+-- KEYS: lock and F of each resource. ARGV: value and lease in ms of each.
+-- Reply: now in µs, then for each resource
+--   1: extended
+--   0: nobody holds it
+--   2: another value holds it
+--   3: nobody holds it, and F is missing too: the server has lost its data
 local time = redis.call('TIME')
 local replies = { string.format('%.0f', time[1] * 1000000 + time[2]) }
 for i = 1, #KEYS, 2 do
-  -- Another program may keep something that is no string under the same name.
+  -- pcall: another program may keep a list or a hash under this name, and GET on one is an error.
   local held = redis.pcall('GET', KEYS[i])
   if held == ARGV[i] then
     redis.call('PEXPIRE', KEYS[i], ARGV[i + 1])

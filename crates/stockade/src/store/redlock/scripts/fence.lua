@@ -1,11 +1,13 @@
--- Takes a token on this server: only while the value holds the lock, and only one above every token that the bucket has
--- seen. Without the first condition an owner that slept past its lease could take the token that a later owner has.
--- KEYS: lock, F. ARGV: value (empty: whoever holds it), token.
--- Reply: `FENCED now`, `TAKEN floor now` when the token is not above the floor, `GONE now` when the lock is not held by
---   the value; now in µs.
+-- Writes a token to the bucket's floor F, if the value holds the lock here and the token is above F.
+-- Without the first condition, an owner that slept past its lease could get the same token as a later owner.
+-- KEYS: lock, F. ARGV: value (empty: do not check it), token.
+-- Reply, with `now` in µs:
+--   `FENCED now`: the token is written
+--   `TAKEN floor now`: the token is not above the floor
+--   `GONE now`: the value does not hold the lock
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
--- Another program may keep something that is no string under the same name.
+-- pcall: another program may keep a list or a hash under this name, and GET on one is an error.
 if ARGV[1] ~= '' and redis.pcall('GET', KEYS[1]) ~= ARGV[1] then
   return string.format('GONE %.0f', now)
 end

@@ -15,7 +15,7 @@ use crate::{
     store::{Attempt, LockError, LockStore},
 };
 
-/// Somebody believed to have the lock in this time.
+/// A time in which a process believed that it had the lock.
 #[derive(Debug)]
 struct Belief {
     from: Instant,

@@ -1,4 +1,4 @@
-//! What clocks that step do to these locks: a limit of them, stated and shown.
+//! What a stepping clock does to Redlock. The second test shows the documented limit: two owners at a time.
 
 use std::{slice, sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 const STEP: Duration = Duration::from_secs(600);
-/// None ends by itself before a busy machine is through.
+/// Long enough that no lease expires during a test on a busy machine.
 const LEASE: Duration = Duration::from_secs(60);
 
 async fn world() -> World {
@@ -76,7 +76,7 @@ async fn a_clock_that_steps_can_make_two_owners_whom_the_fence_tells_apart() {
     let second = granted(&other, long(&key)).await;
     assert!(first.loss().is_none() && second.loss().is_none(), "then this limit is gone, and the documents are wrong");
     assert!(second.token > first.token);
-    // Until it asks a quorum.
+    // The first owner learns of the loss when it asks a quorum.
     proxies[2].set(Fault::None);
     until("the link", || store.inner.nodes[2].link.is_up()).await;
     renew(&store, &first).await;

@@ -26,7 +26,7 @@ async fn reset(world: &World) {
     }
 }
 
-/// Answers of servers that nobody waits for may still be on their way.
+/// Waits for the counts, since servers beyond the quorum may still be working.
 async fn expect(world: &World, wanted: &[(&str, u64)]) {
     let wanted: BTreeMap<_, _> = wanted.iter().map(|(name, calls)| ((*name).to_owned(), *calls)).collect();
     let mut seen = Vec::new();

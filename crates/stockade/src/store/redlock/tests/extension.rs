@@ -28,7 +28,7 @@ async fn a_lock_survives_that_all_servers_come_back_empty_one_after_the_other() 
         let busy = other.acquire(once(&key)).await;
         assert!(matches!(busy, Err(LockError::Busy { .. })), "{busy:?}");
     }
-    // What was given to them again is a lease like any other.
+    // A refilled server has a full lease.
     let left: u64 = world.command(0, &["PTTL", &world.keys(0).await[0]]).await.parse().unwrap();
     assert!(left > 5_000 && left <= 10_000, "{left}");
     assert_eq!(store.release(&held).await.unwrap(), Released::Released);
@@ -86,7 +86,7 @@ async fn a_majority_that_comes_back_empty_is_a_loss_and_is_not_taken_again() {
     world.end().await;
 }
 
-/// Two servers that have lost the lock and one that has it: what an extension writes itself proves nothing.
+/// Two servers have lost the lock and one stores it. A value that the extension itself wrote does not count.
 #[tokio::test]
 async fn what_an_extension_gives_back_does_not_count_for_it() {
     let world = World::start(3).await;
@@ -117,7 +117,7 @@ async fn a_majority_that_is_anothers_is_a_theft() {
     world.command(0, &["SET", &name, "somebody else's"]).await;
     renew(&store, &held).await;
     assert!(held.loss().is_none(), "one server decides nothing");
-    // Not even a string.
+    // The other program stores a list, not a string.
     world.command(1, &["DEL", &name]).await;
     world.command(1, &["HSET", &name, "field", "value"]).await;
     renew(&store, &held).await;

@@ -10,7 +10,7 @@ use crate::{
     store::{Attempt, LockError, LockStore, Mode, Released, Unavailable, conformance::opened},
 };
 
-/// The command time-out, which a frozen server must not cost anybody while a quorum answers.
+/// The command timeout. While a quorum answers, nobody may wait that long for a frozen server.
 const COMMAND: Duration = Duration::from_millis(250);
 
 #[tokio::test]
@@ -22,8 +22,7 @@ async fn a_frozen_minority_delays_nobody_and_keeps_nothing() {
     for server in &world.servers[..2] {
         server.pause().unwrap();
     }
-    // More than enough for the breakers of the frozen servers to open on the way: some of it is done before, some
-    // after.
+    // Enough rounds that the breakers of the frozen servers open halfway.
     let mut took = Vec::new();
     for n in 0..10 {
         let since = Instant::now();
@@ -33,7 +32,7 @@ async fn a_frozen_minority_delays_nobody_and_keeps_nothing() {
         took.push(since.elapsed());
         assert!(held.loss().is_none());
     }
-    // Whoever waits for a frozen server waits every time; a machine that stalls does so now and then.
+    // A store that waits for the frozen servers is slow in every round; a machine that stalls is slow in few.
     for took in took.chunks(5) {
         assert!(
             took.iter().min().is_some_and(|quickest| *quickest < COMMAND),
@@ -69,7 +68,7 @@ async fn a_hanging_majority_fails_in_time_and_leaves_nothing() {
         server.pause().unwrap();
     }
     let since = Instant::now();
-    // A lease that outlives the test: what is left behind stays visible.
+    // The lease outlives the test, so a lock that is left behind stays visible.
     let refused = store.acquire(Attempt { lease: Duration::from_secs(100), ..once(&key("hangs")) }).await;
     assert!(is_no_quorum(&refused), "{refused:?}");
     assert!(since.elapsed() < COMMAND * 8, "{:?}", since.elapsed());
@@ -123,7 +122,7 @@ async fn an_attempt_that_failed_gives_back_before_it_pauses() {
     let mut waiting = store.acquire(write(&key));
     assert!((&mut waiting).now_or_never().is_none());
     let given_back = async {
-        // It took the third server and was refused by the others.
+        // The attempt took the third server; the others refused it.
         while !world.command(2, &["INFO", "commandstats"]).await.contains("cmdstat_evalsha:calls=2") {
             sleep(Duration::from_millis(1)).await;
         }
@@ -171,7 +170,7 @@ async fn one_server_under_three_addresses_is_no_quorum() {
     let mut told = 0;
     while told < 20 {
         let refused = store.acquire(once(&key("alone"))).await.unwrap_err();
-        // Why, once all of them were tried.
+        // The error names the cause once all connections were tried.
         match &refused {
             LockError::Unavailable { reason: Unavailable::Unfit { said }, .. } => {
                 assert!(said.contains("the same server twice"), "{refused}");
@@ -194,14 +193,14 @@ async fn a_client_that_slept_through_its_lease_gets_no_lock() {
     let store = world.store().await;
     let lease = Duration::from_millis(300);
     let mut attempt = store.acquire(Attempt { lease, ..once(&key("sleeps")) });
-    // Sent; the answers come while nobody looks at them.
+    // The round is sent, and its answers arrive while the client sleeps.
     assert!((&mut attempt).now_or_never().is_none());
     sleep(lease).await;
     let refused = attempt.await;
     assert!(is_no_quorum(&refused), "{refused:?}");
     world.until_all_are_free().await;
 
-    // One that waits is served after all.
+    // An attempt with a wait is granted in a later round.
     let mut attempt = store.acquire(Attempt { lease, ..write(&key("sleeps")) });
     assert!((&mut attempt).now_or_never().is_none());
     sleep(lease).await;
@@ -244,7 +243,7 @@ async fn a_shutdown_waits_for_what_has_to_be_undone() {
     let mut attempt = store.acquire(once(&key("undone")));
     assert!((&mut attempt).now_or_never().is_none());
     world.until_held_everywhere().await;
-    // Its connections end, and with them what could undo it at once.
+    // With the connections goes the order that could undo the round at once.
     proxies.iter().for_each(|proxy| proxy.set(Fault::None));
     let failed = attempt.await;
     assert!(is_no_quorum(&failed), "{failed:?}");
@@ -266,7 +265,8 @@ async fn a_shutdown_ends_those_who_wait() {
     let (key, another) = (key("closing"), key("another"));
     let held = other.acquire(write(&key)).await.unwrap();
     let (ended, ()) = tokio::join!(store.acquire(write(&key)), async {
-        // Goes out behind it on the same connections: once it is granted, the other was refused and waits.
+        // This goes out behind the attempt on the same connections: once it is granted, the attempt was refused and
+        // waits.
         let behind = granted(&store, once(&another)).await;
         store.release(&behind).await.unwrap();
         store.shutdown(Duration::from_secs(1)).await;

@@ -38,7 +38,7 @@ async fn an_inspection_shows_what_a_quorum_holds_and_for_how_long() {
     let seen = store.inspect(&key).await.unwrap();
     let [holder] = seen.holders.as_slice() else { panic!("{seen:?}") };
     assert_eq!(holder.mode, Mode::Write);
-    // When the third is over two are left; when the second is over there is no quorum.
+    // Two servers are left after the third lease has ended, and no quorum after the second.
     assert!(holder.remaining > Duration::from_secs(2) && holder.remaining <= Duration::from_secs(5), "{seen:?}");
     match store.acquire(once(&key)).await {
         Err(LockError::Busy { remaining }) => assert!(remaining <= Duration::from_secs(5), "{remaining:?}"),

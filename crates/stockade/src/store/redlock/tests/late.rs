@@ -1,4 +1,4 @@
-//! Commands that arrive when nobody waits for their answer any more.
+//! Commands that arrive after the attempt that sent them has failed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
     store::{Attempt, LockStore, redis::tests::detour::Detour},
 };
 
-/// Longer than a test may take: a lock that is left behind stays.
+/// Longer than a test may take, so a lock that is left behind stays visible.
 const LONG: Duration = Duration::from_secs(120);
 
 #[tokio::test]
@@ -27,7 +27,7 @@ async fn answers_that_come_after_the_attempt_has_failed_are_undone() {
     }
     let refused = store.acquire(Attempt { lease: LONG, ..once(&key("late")) }).await;
     assert!(is_no_quorum(&refused), "{refused:?}");
-    // Both the question and what undoes it are still on their way to these.
+    // The request and the release behind it are still on their way to these servers.
     for server in 0..2 {
         assert!(!world.command(server, &["INFO", "commandstats"]).await.contains("evalsha"));
     }
@@ -38,7 +38,7 @@ async fn answers_that_come_after_the_attempt_has_failed_are_undone() {
     world.end_behind(proxies).await;
 }
 
-/// A store whose first server is reached by a detour, and whose second one is down.
+/// A store that reaches its first server through a detour, and whose second server is down.
 async fn by_detour(world: &World, command_timeout: Duration) -> (Arc<RedlockStore>, Detour) {
     let detour = Detour::start(&world.servers[0]).await;
     let mut servers = Vec::new();
@@ -48,7 +48,7 @@ async fn by_detour(world: &World, command_timeout: Duration) -> (Arc<RedlockStor
     (connected(&servers, Settings::default()).await, detour)
 }
 
-/// An attempt whose command to the first server is held on its way while its connection ends.
+/// Runs an attempt whose command to the first server is held back while its connection ends.
 async fn lose_an_acquire(world: &World, store: &RedlockStore, detour: &Detour) {
     world.servers[1].kill().await.unwrap();
     super::until("the end of a link", || !store.inner.nodes[1].link.is_up()).await;
@@ -93,11 +93,11 @@ async fn a_question_that_arrives_when_all_that_undoes_it_has_run_is_refused() {
 #[tokio::test]
 async fn a_question_that_arrives_after_its_first_undoing_is_undone_again() {
     let world = World::start(3).await;
-    // So long that a busy machine lets the question arrive within the time in which it is still accepted.
+    // Long enough that the request still arrives in time on a busy machine.
     let (store, detour) = by_detour(&world, Duration::from_secs(2)).await;
     world.command(0, &["CONFIG", "RESETSTAT"]).await;
     lose_an_acquire(&world, &store, &detour).await;
-    // The new connection's greeting, and a release that found nothing.
+    // The new connection has sent its handshake and a release that found nothing.
     until_scripts_called(&world, 0, 2).await;
     assert!(world.keys(0).await.is_empty());
     detour.let_go();

@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-/// Longer than anything takes on a busy machine.
+/// Longer than any step of a test takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Independent servers. Every test ends with [`World::end`].
@@ -45,13 +45,12 @@ impl World {
         Self { servers, ending: Ending::due() }
     }
 
-    /// Shuts the stores down and looks for what they leave: keys, subscriptions, connections and tasks.
+    /// Shuts the stores down, and checks that they leave no keys, subscriptions, connections or tasks.
     async fn end(self) {
         self.end_behind(()).await;
     }
 
-    /// [`World::end`] of stores that reach the servers through something of the test's: that goes when they are shut
-    /// down.
+    /// [`World::end`] for stores that reach the servers through `way`, which goes once they are shut down.
     async fn end_behind(self, way: impl Sized) {
         self.ending.reach(&self.servers, way).await;
     }
@@ -60,7 +59,7 @@ impl World {
         self.servers.iter().map(RedisServer::url).collect()
     }
 
-    /// A store as another process would have it, connected to all.
+    /// A store connected to all servers, as another process would have it.
     async fn store(&self) -> Arc<RedlockStore> {
         self.store_with(Settings::default()).await
     }
@@ -83,7 +82,7 @@ impl World {
         self.servers[server].command(words).await.unwrap()
     }
 
-    /// All keys of one server but the token floors and the run marker.
+    /// All keys of one server except the token floors and the run marker.
     async fn keys(&self, server: usize) -> Vec<String> {
         self.servers[server].leftovers().await.unwrap().keys
     }
@@ -148,8 +147,8 @@ async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Asks until a quorum answers in time. A busy machine may not do so at once, the less where a server whose clock has
-/// stepped has to be asked twice.
+/// Asks until a quorum answers in time. On a busy machine the first attempt may be too slow, above all when a server
+/// whose clock has stepped must be asked twice.
 async fn granted(store: &RedlockStore, attempt: Attempt) -> Arc<Ownership> {
     let limit = Instant::now() + LIMIT;
     loop {

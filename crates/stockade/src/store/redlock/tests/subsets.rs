@@ -67,7 +67,7 @@ async fn every_subset(servers: usize) {
             assert!(is_no_quorum(&taken), "{name}: {taken:?}");
         }
         store.release_detached(held);
-        // What was undone on a server that is down went with its data.
+        // A server that is down lost the lock with its data.
         for server in (0..servers).filter(|server| subset.up(*server)) {
             world.until_free(server).await;
         }

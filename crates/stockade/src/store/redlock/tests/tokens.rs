@@ -13,7 +13,7 @@ use rand::{Rng, seq::index::sample};
 use stockade_testbed::RedisServer;
 use tokio::time::Instant;
 
-/// Makes a random minority refuse, so that a random majority decides; returns which.
+/// Makes a random minority refuse, so that a random majority decides. Returns the minority.
 async fn hinder(world: &World, name: &str, servers: usize) -> Vec<usize> {
     let some = rand::rng().random_range(0..=servers / 2);
     let hindered = sample(&mut rand::rng(), servers, some).into_vec();
@@ -37,9 +37,9 @@ async fn tokens_increase_over_random_majorities(servers: usize, grants: usize) {
     let mut last = 0;
     let mut rewritten = 0;
     for n in 0..grants {
-        // Twice in a row by the same process, too: what it knows by itself the other one must find on the servers.
+        // Sometimes the same process acquires twice in a row: the other one must then find the token on the servers.
         let store = &stores[rand::rng().random_range(0..2)];
-        // Some floors are ahead of what the next one proposes, as if other clocks or other resources had raised them.
+        // Some floors are ahead of the next proposal, as if other clocks or other resources had raised them.
         if n % 7 == 0 {
             let floor = stores[0].inner.keys.floor(key.bucket());
             let server = rand::rng().random_range(0..servers);
@@ -70,8 +70,8 @@ async fn tokens_of_five_servers_increase_over_random_majorities() {
     tokens_increase_over_random_majorities(5, 1000).await;
 }
 
-/// The form that suggests itself: a counter on each server, and the highest of a quorum. Without writing it back the
-/// next quorum may know nothing of it.
+/// Shows why a counter on each server is not enough. Unless the highest counter of a quorum is written back, the next
+/// quorum may give the same token again.
 #[tokio::test]
 async fn the_highest_of_a_quorum_of_counters_repeats() {
     let servers = RedisServer::start_many(3).await.unwrap();
@@ -107,7 +107,7 @@ async fn an_owner_that_slept_past_its_lease_can_take_no_token() {
     let lease = Duration::from_millis(200);
     let first = granted(&store, Attempt { lease, ..write(&key) }).await;
     let second = granted(&store, write(&key)).await;
-    // A server on which the first lease ended a moment later has the second owner's by an extension only.
+    // A server on which the first lease ended a moment later gets the second owner's value by an extension.
     let name = store.inner.keys.of(&key).lock;
     for server in 0..3 {
         let limit = Instant::now() + LIMIT;
@@ -116,7 +116,7 @@ async fn an_owner_that_slept_past_its_lease_can_take_no_token() {
             let _ = store.renew(slice::from_ref(&second)).await;
         }
     }
-    // The first one wakes with a token that it has worked out before: the second one's, or even a higher one.
+    // The first owner wakes with a token that it chose before it slept: the second owner's token, or a higher one.
     for token in [second.token.get(), second.token.get() + 1_000_000] {
         let answers = fence(&store, &key, &first.owner, Token::new(token).unwrap()).await;
         assert!(answers.iter().all(|taken| matches!(taken, Taken::Gone { .. })), "{token} was taken: {answers:?}");
@@ -151,7 +151,7 @@ async fn floors_ahead_of_the_clock_on_a_minority_are_passed_too() {
     let floor = store.inner.keys.floor(key.bucket());
     let ahead = 8_000_000_000_000_000_u64;
     world.command(1, &["SET", &floor, &ahead.to_string()]).await;
-    // Whether the one that is ahead is among the first two to answer is up to chance.
+    // Repeated, since chance decides whether the floor that is ahead is among the first two to answer.
     let mut passed = false;
     for _ in 0..200 {
         let held = store.acquire(once(&key)).await.unwrap();
@@ -193,7 +193,7 @@ async fn servers_that_come_back_empty_are_told_the_floors_before_they_grant() {
         server.restart().await.unwrap();
     }
     reconnected(&store, &[0, 1, 2]).await;
-    // Another process, which has never heard of that token.
+    // Another process, which has never seen that token.
     let other = world.store().await;
     let held = other.acquire(once(&key)).await.unwrap();
     assert!(held.token > ahead);

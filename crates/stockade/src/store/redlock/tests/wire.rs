@@ -1,11 +1,11 @@
-//! The wire that other programs share.
+//! Locks that other Redlock programs share.
 
 use std::sync::Arc;
 
 use super::{Settings, World, key, once, write};
 use crate::store::{LockError, LockStore, Released, redlock::KeyFormat};
 
-/// What redis-py, node-redlock, pottery, redsync and others run to give a lock back.
+/// The script with which redis-py, node-redlock, pottery, redsync and others release a lock.
 const COMPARE_AND_DELETE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
 
