@@ -1,6 +1,9 @@
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::{resource::Bucket, store::Token};
+use crate::{
+    resource::Bucket,
+    store::{LockError, Token, Unavailable},
+};
 
 /// The highest token given out per bucket. The number of floors is fixed, as on Redis, so no memory is used per
 /// resource name.
@@ -29,6 +32,11 @@ impl Floors {
         let floor = &mut self.0[usize::from(bucket.index())];
         *floor = token.get().max(*floor);
     }
+}
+
+/// The error when no token is left. Only a floor that was seeded near 2^53 (as microseconds the year 2255) causes it.
+pub(super) fn tokens_exhausted() -> LockError {
+    LockError::Unavailable { reason: Unavailable::Refused, retry_after: Duration::from_secs(60) }
 }
 
 fn micros_since_epoch() -> u64 {

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use super::lock::Asker;
 use crate::{clock::Instant, resource::Key, store::Owner};
 
-/// Every lease by its end.
+/// All leases, ordered by their ends.
 #[derive(Debug, Default)]
 pub(super) struct Leases(BTreeMap<(Instant, u64), (Key, Owner)>);
 
@@ -12,7 +12,7 @@ impl Leases {
         self.0.first_key_value().map(|((ends, _), _)| *ends)
     }
 
-    /// Takes one lease that is over.
+    /// Removes and returns one lease that is over.
     pub(super) fn take_over(&mut self, now: Instant) -> Option<(Key, Owner)> {
         self.first().filter(|ends| *ends <= now)?;
         self.0.pop_first().map(|(_, lease)| lease)
@@ -26,7 +26,7 @@ impl Leases {
         self.0.remove(&(ends, number));
     }
 
-    /// Gives a lease another end.
+    /// Moves the end of a lease, here and in `ends`.
     pub(super) fn extend(&mut self, ends: &mut Instant, number: u64, to: Instant) {
         if let Some(lease) = self.0.remove(&(*ends, number)) {
             self.0.insert((to, number), lease);

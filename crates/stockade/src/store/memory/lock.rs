@@ -14,7 +14,7 @@ use crate::{
 /// How many waiters an inspection lists.
 const INSPECTED_WAITERS: usize = 100;
 
-/// The party that asks: the owner text that leaves the store, and the number that the store indexes by.
+/// An attempt's identity: the owner id that leaves the store, and the number that the store indexes leases by.
 #[derive(Clone, Debug)]
 pub(super) struct Asker {
     pub(super) owner: Owner,

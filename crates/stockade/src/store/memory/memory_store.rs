@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::future::{BoxFuture, FutureExt};
 
-use super::{alarm::Shared, lock::Asker, table::Entered, waiting::Waiting};
+use super::{alarm::Shared, attempts::Entered, lock::Asker, waiting::Waiting};
 use crate::{
     clock::Instant,
     process_id::process_id,
@@ -20,7 +20,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct MemoryStore {
     shared: Arc<Shared>,
-    /// The part of every owner that tells this store from others, also where owners are compared later: in a fence.
+    /// The part of every owner id that differs between stores. Fences compare owner ids, so it must be unique.
     process: String,
     attempts: AtomicU64,
 }

@@ -2,8 +2,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     alarm::Shared,
+    attempts::Settled,
     lock::{Asker, Place},
-    table::Settled,
 };
 use crate::{
     clock::Instant,

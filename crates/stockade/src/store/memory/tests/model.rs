@@ -1,4 +1,4 @@
-//! Random operations on the table under an artificial clock, with everything that must hold checked after each of them.
+//! Random operations on the table under an artificial clock. All invariants are checked after each operation.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -15,15 +15,16 @@ use crate::{
     store::{
         Attempt, Force, Handed, LockError, Mode, Owner, Ownership, Token,
         memory::{
+            attempts::{Entered, Settled},
             lock::{Asker, Kind, Lock, Place},
-            table::{Entered, Settled, Table},
+            table::Table,
         },
     },
 };
 
 const MAX_WAITERS: u32 = 6;
 
-/// One attempt and how far it came.
+/// One attempt, and whether it waits or holds.
 struct Client {
     asker: Asker,
     attempt: Attempt,
@@ -47,9 +48,9 @@ struct Model {
     table: Table,
     clients: Vec<Client>,
     next: u64,
-    /// The highest token that anybody got, by key.
+    /// The highest token that was given out for each key.
     highest: HashMap<Key, u64>,
-    /// Everybody who was ever seen to hold; again after a grant that lapsed.
+    /// All grants that were ever seen. A waiter whose grant expired is granted again, with another token.
     granted: HashSet<(Owner, Token)>,
 }
 
@@ -81,7 +82,7 @@ impl Model {
                 let key = self.key();
                 let force = if self.rng.random() { Force::Now } else { Force::AfterLeases };
                 let forced = self.table.force(self.now, &key, force).unwrap();
-                // Above all tokens before it, and below those of waiters that the same step serves.
+                // The token is above all earlier ones, and below those of waiters that the same step serves.
                 let highest = self.highest.entry(key).or_default();
                 assert!(forced.token.get() > *highest);
                 *highest = forced.token.get();
@@ -104,7 +105,7 @@ impl Model {
             tag: Arc::default(),
             yields: None,
         };
-        let present = self.table.locks().get(&attempt.key).and_then(Lock::capacity);
+        let present = self.table.locks.get(&attempt.key).and_then(Lock::capacity);
         let stage = match self.table.enter(self.now, &asker, &attempt) {
             Ok(Entered::Held(ownership)) => Stage::Holds(ownership),
             Ok(Entered::Queued(place)) => Stage::Waits(place),
@@ -112,14 +113,14 @@ impl Model {
             Err(LockError::Capacity { asked, present: told }) => {
                 return assert!(asked == attempt.permits && Some(told) == present && told != asked);
             }
-            // More only by those who come back to the place of a grant that lapsed.
+            // The queue exceeds its limit only by waiters that return to their place after their grant expired.
             Err(LockError::QueueFull { waiters, .. }) => return assert!(waiters >= u64::from(MAX_WAITERS)),
             Err(error) => panic!("{error}"),
         };
         self.clients.push(Client { asker, attempt, stage });
     }
 
-    /// Takes one client out at random, of those that wait or of those that hold.
+    /// Removes and returns a random client: one that waits, or one that holds.
     fn take(&mut self, waiting: bool) -> Option<Client> {
         let of_stage = |client: &Client| matches!(client.stage, Stage::Waits(_)) == waiting;
         let candidates: Vec<_> = (0..self.clients.len()).filter(|n| of_stage(&self.clients[*n])).collect();
@@ -166,7 +167,7 @@ impl Model {
             && self.table.downgrade(self.now, ownership).is_ok()
         {
             client.attempt.mode = Mode::Read;
-            let readers = &self.table.locks()[&client.attempt.key];
+            let readers = &self.table.locks[&client.attempt.key];
             assert!(readers.kind == Kind::Read && readers.holders[&client.asker.owner].token == ownership.token);
         }
         self.clients.push(client);
@@ -194,16 +195,16 @@ impl Model {
     }
 
     fn lost(&self, client: &Client) -> bool {
-        let lock = self.table.locks().get(&client.attempt.key);
+        let lock = self.table.locks.get(&client.attempt.key);
         lock.is_none_or(|lock| !lock.holders.contains_key(&client.asker.owner))
     }
 
     fn check(&mut self) {
         std::mem::take(&mut self.table.effects).apply();
-        // Who entered without waiting has no place.
+        // A client that entered without waiting has no place.
         let places: HashMap<Owner, u64> = self.clients.iter().filter_map(Client::place).collect();
         let mut leases = BTreeSet::new();
-        for (key, lock) in self.table.locks() {
+        for (key, lock) in &self.table.locks {
             assert!(!lock.holders.is_empty() || !lock.queue.is_empty(), "an empty lock is kept");
             let most = match lock.kind {
                 Kind::Read => usize::MAX,
@@ -226,7 +227,7 @@ impl Model {
             granted.sort_unstable();
             let highest = self.highest.entry(key.clone()).or_default();
             assert!(granted.iter().all(|(token, _)| token.get() > *highest), "a token that is not above {highest}");
-            // In the order in which they came, and nobody past one who still waits.
+            // Waiters are granted in the order of their places, and none before a waiter that still waits.
             assert!(granted.is_sorted_by_key(|(_, place)| *place), "served out of order: {granted:?}");
             if let (Some((_, last)), Some((left, _))) = (granted.last(), lock.queue.first_key_value()) {
                 assert!(last < left, "{last} was served before {left}");
@@ -235,15 +236,15 @@ impl Model {
                 *highest = token.get();
             }
         }
-        assert_eq!(leases, self.table.leases().ends(), "leases and holders differ");
+        assert_eq!(leases, self.table.leases.ends(), "leases and holders differ");
         for client in &self.clients {
             let (key, owner) = (&client.attempt.key, &client.asker.owner);
-            let holder = self.table.locks().get(key).and_then(|lock| lock.holders.get(owner));
+            let holder = self.table.locks.get(key).and_then(|lock| lock.holders.get(owner));
             match &client.stage {
                 Stage::Holds(ownership) => {
                     let told = ownership.lost().now_or_never().is_some();
                     match holder {
-                        // One that is to run out hears of it before its end.
+                        // A holder whose lease may not be renewed learns of its loss before the lease ends.
                         Some(holder) => assert!(!told || holder.runs_out, "told of a loss and yet the holder"),
                         None => assert!(told, "lost and not told"),
                     }
@@ -257,14 +258,14 @@ impl Model {
         }
     }
 
-    /// Everybody goes.
+    /// All clients leave, and the table must be empty.
     fn finish(mut self) {
         for client in std::mem::take(&mut self.clients) {
             let place = if let Stage::Waits(place) = &client.stage { Some(place) } else { None };
             self.table.release(self.now, &client.attempt.key, &client.asker.owner, place);
         }
         self.table.expire(self.now + Duration::from_secs(10));
-        assert!(self.table.locks().is_empty() && self.table.leases().ends().is_empty(), "left behind");
+        assert!(self.table.locks.is_empty() && self.table.leases.ends().is_empty(), "left behind");
     }
 }
 
