@@ -20,12 +20,14 @@ use crate::{
     store::{Force, Forced, Inspection, LockError, Token},
 };
 
-/// A listing asks the server at most this often; each time it looks at about [`SCANNED`] keys.
+/// A listing sends at most this many SCAN commands to each server.
 const SCANS: usize = 10_000;
+/// About how many keys one SCAN looks at.
 const SCANNED: usize = 1000;
 
 impl Inner {
-    /// A call to the server that has the resource, which may be repeated when the scripts were gone.
+    /// Calls a script on the server that has the resource. Follows redirects, and calls once more if the server had
+    /// lost the scripts.
     async fn call(
         &self,
         key: &Key,

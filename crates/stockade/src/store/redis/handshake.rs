@@ -1,4 +1,4 @@
-//! What a process tells a server, and asks it, on a connection that is not open to callers yet.
+//! What a process tells and asks a server before a new connection is open to callers.
 
 use futures_util::future::{join, join_all, try_join_all};
 
@@ -14,7 +14,9 @@ use crate::{
     resource::Bucket,
 };
 
-/// Makes this process and a server known to each other. `buckets` are those in which the connection hears messages.
+/// Tells a new run of the server the token floors, and asks for its time and since when it has served.
+///
+/// `buckets` are those whose messages arrive on this connection.
 pub(super) async fn shake_hands(
     inner: &Inner,
     shard: &Shard,
@@ -26,7 +28,7 @@ pub(super) async fn shake_hands(
         return by_bucket(inner, shard, buckets, handshake).await;
     }
     if up.new_run {
-        // All at once: one round trip for each could take longer than a handshake may.
+        // Sent together: one round trip for each of 256 floors could exceed the time limit of a handshake.
         let seeds = inner.floors.seen().into_iter().map(|(bucket, floor)| async move {
             handshake.call(&SEED, &[inner.keys.floor(bucket)], &[floor.to_string().into_bytes()]).await
         });
@@ -40,8 +42,9 @@ pub(super) async fn shake_hands(
     Ok(())
 }
 
-/// The same for a server with a part of the buckets: what it must know of each, all at once. A bucket that is on its
-/// way to or from here is left to those who need it.
+/// The same for a node that has only some of the buckets. The commands for all of its buckets are sent together.
+///
+/// A bucket that is moving to or from the node is skipped: `Inner::raise_floor` tells the node later.
 async fn by_bucket(inner: &Inner, shard: &Shard, buckets: &[Bucket], handshake: &Handshake) -> Result<(), LinkError> {
     let sent = Instant::now();
     let now = handshake.command(redis::cmd("TIME")).await?;

@@ -39,11 +39,11 @@ pub(super) struct Inner {
     pub(super) throttle: Arc<ReaskThrottle>,
     pub(super) floors: Floors,
     pub(super) releases: Releases,
-    /// Compensations and releases in the background.
+    /// Tasks that no caller waits for: compensations and detached releases.
     pub(super) tasks: TaskTracker,
     pub(super) runtime: Handle,
     pub(super) closing: AtomicBool,
-    /// Ends the tasks, done or not.
+    /// Cancelled when the shutdown's time is over: stops all tasks, finished or not.
     pub(super) ended: CancellationToken,
     pub(super) process: String,
     pub(super) attempts: AtomicU64,
@@ -63,7 +63,8 @@ impl Inner {
         self.shards.of(key.bucket()).ok_or(LinkError::Down)
     }
 
-    /// Tells a node that was promoted, or lost its data, the largest token seen in the bucket, before it makes another.
+    /// Tells a node of a cluster the largest token seen in the bucket before the node makes another. A node that was
+    /// promoted, or lost its data, may not know it.
     pub(super) async fn raise_floor(&self, shard: &Shard, bucket: Bucket) -> Result<(), LinkError> {
         let floor = self.floors.of(bucket);
         if !shard.is_partial() || floor == 0 || shard.state.has_floor(bucket) {
@@ -75,8 +76,10 @@ impl Inner {
         Ok(())
     }
 
-    /// An exchange with the server, whose clock showed `now`. After it was set back everything that a waiter hears from
-    /// there looks older than what it was told last: each asks, and goes on from the answer.
+    /// Records the server time `now` of an exchange that was sent at `sent`.
+    ///
+    /// If the server's clock was set back, all new messages look older than the last answer of a waiter. So every
+    /// waiter asks again, and goes on from the answer.
     pub(super) fn heard(&self, shard: &Shard, sent: Instant, now: u64) {
         if shard.state.clock.note(sent, now) {
             tracing::warn!("the clock of Redis was set back; all who wait for locks there ask again");
@@ -84,7 +87,7 @@ impl Inner {
         }
     }
 
-    /// [`unavailable`], with what the server of the resource has against its use.
+    /// [`unavailable`], with the reason why the server of the resource can't be used, if there is one.
     pub(super) fn unavailable(&self, key: &Key, error: &LinkError) -> LockError {
         unavailable_as(error, self.shards.unfit(key.bucket()))
     }
@@ -108,7 +111,8 @@ impl fmt::Debug for Inner {
     }
 }
 
-/// The largest token seen in each bucket, for a server that comes back without its own.
+/// The largest token that this process has seen in each bucket. A server that comes back without its floors is seeded
+/// with it.
 #[derive(Debug)]
 pub(super) struct Floors([AtomicU64; 256]);
 
@@ -123,7 +127,7 @@ impl Floors {
         self.0[usize::from(key.bucket().index())].fetch_max(token.get(), Ordering::Relaxed);
     }
 
-    /// 0 when none was seen.
+    /// The largest token seen in the bucket; 0 if none was.
     pub(super) fn of(&self, bucket: Bucket) -> u64 {
         self.0[usize::from(bucket.index())].load(Ordering::Relaxed)
     }
@@ -138,7 +142,7 @@ pub(super) fn unavailable(error: &LinkError) -> LockError {
     unavailable_as(error, None)
 }
 
-/// `unfit` is what the server has against its use: it is the reason why there is no connection, if there is none.
+/// The [`LockError`] for an error of the link. `unfit` says why the server can't be used; it replaces "no connection".
 pub(super) fn unavailable_as(error: &LinkError, unfit: Option<Arc<str>>) -> LockError {
     let (reason, retry_after) = match error {
         LinkError::Timeout | LinkError::Unsent { silent: true } => (Unavailable::Timeout, Duration::from_secs(1)),

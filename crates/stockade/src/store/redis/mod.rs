@@ -79,7 +79,7 @@ pub(in crate::store) mod tests;
 pub(crate) use options::Options;
 pub(crate) use redis_store::RedisStore;
 
-/// What locks on several servers take from those on one.
+/// The parts of this store that locks on several servers use, too.
 #[cfg(feature = "redlock")]
 pub(in crate::store) mod parts {
     pub(in crate::store) use super::{

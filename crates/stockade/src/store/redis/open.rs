@@ -23,7 +23,7 @@ use crate::{
 impl Inner {
     pub(super) fn open(redis: &Redis, mut options: Options) -> Arc<Self> {
         if let Some(replicas) = &mut options.replicas {
-            // The answer must come within the command time-out, behind those of others.
+            // The WAIT may queue behind the WAITs of others, and the answer must come within the command timeout.
             replicas.timeout = replicas.timeout.min(redis.timeout() / 2);
         }
         let inner = Arc::new_cyclic(|inner| {
@@ -48,7 +48,7 @@ impl Inner {
                 attempts: AtomicU64::new(0),
             }
         });
-        // What the server says of itself is noted in what is there only now.
+        // The inbox of the links needs `inner`, which exists only from here on.
         inner.shards.start();
         inner
     }

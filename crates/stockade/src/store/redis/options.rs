@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use crate::redis::Replicas;
 
-/// What a store on Redis asks for beyond the answer of one server.
+/// Safety against failovers and restarts beyond the answer of one server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
-    /// Replicas that must have a grant before its holder enters.
+    /// How many replicas must confirm a grant before its holder enters. `None` asks no replicas.
     pub(crate) replicas: Option<Replicas>,
-    /// How long a run of the server must have served the namespace before anything is asked of it.
+    /// How long a run of the server must have served the namespace before it is asked for locks. Zero: not at all.
     pub(crate) quarantine: Duration,
 }

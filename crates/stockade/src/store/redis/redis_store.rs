@@ -33,7 +33,8 @@ impl RedisStore {
 
     async fn give_back(&self, ownership: &Arc<Ownership>) -> Result<Released, LockError> {
         let Ownership { key, owner, .. } = ownership.as_ref();
-        // Kept until the answer is there: whoever drops this half-way leaves the rest to a release in the background.
+        // The entry stays until the answer is there. If this future is dropped before, a release in the background
+        // still finds the entry.
         let stray = self.inner.held.stray(owner);
         let limit = Instant::now() + self.inner.timeout;
         let (mut unknown, mut scripts_lost) = (false, false);
@@ -67,11 +68,12 @@ impl RedisStore {
         }
     }
 
-    /// Releases on a task of the store, again if need be. The command is on its way when this returns.
+    /// Releases on a task of the store, which repeats the release if necessary. The command has its place in the write
+    /// order when this returns.
     fn release_again(&self, ownership: &Arc<Ownership>, stray: Option<Instant>) {
         let counted = self.inner.tasks.token();
         let at = Instant::now();
-        // A renewal that is under way may begin one more lease.
+        // A renewal that is under way may still start a new lease.
         let forgotten = at + ownership.lease + self.inner.timeout;
         let (carrier, reply) = self.inner.send_release(&ownership.key, &ownership.owner);
         let sent = Sent { at, carrier, stray, forgotten };
@@ -147,14 +149,14 @@ impl LockStore for RedisStore {
 
     fn shutdown(&self, limit: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            // Where the server answers, undoing takes a few round trips. Where it does not, leases and waits end by
-            // themselves.
+            // A server that answers has undone everything after a few round trips. On another one leases and waits
+            // expire.
             let end = Instant::now() + limit.min(self.inner.timeout * 4 + Duration::from_secs(1));
             self.inner.closing.store(true, Ordering::Release);
             self.inner.shards.retire();
             self.inner.waiters.post_all(|_| true, Mailbox::closing);
             self.inner.tasks.close();
-            // Waiters undo their attempts when they are polled next, each on a task that is waited for here.
+            // Each waiter undoes its attempt when it is polled next. The shutdown waits for those tasks here.
             while !self.inner.waiters.is_settled() && !end.remaining().is_zero() {
                 sleep(Duration::from_millis(1)).await;
             }

@@ -1,6 +1,6 @@
 use crate::redis::Script;
 
-/// Parts of a text. The common case, which returns before the helpers are made, stands before them.
+/// Joins the parts of a script. The common case comes before the helpers: it returns before Redis makes their closures.
 macro_rules! script {
     ($name:literal, $($part:literal),+) => {
         Script { name: $name, text: concat!($(include_str!(concat!("scripts/", $part))),+) }

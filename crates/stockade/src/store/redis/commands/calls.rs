@@ -1,4 +1,4 @@
-//! Arguments of the scripts, in the form their headers give.
+//! The arguments of the scripts, in the form that the scripts' headers describe.
 
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
@@ -11,20 +11,21 @@ use crate::{
     store::{Attempt, Force, Handed, Mode, Owner},
 };
 
-/// The lease of a grant that was handed over and not confirmed yet: what a waiter that died costs those behind it.
+/// The lease of a handed-over grant until the waiter confirms it. A dead waiter delays the next one by this time.
 pub(crate) const GRANT: Duration = Duration::from_secs(2);
 
-/// How many keys an acquire and a release of what nobody else wants touch, which are the first of [`Keys::of`].
+/// How many of [`Keys::of`], from the first, an acquire and a release touch when nobody else wants the resource.
 const ACQUIRED: usize = 2;
 const RELEASED: usize = 1;
 
-/// What a script needs to hand the resource on.
+/// The arguments that a script needs to grant the resource to the next waiter.
 #[derive(Clone, Debug)]
 pub(crate) struct Handing {
-    /// Waiters without a subscription are passed over. Only where the server counts receivers.
+    /// Whether waiters without a subscription are skipped. Needs a server that counts the receivers of a message.
     pub(crate) skip: bool,
+    /// The prefix of the inbox channels.
     pub(crate) channel: Arc<str>,
-    /// Whether all keys of the resource are declared, as a cluster wants it; else those of the common case.
+    /// Whether all keys of the resource are declared, as a cluster requires. Otherwise only those of the common case.
     pub(crate) all_keys: bool,
 }
 
@@ -40,23 +41,23 @@ impl fmt::Display for Handing {
     }
 }
 
-/// One sending of an attempt.
+/// One acquire command of an attempt.
 pub(crate) struct Asking<'a> {
     pub(crate) attempt: &'a Attempt,
     pub(crate) owner: &'a Owner,
-    /// What is left of the wait; `None` without limit.
+    /// The rest of the wait; `None` is a wait without limit.
     pub(crate) wait: Option<Duration>,
     /// The place from an earlier answer, or 0.
     pub(crate) seq: u64,
-    /// Server time, µs; 0 when unknown.
+    /// The estimated server time, in µs; 0 if unknown.
     pub(crate) stamp: u64,
     pub(crate) stale_after: Duration,
 }
 
 impl Asking<'_> {
-    /// The whole command, with the name of the script.
+    /// The whole command. `sha` names the script.
     pub(crate) fn command(&self, sha: &str, keys: &Keys, handing: &Handing) -> Cmd {
-        // Numbers are short.
+        // More than all numbers of a command take together.
         const NUMBERS: usize = 96;
         let (key, names) = (&self.attempt.key, handing.declared(ACQUIRED));
         let texts = self.owner.as_str().len() + self.attempt.tag.len() + handing.channel.len();
@@ -96,7 +97,7 @@ fn words(command: &Cmd) -> Vec<Vec<u8>> {
     command.args_iter().map(word).collect()
 }
 
-/// Several attempts, which have lease and tag in common.
+/// The arguments of a MULTI. All attempts have the same lease and tag.
 pub(crate) fn multi(attempts: &[Attempt], owners: &[Owner], stamp: u64, stale_after: Duration) -> Vec<Vec<u8>> {
     let (lease, tag) = attempts.first().map_or((Duration::ZERO, ""), |attempt| (attempt.lease, &attempt.tag));
     let mut args = vec![millis(lease), tag.into(), stamp.to_string().into_bytes(), millis(stale_after)];
@@ -109,7 +110,7 @@ pub(crate) fn release_args(owner: &Owner, handing: &Handing) -> Vec<Vec<u8>> {
     vec![owner.as_str().into(), handing.to_string().into_bytes()]
 }
 
-/// A RELEASE, with the name of the script.
+/// A RELEASE command. `sha` names the script.
 pub(crate) fn release(sha: &str, keys: &Keys, key: &Key, owner: &Owner, handing: &Handing) -> Cmd {
     let names = handing.declared(RELEASED);
     let bytes = keys.bytes(key, names) + owner.as_str().len() + handing.channel.len() + 16;
@@ -123,7 +124,7 @@ pub(crate) fn downgrade(owner: &Owner, lease: Duration, handing: &Handing) -> Ve
     vec![owner.as_str().into(), handing.to_string().into_bytes(), millis(lease)]
 }
 
-/// One resource of a RENEW: an owner is as long as any other.
+/// The argument for one resource of a RENEW. Needs no separator, since all owners have the same length.
 pub(crate) fn renewed(owner: &Owner, lease: Duration) -> Vec<u8> {
     format!("{}{}", owner.as_str(), lease.as_millis()).into_bytes()
 }

@@ -4,17 +4,18 @@ use redis::{Cmd, RedisWrite};
 
 use crate::resource::{Bucket, Heads, Key, Namespace};
 
-/// What stands before the resource in the names of its keys, but for the key of the token floor, which has none.
+/// The letters of the keys L F Q W M, which stand before the resource. F belongs to the bucket, and has no resource.
 const LETTERS: [&str; 5] = ["l:", "f", "q:", "w:", "m:"];
 
 /// How many keys a resource has.
 pub(crate) const ALL_KEYS: usize = LETTERS.len();
 
-/// Names of keys and channels. The bucket's tag keeps all that a script touches in one Cluster slot.
+/// Makes the names of keys and channels. All names of a bucket have the same hash tag, so that a script's keys are in
+/// one Cluster slot.
 #[derive(Debug)]
 pub(crate) struct Keys {
     namespace: Namespace,
-    /// What all names of a bucket begin with.
+    /// The beginnings of all names, by bucket.
     heads: Heads,
     inbox_prefix: Arc<str>,
 }
@@ -33,21 +34,21 @@ impl Keys {
         LETTERS.map(|letter| [head, letter, if letter.ends_with(':') { key.as_str() } else { "" }])
     }
 
-    /// The keys L F Q W M of a resource, in the order in which every script gets them. In a cluster it gets all, needed
-    /// or not: an undeclared key would make it fail half-way where slots migrate.
+    /// The keys L F Q W M of a resource, in the order in which every script gets them. In a cluster a script gets all
+    /// of them: while a slot migrates, a script that touches an undeclared key fails half-way.
     pub(crate) fn of(&self, key: &Key) -> Vec<String> {
         self.parts(key).map(|parts| parts.concat()).into()
     }
 
-    /// The keys of a resource that RENEW gets: L, from whose name it makes the others, or L Q M where each has to be
-    /// declared.
+    /// The keys of a resource that RENEW gets: L alone, from which the script derives the others, or L Q M if all keys
+    /// must be declared.
     pub(crate) fn renewed(&self, key: &Key, declared: bool) -> Vec<String> {
         let [state, _, queue, _, records] = self.parts(key);
         let names = [Some(state), declared.then_some(queue), declared.then_some(records)];
         names.into_iter().flatten().map(|parts| parts.concat()).collect()
     }
 
-    /// Adds the first of [`Keys::of`] to a command, in the memory that it has.
+    /// Adds the first keys of [`Keys::of`] to a command, without an allocation for each.
     pub(crate) fn add(&self, key: &Key, first: usize, command: &mut Cmd) {
         for parts in &self.parts(key)[..first] {
             let mut name = command.writer_for_next_arg();
@@ -58,7 +59,7 @@ impl Keys {
         }
     }
 
-    /// How long the first of them are together, at most.
+    /// An upper bound of the length of those keys together, in bytes.
     pub(crate) fn bytes(&self, key: &Key, first: usize) -> usize {
         first * (self.head(key.bucket()).len() + 2 + key.as_str().len())
     }
@@ -73,13 +74,13 @@ impl Keys {
         format!("{}e", self.head(bucket))
     }
 
-    /// What stands before the process in the name of its inbox.
+    /// The prefix of inbox channels. The name of the process follows it.
     pub(crate) fn inbox_prefix(&self) -> Arc<str> {
         Arc::clone(&self.inbox_prefix)
     }
 
-    /// The same in a cluster. A script may publish only in the slot of its keys, and only there the number of receivers
-    /// is right; the scripts tell by the braces that the channel is a sharded one.
+    /// The prefix of inbox channels in a cluster: sharded channels in the slot of the bucket. A script may publish only
+    /// there, and only there the number of receivers is right. The scripts recognize a sharded channel by its braces.
     pub(crate) fn bucket_inbox_prefix(&self, bucket: Bucket) -> Arc<str> {
         format!("{}i:", self.head(bucket)).into()
     }
@@ -93,7 +94,7 @@ impl Keys {
         format!("{}{{*}}l:*", self.namespace)
     }
 
-    /// The resource whose state has this name.
+    /// The resource whose state has this name, or `None` if the name is not that of a state.
     pub(crate) fn resource(name: &str) -> Option<&str> {
         name.split_once("}l:").map(|(_, resource)| resource)
     }

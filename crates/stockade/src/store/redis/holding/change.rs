@@ -27,8 +27,8 @@ use crate::{
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl Inner {
-    /// Repeats the command while its reply is lost, within the command time-out. A command that is repeated after it
-    /// was executed finds the ownership shared, and renews it.
+    /// Repeats the command within the command timeout if its reply is lost. If the first command was executed, the
+    /// second one finds the ownership shared, and renews it.
     pub(crate) async fn downgrade(&self, ownership: &Arc<Ownership>) -> Result<(), LockError> {
         let limit = Instant::now() + self.timeout;
         let before = ownership.mode();

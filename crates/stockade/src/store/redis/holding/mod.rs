@@ -1,8 +1,8 @@
-//! What this process holds.
+//! The ownerships of this process.
 //!
-//! - [`table`]: all ownerships, for what the server says about them.
-//! - [`renewal`]: leases extended in scripts of up to 100.
-//! - [`change`]: an ownership that goes on in another mode or in another process.
+//! - [`table`]: finds the ownership that a reply or a message of the server is about.
+//! - [`renewal`]: renews leases, in scripts of up to 100 resources.
+//! - [`change`]: continues an ownership in another mode or in another process.
 
 mod change;
 mod renewal;

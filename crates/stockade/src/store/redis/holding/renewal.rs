@@ -17,10 +17,10 @@ use crate::{
     },
 };
 
-/// The most resources in one script: the server serves nobody else meanwhile, for about a millisecond.
+/// The most resources in one script. Such a script blocks the server for about a millisecond.
 const BATCH: usize = 100;
 
-/// Leases to extend in one script.
+/// The ownerships that one script renews.
 struct Batch<'a> {
     shard: Arc<Shard>,
     ownerships: Vec<&'a Arc<Ownership>>,
@@ -41,8 +41,9 @@ fn arguments<'a>(
 }
 
 impl Shard {
-    /// What was found, and, once that is known, whether replicas have it. Takes its place in the write order when this
-    /// is called.
+    /// Sends one RENEW. The command has its place in the write order when this returns.
+    ///
+    /// The future gives a result for each resource, and a second future: whether enough replicas have the renewals.
     fn renew(
         self: &Arc<Self>,
         (keys, args): (Vec<String>, Vec<Vec<u8>>),
@@ -56,7 +57,7 @@ impl Shard {
         async move {
             let expected = args.len();
             let (reply, copies) = match first.await {
-                // The scripts have been loaded again meanwhile.
+                // The link has loaded the scripts again.
                 Err(LinkError::NoScript) => {
                     let (again, copies) = shard.link.call_renewal_replicated(&RENEW, keys, args, replicas);
                     (again.await, copies)
@@ -70,7 +71,7 @@ impl Shard {
 }
 
 impl Inner {
-    /// Beside what was found, whether as many replicas have it as are wanted.
+    /// Renews one ownership. Also returns whether as many replicas as configured have the renewal.
     pub(crate) async fn renew_one(
         &self,
         key: &Key,
@@ -89,8 +90,13 @@ impl Inner {
         Ok((renewed, enough))
     }
 
-    /// Scripts of some ownerships each, in their order, all under way at once. Each reply counts when it comes: one
-    /// that does not is no reason to forget those that did.
+    /// Renews the ownerships in scripts of up to [`BATCH`], all under way at the same time.
+    ///
+    /// Each reply counts as soon as it arrives, even if another script fails.
+    ///
+    /// # Errors
+    ///
+    /// If one of the scripts failed.
     pub(crate) async fn renew(&self, ownerships: &[Arc<Ownership>]) -> Result<(), LockError> {
         let mut failed = None;
         let (mut replies, mut copies) = (FuturesUnordered::new(), Vec::new());
@@ -114,7 +120,7 @@ impl Inner {
             }
         }
         for enough in copies {
-            // No lock is lost for that. What the replicas know is an earlier renewal, or the grant.
+            // This is no loss: the replicas still have the grant, or an earlier renewal.
             if !enough.await {
                 tracing::debug!("renewals reached too few replicas in time");
             }
@@ -133,19 +139,20 @@ impl Inner {
                     ownership.recall(Recall::Wanted);
                 }
             }
-            // A forced release lets the holder use the rest of its lease.
+            // A forced release lets shared holders keep the rest of their leases.
             Renewed::Ending { .. } => ownership.recall(Recall::Wanted),
             Renewed::Gone { .. } => self.gone(ownership, run),
         }
     }
 
-    /// The server doesn't know it any more, nor perhaps the queue.
+    /// Ends an ownership that the server no longer has. The queue may be gone, too, so a waiter of this process asks.
     pub(crate) fn gone(&self, ownership: &Ownership, run: Run) {
         self.held.gone(ownership, run);
         self.throttle.doubt(&ownership.key);
     }
 
-    /// In a cluster by bucket, since a script there has keys of one slot only.
+    /// Splits ownerships into batches. In a cluster a batch has one bucket, since a script may use keys of one slot
+    /// only.
     fn batches<'a>(&self, ownerships: &'a [Arc<Ownership>], failed: &mut Option<LinkError>) -> Vec<Batch<'a>> {
         let mut batches: Vec<Batch<'a>> = Vec::new();
         let mut open: HashMap<_, usize> = HashMap::new();
@@ -167,7 +174,7 @@ impl Inner {
         batches
     }
 
-    /// Another run of the server may have lost what it granted: asks about every ownership there.
+    /// Renews every ownership on a server whose run has changed, because the new run may not know them.
     pub(crate) fn verify(self: &Arc<Self>, shard: &Arc<Shard>) {
         let (inner, shard) = (Arc::clone(self), Arc::clone(shard));
         let run = shard.run();

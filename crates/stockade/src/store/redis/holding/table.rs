@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// The ownerships of this process, to find the one that a reply or a message of the server speaks of.
+/// The ownerships of this process by owner, to find the one that a reply or a message of the server is about.
 #[derive(Debug, Default)]
 pub(crate) struct HeldTable {
     held: Mutex<HashMap<Owner, HeldOwnership>>,
@@ -21,13 +21,13 @@ pub(crate) struct HeldTable {
     handed_over: Mutex<VecDeque<Owner>>,
 }
 
-/// As many handovers are remembered as one process makes while a message of the server lies in its inbox.
+/// How many handovers are remembered: more than one process makes while a message of the server waits in its inbox.
 const MOST_HANDED_OVER: usize = 256;
 
 #[derive(Debug)]
 struct HeldOwnership {
     ownership: Weak<Ownership>,
-    /// The run of the server that granted or last confirmed it.
+    /// The run of the server that granted or last confirmed the ownership.
     run: Run,
     /// When an acquire command for the ownership was sent that may still arrive after the release.
     stray: Option<Instant>,
@@ -61,7 +61,8 @@ impl HeldTable {
         }
     }
 
-    /// Nobody would hear that somebody waits for one of these.
+    /// Recalls the shared ownerships on resources for which `of` is true, because this process no longer receives the
+    /// messages that somebody waits for them.
     pub(crate) fn recall_all(&self, of: impl Fn(&Key) -> bool) {
         let held: Vec<_> = self.table().values().filter_map(|held| held.ownership.upgrade()).collect();
         let recalled = held.iter().filter(|ownership| ownership.readers().is_some() && of(&ownership.key));
@@ -100,24 +101,24 @@ impl HeldTable {
     /// Records that the server confirmed the ownership in this run.
     pub(crate) fn confirmed(&self, owner: &Owner, run: Run) {
         if let Some(held) = self.table().get_mut(owner) {
-            // Replies may be read in another order than the one in which they were made.
+            // Replies may be read out of order, so an older run must not replace a newer one.
             let older = held.run.server == run.server && held.run.number > run.number;
             held.run = if older { held.run } else { run };
         }
     }
 
-    /// The server doesn't know it any more.
+    /// Ends an ownership that the server no longer has, as its run `run` said.
     pub(crate) fn gone(&self, ownership: &Ownership, run: Run) {
         let held = self.table().remove(&ownership.owner);
         let reason = match held {
             Some(held) if held.run != run => LossReason::StoreLostData,
-            // What was released meanwhile is lost to nobody; the reason then goes unread.
+            // `None` if the ownership was released meanwhile. Then nobody reads the reason.
             _ => ownership.loss().unwrap_or(LossReason::Stolen),
         };
         ownership.lose(reason);
     }
 
-    /// All on this server that another run of it, or another server, granted or confirmed last.
+    /// The ownerships on this server that were last granted or confirmed by another run of it, or by another server.
     pub(crate) fn unsure(&self, shards: &RoutedLink<ShardState>, shard: &Shard) -> Vec<Arc<Ownership>> {
         let run = shard.run();
         let mut table = self.table();

@@ -20,15 +20,15 @@ use crate::{
     },
 };
 
-/// A message to this process: what became of one of its owners. Times are of the server, in µs.
+/// A message to this process about one of its owners. Times are server times in µs.
 ///
 /// | letter | words after it | means |
 /// |---|---|---|
 /// | `G` | owner, token, end of the lease, now, resource | the owner was granted the resource |
-/// | `X` | owner, now | the lease of the owner ran out |
-/// | `D` | owners, now | the owners were taken out of the queue; or one is to ask, for those behind it, too |
-/// | `F` | owner, now | the resource was taken from the owner by force |
-/// | `W` | owner, now | somebody waits for what the owner holds, or the owner may not renew it |
+/// | `X` | owner, now | the lease of the owner expired |
+/// | `D` | owners, now | the owners left the queue, or a single owner is next in it: each has to ask again |
+/// | `F` | owner, now | a forced release took the resource from the owner |
+/// | `W` | owner, now | somebody waits for the resource that the owner holds, or the owner may no longer renew |
 #[derive(Debug)]
 pub(crate) enum Message {
     Granted {
@@ -36,15 +36,15 @@ pub(crate) enum Message {
         token: Token,
         x: u64,
         now: u64,
-        /// The resource; `None` when the message does not say.
+        /// The resource; `None` if the message does not name it.
         key: Option<Key>,
     },
-    /// Its lease ran out.
+    /// The lease of the owner expired.
     Ended {
         owner: Owner,
         now: u64,
     },
-    /// They were removed from the queue.
+    /// The owners have to ask again.
     Dropped {
         owners: Vec<Owner>,
         now: u64,
@@ -53,7 +53,7 @@ pub(crate) enum Message {
         owner: Owner,
         now: u64,
     },
-    /// Somebody waits for what it holds, since it asked to be told.
+    /// The owner holds the resource, and should release it soon.
     Wanted {
         owner: Owner,
     },
@@ -78,7 +78,7 @@ impl Message {
     }
 }
 
-/// The store's side of the link to its servers. Doesn't keep the store: the link keeps this.
+/// Receives the events of the links. It refers to the store weakly, since the store owns the links and the links this.
 pub(crate) struct Inbox(pub(crate) Weak<Inner>);
 
 impl RoutedEvents<ShardState> for Inbox {
@@ -88,7 +88,7 @@ impl RoutedEvents<ShardState> for Inbox {
 
     fn subscribing(&self, shard: &Shard, bucket: Bucket) {
         let Some(inner) = self.0.upgrade() else { return };
-        // What it tells is of use to others; nothing here depends on it.
+        // The marker tells other processes since when the run has served. This process does not need the reply.
         drop(shard.link.call(&JOIN, vec![inner.keys.marker(bucket)], vec![shard.run_name()]));
     }
 
@@ -96,7 +96,7 @@ impl RoutedEvents<ShardState> for Inbox {
         let Some(inner) = self.0.upgrade() else { return };
         match Message::read(payload) {
             Some(message) => inner.deliver(shard, message),
-            None => tracing::warn!("a message in the inbox of the lock store can't be read; is another version about?"),
+            None => tracing::warn!("a message in the inbox of the lock store can't be read: does another version run?"),
         }
     }
 
@@ -135,8 +135,8 @@ impl RoutedEvents<ShardState> for Inbox {
         }
     }
 
-    /// Whoever waits for a resource that moved asks at its new place, and what is held there is asked about: a node
-    /// that took over from one that failed may know less.
+    /// Waiters on resources that moved ask their new server, and ownerships there are renewed. A node that took over
+    /// from a failed one may not know all of them.
     fn moved(&self, buckets: &[Bucket], places: &[Arc<Shard>]) {
         let Some(inner) = self.0.upgrade() else { return };
         inner.waiters.post_all(|key| buckets.contains(&key.bucket()), Mailbox::reconnected);
@@ -149,11 +149,12 @@ impl Inner {
         match message {
             Message::Granted { owner, token, x, now, key } => {
                 let received = Instant::now();
-                // Without any exchange to map it by, it counts as over and is confirmed.
+                // Before the first exchange with the server its clock is unknown. Then the lease counts as over, and
+                // the waiter confirms the grant with a renewal.
                 let until = shard.state.clock.believed_push(received, now, x).unwrap_or(received);
                 let handed_off = shard.state.clock.age(received, now).unwrap_or_default();
                 let grant = Grant { token, now, until, handed_off };
-                // One by a server that has lost the bucket since is not to be trusted; the next one knows.
+                // A grant by a server that no longer has the bucket is not trusted. The waiter asks the new server.
                 let deliver = |key: &Key, mailbox: &Mailbox| match self.shards.has(shard, key.bucket()) {
                     true => mailbox.granted(grant),
                     false => mailbox.reconnected(),
@@ -161,7 +162,7 @@ impl Inner {
                 match self.waiters.post(&owner, deliver) {
                     Recipient::Waiter => {}
                     Recipient::GivenUp(key) => self.cancel_orphan(&owner, &key),
-                    // The grant of a script of our own, which its reply has told already.
+                    // The grant was made by a script of this process, whose reply has already told the attempt.
                     Recipient::Nobody if self.held.knows(&owner, token) => {}
                     Recipient::Nobody => self.decline(&owner, key),
                 }
@@ -174,16 +175,18 @@ impl Inner {
             Message::Ended { owner, now } => self.ended(&owner, now, LossReason::Expired),
             Message::Forced { owner, now } => self.ended(&owner, now, LossReason::Forced),
             Message::Wanted { owner } => {
-                // Its grant may not be known here yet: it is looked for in this order, and becomes known in the other
-                // one.
+                // The attempt may be turning into an ownership right now. `Waiter::hold` enters the ownership in the
+                // table first and reads the mailbox then. In the other order here, one of the two sees the message.
                 self.waiters.post(&owner, |_, mailbox| mailbox.wanted());
                 self.held.recall(&owner);
             }
         }
     }
 
-    /// The entry of an attempt that has ended stood in the queue, from a server that lost its end or from a dump that
-    /// was restored: those behind it would wait for the end of a lease that nobody uses.
+    /// Releases a grant to an attempt that has ended. Otherwise the waiters behind it would wait for the end of a lease
+    /// that nobody uses.
+    ///
+    /// The entry of the attempt was still in the queue because the server lost the release, or restored an old dump.
     fn decline(&self, owner: &Owner, key: Option<Key>) {
         let Some(key) = key else { return };
         tracing::debug!(?owner, label = %key.label(), "a grant came after its attempt had ended; giving it back");

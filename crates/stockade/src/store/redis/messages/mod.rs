@@ -1,7 +1,7 @@
-//! Messages that the server sends to this process without being asked.
+//! Messages that the lock scripts push to this process.
 //!
-//! - [`inbox`]: messages, and what the store does with them.
-//! - [`waiters`]: the attempts that a message may concern.
+//! - [`inbox`]: reads the messages and passes them on.
+//! - [`waiters`]: the attempts that a message may be about.
 
 mod inbox;
 mod waiters;

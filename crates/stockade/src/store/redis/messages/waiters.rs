@@ -8,22 +8,24 @@ use crate::{
     store::{Owner, redis::acquire::Mailbox},
 };
 
-/// The attempts of this process that a message may concern.
+/// The attempts of this process that a message may be about.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters(Mutex<HashMap<Owner, Entry>>);
 
 #[derive(Debug)]
 struct Entry {
-    /// `None` once the attempt was given up and while its cancel has not been answered.
+    /// `None` if the attempt was given up and its cancel has not been answered yet.
     mailbox: Option<Arc<Mailbox>>,
     key: Key,
 }
 
-/// To whom a message went.
+/// The attempt that a message was about.
 pub(super) enum Recipient {
+    /// A waiter, which got the message.
     Waiter,
     /// An attempt that was given up, for this resource.
     GivenUp(Key),
+    /// No attempt of this process has that owner.
     Nobody,
 }
 
@@ -45,12 +47,12 @@ impl Waiters {
         self.table().len()
     }
 
-    /// Whether no attempt is under way, given up or not.
+    /// Whether there is no attempt, neither waiting nor given up.
     pub(crate) fn is_settled(&self) -> bool {
         self.table().is_empty()
     }
 
-    /// Marks the attempt as given up. A grant that still comes has to be cancelled.
+    /// Marks the attempt as given up. A grant that still arrives must be cancelled.
     pub(crate) fn give_up(&self, owner: &Owner, key: &Key) {
         self.table().insert(owner.clone(), Entry { mailbox: None, key: key.clone() });
     }
@@ -66,7 +68,7 @@ impl Waiters {
         }
     }
 
-    /// Posts to every attempt whose resource is as wanted.
+    /// Posts to every waiter on a resource for which `wanted` is true.
     pub(crate) fn post_all(&self, wanted: impl Fn(&Key) -> bool, post: impl Fn(&Mailbox)) {
         let table = self.table();
         let wanted = table.values().filter(|entry| wanted(&entry.key));

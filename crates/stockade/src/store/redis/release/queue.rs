@@ -16,7 +16,7 @@ use crate::{
 /// The most releases that may wait for the task that reads replies.
 const MOST: usize = 4096;
 
-/// The replies to releases that nobody waits for. One task reads them, and ends after the last reply.
+/// The replies to releases that no caller waits for. One task reads them, and ends after the last reply.
 ///
 /// Replies come in the order of the releases, so the task needs to wait only for the first.
 #[derive(Default)]

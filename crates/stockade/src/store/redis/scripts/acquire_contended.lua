@@ -1,9 +1,9 @@
--- Third part of acquire.lua, after common.lua.
+-- Last part of acquire.lua, after common.lua.
 load(raw)
 local lease = ARGV[2] * 1000
 local wants, permits = string.sub(how, 1, 1), tonumber(string.sub(how, 2))
 
--- 1 when the caller's place is gone.
+-- 1 if the caller's place is gone.
 local gone = 0
 
 local function granted(token, x)
@@ -11,7 +11,7 @@ local function granted(token, x)
   return string.format('GRANTED %s %.0f %.0f %d %d', token, x, now, gone, wanted)
 end
 
--- Whether the caller holds the resource now; a shared holder's own record counts while it has not run out.
+-- The reply if the caller holds the resource now, else nil. A shared holder holds it until its own record expires.
 local function holding()
   if mode == 'w' and holder.owner == me and holder.x > now then
     return granted(holder.token, holder.x)
@@ -31,7 +31,7 @@ if held then
   return held
 end
 
--- By the queue itself: the state may have been deleted or written again without it.
+-- Asks the queue itself, because the state may have been deleted, or written again by a caller that saw no queue.
 local waiting = redis.call('ZCARD', Q) > 0
 local until_ = wait < 0 and now + 60000000 or now + wait * 1000
 local record = string.format('%s %.0f %.0f %s %s', how, until_, lease, yield, tag)
@@ -46,7 +46,7 @@ local function enqueue()
   queued = true
 end
 
--- The capacity of the semaphore, if anybody holds a permit or waits for one: all of them have the same.
+-- The capacity that all present holders of permits and waiters for permits asked for; nil if there are none.
 local function capacity_in_use()
   if mode == 's' then
     return capacity
@@ -60,11 +60,11 @@ local function capacity_in_use()
 end
 
 if queued then
-  -- The caller is alive, whatever its record said.
+  -- The caller is alive, even if its record says that its wait is over.
   redis.call('HSET', W, me, record)
   keep_queue(until_)
 elseif waiting and seq > 0 and wait ~= 0 then
-  -- Back to its old place before anybody behind it is served.
+  -- The caller gets its old place back before anybody behind it is served.
   enqueue()
 end
 
@@ -102,8 +102,9 @@ if length == 0 and admits(wants, permits) then
   return granted(token, x)
 end
 
--- The time until the caller could be served: one permit is enough for another, everything else waits for all to go.
--- Those holders among them who want to hear of it when somebody waits.
+-- remaining: the time until the caller could be served. A caller for a permit needs one permit to come free, any other
+-- caller waits until all holders are gone. yielding: the readers that asked to be told of waiting writers. others: true
+-- if there are other holders.
 local remaining, yielding, others = 0, {}, false
 if mode == 'w' then
   remaining = holder.x - now
@@ -127,10 +128,10 @@ local function recall()
   end
 end
 if not queued then
-  -- A place given earlier was within the limit then.
+  -- A caller that had a place was within the limit when it got that place.
   local full = seq == 0 and length >= cap
   if wait == 0 then
-    -- Whoever waits already has told them.
+    -- If somebody waits already, the holders have been told.
     local yields = length == 0 and #yielding > 0 and not others
     if yields then
       recall()
@@ -150,7 +151,7 @@ if not queued then
     recall()
   end
 else
-  -- A poll: a message may have been lost.
+  -- This is a poll: tell the holders again, in case the first message was lost.
   recall()
   seq = tonumber(redis.call('ZSCORE', Q, me) or seq)
 end

@@ -1,7 +1,7 @@
--- Gives what one owner holds to another, with the same token and a new lease, if any of the old one is left.
--- KEYS: L F Q W M, see common.lua. ARGV: new owner, lease ms, stamp and age as for stamp.lua, old owner, its token, its
---   mode (w, r or s).
--- Reply: `ADOPTED x now`, also when the new owner had it before, `GONE now`, `STALE now`.
--- Nothing is granted here.
+-- Moves an ownership to another owner, with the same token and a new lease, if the old lease has not ended.
+-- KEYS: L F Q W M, see common.lua. ARGV: new owner, lease in ms, stamp and age as for stamp.lua, old owner, its token,
+--   its mode (w, r or s).
+-- Reply: `ADOPTED x now`, also if the new owner has adopted it before, `GONE now`, or `STALE now`; times in µs.
+-- common.lua needs these. This script grants nothing to waiters.
 local G, skip, chan = 0, false, ''
 local me = ARGV[1]

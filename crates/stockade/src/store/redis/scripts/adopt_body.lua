@@ -1,4 +1,4 @@
--- Second part of adopt.lua, after common.lua.
+-- Last part of adopt.lua, after common.lua.
 load(redis.call('GET', L))
 local lease, old = ARGV[2] * 1000, ARGV[5]
 if mode ~= ARGV[7] then

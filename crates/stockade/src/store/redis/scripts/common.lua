@@ -1,39 +1,44 @@
--- Helpers of the lock scripts, after names.lua and mint.lua. Before them a script sets: now (µs), me (the caller's
--- owner, or an empty string), G (µs of a handed-over lease), skip (whether a waiter without a subscriber is passed
--- over), chan (prefix of inbox channels).
+-- Helpers of the lock scripts, after names.lua and mint.lua. A script sets these variables before the helpers:
+--   now   the server's time, µs
+--   me    the caller's owner, or an empty string
+--   G     the lease of a handed-over grant, µs
+--   skip  true if waiters without a subscriber are skipped
+--   chan  the prefix of the inbox channels
+--
+-- The keys of a resource:
 --
 -- key  type         what it holds
 -- L    string       `w queue unconfirmed owner token x len tag`: one exclusive holder
 --                   `r queue first at`: readers, see M
 --                   `s queue first at capacity`: holders of the permits of a semaphore, see M
 --                   `n 1`: nobody holds the resource, and somebody waits
--- F    string       the floor of the tokens of the bucket, without expiry
+-- F    string       the token floor of the bucket: its highest token so far. Never expires
 -- Q    sorted set   owner by place
 -- W    hash         owner -> `mode deadline lease yield tag`: who waits
 -- M    hash         owner -> `x token unconfirmed len yield tag`: readers or holders of permits
--- L outlives the others, so that without L there is neither holder nor queue.
+-- L expires after Q, W and M. Without L there is neither holder nor queue, unless somebody deleted L.
 --
 -- field         value
 -- queue         1 when somebody waits, else 0
--- unconfirmed   1 for a grant that was handed over and not renewed since, else 0
+-- unconfirmed   1 for a handed-over grant until its first renewal, else 0
 -- owner         28 characters: the process in 16, a dot, a number in 11. In an exclusive L it begins at byte 7
 -- token         the fencing token
 -- x             the end of the lease, µs
 -- len           the length of the lease that ends at x, µs
--- first         no lease of the shared holders ends before this, µs
--- at            when L was written, µs: a clock that shows less was set back
--- capacity      how many permits there are
+-- first         no lease of the shared holders ends before this time, µs
+-- at            when L was written, µs. If the clock shows less, it was set back
+-- capacity      how many permits the semaphore has
 -- mode          w, r, or s and the capacity
 -- deadline      the end of the wait, µs
 -- lease         the lease that is asked for, µs
--- yield         1: wants to hear of waiting writers. 2: may not renew. Else 0
+-- yield         1: asked to be told of waiting writers. 2: may not renew. Else 0
 -- tag           a text for people, to the end of the record
 --
 -- Messages to an inbox are `letter owner ... now`; the table of letters is with `Message` in messages/.
 --
 -- Numbers are written with %.0f, since Lua's own conversion rounds from 15 digits on.
 local mode, holder, bad, more = 'n', nil, nil, false
--- Of shared holders: how many may be, and bounds of the ends of their leases.
+-- For shared holders: the capacity, the earliest end of a lease, when L was written, the latest end that is written.
 local capacity, first, at, latest = 0, math.huge, 0, 0
 
 local function fmt(number)
@@ -44,11 +49,12 @@ local function process(owner)
   return string.sub(owner, 1, 16)
 end
 
--- In a cluster inboxes are sharded channels in the slot of the keys; their prefix has a hash tag then. These commands
--- are not written out below: elsewhere nobody needs leave to run them.
+-- In a cluster, inboxes are sharded channels in the slot of the keys, and their prefix has a hash tag. The names of
+-- these commands stand in a table, so that the check of permissions does not ask for them outside of a cluster.
 local sharded = string.find(chan, '{', 1, true) and { 'SPUBLISH', 'PUBSUB', 'SHARDNUMSUB' }
 
--- Returns how many heard it; -1 when that can't be known. A failed publish must not fail a script that has written.
+-- Returns how many subscribers got the message, or -1 if that can't be known. Uses pcall, since a failed publish must
+-- not fail a script that has already written.
 local function tell(owner, letter, rest, resource)
   local message = letter .. ' ' .. owner .. (rest or '') .. ' ' .. fmt(now) .. (resource or '')
   local inbox = chan .. process(owner)
@@ -56,7 +62,7 @@ local function tell(owner, letter, rest, resource)
   return type(heard) == 'number' and heard or -1
 end
 
--- What is no state is neither taken for free nor overwritten: somebody put it there.
+-- Fails if L holds no state of ours: another program wrote it, so it is neither free nor to be overwritten.
 local function known(found)
   if not found then
     error({ err = 'FOREIGN the key of the lock holds what is no state of a lock' })
@@ -82,7 +88,7 @@ local function load(state)
   end
 end
 
--- Gives the resource a mode in which it is held. Records of a state that was deleted are nobody's.
+-- Sets the mode in which the resource is held. Records in M of another mode were left by a deleted state, and go.
 local function become(wants, permits)
   if wants ~= 'w' and mode ~= wants then
     redis.call('DEL', M)
@@ -90,13 +96,13 @@ local function become(wants, permits)
   mode, capacity = wants, permits
 end
 
--- Writes the record of a shared holder; the mode is the caller's to set.
+-- Writes the record of a shared holder. The caller sets the mode.
 local function share(owner, token, x, c, len, yield, tag)
   redis.call('HSET', M, owner, string.format('%.0f %s %s %.0f %s %s', x, token, c, len, yield, tag))
   first, latest = math.min(first, x), math.max(latest, x)
 end
 
--- Whether one more gets in beside the present holders.
+-- Whether one more holder may join the present ones.
 local function admits(wants, permits)
   if wants == 's' and mode == 's' then
     return permits == capacity and redis.call('HLEN', M) < capacity
@@ -109,7 +115,7 @@ local function leave(owner)
   return redis.call('ZREM', Q, owner) == 1
 end
 
--- Takes waiters of one process out of the queue.
+-- Removes waiters of one process from the queue, and tells the process.
 local function remove(owners)
   if #owners > 0 then
     redis.call('ZREM', Q, unpack(owners))
@@ -118,7 +124,8 @@ local function remove(owners)
   end
 end
 
--- Ends a lease that ran out. One that was handed over and never confirmed shows that its process does not listen.
+-- Tells the owner that its lease expired. If the owner never confirmed its handed-over grant, its process is marked as
+-- deaf.
 local function ended(owner, c)
   tell(owner, 'X')
   if c == '1' and process(owner) ~= process(me) then
@@ -127,7 +134,8 @@ local function ended(owner, c)
   end
 end
 
--- Ends what ran out. An end further away than its lease shows that the clock was set back: it is moved up to one lease.
+-- Ends the leases that expired. An end that is further away than its lease shows that the clock was set back: that
+-- lease then ends one lease from now.
 local function expire()
   if mode == 'w' then
     holder.x = holder.x > now + holder.len + 1000000 and now + holder.len or holder.x
@@ -136,7 +144,7 @@ local function expire()
       mode, holder = 'n', nil
     end
   elseif mode ~= 'n' and (first <= now or now < at) then
-    -- Shared holders may be many, and are looked at only when one of them may have ended.
+    -- There may be many shared holders, so they are read only if one of their leases may have ended.
     local all = redis.call('HGETALL', M)
     first = math.huge
     for i = 1, #all, 2 do
@@ -156,7 +164,7 @@ local function expire()
     end
   end
   if bad then
-    -- One such process may have many waiters, each of which would cost another lease. Those alive come back.
+    -- Each waiter of a deaf process would cost a lease, so all of them leave the queue. Living ones come back.
     for _, owner in ipairs(redis.call('ZRANGE', Q, 0, -1)) do
       local of = bad[process(owner)]
       if of then
@@ -173,7 +181,8 @@ local function expire()
   end
 end
 
--- Removes waiters at the head whose process has no subscription: a dead writer there would keep readers from readers.
+-- Removes waiters at the head whose process has no subscription. Otherwise a dead writer at the head would keep new
+-- readers from joining the present ones.
 local function prune()
   for _ = 1, 256 do
     local head = redis.call('ZRANGE', Q, 0, 0)[1]
@@ -189,8 +198,8 @@ local function prune()
   end
 end
 
--- Hands the resource to the head of the queue, and to those right behind who share it: readers, or takers of free
--- permits.
+-- Grants the resource to the head of the queue, and to the waiters right behind that can share it: readers, or waiters
+-- for permits while permits are free.
 local function grant()
   local shared, deaf = 0, {}
   while true do
@@ -209,10 +218,11 @@ local function grant()
     elseif not admits(wants, permits) then
       return
     elseif deaf[process(head)] and head ~= me then
-      -- Thousands may wait behind the first of a process that died.
+      -- A process that died may have thousands of waiters: they are skipped without a message to each.
       leave(head)
     elseif shared >= 256 and head ~= me then
-      -- The server has others to serve, too. Who is next asks for itself and those behind.
+      -- Let the server answer other commands in between. The next waiter is told to ask, which serves it and those
+      -- behind it.
       more = true
       if tell(head, 'D') ~= 0 or not skip then
         return
@@ -222,9 +232,9 @@ local function grant()
     else
       leave(head)
       local token, len = mint(F, now, fmt(now)), math.min(tonumber(lease), G)
-      -- With the resource: a process that does not know the owner gives it back.
+      -- The message names the resource, so that a process that no longer knows the owner can release it.
       local heard = tell(head, 'G', ' ' .. token .. ' ' .. fmt(now + len), ' ' .. string.match(L, '}l:(.*)$'))
-      -- The caller itself reads the grant in the reply.
+      -- The caller reads its own grant in the reply, so it need not have heard the message.
       if heard ~= 0 or not skip or head == me then
         become(wants, permits)
         if wants == 'w' then
@@ -277,7 +287,7 @@ local function save()
     until_ = math.max(until_, redis.call('PEXPIRETIME', Q) + 2000)
   end
   if mode == 'r' or mode == 's' then
-    -- With a queue the records of shared holders stay until a script has seen them end.
+    -- While somebody waits, the records stay until a script sees that their leases ended, and can tell the holders.
     raise_expiry(M, until_)
   end
   redis.call('SET', L, state, 'PXAT', fmt(until_))

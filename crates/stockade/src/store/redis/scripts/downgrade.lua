@@ -1,6 +1,9 @@
--- Makes the exclusive holder a reader with the same token and a new lease, and lets the readers at the head in.
--- KEYS: L F Q W M, see common.lua. ARGV: owner, pack = `grant skip channel` as for acquire.lua, lease ms.
--- Reply: `1 now` it reads, also when it did before, `2 now` it reads and may not renew, `0 now` not held by this owner.
+-- Makes the exclusive holder a reader with the same token and a new lease, and grants to the readers at the head.
+-- KEYS: L F Q W M, see common.lua. ARGV: owner, pack = `grant skip channel` as for acquire.lua, lease in ms.
+-- Reply, with `now` in µs:
+--   `1 now`: the owner is a reader, perhaps from an earlier call
+--   `2 now`: the owner is a reader and may not renew
+--   `0 now`: the owner does not hold the resource
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local G, skip, chan = string.match(ARGV[2], '^(%d+) (%d) (%S+)$')

@@ -1,4 +1,4 @@
--- Second part of downgrade.lua, after common.lua.
+-- Last part of downgrade.lua, after common.lua.
 load(redis.call('GET', L))
 local lease, result = ARGV[3] * 1000, 0
 if mode == 'w' and holder.owner == me then

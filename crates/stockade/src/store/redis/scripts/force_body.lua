@@ -1,5 +1,5 @@
--- Second part of force.lua, after common.lua.
--- What is foreign is overwritten, whatever it is.
+-- Last part of force.lua, after common.lua.
+-- Foreign values are deleted first, whatever they are.
 for key, read in pairs({ [F] = 'GET', [Q] = 'ZCARD', [W] = 'HLEN', [M] = 'HLEN' }) do
   local reply = redis.pcall(read, key)
   if type(reply) == 'table' or (key == F and reply and not tonumber(reply)) then

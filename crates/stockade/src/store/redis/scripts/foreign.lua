@@ -1,4 +1,5 @@
--- Says which key of a resource holds what no script of the locks has written there.
+-- Finds the key of a resource that holds a value of another program.
 -- KEYS: L F Q W M, see common.lua. ARGV: none.
--- Reply: `state`, `floor`, `queue`, `waiters` or `holders`, or an empty string.
+-- Reply: `state`, `floor`, `queue`, `waiters` or `holders`; an empty string if there is no such key.
+-- common.lua needs these. This script changes nothing.
 local now, me, G, skip, chan = 0, '', 0, false, ''

@@ -1,4 +1,4 @@
--- Second part of foreign.lua, after common.lua.
+-- Last part of foreign.lua, after common.lua.
 for key, word in pairs({ [Q] = 'queue', [W] = 'waiters', [M] = 'holders' }) do
   if type(redis.pcall(key == Q and 'ZCARD' or 'HLEN', key)) == 'table' then
     return word

@@ -1,7 +1,7 @@
--- Reads holders and queue of a resource; ends no lease.
+-- Reads the holders and the queue of a resource. Changes nothing, not even leases that are over.
 -- KEYS: L F Q W M, see common.lua. ARGV: none.
--- Reply: now, state or an empty string, records of the readers, `place record` of the first
---   100 waiters, length of the queue.
+-- Reply: now in µs, L or an empty string, the records of M, `place record` of the first 100 waiters, the length of the
+--   queue.
 local time = redis.call('TIME')
 local now = string.format('%.0f', time[1] * 1000000 + time[2])
 local waiters, queue = {}, redis.call('ZRANGE', KEYS[3], 0, 99, 'WITHSCORES')

@@ -1,4 +1,4 @@
--- Notes since when this run of the server has served the namespace.
+-- Records since when this run of the server has served the namespace, and returns that time.
 -- KEYS: the run marker. ARGV: run id. Reply: `now since`, µs.
 local time = redis.call('TIME')
 local now = string.format('%.0f', time[1] * 1000000 + time[2])

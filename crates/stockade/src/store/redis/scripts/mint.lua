@@ -1,5 +1,5 @@
--- Makes a token above every token of the bucket before, whatever the clock did: the time, or one more than the floor.
--- `written` is now as text. The floor is left as it was where no token can be made.
+-- Makes a token above every earlier token of the bucket: the time, or one more than the floor if the clock is behind
+-- it. `written` is now as text. If no token can be made, the floor keeps its value.
 local function mint(F, now, written)
   local token, last = written, redis.call('SET', F, written, 'GET')
   if last then

@@ -1,18 +1,18 @@
--- Takes all of these resources exclusively, or changes nothing when one of them is held or waited for.
+-- Takes all of these resources exclusively. Changes nothing if one of them is held or waited for.
 -- KEYS: L F Q W M of each resource, see common.lua.
--- ARGV: lease ms, tag, stamp and age as for stamp.lua, then the owner of each resource.
--- Reply: `HELD token ...` in the order of KEYS, `TAKEN now`, or `STALE now`, times in µs.
+-- ARGV: lease in ms, tag, stamp and age as for stamp.lua, then the owner of each resource.
+-- Reply: `HELD token ...` in the order of KEYS, `TAKEN now`, or `STALE now`; times in µs.
 
--- Without L there is neither holder nor queue. With it there may be no holder any more: whoever waits comes first then,
--- and that is for the script to decide that takes one resource.
+-- Without L there is neither holder nor queue. L may be left although its holder's lease has ended. Then the waiters
+-- come first, and acquire.lua, which takes one resource, serves them.
 for i = 1, #KEYS, 5 do
   if redis.call('EXISTS', KEYS[i]) == 1 then
     return string.format('TAKEN %.0f', now)
   end
 end
 
--- All tokens before the first lease: a bucket without tokens left must not leave the others held. The first write is
--- also the one that a server out of memory refuses.
+-- All tokens are made before the first resource is taken. If a bucket has no tokens left, or the server has no memory
+-- for the first write, the script fails here and nothing is held.
 local tokens, written = {}, string.format('%.0f', now)
 for i = 2, #KEYS, 5 do
   tokens[#tokens + 1] = mint(KEYS[i], now, written)

@@ -1,4 +1,4 @@
--- Third part of release.lua, after common.lua.
+-- Last part of release.lua, after common.lua.
 load(raw)
 local found = 0
 if gone then

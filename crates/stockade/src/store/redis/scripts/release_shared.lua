@@ -1,9 +1,9 @@
--- Second part of release.lua, after names.lua: what is gone, and a reader whom nobody waits for.
--- A state that was deleted leaves its queue behind, which is served here.
+-- Second part of release.lua, after names.lua: a resource that is gone, and a reader while nobody waits.
+-- If L was deleted and left its queue behind, the last part serves that queue.
 if not raw and redis.call('EXISTS', Q, W, M) == 0 then
   return 0
 end
--- Whether the caller was a reader, and is none any more.
+-- Whether the caller's record as a reader was removed here.
 local gone = false
 if type(raw) == 'string' and string.find(raw, '^r 0 %d+ %d+$') and redis.call('HDEL', M, ARGV[1]) == 1 then
   if redis.call('EXISTS', Q, W, M) == 0 then
@@ -12,11 +12,11 @@ if type(raw) == 'string' and string.find(raw, '^r 0 %d+ %d+$') and redis.call('H
   elseif redis.call('HLEN', M) > 0 then
     return 1
   end
-  -- Somebody waits, although the state does not say so.
+  -- Somebody waits although the state does not say so: the last part grants.
   gone = true
 end
 if raw and (type(raw) == 'table' or not string.find(raw, '^[wrsn] [01]')) then
-  -- Somebody put it there, and it is not ours to end. A place in the queue is left all the same.
+  -- L holds a foreign value, which stays. The caller's place in the queue is removed all the same.
   redis.pcall('HDEL', W, ARGV[1])
   return redis.pcall('ZREM', Q, ARGV[1]) == 1 and 2 or 0
 end

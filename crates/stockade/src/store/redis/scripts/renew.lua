@@ -1,8 +1,8 @@
--- Extends leases by their length from now, and confirms handed-over grants. Creates nothing.
--- KEYS: L of each resource; in a cluster, where a script has to declare all of its keys, L Q M of each.
--- ARGV: for each resource owner and lease ms, with nothing in between: an owner has 28 characters.
--- Reply: `now found`, where found has one digit for each resource: 1 renewed, 3 renewed while somebody waits, 2 held
---   but not to be renewed, 0 not held by this owner.
+-- Restarts leases at their full length, and confirms handed-over grants. Creates no lock.
+-- KEYS: L of each resource. In a cluster, where a script must declare all of its keys, L Q M of each.
+-- ARGV: for each resource the owner (28 characters) followed directly by the lease in ms.
+-- Reply: `now found`, with now in µs. found has one digit for each resource:
+--   1: renewed, 3: renewed, and somebody waits, 2: held but may not renew, 0: not held by this owner
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local declared = #KEYS == 3 * #ARGV
@@ -14,7 +14,7 @@ local function name(i, letter, place)
   return (string.gsub(KEYS[i], '}l:', '}' .. letter .. ':', 1))
 end
 
--- The ends of leases that begin now, by their length in ms. Most have the same.
+-- The end of a lease that begins now, by its length in ms. Most leases have the same length, so this is a cache.
 local ends = {}
 local function ending(lease)
   local x = now + lease * 1000
@@ -23,7 +23,7 @@ local function ending(lease)
   return found
 end
 
--- When the state is to expire: behind what it is the state of.
+-- When the state must expire: with the lease, and at least 2 s after the queue if somebody waits.
 local function expiry(i, at, queued)
   if queued == '1' then
     at = math.max(at, redis.call('PEXPIRETIME', name(i, 'q', 2)) + 2000)
@@ -31,8 +31,8 @@ local function expiry(i, at, queued)
   return at
 end
 
--- A server out of memory refuses only the first write of a script, and only one that could need memory. This one needs
--- none, so that such a server takes no lock away; the state gets its expiry back with what is written next.
+-- A server out of memory refuses a script at its first write, if that write may need memory. PERSIST needs none, so
+-- holders can renew on such a server. The next write gives the state its expiry back.
 local wrote = false
 local function write_anyway(state)
   if not wrote then
@@ -41,7 +41,8 @@ local function write_anyway(state)
   end
 end
 
--- What is no state or no record ends its lock, and not the renewal of the others: nothing below fails on any text.
+-- A foreign value counts as "not held" for its lock and must not stop the renewal of the others. So nothing below may
+-- fail, whatever text it reads.
 local function renew_writer(i, state, raw, owner, lease)
   local queued = string.sub(raw, 3, 3)
   local token, tag = string.match(raw, '^ (%d+) %d+ %d+ (.*)$', 35)
@@ -71,14 +72,14 @@ local function renew_shared(i, state, raw, owner, lease)
   local e = ends[lease] or ending(lease)
   write_anyway(state)
   redis.call('HSET', records, owner, e.text .. ' ' .. token .. ' 0 ' .. lease .. '000 ' .. yield .. ' ' .. tag)
-  -- The records last as long as the latest of them, and the state as long as they do.
+  -- The records expire with the latest of the leases, and the state not before the records.
   local old, at = redis.call('PEXPIRETIME', records), expiry(i, e.at, queued)
   if old < at then
     redis.call('PEXPIREAT', records, string.format('%.0f', at))
   end
   at = string.format('%.0f', math.max(old, at))
   if e.x < tonumber(first) then
-    -- Earlier than every lease before: only on a clock that was set back.
+    -- This lease ends before all others, which happens only after the clock was set back.
     redis.call('SET', state, head .. e.text .. rest, 'PXAT', at)
   else
     redis.call('PEXPIREAT', state, at)
@@ -90,7 +91,7 @@ local found = {}
 for i = 1, #ARGV do
   local owner, lease = string.sub(ARGV[i], 1, 28), string.sub(ARGV[i], 29)
   local state = KEYS[declared and i * 3 - 2 or i]
-  -- A key of another type ends this lock, too.
+  -- pcall: a key of another type counts as "not held".
   local raw = redis.pcall('GET', state)
   local result = 0
   if type(raw) == 'string' then

@@ -1,8 +1,10 @@
--- Reads the clock, and refuses a command that comes too late: all that undoes it may have run. First part of a script.
--- ARGV: 3 stamp µs (server time when sent, as the client estimates; 0: don't check; one more than 100 ms ahead is
---   refused, since it would be accepted for that much longer), 4 the age in ms from which the command is refused.
--- Reply: `STALE now`, in µs. Else it sets now (µs) and the parts that it consists of: seconds, micros.
--- Arguments are read as they are, and compared as text, since this runs before the common case.
+-- First part of a script. Reads the clock, and refuses a command that arrives too late: the release that should undo
+-- the command may have run before it.
+-- ARGV[3]: the stamp, which is the server time at which the client sent the command, by its estimate, in µs. 0: do not
+--   check. A stamp more than 100 ms ahead is refused, since it would be accepted for that much longer.
+-- ARGV[4]: the age in ms above which the command is refused.
+-- Reply: `STALE now`, in µs. Otherwise the script goes on, with now (µs) and its parts, seconds and micros.
+-- Arguments are not parsed first, since every acquisition runs this.
 local time = redis.call('TIME')
 local seconds, micros = time[1] + 0, time[2] + 0
 local now = seconds * 1000000 + micros

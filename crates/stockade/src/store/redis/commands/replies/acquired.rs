@@ -5,7 +5,7 @@ use redis::Value;
 use super::words::{flag, micros, number, text, token};
 use crate::{redis::LinkError, store::Token};
 
-/// What a question found where the caller's place in the queue was.
+/// Whether the server still had the caller's place in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// The place is there, or the caller never had one.
@@ -23,14 +23,14 @@ impl Place {
     }
 }
 
-/// What an attempt was told.
+/// The reply to an acquire command.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Acquired {
     /// The resource was free; the lease began when the script ran.
     Free {
         token: Token,
     },
-    /// Held, until server time `x`.
+    /// The attempt holds the resource until server time `x`.
     Granted {
         token: Token,
         x: u64,
@@ -50,7 +50,7 @@ pub(crate) enum Acquired {
     Busy {
         remaining: Duration,
         now: u64,
-        /// Whether all who hold it give way, and were told to.
+        /// Whether all holders yield, and were told that somebody waits.
         yields: bool,
     },
     Full {
@@ -69,7 +69,7 @@ pub(crate) enum Acquired {
 }
 
 impl Acquired {
-    /// Server time of the reply, which tells it only when it is more than a token.
+    /// The server time of the reply. A reply that is only a token does not say it.
     pub(crate) fn now(&self) -> Option<u64> {
         match self {
             Self::Free { .. } => None,
@@ -82,7 +82,7 @@ impl Acquired {
         }
     }
 
-    /// What became of the caller's place; `None` when the reply does not say.
+    /// Whether the server still had the caller's place; `None` if the reply does not say.
     pub(crate) fn place(&self) -> Option<Place> {
         match self {
             Self::Granted { place, .. } | Self::Queued { place, .. } => Some(*place),

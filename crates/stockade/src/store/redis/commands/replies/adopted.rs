@@ -3,10 +3,10 @@ use redis::Value;
 use super::words::{number, text};
 use crate::redis::LinkError;
 
-/// What an adoption found.
+/// The reply to an adoption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Adopted {
-    /// Held by the new owner, until server time `x`.
+    /// The new owner holds the resource until server time `x`.
     Held {
         x: u64,
         now: u64,

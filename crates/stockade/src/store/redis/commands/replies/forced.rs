@@ -3,7 +3,7 @@ use redis::Value;
 use super::words::{text, token};
 use crate::{redis::LinkError, store::Token};
 
-/// Holders and token of a FORCE.
+/// The number of holders and the token in the reply to a FORCE.
 pub(crate) fn forced(value: &Value) -> Result<(u64, Token), LinkError> {
     match value {
         Value::Array(parts) => match parts.as_slice() {

@@ -20,8 +20,8 @@ fn read_inspection(value: &Value) -> Option<Inspection> {
     let now = number(text(now)?)?;
     let left = |x: &str| Some(Duration::from_micros(number(x)?.saturating_sub(now)));
     let since = |at: u64| Duration::from_micros(now.saturating_sub(at));
-    // A token is the time of the grant, unless the floor ran ahead of the clock; the grant came before the last
-    // renewal.
+    // The token is the time of the grant, or more if the floor was ahead of the clock. The grant can't have been later
+    // than the last renewal, so the earlier of the two counts.
     let age = |of: &str, x: &str, len: &str| {
         let renewed = number(x)?.saturating_sub(number(len)?);
         Some(Some(since(number(of)?.min(renewed))))
@@ -52,7 +52,7 @@ fn read_inspection(value: &Value) -> Option<Inspection> {
     } else if !matches!(text(state)?, "" | "n 1") {
         return None;
     }
-    // A lease that is over is not held, although no script has noticed yet.
+    // A lease that is over is not shown, even if no script has ended it yet.
     holders.retain(|party| !party.remaining.is_zero());
     let mut queue = Vec::new();
     for (waiter, position) in waiters.iter().zip(1..) {
@@ -71,7 +71,7 @@ fn read_inspection(value: &Value) -> Option<Inspection> {
     Some(Inspection { holders, waiters: queue, waiting: u64::try_from(*waiting).ok()? })
 }
 
-/// The mode that a state or a waiter's record begins with; a free resource has none.
+/// The mode that a state or a waiter's record begins with; `None` for the state of a free resource.
 fn mode(text: &str) -> Option<Mode> {
     match text.bytes().next()? {
         b'w' => Some(Mode::Write),

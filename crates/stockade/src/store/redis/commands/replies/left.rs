@@ -2,12 +2,12 @@ use redis::Value;
 
 use crate::redis::LinkError;
 
-/// What a release or a cancel found.
+/// The reply to a release or a cancel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Left {
-    /// Whether the owner held the resource or stood in its queue.
+    /// Whether the owner held the resource or was in its queue.
     pub(crate) found: bool,
-    /// Whether more waiters are served by calling again.
+    /// Whether another call would serve more waiters.
     pub(crate) more: bool,
 }
 

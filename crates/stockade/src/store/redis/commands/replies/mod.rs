@@ -1,4 +1,4 @@
-//! Replies of the scripts as types. A reply that no script gives is an error.
+//! Parses the replies of the scripts into types. Any reply that a script can't give is an error.
 
 mod acquired;
 mod adopted;

@@ -3,12 +3,12 @@ use redis::Value;
 use super::words::{number, text, token};
 use crate::{redis::LinkError, store::Token};
 
-/// What an attempt on several resources was told.
+/// The reply to an attempt on several resources.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Multi {
-    /// All are held, with these tokens.
+    /// The attempt holds all of them, with these tokens.
     Held(Vec<Token>),
-    /// One of them is not free, and nothing was changed.
+    /// One of the resources is not free, and nothing was changed.
     Taken {
         now: u64,
     },

@@ -3,25 +3,26 @@ use redis::Value;
 use super::words::{number, text};
 use crate::redis::LinkError;
 
-/// What one renewal of a batch found.
+/// The reply to a renewal or a downgrade, for one ownership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Renewed {
-    /// `wanted`: somebody waits.
+    /// The lease was renewed. `wanted`: somebody waits for the resource.
     Extended {
         now: u64,
         wanted: bool,
     },
-    /// Still held, to its end and no longer.
+    /// The owner still holds the resource, but may not renew the lease.
     Ending {
         now: u64,
     },
+    /// The owner does not hold the resource.
     Gone {
         now: u64,
     },
 }
 
 impl Renewed {
-    /// Of a RENEW of so many.
+    /// Reads the reply to a RENEW of `expected` resources.
     pub(crate) fn read_all(value: &Value, expected: usize) -> Result<Vec<Self>, LinkError> {
         let read = || {
             let (now, found) = text(value)?.split_once(' ')?;
@@ -41,7 +42,7 @@ impl Renewed {
         }
     }
 
-    /// Of a DOWNGRADE.
+    /// Reads the reply to a DOWNGRADE.
     pub(crate) fn read(value: &Value) -> Option<Self> {
         let mut words = text(value)?.split(' ');
         let (code, now, wanted) = (words.next()?, number(words.next()?)?, words.next() == Some("1"));

@@ -5,7 +5,7 @@ use redis::Value;
 use super::words::{number, text};
 use crate::redis::LinkError;
 
-/// Server time of a JOIN, and since when the run has served.
+/// The reply to a JOIN: the server time, and since when the run has served, in µs.
 pub(crate) fn joined(value: &Value) -> Result<(u64, u64), LinkError> {
     let read = || {
         let (now, since) = text(value)?.split_once(' ')?;

@@ -1,4 +1,4 @@
-//! Parts of replies.
+//! Parses the words of replies.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use redis::Value;
 
 use crate::store::Token;
 
-/// The words of a record; the last, the tag, may be empty or hold spaces.
+/// The words of a record. The last one, the tag, may be empty or contain spaces.
 pub(super) fn fields<const N: usize>(record: &str) -> Option<[&str; N]> {
     let mut words = record.splitn(N, ' ');
     let mut fields = [""; N];
