@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use super::{SetnxError, SetnxGuard, Unit, core::Core};
 use crate::{clock::Instant, redis::LinkError};
 
-/// One try: `SETNX`, `GET`, and `GETSET` where the lock is expired.
+/// One try to take the lock: `SETNX`, then `GET`, then `GETSET` if the lock is expired.
 pub(super) struct Attempt {
     core: Arc<Core>,
     key: String,
@@ -14,10 +14,10 @@ pub(super) struct Attempt {
     lease: Duration,
 }
 
-/// What one try came to.
+/// The result of one try.
 pub(super) enum Tried {
     Held(SetnxGuard),
-    /// Somebody holds it, for this long by our clock.
+    /// Another client holds the lock, for this long by the clock of this process.
     Busy {
         remaining: Duration,
     },
@@ -28,13 +28,14 @@ impl Attempt {
         Self { core, key, unit, lease }
     }
 
-    /// Runs on a task of the locks: when the caller goes, the guard is dropped there, which gives the lock back.
+    /// Runs on a task of the locks. If the caller is gone by the end, the guard is dropped on that task, which releases
+    /// the lock.
     pub(super) async fn run(self) -> Result<Tried, SetnxError> {
         let (done, outcome) = oneshot::channel();
         let core = Arc::clone(&self.core);
         core.spawn(async move {
             let tried = self.try_once().await;
-            // A guard that nobody takes is dropped here.
+            // If the caller is gone, the guard is dropped here.
             let _ = done.send(tried);
         });
         outcome.await.unwrap_or(Err(SetnxError::ShuttingDown))
@@ -47,7 +48,7 @@ impl Attempt {
             return Ok(self.held(began, end));
         }
         let present = self.command("get", redis::cmd("GET").arg(&self.key)).await?;
-        // Released since; the next try may have more luck.
+        // The lock was released in between. The next try may take it.
         let Some(present) = self.time(&present)? else { return Ok(Tried::Busy { remaining: Duration::ZERO }) };
         if let Some(remaining) = self.unit.left(present) {
             return Ok(Tried::Busy { remaining });
@@ -57,7 +58,7 @@ impl Attempt {
         let Some(before) = self.time(&before)? else { return Ok(self.held(began, end)) };
         match self.unit.left(before) {
             None => Ok(self.held(began, end)),
-            // Another was faster, and its lock ends at our time now.
+            // Another client was faster, and our GETSET has moved the end of its lock to our time.
             Some(_) => Ok(Tried::Busy { remaining: self.unit.left(end).unwrap_or_default() }),
         }
     }
@@ -67,7 +68,7 @@ impl Attempt {
         reply.map_err(|error| SetnxError::of(&error, self.unit, self.core.link.unfit()))
     }
 
-    /// The time in a reply; `None` when there is no key.
+    /// The time in a reply; `None` if the key does not exist.
     fn time(&self, reply: &Value) -> Result<Option<u64>, SetnxError> {
         let text = match reply {
             Value::Nil => return Ok(None),

@@ -15,7 +15,7 @@ pub(super) struct Core {
     pub(super) link: Link,
     pub(super) own_keys: Namespace,
     pub(super) closing: CancellationToken,
-    /// Attempts and releases, which run to their end whoever still waits for them.
+    /// Attempts and releases. They run to their end even if their caller is gone.
     pub(super) tasks: TaskTracker,
     pub(super) runtime: Handle,
 }

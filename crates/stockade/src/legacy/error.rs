@@ -3,11 +3,11 @@ use std::{sync::Arc, time::Duration};
 use super::Unit;
 use crate::{lock::Unavailable, redis::LinkError};
 
-/// Why a classic lock was not taken, or not given back.
+/// Why a classic lock was not taken, or not released.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetnxError {
-    /// The key can't be one of such a lock.
+    /// The key is not allowed for a classic lock.
     #[error("the key {0}")]
     Key(&'static str),
     /// The Redis is a cluster.
@@ -25,18 +25,18 @@ pub enum SetnxError {
         /// The most allowed.
         max: Duration,
     },
-    /// The wait ended while others held the lock; with a wait of zero, somebody holds it.
+    /// The wait ended while others held the lock. With a wait of zero: somebody holds the lock.
     #[error("waited {waited:?} for the lock: retry later or wait longer")]
     Timeout {
         /// How long the attempt waited.
         waited: Duration,
-        /// Time left until the present holder's time is over, by the clock of this process.
+        /// How long until the present holder's time is over, by the clock of this process.
         remaining: Duration,
     },
-    /// The key holds something else than a time in the configured unit. It was left alone.
-    #[error("the key holds no time in {}: is it that of something else, or of clients that count in another unit?", .0.name())]
+    /// The key holds something other than a time in the configured unit. Its value was not changed.
+    #[error("the key holds no time in {}: is it of another program, or in another unit?", .0.name())]
     Value(Unit),
-    /// Redis gave no usable answer. What was sent may have taken the lock, until its time is over.
+    /// Redis gave no usable answer. The commands that were sent may have taken the lock, until its time is over.
     #[error("Redis is unavailable ({reason}): retry in {retry_after:?}")]
     Unavailable {
         /// What was wrong.
@@ -50,7 +50,7 @@ pub enum SetnxError {
 }
 
 impl SetnxError {
-    /// `unfit` is what the server has against its use.
+    /// `unfit` says why the server can't be used, if the link knows.
     pub(super) fn of(error: &LinkError, unit: Unit, unfit: Option<Arc<str>>) -> Self {
         let (reason, retry_after) = match error {
             LinkError::Timeout | LinkError::Unsent { silent: true } => (Unavailable::Timeout, Duration::from_secs(1)),

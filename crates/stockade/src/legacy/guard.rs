@@ -16,32 +16,33 @@ use crate::{
     redis::{LinkError, evalsha},
 };
 
-/// Between two looks for a connection that a release can go out on.
+/// The pause between two tries to send a release that was not executed.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A classic lock that is held, until it is released or its lease is over. Nothing renews it.
+/// A classic lock that this process holds, until the lock is released or its lease is over. Nothing renews the lease.
 ///
-/// Dropping it releases in the background, also outside of a runtime; [`SetnxGuard::release`] reports what happened.
+/// Dropping the guard releases the lock in the background, even outside of a runtime. [`SetnxGuard::release`] also
+/// reports the outcome.
 #[must_use = "dropping the guard releases the lock"]
 pub struct SetnxGuard {
-    /// Gone once a release is on its way.
+    /// `None` once a release has begun.
     lease: Option<Lease>,
     core: Arc<Core>,
 }
 
-/// What was taken.
+/// The lock that was taken.
 struct Lease {
     key: String,
     unit: Unit,
     length: Duration,
-    /// Its end by the monotonic clock, from when the command was sent.
+    /// The end of the lease by the monotonic clock, counted from when the command was sent.
     until: Instant,
-    /// Its end as it stands in the key.
+    /// The end of the lease as the key holds it, in units.
     end: u64,
 }
 
 impl Lease {
-    /// By the earlier of both clocks.
+    /// The time until the earlier of the two ends.
     fn remaining(&self) -> Duration {
         self.until.remaining().min(self.unit.until(self.end))
     }
@@ -52,8 +53,8 @@ impl Lease {
         vec![number(self.end.into()), number(later.into()), number(self.unit.length().as_micros())]
     }
 
-    /// Sends the release once. It is not repeated when its answer is lost: should the first have worked, the key may be
-    /// that of somebody whose time is the same by now.
+    /// Releases the lock. The release is repeated only if it was certainly not executed. If its answer is lost, the
+    /// first release may have worked, and another client with the same time may hold the key by now.
     async fn give_back(self, core: &Core) -> Result<Released, SetnxError> {
         while !self.remaining().is_zero() {
             let make = |sha: &str| evalsha(sha, vec![self.key.clone()], self.args());
@@ -74,7 +75,7 @@ impl SetnxGuard {
         Self { lease: Some(Lease { key, unit, length, until, end }), core }
     }
 
-    /// The key.
+    /// The key of the lock.
     #[must_use]
     pub fn key(&self) -> &str {
         self.lease.as_ref().map_or("", |lease| &lease.key)
@@ -86,25 +87,25 @@ impl SetnxGuard {
         !self.remaining().is_zero()
     }
 
-    /// What is left of the lease, by the clocks of this process; zero when it is over. It never grows.
+    /// The time left of the lease, by the clocks of this process. Zero if the lease is over. Nothing extends the lease.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.lease.as_ref().map(Lease::remaining).unwrap_or_default()
     }
 
-    /// Releases and reports what was found. [`Released::Lost`] when the lease was over, and then nothing is sent: the
-    /// lock may be somebody else's.
+    /// Releases the lock and reports the outcome. Returns [`Released::Lost`] if the key was gone or held another
+    /// client's time. If the lease was over, nothing is sent: the lock may be another client's.
     ///
-    /// Dropping the returned future leaves the release to the background.
+    /// If the returned future is dropped, the release goes on in the background.
     ///
     /// # Errors
     ///
-    /// [`SetnxError::Unavailable`] when Redis did not answer within one command time-out; at the latest the lock ends
-    /// with its time.
+    /// [`SetnxError::Unavailable`] if Redis did not answer within one command timeout. The lock ends with its time at
+    /// the latest.
     pub async fn release(mut self) -> Result<Released, SetnxError> {
         let (done, outcome) = oneshot::channel();
         self.give_back(Some(done));
-        // What goes on longer does so in the background.
+        // After the timeout the release goes on in the background.
         match timeout(self.core.link.timeout(), outcome).await {
             Ok(Ok(released)) => released,
             Ok(Err(_)) => Err(SetnxError::ShuttingDown),

@@ -10,14 +10,14 @@ use super::{
 };
 use crate::clock::Instant;
 
-/// The leases that may be asked for.
+/// The shortest and the longest lease.
 const LEASES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 const LONGEST_KEY: usize = 512;
-/// Between two tries, so that those who wait do not ask in step.
+/// The shortest and the longest pause between two tries. It is random, so that waiters do not ask at the same time.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(100));
 
-/// A classic lock about to be asked for, from [`SetnxLocks::lock`](super::SetnxLocks::lock).
+/// A request for a classic lock, from [`SetnxLocks::lock`](super::SetnxLocks::lock).
 #[derive(Clone, Debug)]
 #[must_use = "a lock is not held until acquired"]
 pub struct SetnxLock {
@@ -33,13 +33,13 @@ impl SetnxLock {
         Self { core, key, unit, lease: Duration::from_secs(10), wait: Duration::from_secs(10) }
     }
 
-    /// The lease, 1 s to 5 min; nothing renews it. Default 10 s.
+    /// The lease, 1 s to 5 min. Nothing renews the lease. Default 10 s.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// How long to try, up to an hour; zero tries once. Default 10 s.
+    /// How long to try, up to an hour. Zero tries once. Default 10 s.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
@@ -47,13 +47,16 @@ impl SetnxLock {
 
     /// Tries until the lock is held or the wait is over. Must be polled within a tokio runtime.
     ///
-    /// Cancel safe: what a dropped future takes is given back as soon as its answer is there.
+    /// Cancel safe: if a dropped future has taken the lock, the lock is released as soon as Redis has answered.
     ///
     /// # Errors
     ///
-    /// [`SetnxError::Key`] and [`SetnxError::Duration`] before anything is sent; [`SetnxError::Timeout`];
-    /// [`SetnxError::Value`]; [`SetnxError::Unavailable`], after which the lock may be taken by nobody until its time
-    /// is over; [`SetnxError::ShuttingDown`].
+    /// - [`SetnxError::Key`] or [`SetnxError::Duration`]: nothing was sent.
+    /// - [`SetnxError::Timeout`]: the wait ended while others held the lock.
+    /// - [`SetnxError::Value`]: the key holds no time in the configured unit.
+    /// - [`SetnxError::Unavailable`]: Redis gave no usable answer. The lock may be taken, with no holder, until its
+    ///   time is over.
+    /// - [`SetnxError::ShuttingDown`]
     pub async fn acquire(self) -> Result<SetnxGuard, SetnxError> {
         self.check()?;
         let since = Instant::now();
@@ -80,11 +83,11 @@ impl SetnxLock {
         }
     }
 
-    /// Tries once; `None` when somebody holds it. Cancel safe, as [`SetnxLock::acquire`].
+    /// Tries once. Returns `None` if somebody holds the lock. Cancel safe, like [`SetnxLock::acquire`].
     ///
     /// # Errors
     ///
-    /// As [`SetnxLock::acquire`], but never `Timeout`.
+    /// The same as of [`SetnxLock::acquire`], except `Timeout`.
     pub async fn try_acquire(self) -> Result<Option<SetnxGuard>, SetnxError> {
         match self.wait(Duration::ZERO).acquire().await {
             Ok(guard) => Ok(Some(guard)),

@@ -15,7 +15,7 @@ use crate::{
 
 static SCRIPTS: &[&Script] = &[&RELEASE];
 
-/// The entrance to classic locks on one Redis. Cheap to clone.
+/// Makes classic locks on one Redis. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct SetnxLocks {
     core: Arc<Core>,
@@ -23,12 +23,13 @@ pub struct SetnxLocks {
 }
 
 impl SetnxLocks {
-    /// Locks whose keys hold seconds. Must be called within a tokio runtime, on which releases in the background run.
+    /// Classic locks whose keys hold seconds. Must be called within a tokio runtime, which then runs the releases in
+    /// the background.
     ///
     /// # Errors
     ///
-    /// [`SetnxError::Cluster`]: the keys are one per lock and could be kept in a cluster, but which of its nodes has a key is
-    /// known only to [`Locks`](crate::Locks).
+    /// [`SetnxError::Cluster`] if the Redis is a cluster. Only [`Locks`](crate::Locks) can find the node that has a
+    /// key.
     pub fn new(redis: &Redis) -> Result<Self, SetnxError> {
         if redis.is_cluster() {
             return Err(SetnxError::Cluster);
@@ -43,20 +44,21 @@ impl SetnxLocks {
         Ok(Self { core: Arc::new(core), unit: Unit::default() })
     }
 
-    /// What the time in the keys is counted in. Default [`Unit::Seconds`].
+    /// The unit of the times in the keys. Default [`Unit::Seconds`].
     #[must_use]
     pub fn unit(mut self, unit: Unit) -> Self {
         self.unit = unit;
         self
     }
 
-    /// The lock with exactly this key, no prefix added: 1 to 512 bytes, and none of Stockade's own.
+    /// The lock with exactly this key; no prefix is added. The key has 1 to 512 bytes and is not in Stockade's own
+    /// namespace.
     pub fn lock(&self, key: impl Into<String>) -> SetnxLock {
         SetnxLock::new(Arc::clone(&self.core), key.into(), self.unit)
     }
 
-    /// No new grants and an end of all waits, with [`SetnxError::ShuttingDown`]; waits up to
-    /// `limit` for releases under way. Guards that live on keep their locks until their time is over.
+    /// Ends all waits and refuses new attempts, with [`SetnxError::ShuttingDown`]. Then waits up to `limit` for
+    /// releases under way. A guard that lives on keeps its lock until the lock's time is over.
     pub async fn shutdown(&self, limit: Duration) {
         let end = Instant::now() + limit;
         self.core.closing.cancel();
@@ -66,7 +68,7 @@ impl SetnxLocks {
     }
 }
 
-/// This link subscribes to nothing.
+/// Ignores the events of the link: it subscribes to nothing.
 struct Deaf;
 
 impl LinkEvents for Deaf {

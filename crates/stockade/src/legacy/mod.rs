@@ -1,16 +1,18 @@
-//! The classic lock on `SETNX` and `GETSET`, to live beside systems that use it, and to see what it lacks.
+//! The classic lock on `SETNX` and `GETSET`, to share locks with old systems that use it.
 //!
-//! The lock is one string key: the Unix time after which it counts as expired.
+//! Use [`Locks`](crate::Locks) unless an old system leaves no choice; "What it can't do" below says why.
 //!
-//! - `SETNX key <now + lease + 1>` takes it, if there is none.
-//! - Where there is one, `GET` tells whether its time is over. While it is not, one tries again after a pause.
-//! - Of those who find it expired, `GETSET key <now + lease + 1>` lets one through: who gets the expired time back
-//!   holds the lock, who gets a later one was too late and tries again. (`DEL` and `SETNX` in its place let two
-//!   through: the second `DEL` removes what the first `SETNX` took.)
-//! - The holder deletes the key, unless its own time is over: it may be another's by then.
-//! - Nothing is undone by value: a time in whole seconds may be another client's. An attempt runs to its answer on a
-//!   task of the locks, so only a command without an answer leaves its key, until the time in it is over. A release is
-//!   sent once and never repeated.
+//! The lock is one string key. Its value is the Unix time after which the lock counts as expired.
+//!
+//! - `SETNX key <now + lease + 1>` takes the lock if the key does not exist.
+//! - If the key exists, `GET` says whether its time is over. While it is not, the client tries again after a pause.
+//! - If the time is over, the client sends `GETSET key <now + lease + 1>`. The client that gets the expired time back
+//!   holds the lock. A client that gets a later time was too late and tries again. (With `DEL` and `SETNX` instead, two
+//!   clients could succeed: the second `DEL` removes the lock that the first `SETNX` took.)
+//! - The holder deletes the key, unless its own time is over: then the key may be another client's.
+//! - An attempt runs until its answer on a task of the locks. Only a command without an answer leaves its key behind,
+//!   until the time in it is over. Such a key can't be deleted safely by its value: another client may have written the
+//!   same time in whole seconds. For the same reason a release whose answer was lost is not repeated.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -20,7 +22,7 @@
 //! let redis = Redis::connect("redis://127.0.0.1:6379").await?;
 //! let locks = SetnxLocks::new(&redis)?;
 //! let guard = locks.lock("lock.report").lease(Duration::from_secs(30)).wait(Duration::from_secs(5)).acquire().await?;
-//! // Nothing renews it: look before each step that must not be done twice.
+//! // Nothing renews the lock: check before each step that must not be done twice.
 //! if guard.is_held() {
 //!     // …
 //! }
@@ -31,34 +33,34 @@
 //!
 //! # What it can't do
 //!
-//! Use [`Locks`](crate::Locks) unless an old system leaves no choice.
-//!
 //! - **It relies on the clocks of all clients.** A client whose clock is ahead by more than a lease takes the lock from
-//!   its holder. The guard ends by the earlier of its wall clock and its monotonic clock, which helps against steps of
-//!   its own clock only.
-//! - **No fencing token.** A holder that was stopped past its lease and writes then is not refused by anybody. Make
-//!   such writes safe in another way.
-//! - **No renewal.** Work has to end within the lease; [`SetnxGuard::remaining`] tells what is left.
-//! - **No order.** Who waits asks again and again, after 25 to 100 ms; the luckiest is next.
-//! - **Who loses a race for an expired lock moves its time:** its `GETSET` has written a time of its own, later by
-//!   about as much as it came late. Somebody who waits waits that much longer if the holder dies.
-//! - **A command that got no answer is not undone.** A time in whole seconds says nothing about who wrote it: another
-//!   client's may be the same, and deleting by it could free a lock that somebody holds. What such a command took stays
-//!   until its time is over, as that of a crashed holder does. What was answered is given back, wherever its future was
-//!   dropped.
-//! - **A dead holder's key stays** in Redis, without an expiry, until somebody takes it over.
-//! - One server, or a group under sentinels, where a failover can lose the key, and the lock with it. Not a cluster.
+//!   its holder. The guard ends by the earlier of its wall clock and its monotonic clock. This protects only against
+//!   steps of its own clock.
+//! - **No fencing token.** If a holder was stopped past its lease and writes then, nothing refuses the write. Make such
+//!   writes safe in another way.
+//! - **No renewal.** The work must end within the lease. [`SetnxGuard::remaining`] says how much is left.
+//! - **No order.** A waiter asks again every 25 to 100 ms. The first waiter that asks after the release is next.
+//! - **The loser of a race for an expired lock moves its time.** The loser's `GETSET` has written a time that is later
+//!   by about as much as the loser was late. If the winner dies, the next waiter waits that much longer.
+//! - **A command without an answer is not undone.** If the command took the lock, the lock stays until its time is
+//!   over, as if its holder had crashed. An attempt that was answered is released, even if its future was dropped.
+//! - **The key of a dead holder stays** in Redis, without an expiry, until somebody takes the lock over.
+//! - **No cluster.** It works on one server, or on a group under sentinels. There a failover can lose the key, and the
+//!   lock with it.
 //!
-//! # Beside an old system, and away from it
+//! # Together with an old system
 //!
-//! Both must use the same key, the same [`Unit`] and clocks that agree to well within a lease. A value that is no time
-//! in this unit is refused and left alone. Values with a fraction are read, as Python's and Ruby's clients write them;
-//! what is written here has none. The release is a script that deletes only the holder's own time, or a moved one; that
-//! of an old system may be a plain `DEL`, against which nothing here can help.
+//! Both sides must use the same key and the same [`Unit`], and their clocks must agree to well within a lease. A value
+//! that is not a time in this unit is refused and left alone. Times with a fraction are read, as Python's and Ruby's
+//! clients write them. This module writes times without a fraction. It releases with a script that deletes only the
+//! holder's own time, or a time that the loser of a race has moved. An old system may release with a plain `DEL`, and
+//! nothing here can protect a lock against that.
 //!
-//! To migrate: move all that take the lock to this module, or keep the old ones, and take the lock of
-//! [`Locks`](crate::Locks) as well, this one first, in every process that can; once none is left that can't, drop this
-//! one.
+//! # Migrating to `Locks`
+//!
+//! 1. Move all clients of the lock to this module, where possible.
+//! 2. In every such client, also take the lock of [`Locks`](crate::Locks), after the classic one.
+//! 3. Once every client takes both locks, remove the classic one.
 
 mod attempt;
 mod core;

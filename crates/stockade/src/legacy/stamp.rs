@@ -1,13 +1,13 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What the time in the key is counted in. It must be that of every other client of the lock.
+/// The unit of the time in the key. All clients of a lock must use the same unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unit {
-    /// Seconds since 1970, as the documentation of `SETNX` has it. A lease is rounded up to whole seconds.
+    /// Seconds since 1970, as in the documentation of `SETNX`. A lease is rounded up to whole seconds.
     #[default]
     Seconds,
-    /// Milliseconds since 1970, as clients in Java often have it.
+    /// Milliseconds since 1970, as Java clients often use.
     Millis,
 }
 
@@ -35,17 +35,17 @@ impl Unit {
         u64::try_from(duration.as_nanos() / self.length().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// A lease in units, rounded up.
+    /// A lease in whole units, rounded up.
     pub(super) fn lease(self, lease: Duration) -> u64 {
         self.whole(lease + self.length() - Duration::from_nanos(1))
     }
 
-    /// The time to write for a lease that begins now. One more, since what is left of the present unit is rounded away.
+    /// The time to write for a lease that begins now. One unit is added, since [`Unit::now`] is rounded down.
     pub(super) fn end_of(self, lease: Duration) -> u64 {
         self.now() + self.lease(lease) + 1
     }
 
-    /// The time that somebody wrote; `None` for what can be none in this unit.
+    /// Parses the time that a client wrote. `None` if the text can't be a time in this unit.
     pub(super) fn read(self, text: &str) -> Option<u64> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -53,19 +53,19 @@ impl Unit {
             return None;
         }
         let time: u64 = whole.parse().ok()?;
-        // The units differ by a thousand: read in the wrong one, a live lock would be expired or an expired one live
-        // for ever.
+        // The units differ by a factor of 1000. Read in the wrong unit, a held lock would look expired, or an expired
+        // one held for ever.
         let now = self.now();
         (time > now / 30 && time / 30 < now).then_some(time)
     }
 
-    /// What is left until a time that somebody wrote is over for everybody; `None` when it is.
+    /// How long until the time that a client wrote is over for every client. `None` if it is over.
     pub(super) fn left(self, time: u64) -> Option<Duration> {
         let units = (time + 1).checked_sub(self.now()).filter(|units| *units > 0)?;
         Some(self.length().saturating_mul(u32::try_from(units).unwrap_or(u32::MAX)))
     }
 
-    /// The time for which the wall clock is before `time`.
+    /// How long until the wall clock reaches `time`.
     pub(super) fn until(self, time: u64) -> Duration {
         let end = Duration::from_millis(time.saturating_mul(u64::try_from(self.length().as_millis()).unwrap_or(1)));
         end.saturating_sub(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())

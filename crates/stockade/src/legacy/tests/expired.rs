@@ -1,4 +1,4 @@
-//! Locks whose time is over, and who takes them.
+//! Clients that take over a lock whose time is over.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ async fn deleting_what_expired_lets_two_in() {
     let world = World::start().await;
     world.command(&["SET", KEY, &past()]).await;
     let mut inside = 0;
-    // Both have read, and find it expired; then one acts after the other.
+    // Both clients have read the time and found it expired. Then one acts after the other.
     let seen = [world.value().await, world.value().await];
     for (seen, time) in seen.iter().zip(times()) {
         assert!(is_over(seen));

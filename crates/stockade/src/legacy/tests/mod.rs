@@ -1,4 +1,4 @@
-//! Against a real server, with an old system played by raw commands.
+//! Tests against a real server. Raw commands play the old system.
 
 mod expired;
 mod old_system;

@@ -1,4 +1,4 @@
-//! What is refused, and when.
+//! Keys, values, durations and servers that are refused.
 
 use std::time::Duration;
 
@@ -41,12 +41,12 @@ async fn bad_input_is_refused_and_changes_nothing() {
     world.command(&["DEL", KEY]).await;
     world.command(&["RPUSH", KEY, "1"]).await;
     assert!(matches!(lock(&locks).acquire().await, Err(SetnxError::Value(Unit::Seconds))));
-    // In its own unit it is a lock that is held.
+    // Read in its own unit, the value is a lock that is held.
     world.command(&["SET", KEY, &millis.to_string()]).await;
     assert!(lock(&locks.unit(Unit::Millis)).try_acquire().await.unwrap().is_none());
 }
 
-/// Known from the URL: no server is needed.
+/// The URL says that it is a cluster, so no server is needed.
 #[tokio::test]
 async fn a_cluster_is_refused() {
     let redis = Redis::connect("redis-cluster://127.0.0.1:1").await.unwrap();

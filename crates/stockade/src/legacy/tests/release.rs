@@ -1,4 +1,4 @@
-//! What is given back, and what is left alone.
+//! Which locks a release deletes, and which it leaves alone.
 
 use std::{
     sync::{
@@ -39,7 +39,7 @@ async fn a_late_holder_does_not_free_its_successor() {
 async fn a_release_that_arrives_late_leaves_a_successor_alone() {
     let world = World::start().await;
     let now = Unit::Seconds.now();
-    // The holder's time, what is there by now, and whether it may be deleted; the holder had a lease of ten seconds.
+    // The holder's time, the value of the key by now, whether it may be deleted, and why. The lease was ten seconds.
     let cases = [
         (now + 5, (now + 5).to_string(), true, "its own"),
         (now - 5, (now - 5).to_string(), true, "its own, over, and nobody came"),
@@ -86,7 +86,7 @@ async fn attempts_dropped_at_any_point_leave_nothing() {
         ended.unwrap();
     }
     assert!(granted.load(Ordering::Relaxed) > 0, "nothing was ever granted, so nothing was tested");
-    // Long before any lease is over.
+    // The wait ends long before any lease does, so only releases can free the lock.
     world.until_free().await;
 }
 

@@ -20,7 +20,7 @@ impl World {
         Self { server: RedisServer::start().await.unwrap() }
     }
 
-    /// Locks as another process would have them. Commands may be slow on a busy machine.
+    /// Locks as another process would have them, with a command timeout for a busy machine.
     pub(super) async fn locks(&self) -> SetnxLocks {
         let redis = Redis::builder(self.server.url()).command_timeout(Duration::from_secs(5)).connect().await.unwrap();
         SetnxLocks::new(&redis).unwrap()
@@ -47,12 +47,12 @@ pub(super) fn lock(locks: &SetnxLocks) -> SetnxLock {
     locks.lock(KEY).lease(Duration::from_secs(60)).wait(LIMIT)
 }
 
-/// A time that is over, as a holder that crashed leaves it.
+/// A time that is over, as a crashed holder leaves it.
 pub(super) fn past() -> String {
     (Unit::Seconds.now() - 10).to_string()
 }
 
-/// The times that two clients write which find the lock expired, the second a moment later.
+/// The times that two clients write if both find the lock expired, the second one a moment later.
 pub(super) fn times() -> [String; 2] {
     [11, 12].map(|later| (Unit::Seconds.now() + later).to_string())
 }
