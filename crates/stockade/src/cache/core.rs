@@ -28,9 +28,9 @@ pub(crate) struct Core<K, V> {
     pub(crate) store: Store<V>,
     pub(crate) loader: Loader<K, V>,
     pub(crate) flights: Arc<Flights<V>>,
-    /// Loads that nobody waits for.
+    /// Loads ahead of time, which no caller waits for.
     pub(crate) refreshes: Arc<Flights<V>>,
-    /// Loads that were asked for although there might be a value.
+    /// Loads for callers of [`Cache::reload`](crate::Cache::reload), which accept no stored value.
     pub(crate) reloads: Arc<Flights<V>>,
     #[cfg(feature = "postgres")]
     pub(crate) load_in: Option<LoadInFn<K, V>>,
@@ -50,13 +50,13 @@ where
         self.counters.refused(self.settings.name, "unreadable");
     }
 
-    /// The present, if the in-process tier may serve under the normal rules. Where it never does, the clock is not
-    /// read.
+    /// The current time, if the in-process tier may serve under the normal rules. The clock is not read if the cache is
+    /// built so that the tier never may.
     pub(crate) fn serving_at(&self) -> Option<Instant> {
         if self.settings.serve_local { self.verified_at() } else { None }
     }
 
-    /// The present, if the in-process tier hears of invalidations.
+    /// The current time, if the in-process tier hears of invalidations.
     pub(crate) fn verified_at(&self) -> Option<Instant> {
         let now = Instant::now();
         self.store.is_verified_at(now).then_some(now)
@@ -68,17 +68,18 @@ where
         self.local.get(name.as_str()).filter(|entry| entry.is_fresh(now))
     }
 
-    /// The wait of the first questions for a connection. It comes before a reservation, which a new connection voids.
+    /// Lets the first calls wait until a connection was attempted. Must be called before a reservation is made: a new
+    /// connection voids reservations.
     pub(crate) async fn attempted(&self) {
         if let Some(bloom) = &self.bloom {
-            // Both at once, so that nobody waits for two time-outs.
+            // Both at once, so that no call waits for two time-outs in a row.
             tokio::join!(self.store.attempted(), bloom.attempted());
             return;
         }
         self.store.attempted().await;
     }
 
-    /// Whether the filter says of each that there is no such row.
+    /// For each key, whether the filter says that there is no such row. Always `false` without a filter.
     pub(crate) async fn surely_absent(&self, names: &[&Key]) -> Vec<bool> {
         if let Some(bloom) = &self.bloom {
             let bound = if self.settings.strict.is_some() { Bound::Wanted } else { Bound::Any };
@@ -93,13 +94,13 @@ where
         if self.settings.strict.is_some() { self.store.trust() } else { Some(Trust::default()) }
     }
 
-    /// Whether everything that the store was asked since can be trusted.
+    /// Whether `trust`, taken earlier, still holds: then every reply of the store since can be trusted.
     pub(crate) fn still_trusted(&self, trust: Option<Trust>) -> bool {
         trust.is_some() && trust == self.trust()
     }
 
-    /// A value of the in-process tier that expired, or went without news of invalidations, not longer ago than its
-    /// grace.
+    /// A value of the in-process tier within its grace, which begins when the value expires or when the tier stops
+    /// hearing of invalidations, whichever is earlier. A strict cache has no grace.
     pub(crate) fn within_grace(&self, name: &Key) -> Option<Entry<V>> {
         if self.settings.strict.is_some() {
             return None;

@@ -18,27 +18,28 @@ use crate::{
     resource::{Key, Resource},
 };
 
-/// One request for a lease, with all that has to be noted before it is sent.
+/// One request for a lease, with everything that must be noted before the request is sent.
 pub(crate) struct Attempt {
     purpose: Purpose,
     token: Token,
     pub(crate) reservation: Reservation,
-    /// The number before which passengers boarded in time for the reply.
+    /// Passengers with a lower number boarded before the request, and may take the reply.
     pub(crate) mark: u64,
-    /// The trust in the store then.
+    /// The trust in the store before the request.
     trust: Option<Trust>,
-    /// Tells of the load of another. Made before the lease is asked for, so that no news is missed.
+    /// Is notified when another process's load of the key ends. Made before the request, so that no notification is
+    /// missed.
     wake: Option<Wake>,
 }
 
 impl Attempt {
-    /// The lease, as it was granted.
+    /// The lease, once the store has granted the request.
     pub(crate) fn granted<V>(self, stale: Option<Entry<V>>) -> Leased<V> {
         let Self { token, reservation, mark, trust, .. } = self;
         Leased { token, reservation, stale, mark, trust }
     }
 
-    /// Waits for news of another's load, but not longer than that may last. Cancel safe.
+    /// Waits until another process's load ends, for `left` at most. Cancel safe.
     pub(crate) async fn news(mut self, left: Duration) {
         if let Some(wake) = &mut self.wake {
             until_news(wake, left).await;
@@ -55,7 +56,7 @@ where
         let (token, reservation) = (Token::random(), self.local.reserve(name));
         let wake = matches!(purpose, Purpose::Read | Purpose::Reload).then(|| self.store.watch(name));
         let (mark, trust) = match purpose {
-            // Its passengers board until the loader begins, and take nothing that is stored.
+            // The passengers of a reload take no stored value, so they may board until the loader begins.
             Purpose::Reload => (0, None),
             Purpose::Read | Purpose::Batch | Purpose::Refresh => (pilot.ask(), self.trust()),
         };
@@ -73,7 +74,7 @@ where
         self.store.lease(name, &attempt.token, want, has_fallback).await
     }
 
-    /// What is done about the reply. `give_up`: until when others are waited for.
+    /// What follows from the reply. After `give_up` the call no longer waits for loads of other processes.
     pub(crate) fn next_step(
         &self,
         name: &Key,
@@ -94,8 +95,9 @@ where
         next_step(reply, asked, |stored| self.expired(name, stored))
     }
 
-    /// Whether this process has a copy that may take the place of a load, after one that failed lately. None with tags:
-    /// word of them may be on its way here, and a store that has no value can't judge it.
+    /// Whether this process has an expired value to serve while loads of the key are held off. A value with tags does
+    /// not count: the message that invalidates a tag may still be on its way to this process, and a store that lacks
+    /// the value can't check its tags.
     fn has_fallback(&self, name: &Key) -> bool {
         self.within_grace(name).is_some_and(|entry| entry.tags.is_empty())
     }

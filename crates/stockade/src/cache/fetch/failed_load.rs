@@ -17,7 +17,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loads {
     One,
-    /// When it fails, nobody knows which of them is at fault.
+    /// If the load fails, it is unknown which key is at fault.
     Several,
 }
 
@@ -31,29 +31,30 @@ where
         self.stale_or(name, leased.stale, error, leased.mark)
     }
 
-    /// Gives the lease of a load that failed back.
+    /// Gives back the lease of a load that failed.
     pub(crate) async fn give_back(&self, name: &Key, token: &Token, error: &CacheError, loads: Loads) {
-        // A load that never began says nothing about the next.
+        // A load that never began is no reason to hold the next one off.
         let began = matches!(error, CacheError::Load(_) | CacheError::Timeout(_) | CacheError::Panicked);
         let hold = Hold { window: self.settings.hold_off, counts: loads == Loads::One };
         self.store.abort(name, token, if began { hold } else { Hold::NONE }).await;
     }
 
-    /// That this key is not to be loaded now where no store says so, because its loads keep failing.
+    /// The error if this key must not be loaded now because its loads in this process keep failing. It is for loads
+    /// without a lease, since the store holds the others off.
     pub(crate) fn held_off(&self, name: &Key) -> Option<CacheError> {
         let retry_after = self.local.failing().held(name, self.settings.hold_off)?;
         Some(CacheError::HeldOff { retry_after })
     }
 
-    pub(crate) fn beside_failed(&self, name: &Key, error: CacheError) -> Outcome<V> {
+    pub(crate) fn unleased_failed(&self, name: &Key, error: CacheError) -> Outcome<V> {
         match self.expired(name, None) {
             Some(answer) => Outcome::Answer(answer, None),
             None => Outcome::Failed(error),
         }
     }
 
-    /// The newest expired value that is within its grace, or else the error. It is for the passengers that boarded
-    /// before `mark`: a later one may know of a write that dropped this value.
+    /// An expired value within its grace, or else the error. Only passengers with a number below `mark` may take the
+    /// value: a later passenger may know of a write that dropped it.
     pub(crate) fn stale_or(&self, name: &Key, stored: Option<Entry<V>>, error: CacheError, mark: u64) -> Outcome<V> {
         match self.expired(name, stored) {
             Some(answer) => Outcome::Answer(answer, Some(mark)),
@@ -61,7 +62,8 @@ where
         }
     }
 
-    /// The newest expired value that is within its grace: the one that the store gave, or that of this process.
+    /// An expired value within its grace: the one that the store gave, or else that of this process. Always `None` in a
+    /// strict cache.
     pub(crate) fn expired(&self, name: &Key, stored: Option<Entry<V>>) -> Option<Answer<V>> {
         let now = Instant::now();
         let stored = stored

@@ -24,7 +24,7 @@ where
         }
     }
 
-    /// Stores what was loaded under a lease, if that is still good.
+    /// Stores a loaded value if its lease is still valid.
     pub(crate) async fn store_loaded(
         &self,
         name: &Key,
@@ -53,7 +53,8 @@ where
         match self.store.fill(name, token, *reservation, filling).await {
             Filled::Accepted => {
                 answer.stored = true;
-                // A run that lost the write which voids a token accepts it.
+                // A server that lost the write which voided the token accepts the value. So without trust in the store
+                // only passengers that boarded before the load take it.
                 Outcome::Answer(answer, (!self.still_trusted(*trust)).then_some(mark))
             }
             Filled::Refused => {

@@ -1,19 +1,19 @@
-//! Fetching a value that no tier has: the lease, the load under it, and what becomes of a load that failed.
+//! Fetching a value that no tier has: the lease, the load under it, and what happens after a load that failed.
 //!
-//! | word | is |
+//! | term | meaning |
 //! |---|---|
-//! | [`Missing`] | what a read found that did not answer it: how to [`Start`], and perhaps an expired value |
-//! | [`Start`] | with a lease or, where the store is away, without |
-//! | [`Want`](super::store::Want) | what the lease is asked for: the value or, over any value, the load |
-//! | [`Purpose`] | who asks: a read, a batch, a reload, a refresh |
-//! | `Attempt` | one request for a lease, with all that is noted before it is sent |
+//! | [`Missing`] | the result of a read without an answer: how to [`Start`], and perhaps an expired value |
+//! | [`Start`] | whether a fetch begins with a lease, or without one because the store is away |
+//! | [`Want`](super::store::Want) | what the fetch asks for: the value, or the lease whatever value is stored |
+//! | [`Purpose`] | what the lease is for: a read, a batch, a reload or a refresh |
+//! | `Attempt` | one request for a lease, with everything that is noted before the request is sent |
 //! | [`Lease`](super::store::Lease) | the reply of the store |
-//! | [`Step`] | what that reply means for the purpose; `next_step` is the only place that says so |
+//! | [`Step`] | what follows from the reply for the purpose; `next_step` alone decides it |
 //! | [`Permit`] | how the value may be loaded: under the lease, or with nothing stored |
 //! | [`Leased`] | a granted lease, under which a load runs |
-//! | `Grant` | the same for one key of a batch |
+//! | `Grant` | how one key of a batch is loaded: under a lease, or with nothing stored |
 //! | [`Loader`](super::load::Loader) | runs the application's loader; `LoadFn` and `LoadIn` are its forms |
-//! | [`Load`](super::load::Load) | a load that ended well, with the [`Loaded`](super::Loaded) of the application |
+//! | [`Load`](super::load::Load) | a load that succeeded, with the [`Loaded`](super::Loaded) of the application |
 
 mod attempt;
 mod failed_load;

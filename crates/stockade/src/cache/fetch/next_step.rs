@@ -8,33 +8,34 @@ use crate::cache::{
     value::Entry,
 };
 
-/// What a lease is asked for.
+/// What a lease is requested for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A read of one key: it takes a value, waits for the load of another, asks again.
+    /// A read of one key. It takes a stored value, and while another process loads, it waits and asks again.
     Read,
-    /// One of several keys that are loaded at once. It asks once: a key that it may not load now is left to a read.
+    /// One of several keys that are loaded together. It asks once. A key that may not be loaded now is left to a read.
     Batch,
-    /// A load that a caller asked for, whatever is stored. It waits for the load of another, and takes no value from
-    /// before.
+    /// A load that a caller asked for, whatever is stored. It waits while another process loads, but takes no stored
+    /// value.
     Reload,
-    /// A load ahead of time, which nobody waits for. It asks once, and anything but the lease ends it.
+    /// A load ahead of time, which no caller waits for. It asks once, and any reply but a granted lease ends it.
     Refresh,
 }
 
-/// What the next step depends on, besides the reply.
+/// What the next step depends on in addition to the reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) purpose: Purpose,
-    /// The number before which passengers boarded in time for the reply.
+    /// Passengers with a lower number boarded before the request, and may take the reply.
     pub(super) mark: u64,
-    /// Whether the store is known to have missed no invalidation since before it was asked.
+    /// Whether the store is known to have missed no invalidation since before the request.
     pub(super) is_trusted: bool,
-    /// How long a load may take, once others have been waited for longer than that.
+    /// `Some` once the call has waited long enough for loads of other processes. Holds the load time-out, for the
+    /// error.
     pub(super) overtime: Option<Duration>,
 }
 
-/// What is done about the reply to a lease.
+/// What follows from the reply to a request for a lease.
 #[derive(Debug)]
 pub(crate) enum Step<V> {
     /// The stored value is the answer.
@@ -43,7 +44,7 @@ pub(crate) enum Step<V> {
     Land(Outcome<V>),
     /// The value is loaded.
     Load(Permit<V>),
-    /// Another process loads. There is news within this time; then the lease is asked for again.
+    /// Another process loads, for this long at most. Then the flight asks again.
     Wait(Duration),
     /// The flight asks again at once, for the lease only, whatever value is stored.
     Insist,
@@ -52,16 +53,16 @@ pub(crate) enum Step<V> {
 /// How a value may be loaded.
 #[derive(Debug)]
 pub(crate) enum Permit<V> {
-    /// Under the lease, so that it may be stored. With the expired value, if it is still kept.
+    /// Under the lease, so that the value may be stored. With the expired value, if the store still has it.
     Leased(Option<Entry<V>>),
-    /// Nothing of it is stored, since a writer is committing. With the intents that have stood suspiciously long.
+    /// The value is not stored, since a writer is committing. With the intents that are suspiciously old.
     Committing(Vec<Intent>),
-    /// Nothing of it is stored, since the store is away.
+    /// The value is not stored, since the store is away.
     StoreAway,
 }
 
-/// The one place that says what a reply to a lease means. `expired` looks for a value within its grace: the given one
-/// from the store, or that of this process.
+/// Decides what follows from the reply to a request for a lease. No other code does. `expired` returns a value within
+/// its grace: the given one, which is from the store, or else that of this process.
 pub(super) fn next_step<V>(
     reply: Lease<V>,
     asked: Asked,
@@ -102,14 +103,14 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(2);
     const ALL: [Purpose; 4] = [Purpose::Read, Purpose::Batch, Purpose::Reload, Purpose::Refresh];
 
-    /// A value that is known by its version.
+    /// A value that the test tells apart by its version.
     fn entry(version: u64) -> Entry<()> {
         let now = Instant::now();
         let (value, took, tags) = (None, Duration::ZERO, Tags::default());
         Entry { value, loaded: now, stored: None, expires: now, took, version: Some(version), tags, weight: 0 }
     }
 
-    /// The next step in words. `here`: the expired value of this process.
+    /// The next step as text. `here` is the version of this process's expired value.
     fn step(reply: Lease<()>, asked: Asked, here: Option<u64>) -> String {
         let expired = |stored: Option<Entry<()>>| {
             stored.or_else(|| here.map(entry)).map(|entry| Answer::from_entry(entry, Source::Redis, false))
@@ -135,7 +136,7 @@ mod tests {
     #[test]
     fn a_reply_means_for_each_purpose_what_the_table_says() {
         let overdue = || vec![Intent { id: "1".into(), xid: "7".into() }];
-        // The reply; what it means to a read, a batch and a refresh; what it means to a reload.
+        // The reply; the next step of a read, a batch and a refresh; the next step of a reload.
         let table: [(fn() -> Lease<()>, &str, &str); 7] = [
             (|| Lease::Hit(entry(1)), "serve Some(1)", "insist"),
             (|| Lease::Unreadable, "insist", "insist"),

@@ -22,7 +22,7 @@ where
     K: Resource + Clone + Send + Sync + 'static,
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    /// Fetches the value for all who boarded. Runs on a task of the cache.
+    /// Fetches the value for all passengers of the flight. Runs on a task of the cache.
     pub(crate) async fn fly(self: Arc<Self>, key: K, name: Key, pilot: Pilot<V>, start: Start) {
         let outcome = self.fetch(key, &name, &pilot, start).await;
         pilot.land(outcome);
@@ -55,7 +55,7 @@ where
                 }
                 Step::Load(Permit::Committing(overdue)) => {
                     self.ask_about(name, overdue);
-                    return self.load_beside(key, name, pilot, false).await;
+                    return self.load_unleased(key, name, pilot, false).await;
                 }
                 Step::Load(Permit::StoreAway) => return self.load_degraded(key, name, pilot).await,
                 Step::Wait(left) => {

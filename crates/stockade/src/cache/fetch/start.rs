@@ -4,18 +4,18 @@ use crate::cache::{
     value::Entry,
 };
 
-/// How a flight begins.
+/// How the fetch of a value begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
     Lease(Want),
-    /// The store did not answer: load without a lease, store nothing.
+    /// The store did not answer: load without a lease, and do not store the value.
     Degraded,
 }
 
-/// What a read has found that did not answer it.
+/// The result of a read that found no answer.
 pub(crate) struct Missing<V> {
     pub(crate) start: Start,
-    /// A value that expired.
+    /// An expired value, if the read found one.
     pub(crate) stale: Option<Entry<V>>,
 }
 
@@ -30,8 +30,8 @@ pub(crate) struct Leased<V> {
     pub(crate) token: Token,
     pub(crate) reservation: Reservation,
     pub(crate) stale: Option<Entry<V>>,
-    /// The number before which passengers boarded in time for the expired value.
+    /// Passengers with a lower number boarded before the request, and may take the expired value.
     pub(crate) mark: u64,
-    /// The trust in the store when it was asked for.
+    /// The trust in the store before the request.
     pub(crate) trust: Option<Trust>,
 }

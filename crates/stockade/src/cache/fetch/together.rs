@@ -20,7 +20,7 @@ use crate::{
     resource::{Key, Resource},
 };
 
-/// One key of a batch that this call has to fetch.
+/// One key of a batch, whose flight this call has begun and must end.
 pub(crate) struct Flyer<K, V> {
     pub(crate) key: K,
     pub(crate) name: Key,
@@ -31,8 +31,8 @@ pub(crate) struct Flyer<K, V> {
 /// How one key of a batch is loaded.
 enum Grant<V> {
     Leased(Leased<V>),
-    /// Without a lease: nothing is stored. `degraded` where the store is away.
-    Beside {
+    /// Without a lease: the value is not stored. `degraded` if the reason is that the store is away.
+    Unleased {
         degraded: bool,
     },
 }
@@ -42,10 +42,11 @@ where
     K: Resource + Clone + Send + Sync + 'static,
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    /// Fetches them as one: one question for leases, one load, one answer to the store. Flights that can't be part of
-    /// it are left. They are returned, with how long to wait for news of them at most.
+    /// Fetches several keys together: one round trip for the leases, one load, one round trip to store. A flight whose
+    /// key can't be loaded now ends without an outcome. Such keys are returned, each with the longest time to wait
+    /// before asking again.
     ///
-    /// With an admission the load does not ask for one.
+    /// If `admission` is given, the load uses it instead of asking the limits for one.
     pub(crate) async fn fly_together(
         self: &Arc<Self>,
         flyers: Vec<Flyer<K, V>>,
@@ -73,7 +74,7 @@ where
                     continue;
                 }
                 Step::Wait(news) => news,
-                // The read that asks again finds what came a moment ago, or takes the place of what can't be served.
+                // A read of this key then finds the value just stored, or loads over the value that can't be served.
                 Step::Serve(_) | Step::Insist => Duration::ZERO,
             };
             left.insert(flyer.name.clone(), news);
@@ -85,8 +86,7 @@ where
         left
     }
 
-    /// How this key is loaded with the others; `None` where an expired value of this process takes the place of the
-    /// load.
+    /// How this key is loaded with the others; `None` if an expired value of this process ended the flight instead.
     fn granted(
         self: &Arc<Self>,
         flyer: Flyer<K, V>,
@@ -97,20 +97,20 @@ where
             Permit::Leased(stale) => Grant::Leased(attempt.granted(stale)),
             Permit::Committing(overdue) => {
                 self.ask_about(&flyer.name, overdue);
-                Grant::Beside { degraded: false }
+                Grant::Unleased { degraded: false }
             }
             Permit::StoreAway => match self.within_grace(&flyer.name) {
                 Some(entry) => {
                     flyer.pilot.land(Outcome::Answer(Answer::from_entry(entry, Source::Local, true), None));
                     return None;
                 }
-                None => Grant::Beside { degraded: true },
+                None => Grant::Unleased { degraded: true },
             },
         };
         Some((flyer, grant))
     }
 
-    /// Those that the filter does not rule out.
+    /// The keys that the filter does not rule out. Ends the flights of the others.
     async fn possible(&self, flyers: Vec<Flyer<K, V>>) -> Vec<Flyer<K, V>> {
         let marks: Vec<_> = flyers.iter().map(|flyer| flyer.pilot.ask()).collect();
         let absent = self.surely_absent(&flyers.iter().map(|flyer| &flyer.name).collect::<Vec<_>>()).await;
@@ -130,7 +130,7 @@ where
         let names: Vec<_> = loading.iter().map(|(flyer, _)| &flyer.name).collect();
         let begin = || {
             let ask = |(flyer, grant): &(Flyer<K, V>, Grant<V>)| {
-                if matches!(grant, Grant::Beside { .. }) {
+                if matches!(grant, Grant::Unleased { .. }) {
                     flyer.pilot.close();
                 }
                 flyer.pilot.ask()
@@ -158,7 +158,7 @@ where
                                 let load = Load { loaded, took, mark };
                                 self.store_loaded(&name, &pilot, &leased, load).await
                             }
-                            Grant::Beside { degraded } => {
+                            Grant::Unleased { degraded } => {
                                 Outcome::Answer(Answer::unstored(loaded, 0, degraded), Some(mark))
                             }
                         };
@@ -171,8 +171,8 @@ where
         }
     }
 
-    /// Ends the flights of a load that failed. Where one row may have failed them all, those that have nothing to serve
-    /// are left, so that each is loaded by itself.
+    /// Ends the flights of a load that failed. If one row may have made the load of all fail, a flight without an
+    /// expired value to serve ends without an outcome, so that its key is loaded by itself.
     async fn give_all_up(&self, loading: Vec<(Flyer<K, V>, Grant<V>)>, error: &CacheError) {
         let loads = if loading.len() > 1 { Loads::Several } else { Loads::One };
         let may_be_one = matches!(error, CacheError::Load(_) | CacheError::Panicked);
@@ -184,8 +184,8 @@ where
                     return pilot.leave();
                 }
                 Grant::Leased(leased) => self.give_up(&name, leased, error.clone(), loads).await,
-                Grant::Beside { .. } if apart => return pilot.leave(),
-                Grant::Beside { .. } => self.beside_failed(&name, error.clone()),
+                Grant::Unleased { .. } if apart => return pilot.leave(),
+                Grant::Unleased { .. } => self.unleased_failed(&name, error.clone()),
             };
             pilot.land(outcome);
         });

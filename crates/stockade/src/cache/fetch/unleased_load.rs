@@ -14,26 +14,27 @@ where
     K: Resource + Clone + Send + Sync + 'static,
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    /// A load while a writer commits: nothing tells whether the value holds that write, so nobody boards once it runs.
-    pub(crate) async fn load_beside(&self, key: K, name: &Key, pilot: &Pilot<V>, degraded: bool) -> Outcome<V> {
+    /// A load without a lease, as while a writer commits. It is unknown whether the value holds that write, so no
+    /// caller may board once the load runs.
+    pub(crate) async fn load_unleased(&self, key: K, name: &Key, pilot: &Pilot<V>, degraded: bool) -> Outcome<V> {
         let begin = || {
             pilot.close();
             pilot.ask()
         };
         if let Some(error) = self.held_off(name) {
-            return self.beside_failed(name, error);
+            return self.unleased_failed(name, error);
         }
         match self.loader.run(key, name, begin).await {
             Ok(load) => Outcome::Answer(Answer::unstored(load.loaded, 0, degraded), Some(load.mark)),
-            Err(error) => self.beside_failed(name, error),
+            Err(error) => self.unleased_failed(name, error),
         }
     }
 
     /// A load while the store is away. Callers may board while it runs: their answer is marked as degraded, and a write
-    /// of this process detaches the flight.
+    /// of this process detaches the flight. In a strict cache they may not.
     pub(crate) async fn load_degraded(&self, key: K, name: &Key, pilot: &Pilot<V>) -> Outcome<V> {
         if self.settings.strict.is_some() {
-            return self.load_beside(key, name, pilot, true).await;
+            return self.load_unleased(key, name, pilot, true).await;
         }
         let mark = pilot.ask();
         if let Some(entry) = self.within_grace(name) {

@@ -5,7 +5,7 @@ use crate::{
     clock::Instant,
 };
 
-/// What a flight brought back.
+/// The value that a flight fetched, and where it came from.
 #[derive(Debug)]
 pub(crate) struct Answer<V> {
     pub(crate) entry: Entry<V>,
@@ -19,11 +19,11 @@ pub(crate) struct Answer<V> {
 /// How a flight ended.
 #[derive(Debug)]
 pub(crate) enum Outcome<V> {
-    /// A value. With `Some(n)`, only for the passengers that boarded before number n: its source was asked then, and a
-    /// later passenger may know of a write that the value does not hold.
+    /// A value. With `Some(n)`, only passengers with a number below `n` may take it. They boarded before the source of
+    /// the value was asked; a later passenger may know of a write that the value does not hold.
     Answer(Answer<V>, Option<u64>),
     Failed(CacheError),
-    /// The task that flew it is gone.
+    /// The task of the flight ended without an outcome.
     Lost,
 }
 
@@ -44,12 +44,12 @@ impl<V> Clone for Outcome<V> {
 }
 
 impl<V> Answer<V> {
-    /// An entry of the given tier as an answer.
+    /// The answer for an entry of the given tier.
     pub(crate) fn from_entry(entry: Entry<V>, source: Source, degraded: bool) -> Self {
         Self { entry, source, degraded, stored: false, waited: false }
     }
 
-    /// What was loaded as an answer, before it is stored.
+    /// The answer for a loaded value that is not stored, or not yet.
     pub(crate) fn unstored(loaded: Loaded<V>, weight: u64, degraded: bool) -> Self {
         let now = Instant::now();
         let tags = loaded.known_tags();
@@ -59,7 +59,7 @@ impl<V> Answer<V> {
         Self { entry, source: Source::Load, degraded, stored: false, waited: false }
     }
 
-    /// That there is no such row, as the filter says.
+    /// The answer if the filter says that there is no such row.
     pub(crate) fn ruled_out() -> Self {
         Self { source: Source::Filter, ..Self::unstored(Loaded::new(None), 0, false) }
     }
@@ -71,7 +71,7 @@ pub(crate) fn lookup<V>(answer: Answer<V>, joined: bool) -> Lookup<V> {
 
 pub(crate) fn lookup_at<V>(now: Instant, answer: Answer<V>, joined: bool) -> Lookup<V> {
     let Answer { entry, source, degraded, stored, waited } = answer;
-    // What comes from neither tier was not kept, and so did not expire.
+    // A value from neither tier was just loaded, so it can't have expired.
     let kept = matches!(source, Source::Local | Source::Redis);
     let info = CacheInfo {
         source,

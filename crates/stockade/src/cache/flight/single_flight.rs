@@ -8,15 +8,15 @@ use tokio::sync::watch;
 use super::answer::Outcome;
 use crate::{clock::Instant, resource::Key};
 
-/// What became of a flight.
+/// How a flight ended for its passengers.
 #[derive(Debug)]
 enum End<V> {
     Landed(Outcome<V>),
-    /// Whoever flew it can do without an answer, and made none.
+    /// The pilot ended the flight without an outcome. Passengers board again.
     Left,
 }
 
-/// The keys that are being fetched by this process: at most one flight per key that can be boarded.
+/// The flights of this process that callers may board: at most one for each key.
 #[derive(Debug)]
 pub(crate) struct Flights<V>(Mutex<HashMap<Key, Arc<SingleFlight<V>>>>);
 
@@ -29,8 +29,9 @@ struct SingleFlight<V> {
 
 #[derive(Debug, Default)]
 struct Boarding {
+    /// How many passengers have boarded: the number of the next one.
     boarded: u64,
-    /// Whether the source of the value has been asked and its reply is awaited or being worked on.
+    /// Whether the source of the value has been asked for the reply that the flight awaits or is handling.
     asked: bool,
 }
 
@@ -41,7 +42,7 @@ pub(crate) struct Passage<V> {
     number: u64,
 }
 
-/// The duty to fly: ends the flight as [`Outcome::Lost`] when dropped.
+/// The handle of the task that runs a flight. If it is dropped, the flight ends as [`Outcome::Lost`].
 #[derive(Debug)]
 pub(crate) struct Pilot<V> {
     flights: Arc<Flights<V>>,
@@ -52,9 +53,9 @@ pub(crate) struct Pilot<V> {
 /// Which flights a caller may board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Join {
-    /// Any that is still open.
+    /// Any open flight.
     Any,
-    /// Only one that has not asked for the value yet, so that its answer is certain to be valid.
+    /// Only a flight that has not asked for the value yet, so that its answer is valid for this caller.
     BeforeLoad,
 }
 
@@ -63,7 +64,8 @@ impl<V> Flights<V> {
         Arc::new(Self(Mutex::new(HashMap::new())))
     }
 
-    /// A place on the flight for this key. With a pilot, the flight is new and the caller must start it.
+    /// Boards the open flight for this key, or begins one. If a pilot is returned, the flight is new and the caller
+    /// must run it.
     pub(crate) fn board(self: &Arc<Self>, key: &Key, join: Join) -> (Passage<V>, Option<Pilot<V>>) {
         let mut flights = self.lock();
         if let Some(flight) = flights.get(key)
@@ -78,12 +80,12 @@ impl<V> Flights<V> {
         (Passage { flight, number: 0 }, Some(pilot))
     }
 
-    /// No caller boards the present flight for this key any more.
+    /// Closes the flight for this key: no caller boards it from now on.
     pub(crate) fn detach(&self, key: &Key) {
         self.lock().remove(key);
     }
 
-    /// No caller boards any of the present flights any more.
+    /// Closes all flights: no caller boards them from now on.
     pub(crate) fn detach_all(&self) {
         self.lock().clear();
     }
@@ -118,11 +120,11 @@ impl<V: Send + Sync> Passage<V> {
         self.flight.began
     }
 
-    /// The outcome, or `None` when there is none that is valid for this passenger: who needs one boards again. Cancel
-    /// safe.
+    /// The outcome, or `None` if the flight has none that is valid for this passenger. Then the caller boards again.
+    /// Cancel safe.
     pub(crate) async fn outcome(self) -> Option<Outcome<V>> {
         let mut end = self.flight.end.subscribe();
-        // The sender lives in the flight, which this passage holds, so that waiting can't fail.
+        // Waiting can't fail: the sender is part of the flight, which this passage keeps alive.
         match end.wait_for(Option::is_some).await.ok()?.as_ref()? {
             End::Left => None,
             End::Landed(Outcome::Answer(_, Some(before))) if self.number >= *before => None,
@@ -132,21 +134,22 @@ impl<V: Send + Sync> Passage<V> {
 }
 
 impl<V> Pilot<V> {
-    /// To be called right before the source of the value is asked: returns the number before which passengers boarded
-    /// in time for its reply.
+    /// Must be called right before the source of the value is asked. Passengers with a number below the returned one
+    /// boarded before, and may take the reply.
     pub(crate) fn ask(&self) -> u64 {
         let mut boarding = self.flight.boarding();
         boarding.asked = true;
         boarding.boarded
     }
 
-    /// The reply brought no value; another source will be asked later.
+    /// Must be called when the reply brought no value and the source will be asked again. Callers may board as before
+    /// the first request.
     pub(crate) fn waits(&self) {
         self.flight.boarding().asked = false;
     }
 
-    /// No caller boards any more. To be called before a fill is sent: a passenger that boarded between the fill and its
-    /// reply could know of a write that came after the fill.
+    /// Closes the flight: no caller boards it from now on. Must be called before a value is stored: a passenger that
+    /// boards between the store's write and its reply could know of a write that came after.
     pub(crate) fn close(&self) {
         let mut flights = self.flights.lock();
         if flights.get(&self.key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
@@ -154,12 +157,12 @@ impl<V> Pilot<V> {
         }
     }
 
+    /// Ends the flight with an outcome.
     pub(crate) fn land(self, outcome: Outcome<V>) {
         self.end(End::Landed(outcome));
     }
 
-    /// Ends the flight without an answer. Passengers who boarded meanwhile board again, and do not wait for whoever can
-    /// do without one.
+    /// Ends the flight without an outcome. Its passengers board again.
     pub(crate) fn leave(self) {
         self.end(End::Left);
     }

@@ -9,29 +9,30 @@ use crate::{clock::Instant, resource::Key};
 /// For how long a failure is remembered: longer than the breaker of a database stays open.
 const MEMORY: Duration = Duration::from_secs(60);
 
-/// How many keys are remembered. A database that is down fails few before its breaker opens.
+/// How many keys are remembered. If the database is down, only a few loads fail before the breaker opens.
 const MOST: usize = 4096;
 
-/// So many failures in a row hold a key off from callers that have nothing to serve: one alone may be an accident.
+/// After this many failures in a row, the key is held off also for callers that have no expired value. A single failure
+/// may be an accident.
 const IN_A_ROW: u32 = 2;
 
-/// The keys whose last load failed in this process. It tells one row that can't be loaded from a database that can't be
-/// asked, and holds such a row off where no store does that for all processes.
+/// The keys whose last load in this process failed. It tells a row that can't be loaded from a database that is down.
+/// While no store does it for all processes, it also holds such a row off.
 #[derive(Debug, Default)]
 pub(crate) struct Failing(Mutex<HashMap<Key, Failed>>);
 
 #[derive(Debug)]
 struct Failed {
     last: Instant,
-    /// Whether it has failed by itself. Of several that failed together nobody knows which was at fault.
+    /// Whether a load of this key alone has failed. If a load of several keys fails, it is unknown which is at fault.
     alone: bool,
-    /// How often it did so in a row since the last write of it.
+    /// How many loads of this key alone failed in a row since the last write.
     times: u32,
 }
 
 impl Failing {
-    /// The load of these keys failed. Returns whether that is news of the source: not when the last load of each of
-    /// them had failed too, as long as it is not the first that is of one key alone.
+    /// Notes that the load of these keys failed. Returns whether the failure says something new about the database. It
+    /// does not if the last load of each of the keys had failed too. The first failure of a key alone always does.
     pub(crate) fn failed(&self, keys: &[&Key]) -> bool {
         let (now, by_itself) = (Instant::now(), keys.len() == 1);
         let mut failing = self.lock();
@@ -43,7 +44,7 @@ impl Failing {
             let before = failing.get(*key).filter(|failed| failed.is_remembered(now));
             let (known, alone, times) = before.map_or((false, false, 0), |failed| (true, failed.alone, failed.times));
             is_news |= !known || by_itself && !alone;
-            // What does not fit is news each time.
+            // A key for which there is no room is new at each failure.
             if known || failing.len() < MOST {
                 let times = times.saturating_add(u32::from(by_itself));
                 failing.insert((*key).clone(), Failed { last: now, alone: alone || by_itself, times });
@@ -52,7 +53,7 @@ impl Failing {
         is_news
     }
 
-    /// These were loaded.
+    /// Notes that these keys were loaded.
     pub(crate) fn loaded(&self, keys: &[&Key]) {
         let mut failing = self.lock();
         if !failing.is_empty() {
@@ -62,20 +63,21 @@ impl Failing {
         }
     }
 
-    /// A write came, which may have mended the row: the next load may be tried. Should it fail, it is no news.
+    /// Ends the hold-off of a key after a write, which may have mended the row. If the next load fails too, that says
+    /// nothing new about the database.
     pub(crate) fn release(&self, key: &Key) {
         if let Some(failed) = self.lock().get_mut(key) {
             failed.times = 0;
         }
     }
 
-    /// Whether the last load of this key failed, by itself or with others.
+    /// Whether the last load of this key failed, alone or together with other keys.
     pub(crate) fn has(&self, key: &Key) -> bool {
         let now = Instant::now();
         self.lock().get(key).is_some_and(|failed| failed.is_remembered(now))
     }
 
-    /// How long a key is still held off that keeps failing.
+    /// How much longer this key is held off, if its loads keep failing.
     pub(crate) fn held(&self, key: &Key, window: Duration) -> Option<Duration> {
         let failing = self.lock();
         let failed = failing.get(key).filter(|failed| failed.times >= IN_A_ROW)?;
@@ -84,7 +86,7 @@ impl Failing {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Failed>> {
-        // No code that can panic runs under this lock, so that the map of a poisoned one is whole.
+        // No code that can panic runs under this lock, so the map is whole even if the lock is poisoned.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -16,17 +16,17 @@ use tokio::{
 
 use crate::breaker::{Breaker, Permit};
 
-/// How many loads may wait for each that may run; more are refused at once, so that the queue can't grow without end.
+/// How many loads may wait for each load that may run. More are refused at once, so the queue is bounded.
 const WAITING_PER_LOAD: usize = 64;
 
-/// What stands between loaders and the database: how many run, how many begin per second, and whether it answers at
-/// all.
+/// Protects the database from loads: limits how many run at a time and how many begin per second, and stops loads while
+/// the database does not answer.
 ///
-/// Whether it answers is judged by failures of different keys: five in a row, and no load is tried for a second, then
-/// one that finds out, and at most ten seconds between such tries.
+/// When the loads of five different keys have failed in a row, no load is tried for a second. Then one load is tried,
+/// to find out whether the database answers again. The time between such tries grows to ten seconds at most.
 ///
-/// A cache makes its own unless [`CacheBuilder::limits`](crate::cache::CacheBuilder::limits) gives it one. Caches that
-/// load from one database share one. Cheap to clone.
+/// A cache has limits of its own unless [`CacheBuilder::limits`](crate::cache::CacheBuilder::limits) sets them. Give
+/// caches that load from the same database a clone of the same limits. Cheap to clone.
 #[derive(Clone)]
 pub struct Limits(Arc<Shared>);
 
@@ -40,12 +40,12 @@ struct Shared {
     spare: Spare,
 }
 
-/// What work that nobody waits for may take: half of everything, and only while reads leave it.
+/// The limits of loads that no read waits for: half of the places and of the rate, and only while reads leave them.
 struct Spare {
     places: Semaphore,
-    /// So many places stay free beside it.
+    /// This many places stay free for reads.
     reserve: usize,
-    /// Evenly spaced, so that it never takes at once what reads may need in the same second.
+    /// Spaces the loads evenly, so that they do not use up at once what reads may need in the same second.
     rate: Option<DefaultDirectRateLimiter>,
     freed: Notify,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Shed {
     pub(crate) retry_after: Duration,
 }
 
-/// Leave to load. Says at the end how the database did.
+/// The right to run one load. Its holder reports at the end whether the load succeeded.
 #[derive(Debug)]
 pub(crate) struct Admission<'a> {
     _running: Place<'a>,
@@ -64,11 +64,11 @@ pub(crate) struct Admission<'a> {
     permit: Permit,
 }
 
-/// A place among those that run. Whoever waits for one to be left over is told of its end, also of one that came to
-/// nothing: it may have kept somebody from it for a moment.
+/// A place among the running loads. When it ends, a spare load that waits for a place is notified, even if no load ran
+/// in it: the place may have looked taken to the spare load for a moment.
 #[derive(Debug)]
 struct Place<'a> {
-    // In this order: the place is free when its end is told.
+    // Fields drop in this order: the place is free before the waiting load is notified.
     _permit: SemaphorePermit<'a>,
     _freed: Freed<'a>,
 }
@@ -83,8 +83,8 @@ impl Drop for Freed<'_> {
 }
 
 impl Limits {
-    /// At most `max_loads` at a time, and, if given, at most `per_second` begun per second: after a quiet time so many
-    /// at once, then evenly.
+    /// At most `max_loads` loads run at a time. If `per_second` is given, at most so many begin per second: after a
+    /// quiet time they may all begin at once, later ones evenly spaced.
     ///
     /// # Panics
     ///
@@ -108,7 +108,7 @@ impl Limits {
         self.0.max_loads.min(Semaphore::MAX_PERMITS)
     }
 
-    /// Whether the database is taken to be down, so that no load is tried.
+    /// Whether the database counts as down, so that no load is tried.
     pub(crate) fn is_refusing(&self) -> bool {
         self.0.breaker.refusing().is_some()
     }
@@ -132,7 +132,7 @@ impl Limits {
         Ok(Admission { _running: running, _spare: None, permit })
     }
 
-    /// Waits until reads leave a place, without a limit. Cancel safe.
+    /// Waits, without a limit, until reads leave a place free. Cancel safe.
     pub(crate) async fn admit_spare(&self) -> Admission<'_> {
         let shared = &*self.0;
         let spare = &shared.spare;
@@ -162,7 +162,7 @@ impl Limits {
     }
 }
 
-/// Takes a turn, or says how long until there is one.
+/// Takes one unit of the rate, or returns how long to wait for one.
 fn turn(rate: Option<&DefaultDirectRateLimiter>) -> Result<(), Duration> {
     let not_until = rate.map_or(Ok(()), RateLimiter::check);
     not_until.map_err(|not_until| not_until.wait_time_from(governor::clock::DefaultClock::default().now()))
@@ -180,14 +180,14 @@ impl Spare {
         Place { _permit: permit, _freed: Freed(&self.freed) }
     }
 
-    /// A place, once more are free than stay so.
+    /// Waits until more than `reserve` places are free, and takes one.
     async fn leftover<'a>(&self, running: &'a Semaphore) -> SemaphorePermit<'a> {
         loop {
             let freed = self.freed.notified();
             if running.available_permits() > self.reserve
                 && let Ok(place) = running.try_acquire()
             {
-                // One message may stand for several places.
+                // `Notify` merges notifications, so one may stand for several free places: pass it on.
                 self.freed.notify_one();
                 return place;
             }
@@ -253,7 +253,7 @@ mod tests {
         let mut spare = pin!(limits.admit_spare());
         assert!(poll!(read.as_mut()).is_pending() && poll!(spare.as_mut()).is_pending());
         drop(first);
-        // The place is the read's, which was there before.
+        // The place goes to the read, which was in the queue first.
         assert!(poll!(spare.as_mut()).is_pending());
         assert!(read.await.is_err(), "two began in one second");
         let admitted = timeout(Duration::from_secs(20), spare).await;

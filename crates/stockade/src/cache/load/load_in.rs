@@ -5,11 +5,11 @@ use sqlx::PgConnection;
 
 use crate::cache::{LoadError, Loaded, error::share};
 
-/// How a value is loaded on a given connection: what [`CacheBuilder::loader_in`](crate::cache::CacheBuilder::loader_in)
-/// takes.
+/// A loader that reads on a given connection, for
+/// [`CacheBuilder::loader_in`](crate::cache::CacheBuilder::loader_in).
 ///
-/// Implemented for functions and async closures from a connection and a key to `Result<Option<V>, _>` or
-/// `Result<Loaded<V>, _>`; an async closure may capture nothing.
+/// Functions and async closures implement it if they take a connection and a key and return `Result<Option<V>, _>` or
+/// `Result<Loaded<V>, _>`. An async closure must capture nothing.
 pub trait LoadIn<'c, K, V>: Send + Sync + 'static {
     #[doc(hidden)]
     fn load_in(&self, connection: &'c mut PgConnection, key: K) -> BoxFuture<'c, Result<Loaded<V>, LoadError>>;
@@ -28,5 +28,5 @@ where
     }
 }
 
-/// A loader that is told its connection.
+/// The loader of [`CacheBuilder::loader_in`](crate::cache::CacheBuilder::loader_in) without its own type.
 pub(crate) type LoadInFn<K, V> = Arc<dyn for<'c> LoadIn<'c, K, V>>;

@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use crate::cache::tags::{TagError, Tags};
 
-/// What a loader found, with what it knows about it. A loader may as well return `Option<V>`.
+/// The result of a loader: the row, or its absence, with its version, lifetime and tags. A loader that has none of
+/// these may return `Option<V>` instead.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -20,7 +21,7 @@ pub struct Loaded<V> {
 }
 
 impl<V> Loaded<V> {
-    /// A row, or that there is none.
+    /// A row, or `None` if there is no such row.
     #[must_use]
     pub fn new(value: Option<V>) -> Self {
         Self { value, version: None, ttl: None, tags: Ok(Tags::default()) }
@@ -33,23 +34,22 @@ impl<V> Loaded<V> {
         Self { version: Some(version), ..self }
     }
 
-    /// How long this is fresh, in place of what the cache was built with; at least 1 ms. A strict cache keeps it for 10
-    /// minutes at most, see [`CacheBuilder::ttl`](crate::cache::CacheBuilder::ttl).
+    /// How long this value is fresh. Default: the lifetime set by
+    /// [`CacheBuilder::ttl`](crate::cache::CacheBuilder::ttl). At least 1 ms, and at most 10 minutes in a strict cache.
     #[must_use]
     pub fn ttl(self, ttl: Duration) -> Self {
         Self { ttl: Some(ttl.max(Duration::from_millis(1))), ..self }
     }
 
-    /// What this is invalidated by, beside its key, with
-    /// [`Cache::invalidate_tag`](crate::cache::Cache::invalidate_tag): up to 32 texts of 1 to 128 bytes without control
-    /// characters; others fail the load with [`CacheError::Tag`](crate::cache::CacheError::Tag). Absence can be tagged
-    /// as well. Default none.
+    /// The tags of this value: [`Cache::invalidate_tag`](crate::cache::Cache::invalidate_tag) drops every value with a
+    /// tag. Up to 32 texts of 1 to 128 bytes without control characters. Other tags make the load fail with
+    /// [`CacheError::Tag`](crate::cache::CacheError::Tag). Absence can have tags too. Default: none.
     ///
-    /// When a loader begins to give other tags, raise [`CacheBuilder::schema`](crate::cache::CacheBuilder::schema), and
-    /// go on invalidating by key as well while the old version of the program runs: what that has stored lacks the new
-    /// tags.
+    /// If a new version of a loader gives other tags, increase
+    /// [`CacheBuilder::schema`](crate::cache::CacheBuilder::schema). While the old version of the program runs, also
+    /// invalidate by key: the values that the old version stores lack the new tags.
     ///
-    /// A value with tags costs each read from Redis one round trip more, in which its tags are asked about.
+    /// A read of a value with tags from Redis takes one more round trip, to check the tags.
     #[must_use]
     pub fn tags<T: AsRef<str>>(self, tags: impl IntoIterator<Item = T>) -> Self {
         Self { tags: Tags::new(tags), ..self }
@@ -57,7 +57,7 @@ impl<V> Loaded<V> {
 }
 
 impl<V> Loaded<V> {
-    /// What is left of it for a cache that takes tags, or the refusal of its tags.
+    /// Checks the tags: an error if they are invalid, or if there are tags and the cache takes none.
     pub(crate) fn accepted(self, takes_tags: Result<(), TagError>) -> Result<Self, TagError> {
         match &self.tags {
             Err(error) => Err(error.clone()),

@@ -21,10 +21,10 @@ use crate::{
     spans,
 };
 
-/// The application's loader with its types made uniform.
+/// The application's loader without its own types.
 pub(crate) type LoadFn<K, V> = Box<dyn Fn(K) -> BoxFuture<'static, Result<Loaded<V>, LoadError>> + Send + Sync>;
 
-/// The application's loader of several keys. What it does not return has no row.
+/// The application's loader of several keys. A key that it does not return has no row.
 pub(crate) type LoadBatchFn<K, V> =
     Box<dyn Fn(Vec<K>) -> BoxFuture<'static, Result<Vec<(K, Loaded<V>)>, LoadError>> + Send + Sync>;
 
@@ -37,25 +37,26 @@ pub(crate) struct Loader<K, V> {
     pub(crate) failing: Arc<Failing>,
     pub(crate) counters: LoadCounters,
     pub(crate) time: Duration,
-    /// Whether values may have tags, or why not.
+    /// The error if values of this cache may have no tags.
     pub(crate) takes_tags: Result<(), TagError>,
-    /// No load begins any more.
+    /// Once cancelled, no load begins.
     pub(crate) closing: CancellationToken,
-    /// Loads that run are given up.
+    /// Once cancelled, running loads are dropped.
     pub(crate) aborting: CancellationToken,
 }
 
-/// A load that ended well.
+/// A load that succeeded.
 #[derive(Debug)]
 pub(crate) struct Load<T, M = u64> {
     pub(crate) loaded: T,
     pub(crate) took: Duration,
-    /// What `begin` returned.
+    /// The result of `begin`.
     pub(crate) mark: M,
 }
 
 impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
-    /// `begin` is called when the loader is about to run: after every wait for a place, before the first query.
+    /// Runs the loader for one key, within the limits. Calls `begin` after the wait for a place, right before the
+    /// loader runs.
     pub(crate) async fn run(
         &self,
         key: K,
@@ -67,7 +68,7 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
         Ok(Load { loaded: self.accept(loaded)?, took, mark })
     }
 
-    /// Refuses tags that can't be stored. Of a batch each by itself.
+    /// Refuses a value with tags that can't be stored. In a batch each value is checked by itself.
     pub(crate) fn accept(&self, loaded: Loaded<V>) -> Result<Loaded<V>, CacheError> {
         loaded.accepted(self.takes_tags.clone()).map_err(|error| {
             tracing::warn!(cache = self.name, %error, "what was loaded is refused");
@@ -79,7 +80,8 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
         self.load_batch.is_some()
     }
 
-    /// As [`Loader::run`], for several keys; it counts as one load. With an admission it does not ask for one.
+    /// As [`Loader::run`], for several keys, which count as one load. If `admission` is given, the load uses it instead
+    /// of asking the limits for one.
     pub(crate) async fn run_batch(
         &self,
         admission: Option<Admission<'_>>,
@@ -92,7 +94,7 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
                 Some(load) => load(keys),
                 None => self.one_by_one(keys),
             };
-            // The application names its keys, and what panics there is the loader's panic.
+            // `Key::of` runs code of the application. If that panics, it counts as a panic of the loader.
             let named = |(key, loaded)| Some((Key::of(&key).ok()?, loaded));
             async move { Ok(rows.await?.into_iter().filter_map(named).collect()) }.boxed()
         };
@@ -121,7 +123,7 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
         if self.closing.is_cancelled() {
             return Err(CacheError::ShuttingDown);
         }
-        // Half, so that the wait and the load together stay within the lease that the caller holds.
+        // Half of the load time-out: then the wait and the load together stay within the caller's lease.
         let admission = match admission {
             Some(admission) => admission,
             None => {
@@ -132,7 +134,7 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
         let mark = begin();
         let running = self.counters.begin(self.name);
         let began = Instant::now();
-        // The call itself is inside, so that a loader that panics before its first await is caught too.
+        // The call itself is inside, so that a panic before the loader's first await is caught too.
         let loading = AssertUnwindSafe(async { load().await }).catch_unwind();
         let loading = loading.instrument(spans::cache_load(self.name, names.len()));
         let ended = tokio::select! {
@@ -158,8 +160,8 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
         }
     }
 
-    /// Tells the log, and the breaker what is news of the database: a key that fails time and again says nothing more
-    /// of it.
+    /// Logs a failure and reports to the breaker. A key that fails again says nothing new about the database, so only
+    /// the first failure is reported.
     fn report<T>(&self, ended: &End<T>, names: &[&Key], admission: Admission<'_>) {
         let cache = self.name;
         match ended {

@@ -1,4 +1,4 @@
-//! The application's loader: how it is called, its limits, and what is remembered of its failures.
+//! The application's loader: how it is called, its limits, and the memory of its failures.
 
 mod failing;
 mod limits;

@@ -2,8 +2,8 @@ use std::error::Error;
 
 use crate::cache::{LoadError, error::share};
 
-/// A loader's word that a row is at fault and its source is well, as with text that can't be parsed: such a failure
-/// never counts against the database. It may be a `source` of the loader's own error.
+/// A loader returns this error if the row is at fault and not the database, for instance if a text can't be parsed.
+/// Such a failure never counts against the database. It may be a `source` of the loader's own error.
 ///
 /// ```
 /// # use stockade::cache::RowError;
@@ -13,20 +13,20 @@ use crate::cache::{LoadError, error::share};
 /// # assert!(quantity("many").is_err());
 /// ```
 ///
-/// Of the errors of sqlx those are known by themselves that say that a row can't be decoded, or that Postgres can't
-/// compute with its content (SQLSTATE class 22).
+/// Some errors of sqlx count as errors of the row without being wrapped: a row that can't be decoded, a row that is
+/// missing, and content that Postgres can't compute with (SQLSTATE class 22).
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the row can't be loaded, although its source answers: mend the row, or the loader")]
 pub struct RowError(#[source] LoadError);
 
 impl RowError {
-    /// Takes the reason.
+    /// An error of the row, for the given reason.
     pub fn new(reason: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self(share(reason))
     }
 }
 
-/// Whether the row is at fault, by what the error says or any of its sources.
+/// Whether the error or one of its sources says that the row is at fault.
 pub(crate) fn is_of_the_row(error: &LoadError) -> bool {
     let mut reason: Option<&(dyn Error + 'static)> = Some(error.as_ref());
     while let Some(error) = reason {

@@ -57,7 +57,7 @@ where
                 None => asked.push((self.local.reserve(&name), name, key)),
             }
         }
-        // Many questions are on the wire before the first answer is awaited.
+        // Many reads are sent before the first reply is awaited.
         let trust = self.trust();
         let reads = some_at_a_time(asked.iter().map(|(_, name, _)| self.store.read(name))).await;
         let mut cold = Vec::new();
@@ -71,9 +71,9 @@ where
         found
     }
 
-    /// Loads what is not there: as one where there is a loader for that, else as many at a time as may run, so that
-    /// this call does not crowd itself out. Those that have to wait for that have no flight yet, which others would
-    /// board.
+    /// Loads the missing values. With a batch loader they are one load. Otherwise as many loads run at a time as the
+    /// limits allow, so that this call does not fill the queue of loads against itself. A key that waits for its turn
+    /// has no flight yet, so no other call joins a flight that has not started.
     async fn load_cold(
         self: &Arc<Self>,
         called: Instant,
@@ -83,7 +83,7 @@ where
         let together = self.loader.loads_batches() && cold.len() > 1;
         let (mut flyers, mut arrivals) = (Vec::new(), Vec::with_capacity(cold.len()));
         for (name, key, missing) in cold {
-            // One that failed lately could fail the others with it.
+            // A key whose load failed lately could make the load of all the others fail.
             let flight = (together && !self.local.failing().has(&name)).then(|| {
                 let (passage, pilot) = self.flights.board(&name, Join::Any);
                 let joined = pilot.is_none();
@@ -110,7 +110,8 @@ where
         join_all(arrivals).await
     }
 
-    /// The outcome for one key: of the flight with others, or else of one of its own, for which it waits its turn.
+    /// The outcome for one key. If the flight that loads several keys brings none, the key waits for its turn and gets
+    /// a flight of its own.
     async fn arrive(
         self: &Arc<Self>,
         flight: Option<(Passage<V>, bool)>,
@@ -126,12 +127,13 @@ where
             }
             (join, missing) = (Join::BeforeLoad, None);
         }
-        // Never closed: without a place it would go on all the same.
+        // The semaphore is never closed. An error would only mean that this key does not wait for its turn.
         let _lane = lanes.acquire().await;
         self.in_turn(key, name, join, missing).await
     }
 
-    /// Fetches one key. A place that others have is waited for, which a read of one key would do for a shorter time.
+    /// Fetches one key. If the limits refuse the load, it tries again until the time of a lease and a load is over. A
+    /// read of a single key returns [`CacheError::Shed`] at the first refusal.
     async fn in_turn(
         self: &Arc<Self>,
         key: &K,

@@ -32,19 +32,20 @@ where
         result
     }
 
-    /// The answer of the in-process tier. No memory is taken and the clock is read once: this is the path that is fast.
+    /// The answer of the in-process tier. This is the fast path: a hit allocates nothing and reads the clock once.
     fn local_hit(self: &Arc<Self>, key: &K) -> Option<Lookup<V>> {
         let now = self.serving_at()?;
         let entry = find_by_text(key, |text| self.local.get(text))?;
         self.serve(key, entry, now)
     }
 
-    /// The answer of the in-process tier to a caller that holds the lock of the key shared. `since` is asked with the
-    /// text of the key when no writer can have had that lock since; it answers `None` where the lock is not held.
+    /// The answer of the in-process tier to a caller that holds the lock of the key shared. `since` takes the text of
+    /// the key and returns the time since which no writer can have held that lock. It returns `None` if the caller does
+    /// not hold the lock.
     ///
-    /// The order matters. First the subscription: a write whose acknowledgement waited until every live process had
-    /// heard of it is heard of before the value is looked up. Then the value, then the lock: at the moment of serving
-    /// it is still held, and has been since before the value was asked for.
+    /// The order of the checks matters. The subscription comes first: if a write was acknowledged only after every live
+    /// process had heard of it, this process has dropped the value before it looks the value up. The value comes second
+    /// and the lock last: the lock is held now, and has been held since before the store was asked for the value.
     #[cfg(feature = "axum")]
     pub(crate) fn local_hit_under_lock(
         self: &Arc<Self>,
@@ -64,7 +65,7 @@ where
         found.ok()
     }
 
-    /// A fresh value of the in-process tier as an answer.
+    /// The answer for a value of the in-process tier; `None` if the value expired.
     fn serve(self: &Arc<Self>, key: &K, entry: Entry<V>, now: Instant) -> Option<Lookup<V>> {
         if !entry.is_fresh(now) {
             return None;
@@ -83,7 +84,8 @@ where
         self.find_or_fetch(key, &name, join, None).await
     }
 
-    /// As [`Core::look_up`]. With something missing nobody is asked before the flight.
+    /// As [`Core::look_up`]. `missing` is given if the caller has already read both tiers: they are not read again
+    /// before the flight.
     pub(crate) async fn find_or_fetch(
         self: &Arc<Self>,
         key: &K,
@@ -108,7 +110,8 @@ where
             let patience = Patience { called, fetching: passage.began(), stale };
             match self.in_time(passage.outcome(), patience).await {
                 Ok(Some(outcome)) => return self.lookup_of(outcome, joined),
-                // A write may lie between that answer and this call. The next flight gives one that is surely valid.
+                // The answer may be older than a write that ended before this call began. A flight that has not asked
+                // for the value yet gives an answer that is valid for this call.
                 Ok(None) => join = Join::BeforeLoad,
                 Err(instead) => return instead,
             }
@@ -127,7 +130,8 @@ where
         self.interpret_read(key, name, reservation, read, trust)
     }
 
-    /// The answer that a read is, or how to begin to fetch one. `trust`: of the store, from before it was asked.
+    /// Turns the store's reply to a read into an answer, or says how to fetch the value. `trust` is the trust in the
+    /// store from before the read was sent.
     pub(crate) fn interpret_read(
         self: &Arc<Self>,
         key: &K,
@@ -160,7 +164,7 @@ where
         }
     }
 
-    /// The answer that a flight brought.
+    /// The result of a call that took part in a flight with this outcome.
     pub(crate) fn lookup_of(&self, outcome: Outcome<V>, joined: bool) -> Result<Lookup<V>, CacheError> {
         match outcome {
             Outcome::Answer(answer, _) => Ok(lookup(answer, joined)),

@@ -12,16 +12,16 @@ where
     K: Resource + Clone + Send + Sync + 'static,
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    /// The value as a transaction sees it, its own writes included: read by
-    /// [`CacheBuilder::loader_in`](crate::cache::CacheBuilder::loader_in) on its connection.
+    /// The value as a transaction sees it, including the transaction's own writes.
+    /// [`CacheBuilder::loader_in`](crate::cache::CacheBuilder::loader_in) reads the value on the transaction's
+    /// connection: `connection` is a `&mut Tx` or the connection of any other transaction.
     ///
-    /// The cache has no part in it. It gives no value and is given none, no other read waits for this one, and neither
-    /// the limits of loads nor a shutdown hold it up: the connection is taken already. `connection` is a `&mut Tx` or
-    /// any other transaction's. It is counted apart from other reads
-    /// ([`CacheStats::reads_in_tx`](crate::cache::CacheStats::reads_in_tx)).
+    /// This read bypasses the cache: it takes no value from the cache, stores none, and no other read waits for it. The
+    /// limits of loads and a shutdown do not delay it, since its connection is already taken. These reads are counted
+    /// in [`CacheStats::reads_in_tx`](crate::cache::CacheStats::reads_in_tx), not among the other reads.
     ///
-    /// Dropping the future leaves the transaction usable; its next statement waits for the end of this one. A panic of
-    /// the loader goes through to the caller.
+    /// Cancel safe: the transaction stays usable, and its next statement waits for the end of the dropped one. A panic
+    /// of the loader reaches the caller.
     ///
     /// # Errors
     ///

@@ -12,26 +12,27 @@ use crate::{
     clock::Instant,
 };
 
-/// What a read goes by that waits for a load.
+/// How long a read waits for a load, and what it answers if the load takes longer.
 pub(crate) struct Patience<V> {
     /// When the call began: its hard time-out counts from here.
     pub(crate) called: Instant,
     /// When this process began to fetch the key: the soft time-out counts from here.
     pub(crate) fetching: Instant,
-    /// The expired value that this very call has found, so that no write from before it dropped that.
+    /// The expired value that this call itself has read. A write that ended before the call would have dropped it.
     pub(crate) stale: Option<Entry<V>>,
 }
 
 impl<V> Patience<V> {
-    /// Of a call that has to fetch it.
+    /// For a call that begins to fetch the key itself.
     pub(crate) fn of(called: Instant, stale: Option<Entry<V>>) -> Self {
         Self { called, fetching: called, stale }
     }
 }
 
 impl<K: Sync, V: Send + Sync> Core<K, V> {
-    /// What this brings, or the answer to a read that waits for it no longer. Nothing ends what it waited for but that
-    /// it is dropped. Cancel safe.
+    /// Waits for `work` until a time-out of the read. After a time-out it drops `work` and returns, as `Err`, the
+    /// result of the read: the expired value or [`CacheError::Timeout`]. A load that `work` waited for goes on. Cancel
+    /// safe.
     pub(crate) async fn in_time<T: Send>(
         &self,
         work: impl Future<Output = T> + Send,

@@ -16,20 +16,20 @@ use crate::{
     resource::{Key, Resource},
 };
 
-/// Loads are taken to last at least this long, so that one that took no time at all is refreshed early too.
+/// A shorter load counts as this long, so that values whose load took almost no time are refreshed early too.
 const SHORTEST_LOAD: Duration = Duration::from_millis(1);
 
 /// Whether a value is to be loaded again before it expires.
 ///
-/// XFetch, after "Optimal Probabilistic Cache Stampede Prevention" (Vattani, Chierichetti, Lowenstein; VLDB 2015): the
-/// earlier the longer its load takes, at a random time that makes it unlikely for two to choose the same, and by at
-/// most half its lifetime.
+/// This is XFetch, from "Optimal Probabilistic Cache Stampede Prevention" (Vattani, Chierichetti, Lowenstein; VLDB
+/// 2015). The longer the load takes, the earlier the value is loaded again. The moment is random, so that two processes
+/// seldom choose the same one. It never lies in the first half of the value's lifetime.
 pub(crate) fn is_due<V>(entry: &Entry<V>, beta: f64, now: Instant) -> bool {
     let left = entry.expires.since(now);
     if left > entry.expires.since(entry.loaded) / 2 {
         return false;
     }
-    // From (0, 1]: the logarithm of zero has no value.
+    // In (0, 1], because the logarithm of zero is not finite.
     let random = 1.0 - rand::rng().random::<f64>();
     let lead = entry.took.max(SHORTEST_LOAD).as_secs_f64() * beta * -random.ln();
     left.as_secs_f64() <= lead
@@ -40,7 +40,7 @@ where
     K: Resource + Clone + Send + Sync + 'static,
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
-    /// Loads the value again in the background, unless this process does so already or another one has the lease.
+    /// Loads the value again in the background, unless this process already does or another one has the lease.
     pub(crate) fn refresh(self: &Arc<Self>, key: &K, name: &Key) {
         let (_, pilot) = self.refreshes.board(name, Join::Any);
         if let Some(pilot) = pilot {
@@ -55,7 +55,7 @@ where
         }
     }
 
-    /// Nobody waits for it, so that whatever is in its way ends it.
+    /// Runs a refresh. No caller waits for it, so any reply but a granted lease ends it.
     async fn fly_early(&self, key: K, name: &Key, pilot: Pilot<V>) {
         let attempt = self.attempt(name, &pilot, Purpose::Refresh);
         let reply = self.lease(name, &attempt, Want::Load).await;

@@ -43,7 +43,7 @@ where
                     found.info.forced = true;
                     return Ok(found);
                 }
-                // Its loader had begun before this call, so that those who come meanwhile share the next load.
+                // That load began before this call. This call shares the next load with all that come meanwhile.
                 Ok(None) => join = Join::BeforeLoad,
                 Err(too_long) => return too_long,
             }
@@ -57,8 +57,8 @@ where
 
     /// Loads under a lease, whatever is stored. The stored value stays until the new one takes its place.
     ///
-    /// Whoever boards while the loader runs is given nothing of it: that call begins the next load, with all who came
-    /// in the same time.
+    /// A call that joins while the loader runs does not get the value of this load. It begins the next load, and
+    /// shares that with the other calls that came meanwhile.
     async fn fetch_reload(self: &Arc<Self>, key: K, name: &Key, pilot: &Pilot<V>) -> Outcome<V> {
         let give_up = Some(Instant::now() + self.settings.lease + self.settings.load_timeout);
         loop {
@@ -69,7 +69,8 @@ where
                     return self.load_reload(key, name, pilot, &attempt.granted(None)).await;
                 }
                 Step::Land(outcome) => return outcome,
-                // Whoever has the lease may have asked before this began: it is waited for, and its value not taken.
+                // The holder of the lease may have read the row before this call began. So this call waits for the end
+                // of that load, but does not take its value.
                 Step::Wait(left) => {
                     attempt.news(left).await;
                     continue;
@@ -78,7 +79,7 @@ where
                     self.ask_about(name, overdue);
                     false
                 }
-                // A store that gives neither leave nor reason was asked for the load already.
+                // `Serve` and `Insist` are no replies to a request for the lease alone: the store counts as away.
                 Step::Load(Permit::StoreAway) | Step::Serve(_) | Step::Insist => true,
             };
             if let Some(error) = self.held_off(name) {
@@ -91,7 +92,8 @@ where
         }
     }
 
-    /// Whoever asked for a load is not content with an old value when it fails.
+    /// Runs the loader under a lease. If the load fails the result is the error, never an expired value: the caller
+    /// asked for a new one.
     async fn load_reload(&self, key: K, name: &Key, pilot: &Pilot<V>, leased: &Leased<V>) -> Outcome<V> {
         match self.loader.run(key, name, || pilot.ask()).await {
             Ok(load) => {
