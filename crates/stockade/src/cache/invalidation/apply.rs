@@ -1,4 +1,4 @@
-//! What a write does to a cache.
+//! How the store and the in-process tier hear of a write.
 
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ where
     async fn invalidate_all(&self, keys: &[Key]) -> Outcomes<()> {
         self.forget(keys);
         let confirmed = self.store.invalidate(keys).await;
-        // Once more: a read of this process may have fetched the old value before the store dropped it, and its message
-        // may still be on the way when the reply is not.
+        // Again: a read of this process may have fetched the old value before the store dropped it. The message of the
+        // invalidation, which would drop that value here, may arrive later than the reply.
         self.forget(keys);
         confirmed
     }
@@ -34,14 +34,14 @@ where
     async fn invalidate_all_with(&self, tags: &[Tag]) -> Outcomes<()> {
         self.forget_tags(tags);
         let confirmed = self.store.invalidate_tags(tags).await;
-        // Once more, for the same reason as a key.
+        // Again, for the same reason as for keys.
         self.forget_tags(tags);
         confirmed
     }
 
     async fn begin_all(&self, keys: &[Key], intent: &Intent) -> Result<(), CacheError> {
         let confirmed = self.store.begin(keys, intent).await;
-        // What is read from here on meets the intent.
+        // Every read of the store from now on finds the intent.
         self.forget(keys);
         confirmed
     }
@@ -59,8 +59,8 @@ where
         }
     }
 
-    /// For a tag flights need not be detached: nobody knows their tags yet, and who boards one late takes its answer
-    /// only if that was stored.
+    /// Drops values with a tag from the in-process tier. Flights go on: their tags are not known yet, and a caller that
+    /// boards one late takes its answer only if the store accepted the value.
     fn forget_tags(&self, tags: &[Tag]) {
         for tag in tags {
             if tag.is_all() {

@@ -12,7 +12,7 @@ use crate::{
     resource::Key,
 };
 
-/// What a cache offers to those who know neither its key nor its value type.
+/// The invalidating side of a cache, for code that knows neither its key type nor its value type.
 pub(crate) trait Invalidate: Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
@@ -23,23 +23,23 @@ pub(crate) trait Invalidate: Send + Sync + 'static {
     /// Whether writes are announced to it before they commit.
     fn is_strict(&self) -> bool;
 
-    /// For so long after an invalidation a process may serve what it drops to those who hold a lock, since it has not
-    /// heard of it; `None` where nothing is served so.
+    /// How long after an invalidation a process may still serve the old value to callers that hold a lock, because it
+    /// has not heard of the invalidation yet. `None` if the cache serves nothing under locks.
     fn heard_within(&self) -> Option<Duration>;
 
-    /// Announces a write. Confirmed for every key, or the transaction must not commit.
+    /// Announces a write. If an error is returned, the transaction must not commit.
     fn begin<'a>(&'a self, keys: &'a [Key], intent: &'a Intent) -> BoxFuture<'a, Result<(), CacheError>>;
 
-    /// The run of its store that may have lost invalidations which an earlier one had acknowledged.
+    /// The run of the store that may lack invalidations which an earlier run acknowledged.
     fn unsure_run(&self) -> Option<UnsureRun>;
 
-    /// All of those were made again.
+    /// Marks this run as trusted. Call it after all invalidations that the run may lack were repeated.
     fn trust<'a>(&'a self, run: &'a UnsureRun) -> BoxFuture<'a, Result<(), CacheError>>;
 
-    /// Ends the announcements of writers that died. To be called about once a second.
+    /// Ends the intents of writers that died. Must be called about once a second.
     fn sweep(&self) -> BoxFuture<'_, Result<(), CacheError>>;
 
-    /// Ends what was announced, and invalidates. For each key whether the intent was still there.
+    /// Ends an intent and invalidates its keys. Returns for each key whether the intent was still there.
     fn end<'a>(&'a self, keys: &'a [Key], id: &'a str) -> BoxFuture<'a, Outcomes<bool>>;
 }
 
@@ -58,14 +58,14 @@ impl Invalidator {
         self.0.name()
     }
 
-    /// Drops the values of these keys in every process and voids the loads that are running for them. Idempotent.
+    /// Drops the values of these keys in every process and voids their running loads. Idempotent.
     ///
-    /// Call it after the write was committed. The values of this process are dropped even when the store is
-    /// unreachable. Dropping the future leaves each key either invalidated or not.
+    /// Call it after the write was committed. The values in the memory of this process are dropped even if Redis is
+    /// unreachable. If the future is dropped, each key may or may not be invalidated: call it again.
     ///
     /// # Errors
     ///
-    /// [`CacheError::Unavailable`] when a key was not confirmed: repeat the call.
+    /// [`CacheError::Unavailable`] if Redis did not confirm every key: call it again.
     pub async fn invalidate(&self, keys: &[Key]) -> Result<(), CacheError> {
         all(self.0.invalidate(keys).await).map(drop)
     }
@@ -76,34 +76,34 @@ impl Invalidator {
         self.0.invalidate(keys).await
     }
 
-    /// Drops every value with this tag in every process, and voids the loads that are running for such values, however
-    /// many there are: by one script. Idempotent. The rest is as for [`Invalidator::invalidate`].
+    /// Drops every value with this tag in every process, and voids the running loads of such values. It takes one
+    /// script, however many values there are. Idempotent. Otherwise as [`Invalidator::invalidate`].
     ///
     /// # Errors
     ///
-    /// [`CacheError::Tag`]; [`CacheError::Unavailable`] when it was not confirmed: repeat the call.
+    /// [`CacheError::Tag`]. [`CacheError::Unavailable`] if Redis did not confirm it: call it again.
     pub async fn invalidate_tag<T: AsRef<str> + Sync + ?Sized>(&self, tag: &T) -> Result<(), CacheError> {
         let tag = self.tag(tag)?;
         self.invalidate_tags(&[tag]).await
     }
 
-    /// Drops every value of the cache in every process, and voids all loads that are running, however many there are:
-    /// by one script. Idempotent. The rest is as for [`Cache::clear`](crate::cache::Cache::clear).
+    /// Drops every value of the cache in every process, and voids all running loads. It takes one script, however many
+    /// values there are. Idempotent. Otherwise as [`Cache::clear`](crate::cache::Cache::clear).
     ///
     /// # Errors
     ///
-    /// [`CacheError::Unavailable`] when it was not confirmed: repeat the call.
+    /// [`CacheError::Unavailable`] if Redis did not confirm it: call it again.
     pub async fn clear(&self) -> Result<(), CacheError> {
         self.invalidate_tags(&[Tag::all()]).await
     }
 
-    /// The whole cache, as a transaction drops it.
+    /// The tag that stands for the whole cache, for a transaction. A strict cache refuses it.
     #[cfg(feature = "postgres")]
     pub(crate) fn whole(&self) -> Result<Tag, TagError> {
         if self.0.is_strict() { Err(TagError::Strict(self.name())) } else { Ok(Tag::all()) }
     }
 
-    /// A tag as this cache takes it.
+    /// Checks a tag. A strict cache refuses every tag.
     pub(crate) fn tag(&self, text: impl AsRef<str>) -> Result<Tag, TagError> {
         if self.0.is_strict() { Err(TagError::Strict(self.name())) } else { Tag::new(text) }
     }
@@ -117,7 +117,8 @@ impl Invalidator {
         self.0.invalidate_tags(tags).await
     }
 
-    /// Whether both belong to one cache. Two may have one name, in namespaces of their own or in memory.
+    /// Whether both belong to the same cache. Names are not enough: caches in different namespaces, or in memory, may
+    /// share a name.
     #[cfg(feature = "postgres")]
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -165,7 +166,7 @@ impl Invalidator {
     }
 }
 
-/// What was taken, if all was.
+/// All results, or the first error.
 fn all<T>(outcomes: Outcomes<T>) -> Result<Vec<T>, CacheError> {
     outcomes.into_iter().map(|outcome| outcome.map_err(|not_taken| not_taken.error)).collect()
 }

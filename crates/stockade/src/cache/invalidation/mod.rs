@@ -1,4 +1,4 @@
-//! What a write does to a cache.
+//! Invalidating values after a write, and in a strict cache announcing the write before its COMMIT.
 
 mod apply;
 mod invalidator;

@@ -1,4 +1,4 @@
-//! Ends the announcements of transactions that are over and did not end them themselves.
+//! Ends the intents of transactions that are over but did not end them themselves.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,7 +14,7 @@ use crate::{
     resource::{Key, Resource},
 };
 
-/// How many pages are looked at in one round, as long as there is something to end.
+/// How many pages one round looks at. It stops earlier at a page without an intent to end.
 const PAGES: usize = 16;
 
 impl<K, V> Core<K, V>
@@ -22,6 +22,7 @@ where
     K: Resource + Clone + Send + Sync + 'static,
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
+    /// Ends overdue intents in the background, once the database says that their transaction is over.
     pub(crate) fn ask_about(self: &Arc<Self>, name: &Key, overdue: Vec<Intent>) {
         let due = self.settings.strict.as_ref().map(|strict| strict.due(overdue)).unwrap_or_default();
         if !due.is_empty() {
@@ -30,7 +31,7 @@ where
         }
     }
 
-    /// Ends the intents among these whose transaction is over and did not do so.
+    /// Ends those of these intents whose transaction is over.
     async fn settle(&self, name: &Key, overdue: Vec<Intent>) {
         let Some(strict) = &self.settings.strict else { return };
         match strict.over(overdue).await {
@@ -48,7 +49,8 @@ where
         }
     }
 
-    /// Ends the announcements whose transaction was over in the last round, too, as far as it comes in this one.
+    /// Ends the intents whose transaction was over in this round and in the one before, on as many pages as one round
+    /// looks at.
     pub(crate) async fn sweep_announced(&self) -> Result<(), CacheError> {
         let Some(strict) = &self.settings.strict else { return Ok(()) };
         for _ in 0..PAGES {

@@ -13,19 +13,20 @@ use crate::{cache::LoadError, clock::Instant};
 /// How often one process asks about one intent.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
-/// Tells for each transaction id whether that transaction is over, one way or the other.
+/// Tells for each transaction id whether the transaction is over, committed or rolled back.
 pub(crate) type Fates = Arc<dyn Fn(Vec<Arc<str>>) -> BoxFuture<'static, Result<Vec<bool>, LoadError>> + Send + Sync>;
 
 /// Tells whether a relay runs for the cache of this name, in any process.
 pub(crate) type Relayed = Arc<dyn Fn(&'static str) -> BoxFuture<'static, Result<bool, LoadError>> + Send + Sync>;
 
-/// Whether a cache is strict, and how it learns what became of intents whose transaction did not end them.
+/// What a strict cache needs in addition: how it asks whether the transaction of an intent is over, and whether a relay
+/// runs.
 #[derive(Clone)]
 pub(crate) struct Strict {
     fates: Fates,
     relayed: Relayed,
-    /// The longest lifetime of a value: what a run of the store can have lost is made again for so long, and no value
-    /// may outlive that.
+    /// The longest lifetime of a value. Invalidations that a run of the store may have lost are repeated for this long,
+    /// so no value may live longer.
     longest: Duration,
     asked: Arc<Mutex<HashMap<Arc<str>, Instant>>>,
     pub(crate) sweep: Arc<Sweep>,
@@ -55,7 +56,7 @@ impl Strict {
 
     /// Those of `intents` whose transaction is over.
     pub(crate) async fn over(&self, intents: Vec<Intent>) -> Result<Vec<Intent>, LoadError> {
-        // A transaction has an intent for each key.
+        // A transaction has an intent for each of its keys: ask once for all of them.
         let xids: BTreeSet<_> = intents.iter().map(|intent| Arc::clone(&intent.xid)).collect();
         let fates = (self.fates)(xids.iter().map(Arc::clone).collect()).await?;
         let over: BTreeSet<_> = xids.into_iter().zip(fates).filter_map(|(xid, over)| over.then_some(xid)).collect();

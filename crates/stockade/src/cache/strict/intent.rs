@@ -1,22 +1,23 @@
 use std::{sync::Arc, time::Duration};
 
-/// From this age on whoever meets an intent asks what became of its transaction.
+/// A reader that finds an intent of this age or older asks the database whether its transaction is over.
 pub(crate) const OVERDUE: Duration = Duration::from_secs(2);
-/// The announcement of a transaction that is about to commit. While it stands, what it writes is neither served nor
-/// stored by a strict cache.
+
+/// The announcement that a transaction is about to commit. While the intent stands, a strict cache neither serves nor
+/// stores the values of its keys.
 ///
-/// It never ends by time: the commit may be held up for longer than any time that could be named. It ends when the
-/// transaction says so, or when the database says that the transaction is over.
+/// An intent never expires, because a commit may be delayed for any time. It is ended by its transaction, or by a
+/// process to which the database says that the transaction is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Intent {
-    /// Unique.
+    /// A unique name.
     pub(crate) id: Arc<str>,
-    /// The transaction, as `pg_current_xact_id` names it.
+    /// The id of the transaction, from `pg_current_xact_id`.
     pub(crate) xid: Arc<str>,
 }
 
 impl Intent {
-    /// A name for an intent whose transaction will be known later.
+    /// The name of an intent. It is made before the id of the transaction is known.
     pub(crate) fn random_id() -> Arc<str> {
         format!("{:032x}", rand::random::<u128>()).into()
     }

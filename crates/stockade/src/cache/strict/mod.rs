@@ -1,4 +1,4 @@
-//! Writes that are announced before they commit, and what becomes of announcements whose writer died.
+//! Writes that are announced before their COMMIT, and how announcements (intents) end if the writer died.
 
 mod fates;
 mod intent;

@@ -1,4 +1,4 @@
-//! Announcements whose writer died before it ended them, and whose key nobody reads.
+//! Finding the intents whose writer died before ending them, and whose key nobody reads.
 
 use std::{
     collections::BTreeSet,
@@ -8,17 +8,19 @@ use std::{
 use super::intent::Intent;
 use crate::resource::Key;
 
-/// Announcements that are looked at together.
+/// How many intents are looked at together.
 pub(crate) const PAGE: usize = 256;
-/// How far the announcements of a cache have been looked at.
+
+/// How far the intents of a cache have been looked at.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The rank of the first that is looked at next.
+    /// The rank of the first intent of the next page.
     from: usize,
-    /// Intents whose transaction was over when they were looked at last. A writer that lives ends its own meanwhile.
+    /// The intents of the last page whose transaction was over. A writer that is alive ends its intent before the page
+    /// is looked at again.
     over: BTreeSet<Arc<str>>,
 }
 
@@ -27,7 +29,7 @@ impl Sweep {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).from
     }
 
-    /// Notes which of `page` are over; those that are to be ended, and whether to go on to the next page.
+    /// Notes which intents of `page` are over. Returns the intents to end, and whether to look at the next page now.
     pub(crate) fn looked(&self, page: Vec<(Key, Intent)>, over: &BTreeSet<Arc<str>>) -> (Vec<(Key, Intent)>, bool) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (length, known) = (page.len(), std::mem::take(&mut state.over));
@@ -39,7 +41,7 @@ impl Sweep {
         }
         let due: Vec<_> =
             page.into_iter().filter(|(_, intent)| is_over(intent) && known.contains(&intent.id)).collect();
-        // What is over for the first time is looked at again, where it is now.
+        // If an intent is over for the first time, the next round looks at this page again.
         if !is_new {
             state.from = if length < PAGE { 0 } else { state.from + length - due.len() };
         }

@@ -1,16 +1,16 @@
 use std::sync::Arc;
 
-/// What stands between the tags of one value: no tag holds it, as it is a control character.
+/// Separates the tags of one value. No tag holds it, since it is a control character.
 const SEPARATOR: char = '\n';
 
-/// A name that values share and are invalidated by together.
+/// A name that several values share, to be invalidated together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Tag(Arc<str>);
 
 impl Tag {
-    /// What stands before a tag where a resource may stand as well, which never begins with it.
+    /// Marks a tag in a place that may also hold a resource. No resource begins with it.
     pub(crate) const MARK: char = '#';
-    /// The longest tag, in bytes of UTF-8.
+    /// The length of the longest tag, in bytes of UTF-8.
     pub(crate) const MAX_LEN: usize = 128;
 
     pub(crate) fn new(text: impl AsRef<str>) -> Result<Self, TagError> {
@@ -27,7 +27,7 @@ impl Tag {
         Ok(Self(text.into()))
     }
 
-    /// Stands for the whole cache, with what has no tag. No loader can give it.
+    /// Stands for all values of the cache, including those without tags. No loader can give it.
     pub(crate) fn all() -> Self {
         Self("".into())
     }
@@ -36,13 +36,13 @@ impl Tag {
         self.0.is_empty()
     }
 
-    /// What stands behind [`Tag::MARK`] in [`Tag::marked`].
+    /// The tag whose text follows [`Tag::MARK`] in [`Tag::marked`].
     #[cfg(feature = "postgres")]
     pub(crate) fn unmarked(text: &str) -> Result<Self, TagError> {
         if text.is_empty() { Ok(Self::all()) } else { Self::new(text) }
     }
 
-    /// As a resource may stand in its place.
+    /// The tag as text for a place that may also hold a resource.
     pub(crate) fn marked(&self) -> String {
         format!("{}{}", Self::MARK, self.0)
     }
@@ -57,7 +57,7 @@ impl Tag {
 pub(crate) struct Tags(Option<Arc<str>>);
 
 impl Tags {
-    /// The most that one value can have.
+    /// The largest number of tags of one value.
     pub(crate) const MAX: usize = 32;
 
     pub(crate) fn new<T: AsRef<str>>(tags: impl IntoIterator<Item = T>) -> Result<Self, TagError> {
@@ -76,12 +76,12 @@ impl Tags {
         Ok(Self::packed(&joined))
     }
 
-    /// What [`Tags::as_packed`] gave.
+    /// The tags from the text that [`Tags::as_packed`] returned.
     pub(crate) fn packed(text: &str) -> Self {
         Self((!text.is_empty()).then(|| text.into()))
     }
 
-    /// As they are stored: one after the other, with a line feed between them.
+    /// The tags as they are stored: with a line feed between them.
     pub(crate) fn as_packed(&self) -> &str {
         self.0.as_deref().unwrap_or_default()
     }
@@ -95,7 +95,7 @@ impl Tags {
     }
 }
 
-/// Why a tag, or the tags of a value, are refused. Nothing was stored or sent.
+/// Why a tag, or the tags of a value, were refused. Nothing was stored or sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TagError {
@@ -108,14 +108,15 @@ pub enum TagError {
         /// Its length in bytes.
         len: usize,
     },
-    /// A tag has a control character, a line break for example.
+    /// A tag has a control character, for instance a line break.
     #[error("a tag has a control character: leave it out")]
     Control,
     /// A value has more than 32 tags.
     #[error("a value has more than {max} tags: tag it by what is written together", max = Tags::MAX)]
     TooMany,
-    /// The cache is strict. It has to hear of a write before its COMMIT, and what values of a tag are still being
-    /// loaded is known to nobody then. For the same reason no transaction clears it.
+    /// The cache is strict. Such a cache must hear before the COMMIT which keys a transaction writes, but the keys of a
+    /// tag are not known then: some of its values may still be loading. For the same reason no transaction can clear a
+    /// strict cache.
     #[error(
         "the cache `{0}` is strict and takes no tags, and no `clear` in a transaction: invalidate by key, or build it \
          without `.strict()`"

@@ -5,13 +5,14 @@ use std::{
 
 use super::tag::{Tag, Tags};
 
-/// Tags that share a slot are invalidated together here, which costs a read elsewhere and nothing else.
+/// Tags are hashed to this many slots. Tags that share a slot are invalidated together in this process, which costs a
+/// read from Redis and nothing else.
 const SLOTS: usize = 4096;
 
-/// When tags were last invalidated, as far as this process has heard, counted in invalidations.
+/// When tags were last invalidated, as far as this process has heard. Time is counted in invalidations (ticks).
 ///
-/// A value is judged each time it is looked at by the tick at which it began to be fetched, so that an invalidation
-/// need not know who holds or fetches a value with its tag.
+/// Each value notes the tick at which its fetch began, and is checked against its tags whenever it is looked at. So an
+/// invalidation does not have to find the values with its tag, or the fetches that bring one.
 #[derive(Debug)]
 pub(crate) struct TagTicks {
     now: AtomicU64,
@@ -25,19 +26,19 @@ impl TagTicks {
         Self { now: AtomicU64::new(0), last, hasher: RandomState::new() }
     }
 
-    /// To be noted before a value is asked for.
+    /// The current tick. It must be noted before a value is asked for.
     pub(crate) fn now(&self) -> u64 {
         self.now.load(Ordering::SeqCst)
     }
 
     pub(crate) fn invalidate(&self, tag: &Tag) {
-        // Whoever notes this tick before the slot shows it asks after the invalidation was told here, and so is right
-        // to keep what it gets.
+        // A reader may note this tick before the slot holds it. That reader asks for its value after this process heard
+        // of the invalidation, so it may keep the value.
         let tick = self.now.fetch_add(1, Ordering::SeqCst) + 1;
         self.slot(tag.as_str()).fetch_max(tick, Ordering::SeqCst);
     }
 
-    /// Whether none of them was invalidated after the tick `since`.
+    /// Whether none of these tags was invalidated after the tick `since`.
     pub(crate) fn hold(&self, tags: &Tags, since: u64) -> bool {
         tags.iter().all(|tag| self.slot(tag).load(Ordering::SeqCst) <= since)
     }

@@ -4,17 +4,19 @@ use serde::{Serialize, de::DeserializeOwned};
 
 /// How values are written in Redis.
 ///
-/// Both are self-describing, so that `#[serde(default)]`, `skip_serializing_if`, `flatten` and untagged enums mean what
-/// they mean elsewhere. Neither tells `Some(None)` from `None` in an `Option` of an `Option`, and JSON has no numbers
-/// that are infinite or none: such a value is loaded on every read.
+/// Both are self-describing, so `#[serde(default)]`, `skip_serializing_if`, `flatten` and untagged enums work as usual.
+///
+/// Neither tells `Some(None)` from `None` in an `Option` of an `Option`. JSON has no infinite numbers and no NaN, and
+/// stores them as `null`: a value with such a number can't be read back and is loaded on every read, or, if the number
+/// is in an `Option`, comes back with `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Codec {
     /// JSON: readable with `redis-cli`.
     #[default]
     Json,
-    /// MessagePack with the names of fields: smaller and faster to read. Byte strings are small only through
-    /// `serde_bytes`.
+    /// MessagePack with the names of fields: smaller than JSON and faster to read. Byte strings need `serde_bytes` to
+    /// be stored compactly.
     #[cfg(feature = "msgpack")]
     MessagePack,
 }
@@ -23,7 +25,7 @@ pub enum Codec {
 pub(crate) type EncodeError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Codec {
-    /// What stands for it in a stored value. Never to be given to another.
+    /// The number of this codec in a stored value. A number must never be reused for another codec.
     pub(crate) fn id(self) -> u8 {
         match self {
             Self::Json => 1,

@@ -1,31 +1,31 @@
 use std::borrow::Cow;
 
-/// How stored values are made smaller: LZ4, for those above a size. Needs the feature `lz4`.
+/// How stored values are compressed: with LZ4, from a given size on. Needs the feature `lz4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "it does nothing until it is given to `CacheBuilder::compress`"]
 pub struct Compression {
     above: usize,
 }
 
-/// What stands for a payload as it is.
+/// The form of a payload that is not compressed.
 pub(crate) const NONE: u8 = 0;
-/// What stands for LZ4: the size before, four bytes with the lowest first, and one block.
+/// The form of a payload compressed with LZ4: the size before compression (four bytes, little endian), then one block.
 const LZ4: u8 = 1;
 const SIZE: usize = size_of::<u32>();
 
 impl Compression {
-    /// LZ4 for values of 1 KiB and more. That size is a guess and not measured; [`Compression::above`] sets another.
+    /// LZ4 for values of 1 KiB and more. This size is a guess, not a measurement. [`Compression::above`] sets another.
     #[cfg(feature = "lz4")]
     pub fn lz4() -> Self {
         Self { above: 1024 }
     }
 
-    /// Compresses values whose encoding has at least so many bytes.
+    /// Compresses values whose encoding has at least `bytes` bytes.
     pub fn above(self, bytes: usize) -> Self {
         Self { above: bytes }
     }
 
-    /// The payload to store and what stands for its form. It stays as it is when that is no larger.
+    /// The form and the payload to store. The payload is not compressed if that would not make it smaller.
     #[cfg_attr(not(feature = "lz4"), expect(clippy::unused_self, reason = "nobody can make one without the feature"))]
     pub(crate) fn apply(self, payload: &[u8]) -> (u8, Cow<'_, [u8]>) {
         #[cfg(feature = "lz4")]
@@ -39,8 +39,8 @@ impl Compression {
     }
 }
 
-/// The payload before it was compressed; `None` when its form is not known here, it is damaged, or it would be larger
-/// than `max`: memory is taken only after that was looked at.
+/// The payload before it was compressed. `None` if its form is unknown, if it is damaged, or if it would be larger than
+/// `max` bytes. The size is checked before memory is allocated.
 pub(crate) fn undo(form: u8, payload: &[u8], max: usize) -> Option<Cow<'_, [u8]>> {
     match form {
         NONE => Some(Cow::Borrowed(payload)),

@@ -2,19 +2,19 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{cache::tags::Tags, clock::Instant};
 
-/// A value, or the knowledge that there is none, with its times on this process's clock.
+/// A value, or the absence of a row, with its times on this process's clock.
 #[derive(Debug)]
 pub(crate) struct Entry<V> {
     pub(crate) value: Option<Arc<V>>,
     pub(crate) loaded: Instant,
-    /// When its store took it, by the clock of that store, in µs; `None` where it is in no other store.
+    /// When Redis stored the value, in µs on the clock of the server. `None` if the value is not in Redis.
     pub(crate) stored: Option<u64>,
     pub(crate) expires: Instant,
-    /// How long its load took.
+    /// How long the load took.
     pub(crate) took: Duration,
     pub(crate) version: Option<u64>,
     pub(crate) tags: Tags,
-    /// What it weighs in the in-process tier, in bytes.
+    /// The weight of the value in the in-process tier, in bytes.
     pub(crate) weight: u64,
 }
 
@@ -23,13 +23,13 @@ impl<V> Entry<V> {
         now < self.expires
     }
 
-    /// Whether both came from one load, by way of the store. The times of each may be mapped to this process's clock in
-    /// another way.
+    /// Whether both came from the same load, through Redis. Their other times are no evidence: each may have been
+    /// converted to this process's clock with another offset.
     pub(crate) fn is_of_same_load(&self, other: &Self) -> bool {
         self.stored.is_some() && self.stored == other.stored
     }
 
-    /// Time past expiry, if it has expired.
+    /// How long ago the value expired; `None` if it is fresh.
     pub(crate) fn staleness(&self, now: Instant) -> Option<Duration> {
         (!self.is_fresh(now)).then(|| now.since(self.expires))
     }

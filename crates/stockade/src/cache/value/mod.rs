@@ -1,4 +1,4 @@
-//! A value: in memory, and as it is written in Redis.
+//! A value in memory, and how it is written in Redis.
 
 mod codec;
 mod compression;

@@ -1,22 +1,21 @@
 use std::any::type_name;
 
-/// A number for what sets the values of a cache apart from those of other versions of the program, by FNV-1a.
+/// A number that sets the values of a cache apart from those of other versions of the program.
 ///
-/// It stands in Redis, so every build has to compute the same: the hashes of the standard library promise no such
-/// thing.
+/// It is stored in Redis, so every build must compute the same number. The hashes of the standard library do not
+/// promise that, so this is FNV-1a.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fingerprint(u64);
 
 impl Fingerprint {
-    /// Of the full name of the type, with its path and its type arguments, and the `schema` that the application gives
-    /// it.
+    /// The fingerprint of the type's full name, with its path and type arguments, and of the application's `schema`.
     ///
-    /// What the type consists of has no part in it: serde shows a type only as far as reading an example gets, and half
-    /// a look would be taken for a whole one.
+    /// The fields of the type are not part of it. Serde shows them only as far as reading an example value gets, so a
+    /// fingerprint of the fields would seem complete although it is not.
     pub(super) fn of<V>(schema: u32) -> Self {
         Self(0xcbf2_9ce4_8422_2325)
             .with(type_name::<V>().as_bytes())
-            // No byte of UTF-8: it ends the name.
+            // Ends the name: this byte never occurs in UTF-8.
             .with(&[0xff])
             .with(&schema.to_be_bytes())
     }

@@ -18,20 +18,20 @@ use crate::cache::{
     },
 };
 
-/// The first byte of every stored value: the layout of what follows, and of the field that it lies in.
+/// The first byte of every stored value: the version of this layout and of the layout of the Redis field around it.
 const LAYOUT: u8 = 3;
-/// Layout, codec, form of the payload, fingerprint.
+/// The size of layout, codec, form of the payload and fingerprint.
 const HEAD: usize = 3 + size_of::<u64>();
-/// With the checksum of head and payload.
+/// The size of all before the payload: the head and the checksum of head and payload.
 const HEADER: usize = HEAD + size_of::<u32>();
 
 const CRC32: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISO_HDLC);
 
-/// How values of one type are written: a layout byte, the codec, the form of the payload, a fingerprint of the type's
-/// name and schema, a checksum, the payload.
+/// How values of one type are written: a layout byte, the codec, the form of the payload, a fingerprint, a checksum,
+/// the payload.
 ///
 /// A value under another fingerprint, a value that does not fit the type, and a damaged value are misses, never errors.
-/// The checksum is needed for that: a number that lost its last digit is a number.
+/// Damage is found by the checksum, since damaged bytes may still decode: a number without its last digit is a number.
 #[derive(Clone, Debug)]
 pub(crate) struct Envelope {
     codec: Codec,
@@ -47,18 +47,18 @@ pub(crate) struct Envelope {
 #[derive(Debug)]
 pub(crate) struct Encoded {
     pub(crate) bytes: Vec<u8>,
-    /// What it weighs in memory: its size before compression.
+    /// The weight in memory: the size before compression, in bytes.
     pub(crate) weight: u64,
 }
 
 /// Why a value is not stored.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unstorable {
-    #[error("its encoding is over the limit of {0} bytes: raise `max_value` if it should be kept")]
+    #[error("its encoding is over the limit of {0} bytes: increase `max_value` to store it")]
     TooLarge(usize),
-    #[error("it has no encoding: {0}")]
+    #[error("its encoding failed: {0}")]
     NoEncoding(EncodeError),
-    #[error("its encoding panicked: mend its `Serialize`")]
+    #[error("its encoding panicked: correct its `Serialize`")]
     Panicked,
 }
 
@@ -72,12 +72,12 @@ impl Unstorable {
     }
 }
 
-/// Written in another layout, under another fingerprint, or for a type that this one does not fit; or damaged.
+/// The stored value has another layout or fingerprint, does not fit the type, or is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unreadable;
 
 impl Envelope {
-    /// `schema` is raised by the application when values of an earlier version must not be read.
+    /// The application increases `schema` if values of an earlier version must not be read.
     pub(crate) fn of<V>(schema: u32, codec: Codec, compression: Option<Compression>, max: usize) -> Self {
         let of_type = Fingerprint::of::<V>(schema);
         let fingerprint = of_type.with(&[LAYOUT, codec.id(), u8::from(compression.is_some())]).value();
@@ -87,12 +87,12 @@ impl Envelope {
         Self { codec, compression, max, fingerprint, field, meaning: of_type.value() }
     }
 
-    /// What sets the fields of these values apart from those of other versions of the program.
+    /// A short text that sets the Redis fields of these values apart from those of other versions of the program.
     pub(crate) fn fingerprint(&self) -> &str {
         &self.field
     }
 
-    /// A number for the name of the type and its schema, whatever codec and compression they are stored with.
+    /// A number for the name of the type and its schema, the same for every codec and compression.
     #[cfg(feature = "axum")]
     pub(crate) fn meaning(&self) -> u64 {
         self.meaning
@@ -105,14 +105,13 @@ impl Envelope {
         head
     }
 
-    /// A panic of the type's `Serialize` is an error here: the caller holds the lease of a load, which it has to give
-    /// back.
+    /// Turns a panic of the type's `Serialize` into an error, because the caller must give back the lease of its load.
     pub(crate) fn encode<V: Serialize>(&self, value: Option<&V>) -> Result<Encoded, Unstorable> {
         catch_unwind(AssertUnwindSafe(|| self.write(value))).unwrap_or(Err(Unstorable::Panicked))
     }
 
     fn write<V: Serialize>(&self, value: Option<&V>) -> Result<Encoded, Unstorable> {
-        // With room for the header in front, since most payloads are stored as they are.
+        // Leaves room for the header in front, so that a payload that is not compressed is not copied.
         let mut limited = Limited { bytes: vec![0; HEADER], end: HEADER.saturating_add(self.max), full: false };
         if let Some(value) = value {
             let written = self.codec.write(value, &mut limited);
@@ -138,10 +137,11 @@ impl Envelope {
         Ok(Encoded { bytes, weight })
     }
 
-    /// The value, and its weight in memory. `null` says whether the entry was stored as the absence of a row; absence
-    /// and a value that is written as JSON `null` are different things.
+    /// The value, and its weight in memory. `null` says whether the entry was stored as the absence of a row, which
+    /// differs from a value that is written as JSON `null`.
     ///
-    /// A value whose `Deserialize` panics can't be read: it may be the expired one that comes with a lease.
+    /// A value whose `Deserialize` panics is unreadable. The panic must not reach the caller, which may hold a lease:
+    /// an expired value comes with it.
     pub(crate) fn decode<V: DeserializeOwned>(&self, bytes: &[u8], null: bool) -> Result<(Option<V>, u64), Unreadable> {
         catch_unwind(|| self.read(bytes, null)).unwrap_or(Err(Unreadable))
     }
@@ -169,7 +169,7 @@ fn checksum(head: &[u8], payload: &[u8]) -> [u8; 4] {
     digest.finalize().to_be_bytes()
 }
 
-/// Takes no more than it may, so that a value far over the limit costs no memory.
+/// A buffer with a limit, so that a value far over the limit does not use its size in memory.
 struct Limited {
     bytes: Vec<u8>,
     end: usize,

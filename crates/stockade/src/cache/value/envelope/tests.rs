@@ -7,7 +7,7 @@ use super::*;
 
 const MAX: usize = 1 << 20;
 
-/// As many ways to write values as this build has.
+/// Every way to write values that this build has.
 fn envelopes<V: DeserializeOwned>() -> Vec<Envelope> {
     let codecs = [
         Codec::Json,
@@ -174,7 +174,7 @@ fn a_small_payload_that_would_become_a_large_one_is_unreadable() {
     assert!(roomy.decode::<String>(&bomb.bytes, false).is_ok());
     let strict = Envelope::of::<String>(0, Codec::Json, Some(Compression::lz4()), MAX);
     assert_eq!(strict.decode::<String>(&bomb.bytes, false), Err(Unreadable));
-    // One that lies about its size gets no more memory than it says.
+    // A payload whose stated size is wrong gets no more memory than the stated size.
     let mut lies = bomb.bytes;
     lies[HEADER..HEADER + 4].copy_from_slice(&1000_u32.to_le_bytes());
     let sum = checksum(&lies[..HEAD], &lies[HEADER..]);
