@@ -5,20 +5,20 @@ use crate::{cache::tags::TagError, resource::KeyError};
 /// The error of a loader, shared by every caller that waited for the load.
 pub type LoadError = Arc<dyn Error + Send + Sync>;
 
-/// Why a read has no answer, or an invalidation no confirmation.
+/// Why a read has no answer, or an invalidation was not confirmed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheError {
-    /// The resource has no key.
+    /// The key of the resource is invalid.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// A tag is refused. Where the loader gave it, nothing was stored.
+    /// A tag was refused. If the loader gave it, the value was not stored.
     #[error(transparent)]
     Tag(#[from] TagError),
-    /// The loader failed and no stale value was within its grace.
+    /// The loader failed, and no stale value was within its grace.
     #[error("the loader failed")]
     Load(#[source] LoadError),
-    /// The loader took longer than allowed, or than a read waits, and no stale value was within its grace.
+    /// The load took longer than a load may take, or than a read waits, and no stale value was within its grace.
     #[error(
         "the load did not end within {0:?}: retry later, or raise `load_timeout` (and `hard_timeout`, if it is set)"
     )]
@@ -26,23 +26,23 @@ pub enum CacheError {
     /// The loader panicked.
     #[error("the loader panicked: see the log for its message")]
     Panicked,
-    /// The loads of this key keep failing, here or in another process, and no stale value was within its grace. Other
-    /// keys are loaded meanwhile. See [`CacheBuilder::hold_off`](super::CacheBuilder::hold_off).
+    /// The loads of this key keep failing, in this process or another, and no stale value was within its grace. Loads
+    /// of other keys go on. See [`CacheBuilder::hold_off`](super::CacheBuilder::hold_off).
     #[error("the loads of this key keep failing: the next is tried in {retry_after:?}; see the log for the reason")]
     HeldOff {
-        /// When the next load is tried.
+        /// The time until the next load is tried.
         retry_after: Duration,
     },
     /// The load was refused to protect the database, and no stale value was within its grace.
     #[error("the load was shed to protect the database: retry in {retry_after:?}")]
     Shed {
-        /// When a retry makes sense.
+        /// The time after which a retry makes sense.
         retry_after: Duration,
     },
-    /// The cache store did not confirm. The invalidation may not have happened: repeat it.
+    /// Redis did not confirm the call. It may or may not have had its effect: call it again.
     #[error("the cache store is unavailable: repeat the invalidation")]
     Unavailable(#[source] LoadError),
-    /// The cache does not know how to read on a given connection.
+    /// The cache has no [`CacheBuilder::loader_in`](super::CacheBuilder), so it can't read on a given connection.
     #[error("the cache `{0}` can't read inside a transaction: build it with `.loader_in()` in place of `.loader()`")]
     NotInTransaction(&'static str),
     /// The cache was shut down.
@@ -57,10 +57,10 @@ pub enum BuildError {
     /// The name is not `[a-z0-9_-]+`.
     #[error(transparent)]
     Name(#[from] KeyError),
-    /// A live cache on this Redis and namespace has the name.
+    /// Another live cache in this process has the same name on this Redis and namespace.
     #[error("a cache named `{0}` is alive in this namespace: give one of them another `.name()`")]
     NameTaken(&'static str),
-    /// The Redis is a cluster.
+    /// The Redis is a cluster, which caches do not support.
     #[error(
         "the cache `{0}` can't be kept on a Redis Cluster: give it a single Redis or one behind sentinels; locks may stay on \
          the cluster"
@@ -69,19 +69,19 @@ pub enum BuildError {
     /// No loader was given.
     #[error("the cache `{0}` has no loader: call `.loader()`")]
     NoLoader(&'static str),
-    /// A setting is outside its limits.
+    /// A setting is outside its allowed range.
     #[error("`{setting}` of the cache `{name}` {remedy}")]
     Setting {
-        /// The cache.
+        /// The name of the cache.
         name: &'static str,
-        /// The builder method.
+        /// The name of the builder method.
         setting: &'static str,
-        /// What it must be.
+        /// The allowed range.
         remedy: &'static str,
     },
 }
 
-/// Anything that converts to a boxed error, as the shared form.
+/// Converts an error to the shared form.
 pub(crate) fn share(error: impl Into<Box<dyn Error + Send + Sync>>) -> LoadError {
     Arc::from(error.into())
 }

@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-/// Where an answer comes from.
+/// The source of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Source {
@@ -14,42 +14,42 @@ pub enum Source {
     Load,
 }
 
-/// How an answer came about.
+/// Where an answer comes from, and how fresh it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, each of which callers ask for by name")]
 pub struct CacheInfo {
-    /// Where it comes from.
+    /// The source of the answer.
     pub source: Source,
-    /// Whether the loader had found no such row.
+    /// Whether there is no such row.
     pub absent: bool,
-    /// Time since the value was loaded.
+    /// The time since the value was loaded.
     pub age: Duration,
-    /// Time until it expires; zero once it has, and for a value that was not stored.
+    /// The time until the value expires. Zero if it has expired or was not stored.
     pub ttl: Duration,
     /// For an expired value served within its grace, how long ago it expired.
     pub stale: Option<Duration>,
-    /// Whether it was given outside the normal rules, because a store was unreachable: it may be outdated.
+    /// Whether the answer was given outside the normal rules because Redis was unreachable. It may be outdated.
     pub degraded: bool,
-    /// Whether it was given without the lock of its route, for which the request had waited in vain: a write may have
-    /// been under way. Only [`Cached`](crate::extract::Cached) knows.
+    /// Whether the answer was given without the lock of its route, because the request did not get the lock in time. A
+    /// write may have been running. Set only by [`Cached`](crate::extract::Cached).
     pub unlocked: bool,
     /// Whether the call waited for another call's load.
     pub collapsed: bool,
-    /// Whether a load was stored.
+    /// Whether the value was loaded and then stored.
     pub stored: bool,
-    /// Whether the load was asked for although there might be a value: [`Cache::reload`](super::Cache::reload).
+    /// Whether the caller asked for a load, whatever was stored: [`Cache::reload`](super::Cache::reload).
     pub forced: bool,
-    /// The version of the value, where its type has one.
+    /// The version of the value, if the loader gave one ([`Loaded::version`](super::Loaded::version)).
     pub version: Option<u64>,
 }
 
 /// The answer to [`Cache::get`](super::Cache::get).
 #[derive(Debug)]
 pub struct Lookup<V> {
-    /// The value; `None` when there is no such row.
+    /// The value; `None` if there is no such row.
     pub value: Option<Arc<V>>,
-    /// How the answer came about.
+    /// Where the answer comes from, and how fresh it is.
     pub info: CacheInfo,
 }
 

@@ -4,38 +4,38 @@ use rand::Rng;
 
 use crate::cache::{Loaded, strict::Strict, value::Envelope};
 
-/// What a cache was built with.
+/// The settings of a cache.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) name: &'static str,
     pub(crate) ttl: RangeInclusive<Duration>,
     pub(crate) null_ttl: Duration,
     pub(crate) grace: Duration,
-    /// How long after a failed load of a key no other is tried by who has something to serve.
+    /// How long no load of a key is tried after a failed one, if there is an expired value to serve.
     pub(crate) hold_off: Duration,
-    /// How long past its freshness a value is served while it is loaded again.
+    /// How long an expired value is served while it is loaded again.
     pub(crate) revalidate: Duration,
-    /// The β of XFetch; zero refreshes nothing early.
+    /// The β of XFetch. With zero nothing is refreshed early.
     pub(crate) beta: f64,
     pub(crate) lease: Duration,
     pub(crate) load_timeout: Duration,
     /// How long a read with an expired value to serve waits for a load.
     pub(crate) soft_timeout: Option<Duration>,
-    /// How long any read waits for one.
+    /// How long any read waits for a load.
     pub(crate) hard_timeout: Option<Duration>,
-    /// Whether fresh values are served from the in-process tier; without it they are only kept for bad times.
+    /// Whether fresh values are served from the in-process tier. Otherwise the tier only serves while Redis is away.
     pub(crate) serve_local: bool,
-    /// Whether every writer of a value holds the lock of its key, so that the in-process tier serves those who hold it
-    /// shared.
+    /// Whether every writer of a value holds the lock of its key. Then the in-process tier serves callers that hold the
+    /// lock shared.
     pub(crate) under_locks: bool,
-    /// With it no value survives the commit of a write that was announced, and none is served from memory.
+    /// Set for a strict cache: no value outlives the commit of an announced write, and none is served from memory.
     pub(crate) strict: Option<Strict>,
     pub(crate) envelope: Envelope,
 }
 
 impl Settings {
-    /// How long what was loaded is fresh: as the loader says, or else drawn anew for each fill, so that what was stored
-    /// together does not expire together.
+    /// How long a loaded value is fresh: the time that the loader gave, or else a random time within the range of the
+    /// cache. It is random so that values that were stored together do not expire together.
     pub(crate) fn lifetime<V>(&self, loaded: &Loaded<V>) -> Duration {
         let lifetime = match loaded.ttl {
             Some(ttl) => ttl,

@@ -72,10 +72,10 @@ impl TxRead {
     const ALL: [&'static str; 4] = ["ok", "absent", "error", "timeout"];
 }
 
-/// What a cache did since it was built.
+/// Counts of what a cache has done since it was built.
 ///
-/// Each read that ended is in one of the first nine counters, each run of the loader in one of those of loads. Reads
-/// whose future was dropped are in none.
+/// Each read that ended counts in one of the first nine fields. Each run of the loader that ended counts in one of the
+/// five fields `loads_ok` to `loads_cancelled`. A read whose future was dropped counts nowhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
@@ -87,7 +87,7 @@ pub struct CacheStats {
     pub stale: u64,
     /// Absences served without a load.
     pub null: u64,
-    /// Absences that the Bloom filter told.
+    /// Absences that the Bloom filter answered.
     pub bloom_reject: u64,
     /// Reads that ran the loader themselves.
     pub load: u64,
@@ -97,50 +97,51 @@ pub struct CacheStats {
     pub shed: u64,
     /// Reads that failed otherwise.
     pub error: u64,
-    /// Runs of the loader that found a row, and all runs of a batch loader that ended well.
+    /// Runs of the loader that found a row, and all runs of a batch loader that succeeded.
     pub loads_ok: u64,
-    /// Runs of the loader that found none.
+    /// Runs of the loader that found no row.
     pub loads_absent: u64,
     /// Runs of the loader that failed or panicked.
     pub loads_error: u64,
     /// Runs of the loader that took too long.
     pub loads_timeout: u64,
-    /// Runs of the loader that a shutdown gave up.
+    /// Runs of the loader that a shutdown ended.
     pub loads_cancelled: u64,
-    /// Runs of the loader now.
+    /// Runs of the loader that go on now.
     pub loads_in_flight: u64,
-    /// Fills refused because a write came between.
+    /// Loaded values that were not stored because a write came in between.
     pub fill_rejected: u64,
-    /// Reads inside a transaction, which the cache has no part in.
+    /// Reads inside a transaction, which bypass the cache ([`Cache::get_in`](crate::Cache)).
     pub reads_in_tx: u64,
-    /// Payloads in Redis that could not be read, and values that were not stored for their size or encoding.
+    /// Payloads in Redis that could not be read, and values that were not stored because of their size or encoding.
     pub payloads_refused: u64,
     /// Keys being fetched now.
     pub fetching: usize,
     /// Entries in the memory of this process.
     pub local_entries: usize,
-    /// What they weigh, in bytes.
+    /// The weight of these entries, in bytes.
     pub local_weight: u64,
-    /// Whether the store is connected and known to have lost no invalidation. While it is not, every read of a strict
+    /// Whether Redis is connected and known to have lost no invalidation. While this is `false`, every read of a strict
     /// cache is a load, until a `postgres::Relay` (feature `postgres`) has repeated the invalidations of the last ten
-    /// minutes. An eventual cache may serve what a restart of the store brought back. Always true in memory.
+    /// minutes. An eventual cache may meanwhile serve an old value that a restart of Redis brought back. Always `true`
+    /// in a cache without Redis.
     pub vouched_for: bool,
 }
 
 impl CacheStats {
-    /// Reads that ended: the hits, the misses.
+    /// Reads that ended: hits and misses.
     #[must_use]
     pub fn reads(&self) -> u64 {
         self.hits() + self.misses()
     }
 
-    /// Reads answered from what was there: a value, an expired one within its grace, or a known absence.
+    /// Reads that needed no load: answered by a value, an expired value within its grace, or a known absence.
     #[must_use]
     pub fn hits(&self) -> u64 {
         self.hits_local + self.hits_redis + self.stale + self.null + self.bloom_reject
     }
 
-    /// Reads for which the loader had to run, or should have.
+    /// Reads that needed a load, whether or not it ran.
     #[must_use]
     pub fn misses(&self) -> u64 {
         self.load + self.collapsed + self.shed + self.error
@@ -162,14 +163,14 @@ pub(crate) struct Counters {
     payloads_refused: AtomicU64,
 }
 
-/// Of the runs of a loader.
+/// The counters of a loader's runs.
 #[derive(Debug, Default)]
 pub(crate) struct LoadCounters {
     ended: [AtomicU64; LoadEnd::ALL.len()],
     in_flight: AtomicU64,
 }
 
-/// A run of a loader; it counts as in flight while this lives.
+/// A running load. It counts as in flight until this is dropped.
 #[derive(Debug)]
 pub(super) struct Running<'a> {
     counters: &'a LoadCounters,
@@ -227,7 +228,7 @@ impl Counters {
         }
     }
 
-    /// To be called exactly once for each read that ended.
+    /// Counts a read. Must be called exactly once for each read that ended.
     pub(crate) fn request<V>(&self, result: &Result<Lookup<V>, CacheError>) {
         let request = Request::of(result) as usize;
         self.requests[request].fetch_add(1, Ordering::Relaxed);

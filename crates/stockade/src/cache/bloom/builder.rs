@@ -33,26 +33,26 @@ impl<K: Resource> BloomBuilder<K> {
         Self { redis, name: K::KIND, expected: 100_000, rate: 0.01, source: None, keys: PhantomData }
     }
 
-    /// The name of the filter, `[a-z0-9_-]+`. Default [`Resource::KIND`].
+    /// The name of the filter, `[a-z0-9_-]+`. Default: [`Resource::KIND`].
     pub fn name(self, name: &'static str) -> Self {
         Self { name, ..self }
     }
 
-    /// How many keys it is made for. With more of them the rate of false positives rises, which is logged. Default
-    /// 100,000.
+    /// How many keys the filter is made for. With more keys the rate of false positives rises, and a warning is logged.
+    /// Default: 100,000.
     pub fn expected(self, keys: u64) -> Self {
         Self { expected: keys, ..self }
     }
 
-    /// The share of absent keys that it lets pass when it holds as many keys as expected, above 0 and below 1. Default
-    /// 0.01.
+    /// The share of absent keys that the filter lets pass when it holds as many keys as expected. Above 0 and below 1.
+    /// Default: 0.01.
     pub fn false_positives(self, rate: f64) -> Self {
         Self { rate, ..self }
     }
 
-    /// All ids that exist, to build the filter from: called whenever there is no filter that is surely complete, by one
-    /// process of the fleet, and not in the first 13 seconds of a connection where another server may be the primary.
-    /// It must begin to read after the call, see the [module docs](super).
+    /// All ids that exist. The filter is built from them. One process of the fleet calls the source whenever there is
+    /// no complete filter. If another server may be the primary, that is at the earliest 13 seconds after the
+    /// connection was made. The source must begin to read after it is called; see the [module docs](super).
     pub fn source<S, E>(self, source: impl Fn() -> S + Send + Sync + 'static) -> Self
     where
         S: Stream<Item = Result<K, E>> + Send + 'static,
@@ -65,11 +65,11 @@ impl<K: Resource> BloomBuilder<K> {
         Self { source: Some(source), ..self }
     }
 
-    /// Builds. Must be called within a tokio runtime.
+    /// Builds the handle. Must be called within a tokio runtime.
     ///
     /// # Panics
     ///
-    /// Where [`BloomBuilder::try_build`] returns an error.
+    /// If [`BloomBuilder::try_build`] would return an error.
     #[must_use]
     pub fn build(self) -> Bloom {
         match self.try_build() {
@@ -78,7 +78,7 @@ impl<K: Resource> BloomBuilder<K> {
         }
     }
 
-    /// Builds. Must be called within a tokio runtime.
+    /// Builds the handle. Must be called within a tokio runtime.
     ///
     /// # Errors
     ///

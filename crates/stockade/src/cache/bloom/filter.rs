@@ -30,21 +30,21 @@ use crate::{
 #[derive(Clone)]
 pub struct Bloom {
     pub(super) shared: Arc<Shared>,
-    /// Ends the keeper when the last clone goes.
+    /// Ends the keeper when the last clone is dropped.
     _owner: Arc<DropGuard>,
 }
 
-/// How a filter is.
+/// The state of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BloomStats {
-    /// Whether it can say "absent"; also where a strict cache does not take that, see the [module docs](super).
+    /// Whether the filter can say "absent". A strict cache may still not believe it; see the [module docs](super).
     pub ready: bool,
-    /// The keys in it when last looked at, within a few seconds.
+    /// The number of keys in the filter, as of a few seconds ago.
     pub keys: u64,
-    /// The keys it was made for. With more, the rate of false positives rises.
+    /// The number of keys that the filter was made for. With more keys the rate of false positives rises.
     pub expected: u64,
-    /// The size in bits that this process asked for. A filter that is there keeps its own.
+    /// The size in bits that this process asked for. An existing filter keeps its own size.
     pub bits: u64,
 }
 
@@ -73,8 +73,8 @@ impl Bloom {
         Self { shared, _owner: Arc::new(stop.drop_guard()) }
     }
 
-    /// Whether the key may exist. `true` also when that can't be said: there is no complete filter, no answer, or a
-    /// server that takes no writes.
+    /// Whether the key may exist. Also `true` if the filter can't tell: because it is not complete, does not answer, or
+    /// its server rejects writes.
     pub async fn may_hold<K: Resource + Sync + ?Sized>(&self, key: &K) -> bool {
         match Key::of(key) {
             Ok(key) => self.may_hold_each(&[&key], Bound::Any).await.first().copied().unwrap_or(true),
@@ -89,7 +89,7 @@ impl Bloom {
         named.iter().map(|key| key.is_none() || answers.next().unwrap_or(true)).collect()
     }
 
-    /// For each key whether it may exist.
+    /// For each key, whether it may exist.
     pub(crate) async fn may_hold_each(&self, keys: &[&Key], bound: Bound) -> Vec<bool> {
         self.attempted().await;
         let mut answers = Vec::with_capacity(keys.len());
@@ -103,13 +103,15 @@ impl Bloom {
         answers
     }
 
-    /// Adds ids. Call it before their rows commit, in their transaction and after its first write: `postgres::settled`
-    /// waits for a transaction only from its first write on. `postgres::Tx::add` (feature `postgres`) does this for
-    /// you. Idempotent.
+    /// Adds ids. Idempotent.
+    ///
+    /// Call it before the rows commit, in their transaction and after the transaction's first write, since
+    /// `postgres::settled` waits only for transactions that have written. `postgres::Tx::add` (feature `postgres`) does
+    /// this for you.
     ///
     /// # Errors
     ///
-    /// [`CacheError::Key`]; [`CacheError::Unavailable`] when it was not confirmed: the rows must not commit then, or
+    /// [`CacheError::Key`]. [`CacheError::Unavailable`] if Redis did not confirm it: then the rows must not commit, or
     /// reads of them could be answered as absent.
     pub async fn add<K: Resource + Sync>(&self, keys: &[K]) -> Result<(), CacheError> {
         let keys: Vec<Key> = keys.iter().map(Key::of).collect::<Result<_, _>>()?;
@@ -132,17 +134,17 @@ impl Bloom {
         self.shared.first_attempt.of(&self.shared.link).await;
     }
 
-    /// Builds the filter again from its source, for instance to get rid of ids whose rows are gone. The one that is
-    /// there answers meanwhile, and ids are added to both. Returns when a filter is complete whose source was called
-    /// after this.
+    /// Builds the filter again from its source, for instance to remove ids whose rows were deleted. Meanwhile the
+    /// present filter answers, and ids are added to both. Returns once a filter is complete whose source was called
+    /// after this call.
     ///
-    /// Only one process builds at a time: while another does, this waits for its turn, and for 13 seconds after the
-    /// connection was made where another server may be the primary. Dropping the future leaves the building to the
-    /// background.
+    /// Only one process builds at a time, so this call may wait for its turn. If another server may be the primary, it
+    /// also waits until 13 seconds after the connection was made. Cancel safe: if the future is dropped, the building
+    /// goes on in the background.
     ///
     /// # Errors
     ///
-    /// [`CacheError::Load`] with the error of the source, or when Redis does not answer; the old filter stays then.
+    /// [`CacheError::Load`] with the error of the source, or if Redis does not answer. The old filter stays then.
     /// [`CacheError::ShuttingDown`].
     pub async fn rebuild(&self) -> Result<(), CacheError> {
         self.attempted().await;
@@ -155,17 +157,17 @@ impl Bloom {
         }
     }
 
-    /// Gives the filter the size that this process was built with
-    /// ([`BloomBuilder::expected`](super::BloomBuilder::expected),
-    /// [`BloomBuilder::false_positives`](super::BloomBuilder::false_positives)): a filter that is there keeps its own
-    /// otherwise. It is begun again, so every id passes until some process has built it from its source;
-    /// [`BloomStats::ready`] says when. Nothing is done when it has that size.
+    /// Gives the filter the size that this process was built with, from
+    /// [`BloomBuilder::expected`](super::BloomBuilder::expected) and
+    /// [`BloomBuilder::false_positives`](super::BloomBuilder::false_positives). Without this call an existing filter
+    /// keeps its size. If the size differs, the filter is emptied: every id passes until a process has built the filter
+    /// from its source, which [`BloomStats::ready`] shows.
     ///
-    /// Call it once every version of the program that is to go on running asks for this size.
+    /// Call it when all versions of the program that will go on running ask for this size.
     ///
     /// # Errors
     ///
-    /// [`CacheError::Unavailable`] when it was not confirmed: repeat it.
+    /// [`CacheError::Unavailable`] if Redis did not confirm it: call it again.
     pub async fn resize(&self) -> Result<(), CacheError> {
         self.attempted().await;
         match self.shared.server.known() {
@@ -174,13 +176,12 @@ impl Bloom {
         }
     }
 
-    /// Forgets all ids, and begins the filter again in the size that this process was built with. Everything passes
-    /// until some process has built it from its source; [`BloomStats::ready`] says when. [`Bloom::rebuild`] goes
-    /// without that gap.
+    /// Empties the filter and gives it the size that this process was built with. Every id passes until a process has
+    /// built the filter from its source, which [`BloomStats::ready`] shows. [`Bloom::rebuild`] has no such gap.
     ///
     /// # Errors
     ///
-    /// [`CacheError::Unavailable`] when it was not confirmed: repeat it.
+    /// [`CacheError::Unavailable`] if Redis did not confirm it: call it again.
     pub async fn clear(&self) -> Result<(), CacheError> {
         self.attempted().await;
         let args = [Seed::random().text(), self.shared.geometry.text()].map(String::into_bytes).into();
@@ -194,13 +195,13 @@ impl Bloom {
         Ok(())
     }
 
-    /// Whether both are clones of one.
+    /// Whether both are clones of the same handle.
     #[cfg(feature = "postgres")]
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// How it is, without asking the server.
+    /// The state of the filter as this process last saw it. Does not ask the server.
     #[must_use]
     pub fn stats(&self) -> BloomStats {
         let Shared { ready, held, expected, geometry, .. } = &*self.shared;

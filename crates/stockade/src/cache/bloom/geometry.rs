@@ -11,7 +11,7 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
-    /// For so many keys and such a rate of false positives; `None` when Redis has no string that long.
+    /// The size for this number of keys and rate of false positives. `None` if a string of Redis can't be that long.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -28,13 +28,13 @@ impl Geometry {
         Some(Self { bits: bits as u64, hashes: hashes as u32 })
     }
 
-    /// As the server keeps it.
+    /// The text in which the server stores the size.
     pub(super) fn text(self) -> String {
         format!("{} {}", self.bits, self.hashes)
     }
 
-    /// The bits of a key, by double hashing with a cubic term, under which keys that agree in one hash do not share all
-    /// bits (Dillinger and Manolios, "Bloom Filters in Probabilistic Verification", 2004).
+    /// The bits of a key, by double hashing with a cubic term: two keys with one equal hash do not share all bits
+    /// (Dillinger and Manolios, "Bloom Filters in Probabilistic Verification", 2004).
     pub(super) fn bits_of(self, seed: Seed, key: &str) -> impl Iterator<Item = u64> {
         let hash = SipHasher13::new_with_keys(seed.0, seed.1).hash_bytes(key.as_bytes());
         let (mut at, mut step) = (hash.0, hash.1);
@@ -47,7 +47,7 @@ impl Geometry {
     }
 }
 
-/// The key of the hash function. Chosen once for each filter.
+/// The secret key of the hash function. It is chosen once for each filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seed(u64, u64);
 
@@ -67,7 +67,7 @@ impl Seed {
     }
 }
 
-/// What every process of the fleet has to know about a filter.
+/// The properties of a filter that every process of the fleet must know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Design {
     pub(super) seed: Seed,
@@ -75,7 +75,7 @@ pub(super) struct Design {
 }
 
 impl Design {
-    /// `seed bits hashes`.
+    /// Reads the text `seed bits hashes`.
     pub(super) fn read(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         let seed = Seed::read(words.next()?)?;

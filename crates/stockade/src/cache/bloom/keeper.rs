@@ -21,12 +21,12 @@ use crate::{
 
 /// How often the filter is looked at while it is complete.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// And while it is not.
+/// How often the filter is looked at while it is not complete.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
-/// A filter that no process has looked at for so long goes.
+/// A filter that no process has looked at for this long is deleted.
 const UNUSED: Duration = Duration::from_secs(86_400);
 
-/// Looks after the filter until told to stop: builds it when it is not complete, and says when it is too full.
+/// Looks after the filter until told to stop: builds it if it is not complete, and warns if it holds too many keys.
 pub(super) async fn keep(filter: Arc<Shared>, stop: CancellationToken) {
     let _ = stop.run_until_cancelled(watch(&filter)).await;
 }
@@ -41,7 +41,7 @@ async fn watch(filter: &Shared) {
         if let Ok(State::Incomplete { epoch }) = looked {
             match build(filter, Some(epoch)).await {
                 Ok(true) => continue,
-                // Not yet, or somebody else does.
+                // It is too early, or another process builds.
                 Ok(false) => {}
                 Err(error) => tracing::warn!(filter = filter.name, %error, "the filter could not be built; reads pass"),
             }
@@ -54,7 +54,7 @@ async fn watch(filter: &Shared) {
                 filter,
                 held,
                 expected,
-                "more keys than the filter was made for: raise `expected`, then call `Bloom::resize`"
+                "more keys than the filter was made for: increase `expected`, then call `Bloom::resize`"
             );
         }
         warned = too_full;
@@ -67,11 +67,11 @@ async fn watch(filter: &Shared) {
     }
 }
 
-/// What a look at the filter found.
+/// The state of the filter, as found on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Complete,
-    /// The number grows with every filter that is completed; 0 before the first.
+    /// The epoch is 0 before the first filter is complete, and grows with every filter that is completed.
     Incomplete {
         epoch: i64,
     },
@@ -88,7 +88,7 @@ pub(super) async fn look(filter: &Shared) -> Result<State, LinkError> {
     let args = vec![run.as_bytes().to_vec(), text(UNUSED.as_millis()), design.seed.text().into_bytes()];
     let reply = filter.call(&LOOK, args).await?;
     if word(&reply) == Some("RESEED") {
-        // It was emptied or cleared.
+        // The server was emptied, or the filter was cleared or resized.
         filter.reopen().await?;
         return Ok(State::Incomplete { epoch: 0 });
     }
@@ -100,8 +100,8 @@ pub(super) async fn look(filter: &Shared) -> Result<State, LinkError> {
     Ok(if word(&reply) == Some("READY") { State::Complete } else { State::Incomplete { epoch } })
 }
 
-/// Builds the filter once more, as soon as nobody else does: whoever builds already may have read what is outdated by
-/// now.
+/// Builds the filter again, once no other process does. A build that is already running is not enough: it may have read
+/// ids whose rows are gone now.
 pub(super) async fn rebuild(filter: &Shared) -> Result<(), LoadError> {
     while !build(filter, None).await? {
         let pause = RETRY_EVERY.mul_f64(rand::rng().random_range(0.75..1.25));
@@ -111,14 +111,16 @@ pub(super) async fn rebuild(filter: &Shared) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Builds the next epoch, unless it is too soon, another process does, or one has since the filter was found incomplete
-/// at that epoch: otherwise every process of a fleet that starts would read the source. Whether it is complete now.
+/// Builds the next epoch. Returns whether this call completed it.
+///
+/// It does not build if it is too early, if another process builds, or if the epoch is no longer `incomplete`, because
+/// a process has completed the filter since. Otherwise every process of a fleet that starts would read the source.
 pub(super) async fn build(filter: &Shared, incomplete: Option<i64>) -> Result<bool, LoadError> {
     let builder = format!("{:032x}", rand::random::<u128>());
     let known = filter.server.known().ok_or_else(|| share(LinkError::Down))?;
     if known.has_rival() {
-        // An id that is added there until then belongs to a transaction that is writing by then: a source that begins
-        // later sees its row.
+        // An id that is added on the other server belongs to a transaction that has written by then. A source that
+        // begins to read later sees the row of that transaction.
         tracing::debug!(filter = filter.name, "not built yet: another server may still be taking ids");
         return Ok(false);
     }
@@ -139,14 +141,19 @@ pub(super) async fn build(filter: &Shared, incomplete: Option<i64>) -> Result<bo
         }
         _ => return Ok(false),
     }
-    // From here on everybody adds to this epoch, too, and the source may be read.
+    // From now on every process also adds to this epoch, so the source may be read.
     let mut source = (filter.source)().chunks(AT_ONCE);
     loop {
-        // A source that stands still must not outlive the lease.
+        // A source that is too slow is given up while the lease still holds.
         let keys = match timeout(LEASE / 2, source.next()).await {
             Ok(Some(keys)) => keys.into_iter().collect::<Result<Vec<_>, _>>()?,
             Ok(None) => break,
-            Err(_) => return Err(share("the source of the filter stands still")),
+            Err(_) => {
+                let limit = LEASE / 2;
+                return Err(share(format!(
+                    "the source of the filter took over {limit:?} for {AT_ONCE} ids: make it faster"
+                )));
+            }
         };
         if filter.add(&keys, &builder).await.map_err(share)? == Added::Lost {
             return Ok(false);

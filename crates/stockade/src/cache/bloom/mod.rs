@@ -19,9 +19,9 @@
 //!
 //! # When it may say "absent"
 //!
-//! Only when it is surely complete. A filter that is missing, being built for the first time, evicted, or left over
-//! from an earlier run of the server (a replica that was promoted may lack its newest bits) says nothing, and the read
-//! goes on as without it. One process of the fleet then builds it again from its source.
+//! Only if it is complete without a doubt. The filter is ignored, and every id is looked up, in four cases: it is
+//! missing, it is being built for the first time, it was evicted, or it is from an earlier run of the server (a replica
+//! that was promoted may lack the newest bits). One process of the fleet then builds it again from its source.
 //!
 //! A server that rejects writes gives no answer either: it may be an old primary that was cut off and replaced. Only a
 //! server with `min-replicas-to-write` rejects writes in that case. Behind sentinels, a strict cache therefore believes
@@ -37,14 +37,15 @@
 //!
 //! # Building it again
 //!
-//! [`Bloom::rebuild`] builds the next filter while the present one answers, for instance to get rid of ids whose rows
-//! are gone. [`Bloom::resize`] gives the filter the size that this process was built with, and [`Bloom::clear`] empties
-//! it. After these two everything passes until some process has built the filter from its source; an id that is added
-//! meanwhile is in it.
+//! [`Bloom::rebuild`] builds the next filter while the present one answers, for instance to remove ids whose rows were
+//! deleted. [`Bloom::resize`] gives the filter the size that this process was built with, and [`Bloom::clear`] empties
+//! it. After these two every id passes until a process has built the filter from its source. An id that is added
+//! meanwhile is in the new filter.
 //!
-//! The size follows from the expected number of keys n and the rate of false positives p: -n·ln p/(ln 2)² bits and
-//! m/n·ln 2 hashes (Bloom, "Space/Time Trade-offs in Hash Coding with Allowable Errors", CACM 1970), drawn from one
-//! keyed 128-bit hash (SipHash), so that nobody outside can make up ids that collide.
+//! The size follows from the expected number of keys n and the rate of false positives p (Bloom, "Space/Time Trade-offs
+//! in Hash Coding with Allowable Errors", CACM 1970). The filter has m = -n·ln p/(ln 2)² bits, and each key sets
+//! m/n·ln 2 of them. The bits of a key come from a 128-bit hash with a secret key (SipHash), so that nobody outside can
+//! choose ids that collide.
 
 mod builder;
 mod filter;

@@ -14,31 +14,31 @@ use crate::{
     redis::{Handshake, LinkError, LinkEvents, Succession, Up},
 };
 
-/// What is known of the server at the other end of the link.
+/// The server of the filter, as far as this process knows it.
 #[derive(Debug)]
 pub(super) struct Server {
     keys: Vec<String>,
-    /// What this process would make it.
+    /// The size that this process was built with.
     wanted: Geometry,
     known: Mutex<Option<Known>>,
     pub(super) came_up: Notify,
 }
 
-/// What is known of it on one connection.
+/// What is known about the server and its filter on one connection.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) run: Arc<str>,
     pub(super) design: Design,
-    /// Whether it goes on taking writes when another server has taken its place.
+    /// Whether the server goes on accepting writes after another server has taken its place.
     pub(super) is_unbounded: bool,
-    /// Whether it may itself have taken the place of one that goes on for a while.
+    /// Whether the server may itself have replaced a server that accepts writes for a while.
     pub(super) may_have_rival: bool,
-    /// When it had taken a write on this connection.
+    /// When the server had accepted the first write on this connection.
     since: Instant,
 }
 
 impl Known {
-    /// Whether ids that it never hears of may still be added elsewhere.
+    /// Whether ids may still be added on another server, of which this one never hears.
     pub(super) fn has_rival(&self) -> bool {
         self.may_have_rival && self.since.elapsed() < OLD_PRIMARY_WRITES
     }
@@ -61,7 +61,7 @@ impl Server {
         self.lock().clone()
     }
 
-    /// The filter of this run has another design by now.
+    /// Notes the design of this run's filter, which may have changed.
     pub(super) fn reopened(&self, run: &str, reply: &Value) -> Result<(), LinkError> {
         let design = self.design(reply)?;
         if let Some(known) = self.lock().as_mut().filter(|known| *known.run == *run) {
@@ -70,10 +70,10 @@ impl Server {
         Ok(())
     }
 
-    /// What this run does when it is replaced, which can be changed while it runs.
+    /// Notes what this run does when it is replaced. The setting can change while the server runs.
     pub(super) fn looked(&self, run: &str, succession: Succession) {
         if let Some(known) = self.lock().as_mut().filter(|known| *known.run == *run) {
-            // Who may have a rival may have it still when the settings are taken away.
+            // A server that may have a rival may still have it after the settings are removed.
             known.is_unbounded = known.may_have_rival && succession != Succession::Bounded;
         }
     }

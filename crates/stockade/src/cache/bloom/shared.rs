@@ -21,15 +21,16 @@ use crate::{
     resource::Key,
 };
 
-/// How many keys go into one script call, so that none holds the server up for long.
+/// How many keys go into one script call. The limit keeps a call from blocking the server for long.
 pub(super) const AT_ONCE: usize = 500;
 
-/// How long a builder may be silent before another takes over.
+/// How long a building process may be silent before another one takes over.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
-/// Where all ids come from.
+
+/// The application's source of all ids.
 pub(super) type SourceFn = Box<dyn Fn() -> BoxStream<'static, Result<Key, LoadError>> + Send + Sync>;
 
-/// What a filter is to its handles and to its keeper.
+/// The state that the handles of a filter and its keeper share.
 pub(super) struct Shared {
     pub(super) name: &'static str,
     pub(super) expected: u64,
@@ -45,23 +46,25 @@ pub(super) struct Shared {
     pub(super) tasks: TaskTracker,
 }
 
-/// Whether "absent" is taken of a server that goes on answering for ever after another one took its place.
+/// Whether "absent" is believed of a server that may go on answering after another one has taken its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
+    /// It is believed.
     Any,
+    /// It is believed only if the server would reject writes then.
     Wanted,
 }
 
-/// What became of an addition.
+/// The outcome of an addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Added {
     Done,
-    /// Somebody else builds by now.
+    /// Another process has taken over the building.
     Lost,
 }
 
 impl Shared {
-    /// `None` when the filter can't say.
+    /// For each key, whether it may be in the filter. `None` if the filter can't tell.
     pub(super) async fn check(&self, keys: &[&Key], bound: Bound) -> Result<Option<Vec<bool>>, LinkError> {
         let Some(Known { run, design, is_unbounded, .. }) = self.server.known() else { return Ok(None) };
         if is_unbounded && bound == Bound::Wanted {
@@ -91,7 +94,7 @@ impl Shared {
             match word(&self.call(&ADD, args).await?) {
                 Some("ADDED") => return Ok(Added::Done),
                 Some("LOST") => return Ok(Added::Lost),
-                // The server was emptied since.
+                // The server was emptied, or the filter was cleared or resized.
                 Some("RESEED") => self.reopen().await?,
                 _ => break,
             }

@@ -7,24 +7,24 @@ use quick_cache::{
 
 use crate::{cache::value::Entry, clock::Instant, resource::Key};
 
-/// What an entry costs beside its key and value, in bytes: the table's part and the two reference counts.
+/// The bytes that an entry needs in addition to its key and value: its part of the table and two reference counts.
 const OVERHEAD: u64 = 128;
 
-/// What sizes the table before anything is in it; a wrong guess costs memory or a rehash, nothing else.
+/// The assumed bytes of an entry, for the first size of the table. A wrong guess costs only memory or a rehash.
 const TYPICAL: u64 = 512;
 
-/// What is kept in the process, bounded by weight.
+/// The entries of the in-process tier, bounded by weight.
 pub(super) type Entries<V> = Cache<Key, LocalEntry<V>, Weight>;
 
 #[derive(Debug)]
 pub(super) struct LocalEntry<V> {
     pub(super) entry: Entry<V>,
     pub(super) epoch: u64,
-    /// The tick of tags at which it was asked for.
+    /// The tick of [`TagTicks`](crate::cache::tags::TagTicks) before the value was asked for.
     pub(super) since: u64,
-    /// When it was asked for last.
+    /// A time before the store or the source was last asked for the value.
     pub(super) asked: Instant,
-    /// Until when its failed load is not tried again. Only where there is no other store.
+    /// Until when a failed load is not tried again. Only used in a cache without Redis.
     pub(super) hold: Option<Instant>,
 }
 
@@ -47,7 +47,7 @@ impl<V> Weighter<Key, LocalEntry<V>> for Weight {
 pub(super) fn entries<V>(capacity: u64, heaviest: usize) -> Entries<V> {
     let items = usize::try_from((capacity / TYPICAL).clamp(64, 100_000)).unwrap_or(64);
     let shards = shards(capacity, heaviest);
-    // Each shard's part is rounded up. What does not divide is given up, so that their sum is within the bound.
+    // `quick_cache` rounds each shard's part up. The remainder is given up, so that the sum stays within the bound.
     let capacity = capacity - capacity % u64::try_from(shards).unwrap_or(1);
     let options =
         OptionsBuilder::new().shards(shards).estimated_items_capacity(items).weight_capacity(capacity).build();
@@ -57,7 +57,8 @@ pub(super) fn entries<V>(capacity: u64, heaviest: usize) -> Entries<V> {
     }
 }
 
-/// A power of two. A shard takes nothing heavier than itself, so that many small ones would keep large values out.
+/// The number of shards, a power of two. A shard takes no entry heavier than its part of the capacity, so with many
+/// small shards large values would not fit.
 fn shards(capacity: u64, heaviest: usize) -> usize {
     let heaviest = u64::try_from(heaviest + Key::MAX_LEN).unwrap_or(u64::MAX).saturating_add(OVERHEAD);
     let roomy = usize::try_from(capacity / heaviest.saturating_mul(2)).unwrap_or(usize::MAX).max(1);

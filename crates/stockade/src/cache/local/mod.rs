@@ -1,4 +1,4 @@
-//! The memory of the process.
+//! The in-process tier: values kept in the memory of the process.
 
 mod entries;
 #[cfg(test)]

@@ -56,16 +56,16 @@ fn what_was_found_in_the_store_takes_the_place_of_nothing_newer() {
         Entry { loaded, expires, ..entry(value, 8) }
     };
     let value = || local.get(a.as_str()).and_then(|entry| entry.value.as_deref().copied());
-    // Both have asked before either stores.
+    // Both readers ask before either puts its value.
     let (found, loaded) = (local.reserve(&a), local.reserve(&a));
     assert!(local.put(loaded, &a, lived(1, 5, 60)));
     assert!(!local.put_found(found, &a, lived(0, 10, 60)));
     assert_eq!(value(), Some(1));
     assert!(local.put_found(found, &a, lived(2, 4, 60)));
     assert_eq!(value(), Some(2));
-    // What this process loads itself goes before what it has found, whatever the clocks say.
+    // A value that this process loads replaces one that it found, whatever the clocks say.
     assert!(local.put(local.reserve(&a), &a, lived(3, 20, 0)));
-    // That has expired.
+    // The value that is here has expired.
     assert!(local.put_found(local.reserve(&a), &a, lived(4, 30, 60)));
     assert_eq!(value(), Some(4));
     local.flush();
@@ -83,7 +83,7 @@ fn what_is_found_of_the_load_that_is_here_stays_as_it_is_without_locks() {
     let (_, asked) = local.get_asked(a.as_str()).unwrap();
     assert!(!local.put_found(local.reserve(&a), &a, of_load(7, 1)));
     assert_eq!(local.get_asked(a.as_str()).unwrap().1, asked);
-    // A later load takes its place, and what an invalidation has dropped is put again.
+    // The value of a later load replaces it, and after an invalidation the value can be put again.
     assert!(local.put_found(local.reserve(&a), &a, of_load(8, 2)));
     assert_eq!(local.get(a.as_str()).unwrap().value.as_deref(), Some(&2));
     local.invalidate(&a);
@@ -101,15 +101,15 @@ fn what_is_found_of_the_load_that_is_here_was_asked_for_anew_under_locks() {
     let own = of_load(7, 1);
     assert!(local.put(first, &a, own.clone()));
     assert!(asked().unwrap().1 <= between);
-    // By the clock of the store it may seem to be older than it is by our own.
+    // Converted from the clock of the store, the value may seem older than on our own clock.
     let found = |by: u64| Entry { loaded: own.loaded - Duration::from_millis(by), ..own.clone() };
     assert!(local.put_found(third, &a, found(3)));
     let (_, latest) = asked().unwrap();
     assert!(latest > between);
-    // A reader that asked earlier takes nothing of that back.
+    // A reader that asked earlier does not set the time back.
     assert!(local.put_found(second, &a, found(5)));
     assert_eq!(asked(), Some((1, latest)));
-    // Another load, and it is older.
+    // The value of another, older load.
     let other = Entry { loaded: own.loaded - Duration::from_millis(50), ..of_load(6, 0) };
     assert!(!local.put_found(local.reserve(&a), &a, other));
     assert_eq!(asked(), Some((1, latest)));
@@ -152,7 +152,7 @@ fn the_weight_never_exceeds_its_bound_whatever_is_put() {
     const HEAVIEST: u64 = 40_000;
     for capacity in [1 << 20, 1_000_003] {
         let local = Local::new(capacity, 40_000);
-        // To the byte, which no puts would find.
+        // Exact to the byte, which random puts would hardly reach.
         assert!(local.entries.capacity() <= capacity, "{} of {capacity}", local.entries.capacity());
         let mut rng = StdRng::seed_from_u64(capacity);
         for i in 0..20_000 {
@@ -162,7 +162,8 @@ fn the_weight_never_exceeds_its_bound_whatever_is_put() {
             local.put(local.reserve(&key), &key, entry(i, weight));
             assert!(local.weight() <= capacity, "{} of {capacity}", local.weight());
         }
-        // Shards are drawn by the hash, and the heaviest takes a third of one: each may lie that much below its part.
+        // A key's shard follows from its hash, and the heaviest value takes a third of a shard. So each shard may be
+        // that much below its part.
         assert!(local.weight() > capacity / 2, "{} of {capacity}", local.weight());
     }
 }
@@ -177,7 +178,7 @@ fn the_heaviest_value_that_is_stored_has_room() {
             assert!(local.get(key.as_str()).is_some(), "value {i} in {capacity}");
         }
     }
-    // One that could not fit at all is left out, and takes what it replaces with it.
+    // A value that does not fit at all is not kept, and the value that it would replace is dropped.
     let local = Local::new(1 << 18, 100_000);
     let a = key("a");
     assert!(local.put(local.reserve(&a), &a, entry(0, 8)));

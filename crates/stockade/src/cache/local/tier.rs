@@ -20,11 +20,11 @@ use crate::{
 
 const SLOTS: usize = 1024;
 
-/// The in-process tier: bounded by weight, filled only by readers whose reservation is still good.
+/// The in-process tier. It is bounded by weight, and takes a value only under a valid reservation.
 ///
-/// A reader takes a [`Reservation`] before it asks anybody for the value. An invalidation moves the generation of the
-/// key's slot and a flush moves the epoch, so that a value read before either can't be put after it. A value whose tag
-/// was invalidated since its reservation is neither put nor served.
+/// A reader takes a [`Reservation`] before it asks the store or the loader for the value. An invalidation increases the
+/// generation of the key's slot, and a flush increases the epoch. So a value that was read before either can't be put
+/// after it. A value whose tag was invalidated after its reservation is neither put nor served.
 #[derive(Debug)]
 pub(crate) struct Local<V> {
     pub(super) entries: Entries<V>,
@@ -33,11 +33,12 @@ pub(crate) struct Local<V> {
     ticks: TagTicks,
     failing: Arc<Failing>,
     hasher: RandomState,
-    /// Whether values are served to those who hold a lock, for which it counts when they were last asked for.
+    /// Whether values are served to callers that hold a lock. Then the time at which a value was last asked for
+    /// matters.
     under_locks: bool,
 }
 
-/// The leave to put one key, good until the key is invalidated or the tier flushed.
+/// The right to put one key, valid until the key is invalidated or the tier is flushed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reservation {
     slot: usize,
@@ -48,7 +49,8 @@ pub(crate) struct Reservation {
 }
 
 impl<V> Local<V> {
-    /// Weighs `capacity` bytes at most, and has room for values of `heaviest` bytes if that is less than half as much.
+    /// A tier that weighs `capacity` bytes at most. It has room for values of `heaviest` bytes if that is less than
+    /// half the capacity.
     pub(crate) fn new(capacity: u64, heaviest: usize) -> Self {
         Self {
             entries: entries(capacity, heaviest),
@@ -65,7 +67,7 @@ impl<V> Local<V> {
         Self { under_locks, ..self }
     }
 
-    /// Must be taken before the value is asked for.
+    /// Reserves a key. Must be called before the value is asked for.
     pub(crate) fn reserve(&self, key: &Key) -> Reservation {
         let slot = self.slot(key);
         let epoch = self.epoch.load(Ordering::SeqCst);
@@ -73,34 +75,36 @@ impl<V> Local<V> {
         Reservation { slot, generation, epoch, since, asked: Instant::now() }
     }
 
-    /// Whether neither the key nor one of these tags was invalidated since, nor the tier flushed.
+    /// Whether, since the reservation, neither the key nor one of these tags was invalidated and the tier was not
+    /// flushed.
     pub(crate) fn holds(&self, reservation: Reservation, tags: &Tags) -> bool {
         *self.generation(reservation.slot) == reservation.generation
             && self.epoch.load(Ordering::SeqCst) == reservation.epoch
             && self.ticks.hold(tags, reservation.since)
     }
 
-    /// Stores what this process loaded under the reservation; false when it is void.
+    /// Puts a value that this process loaded under the reservation. `false` if the reservation is void.
     pub(crate) fn put(&self, reservation: Reservation, key: &Key, entry: Entry<V>) -> bool {
         self.put_if(reservation, key, entry, |_| Some(reservation.asked))
     }
 
-    /// As [`Local::put`], for what was found in the store: it takes the place of nothing that was loaded after it. The
-    /// store may have answered before a reload replaced its value. Where the same load is here already, it stays; under
-    /// locks it now counts as asked for by this reservation.
+    /// As [`Local::put`], for a value that was found in the store. It does not replace a value that was loaded later,
+    /// since the store may have answered before a reload replaced its value. If the value of the same load is already
+    /// here, that value stays; under locks it then counts as asked for at the time of this reservation.
     pub(crate) fn put_found(&self, reservation: Reservation, key: &Key, entry: Entry<V>) -> bool {
         self.put_if(reservation, key, entry, |found| match self.get_asked(key.as_str()) {
-            // Another reader may have asked later, and been answered before.
+            // Another reader may have asked later and got its answer earlier.
             Some((held, asked)) if held.is_of_same_load(found) => {
                 self.under_locks.then(|| reservation.asked.max(asked))
             }
-            // A fresh one only, so that a clock that was set back shuts nothing out for longer than a lifetime.
+            // Only a fresh value stays. After the server's clock was set back, newer values seem older: they are kept
+            // out for one lifetime at most.
             Some((held, _)) if held.loaded > found.loaded && held.is_fresh(Instant::now()) => None,
             _ => Some(reservation.asked),
         })
     }
 
-    /// Stores it as asked for at the instant that `asked` says, if it says one.
+    /// Puts the entry if the reservation is valid and `asked` returns the time at which the value was asked for.
     fn put_if(
         &self,
         reservation: Reservation,
@@ -108,14 +112,14 @@ impl<V> Local<V> {
         entry: Entry<V>,
         asked: impl FnOnce(&Entry<V>) -> Option<Instant>,
     ) -> bool {
-        // The insertion happens under the slot's mutex: an invalidation comes either before it and voids it, or after
-        // it and removes what was inserted. A flush needs no such order, since the entry carries the epoch it was read
-        // in.
+        // The insertion happens under the slot's mutex. So an invalidation comes either before the insertion and voids
+        // the reservation, or after it and removes the entry. A flush needs no such order, since the entry carries the
+        // epoch in which its value was read.
         let generation = self.generation(reservation.slot);
         if *generation != reservation.generation || self.epoch.load(Ordering::SeqCst) != reservation.epoch {
             return false;
         }
-        // One that comes after this is seen by whoever looks at the entry.
+        // An invalidation of a tag after this check is found by `get_asked`, which checks the tags again.
         if !self.ticks.hold(&entry.tags, reservation.since) {
             return false;
         }
@@ -125,19 +129,20 @@ impl<V> Local<V> {
         true
     }
 
-    /// By the text of the key.
+    /// The value, by the text of its key.
     pub(crate) fn get(&self, key: &str) -> Option<Entry<V>> {
         self.get_asked(key).map(|(entry, _)| entry)
     }
 
-    /// As [`Local::get`], with the instant before which nobody had asked the store or the source for it.
+    /// As [`Local::get`], with a time after which the store or the source was asked for the value.
     pub(crate) fn get_asked(&self, key: &str) -> Option<(Entry<V>, Instant)> {
         let held = self.entries.get(key)?;
         let holds = held.epoch == self.epoch.load(Ordering::SeqCst) && self.ticks.hold(&held.entry.tags, held.since);
         holds.then_some((held.entry, held.asked))
     }
 
-    /// A load of what is here failed, and is not to be tried again for so long. An invalidation and a fill end that.
+    /// Notes that a load failed although a value is here. It is not tried again for `window`, unless the key is
+    /// invalidated or put before.
     pub(crate) fn hold(&self, key: &Key, window: Duration) {
         let _generation = self.generation(self.slot(key));
         if !window.is_zero()
@@ -152,7 +157,7 @@ impl<V> Local<V> {
         hold.is_some_and(|until| Instant::now() < until)
     }
 
-    /// The keys whose last load failed. An invalidation ends their holds, too.
+    /// The keys whose last load failed. An invalidation ends their hold-off too.
     pub(crate) fn failing(&self) -> &Arc<Failing> {
         &self.failing
     }

@@ -15,16 +15,16 @@ use crate::{
     resource::Key,
 };
 
-/// Where values live beside the in-process tier, and who decides which load may store.
+/// The store behind the in-process tier. It decides which load may store its value.
 #[derive(Debug)]
 pub(crate) enum Store<V> {
-    /// Nowhere: the in-process tier is all.
+    /// The cache has no Redis: its values are only in the in-process tier.
     Memory(Memory<V>),
     Redis(Box<Remote<V>>),
 }
 
 impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
-    /// Returns once the first attempt to connect has ended, or a command time-out after this was first called.
+    /// Lets the first calls wait until the first attempt to connect has ended, for a command time-out at most.
     pub(crate) async fn attempted(&self) {
         match self {
             Self::Memory(..) => {}
@@ -39,7 +39,8 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    /// `has_fallback`: whether the caller can do without a load, if one failed lately.
+    /// Asks for the value or the lease to load it. `has_fallback`: whether the caller has a value to serve if a load
+    /// failed lately.
     pub(crate) async fn lease(&self, key: &Key, token: &Token, want: Want, has_fallback: bool) -> Lease<V> {
         match self {
             Self::Memory(memory) => memory.lease(key, token, want, has_fallback),
@@ -47,7 +48,8 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    /// Stores if the token, and for the in-process tier the reservation taken before it, are still good.
+    /// Stores a value if its token is current. Puts it into the in-process tier if the reservation, which was made
+    /// before the token, is valid too.
     pub(crate) async fn fill(
         &self,
         key: &Key,
@@ -78,8 +80,8 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    /// Outdates every value that has one of these tags, and every load under way of such a value; with [`Tag::all`]
-    /// whatever there is.
+    /// Drops every value with one of these tags, and voids the running loads of such values. [`Tag::all`] stands for
+    /// all values and loads.
     pub(crate) async fn invalidate_tags(&self, tags: &[Tag]) -> Outcomes<()> {
         match self {
             Self::Memory(memory) => {
@@ -102,7 +104,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    /// For each key whether the intent was still there.
+    /// Ends an intent. Returns for each key whether the intent was still there.
     pub(crate) async fn end(&self, keys: &[Key], id: &str) -> Outcomes<bool> {
         match self {
             Self::Memory(memory) => keys.iter().map(|key| Ok(memory.end(std::slice::from_ref(key), id))).collect(),
@@ -110,7 +112,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    /// So many of the announcements that stand, from this one on.
+    /// At most `count` of the standing intents, from rank `from` on.
     pub(crate) async fn announced(&self, from: usize, count: usize) -> Result<Vec<(Key, Intent)>, CacheError> {
         match self {
             Self::Memory(memory) => Ok(memory.announced(from, count)),
@@ -118,7 +120,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    /// The instant up to which the in-process tier is known to have heard of every invalidation.
+    /// The time up to which the in-process tier is known to have heard of every invalidation.
     pub(crate) fn verified_until(&self) -> Instant {
         match self {
             Self::Memory(..) => Instant::now(),
@@ -131,7 +133,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         self.is_verified_at(Instant::now())
     }
 
-    /// As [`Store::is_verified`], for who has just read the clock.
+    /// As [`Store::is_verified`], for a caller that has just read the clock.
     pub(crate) fn is_verified_at(&self, now: Instant) -> bool {
         match self {
             Self::Memory(..) => {
@@ -142,7 +144,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    /// Trust in the values of the store; `None` where they may have missed invalidations.
+    /// Evidence that the store has missed no invalidation; `None` if it may have.
     pub(crate) fn trust(&self) -> Option<Trust> {
         match self {
             Self::Memory(..) => Some(Trust::default()),
@@ -150,7 +152,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    /// Whether it is known to have lost no invalidation.
+    /// Whether the store is connected and known to have lost no invalidation.
     pub(crate) fn is_trusted(&self) -> bool {
         match self {
             Self::Memory(..) => true,
@@ -158,7 +160,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    /// The run of the store whose values may have missed invalidations, as far as anybody knows.
+    /// The connected run of the store, if it may have missed invalidations.
     pub(crate) fn unsure_run(&self) -> Option<UnsureRun> {
         match self {
             Self::Memory(..) => None,
@@ -166,7 +168,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    /// Marks that run as trusted: its invalidations were applied again.
+    /// Marks a run as trusted, after the invalidations that it may have missed were repeated.
     pub(crate) async fn trust_run(&self, run: &UnsureRun) -> Result<(), CacheError> {
         match self {
             Self::Memory(..) => {
@@ -185,7 +187,7 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    /// A way to be told of the key's fill, abort or invalidation; to be made before the lease is asked for.
+    /// Is notified when a load of the key ends or the key is invalidated. Must be made before the lease is asked for.
     pub(crate) fn watch(&self, key: &Key) -> Wake {
         match self {
             Self::Memory(memory) => memory.watch(key),

@@ -7,11 +7,11 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::redis::Link;
 
-/// The wait for a connection that was asked for a moment ago: without it the first questions after a start would be
-/// refused by a healthy server.
+/// Lets the first calls after a start wait for the connection. Without this wait they would fail although the server is
+/// healthy.
 ///
-/// It begins with the first question and ends for all of them together, with the first attempt to connect or a command
-/// time-out later. Questions after that do not wait.
+/// The wait begins with the first call. It ends for all calls together, when the first attempt to connect has ended or
+/// after a command time-out. Later calls do not wait.
 #[derive(Debug, Default)]
 pub(crate) struct FirstAttempt {
     over: AtomicBool,

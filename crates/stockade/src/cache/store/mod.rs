@@ -1,4 +1,4 @@
-//! Where values live besides the in-process tier, and who decides which load may store.
+//! The store behind the in-process tier. It keeps the values of all processes, and decides which load may store.
 
 mod cache_store;
 mod first_attempt;

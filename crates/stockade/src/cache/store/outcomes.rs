@@ -2,21 +2,21 @@ use std::sync::Arc;
 
 use crate::{cache::CacheError, redis::LinkError};
 
-/// What became of each of several keys or tags, in their order.
+/// The outcome for each of several keys or tags, in their order.
 pub(crate) type Outcomes<T> = Vec<Result<T, NotTaken>>;
 
 /// Why a key or a tag was not invalidated.
 #[derive(Debug)]
 pub(crate) struct NotTaken {
     pub(crate) error: CacheError,
-    /// The store answered, and refused this one: it says nothing about others.
+    /// Whether the store answered and refused only this key or tag. Others may still be accepted.
     pub(crate) refused: bool,
 }
 
 impl From<LinkError> for NotTaken {
     fn from(error: LinkError) -> Self {
-        // What concerns one key: no permission, a script that failed over what it found, a reply that can't be read. Of
-        // other codes the server says that it takes nothing now: LOADING, READONLY, MISCONF and the like.
+        // These concern one key: no permission, a script that failed on the data it found, a reply that can't be read.
+        // With other codes (LOADING, READONLY, MISCONF and so on) the server says that it accepts nothing now.
         let refused = match &error {
             LinkError::Refused { code } => ["NOPERM", "WRONGTYPE", "ERR"].contains(&code.as_str()),
             LinkError::Protocol { .. } => true,

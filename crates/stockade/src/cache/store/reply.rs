@@ -6,16 +6,16 @@ use crate::cache::{strict::Intent, value::Entry};
 #[derive(Debug)]
 pub(crate) enum Read<V> {
     Hit(Entry<V>),
-    /// A value that expired.
+    /// An expired value.
     Stale(Entry<V>),
     Miss,
-    /// There is a value, written by another version of the program or damaged.
+    /// There is a value, but it is damaged or was written by another version of the program.
     Unreadable,
-    /// The store can't be asked.
+    /// The store does not answer.
     Down,
 }
 
-/// What a lease is asked for.
+/// What a caller asks the store for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Want {
     /// The value. If there is none, the lease to load it.
@@ -24,30 +24,30 @@ pub(crate) enum Want {
     Load,
 }
 
-/// The reply to a lease.
+/// The reply to a request for a lease.
 #[derive(Debug)]
 pub(crate) enum Lease<V> {
     Hit(Entry<V>),
     Unreadable,
-    /// Somebody else loads, for so long at most.
+    /// Somebody else loads. The lease of that load ends after this time.
     Wait(Duration),
-    /// The token is current. With the expired value, if it is still kept.
+    /// The token is current. With the expired value, if the store still has it.
     Granted(Option<Entry<V>>),
-    /// A load failed lately: what is kept has to do for a while. With the expired value, if it is in the store.
+    /// A load failed lately, so the caller serves an expired value for now. With that value, if it is in the store.
     Held(Option<Entry<V>>),
-    /// The loads of this key keep failing. The next may be tried in so long.
+    /// The loads of this key keep failing. The next load may be tried after this time.
     Failing(Duration),
-    /// A writer is committing: load, and store nothing. With the intents that stand for suspiciously long.
+    /// A writer is committing: load, but store nothing. With the intents that are suspiciously old.
     Bypass(Vec<Intent>),
     Down,
 }
 
-/// What a load that brought no value keeps off for a while.
+/// For how long a load without a result holds off the next load of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
-    /// For so long, those who have something to serve; zero for nobody.
+    /// How long callers with an expired value are held off. With zero nobody is.
     pub(crate) window: Duration,
-    /// Whether it counts as a failure of this key. After two in a row it holds off the others too.
+    /// Whether the load counts as a failure of this key. After two failures in a row all callers are held off.
     pub(crate) counts: bool,
 }
 
@@ -55,16 +55,16 @@ impl Hold {
     pub(crate) const NONE: Self = Self { window: Duration::ZERO, counts: false };
 }
 
-/// The reply to a fill.
+/// The reply to a request to store a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Filled {
     Accepted,
     Refused,
-    /// No reply: stored or not.
+    /// There was no reply. The value may or may not be stored.
     Unknown,
 }
 
-/// What is to be stored.
+/// A value to store.
 #[derive(Debug)]
 pub(crate) struct Filling<'a, V> {
     pub(crate) entry: &'a Entry<V>,

@@ -1,12 +1,13 @@
 use futures_util::future::join_all;
 
-/// How many questions of one call to the store are under way at a time: enough to fill a connection, few enough that
-/// the calls of others find their places between those of one with very many keys.
+/// How many commands of one call are sent to the store at a time. These are enough to fill a connection, and few enough
+/// that commands of other calls get a turn between those of a call with very many keys.
 const AT_ONCE: usize = 128;
 
-/// Awaits all of them, some at a time, in their order. Dropping it leaves those that were not begun undone.
+/// Awaits all futures, some at a time, and returns their outputs in order. If it is dropped, futures that have not
+/// begun never run.
 pub(crate) async fn some_at_a_time<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
-    // Taken out of the iterator before the first is awaited: it may borrow what can't be sent between threads.
+    // All are taken out of the iterator before the first is awaited, because the iterator may not be `Send`.
     let mut waiting = futures.into_iter().collect::<Vec<_>>().into_iter();
     let mut outputs = Vec::with_capacity(waiting.len());
     while waiting.len() > 0 {

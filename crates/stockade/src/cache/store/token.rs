@@ -1,7 +1,7 @@
 use std::fmt;
 
-/// Names one lease of a key: a fill with this token is accepted until the key is invalidated or leased again. Each
-/// attempt to load makes its own token.
+/// Names one lease of a key. A value that was loaded under this token is stored only until the key is invalidated or
+/// leased again. Each attempt to load makes its own token.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Token(String);
 

@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-/// Evidence that the store has missed no invalidation. That of another connection is another.
+/// Evidence that the store has missed no invalidation. It differs for each connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Trust(u64);
 
@@ -10,25 +10,25 @@ impl Trust {
     }
 }
 
-/// How long the channel of a cache may be silent, and no question be answered, before the in-process tier is no longer
-/// trusted. Beats come each second.
+/// How long the channel of a cache may bring no message, or the server answer no command, before the in-process tier is
+/// no longer trusted. Heartbeats come every second.
 pub(crate) const SILENCE: Duration = Duration::from_secs(3);
 
-/// After so long every process has heard of an invalidation, or serves nothing from memory: [`SILENCE`] by a clock that
-/// goes faster by one in a hundred, as leases reckon with.
+/// After this time every process has heard of an invalidation, or serves nothing from memory. It is [`SILENCE`] plus one
+/// percent, because the clock that measures it may run faster by that much. Leases allow for the same drift.
 pub(crate) const HEARD_WITHIN: Duration = Duration::from_millis(3_030);
 
-/// For so long the server that a new run replaced may go on taking writes: until its replicas have not been heard of
-/// for `min-replicas-max-lag`, 10 s at most, which Redis counts in whole seconds and once a second. One more for a
-/// server that is busy.
+/// How long a server that was replaced by a new run may go on accepting writes. It stops when it has not heard from its
+/// replicas for `min-replicas-max-lag`, which is 10 s at most. Redis counts in whole seconds and checks once a second,
+/// which adds up to 2 s. One more second is for a busy server.
 pub(crate) const OLD_PRIMARY_WRITES: Duration = Duration::from_secs(13);
 
-/// A run of the store whose values may have missed invalidations, as far as anybody knows.
+/// A run of the store that may have missed invalidations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UnsureRun {
     pub(crate) id: Arc<str>,
-    /// The number of the connection to it. On the next one it may be a server that was replaced in between.
+    /// The number of the connection to the run. On the next connection the same run may have been replaced in between.
     pub(crate) connection: u64,
-    /// Whether another server may take writes for a while that this one never hears of.
+    /// Whether another server may accept writes for a while, of which this one never hears.
     pub(crate) has_rival: bool,
 }

@@ -8,14 +8,14 @@ use std::{
 use rand::Rng;
 use tokio::{sync::watch, time::sleep};
 
-/// How long a wait for another process's load goes without asking again: its message may be lost.
+/// How long a wait for another process's load lasts before the caller asks again: the message may be lost.
 pub(crate) const POLL: Duration = Duration::from_millis(250);
 
-/// Who waits in this process for news of a key, by its encoded text.
+/// The calls of this process that wait for somebody else's load, by the encoded text of the key.
 #[derive(Debug, Default)]
 pub(crate) struct Wakes(Mutex<HashMap<String, watch::Sender<()>>>);
 
-/// Resolves when there is news of a key. News that came after it was made is not lost.
+/// Is notified when a load of a key ends or the key is invalidated. No notification after its creation is lost.
 pub(crate) struct Wake {
     wakes: Arc<Wakes>,
     key: String,
@@ -48,12 +48,13 @@ impl Wakes {
 impl Wake {
     /// Cancel safe.
     pub(crate) async fn woken(&mut self) {
-        // The sender stays in the map while a receiver lives, so that waiting can't fail.
+        // Waiting can't fail: the sender stays in the map while a receiver lives.
         self.news.changed().await.unwrap_or_default();
     }
 }
 
-/// Waits for word of another's load, but not longer than it may last.
+/// Waits for a notification, for `left` or [`POLL`] at most, whichever is shorter. Up to 50 ms of jitter are added, so
+/// that callers do not ask again all at once.
 pub(crate) async fn until_news(wake: &mut Wake, left: Duration) {
     let jitter = Duration::from_millis(rand::rng().random_range(0..50));
     tokio::select! {
@@ -65,7 +66,7 @@ pub(crate) async fn until_news(wake: &mut Wake, left: Duration) {
 impl Drop for Wake {
     fn drop(&mut self) {
         let mut wakes = self.wakes.lock();
-        // This receiver still counts.
+        // The receiver that is being dropped still counts.
         if wakes.get(&self.key).is_some_and(|news| news.receiver_count() == 1) {
             wakes.remove(&self.key);
         }

@@ -21,7 +21,7 @@ pub enum Codec {
     MessagePack,
 }
 
-/// Why a value has no encoding.
+/// Why a value could not be encoded.
 pub(crate) type EncodeError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Codec {

@@ -23,36 +23,36 @@ use crate::{
     resource::{Key, Resource},
 };
 
-/// How long the store may leave questions unanswered before the warm-up gives up: longer than a breaker stays open
-/// after a few that came late.
+/// How long the store may leave reads unanswered before the warm-up gives up. It is longer than the breaker stays open
+/// after a few late replies.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How often a key is tried that others load, and then do not store.
+/// How often a key is tried if somebody else loads it and then does not store it.
 const ATTEMPTS: usize = 4;
 
-/// Some keys of a warm-up.
+/// Warms some keys of a warm-up at a time.
 pub(super) struct Chunk<K, V> {
     pub(super) core: Arc<Core<K, V>>,
     pub(super) progress: WarmProgress,
-    /// No load begins any more.
+    /// Once cancelled, no load begins.
     pub(super) stop: CancellationToken,
 }
 
-/// A key that is not there.
+/// A key whose value is not in the store.
 struct Missing<K> {
     key: K,
     name: Key,
     start: Start,
 }
 
-/// A key of which somebody else's load or write is in the way.
+/// A key that could not be loaded yet, because somebody else is loading or writing it.
 struct Left<K> {
     key: K,
     name: Key,
-    /// Made before it was asked for, so that no news is missed.
+    /// Is notified when that load ends. Made before the lease was asked for, so that no notification is missed.
     wake: Wake,
-    /// Whoever loads it is given up then.
+    /// How long to wait for the end of that load.
     news: Duration,
 }
 
@@ -77,7 +77,7 @@ where
         join_all(loads).await;
     }
 
-    /// Those that are keys, once each, and that this process does not have.
+    /// The keys that are valid and not in the memory of this process, each once. Counts the others.
     fn named(&self, keys: Vec<K>) -> Vec<(Key, K)> {
         let core = &self.core;
         let (mut seen, mut named) = (HashSet::new(), Vec::with_capacity(keys.len()));
@@ -96,8 +96,7 @@ where
         named
     }
 
-    /// Those of the keys that the store does not have. It is asked for all at once, and again for those that it did not
-    /// answer.
+    /// The keys whose value is not in the store. All are read at once, and reads without an answer are repeated.
     async fn missing(&self, keys: Vec<(Key, K)>) -> Vec<Missing<K>> {
         let core = &self.core;
         core.attempted().await;
@@ -139,7 +138,7 @@ where
         missing
     }
 
-    /// Loads them, and what somebody else loads once that is over and it is still missing.
+    /// Loads the keys. A key that somebody else loads is tried again after that load, if it is still missing.
     async fn load(self, mut keys: Vec<Missing<K>>) {
         for _ in 0..ATTEMPTS {
             if keys.is_empty() {
@@ -155,7 +154,8 @@ where
         }
     }
 
-    /// As one load, but for those that failed lately: each of them could fail the others with it.
+    /// Puts the keys into one load, and each key whose load failed lately into a load of its own: it could make the
+    /// load of all the others fail.
     fn apart(&self, keys: Vec<Missing<K>>) -> Vec<Vec<Missing<K>>> {
         let (alone, together): (Vec<_>, Vec<_>) =
             keys.into_iter().partition(|missing| self.core.local.failing().has(&missing.name));
@@ -163,6 +163,7 @@ where
         alone.chain([together]).filter(|load| !load.is_empty()).collect()
     }
 
+    /// The result of `work`, or `None` if the warm-up or the cache ends first.
     async fn unless_over<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
@@ -172,9 +173,9 @@ where
         }
     }
 
-    /// Loads them as one, in a place that reads leave. The place comes before the leases, so that no read waits for a
-    /// load that waits itself. It is not kept for those that somebody else loads, nor are their flights: a read that
-    /// boarded one would wait for a place of the warm-up.
+    /// Loads the keys as one load, in a place that reads leave free. The place is taken before the leases, so no read
+    /// ever waits for a warm-up load that is still waiting for a place. A key that somebody else loads keeps neither
+    /// the place nor its flight: a read that boarded the flight would wait until the warm-up gets a place again.
     async fn load_within(&self, admission: Admission<'_>, keys: Vec<Missing<K>>) -> Vec<Left<K>> {
         let core = &self.core;
         let (mut flyers, mut flights) = (Vec::with_capacity(keys.len()), Vec::with_capacity(keys.len()));
@@ -204,10 +205,10 @@ where
         left
     }
 
-    /// Those that are not there either when somebody else's load is over.
+    /// Waits for the loads of others, and returns the keys that are still missing afterwards.
     async fn still_missing(&self, left: Vec<Left<K>>) -> Vec<Missing<K>> {
         let over = left.into_iter().map(|Left { key, name, mut wake, news }| async move {
-            // Without news it was lost, or its load ended with its process.
+            // Without a notification the message was lost, or the process that loaded the key ended.
             let _ = timeout(news, wake.woken()).await;
             (name, key)
         });
@@ -222,13 +223,13 @@ where
                     Source::Load if answer.stored && joined => self.end(|report| &mut report.present),
                     Source::Load if answer.stored && absent => self.end(|report| &mut report.absent),
                     Source::Load if answer.stored => self.end(|report| &mut report.loaded),
-                    // A writer was faster, or Redis went away.
+                    // A write came first, or Redis went away: the key has no result.
                     Source::Load => {}
                     Source::Filter => self.end(|report| &mut report.absent),
                     Source::Local | Source::Redis if answer.entry.is_fresh(Instant::now()) => {
                         self.end(|report| &mut report.present);
                     }
-                    // An expired value in place of a load that failed, now or a moment ago.
+                    // An expired value, because the load failed now or a moment ago.
                     Source::Local | Source::Redis => self.end(|report| &mut report.failed),
                 }
             }
@@ -237,13 +238,13 @@ where
         }
     }
 
-    /// One more key, of which this is known at once.
+    /// Counts a key together with its result.
     fn count(&self, field: impl FnOnce(&mut WarmReport) -> &mut u64) {
         self.progress.count(|report| report.keys += 1);
         self.end(field);
     }
 
-    /// What became of a key that was counted before.
+    /// Counts the result of a key that was counted before.
     fn end(&self, field: impl FnOnce(&mut WarmReport) -> &mut u64) {
         self.progress.count(|report| *field(report) += 1);
     }

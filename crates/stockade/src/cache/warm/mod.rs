@@ -1,4 +1,4 @@
-//! Loading before anybody asks.
+//! Loading keys before they are asked for.
 
 mod chunk;
 mod progress;

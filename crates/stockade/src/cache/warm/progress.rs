@@ -1,24 +1,24 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How far a warm-up is. Cheap to clone.
+/// The progress of a warm-up. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct WarmProgress(Arc<Mutex<WarmReport>>);
 
-/// What became of the keys of a warm-up so far.
+/// The results of a warm-up so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WarmReport {
-    /// Whether it goes on, or how it ended.
+    /// Whether the warm-up goes on, or how it ended.
     pub state: WarmState,
     /// Keys taken from the stream.
     pub keys: u64,
     /// Values loaded and stored.
     pub loaded: u64,
-    /// Keys without a row; that is stored too.
+    /// Keys without a row. Their absence is stored too, unless the Bloom filter told it.
     pub absent: u64,
-    /// Keys that were there, or were brought by somebody else's load.
+    /// Keys that were already stored, or that somebody else loaded.
     pub present: u64,
-    /// Keys that are none, or whose load failed.
+    /// Keys that are invalid, or whose load failed.
     pub failed: u64,
 }
 
@@ -26,24 +26,25 @@ pub struct WarmReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WarmState {
-    /// It has not begun or goes on.
+    /// The warm-up has not begun, or goes on.
     #[default]
     Running,
-    /// The stream ended, and everything in it was seen to.
+    /// The stream ended, and all its keys were handled.
     Complete,
-    /// Its time was over.
+    /// The time limit was reached.
     TimeUp,
-    /// Redis did not answer for a few seconds: nothing would be stored.
+    /// Redis did not answer for five seconds, so nothing could be stored.
     Unavailable,
     /// The cache is shutting down.
     ShuttingDown,
-    /// Its future was dropped.
+    /// The future of the warm-up was dropped.
     Cancelled,
 }
 
 impl WarmReport {
-    /// Keys without a result. While the warm-up runs these are the keys still to come. Afterwards they are the keys for
-    /// which the time was too short, that were written or failed shortly before, or that others kept loading.
+    /// Keys without a result. While the warm-up runs, these are the keys still to come. Afterwards, these are keys for
+    /// which the time was too short, keys that were written or failed shortly before, and keys that others kept
+    /// loading.
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.keys.saturating_sub(self.loaded + self.absent + self.present + self.failed)
@@ -51,13 +52,13 @@ impl WarmReport {
 }
 
 impl WarmProgress {
-    /// What was done so far.
+    /// The results so far.
     #[must_use]
     pub fn report(&self) -> WarmReport {
         *self.lock()
     }
 
-    /// Whether it has not ended yet.
+    /// Whether the warm-up has not ended yet.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.lock().state == WarmState::Running
@@ -67,7 +68,7 @@ impl WarmProgress {
         note(&mut self.lock());
     }
 
-    /// Later ends change nothing.
+    /// Notes how the warm-up ended. Only the first call has an effect.
     pub(super) fn end(&self, state: WarmState) {
         let mut report = self.lock();
         if report.state == WarmState::Running {

@@ -8,18 +8,21 @@ use tokio_util::sync::CancellationToken;
 use super::{WarmProgress, WarmReport, WarmState, chunk::Chunk};
 use crate::{cache::core::Core, resource::Resource};
 
-/// How many chunks are worked on at a time: while one is loaded, the next is looked for.
+/// How many chunks are handled at a time: while one is loaded, the next is looked up.
 const CHUNKS: usize = 2;
 
-/// Keys to be loaded before anybody asks for them: after a start, or when many values were lost. [`Cache::warm`] makes
-/// one.
+/// Loads keys before they are asked for: after a start, or when many values were lost. [`Cache::warm`] makes a warm-up.
 ///
-/// It follows the rules of every read: a key that is there costs no load, one that somebody else loads is waited for,
-/// and what was loaded before a write is not stored after it. Its loads take at most half of [`Limits`] (half the
-/// places, rounded up, and half the rate), and begin only while reads leave more than the other half free. What another
-/// process loads and gives up is no exception: it is waited for without a place, and then loaded in one of these. A
-/// read that comes meanwhile goes on by itself, as if there were no warm-up; one that comes while the loader runs
-/// shares its load. With a [`CacheBuilder::batch_loader`] a chunk of keys is one load.
+/// A warm-up follows the rules of every read. A stored key costs no load, a key that somebody else is loading is waited
+/// for, and a value that was loaded before a write is not stored after it. With a [`CacheBuilder::batch_loader`] a
+/// chunk of keys is one load.
+///
+/// The loads of a warm-up take at most half of [`Limits`]: half the places, rounded up, and half the rate. They begin
+/// only while reads leave more than the other half of the places free. A warm-up takes no place while it waits for
+/// somebody else's load. If the key is still missing afterwards, the warm-up takes a place under the same rules.
+///
+/// A read that comes before the loader runs does not wait for the warm-up. A read that comes while the loader runs
+/// shares its load.
 ///
 /// ```
 /// # use std::{borrow::Cow, convert::Infallible, time::Duration};
@@ -57,7 +60,7 @@ pub struct Warmup<K, V, S> {
     end: End,
 }
 
-/// Ends the warm-up when it is dropped.
+/// Notes, when it is dropped, that the warm-up was cancelled, unless the warm-up has ended.
 struct End(WarmProgress);
 
 impl Drop for End {
@@ -72,17 +75,17 @@ impl<K, V, S> Warmup<K, V, S> {
         Self { core, keys, limit: Duration::from_secs(30), chunk, end: End(WarmProgress::default()) }
     }
 
-    /// How long it may take in all; what is not loaded by then is left to the reads. Default 30 s.
+    /// How long the whole warm-up may take. Keys that are not loaded by then are left to reads. Default: 30 s.
     pub fn within(self, limit: Duration) -> Self {
         Self { limit, ..self }
     }
 
-    /// How many keys are looked for at a time, and loaded by one call of a batch loader. Default 100.
+    /// How many keys are looked up at a time, and loaded by one call of a batch loader. Default: 100.
     pub fn chunk(self, keys: NonZeroUsize) -> Self {
         Self { chunk: keys, ..self }
     }
 
-    /// A view of how far it is, which may be kept beside it.
+    /// A handle that shows the progress, while the warm-up runs and afterwards.
     #[must_use]
     pub fn progress(&self) -> WarmProgress {
         self.end.0.clone()
@@ -95,11 +98,11 @@ where
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
     S: Stream<Item = K> + Send,
 {
-    /// Loads what is not there, until the stream ends, the time is over or the cache shuts down. An error of the loader
-    /// ends nothing: it is counted, and while the breaker of the database is open the warm-up waits. When Redis answers
-    /// nothing for five seconds it ends.
+    /// Loads the keys that are not stored. It ends when the stream ends, the time is over, the cache shuts down, or
+    /// Redis does not answer for five seconds. An error of the loader is counted and does not end the warm-up. While
+    /// the breaker of the database is open, the warm-up waits.
     ///
-    /// Cancel safe: dropped, it begins no more loads; one that runs goes on, and its value is stored.
+    /// Cancel safe: if it is dropped, it begins no more loads. A running load goes on and its value is stored.
     pub async fn run(self) -> WarmReport {
         let Self { core, keys, limit, chunk, end } = self;
         let progress = &end.0;

@@ -180,7 +180,7 @@ async fn hits_come_back_when_a_primary_takes_writes_again() {
         assert_eq!(read(&cache).await, OVERWRITTEN);
     }
     assert!(!cache.is_degraded(), "the breaker is open");
-    assert_eq!(log.text().matches("Redis takes no writes").count(), 1, "{}", log.text());
+    assert_eq!(log.text().matches("Redis rejects writes").count(), 1, "{}", log.text());
     pair.new.resume().unwrap();
     until(async || source(&cache).await == Source::Redis).await;
     world.end_behind(pair).await;
@@ -269,7 +269,7 @@ async fn a_primary_that_takes_writes_beside_another_is_not_vouched_for() {
     for server in [&pair.old, &pair.new] {
         set_replicas(server, "0").await;
     }
-    until(async || log.text().matches("believes nothing of it").count() == 2).await;
+    until(async || log.text().matches("does not believe it").count() == 2).await;
 
     // The relay has waited for the eventual cache as long as it would for the other.
     let caches = [reader.invalidator(), eventual.invalidator()];
@@ -300,9 +300,9 @@ async fn an_old_primary_whose_settings_are_taken_away_is_not_believed_again() {
     vouched_by_hand(&pair.old, &cache).await;
     let (log, _logging) = Log::start();
     pair.divide().await;
-    until(async || log.text().contains("Redis takes no writes")).await;
+    until(async || log.text().contains("Redis rejects writes")).await;
     set_replicas(&pair.old, "0").await;
-    until(async || log.text().contains("believes nothing of it")).await;
+    until(async || log.text().contains("does not believe it")).await;
     assert_eq!(source(&cache).await, Source::Load);
     world.end_behind(pair).await;
 }
@@ -376,7 +376,7 @@ async fn a_strict_cache_behind_sentinels_wants_primaries_that_stop_writing() {
     let (log, _logging) = Log::start();
     set_replicas(primary, "0").await;
     until(async || source(&cache).await == Source::Load).await;
-    until(async || log.text().contains("believes nothing of it: set `min-replicas-to-write`")).await;
+    until(async || log.text().contains("does not believe it: set `min-replicas-to-write`")).await;
     assert_eq!(source(&cache).await, Source::Load);
     set_replicas(primary, "1").await;
     until(async || source(&cache).await == Source::Redis).await;

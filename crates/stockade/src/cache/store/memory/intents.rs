@@ -9,7 +9,7 @@ use crate::{
     resource::Key,
 };
 
-/// The intents of a cache that lives in one process only.
+/// The intents of a cache without Redis.
 #[derive(Debug, Default)]
 pub(crate) struct Intents(Mutex<HashMap<Key, Vec<(Intent, Instant)>>>);
 
@@ -25,7 +25,7 @@ impl Intents {
         }
     }
 
-    /// Whether all were there.
+    /// Ends an intent on these keys. Returns whether it was there for all of them.
     pub(crate) fn end(&self, keys: &[Key], id: &str) -> bool {
         let mut table = self.table();
         let mut all = true;
@@ -44,7 +44,7 @@ impl Intents {
         all
     }
 
-    /// So many that stand, from this one on.
+    /// At most `count` of the standing intents, from number `from` on.
     pub(crate) fn standing(&self, from: usize, count: usize) -> Vec<(Key, Intent)> {
         let table = self.table();
         let all =
@@ -52,7 +52,7 @@ impl Intents {
         all.skip(from).take(count).collect()
     }
 
-    /// `None` without an intent; else those that are overdue.
+    /// `None` if the key has no intent. Otherwise those of its intents that are overdue.
     pub(crate) fn of(&self, key: &Key) -> Option<Vec<Intent>> {
         let table = self.table();
         let overdue = table.get(key)?.iter().filter(|(_, since)| since.elapsed() >= OVERDUE);

@@ -10,7 +10,7 @@ use crate::{
     resource::Key,
 };
 
-/// The leases of a cache that lives in one process only: one load at a time for each key.
+/// The leases of a cache without Redis: one load at a time for each key.
 #[derive(Debug)]
 pub(crate) struct Leases {
     held: Mutex<HashMap<Key, Holder>>,
@@ -29,7 +29,7 @@ impl Leases {
         Self { held: Mutex::default(), wakes: Arc::default(), lease }
     }
 
-    /// Takes the lease, or says how long somebody else has it at most.
+    /// Takes the lease. If somebody else has it, returns how long until it expires.
     pub(crate) fn take(&self, key: &Key, token: &Token) -> Result<(), Duration> {
         let mut held = self.held();
         let now = Instant::now();
@@ -41,7 +41,7 @@ impl Leases {
         Ok(())
     }
 
-    /// Gives it back, and does this before anybody else can take it; nothing when it is void.
+    /// Gives the lease back, and calls `last` before anybody else can take it. Does nothing if the lease is void.
     pub(crate) fn end<T>(&self, key: &Key, token: &Token, last: impl FnOnce() -> T) -> Option<T> {
         let mut held = self.held();
         if held.get(key).is_none_or(|held| held.token != *token) {
@@ -68,7 +68,7 @@ impl Leases {
         self.wakes.wake_all();
     }
 
-    /// To be made before the lease is asked for.
+    /// Must be made before the lease is asked for.
     pub(crate) fn watch(&self, key: &Key) -> Wake {
         self.wakes.watch(key.as_str())
     }

@@ -12,7 +12,7 @@ use crate::{
     resource::Key,
 };
 
-/// The store of a cache without Redis: the in-process tier, and the rules of the other store for one process.
+/// The store of a cache without Redis: its values are in the in-process tier, under the same rules as in Redis.
 #[derive(Debug)]
 pub(crate) struct Memory<V> {
     local: Arc<Local<V>>,
@@ -22,7 +22,8 @@ pub(crate) struct Memory<V> {
 }
 
 impl<V> Memory<V> {
-    /// `lease`: how long a load keeps others off at most; `hold_off`: how long one does that fails time and again.
+    /// `lease`: how long a load holds off other loads of its key at most. `hold_off`: how long a load that fails again
+    /// and again does.
     pub(crate) fn of(local: &Arc<Local<V>>, lease: Duration, hold_off: Duration) -> Self {
         Self { local: Arc::clone(local), intents: Intents::default(), leases: Leases::of(lease), hold_off }
     }
@@ -51,9 +52,9 @@ impl<V> Memory<V> {
         }
     }
 
-    /// Stores if the token and the reservation taken before it are still good.
+    /// Stores the value if its token is current and the reservation, which was made before the token, is valid.
     pub(crate) fn fill(&self, key: &Key, token: &Token, reservation: Reservation, entry: &Entry<V>) -> Filled {
-        // An intent that comes between the two moves the generation, which voids the reservation.
+        // If an intent begins between the check and the put, `Core::forget` voids the reservation or removes the value.
         let put = || self.intents.of(key).is_none() && self.local.put(reservation, key, entry.clone());
         if self.leases.end(key, token, put) == Some(true) { Filled::Accepted } else { Filled::Refused }
     }
@@ -66,7 +67,7 @@ impl<V> Memory<V> {
         self.leases.void(keys);
     }
 
-    /// The values themselves are flushed by whoever calls this.
+    /// Voids all leases. The caller must flush the values.
     pub(crate) fn clear(&self) {
         self.leases.void_all();
     }

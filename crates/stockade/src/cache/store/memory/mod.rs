@@ -1,4 +1,4 @@
-//! The store of a cache that lives in one process.
+//! The store of a cache without Redis: the same rules within one process.
 
 mod intents;
 mod leases;

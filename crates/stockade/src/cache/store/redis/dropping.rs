@@ -64,7 +64,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         replies.into_iter().map(|reply| Ok(reply?.word() == "ENDED")).collect()
     }
 
-    /// So many of the announcements that stand, from this rank on.
+    /// At most `count` of the standing intents, from rank `from` on.
     pub(crate) async fn announced(&self, from: usize, count: usize) -> Result<Vec<(Key, Intent)>, CacheError> {
         let unavailable = |error| CacheError::Unavailable(Arc::new(error));
         let ranks = [from, from + count - 1].map(|rank| rank.to_string().into_bytes()).into();
@@ -75,9 +75,9 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         Ok(announced.into_iter().filter_map(|(resource, intent)| Some((key(resource).ok()?, intent))).collect())
     }
 
-    /// One of the scripts that drop a value, for each key, with what it wants beside: the reply for each. Many are on
-    /// the wire at a time.
-    async fn drop_each(&self, script: &'static Script, keys: &[Key], beside: &[&str]) -> Vec<Result<Reply, LinkError>> {
+    /// Runs a script that drops a value once for each key, and returns the replies. `more` are the script's arguments
+    /// after those that all such scripts have. Many calls are sent before the first reply is awaited.
+    async fn drop_each(&self, script: &'static Script, keys: &[Key], more: &[&str]) -> Vec<Result<Reply, LinkError>> {
         self.attempted().await;
         let (channel, inbox_prefix) = (self.subscription.keys.channel(), self.subscription.keys.inbox_prefix());
         let calls: Vec<_> = keys
@@ -86,11 +86,11 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
                 let bucket = key.bucket().index().to_string();
                 let mut args: Vec<Vec<u8>> =
                     [key.as_str(), &bucket, &channel, &inbox_prefix].map(|arg| arg.as_bytes().to_vec()).into();
-                args.extend(beside.iter().map(|arg| arg.as_bytes().to_vec()));
+                args.extend(more.iter().map(|arg| arg.as_bytes().to_vec()));
                 async move { self.call_on(script, key.bucket(), self.subscription.keys.of_write(key), args).await }
             })
             .collect();
-        // One that fails keeps none of the others back.
+        // A call that fails does not stop the others.
         some_at_a_time(calls).await
     }
 }

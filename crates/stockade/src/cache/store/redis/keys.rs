@@ -7,7 +7,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Keys {
     namespace: Namespace,
-    /// What all names of a bucket begin with.
+    /// The prefixes of all keys of a bucket.
     heads: Heads,
     name: &'static str,
     process: String,
@@ -18,36 +18,36 @@ impl Keys {
         Self { heads: Heads::of(namespace), namespace: namespace.clone(), name, process: process_id() }
     }
 
-    /// `E I S` of one key: the entry, the intents, the sequence of its bucket.
+    /// The Redis keys `E I S` of one key: entry, intents, sequence of the bucket.
     pub(super) fn of(&self, key: &Key) -> Vec<String> {
         vec![self.entry(key), self.keyed("i:", key), self.sequence(key.bucket())]
     }
 
-    /// `E I S A`: those, and what is announced to the cache.
+    /// The Redis keys `E I S A`: as [`Keys::of`], and the set of all intents.
     pub(super) fn of_write(&self, key: &Key) -> Vec<String> {
         let mut keys = self.of(key);
         keys.push(self.announcements());
         keys
     }
 
-    /// The one set of all announcements that stand.
+    /// The one set of all standing intents of the cache.
     pub(super) fn announcements(&self) -> String {
         self.named("a:", Bucket::FIRST)
     }
 
-    /// `E I S T C`: those, what is known of tags, and the epoch.
+    /// The Redis keys `E I S T C`: as [`Keys::of`], the table of tags, and the epoch.
     pub(super) fn of_load(&self, key: &Key) -> Vec<String> {
         let mut keys = self.of(key);
         keys.extend([self.tags(), self.epoch()]);
         keys
     }
 
-    /// The number of the epoch, which every clear begins anew.
+    /// The number of the current epoch. Every clear begins a new epoch.
     pub(super) fn epoch(&self) -> String {
         self.named("c:", Bucket::FIRST)
     }
 
-    /// The one table of all tags, so that it can't be lost in part.
+    /// The table of tags. It is one key, so that it is lost as a whole or not at all.
     pub(super) fn tags(&self) -> String {
         self.named("t:", Bucket::FIRST)
     }
@@ -65,7 +65,7 @@ impl Keys {
         self.named("j:", Bucket::FIRST)
     }
 
-    /// A key that is never there: deleting it is a write that changes nothing.
+    /// A key that never exists: deleting it is a write that changes nothing.
     pub(super) fn write_probe(&self) -> String {
         self.named("p:", Bucket::FIRST)
     }
@@ -78,12 +78,12 @@ impl Keys {
         [self.heads.of_bucket(bucket), letter, self.name].concat()
     }
 
-    /// Where invalidations and beats are told.
+    /// The channel of invalidations and heartbeats.
     pub(super) fn channel(&self) -> String {
         format!("{}x:{}", self.namespace, self.name)
     }
 
-    /// What stands before a process in the name of its inbox.
+    /// The prefix of the inbox channels, before the name of the process.
     pub(super) fn inbox_prefix(&self) -> String {
         format!("{}i:", self.namespace)
     }
@@ -92,7 +92,7 @@ impl Keys {
         format!("{}{}", self.inbox_prefix(), self.process)
     }
 
-    /// This process, as it signs up for news of a key.
+    /// The name of this process, under which it waits for the end of other loads.
     pub(super) fn process(&self) -> &str {
         &self.process
     }

@@ -42,8 +42,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             .and_then(|reply| self.leased(reply));
         replied.unwrap_or_else(|error| {
             tracing::debug!(%key, %error, "cache lease failed");
-            // It may still be executed. Behind it on the same connection goes its undoing, for which nobody waits, so
-            // that the others are not kept waiting for a load that will not be stored.
+            // The server may still run the script. So its undoing is sent after it on the same connection: otherwise
+            // others would wait for a load that is never stored. Nobody waits for the undoing.
             if !error.is_never_executed() {
                 self.undo(key, token);
             }
@@ -95,7 +95,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             }
             Ok(reply) => {
                 if reply.word() == "OUTDATED" {
-                    // Nobody waits for this: who waits for the load is told by it.
+                    // Not awaited. The undoing notifies the callers that wait for this load.
                     self.undo(key, token);
                 }
                 Filled::Refused
@@ -129,7 +129,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
 
     pub(crate) async fn abort(&self, key: &Key, token: &Token, hold: Hold) {
         if let Err(error) = self.call(&ABORT, key, self.aborting(key, token, hold)).await {
-            // The token then ends with its lease.
+            // The token then ends when its lease expires.
             tracing::debug!(%key, %error, "cache abort failed");
         }
     }

@@ -1,8 +1,8 @@
 //! The lease protocol on Redis: keys, scripts, the invalidation subscription.
 //!
-//! It stands on a routed link, as locks do, and asks the server of a bucket for what is in the bucket. The table of
-//! tags, the run marker, the epoch and the heartbeat are keys of the first bucket, and the channel is one for all
-//! buckets: that is why a cache has one server so far.
+//! It uses a routed link, as locks do: a key is looked up on the server of its bucket. But a cache can have only one
+//! server so far. The table of tags, the run marker and the epoch are keys of the first bucket, heartbeats are sent by
+//! its server, and one channel serves all buckets.
 
 mod dropping;
 mod keys;

@@ -29,7 +29,7 @@ use crate::{
     resource::{Bucket, Key},
 };
 
-/// What a server says of a key that holds another type than the command is for.
+/// The error code of a command on a key of another type.
 const WRONG_TYPE: &str = "WRONGTYPE";
 
 /// The client side of the lease protocol.
@@ -52,7 +52,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let keys = Keys::new(redis.key_prefix(), settings.name);
         let channels = vec![keys.channel(), keys.inbox()];
         let strict = settings.strict.is_some();
-        // A loader may give its values any lifetime, so that age alone makes no run trusted where that matters.
+        // A loader may give its values any lifetime. So in a strict cache a run is never trusted because of its age.
         let longest = if strict { Duration::MAX } else { settings.ttl.end().saturating_add(settings.grace) };
         let subscription = Arc::new(Subscription::new(keys, local, longest, strict));
         let events = Arc::clone(&subscription) as Arc<dyn RoutedEvents<()>>;
@@ -113,7 +113,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
                     _ => Read::Unreadable,
                 }
             }
-            // What is there is no entry: the script that gives the lease deletes it.
+            // The key holds no entry. The script that gives the lease deletes it.
             Err(LinkError::Refused { code }) if code == WRONG_TYPE => Read::Miss,
             Err(error) => {
                 tracing::debug!(%key, %error, "cache read failed");
@@ -126,7 +126,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let Some(stored) = Stored::read(bytes) else {
             return Read::Unreadable;
         };
-        // News of a clear stands before the reply to any read that the server took after it.
+        // The message of a clear arrives before the reply to any read that the server ran after the clear.
         if stored.epoch != self.subscription.epoch() {
             return Read::Miss;
         }
@@ -145,7 +145,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         }
     }
 
-    /// The server that has the bucket.
+    /// The server of the bucket.
     pub(super) fn server(&self, bucket: Bucket) -> Result<Arc<Server<()>>, LinkError> {
         self.servers.of(bucket).ok_or(LinkError::Down)
     }
@@ -154,12 +154,12 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         self.server(bucket)?.link.command(op, command).await
     }
 
-    /// The run of the server that has the table of tags.
+    /// The run of the server with the table of tags.
     fn run_id(&self) -> Option<Arc<str>> {
         self.servers.of(Bucket::FIRST)?.run_id()
     }
 
-    /// Whether no tag of this was invalidated since it was loaded. Without tags nobody is asked.
+    /// Whether no tag of the value was invalidated since it was loaded. A value without tags needs no command.
     async fn has_current_tags(&self, stored: &Stored) -> Result<bool, LinkError> {
         if stored.tags.is_empty() {
             return Ok(true);
@@ -173,17 +173,17 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             command.arg(format!("t:{tag}"));
         }
         let scores = match self.command(Bucket::FIRST, "cache_tags", command).await {
-            // No table of tags, as if it had been lost.
+            // The key holds no table of tags: the same as a lost table.
             Err(LinkError::Refused { code }) if code == WRONG_TYPE => return Ok(false),
             scores => scores?,
         };
-        // Asked of a replica that was promoted in between, a table that the old primary left there would pass for its
-        // own.
+        // The run is checked again: if a replica was promoted in between, it may have answered from the table that the
+        // old primary left there.
         Ok(self.run_id() == Some(run) && stored.stamp.holds(scores))
     }
 
-    /// One script call on the keys of `key`. It takes its place in the write order at once; after NOSCRIPT, which means
-    /// not executed, it is sent again.
+    /// Calls a script on the keys of `key`. The command is queued at once, before the future is polled. If the server
+    /// does not know the script, and so has not run it, the command is sent again.
     pub(super) fn call<'a>(
         &'a self,
         script: &'static Script,
@@ -213,8 +213,9 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         }
     }
 
-    /// The run of the server that a script is meant for. A server of another run begins its table of tags anew when it
-    /// gets the script, and again at the next script that names the right run; values with tags are then loaded again.
+    /// The run of the server that a script is meant for. If a server of another run gets the script, it begins a new
+    /// table of tags, and another one at the next script that names its own run. Each time all values with tags are
+    /// loaded again.
     pub(super) fn run(&self) -> Vec<u8> {
         self.run_id().as_deref().unwrap_or("-").as_bytes().to_vec()
     }
@@ -231,7 +232,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         Ok(Entry { value, loaded, stored, expires, took, version, tags, weight })
     }
 
-    /// Trust that the server has lost no invalidation.
+    /// Evidence that the server has lost no invalidation.
     pub(crate) fn trust(&self) -> Option<Trust> {
         self.subscription.trust()
     }
@@ -240,12 +241,12 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         self.subscription.is_trusted()
     }
 
-    /// The run of the server that is not trusted yet.
+    /// The connected run of the server, if it is not trusted yet.
     pub(crate) fn unsure_run(&self) -> Option<UnsureRun> {
         self.subscription.unsure_run()
     }
 
-    /// Every invalidation that may have been lost before this run was made again.
+    /// Marks the run as trusted, after every invalidation that it may lack was repeated.
     pub(crate) async fn trust_run(&self, run: &UnsureRun) -> Result<(), CacheError> {
         let unavailable = |error| CacheError::Unavailable(Arc::new(error));
         let (sent, keys) = (Instant::now(), vec![self.subscription.keys.marker()]);
@@ -284,8 +285,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 }
 
-/// The longest that Redis is given for anything: an expiry that it does not take would fail a script half-way, and
-/// leave a value without an end.
+/// The longest time that Redis is given. With an expiry that Redis refuses, a script would fail half-way and leave a
+/// value that never expires.
 pub(super) const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
 
 pub(super) fn millis(duration: Duration) -> Vec<u8> {

@@ -3,7 +3,7 @@ use redis::Value;
 use super::stored::Stored;
 use crate::{cache::strict::Intent, redis::LinkError};
 
-/// The reply of a script: a word, the server's time, the rest.
+/// The reply of a script: a word, the server's time in µs, and the rest.
 #[derive(Debug)]
 pub(super) struct Reply {
     op: &'static str,
@@ -36,15 +36,15 @@ impl Reply {
         self.rest.next().and_then(number).ok_or_else(|| self.unexpected())
     }
 
-    /// Pairs of intent and transaction.
+    /// The intents, from pairs of intent and transaction id.
     pub(super) fn intents(&mut self) -> Vec<Intent> {
         let mut words = self.rest.by_ref().map_while(|value| String::from_utf8(bytes(value)?).ok());
         std::iter::from_fn(|| Some(Intent { id: words.next()?.into(), xid: words.next()?.into() })).collect()
     }
 
-    /// What is announced: the resource, and its intent.
+    /// The standing intents with their resources.
     pub(super) fn announced(&mut self) -> Vec<(String, Intent)> {
-        // One word that is no text must not hide those behind it.
+        // A word that is not UTF-8 must not hide the words after it.
         let mut words =
             self.rest.by_ref().map_while(|value| Some(String::from_utf8_lossy(&bytes(value)?).into_owned()));
         std::iter::from_fn(|| {

@@ -7,14 +7,14 @@ use crate::clock::Instant;
 
 const BUCKETS: usize = 256;
 
-/// The numbers of the messages of each bucket, as this connection hears them.
+/// The sequence numbers of the messages of each bucket, as heard on this connection.
 #[derive(Debug)]
 pub(super) struct Sequences(Mutex<Heard>);
 
 #[derive(Debug)]
 struct Heard {
     last: [Option<u64>; BUCKETS],
-    /// Buckets whose number nobody has repeated since it changed.
+    /// Buckets whose number changed and that no heartbeat has repeated since.
     unconfirmed: Vec<u8>,
     heartbeat_at: Instant,
 }
@@ -27,13 +27,13 @@ impl Default for Sequences {
 }
 
 impl Sequences {
-    /// Another connection: nothing is known of the numbers before it.
+    /// Begins a new connection, on which no number was heard yet.
     pub(super) fn begin(&self, now: Instant) {
         *self.lock() = Heard { last: [None; BUCKETS], unconfirmed: Vec::new(), heartbeat_at: now };
     }
 
-    /// Notes the number of a message. `heartbeat_at` is when a heartbeat was heard, which repeats the last number;
-    /// `None` for news, which has the next. Returns whether a message was missed.
+    /// Notes the number of a message. Returns whether a message was missed. A heartbeat repeats the last number, and
+    /// `heartbeat_at` is when it was heard. Any other message has the next number, and `heartbeat_at` is `None`.
     pub(super) fn note(&self, bucket: u8, seq: u64, heartbeat_at: Option<Instant>) -> bool {
         let mut heard = self.lock();
         let expected = heard.last[usize::from(bucket)].replace(seq);
@@ -47,12 +47,12 @@ impl Sequences {
         expected.is_some_and(|last| if repeats { seq != last } else { seq != last + 1 })
     }
 
-    /// The time since anybody's heartbeat was heard.
+    /// The time since a heartbeat of any process was heard.
     pub(super) fn since_heartbeat(&self) -> Duration {
         self.lock().heartbeat_at.elapsed()
     }
 
-    /// The buckets that a heartbeat should repeat: those that changed since the last one.
+    /// The buckets that the next heartbeat should repeat: their number changed and was not repeated since.
     pub(super) fn unconfirmed(&self) -> Vec<u8> {
         self.lock().unconfirmed.clone()
     }

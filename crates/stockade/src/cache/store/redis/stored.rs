@@ -3,7 +3,8 @@ use std::str::from_utf8;
 use super::tag_stamp::TagStamp;
 use crate::cache::tags::Tags;
 
-/// A value as it lies in Redis: one field of its entry, so that a hit asks for nothing else. `fill.lua` describes it.
+/// A value as it is stored in Redis: one field of its entry, so that a hit reads nothing else. `fill.lua` describes the
+/// format.
 ///
 /// Times are the server's, in µs.
 #[derive(Debug)]
@@ -14,22 +15,22 @@ pub(super) struct Stored {
     pub(super) expires: u64,
     pub(super) loaded: u64,
     pub(super) version: Option<u64>,
-    /// How long its load took, µs.
+    /// How long the load took, in µs.
     pub(super) took: u64,
     pub(super) tags: Tags,
-    /// What its tags are judged by.
+    /// The state of the table of tags before the load, to check the tags against.
     pub(super) stamp: TagStamp,
-    /// The epoch in which its load was leased.
+    /// The epoch in which the load was leased.
     pub(super) epoch: u64,
 }
 
 impl Stored {
-    /// The name of the field, within an entry that other versions of the program may use too.
+    /// The name of the field in the entry. Other versions of the program may have other fields in the same entry.
     pub(super) fn field(fingerprint: &str) -> String {
         format!("v:{fingerprint}")
     }
 
-    /// `None` for what no cache has written so.
+    /// Reads a field. `None` if it does not have the format that a cache writes.
     pub(super) fn read(bytes: Vec<u8>) -> Option<Self> {
         let mut rest = &bytes[..];
         let (expires, loaded, epoch) = (number(&mut rest, b' ')?, number(&mut rest, b' ')?, number(&mut rest, b' ')?);
@@ -51,8 +52,7 @@ impl Stored {
         Some(Self { payload: end + 2, null, expires, loaded, version, took, tags, stamp, epoch, bytes })
     }
 
-    /// The words about a value that its process knows: whether there is one, its version, and how long its load took,
-    /// µs.
+    /// The words that the loading process adds: whether there is a row, the version, and how long the load took (µs).
     pub(super) fn words(null: bool, version: Option<u64>, took: u128) -> String {
         let kind = if null { Self::NULL } else { Self::VALUE };
         match version {
@@ -71,7 +71,7 @@ impl Stored {
     const NO_VERSION: &str = "-";
 }
 
-/// Takes a number, of digits alone, and the byte behind it. A hit takes eight, byte by byte.
+/// Takes a number of digits alone, and the byte `behind` that ends it.
 fn number(rest: &mut &[u8], behind: u8) -> Option<u64> {
     let (mut number, mut digits) = (0_u64, 0);
     loop {
@@ -85,7 +85,7 @@ fn number(rest: &mut &[u8], behind: u8) -> Option<u64> {
     }
 }
 
-/// Takes a word and the space behind it.
+/// Takes a word and the space after it.
 fn word<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let space = rest.iter().position(|byte| *byte == b' ')?;
     let (word, others) = (&rest[..space], &rest[space + 1..]);

@@ -1,7 +1,7 @@
 use redis::Value;
 
-/// What a value noted of the table of tags when its lease was given, before it was read: the table's epoch and the
-/// newest stamp in it. See `tags.lua`.
+/// The state of the table of tags when the lease of a value was given, before the value was loaded: the table's epoch
+/// and the newest stamp in it. See `tags.lua`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TagStamp {
     pub(super) epoch: u64,
@@ -9,12 +9,12 @@ pub(super) struct TagStamp {
 }
 
 impl TagStamp {
-    /// Whether a value with this stamp still holds; `scores` are the table's of its epoch, its floor and the tags of
-    /// the value.
+    /// Whether a value with this stamp is still valid. `scores` are read from the table: the scores of the epoch, the
+    /// floor, and each tag of the value.
     pub(super) fn holds(self, scores: Value) -> bool {
         let Value::Array(scores) = scores else { return false };
         let mut scores = scores.into_iter().map(score);
-        // Two scores that the table stores negated; without either it is another table.
+        // The table stores these two scores negated. If one is missing, it is another table.
         let (Some(Some(epoch)), Some(Some(floor))) = (scores.next(), scores.next()) else { return false };
         whole(-epoch) == Some(self.epoch)
             && whole(-floor).is_some_and(|floor| floor <= self.newest)
@@ -26,12 +26,12 @@ fn score(value: Value) -> Option<f64> {
     match value {
         Value::Nil => None,
         Value::Double(score) => Some(score),
-        // A score that can't be read outdates the value.
+        // With a score that can't be read, the value is not valid.
         value => Some(redis::from_redis_value(value).unwrap_or(f64::INFINITY)),
     }
 }
 
-/// Scores of the table are whole numbers below 2^53, which a double holds exactly.
+/// The score as a whole number. Scores of the table are below 2^53, which a double holds exactly.
 fn whole(score: f64) -> Option<u64> {
     const LIMIT: f64 = 9_007_199_254_740_992.0;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in range and whole")]

@@ -1,5 +1,5 @@
-//! A primary that was replaced and does not know it goes on answering reads. With `min-replicas-to-write` it stops
-//! taking writes, so that a write on the connection of the reads tells the two apart.
+//! Whether the primary may have been replaced without knowing it. Such a primary goes on answering reads. With
+//! `min-replicas-to-write` it rejects writes, so a write on the connection of the reads shows whether it was replaced.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -11,34 +11,35 @@ use redis::Cmd;
 use super::keys::Keys;
 use crate::{clock::Instant, redis::Succession};
 
-/// How long a write that was taken stands for the server, from when it was sent. Two may be lost meanwhile.
+/// For how long after it was sent an accepted write vouches for the server. Writes are sent every half second, so two
+/// of them may be lost.
 const GOOD_FOR: Duration = Duration::from_secs(2);
 pub(super) const WHAT_TO_SET: &str = "set `min-replicas-to-write` (half the number of replicas or more) and \
      `min-replicas-max-lag` (10 or less) on every Redis that may become the primary, which has to be of version 7.0 or later";
 
-/// Whether the primary at the other end takes writes.
+/// Whether the connected primary accepts writes.
 #[derive(Debug, Default)]
 pub(super) struct WriteProbe(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The number of the connection that the rest is about.
+    /// The number of the connection. The other fields are about this connection.
     connection: u64,
     succession: Succession,
-    /// When the latest write was sent that was taken.
+    /// When the latest accepted write was sent.
     taken: Option<Instant>,
-    /// What it was last said about that it bounds nothing, or that reads are loads for it.
+    /// The succession of the last warning; `None` after a write was accepted.
     told: Option<Succession>,
 }
 
 impl WriteProbe {
-    /// A new connection, on which nothing was written yet.
+    /// Begins a new connection, on which nothing was written yet.
     pub(super) fn begin(&self, connection: u64, succession: Succession) {
         let mut state = self.lock();
         *state = State { connection, succession, taken: None, told: state.told };
     }
 
-    /// A write that was sent on this connection, or a later one, was taken.
+    /// Notes that a write was accepted on this connection.
     pub(super) fn taken(&self, connection: u64, sent: Instant) {
         let mut state = self.lock();
         if state.connection == connection {
@@ -47,7 +48,7 @@ impl WriteProbe {
         }
     }
 
-    /// Whether what is read on this connection, up to now, comes from a server that nobody had replaced a moment ago.
+    /// Whether replies on this connection come from a server that was not replaced until a moment ago.
     pub(super) fn is_trusted(&self, connection: u64) -> bool {
         let state = self.lock();
         state.connection == connection
@@ -58,7 +59,7 @@ impl WriteProbe {
             }
     }
 
-    /// Whether a rival of the server on this connection has stopped taking writes, or soon will.
+    /// Whether another server that accepts writes too either does not exist or stops soon.
     pub(super) fn outlasts_rivals(&self, connection: u64) -> bool {
         let state = self.lock();
         state.connection == connection
@@ -72,22 +73,22 @@ impl WriteProbe {
     pub(super) fn looked(&self, connection: u64, succession: Succession) {
         let mut state = self.lock();
         if state.connection == connection {
-            // Who had a rival may have one still: without the settings nothing bounds it any more.
+            // A server that had a rival may still have it. Without the settings nothing stops the rival.
             state.succession = if succession.has_rival() { succession } else { Succession::Unbounded };
             if state.succession == Succession::Unbounded {
-                // What it took says nothing of others any more.
+                // An accepted write is no evidence any more.
                 state.taken = None;
             }
         }
     }
 
-    /// The connection that a pulse is to be asked for on.
+    /// The connection on which to write, if another server may become the primary.
     pub(super) fn wanted(&self) -> Option<(u64, Succession)> {
         let state = self.lock();
         state.succession.has_rival().then_some((state.connection, state.succession))
     }
 
-    /// Whether somebody is to be told; once, until writes are taken again.
+    /// Whether to log a warning: once, until a write is accepted or the succession changes.
     pub(super) fn tells(&self) -> bool {
         let mut state = self.lock();
         let succession = Some(state.succession);
@@ -99,7 +100,7 @@ impl WriteProbe {
     }
 }
 
-/// A write that changes nothing, and that a server without memory takes.
+/// A write that changes nothing. A server over its memory limit accepts it too.
 pub(super) fn write(keys: &Keys) -> Cmd {
     let mut command = redis::cmd("DEL");
     command.arg(keys.write_probe());

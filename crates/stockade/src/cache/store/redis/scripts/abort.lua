@@ -1,12 +1,12 @@
--- Gives a token back unused, so that those who wait for its load try themselves.
+-- Gives a token back unused, so that the processes that wait for its load try to load themselves.
 --
--- After a load that failed, a hold keeps off for a while those who have a value to serve. It ends with the value that
--- is here at the latest. Loads of this key alone are counted: after two that failed in a row a hold keeps everybody
--- off.
+-- After a load that failed, a hold keeps off, for a while, the callers that have an expired value to serve. The hold
+-- ends at the latest when the stored value is deleted. Failures of loads of this key alone are counted. After two in a
+-- row a hold keeps off all callers.
 --
--- KEYS: E entry (hash; the fields of each shape of the value are its own), I intents (hash), S sequence
--- ARGV: token, resource, inbox prefix, ms to hold others off (0: not at all), shape, whether it counts (`1` or `0`)
--- Reply: {ABORTED, now}, or {REFUSED, now} when the token was no longer current
+-- KEYS: E entry (hash; each shape of the value has its own fields), I intents (hash), S sequence
+-- ARGV: token, resource, inbox prefix, ms of the hold (0: none), shape, whether the failure counts (`1` or `0`)
+-- Reply: {ABORTED, now}, or {REFUSED, now} if the token was no longer current
 -- Messages: `C <resource>` to the inbox of each waiting process
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -30,7 +30,7 @@ if tonumber(ARGV[4]) > 0 then
   if ARGV[6] == '1' then
     local before = tonumber(redis.call('HGET', KEYS[1], 'fails' .. s) or '') or 0
     redis.call('HSET', KEYS[1], 'fails' .. s, string.format('%.0f', before + 1))
-    -- The count has to outlast the hold, or each failure would be the first.
+    -- The count must outlast the hold, or each failure would be the first.
     kept = kept * 2
   end
   if redis.call('HEXISTS', KEYS[1], 'v' .. s) == 0 and redis.call('PTTL', KEYS[1]) < kept then

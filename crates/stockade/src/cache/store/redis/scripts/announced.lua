@@ -1,10 +1,10 @@
--- Some of the announcements that stand, those of the oldest transactions first.
+-- Returns some of the standing intents of the cache, those of the oldest transactions first.
 --
--- KEYS: A announcements of the cache (sorted set, see begin.lua)
--- ARGV: ranks of the first and of the last
+-- KEYS: A intents of the cache (sorted set, see begin.lua)
+-- ARGV: rank of the first, rank of the last
 -- Reply: {ANNOUNCED, now, intent, transaction id, resource, ...}
 
--- Whether the text is UTF-8, as far as it matters here: no byte is left over of any character.
+-- Whether the text is UTF-8, roughly: without the characters of two to four bytes, no byte above 127 is left.
 local function is_text(text)
   for _, character in ipairs({'[\194-\223][\128-\191]', '[\224-\239][\128-\191][\128-\191]',
     '[\240-\244][\128-\191][\128-\191][\128-\191]'}) do
@@ -25,7 +25,7 @@ for i = 1, #members, 2 do
     reply[#reply + 1] = string.format('%.0f', xid)
     reply[#reply + 1] = resource
   else
-    -- No writer announces so.
+    -- No writer of a cache adds such a member.
     redis.call('ZREM', KEYS[1], members[i])
   end
 end

@@ -1,12 +1,11 @@
 -- Announces a write that is about to commit: until its intent ends, no value of this key is stored or served.
 --
--- The intent has no expiry. It must not be taken for ended because time passed: its transaction may still be
--- committing.
+-- The intent never expires, because its transaction may still be committing however much time has passed.
 --
--- Whoever sweeps after writers that died finds it in A, under its transaction, without looking at all keys.
+-- The sweep for writers that died finds the intent in A, with its transaction id, without looking at all keys.
 --
--- KEYS: E entry (hash), I intents (hash), S sequence, A announcements of the cache (sorted set of `intent resource` by
---   transaction)
+-- KEYS: E entry (hash), I intents (hash), S sequence, A intents of the cache (sorted set of `intent resource`, with the
+--   transaction id as score)
 -- ARGV: resource, bucket, channel, inbox prefix, intent, transaction id
 -- Reply: {BEGUN, now, seq}
 -- Messages: as invalidate.lua

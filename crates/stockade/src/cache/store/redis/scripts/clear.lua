@@ -1,5 +1,5 @@
--- Drops every value of the cache, stored or being loaded, and tells every process. What it costs does not depend on how
--- many there are.
+-- Drops every value of the cache, voids every running load, and tells every process. The cost does not depend on the
+-- number of values.
 --
 -- KEYS: C epoch (string, see epoch.lua)
 -- ARGV: channel, newest known epoch

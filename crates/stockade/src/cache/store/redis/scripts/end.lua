@@ -1,8 +1,9 @@
--- Ends the intent of a transaction that committed or rolled back. Repeating it changes nothing but the sequence.
+-- Ends the intent of a transaction that committed or rolled back, and drops the value. Idempotent, except that each
+-- call takes a number of the sequence.
 --
--- KEYS: E entry (hash), I intents (hash), S sequence, A announcements of the cache (sorted set, see begin.lua)
+-- KEYS: E entry (hash), I intents (hash), S sequence, A intents of the cache (sorted set, see begin.lua)
 -- ARGV: resource, bucket, channel, inbox prefix, intent
--- Reply: {ENDED, now, seq}, or {MISSING, now, seq} when the intent was not there: the store lost it, or somebody else
+-- Reply: {ENDED, now, seq}, or {MISSING, now, seq} if the intent was not there: the server lost it, or another process
 --   ended it
 -- Messages: as invalidate.lua
 local time = redis.call('TIME')

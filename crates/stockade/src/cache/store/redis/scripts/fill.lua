@@ -1,18 +1,18 @@
--- Stores a value under the token it was loaded under, unless that token is no longer current, a writer is committing,
--- or the cache was cleared or a tag of the value invalidated since the token was given.
+-- Stores a loaded value. Refused if its token is no longer current or a writer is committing. Also refused if the cache
+-- was cleared or a tag of the value was invalidated since the token was given.
 --
--- KEYS: E entry (hash; the fields of each shape of the value are its own), I intents (hash), S sequence, T tags (sorted
---   set, see tags.lua), C epoch (string, see epoch.lua)
--- ARGV: token, payload; `value` or `null`, version or `-`, and load us, in one; ttl ms, grace ms, resource, inbox
---   prefix, run id, tags, one to a line; lease ms, shape
--- Reply: {ACCEPTED, now}, {REFUSED, now}, or {OUTDATED, now} for a clear or a tag: the token is still current and has
---   to be given back
+-- KEYS: E entry (hash; each shape of the value has its own fields), I intents (hash), S sequence, T tags (sorted set,
+--   see tags.lua), C epoch (string, see epoch.lua)
+-- ARGV: token; payload; one text of `value` or `null`, version or `-`, and us of the load; ttl ms; grace ms; resource;
+--   inbox prefix; run id; tags, one in each line; lease ms; shape
+-- Reply: {ACCEPTED, now}, {REFUSED, now}, or {OUTDATED, now} because of a clear or a tag: then the token is still
+--   current and must be given back
 -- Messages: `C <resource>` to the inbox of each waiting process
 --
--- A value is one field, `v:<shape>`, so that a read asks for nothing else: a line of words, a line for each tag, an
--- empty line, the payload. The words: fresh until, loaded at, epoch of the cache, epoch and newest stamp of the table
--- of tags (0 without tags), `value` or `null`, version or `-`, how long the load took. `exp:<shape>` repeats the first
--- for other versions of the program, which can't read the rest and keep the value until then.
+-- A value is one field, `v:<shape>`, so that a read needs nothing else: a line of words, a line for each tag, an empty
+-- line, the payload. The words: fresh until, loaded at, epoch of the cache, epoch and newest stamp of the table of tags
+-- (0 without tags), `value` or `null`, version or `-`, us of the load. The field `exp:<shape>` repeats the first word
+-- for other versions of the program. They can't read the value, and keep it while it may be of use.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local now_text = string.format('%.0f', now)
@@ -49,7 +49,7 @@ for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
   end
 end
 
--- What another version of the program holds under this key stays, as long as it may be of use to it.
+-- The fields of another version of the program stay as long as they may be of use to that version.
 local keep = ARGV[4] + ARGV[5]
 local alone = true
 for shape, fields in pairs(others) do
@@ -75,8 +75,8 @@ local words = expires .. ' ' .. now_text .. ' ' .. epoch .. ' ' .. stamp .. ' ' 
 redis.call('HSET', KEYS[1], 'v' .. s, words .. '\n' .. tags .. '\n\n' .. ARGV[2], 'exp' .. s, expires)
 redis.call('PEXPIRE', KEYS[1], string.format('%.0f', keep))
 if tags ~= '' then
-  -- A stamp that outdates it must not be forgotten before it ends. It may stay for longer beside another version's, and
-  -- is not served then.
+  -- The stamp of a tag must be kept as long as this value may be served. The fields may stay longer, because of another
+  -- version's fields in the same entry, but the value is not served then.
   redis.call('ZADD', KEYS[4], 'LT', string.format('%.0f', -1000 * (ARGV[4] + ARGV[5] + ARGV[10])), 'h')
 end
 for _, process in ipairs(waiting) do

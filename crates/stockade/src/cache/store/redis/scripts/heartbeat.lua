@@ -1,5 +1,5 @@
--- Repeats the last sequence number of some buckets and the epoch, so that each process sees that it is subscribed and
--- missed nothing.
+-- Publishes the last sequence number of some buckets and the epoch again. From these messages each process sees that it
+-- is subscribed and has missed nothing.
 --
 -- KEYS: C epoch (string, see epoch.lua), S sequence of each bucket
 -- ARGV: channel, newest known epoch, then the number of each bucket

@@ -1,4 +1,4 @@
--- Drops the value and voids the token of a load that may have read the old row, and tells every process.
+-- Drops the value, voids the token of each load that may have read the old row, and tells every process.
 --
 -- KEYS: E entry (hash), I intents (hash), S sequence
 -- ARGV: resource, bucket, channel, inbox prefix

@@ -1,12 +1,12 @@
--- Outdates every value with a tag, stored or being loaded, and tells every process. What it costs does not depend on
--- how many values there are.
+-- Makes every value with a tag invalid, stored or being loaded, and tells every process. The cost does not depend on
+-- the number of values.
 --
 -- KEYS: T tags (sorted set, see tags.lua), S sequence of bucket 0
--- ARGV: tag, channel, run id, random text, us after which no value of this cache is left
+-- ARGV: tag, channel, run id, random text, us after which no value of this cache is served
 -- Reply: {DROPPED, now, seq}
 -- Messages: `0 <seq> #<tag>` to the channel
--- First a write that takes no memory, so that a server over its limit lets those after it pass. There is no such
--- member.
+-- The first write takes no memory (there is no such member), so that a server over its memory limit lets the others
+-- pass.
 own_call('ZREM', KEYS[1], '')
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -18,9 +18,10 @@ local _, newest = tags_now(KEYS[1], ARGV[3], ARGV[4])
 local stamp = math.max(newest + 1, now)
 redis.call('ZADD', KEYS[1], text(-stamp), 'n', text(stamp), 't:' .. ARGV[1])
 
--- A stamp is forgotten when no value is left that may be older, or when there are too many. Raising the floor to it
--- first makes that safe: at worst, because a clock was set, values are taken for outdated that are not. 1024 at a time,
--- so that nobody waits long; each call adds one at most.
+-- A stamp is deleted when no value from before it can be left, or when there are too many stamps. The floor is raised
+-- to the stamp first, which makes every tagged value from before it invalid. So no stale value is served, even if a
+-- clock jumped: at worst valid values are loaded again. At most 1024 stamps are deleted at a time, so that no other
+-- command waits long. Each call adds at most one.
 local others, most = 4, 65536
 local longest = math.max(tonumber(ARGV[5]), -tonumber(redis.call('ZSCORE', KEYS[1], 'h')))
 local aged = redis.call('ZCOUNT', KEYS[1], '1', text(stamp - longest))

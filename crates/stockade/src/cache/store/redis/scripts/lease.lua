@@ -1,13 +1,13 @@
--- Gives the value, the right to load it, or the news that somebody else is loading it.
+-- Returns the value, or the lease to load it, or says that somebody else is loading it.
 --
--- KEYS: E entry (hash; the fields of each shape of the value are its own), I intents (hash), S sequence, T tags (sorted
---   set, see tags.lua), C epoch (string, see epoch.lua)
--- ARGV: token, lease ms, process, kind: `miss`, or `early` for a load although the value is fresh, whether the caller
---   can do without a load (`1` or `0`), ms that a hold lasts at most, run id, shape, channel, newest known epoch
+-- KEYS: E entry (hash; each shape of the value has its own fields), I intents (hash), S sequence, T tags (sorted set,
+--   see tags.lua), C epoch (string, see epoch.lua)
+-- ARGV: token; lease ms; process; kind: `miss`, or `early` for the lease even if the value is fresh; whether the caller
+--   has a value to serve (`1` or `0`); ms that a hold lasts at most; run id; shape; channel; newest known epoch
 -- Reply: {HIT, now, v}                         fresh value, as it is stored (see fill.lua; kind miss only)
---        {HELD, now, v}                        a load failed lately; v is an expired value, nil if the caller has one
---        {FAILING, now, remaining us}          the loads of this key keep failing: none is tried for so long
---        {WAIT, now, remaining us}             told by `C <resource>` on the process's inbox
+--        {HELD, now, v}                        a load failed lately; v is the stored value or nil
+--        {FAILING, now, remaining us}          the loads of this key keep failing: none is tried for this time
+--        {WAIT, now, remaining us}             another load is running; `C <resource>` to the inbox tells its end
 --        {LEASED, now, v}                      the token is current; v is an expired value or nil
 --        {BYPASS, now, id, xid, ...}           a writer is committing: load, don't fill; intents older than 2 s
 -- Messages: `E <epoch>` to the channel, if the epoch was lost
@@ -21,7 +21,7 @@ if #intents > 0 then
   for i = 1, #intents, 2 do
     local xid, started = string.match(intents[i + 1], '^(%d+) (%d+)$')
     if not xid then
-      -- No writer announces so, and nobody could be asked what became of it.
+      -- No writer of a cache adds such an intent, and without a transaction id nobody could end it.
       redis.call('HDEL', KEYS[2], intents[i])
     else
       announced = true
@@ -44,14 +44,14 @@ local exp, epoch, stamp, tags = string.match(v or '', '^(%d+) %d+ (%d+) (%d+ %d+
 if not exp then
   v = false
 elseif epoch ~= current or tags ~= '' and not tags_hold(KEYS[4], ARGV[7], stamp, tags) then
-  -- As if it had been dropped, and what else is known of it.
+  -- An invalid value counts as dropped, together with its hold.
   v, hold = false, false
 end
 if ARGV[4] == 'miss' and v and tonumber(exp) > now then
   return {'HIT', now_text, v}
 end
 
--- More than a whole hold is left only after the server's clock was set back.
+-- More than a whole hold can be left only if the server's clock was set back.
 local held = (tonumber(hold) or 0) - now
 if held > 0 and held <= ARGV[6] * 1000 then
   if ARGV[5] == '1' or (ARGV[4] == 'miss' and v) then
@@ -63,15 +63,15 @@ if held > 0 and held <= ARGV[6] * 1000 then
 end
 
 local lease = tonumber(ARGV[2])
--- A load from before a clear will not be stored.
+-- A load from before a clear is not waited for, since its value will not be stored.
 local left = tok and tokc == current and (tonumber(tokx) or 0) - now or 0
--- More than a lease is left only after the server's clock was set back: such a token is not waited for.
+-- More than a lease can be left only if the server's clock was set back. Such a load is not waited for either.
 if left > 0 and left <= lease * 1000 + 1000000 then
   redis.call('HSET', KEYS[1], 'w' .. s .. ':' .. ARGV[3], '1')
   return {'WAIT', now_text, string.format('%.0f', left)}
 end
 
--- Beside the present value's, which may be served until this load has ended.
+-- The new token's stamp is kept next to that of the present value, which may be served until the load ends.
 local table_epoch, newest = tags_now(KEYS[4], ARGV[7], ARGV[1])
 redis.call('HSET', KEYS[1], 'tok' .. s, ARGV[1], 'tokx' .. s, string.format('%.0f', now + lease * 1000),
   'tokt' .. s, string.format('%.0f %.0f', table_epoch, newest), 'tokc' .. s, current)

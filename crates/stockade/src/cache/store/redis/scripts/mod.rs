@@ -1,4 +1,4 @@
-//! The scripts of the lease protocol. Each file says its KEYS, ARGV and reply.
+//! The scripts of the lease protocol. Each file describes its KEYS, ARGV and reply.
 
 use crate::redis::Script;
 

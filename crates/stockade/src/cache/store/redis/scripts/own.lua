@@ -1,7 +1,8 @@
--- First part of every script that uses keys of a cache: the first use of a key is `own_call`, in place of `redis.call`.
+-- First part of most scripts of the lease protocol. They use a key for the first time through `own_call`, in place of
+-- `redis.call`.
 --
--- A value of another type, or a text where a number is counted, was not put there by a cache. It is deleted, as if the
--- key had been lost: otherwise every call would fail until somebody deletes it by hand.
+-- If a key has another type, or holds a text in place of a number, no cache wrote it. The key is deleted, which counts
+-- as its loss. Otherwise every call would fail until somebody deletes the key by hand.
 local function own_call(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) ~= 'table' or not reply.err then
@@ -15,7 +16,8 @@ local function own_call(command, key, ...)
   return redis.call(command, key, ...)
 end
 
--- The next number of a sequence. After one that processes could not read, it begins anew, which they notice.
+-- The next number of a sequence. If processes could not read the number, the sequence begins again at 1, which they
+-- notice.
 local function next_number(key)
   local number = own_call('INCR', key)
   if number < 1 or number > 9007199254740991 then

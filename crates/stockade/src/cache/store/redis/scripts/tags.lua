@@ -1,19 +1,19 @@
--- Part of lease.lua, fill.lua and invalidate_tag.lua, behind own.lua: what is known of tags.
+-- Part of lease.lua, fill.lua and invalidate_tag.lua, after own.lua: the table of tags.
 --
--- T (sorted set) is one for the whole cache, so that it is lost as a whole or not at all. It holds under `t:<tag>` the
--- stamp of the tag's last invalidation. Stamps grow with each invalidation, whatever the clock shows. Its other members
--- have no positive score:
---   e:<run>  minus the epoch, a random number: a table that was lost and begun anew, or that another run of the server
---            left behind, says nothing of values that are older than it
+-- T (sorted set) is one key for the whole cache, so that it is lost as a whole or not at all. The score of `t:<tag>` is
+-- the stamp of the tag's last invalidation. Stamps grow with each invalidation, whatever the clock shows. The scores of
+-- the other members are not positive:
+--   e:<run>  minus the epoch, a random number. It tells this table from one that was lost, or that another run of the
+--            server left behind: values from before this table are not valid
 --   n        minus the newest stamp
---   f        minus the floor: the newest stamp that was forgotten
---   h        minus the longest time for which a value with tags may count, us
+--   f        minus the floor: the newest stamp that was deleted
+--   h        minus the longest time for which a value with tags may be served, us
 --
--- A load notes epoch and newest stamp when its lease is given, before it reads. Its value holds while the epoch is the
--- same, the floor is not above its stamp, and no tag of it has a newer one.
+-- A load notes the epoch and the newest stamp when its lease is given, before it reads. Its value is valid while the
+-- epoch is the same, the floor is not above the noted stamp, and no tag of the value has a newer stamp.
 
--- The epoch and the newest stamp. Without a table of this run, whole and with numbers that it can have, it begins one,
--- whose epoch comes from `random`.
+-- Returns the epoch and the newest stamp. If there is no table of this run, or one with numbers that no table has, it
+-- begins a new table, whose epoch comes from `random`.
 local function tags_now(key, run, random)
   local known = own_call('ZMSCORE', key, 'e:' .. run, 'n', 'f', 'h')
   local whole = true
@@ -22,7 +22,7 @@ local function tags_now(key, run, random)
     whole = whole and score <= 0 and score > -9007199254740992 and score % 1 == 0
   end
   if whole then
-    -- By subtraction: a negated zero is written as `-0`.
+    -- Subtracted, because a negated zero would be written as `-0`.
     return 0 - known[1], 0 - known[2]
   end
   local epoch = tonumber(string.sub(redis.sha1hex(random), 1, 13), 16) + 1
@@ -31,7 +31,7 @@ local function tags_now(key, run, random)
   return epoch, 0
 end
 
--- Whether a value with these tags, loaded under this stamp, still holds.
+-- Whether a value with these tags, loaded under this stamp, is still valid.
 local function tags_hold(key, run, stamp, tags)
   local epoch, newest = string.match(stamp or '', '^(%d+) (%d+)$')
   if not epoch then

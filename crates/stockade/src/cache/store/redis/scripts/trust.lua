@@ -1,8 +1,8 @@
--- Vouches for a run of the server: every invalidation that an earlier run can have lost was made again.
+-- Marks a run of the server as trusted, after every invalidation that it may lack was repeated.
 --
 -- KEYS: marker of the cache, see join.lua
 -- ARGV: run id
--- Reply: {TRUSTED, now}, or {REFUSED, now} when another run serves by now
+-- Reply: {TRUSTED, now}, or {REFUSED, now} if another run of the server has joined since
 local time = redis.call('TIME')
 local now_text = string.format('%.0f', time[1] * 1000000 + time[2])
 local marker = redis.pcall('GET', KEYS[1])
@@ -10,7 +10,7 @@ local run, since = string.match(type(marker) == 'string' and marker or '', '^(%S
 if run ~= ARGV[1] then
   return {'REFUSED', now_text}
 end
--- First a write that takes no memory, so that a server over its limit lets the next pass.
+-- The first write takes no memory, so that a server over its memory limit lets the next one pass.
 redis.call('DEL', KEYS[1])
 redis.call('SET', KEYS[1], run .. ' ' .. since .. ' t')
 return {'TRUSTED', now_text}

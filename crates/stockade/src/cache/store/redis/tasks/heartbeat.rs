@@ -19,10 +19,11 @@ use crate::{
 const EVERY: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(100);
 
-/// Sends a beat when none was heard for a second, until told to stop.
+/// Sends a heartbeat if none was heard for a second, until told to stop.
 ///
-/// Who hears a beat needs to send none, so that a fleet of any size makes about one per second. Who has no answer to
-/// anything else for a second asks a question, too: the beats of others don't tell how late they come.
+/// A process that hears a heartbeat need not send one, so a fleet of any size sends about one per second. A process
+/// that has had no reply to any command for a second sends a command too: the heartbeats of others do not show how late
+/// they arrive.
 pub(crate) async fn keep<V: Send + Sync + 'static>(
     servers: Arc<RoutedLink<()>>,
     subscription: Arc<Subscription<V>>,
@@ -58,14 +59,14 @@ pub(crate) async fn keep<V: Send + Sync + 'static>(
             if subscription.since_proof(sent) >= EVERY {
                 let mut question = redis::cmd("GET");
                 question.arg(subscription.keys.marker());
-                // A refusal is an answer, too.
+                // A refusal is a reply too.
                 if let Ok(_) | Err(LinkError::Refused { .. }) = link.command("cache_proof", question).await {
                     subscription.answered(sent);
                 }
             }
             continue;
         }
-        // One bucket in turn beside those that changed, so that each is confirmed sooner or later.
+        // In addition to the buckets that changed, one bucket in turn: so every bucket is confirmed sooner or later.
         turn = turn.wrapping_add(1);
         let mut numbers = subscription.sequences.unconfirmed();
         if !numbers.contains(&turn) {

@@ -1,4 +1,4 @@
-//! What runs in the background for a subscription.
+//! The background tasks of a subscription.
 
 pub(super) mod heartbeat;
 pub(super) mod staleness_gauge;

@@ -11,10 +11,11 @@ use crate::{
 
 const TICK: Duration = Duration::from_millis(100);
 
-/// Shows, until told to stop, how old a write may be that an answer of the in-process tier lacks; zero while it answers
-/// nothing, and always where it `serves` only when Redis can't.
+/// Sets the gauge of the staleness bound until told to stop: how old a write may be that an answer of the in-process
+/// tier misses. The gauge is zero while the tier answers nothing, and always if `serves` is `false`: then the tier only
+/// answers while Redis is away.
 ///
-/// Not a part of the stop: they wait for the server, and meanwhile this grows.
+/// This task is separate from the heartbeat, which waits for the server. The bound grows during such a wait.
 pub(crate) async fn show<V: Send + Sync + 'static>(
     subscription: Arc<Subscription<V>>,
     cache: &'static str,
@@ -28,7 +29,7 @@ pub(crate) async fn show<V: Send + Sync + 'static>(
     }
     while stop.run_until_cancelled(sleep(TICK)).await.is_some() {
         let now = Instant::now();
-        // What is shown must be true until it is set again.
+        // The shown value must hold until the gauge is set again.
         let bound = (subscription.since_proof(now) + TICK).min(SILENCE);
         set(if subscription.is_live(now) { bound.as_secs_f64() } else { 0.0 });
     }

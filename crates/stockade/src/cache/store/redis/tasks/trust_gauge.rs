@@ -13,8 +13,8 @@ const TICK: Duration = Duration::from_millis(100);
 /// How long a strict cache waits for trust in its store before it asks whether a relay runs.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Shows, until told to stop, whether the store is known to have lost no invalidation, and says once when a strict
-/// cache waits for a relay and none runs.
+/// Sets the gauge of trust until told to stop: whether the store is known to have lost no invalidation. Warns once if a
+/// strict cache waits for a relay and none runs.
 pub(crate) async fn show<V: Send + Sync + 'static>(
     subscription: Arc<Subscription<V>>,
     cache: &'static str,
@@ -51,7 +51,7 @@ pub(crate) async fn show<V: Send + Sync + 'static>(
 fn tell_of_none(cache: &'static str) {
     tracing::warn!(
         cache,
-        "a strict cache loads every read, since no stockade::postgres::Relay runs for it in any process, which would vouch for \
+        "every read of a strict cache is a load, because no stockade::postgres::Relay runs for it in any process to vouch for \
          its Redis: run one with `Relay::spawn(pool, [cache.invalidator()])`"
     );
 }

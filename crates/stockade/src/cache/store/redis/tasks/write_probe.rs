@@ -14,10 +14,10 @@ use crate::{
 };
 
 const EVERY: Duration = Duration::from_millis(500);
-/// After so many writes it is asked again whether it would refuse them: that can be changed while it runs.
+/// After this many turns the server's settings are read again: they can change while it runs.
 const LOOK_EVERY: u32 = 10;
 
-/// Writes every half second where another server may be made the primary, until told to stop.
+/// Writes every half second if another server may become the primary, until told to stop.
 pub(crate) async fn keep<V: Send + Sync + 'static>(
     servers: Arc<RoutedLink<()>>,
     subscription: Arc<Subscription<V>>,
@@ -39,7 +39,7 @@ pub(crate) async fn keep<V: Send + Sync + 'static>(
         match succession {
             Succession::Bounded => beat(link, &subscription, connection).await,
             Succession::Unbounded if subscription.write_probe.tells() => tracing::warn!(
-                "this Redis goes on answering after another server took its place, so a strict cache believes nothing of it: \
+                "this Redis goes on answering after another server has taken its place, so a strict cache does not believe it: \
                  {WHAT_TO_SET}"
             ),
             Succession::Unbounded | Succession::Never | Succession::ByHand => {}
@@ -64,8 +64,11 @@ async fn beat<V: Send + Sync + 'static>(link: &Link, subscription: &Subscription
             } else {
                 ""
             };
-            tracing::warn!(code, "Redis takes no writes{why}. A strict cache loads every read until it does");
+            tracing::warn!(
+                code,
+                "Redis rejects writes{why}. Until it accepts them, every read of a strict cache is a load"
+            );
         }
-        Err(error) => tracing::debug!(%error, "nothing shows that Redis takes writes"),
+        Err(error) => tracing::debug!(%error, "it is unknown whether Redis accepts writes"),
     }
 }
