@@ -170,8 +170,16 @@ pub fn database_timed_out() {
     counter!(DATABASE_TIMEOUTS).increment(1);
 }
 
-/// Shows what the pool of the database looks like now. To be called before each scrape.
-pub fn database(pool: &PgPool) {
+/// Everything that is recorded, in the text format of Prometheus, with the process and the database pool as they are
+/// now.
+pub(crate) fn page(pool: &PgPool, recorded: &PrometheusHandle) -> String {
+    metrics_process::Collector::default().collect();
+    database(pool);
+    recorded.render()
+}
+
+/// Shows what the pool of the database looks like now.
+fn database(pool: &PgPool) {
     let (open, idle) = (pool.size(), u32::try_from(pool.num_idle()).unwrap_or(u32::MAX));
     // Both are read while others change them.
     for (state, count) in [("idle", idle.min(open)), ("busy", open.saturating_sub(idle))] {

@@ -59,10 +59,15 @@ struct Checks {
 /// Without its database the instance is not ready, nor before the warm-up of its cache has ended. Without Redis it is:
 /// reads go on, and taking every instance out of the balancer would turn a degraded service into none.
 pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Ready>, Problem> {
+    state(&app).await.map(Json)
+}
+
+/// What [`ready`] answers.
+pub(crate) async fn state(app: &App) -> Result<Ready, Problem> {
     if app.draining.is_on() {
         return Err(Problem::ShuttingDown);
     }
-    if !schema(&app).await? {
+    if !schema(app).await? {
         tracing::error!("the schema is missing or old: run `inventory migrate`");
         return Err(Problem::DatabaseUnavailable("its schema is missing or old: run `inventory migrate`"));
     }
@@ -71,10 +76,10 @@ pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Ready>, Problem
     }
     let (locks, cache) = (!app.locks.is_degraded(), !app.stocks.is_degraded());
     let word = |up| if up { "ok" } else { "down" };
-    Ok(Json(Ready {
+    Ok(Ready {
         status: if locks && cache { "ready" } else { "degraded" },
         checks: Checks { database: "ok", schema: "ok", lock_store: word(locks), cache_store: word(cache) },
-    }))
+    })
 }
 
 async fn schema(app: &App) -> Result<bool, Problem> {

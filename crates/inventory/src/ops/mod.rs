@@ -1,9 +1,11 @@
-//! The operators' port: metrics, health and the admin routes.
+//! The operators' port: metrics, health, the console and the admin routes.
 
 mod auth;
 mod cache;
 mod conservation;
+mod console;
 mod locks;
 mod router;
 
+pub use console::Sampler;
 pub use router::{Ops, app};

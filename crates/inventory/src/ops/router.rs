@@ -7,11 +7,14 @@ use axum::{
     routing::{delete, get},
 };
 use metrics_exporter_prometheus::PrometheusHandle;
-use metrics_process::Collector;
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use super::{auth, cache, conservation, locks};
+use super::{
+    auth, cache, conservation,
+    console::{self, Feed, Sampler},
+    locks,
+};
 use crate::{
     app::App,
     config::Secret,
@@ -27,9 +30,20 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Ops {
     /// What the recorder recorded.
-    pub metrics: PrometheusHandle,
+    metrics: PrometheusHandle,
     /// The bearer token of the admin routes; without one there are none.
-    pub admin_token: Option<Secret>,
+    admin_token: Option<Secret>,
+    /// Snapshots for the console.
+    feed: Feed,
+}
+
+impl Ops {
+    /// For the routes, and what has to run beside them for the console. Without a token there are no admin routes.
+    #[must_use]
+    pub fn new(app: App, metrics: PrometheusHandle, admin_token: Option<Secret>) -> (Self, Sampler) {
+        let (feed, sampler) = Feed::new(app, metrics.clone(), admin_token.is_some());
+        (Self { metrics, admin_token, feed }, sampler)
+    }
 }
 
 /// The routes of the operators' port. Its requests are logged, not counted.
@@ -44,6 +58,8 @@ pub fn app(app: App, ops: Ops) -> Router {
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))
         .route("/metrics", scrape)
+        .route("/console/events", get(console::events).layer(Extension(ops.feed)))
+        .merge(console::routes())
         .merge(admin)
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
@@ -65,7 +81,5 @@ fn admin(token: Secret) -> Router<App> {
 }
 
 async fn render(State(app): State<App>, Extension(recorded): Extension<PrometheusHandle>) -> impl IntoResponse {
-    Collector::default().collect();
-    metrics::database(&app.pg);
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], recorded.render())
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics::page(&app.pg, &recorded))
 }

@@ -78,12 +78,13 @@ async fn serve(
     background.spawn(stop.clone().run_until_cancelled_owned(database::watch(config.database.clone(), app.pg.clone())));
     background.spawn(sweep(app.pg.clone(), stop.clone()));
     background.spawn(stop.clone().run_until_cancelled_owned(warm(warmup, app.stocks.clone())));
+    let (ops, sampler) = Ops::new(app.clone(), metrics, config.admin_token);
+    background.spawn(stop.clone().run_until_cancelled_owned(sampler.run()));
     let keeping = CancellationToken::new();
     let keeper = TaskTracker::new();
     keeper.spawn(flash::keep(app.clone(), keeping.clone()));
     keeper.close();
     background.close();
-    let ops = Ops { metrics, admin_token: config.admin_token };
     let draining = app.draining.clone();
     let limits = config.connections;
     let mut servers = Servers::start(

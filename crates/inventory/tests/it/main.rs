@@ -11,6 +11,8 @@ mod connections;
 #[cfg(test)]
 mod conservation;
 #[cfg(test)]
+mod console;
+#[cfg(test)]
 mod dashboards;
 #[cfg(test)]
 #[cfg(feature = "demo")]

@@ -76,3 +76,25 @@ fn every_rule_names_metrics_labels_and_values_that_exist() {
         }
     }
 }
+
+#[test]
+fn each_alert_is_a_rule_of_the_console_with_the_same_bound() {
+    let (rules, advice) = (text("crates/inventory/console/rules.js"), text("crates/inventory/console/advice.js"));
+    let mut alerts = BTreeSet::new();
+    for (alert, expr) in
+        values("dashboards/rules/alerts.yml", "alert").into_iter().zip(values("dashboards/rules/alerts.yml", "expr"))
+    {
+        // An instance that is gone says nothing about itself: the page sees that by itself.
+        if alert == "TargetDown" {
+            assert!(advice.contains("docs/runbook.md, TargetDown"));
+            continue;
+        }
+        let rule = rules.split("alert: \"").find(|rule| rule.starts_with(&format!("{alert}\"")));
+        let rule = rule.unwrap_or_else(|| panic!("rules.js has no rule {alert}"));
+        let bound = expr.rsplit_once(" > ").map_or("0", |(_, bound)| bound);
+        assert!(rule.contains(&format!("over: {bound},")), "{alert}: the alert is for more than {bound}");
+        alerts.insert(alert);
+    }
+    let named = rules.split("alert: \"").skip(1).filter_map(|rule| rule.split('"').next());
+    assert_eq!(named.map(str::to_owned).collect::<BTreeSet<_>>(), alerts);
+}

@@ -1,0 +1,79 @@
+// The row of sentences on top: what is wrong now, and what to do.
+
+import { element } from "./dom.js";
+import { span } from "./format.js";
+import { broken } from "./rules.js";
+
+const FINE = [{ level: "good", text: "Nothing is wrong that this instance can see." }];
+
+export class Advice {
+  #list;
+  #shown = "";
+  #link = [];
+  #rules = [{ level: "good", text: "Waiting for the first figures." }];
+
+  constructor(list) {
+    this.#list = list;
+    this.#draw();
+  }
+
+  /** Looks at the newest snapshots. */
+  judge(history) {
+    const found = broken(history).map(({ rule, value }) => ({
+      level: rule.level,
+      text: rule.says(value, history),
+      todo: rule.todo,
+      more: rule.alert && `docs/runbook.md, ${rule.alert}`,
+    }));
+    this.#rules = found.length ? found : FINE;
+    this.#draw();
+  }
+
+  /** The instance itself may be gone, which no snapshot can say: the alert TargetDown. */
+  link({ state, seconds }) {
+    const told = {
+      gone: {
+        level: "bad",
+        text: `This instance does not answer. The figures below are from before.`,
+        todo: "The page asks again by itself. The other instances go on; locks of a dead one end with their lease.",
+        more: "docs/runbook.md, TargetDown",
+      },
+      late: {
+        level: "warn",
+        text: "Figures come late: this instance is stopped or starved, or the network is slow.",
+        todo: "Look at its processor and at the machine between.",
+      },
+      refused: {
+        level: "bad",
+        text: "The instance sends no figures to this page: 32 pages listen already, or it is another service.",
+        todo: "Close a console somewhere else. The page asks again every five seconds.",
+      },
+    }[state];
+    // In the first moment nobody has answered yet.
+    this.#link = told && seconds > 1 ? [told] : [];
+    this.#draw();
+  }
+
+  #draw() {
+    const known = this.#rules === FINE && this.#link.length ? [] : this.#rules;
+    const items = [...this.#link, ...known];
+    const key = JSON.stringify(items);
+    if (key === this.#shown) return;
+    this.#shown = key;
+    this.#list.replaceChildren(...items.map(item));
+  }
+}
+
+function item({ level, text, todo, more }) {
+  const made = element("li", { class: `advice ${level}` }, element("strong", {}, text));
+  if (todo) made.append(todo);
+  if (more) made.append(" ", element("small", {}, `(${more})`));
+  return made;
+}
+
+/** The words of the pill in the head. */
+export function linkWords({ state, seconds }) {
+  if (state === "live") return ["live", "pill good"];
+  if (state === "refused") return ["no figures", "pill bad"];
+  return state === "late" ? [`late by ${span(seconds)}`, "pill warn"] : [`no answer for ${span(seconds)}`, "pill bad"];
+}

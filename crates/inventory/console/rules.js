@@ -1,0 +1,149 @@
+// What may be wrong, how it is seen in the snapshots, and what to do. Rules with an `alert` are those of
+// dashboards/rules/alerts.yml, over the time that this page has seen: a test compares names and bounds.
+
+import { count, percent, seconds } from "./format.js";
+
+const MIN5 = 300;
+const MIN10 = 600;
+
+/** Each rule: `value` of a history, wrong when it is above `over`; `says` what is wrong; `todo` what helps. */
+export const RULES = [
+  {
+    level: "bad",
+    over: 0,
+    value: ({ newest }) => (newest.ready ? 0 : 1),
+    says: (_, { newest }) =>
+      `This instance is not ready: ${newest.problem.title.toLowerCase()} (${newest.problem.type}).`,
+    todo: "Balancers send no requests here until that has ended. GET /readyz and the log say more.",
+  },
+  {
+    level: "bad",
+    over: 0,
+    value: ({ newest }) => (newest.ready?.checks.lock_store === "down" ? 1 : 0),
+    says: () => "The Redis of the locks does not answer: writes are refused with 503, reads go on without their lock.",
+    todo: "Look at the server of LOCK_REDIS_URL. The service connects again by itself.",
+  },
+  {
+    level: "bad",
+    over: 0,
+    value: ({ newest }) => (newest.ready?.checks.cache_store === "down" ? 1 : 0),
+    says: () => "The Redis of the cache does not answer: reads come from memory and from Postgres.",
+    todo: "Look at the server of CACHE_REDIS_URL. DB_MAX_LOADS protects Postgres meanwhile.",
+  },
+  {
+    alert: "BreakerOpen",
+    level: "bad",
+    over: 0,
+    value: (history) => history.now("stockade_breaker_state", (key) => key.endsWith("/open")),
+    says: (_, { newest }) => `The service has given up for now on ${openBreakers(newest).join(", ")}.`,
+    todo: "Look at that server. The breaker tries again by itself and closes with the first answer.",
+  },
+  {
+    alert: "ServerErrors",
+    level: "bad",
+    over: 0.01,
+    value: (history) =>
+      share(
+        history.rise("http_requests_total", MIN5, (status) => status.startsWith("5")),
+        history.rise("http_requests_total", MIN5),
+      ),
+    says: (value) => `${percent(value)} of the requests of the last minutes were answered 5xx.`,
+    todo: "The type of the problem in the log says why. Look at the breakers and the database connections first.",
+  },
+  {
+    alert: "SlowRequests",
+    level: "bad",
+    over: 14.4 * 0.01,
+    value: (history) =>
+      history.slower("http_request_duration_seconds_bucket", ["read/", "write/", "other/"], 0.25, MIN5),
+    says: (value) => `${percent(value)} of the requests of the last minutes took longer than 250 ms.`,
+    todo: "See whether locks waiting, database loads or Redis commands rose with it.",
+  },
+  {
+    alert: "DatabaseConnections",
+    level: "warn",
+    over: 0,
+    value: (history) => history.rise("inventory_database_timeouts_total", MIN5),
+    says: (value) => `Requests got no connection to Postgres in time: ${count(value)} in the last minutes.`,
+    todo: "Look for long transactions in pg_stat_activity; without any, raise DATABASE_MAX_CONNECTIONS.",
+  },
+  {
+    alert: "LoadsAtTheirLimit",
+    level: "warn",
+    over: 0,
+    value: (history) => history.rate("stockade_cache_requests_total", MIN5, (outcome) => outcome === "shed"),
+    says: () => "Reads are refused, since as many loads from Postgres as are allowed are under way.",
+    todo: "Either Postgres is slow, or the cache misses more than it should. Raise DB_MAX_LOADS if Postgres is idle.",
+  },
+  {
+    alert: "SubscriptionDown",
+    level: "warn",
+    over: 0,
+    value: (history) => 1 - (history.now("stockade_subscription_up") ?? 1),
+    says: () => "This instance does not hear of invalidations, so it serves nothing from its memory.",
+    todo: "It subscribes again by itself. If it does not: compare CLIENT LIST of Redis with maxclients.",
+  },
+  {
+    alert: "OutboxLag",
+    level: "warn",
+    over: 30,
+    value: (history) => history.now("stockade_outbox_lag_seconds"),
+    says: (value) => `A committed invalidation has waited for ${seconds(value)}: cached values may be that old.`,
+    todo: "Usually the Redis of the cache is down. If it is well, the log of the relay says what it is refused.",
+  },
+  {
+    alert: "OutboxRefused",
+    level: "warn",
+    over: 0,
+    value: (history) => history.now("stockade_outbox_refused_rows"),
+    says: (value) => `The cache refuses ${count(value)} invalidations while it takes others.`,
+    todo: "The log has the error, as a warning. Mend what it names; the rows are tried again each minute.",
+  },
+  {
+    alert: "LocksLost",
+    level: "warn",
+    over: 0,
+    value: (history) => history.rise("stockade_lock_lost_total", MIN10, (reason) => reason !== "forced"),
+    says: (value) => `Holders lost ${count(value)} locks in the last minutes. The fence refused their writes.`,
+    todo: "The process was stopped or starved beyond LOCK_LEASE, or Redis was away or lost its data.",
+  },
+  {
+    alert: "FenceRefusals",
+    level: "warn",
+    over: 0,
+    value: (history) => history.rise("inventory_fence_rejected_total", MIN10),
+    says: (value) => `The fence refused ${count(value)} writes in the last minutes: nothing was lost or applied twice.`,
+    todo: "A few belong to lost locks. Without lost locks, the lock store was emptied or restored.",
+  },
+  {
+    alert: "FlashDeadLetters",
+    level: "warn",
+    over: 0,
+    value: (history) => history.rise("inventory_flash_entries_total", MIN10, (outcome) => outcome === "dead"),
+    says: (value) => `${count(value)} reservations of flash sales could not be stored in the last minutes.`,
+    todo: "The table flash_dead_letter has each of them with its error.",
+  },
+  {
+    alert: "FlashRejected",
+    level: "warn",
+    over: 0,
+    value: (history) => history.rise("inventory_flash_entries_total", MIN10, (outcome) => outcome === "rejected"),
+    says: (value) => `${count(value)} reservations of flash sales were taken back in the last minutes.`,
+    todo: "Redis came back without its last seconds. Tell these customers; FLASH_DURABLE=on prevents it.",
+  },
+];
+
+/** The rules that are broken now, each with its value. */
+export function broken(history) {
+  return RULES.map((rule) => ({ rule, value: rule.value(history) })).filter(({ rule, value }) => value > rule.over);
+}
+
+/** The breakers that are open, by name. */
+function openBreakers(snapshot) {
+  const states = Object.entries(snapshot.metrics.stockade_breaker_state ?? {});
+  return states.filter(([key, value]) => key.endsWith("/open") && value > 0).map(([key]) => key.split("/")[0]);
+}
+
+function share(part, whole) {
+  return whole > 0 ? part / whole : null;
+}

@@ -1,0 +1,90 @@
+use std::future::ready;
+
+use axum::{
+    Router,
+    http::{
+        HeaderMap, HeaderName, HeaderValue, StatusCode,
+        header::{
+            CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, REFERRER_POLICY,
+            X_CONTENT_TYPE_OPTIONS,
+        },
+    },
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use sha2::{Digest, Sha256};
+
+use crate::app::App;
+
+/// Nothing comes from elsewhere, nothing inline runs, and no other page may frame this one.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+const HTML: &str = "text/html; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+const IMAGE: &str = "image/svg+xml";
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// A file of the page: where it is served, its media type, its content.
+struct Asset(&'static str, &'static str, &'static [u8]);
+
+macro_rules! assets {
+    ($($kind:ident $path:literal $file:literal;)*) => {
+        &[$(Asset($path, $kind, include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/console/", $file)))),*]
+    };
+}
+
+const ASSETS: &[Asset] = assets! {
+    HTML "/" "index.html";
+    STYLE "/console/style.css" "style.css";
+    IMAGE "/console/icon.svg" "icon.svg";
+    SCRIPT "/console/main.js" "main.js";
+    SCRIPT "/console/advice.js" "advice.js";
+    SCRIPT "/console/chart.js" "chart.js";
+    SCRIPT "/console/dom.js" "dom.js";
+    SCRIPT "/console/feed.js" "feed.js";
+    SCRIPT "/console/format.js" "format.js";
+    SCRIPT "/console/health.js" "health.js";
+    SCRIPT "/console/history.js" "history.js";
+    SCRIPT "/console/overview.js" "overview.js";
+    SCRIPT "/console/rules.js" "rules.js";
+    SCRIPT "/console/uplot/uPlot.iife.min.js" "uplot/uPlot.iife.min.js";
+    STYLE "/console/uplot/uPlot.min.css" "uplot/uPlot.min.css";
+    TEXT "/console/uplot/LICENSE" "uplot/LICENSE";
+};
+
+/// A route for each file.
+pub(in crate::ops) fn routes() -> Router<App> {
+    ASSETS.iter().fold(Router::new(), |router, asset| {
+        let etag = etag(asset.2);
+        router.route(asset.0, get(move |headers: HeaderMap| ready(answer(asset, &etag, &headers))))
+    })
+}
+
+/// A quoted hash of the content.
+fn etag(content: &[u8]) -> String {
+    let hash = Sha256::digest(content).iter().take(12).map(|byte| format!("{byte:02x}")).collect::<String>();
+    format!("\"{hash}\"")
+}
+
+/// The file, or 304 where the browser has it. Browsers ask each time: after an upgrade no old file meets a new one.
+fn answer(asset: &'static Asset, etag: &str, request: &HeaderMap) -> Response {
+    let Asset(_, kind, content) = *asset;
+    let headers: [(HeaderName, HeaderValue); 6] = [
+        (ETAG, HeaderValue::from_str(etag).unwrap_or(HeaderValue::from_static(""))),
+        (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+        (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
+        (CONTENT_TYPE, HeaderValue::from_static(kind)),
+        (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+        (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    ];
+    let has_it =
+        request.get_all(IF_NONE_MATCH).iter().filter_map(|line| line.to_str().ok()).any(|line| has(line, etag));
+    if has_it { (StatusCode::NOT_MODIFIED, headers).into_response() } else { (headers, content).into_response() }
+}
+
+/// Whether a line of `If-None-Match` names the tag. Weak tags count: the comparison is the weak one.
+fn has(line: &str, etag: &str) -> bool {
+    line.split(',').map(str::trim).any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
+}

@@ -1,0 +1,24 @@
+use std::convert::Infallible;
+
+use axum::{
+    Extension,
+    response::{Sse, sse::Event},
+};
+use futures_util::{Stream, stream::unfold};
+
+use super::Feed;
+use crate::http::{Problem, Retry};
+
+/// `GET /console/events`: a snapshot of this instance at once and then every second, as server-sent events, until the
+/// instance ends. 503 `load-shed` when as many listen as may.
+///
+/// It needs no token: it shows what `/metrics` and `/readyz` show, with no name of a SKU or a lock in it.
+pub(in crate::ops) async fn events(
+    Extension(feed): Extension<Feed>,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
+    let listener = feed.listen().ok_or(Problem::LoadShed(Retry::default()))?;
+    Ok(Sse::new(unfold(listener, async |mut listener| {
+        let snapshot = listener.next().await?;
+        Some((Ok(Event::default().data(&*snapshot)), listener))
+    })))
+}

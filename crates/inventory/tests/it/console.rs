@@ -1,0 +1,166 @@
+//! The console: its files, and its stream of snapshots.
+
+use std::{collections::BTreeSet, sync::Mutex};
+
+use reqwest::{Client, Response};
+use serde_json::Value;
+
+use crate::stage::{Answer, Instance, Stage, until};
+
+/// The largest page, all of its files together, in bytes.
+const LIMIT: usize = 250_000;
+
+/// A stream of server-sent events.
+struct Events {
+    response: Response,
+    unread: String,
+}
+
+impl Events {
+    /// Begins to listen, once there is a place. The client has no time-out: the stream goes on for as long as the
+    /// instance does.
+    async fn of(client: &Client, instance: &Instance) -> Self {
+        let listening = Mutex::new(None);
+        until("a place is free", async || {
+            let response = client.get(format!("{}/console/events", instance.ops)).send().await.unwrap();
+            let is_ok = response.status() == 200;
+            *listening.lock().unwrap() = is_ok.then_some(response);
+            is_ok
+        })
+        .await;
+        let response = listening.into_inner().unwrap().unwrap();
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Self { response, unread: String::new() }
+    }
+
+    /// The next snapshot; `None` at the end of the stream.
+    async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some((event, rest)) = self.unread.split_once("\n\n") {
+                let snapshot = serde_json::from_str(event.strip_prefix("data: ").unwrap()).unwrap();
+                self.unread = rest.to_owned();
+                return Some(snapshot);
+            }
+            let chunk = self.response.chunk().await.ok()??;
+            self.unread.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+    }
+
+    /// Waits for a snapshot that is as `wanted`.
+    async fn until(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        for _ in 0..30 {
+            let snapshot = self.next().await.unwrap();
+            if wanted(&snapshot) {
+                return snapshot;
+            }
+        }
+        panic!("{what}: not within 30 snapshots");
+    }
+}
+
+fn client() -> Client {
+    Client::builder().no_proxy().build().unwrap()
+}
+
+/// The paths that a file of the page asks for.
+fn mentioned(file: &str) -> BTreeSet<String> {
+    let quoted = file.split('"').skip(1).step_by(2);
+    let paths = quoted.filter_map(|path| match path.strip_prefix("./") {
+        Some(module) if module.ends_with(".js") => Some(format!("/console/{module}")),
+        _ => path.starts_with("/console/").then(|| path.to_owned()),
+    });
+    paths.filter(|path| path != "/console/events").collect()
+}
+
+#[tokio::test]
+async fn the_page_is_whole_small_and_runs_nothing_that_is_not_its_own() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[("ADMIN_TOKEN", "")]).await;
+    let client = client();
+    let (mut open, mut seen, mut size) = (vec!["/".to_owned()], BTreeSet::new(), 0);
+    while let Some(path) = open.pop() {
+        if !seen.insert(path.clone()) {
+            continue;
+        }
+        let url = format!("{}{path}", instance.ops);
+        let file = Answer::to(client.get(&url)).await;
+        assert_eq!(file.status, 200, "{path}");
+        let policy = file.header("content-security-policy");
+        assert!(policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self';"), "{path}: {policy}");
+        assert!(!policy.contains("unsafe") && policy.contains("frame-ancestors 'none'"), "{path}: {policy}");
+        assert_eq!((file.header("cache-control"), file.header("x-content-type-options")), ("no-cache", "nosniff"));
+        for known in [file.header("etag").to_owned(), format!("\"other\", W/{}", file.header("etag"))] {
+            let again = Answer::to(client.get(&url).header("if-none-match", known)).await;
+            assert_eq!((again.status.as_u16(), again.text.as_str()), (304, ""), "{path}");
+            assert_eq!(again.header("etag"), file.header("etag"), "{path}");
+        }
+        let other = Answer::to(client.get(&url).header("if-none-match", "\"other\"")).await;
+        assert_eq!((other.status.as_u16(), &other.text), (200, &file.text), "{path}");
+        size += file.text.len();
+        if !path.contains("/uplot/") {
+            assert!(file.text.lines().all(|line| line.chars().count() <= 160), "{path}: a line is too long to read");
+            for markup in
+                ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", " style=", "<style"]
+            {
+                assert!(!file.text.contains(markup), "{path}: {markup}");
+            }
+            open.extend(mentioned(&file.text));
+        }
+    }
+    assert!(seen.len() > 10 && size < LIMIT, "{size} bytes: {seen:?}");
+    assert_eq!(instance.get("/console/main.js").await.problem(), "not-found", "not on the public port");
+}
+
+#[tokio::test]
+async fn snapshots_follow_what_happens_and_name_nobody() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    until("ready", async || instance.get("/readyz").await.status == 200).await;
+    let mut events = Events::of(&client(), &instance).await;
+    let first = events.next().await.unwrap();
+    assert_eq!((&first["admin"], &first["ready"]["status"]), (&true.into(), &"ready".into()), "{first}");
+    let hostile = "%3Cimg%20src=x%20onerror=alert(1)%3E";
+    let written = instance.put(hostile, 10).await.status;
+    let read = instance.get(&format!("/stock/{hostile}")).await.status;
+    instance.put("plain-sku", 10).await;
+    let moved = events
+        .until("the requests are counted", |snapshot| snapshot["metrics"]["http_requests_total"]["201"] != 0.0)
+        .await;
+    assert!(moved["at_ms"].as_u64() > first["at_ms"].as_u64(), "{moved}");
+    for name in ["img", "onerror", "plain-sku"] {
+        assert!(!moved.to_string().contains(name), "{name} after {written} and {read}: {moved}");
+    }
+    for family in ["stockade_lock_waiters", "stockade_breaker_state", "http_request_duration_seconds_bucket"] {
+        assert!(moved["metrics"][family].is_object(), "{family}: {moved}");
+    }
+    stage.redis.kill().await.unwrap();
+    let degraded = |snapshot: &Value| snapshot["ready"]["checks"]["lock_store"] == "down";
+    events.until("the loss of Redis is shown", degraded).await;
+    stage.postgres.kill().await.unwrap();
+    let gone = |snapshot: &Value| snapshot["problem"]["type"] == "database-unavailable";
+    events.until("the loss of Postgres is shown", gone).await;
+}
+
+#[tokio::test]
+async fn as_many_listen_as_may_until_the_instance_ends() {
+    let stage = Stage::start().await;
+    let mut instance = stage.serve(&[]).await;
+    let client = client();
+    let mut listeners = Vec::new();
+    for _ in 0..32 {
+        listeners.push(Events::of(&client, &instance).await);
+    }
+    let url = format!("{}/console/events", instance.ops);
+    let refused = Answer::to(client.get(&url)).await;
+    assert_eq!((refused.status.as_u16(), refused.problem().as_str()), (503, "load-shed"));
+    drop(listeners.pop());
+    listeners.push(Events::of(&client, &instance).await);
+    for listener in &mut listeners {
+        assert!(listener.next().await.is_some(), "all of them are told");
+    }
+    instance.terminate();
+    for listener in &mut listeners {
+        while listener.next().await.is_some() {}
+    }
+    assert_eq!(instance.ended().await.code(), Some(0), "{}", instance.log());
+}
