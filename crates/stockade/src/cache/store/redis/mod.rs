@@ -7,6 +7,7 @@
 mod dropping;
 mod keys;
 mod leasing;
+mod liveness;
 mod remote;
 mod reply;
 mod scripts;

@@ -106,7 +106,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         let sent = Instant::now();
         match self.command(key.bucket(), "cache_read", command).await {
             Ok(value) => {
-                self.subscription.answered(sent);
+                self.subscription.liveness.answered(sent);
                 match value {
                     Value::BulkString(bytes) => self.found(key, bytes).await,
                     Value::Nil => Read::Miss,
@@ -262,11 +262,11 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     }
 
     pub(crate) fn verified_until(&self) -> Instant {
-        self.subscription.live_until()
+        self.subscription.liveness.live_until()
     }
 
     pub(crate) fn is_verified_at(&self, now: Instant) -> bool {
-        self.subscription.is_live(now)
+        self.subscription.liveness.is_live(now)
     }
 
     pub(crate) fn is_up(&self) -> bool {

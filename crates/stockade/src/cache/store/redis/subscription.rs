@@ -10,6 +10,7 @@ use futures_util::future::BoxFuture;
 
 use super::{
     keys::Keys,
+    liveness::Liveness,
     reply::Reply,
     scripts::JOIN,
     sequences::Sequences,
@@ -18,7 +19,7 @@ use super::{
 use crate::{
     cache::{
         local::Local,
-        store::{SILENCE, Trust, UnsureRun, Wakes},
+        store::{Trust, UnsureRun, Wakes},
         tags::Tag,
     },
     clock::Instant,
@@ -27,10 +28,10 @@ use crate::{
     resource::{Bucket, Key, Label},
 };
 
-/// The invalidation subscription: keeps the in-process tier true, or knows that it can't.
+/// The subscription to invalidations. It keeps the in-process tier up to date, or says that the tier may be outdated.
 ///
-/// Each bucket's messages are numbered by the script that dropped the value. A number that is not the next one, a
-/// silence, a new connection: each flushes the tier.
+/// The script that drops a value numbers the messages of each bucket. The tier is flushed if a number is not the next
+/// one, after a silence, and on a new connection.
 #[derive(Debug)]
 pub(super) struct Subscription<V> {
     pub(super) keys: Keys,
@@ -38,27 +39,23 @@ pub(super) struct Subscription<V> {
     pub(super) wakes: Arc<Wakes>,
     pub(super) clock: ServerClock,
     pub(super) write_probe: WriteProbe,
+    pub(super) liveness: Liveness,
+    pub(super) sequences: Sequences,
     channel: String,
-    /// Whether it is asked about every run that is not trusted. Otherwise only about one that is known to
-    /// have replaced another: a fleet that starts would make its first invalidations twice.
+    /// Whether the cache is strict: then no run is trusted before a relay vouches for it. Otherwise only a run that is
+    /// known to have replaced another is not trusted at once, or a fleet that starts would make its first invalidations
+    /// twice.
     strict: bool,
-    /// After this time no value is left from before a new run.
+    /// After this time no value from before a new run is left.
     longest: Duration,
-    /// The last run that has answered to JOIN, on the connection where it did.
+    /// The last run that replied to JOIN, with the number of its connection.
     joined: Mutex<Option<UnsureRun>>,
     /// Whether that run is known to have lost no invalidation.
     trusted: AtomicBool,
-    /// The number of the connection.
+    /// The number of the present connection.
     connection: AtomicU64,
-    /// The newest epoch of the cache that was heard of.
+    /// The newest epoch of the cache that this process has heard of.
     epoch: AtomicU64,
-    open: AtomicBool,
-    /// Nanoseconds of [`Instant`] at which the last message came.
-    heard: AtomicU64,
-    /// Nanoseconds of [`Instant`] at which the latest question was sent that has its answer. The answer came behind
-    /// every message that was published before the question arrived: what else was published is younger than this.
-    proven: AtomicU64,
-    pub(super) sequences: Sequences,
 }
 
 impl<V> Subscription<V> {
@@ -71,6 +68,8 @@ impl<V> Subscription<V> {
             wakes: Arc::default(),
             clock: ServerClock::default(),
             write_probe: WriteProbe::default(),
+            liveness: Liveness::default(),
+            sequences: Sequences::default(),
             channel,
             strict,
             longest,
@@ -78,10 +77,6 @@ impl<V> Subscription<V> {
             trusted: AtomicBool::new(false),
             connection: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
-            open: AtomicBool::new(false),
-            heard: AtomicU64::new(0),
-            proven: AtomicU64::new(0),
-            sequences: Sequences::default(),
         }
     }
 
@@ -89,54 +84,50 @@ impl<V> Subscription<V> {
         self.trusted.load(Ordering::Acquire)
     }
 
-    /// The epoch in which a value has to have been leased to count. Whoever looks at a reply has heard of every clear
-    /// that the server had made when it gave it.
+    /// The epoch of the cache. Only a value whose load was leased in this epoch is valid. When a reply is handled, this
+    /// process has heard of every clear that the server ran before it.
     pub(super) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// As scripts are told it.
+    /// The epoch as an argument of scripts.
     pub(super) fn known_epoch(&self) -> Vec<u8> {
         self.epoch().to_string().into_bytes()
     }
 
-    /// Epochs only grow: news that comes late, of a connection before this one, changes nothing.
+    /// Notes an epoch. Epochs only grow, so a late message of an earlier connection changes nothing.
     fn began(&self, epoch: u64) {
         /// Scripts count in doubles.
         const LIMIT: u64 = 1 << 53;
         if epoch < LIMIT && self.epoch.fetch_max(epoch, Ordering::AcqRel) < epoch {
             self.local.flush();
-            // A load that they wait for will not be stored.
+            // The loads that these callers wait for will not be stored.
             self.wakes.wake_all();
         }
     }
 
-    /// Trust that the server has lost no invalidation, and has not been replaced by one that has newer ones.
+    /// Evidence that the server has lost no invalidation, and was not replaced by a server with newer ones.
     pub(super) fn trust(&self) -> Option<Trust> {
-        // In this order: one of the last connection must not pass for one of the next.
+        // The connection is read first: trust in the last connection must not count for the next one.
         let connection = self.connection.load(Ordering::Acquire);
         let is_trusted = self.is_run_trusted() && self.write_probe.is_trusted(connection);
         is_trusted.then(|| Trust::of_connection(connection))
     }
 
-    pub(super) fn is_open(&self) -> bool {
-        self.open.load(Ordering::Acquire)
-    }
-
-    /// Whether it is connected to a server that is known to have lost no invalidation.
+    /// Whether the subscription is open, on a server that is known to have lost no invalidation.
     pub(super) fn is_trusted(&self) -> bool {
         let is_trusted = if self.strict { self.trust().is_some() } else { self.is_run_trusted() };
-        is_trusted && self.is_open()
+        is_trusted && self.liveness.is_open()
     }
 
-    /// The run that is connected and not trusted yet.
+    /// The connected run, if it is not trusted yet.
     ///
-    /// It has taken a write: two that may both be the primary do so at once only for a while, which is counted from
-    /// here.
+    /// The run has accepted a write. If two servers may both be the primary, both accept writes only for a while, and
+    /// that time is counted from this write.
     pub(super) fn unsure_run(&self) -> Option<UnsureRun> {
         let run = self.joined.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         let is_connected = run.connection == self.connection.load(Ordering::Acquire) && !self.is_run_trusted();
-        // A server that would have taken it beside any other is never trusted.
+        // A server that accepts writes whether or not another is the primary is never trusted.
         (is_connected && (!self.strict || self.write_probe.outlasts_rivals(run.connection))).then_some(run)
     }
 
@@ -147,7 +138,7 @@ impl<V> Subscription<V> {
         (vec![self.keys.marker(), self.keys.epoch()], args)
     }
 
-    /// What JOIN replied about this run; nothing when it is connected anew by now, or another is.
+    /// Notes what JOIN or TRUST replied about a run. Does nothing if there is a newer connection.
     pub(super) fn joined(&self, run: &UnsureRun, sent: Instant, reply: &Reply) {
         self.clock.note(sent, reply.now);
         let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
@@ -157,41 +148,10 @@ impl<V> Subscription<V> {
         }
     }
 
-    /// Whether the channel is heard, and every invalidation that is older than [`SILENCE`] has been.
-    ///
-    /// Messages alone do not show the second: on a connection that lags they keep coming, each too late.
-    pub(super) fn is_live(&self, now: Instant) -> bool {
-        self.open.load(Ordering::Acquire) && now.since(self.heard()) < SILENCE && now.since(self.proven()) < SILENCE
-    }
-
-    /// Up to when every invalidation has been heard; now, while it is live.
-    pub(super) fn live_until(&self) -> Instant {
-        let now = Instant::now();
-        if self.is_live(now) { now } else { self.heard().min(self.proven()) }
-    }
-
-    /// A question that was sent at this instant has its answer, on the connection that carries the messages.
-    pub(super) fn answered(&self, sent: Instant) {
-        self.proven.fetch_max(sent.as_nanos(), Ordering::AcqRel);
-    }
-
-    /// The time since the question was sent that was answered last.
-    pub(super) fn since_proof(&self, now: Instant) -> Duration {
-        now.since(self.proven())
-    }
-
-    fn proven(&self) -> Instant {
-        Instant::from_nanos(self.proven.load(Ordering::Acquire))
-    }
-
-    fn heard(&self) -> Instant {
-        Instant::from_nanos(self.heard.load(Ordering::Acquire))
-    }
-
     fn invalidated(&self, bucket: u8, seq: u64, resource: &str) {
         let now = Instant::now();
         let is_heartbeat = resource == "-";
-        let silent = self.open.load(Ordering::Acquire) && now.since(self.heard()) >= SILENCE;
+        let silent = self.liveness.is_silent(now);
         let missed = self.sequences.note(bucket, seq, is_heartbeat.then_some(now));
         if missed || silent {
             tracing::debug!(channel = self.channel, bucket, missed, silent, "flushing the in-process cache");
@@ -204,13 +164,13 @@ impl<V> Subscription<V> {
         } else if !is_heartbeat && let Ok(key) = Key::encoded(Label::Borrowed(""), resource.to_owned()) {
             self.local.invalidate(&key);
         }
-        // After the flush: until here a silent subscription stays not live.
-        self.heard.store(now.as_nanos(), Ordering::Release);
+        // After the flush: a subscription that was silent is not live before the tier is empty.
+        self.liveness.message_came(now);
     }
 }
 
 impl<V: Send + Sync + 'static> RoutedEvents<()> for Subscription<V> {
-    /// On a server that has all buckets everything is told on the channel and the inbox of the link.
+    /// None for a bucket: one server has all buckets, and its messages come on the channel and the inbox of the link.
     fn channel(&self, _bucket: Bucket) -> Option<String> {
         None
     }
@@ -258,7 +218,7 @@ impl<V: Send + Sync + 'static> RoutedEvents<()> for Subscription<V> {
                 );
             }
             let run = UnsureRun { id: Arc::clone(&up.run_id), connection, has_rival: up.succession.has_rival() };
-            // Its reply is also the first sample of the server's clock.
+            // The reply is also the first sample of the server's clock.
             let (sent, (keys, args)) = (Instant::now(), self.joining(&up.run_id));
             let reply = handshake.call(&JOIN, &keys, &args).await?;
             let mut reply = Reply::read(JOIN.name, reply)?;
@@ -281,14 +241,11 @@ impl<V: Send + Sync + 'static> RoutedEvents<()> for Subscription<V> {
     }
 
     fn opened(&self, _server: &Arc<Server<()>>, _up: &Up) {
-        // Whatever was missed while there was no connection, and whatever a restarted server forgot.
+        // Invalidations may have been missed without a connection, or lost by a server that restarted.
         self.local.flush();
         let now = Instant::now();
         self.sequences.begin(now);
-        self.heard.store(now.as_nanos(), Ordering::Release);
-        // Nothing is held that is older than this.
-        self.answered(now);
-        self.open.store(true, Ordering::Release);
+        self.liveness.opened(now);
         metrics::gauge(SUBSCRIPTION_UP, &[], 1.0);
         self.wakes.wake_all();
     }
@@ -298,7 +255,7 @@ impl<V: Send + Sync + 'static> RoutedEvents<()> for Subscription<V> {
     }
 
     fn dropped(&self) {
-        self.open.store(false, Ordering::Release);
+        self.liveness.closed();
         metrics::gauge(SUBSCRIPTION_UP, &[], 0.0);
     }
 

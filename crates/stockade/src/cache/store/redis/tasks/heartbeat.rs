@@ -38,7 +38,7 @@ pub(crate) async fn keep<V: Send + Sync + 'static>(
             () = stop.cancelled() => return,
             () = sleep(TICK + jitter) => {}
         }
-        let live = subscription.is_live(Instant::now());
+        let live = subscription.liveness.is_live(Instant::now());
         if live != was_live {
             was_live = live;
             metrics::gauge(SUBSCRIPTION_UP, &[], if live { 1.0 } else { 0.0 });
@@ -56,12 +56,12 @@ pub(crate) async fn keep<V: Send + Sync + 'static>(
         }
         let sent = Instant::now();
         if subscription.sequences.since_heartbeat() < EVERY {
-            if subscription.since_proof(sent) >= EVERY {
+            if subscription.liveness.since_proof(sent) >= EVERY {
                 let mut question = redis::cmd("GET");
                 question.arg(subscription.keys.marker());
                 // A refusal is a reply too.
                 if let Ok(_) | Err(LinkError::Refused { .. }) = link.command("cache_proof", question).await {
-                    subscription.answered(sent);
+                    subscription.liveness.answered(sent);
                 }
             }
             continue;
@@ -79,7 +79,7 @@ pub(crate) async fn keep<V: Send + Sync + 'static>(
         if let Ok(reply) = link.call(&HEARTBEAT, keys, args).await.and_then(|reply| Reply::read(HEARTBEAT.name, reply))
         {
             subscription.clock.note(sent, reply.now);
-            subscription.answered(sent);
+            subscription.liveness.answered(sent);
         }
     }
 }

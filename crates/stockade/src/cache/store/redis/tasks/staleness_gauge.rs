@@ -30,8 +30,8 @@ pub(crate) async fn show<V: Send + Sync + 'static>(
     while stop.run_until_cancelled(sleep(TICK)).await.is_some() {
         let now = Instant::now();
         // The shown value must hold until the gauge is set again.
-        let bound = (subscription.since_proof(now) + TICK).min(SILENCE);
-        set(if subscription.is_live(now) { bound.as_secs_f64() } else { 0.0 });
+        let bound = (subscription.liveness.since_proof(now) + TICK).min(SILENCE);
+        set(if subscription.liveness.is_live(now) { bound.as_secs_f64() } else { 0.0 });
     }
     set(0.0);
 }

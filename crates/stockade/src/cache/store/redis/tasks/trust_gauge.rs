@@ -26,7 +26,7 @@ pub(crate) async fn show<V: Send + Sync + 'static>(
     loop {
         let is_trusted = subscription.is_trusted();
         set(is_trusted);
-        if is_trusted || !subscription.is_open() {
+        if is_trusted || !subscription.liveness.is_open() {
             since = Instant::now();
         } else if since.elapsed() >= PATIENCE
             && let Some(strict) = &unasked
