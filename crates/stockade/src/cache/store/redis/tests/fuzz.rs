@@ -1,5 +1,5 @@
-//! Random calls of the scripts by loads that come late, repeat themselves and are never heard of again, each compared
-//! with what it must do to what lay there before.
+//! Random calls of the scripts, by loads that are late, repeated or abandoned. Each reply, and the state that the call
+//! leaves, is compared with what follows from the state before.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -15,8 +15,8 @@ use super::{fuzz_state::FuzzState, messages::Messages};
 
 const FUZZERS: u64 = 4;
 
-/// What has to be seen often, so that none of it is right by chance: a call, its answer and the reason for it. Each is
-/// met some twenty times at least on average.
+/// The cases that must occur often, so that none passes by chance: a call, its reply and the reason. Each occurs at
+/// least twenty times on average.
 const ANSWERS: &[&str] = &[
     "lease BYPASS",
     "lease HIT",
@@ -129,7 +129,7 @@ async fn random_calls_of_the_cache_scripts_do_what_they_must() {
         sleep(Duration::from_millis(5)).await;
     }
     listening.shutdown().await;
-    // All else ends by itself.
+    // All other keys expire.
     let stays = |name: &str| ["}s:", "}j:", "}t:", "}c:"].iter().any(|kind| name.contains(kind));
     server.until_nothing_is_left_but(stays).await.unwrap();
 }

@@ -23,7 +23,7 @@ use crate::{
 
 static LOOK: Script = Script { name: "look", text: include_str!("scripts/invariants.lua") };
 
-/// Calls that are sent together.
+/// How many calls are sent together.
 const TOGETHER: usize = 8;
 const PROCESSES: [&str; 3] = ["one", "two", "three"];
 
@@ -31,14 +31,14 @@ const PROCESSES: [&str; 3] = ["one", "two", "three"];
 pub(super) struct Place {
     pub(super) key: Key,
     pub(super) keys: Vec<String>,
-    /// Tokens of loads that were leased, used or not, void or not; the first nobody has.
+    /// The tokens of all loads so far, current or not. The first was never leased.
     tokens: Vec<String>,
-    /// The one that was current when the key was looked at last.
+    /// The token that was current when the key was last looked at.
     current: Option<String>,
     intents: Vec<String>,
 }
 
-/// Random calls on three keys of one cache, each compared with what it must do to what lay there before.
+/// Random calls on three keys of one cache. Each is compared with what follows from the state before.
 pub(super) struct FuzzState {
     connection: MultiplexedConnection,
     shas: HashMap<&'static str, String>,
@@ -46,23 +46,23 @@ pub(super) struct FuzzState {
     places: Vec<Place>,
     random: StdRng,
     next: u64,
-    /// Of the server, as those see it who do not come late.
+    /// The run of the server, as processes know it that are not late.
     run: u64,
     history: History,
-    /// Of tables of tags.
+    /// The epochs of all tables of tags so far.
     epochs: HashSet<u64>,
     pub(super) calls: u64,
-    /// By what was called, answered, and why.
+    /// How often each case occurred: call, reply and reason.
     pub(super) answers: BTreeMap<String, u64>,
-    /// Processes that had signed up and had to be told.
+    /// How many waiting processes had to be notified.
     pub(super) told: u64,
-    /// Those of which nobody can say whether they were still signed up.
+    /// How many waiting processes may have been notified: their entry may have expired before the call.
     pub(super) may_be_told: u64,
-    /// Invalidations of tags.
+    /// How many tags were invalidated.
     pub(super) tags: u64,
-    /// The newest epoch that was seen, as processes know it, and the one before it, as those do who are late.
+    /// The newest epoch that was seen, and the one before it, which late processes know.
     known: [u64; 2],
-    /// What a failure is reported with.
+    /// The beginning of each failure message.
     title: String,
 }
 
@@ -112,7 +112,7 @@ impl FuzzState {
         format!("{kind}{}", self.next)
     }
 
-    /// The run of the server, or now and then another one, as by somebody who has not heard of it or knows better.
+    /// The run of the server, or sometimes another one, from a process that is behind or ahead.
     fn run(&mut self) -> String {
         if self.random.random_bool(0.002) {
             self.run = self.random.random_range(0..3);
@@ -121,9 +121,10 @@ impl FuzzState {
         format!("run-{run}")
     }
 
-    /// What somebody knows of epochs.
+    /// The epoch that a process knows.
     fn known(&mut self) -> u64 {
-        // Never one that is not there any more, as nobody does who hears of each: that would bring old values back.
+        // Never an epoch that is older than these two: a process hears of every epoch. Otherwise old values would come
+        // back.
         self.known[usize::from(self.random.random_bool(0.3))]
     }
 
@@ -132,9 +133,9 @@ impl FuzzState {
         let run = self.run();
         let known = self.known();
         let any_run = format!("run-{}", self.random.random_range(0..2));
-        // Mostly the one that is still good, if any is.
+        // Mostly the current token, if there is one.
         let Place { tokens, current, .. } = &self.places[place];
-        // A load that nobody has begun is mostly begun, not ended.
+        // If no load is running, a call that would end one mostly begins one instead.
         let is_idle = current.is_none() && (52..108).contains(&chance) && self.random.random_bool(0.7);
         let chance = if is_idle { 0 } else { chance };
         let current = current.as_ref().filter(|_| self.random.random_bool(0.8));
@@ -145,7 +146,7 @@ impl FuzzState {
                 self.places[place].tokens.push(token.clone());
                 let process = PROCESSES.choose(&mut self.random).unwrap();
                 let (early, content) = (self.random.random_bool(0.3), self.random.random_bool(0.5));
-                // Shorter than a hold only as after the clock was set back.
+                // It is shorter than a hold only as after the clock was set back.
                 let longest = if self.random.random_bool(0.9) { 300 } else { self.random.random_range(0..300) };
                 let lease = if self.random.random_bool(0.3) { 10 } else { Operation::LONGEST_LEASE };
                 let lease = self.random.random_range(2..lease);
@@ -176,7 +177,8 @@ impl FuzzState {
                 Operation::Begin { intent, transaction: self.next }
             }
             171..183 => match self.places[place].intents.choose(&mut self.random).cloned() {
-                // Often the last there is, so that there also are times without any; now and then one twice.
+                // Often the last intent is ended, so that there are times without intents. Sometimes one is ended
+                // twice.
                 Some(intent) => {
                     if self.random.random_bool(0.9) {
                         self.places[place].intents.retain(|other| *other != intent);
@@ -194,13 +196,13 @@ impl FuzzState {
 
     fn invalidate_tag(&mut self, run: String) -> Operation {
         let tag = Operation::TAGS.choose(&mut self.random).unwrap();
-        // Shorter than values last only as when two caches of one name were built differently.
+        // It is shorter than values live only as when two caches of one name have different settings.
         let longest = if self.random.random_bool(0.7) { 50 } else { 2_000_000 };
         let longest = self.random.random_range(0..longest);
         Operation::InvalidateTag { tag, longest, run, random: self.next_name("random") }
     }
 
-    /// Before there is a value with tags in a new table, its stamps are forgotten at once.
+    /// Loses the table of tags and invalidates tags. In a new table without a value the stamps are deleted at once.
     fn begin_anew(&mut self, place: usize) -> Vec<(usize, Operation)> {
         let run = self.run();
         let mut operations = vec![(place, Operation::Lose)];
@@ -208,7 +210,7 @@ impl FuzzState {
         operations
     }
 
-    /// One round trip: all about the key, the call, all about the key, and what must hold of it.
+    /// Makes each call in one round trip: the state before, the call, the state after, and the check of invariants.
     async fn round(&mut self, operations: Vec<(usize, Operation)>) {
         let mut pipe = redis::pipe();
         let (marker, tag_sequence) = (self.names.marker(), self.names.sequence(Bucket::FIRST));
@@ -249,7 +251,7 @@ impl FuzzState {
         if let Operation::Lease { token, .. } = step {
             let tokens = &mut self.places[place].tokens;
             tokens.retain(|other| other != token || reply.word == "LEASED");
-            // The last few are enough to be late with.
+            // The last few tokens are enough for late calls.
             let old = tokens.len().saturating_sub(3).max(1);
             tokens.drain(1..old);
         }
@@ -289,7 +291,7 @@ impl FuzzState {
                 sleep(Duration::from_millis(pause)).await;
             }
         }
-        // What is announced is ended by somebody, and all else ends by itself.
+        // Intents never expire, so they are ended here. All else expires.
         for place in 0..self.places.len() {
             for intent in self.places[place].intents.clone() {
                 self.round(vec![(place, Operation::End { intent })]).await;

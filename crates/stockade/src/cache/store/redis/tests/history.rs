@@ -2,23 +2,23 @@ use std::collections::HashMap;
 
 use super::{operation::Operation, reply::Reply};
 
-/// What was leased and what was invalidated, in the order in which the server was asked. By it alone a value is good or
-/// not, whatever the scripts have noted.
+/// The leases and invalidations in the order in which the server ran them. They alone decide whether a value is valid,
+/// whatever the scripts have stored.
 #[derive(Debug, Default)]
 pub(super) struct History {
     now: u64,
-    /// By token.
+    /// When each token was leased.
     leased: HashMap<String, u64>,
-    /// By place: the last time that its key was invalidated.
+    /// When the key of each place was last invalidated.
     dropped: HashMap<usize, u64>,
-    /// By tag.
+    /// When each tag was last invalidated.
     tags: HashMap<&'static str, u64>,
-    /// The last time that the cache was cleared.
+    /// When the cache was last cleared.
     cleared: u64,
 }
 
 impl History {
-    /// Takes down what a call did, and fails when it served or stored what had been invalidated since its load began.
+    /// Notes a call. Fails if the call served or stored a value that was invalidated after its load was leased.
     pub(super) fn goes_on(&mut self, place: usize, step: &Operation, reply: &Reply) {
         self.now += 1;
         if let Some((value, tags)) = reply.gave(step) {

@@ -1,12 +1,12 @@
 use std::collections::HashMap;
 
-/// What processes hear: how many messages of each kind, and the last number of each sequence.
+/// The messages that processes hear: how many of each kind, and the last number of each sequence.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
     pub(super) woken: u64,
-    /// Of tags.
+    /// How many messages about tags were heard.
     pub(super) tags: u64,
-    /// The newest one that was told.
+    /// The newest epoch that was published on each channel.
     pub(super) epochs: HashMap<String, u64>,
     sequences: HashMap<(String, String), u64>,
 }

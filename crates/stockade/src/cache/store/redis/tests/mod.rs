@@ -1,4 +1,4 @@
-//! The scripts against a real server.
+//! Tests of the scripts on a real server.
 
 mod fuzz;
 mod fuzz_state;

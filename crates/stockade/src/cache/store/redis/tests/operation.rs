@@ -11,7 +11,7 @@ use crate::{
 
 pub(super) static FORGET: Script = Script { name: "forget", text: include_str!("scripts/forget.lua") };
 
-/// What is called of one key, or of the whole cache.
+/// A call on one key, or on the whole cache.
 #[derive(Clone, Debug)]
 pub(super) enum Operation {
     Lease {
@@ -38,7 +38,7 @@ pub(super) enum Operation {
         hold: u64,
         counts: bool,
     },
-    /// As a process does that wants no lease: the value, and what its tags are judged by.
+    /// A read without a lease: the value, and the scores to check its tags.
     Read {
         run: String,
     },
@@ -49,11 +49,11 @@ pub(super) enum Operation {
         run: String,
         random: String,
     },
-    /// By a process that knows at most this epoch.
+    /// A clear by a process that knows this epoch at most.
     Clear {
         known: u64,
     },
-    /// The table of tags is evicted, and the marker of the run.
+    /// The table of tags and the marker of the run are evicted.
     Lose,
     /// The epoch is evicted.
     LoseEpoch,
@@ -81,7 +81,7 @@ pub(super) enum Operation {
 
 impl Operation {
     pub(super) const TAGS: [&str; 3] = ["red", "deep blue", "größe:1"];
-    /// The longest lease that there is, ms.
+    /// The longest lease, in ms.
     pub(super) const LONGEST_LEASE: u64 = 300;
 
     pub(super) fn name(&self) -> &'static str {
@@ -104,7 +104,7 @@ impl Operation {
         }
     }
 
-    /// How long the entry is kept by this, µs, where that may be over soon.
+    /// How long the call keeps the entry, in µs; `None` if that is long enough.
     pub(super) fn keeps(&self) -> Option<u64> {
         match self {
             Self::Fill { ttl, grace, .. } => Some((ttl + grace) * 1000),
@@ -112,7 +112,7 @@ impl Operation {
         }
     }
 
-    /// Adds its commands.
+    /// Adds the commands of the call.
     pub(super) fn send(
         &self,
         pipe: &mut redis::Pipeline,
@@ -127,7 +127,7 @@ impl Operation {
                 for tag in Self::TAGS {
                     pipe.arg(format!("t:{tag}"));
                 }
-                // Stands for the news that come before the reply.
+                // Stands for the messages that come before the reply.
                 pipe.cmd("GET").arg(&place.keys[4]);
             }
             Self::LoseEpoch => drop(pipe.cmd("DEL").arg(&place.keys[4])),

@@ -6,11 +6,11 @@ use super::{
 };
 use crate::cache::strict::OVERDUE;
 
-/// What a call must answer and leave behind.
+/// The expected reply of a call, and the expected state after it.
 #[derive(Debug)]
 pub(super) struct Oracle {
     pub(super) word: &'static str,
-    /// Why, where there may be several reasons.
+    /// The reason, if there may be several.
     pub(super) why: &'static str,
     pub(super) seen: Seen,
 }
@@ -24,7 +24,7 @@ impl Oracle {
         Self { why, ..self }
     }
 
-    /// Of a new epoch, of the table or of the cache, `after` says which was chosen.
+    /// The expectation for a call. The number of a new epoch, of the table or of the cache, is taken from `after`.
     pub(super) fn of(step: &Operation, before: &Seen, reply: &Reply, after: &Seen) -> Self {
         let now = reply.now;
         let (same, dropped) = (before.essence(), before.dropped());
@@ -148,7 +148,7 @@ fn bypassed(before: &Seen, reply: &Reply) {
     assert_eq!(told, expected, "intents that stand for long");
 }
 
-/// While no intent stands.
+/// The expectation for a lease while no intent stands.
 fn lease(step: &Operation, before: &Seen, reply: &Reply, after: &Seen) -> Oracle {
     let Operation::Lease { token, lease, process, early, content, longest, run, known } = step else { unreachable!() };
     let epoch = before.next_epoch(*known, after.epoch);
@@ -157,7 +157,7 @@ fn lease(step: &Operation, before: &Seen, reply: &Reply, after: &Seen) -> Oracle
     let verdict = before.verdict(run).filter(|_| !is_of_another);
     let why = |verdict| if is_of_another { "of another epoch" } else { why(verdict) };
     let outdated = is_of_another || verdict.is_some_and(|verdict| verdict != Verdict::Holds);
-    // What is outdated counts as dropped, and a hold beside it as well.
+    // An invalid value counts as dropped, together with its hold.
     let value = before.value.as_ref().filter(|_| !outdated);
     let held_until = if outdated { 0 } else { before.held_until };
     let is_given = || {

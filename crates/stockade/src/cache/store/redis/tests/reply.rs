@@ -3,7 +3,7 @@ use redis::Value;
 use super::{operation::Operation, seen::text};
 use crate::cache::store::redis::stored::Stored;
 
-/// The reply to a call: a word, the server's time in µs, the rest.
+/// The reply to a call: a word, the server's time in µs, and the rest.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) word: String,
@@ -29,7 +29,7 @@ impl Reply {
         }
     }
 
-    /// What a process makes of a value and of the scores of its table's epoch, its floor and every tag there is.
+    /// How a process judges a value, by the scores of the table's epoch, its floor and every tag.
     fn judged(stored: &Value, scores: &Value, epoch: &Value) -> Self {
         let Value::Array(scores) = scores else { panic!("{scores:?}") };
         let found = text(stored);
@@ -48,7 +48,7 @@ impl Reply {
         Self { word: word.to_owned(), now: 0, rest: if word == "ABSENT" { Vec::new() } else { given(&found).into() } }
     }
 
-    /// The value that somebody was given or stored by this, and its tags.
+    /// The value that the call returned or stored, and its tags.
     pub(super) fn gave<'a>(&'a self, step: &'a Operation) -> Option<(&'a str, &'a str)> {
         match (step, self.word.as_str()) {
             (Operation::Fill { value, tags, .. }, "ACCEPTED") => Some((value, tags)),
@@ -61,7 +61,7 @@ impl Reply {
     }
 }
 
-/// The value, its tags and what they are judged by, of what lies in the field; empty texts where nothing does.
+/// The value of a field, its tags, and its stamp. Empty texts if there is none.
 fn given(found: &str) -> [String; 3] {
     let Some(stored) = Stored::read(found.as_bytes().to_vec()) else {
         assert_eq!(found, "", "no value can be read");

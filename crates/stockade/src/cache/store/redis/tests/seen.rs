@@ -5,20 +5,20 @@ use redis::Value;
 use super::tag_table::{TagTable, Verdict};
 use crate::cache::store::redis::stored::Stored;
 
-/// The shape of the values that are played with.
+/// The shape of the values in these tests.
 pub(super) const SHAPE: &str = "5a";
 
-/// What lies in the store for one key.
+/// The state of the store for one key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) value: Option<String>,
     /// Server time, µs.
     pub(super) fresh_until: u64,
-    /// Those of the value, and what it is judged by.
+    /// The tags and the stamp of the value.
     pub(super) tags: String,
     pub(super) stamp: Option<String>,
     pub(super) token: Option<String>,
-    /// What was known of tags when the token was given.
+    /// The stamp of the token: the state of the table of tags when the token was given.
     pub(super) noted: Option<String>,
     pub(super) leased_until: u64,
     /// The epoch of the cache, of the value and of the token.
@@ -30,20 +30,20 @@ pub(super) struct Seen {
     /// How many loads of this key alone failed in a row.
     pub(super) failures: u64,
     pub(super) waiting: BTreeSet<String>,
-    /// Transaction and server time in µs, by intent.
+    /// The transaction and the server time (µs) of each intent.
     pub(super) intents: BTreeMap<String, (String, u64)>,
     pub(super) sequence: u64,
     pub(super) marker: String,
     pub(super) table: TagTable,
     pub(super) tag_sequence: u64,
-    /// Server time of this, µs.
+    /// The server time at which the state was read, µs.
     pub(super) at: u64,
-    /// How long the entry is kept, in ms; negative without one.
+    /// How long the entry is kept, in ms; negative if there is no entry.
     pub(super) kept: i64,
 }
 
 impl Seen {
-    /// The replies to [`Seen::ask`].
+    /// Reads the replies to the commands of [`Seen::ask`].
     pub(super) fn read(replies: &[Value]) -> Self {
         let [kept, entry, intents, sequence, marker, table, epoch, tag_sequence, time] = replies else {
             panic!("{replies:?}")
@@ -90,16 +90,16 @@ impl Seen {
     /// How many commands [`Seen::ask`] adds.
     pub(super) const COMMANDS: usize = 9;
 
-    /// Adds the commands that tell all about the keys `E I S T C`, the marker and the sequence of tags.
+    /// Adds the commands that read the keys `E I S T C`, the marker and the sequence of tags.
     pub(super) fn ask(pipe: &mut redis::Pipeline, keys: &[String], marker: &str, tag_sequence: &str) {
-        // Before the entry: of one that ends in between nobody could say so afterwards.
+        // Before the entry, so that an entry that expires in between is known to have been near its end.
         pipe.cmd("PTTL").arg(&keys[0]);
         pipe.cmd("HGETALL").arg(&keys[0]).cmd("HGETALL").arg(&keys[1]).cmd("GET").arg(&keys[2]);
         pipe.cmd("GET").arg(marker).cmd("ZRANGE").arg(&keys[3]).arg(0).arg(-1).arg("WITHSCORES");
         pipe.cmd("GET").arg(&keys[4]).cmd("GET").arg(tag_sequence).cmd("TIME");
     }
 
-    /// Whether the entry, or one that is kept for so many µs from now on, may have ended before this server time.
+    /// Whether the entry, or an entry that a call keeps for `kept` µs, may have expired before this server time.
     pub(super) fn may_end(&self, kept: Option<u64>, before: u64) -> bool {
         /// Redis keeps expiry in whole ms, by a clock that it reads now and then.
         const COARSE: u64 = 20_000;
@@ -107,13 +107,13 @@ impl Seen {
         own.into_iter().chain(kept).any(|kept| self.at + kept <= before + COARSE)
     }
 
-    /// What the tags of the value are judged to be; nothing of one without tags.
+    /// Whether the tags of the value hold; `None` without tags.
     pub(super) fn verdict(&self, run: &str) -> Option<Verdict> {
         self.table.judge_unless_empty(run, self.stamp.as_deref(), &self.tags)
     }
 
-    /// The epoch as a script leaves it that was told of `known`. What number a lost one gets, `after` says: it must be
-    /// above both.
+    /// The epoch after a script that was given `known`. If the epoch was lost, its new number is `after`, which must be
+    /// above `known`.
     pub(super) fn next_epoch(&self, known: u64, after: u64) -> u64 {
         match self.epoch {
             0 => after.max(known + 1),
@@ -121,12 +121,12 @@ impl Seen {
         }
     }
 
-    /// This without anything that ends by itself or is counted.
+    /// The state without the times at which it was read and expires.
     pub(super) fn essence(&self) -> Self {
         Self { at: 0, kept: 0, ..self.clone() }
     }
 
-    /// This as every invalidation leaves it.
+    /// The state after an invalidation.
     pub(super) fn dropped(&self) -> Self {
         let Self { intents, marker, table, tag_sequence, epoch, .. } = self.clone();
         Self { intents, marker, table, tag_sequence, epoch, sequence: self.sequence + 1, ..Self::default() }

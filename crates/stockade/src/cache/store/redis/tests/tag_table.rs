@@ -2,23 +2,23 @@ use std::collections::BTreeMap;
 
 use redis::Value;
 
-/// What is known of tags, as `tags.lua` describes it.
+/// The table of tags, as `tags.lua` describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TagTable(BTreeMap<String, i64>);
 
-/// What becomes of a value with tags.
+/// Whether a value with tags is valid, and if not, why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Holds,
-    /// The table is none, another one or of another run.
+    /// There is no table, another one, or one of another run.
     Foreign,
-    /// Too old to be judged.
+    /// The value is older than the floor.
     BelowFloor,
     Invalidated,
 }
 
 impl TagTable {
-    /// The reply to ZRANGE with scores.
+    /// Reads the reply to ZRANGE with scores.
     pub(super) fn read(value: Value) -> Self {
         let members: Vec<(String, f64)> = redis::from_redis_value(value).unwrap();
         #[expect(clippy::cast_possible_truncation, reason = "scores are whole and below 2^53")]
@@ -29,7 +29,7 @@ impl TagTable {
         self.negated(&format!("e:{run}"))
     }
 
-    /// Whichever run it is of.
+    /// The epoch of the table, whichever run it is of.
     pub(super) fn any_epoch(&self) -> Option<u64> {
         self.0.iter().find(|(member, _)| member.starts_with("e:")).map(|(_, score)| score.unsigned_abs())
     }
@@ -42,7 +42,7 @@ impl TagTable {
         self.0.insert(member.to_owned(), -i64::try_from(negated).unwrap());
     }
 
-    /// Nothing is asked of a value without tags.
+    /// Judges a value. `None` for a value without tags.
     pub(super) fn judge_unless_empty(&self, run: &str, stamp: Option<&str>, tags: &str) -> Option<Verdict> {
         (!tags.is_empty()).then(|| self.judge(run, stamp, tags))
     }
@@ -63,8 +63,8 @@ impl TagTable {
         }
     }
 
-    /// As the next script of this run has it: without a table of it there one is begun, under the epoch that `after`
-    /// shows.
+    /// The table that the next script of this run uses. If there is no table of the run, the script begins one with the
+    /// epoch of `after`.
     pub(super) fn of_run(&self, run: &str, after: &Self) -> Self {
         if self.epoch(run).is_some() {
             return self.clone();
@@ -77,19 +77,19 @@ impl TagTable {
         begun
     }
 
-    /// What a load notes.
+    /// The stamp that a load notes.
     pub(super) fn stamp(&self, run: &str) -> String {
         format!("{} {}", self.epoch(run).unwrap(), self.negated("n").unwrap())
     }
 
-    /// With a value in it that may count for so many µs.
+    /// The table after a value was stored that may be served for `longest` µs.
     pub(super) fn kept(mut self, longest: u64) -> Self {
         let known = self.negated("h").unwrap_or_default();
         self.set("h", known.max(longest));
         self
     }
 
-    /// After a tag was invalidated at this time by a cache whose values last so many µs.
+    /// The table after a tag was invalidated at `now` by a cache whose values live for `longest` µs.
     pub(super) fn invalidated(mut self, tag: &str, now: u64, longest: u64) -> Self {
         let stamp = now.max(self.negated("n").unwrap() + 1);
         self.set("n", stamp);
@@ -104,7 +104,7 @@ impl TagTable {
         self
     }
 
-    /// Without any stamp.
+    /// The table after all stamps were deleted.
     pub(super) fn forgotten(mut self) -> Self {
         if let Some(newest) = self.negated("n") {
             self.set("f", newest);

@@ -1,4 +1,4 @@
--- Forgets all stamps of tags behind the floor, as invalidate_tag.lua does with those that are too many.
+-- Deletes all stamps of tags and raises the floor, as invalidate_tag.lua does if there are too many.
 --
 -- KEYS: T tags (sorted set, see tags.lua)
 -- ARGV: none

@@ -1,13 +1,13 @@
--- What must hold of all keys of all caches on this server, after every script and at every moment between two.
+-- Checks the invariants of all keys of all caches on this server. They hold after every script.
 --
--- KEYS: those to look at, or none for all
+-- KEYS: the keys to look at, or none for all
 -- ARGV: none
--- Reply: what is broken, or an empty text; server time, µs; how many values, how many leases that last; the transaction
---   of each intent
+-- Reply: the broken invariant, or an empty text; server time, µs; number of values; number of current leases; the
+--   transaction of each intent
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local broken, values, loads, intents = {}, 0, 0, {}
--- Expiry is kept in whole ms, by a clock that the server reads now and then.
+-- The server keeps expiry in whole ms, by a clock that it reads only now and then.
 local COARSE = 20000
 
 local function wrong(key, what)
@@ -18,7 +18,7 @@ local function is_time(text)
   return text and string.match(text, '^%d+$') and tonumber(text) <= now + 3600000000
 end
 
--- What is known of the tags of each cache, by what its keys begin with and its name.
+-- The table of tags of each cache, by the prefix of its keys and its name.
 local tables = {}
 
 local function tags(key, cache)
@@ -48,7 +48,7 @@ local function tags(key, cache)
   tables[cache] = known
 end
 
--- What a value or a load has noted of tags, by the table that it is judged by.
+-- Checks the stamp of a value or a load. Returns true if the stamp is of the present table of tags.
 local function noted(key, stamp, known, name)
   local epoch, newest = string.match(stamp or '', '^(%d+) (%d+)$')
   if not epoch then
@@ -59,7 +59,7 @@ local function noted(key, stamp, known, name)
   end
 end
 
--- A filter of existing ids: its state, and the bits of both epochs beside it.
+-- Checks a filter of existing ids: its state, and the bits of both epochs.
 local function filter(key, before, name)
   local state = {}
   local all = redis.call('HGETALL', key)
@@ -75,7 +75,7 @@ local function filter(key, before, name)
   if state.building and tonumber(state.building) ~= tonumber(state.epoch or 0) + 1 then
     wrong(key, 'building ' .. state.building .. ' after ' .. tostring(state.epoch))
   end
-  -- One that nobody believes, or whose bits were evicted, may have any.
+  -- A filter that is not complete, or whose bits were evicted, may have any bits.
   local bits = before .. 'b' .. tostring(tonumber(state.epoch or 0) % 2) .. ':' .. name
   if state.run and redis.call('STRLEN', bits) == math.ceil(size / 8) then
     local set, keys = redis.call('BITCOUNT', bits), tonumber(state.keys)
@@ -85,7 +85,7 @@ local function filter(key, before, name)
   end
 end
 
--- What one version of the program has there.
+-- Checks the fields of one version of the program.
 local function part(key, announced, fields, waiting, known, ends)
   if fields.v then
     values = values + 1
@@ -146,7 +146,7 @@ local function entry(key, announced, known)
   end
   local kept = redis.call('PTTL', key)
   if kept < 0 then wrong(key, 'no expiry') end
-  -- Of many keys the last is looked at some time after the first.
+  -- With many keys, the last key is looked at some time after the first.
   local read = redis.call('TIME')
   local ends = read[1] * 1000000 + read[2] + kept * 1000 + COARSE
   for shape, fields in pairs(parts) do
