@@ -31,7 +31,7 @@ pub(crate) async fn a_patient_force_lets_readers_run_out(fixture: &Fixture) {
     let writer = fixture.enqueue(1, write(&key), 1).await;
     let forced = fixture.store(1).force(&key, Force::AfterLeases).await.expect("not forced");
     assert_eq!(forced.holders, 1, "those who may not renew count");
-    // Its holder goes on renewing, which must not help.
+    // The reader goes on renewing, which must not keep its lock.
     let renewing = async {
         while writer.is_waiting() {
             fixture.store(0).renew(slice::from_ref(&reader)).await.expect("not renewed");
@@ -58,7 +58,7 @@ pub(crate) async fn an_inspection_shows_holders_and_queue(fixture: &Fixture) {
     let reader = fixture.enqueue(1, tagged(read(&key), "reader"), 1).await;
     tokio::time::sleep(pause).await;
     let writer = fixture.enqueue(0, tagged(write(&key), "writer"), 2).await;
-    // The age goes on from the grant, whatever is renewed.
+    // The age counts from the grant; a renewal does not reset it.
     fixture.store(0).renew(slice::from_ref(&holder)).await.expect("not renewed");
     let inspection = fixture.inspect(&key).await;
     let took = began.elapsed();

@@ -12,7 +12,7 @@ pub(crate) async fn attempts_cancelled_at_any_point_leave_nothing(fixture: &Fixt
     const TASKS: usize = 12;
     const ROUNDS: usize = 25;
     let key = key("cancelled");
-    // Limits in which some are granted and some aren't, on this machine and with what else it does.
+    // Limits for which some attempts are granted and some are not, at the present speed of this machine.
     let began = Instant::now();
     let first = fixture.take(0, write(&key)).await;
     let most = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX).clamp(2_000, 1_000_000) * 4;
@@ -27,15 +27,15 @@ pub(crate) async fn attempts_cancelled_at_any_point_leave_nothing(fixture: &Fixt
                 let mode = [Mode::Write, Mode::Read, Mode::Permit][rand::rng().random_range(0..kinds)];
                 let wait = Duration::from_micros(rand::rng().random_range(0..most * 5));
                 let limit = Duration::from_micros(rand::rng().random_range(0..most));
-                // A lease that outlives the test: what is left behind stays visible.
+                // The lease outlives the test, so a lock that is left behind stays visible.
                 let attempt = Attempt { permits: 3, lease: Duration::from_secs(60), wait, ..attempt(&key, mode) };
-                // The future is dropped when the limit passes, wherever it is by then.
+                // The limit drops the future at a random point.
                 match tokio::time::timeout(limit, store.acquire(attempt)).await {
                     Ok(Ok(ownership)) => {
                         granted += 1;
                         tokio::time::sleep(limit / 4).await;
                         if rand::rng().random_bool(0.5) {
-                            // A release that is cancelled leaves the rest to the background, as guards do.
+                            // After a cancelled release the detached one below does the rest, as for guards.
                             let _ = tokio::time::timeout(limit / 8, store.release(&ownership)).await;
                         }
                         store.release_detached(ownership);

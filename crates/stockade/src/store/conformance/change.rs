@@ -1,4 +1,4 @@
-//! What becomes of an ownership without its end: a writer that goes on as a reader, a holder in another process.
+//! Ownerships that go on in another form: a writer becomes a reader, or another process adopts the ownership.
 
 use std::{slice, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ async fn downgrade(fixture: &Fixture, n: usize, ownership: &Arc<Ownership>) -> R
     tokio::time::timeout(LIMIT, fixture.store(n).downgrade(ownership)).await.expect("the store does not answer")
 }
 
-/// As a guard does: renewed by this process no more.
+/// Hands over as a guard does. This process renews the ownership no more.
 fn hand_over(fixture: &Fixture, n: usize, ownership: &Arc<Ownership>) -> Handed {
     let handed = fixture.store(n).hand_over(ownership).expect("not handed over");
     ownership.give_back();
@@ -36,7 +36,7 @@ pub(crate) async fn a_downgrade_lets_the_readers_at_the_head_in_and_no_writer(fi
     let last = fixture.enqueue(0, read(&key), 4).await;
     downgrade(fixture, 0, &writer).await.expect("not downgraded");
     assert_eq!((writer.mode(), writer.token), (Mode::Read, token));
-    // At once, and not when they ask again.
+    // The downgrade itself grants to the readers; they need not ask again.
     let inspection = fixture.inspect(&key).await;
     assert_eq!((inspection.holders.len(), inspection.waiting), (3, 2), "{inspection:?}");
     let (first, second) = (first.granted().await, second.granted().await);
@@ -77,17 +77,17 @@ pub(crate) async fn a_downgraded_lock_is_renewed_as_a_reader(fixture: &Fixture) 
     assert!(held.deadline() > before && held.deadline().remaining() <= lease, "the lease begins anew");
     while since.elapsed() < lease * 2 {
         tokio::time::sleep(lease / 6).await;
-        // One that a busy machine does not answer in time is no loss: the next one counts.
+        // A renewal that a busy machine does not answer in time is no loss: the next one counts.
         let _ = fixture.store(0).renew(slice::from_ref(&held)).await;
         assert!(held.loss().is_none());
         assert!(fixture.is_free(&key, Mode::Read).await && !fixture.is_free(&key, Mode::Write).await);
     }
-    // Asked again it stays what it is, as after a reply that was lost.
+    // A repeated downgrade, as after a lost reply, changes nothing.
     downgrade(fixture, 0, &held).await.expect("not repeated");
     assert_eq!(fixture.inspect(&key).await.holders.len(), 1);
     assert_eq!(fixture.release(0, &held).await, Released::Released);
     fixture.until_nothing_is_left().await;
-    // And not renewed, it ends with its lease.
+    // A downgraded lock that nobody renews ends with its lease.
     let held = fixture.take(0, Attempt { lease, ..write(&key) }).await;
     downgrade(fixture, 0, &held).await.expect("not downgraded");
     let since = Instant::now();
@@ -121,7 +121,7 @@ pub(crate) async fn an_adopted_lock_keeps_token_and_fence(fixture: &Fixture) {
         assert_eq!(adopted.fence_owner, given.fence_owner);
         assert_ne!(adopted.owner, given.owner);
         assert_eq!(fixture.inspect(&key).await.holders.len(), 1);
-        // The first process has nothing left to renew or to give back, and the second goes on beyond the first lease.
+        // The first process can neither renew nor release any more. The second keeps the lock beyond the first lease.
         let since = Instant::now();
         while since.elapsed() < lease * 2 {
             fixture.store(0).renew(slice::from_ref(&given)).await.expect("not renewed");
@@ -132,7 +132,7 @@ pub(crate) async fn an_adopted_lock_keeps_token_and_fence(fixture: &Fixture) {
         }
         assert_eq!(fixture.release(0, &given).await, Released::Lost);
         assert!(waiter.is_waiting());
-        // And on to a third, with the identity of the first.
+        // A third owner adopts the lock. The fence still knows it by the first owner.
         let handed = hand_over(fixture, 1, &adopted);
         let again = adopt(fixture, 0, &handed).await.expect("not adopted");
         assert_eq!((again.token, &again.fence_owner), (given.token, &given.owner));
@@ -191,7 +191,7 @@ pub(crate) async fn a_handover_that_was_forced_or_forged_is_not_adopted(fixture:
 }
 
 pub(crate) async fn an_adoption_that_is_dropped_leaves_nothing(fixture: &Fixture) {
-    // A lease that outlives the test: what is left behind stays visible.
+    // The lease outlives the test, so a lock that is left behind stays visible.
     let lease = Duration::from_secs(60);
     for mode in [Mode::Write, Mode::Read] {
         let key = key("dropped");

@@ -17,7 +17,7 @@ pub(crate) async fn writers_exclude_one_another(fixture: &Fixture) {
         tasks.spawn(async move {
             for _ in 0..ROUNDS {
                 let ownership = store.acquire(write(&key)).await.expect("not granted");
-                // Not one atomic step: an update that comes between is lost and missing in the sum.
+                // Not one atomic step: an update in between is lost, and the sum is too low.
                 let seen = counter.load(Ordering::Relaxed);
                 tokio::task::yield_now().await;
                 counter.store(seen + 1, Ordering::Relaxed);
@@ -55,7 +55,7 @@ pub(crate) async fn readers_share_and_writers_exclude(fixture: &Fixture) {
                 let exclusive = (n + round) % 3 == 0;
                 let ownership =
                     store.acquire(if exclusive { write(&key) } else { read(&key) }).await.expect("not granted");
-                // A writer weighs as much as no number of readers does.
+                // A writer weighs more than all readers together.
                 let weight = if exclusive { 1000 } else { 1 };
                 let before = inside.fetch_add(weight, Ordering::SeqCst);
                 let alone = before == 0;

@@ -14,8 +14,8 @@ pub(super) const LIMIT: Duration = Duration::from_secs(20);
 /// How late a timer may be on a busy machine.
 pub(super) const LATE: Duration = Duration::from_secs(2);
 
-/// The stores under test: several handles to the same locks, as several processes have them, and what must live as
-/// long.
+/// The stores under test: several stores with the same locks, as several processes have them, and the servers that must
+/// live as long.
 pub(crate) struct Fixture {
     stores: Vec<Arc<dyn LockStore>>,
     holders_only: bool,
@@ -27,12 +27,12 @@ impl Fixture {
         Self { stores, holders_only: false, place: Box::new(place) }
     }
 
-    /// For stores that keep nothing beside who holds: no queue, no shared holders, and no token to look at.
+    /// For stores that keep only the exclusive holder: no queue, no shared holders, and no token in an inspection.
     pub(crate) fn holders_only(self) -> Self {
         Self { holders_only: true, ..self }
     }
 
-    /// Whether there are shared holders.
+    /// Whether the stores have shared holders.
     pub(super) fn shares(&self) -> bool {
         !self.holders_only
     }
@@ -42,7 +42,7 @@ impl Fixture {
         !self.holders_only
     }
 
-    /// The store of the `n`th process, in turn.
+    /// The store of the `n`th process; counts round.
     pub(super) fn store(&self, n: usize) -> &Arc<dyn LockStore> {
         &self.stores[n % self.stores.len()]
     }
@@ -58,8 +58,8 @@ impl Fixture {
         released.expect("the store does not answer").expect("not released")
     }
 
-    /// Acquires on a task of its own, and returns when the attempt stands in the queue as the `place`th; at once where
-    /// there is no queue.
+    /// Acquires on a task of its own. Returns when the attempt is at this place in the queue, or at once if the store
+    /// has no queue.
     pub(super) async fn enqueue(&self, n: usize, attempt: Attempt, place: u64) -> Waiter {
         let (store, key) = (Arc::clone(self.store(n)), attempt.key.clone());
         let mut task = JoinSet::new();
@@ -75,7 +75,7 @@ impl Fixture {
         self.store(0).inspect(key).await.expect("not inspected")
     }
 
-    /// Waits until an inspection is as it should be.
+    /// Waits until an inspection is as expected.
     pub(super) async fn until(&self, key: &Key, mut wanted: impl FnMut(&Inspection) -> bool) {
         let mut last = Inspection::default();
         let reached = tokio::time::timeout(LIMIT, async {
@@ -90,7 +90,7 @@ impl Fixture {
         assert!(reached.await.is_ok(), "still {last:?}");
     }
 
-    /// Whether an attempt that does not wait gets the resource; it is given back at once.
+    /// Whether an attempt that does not wait gets the resource. It is released at once.
     pub(super) async fn is_free(&self, key: &Key, mode: Mode) -> bool {
         match self.store(1).acquire(once(key, mode)).await {
             Ok(ownership) => {
@@ -118,7 +118,7 @@ impl Fixture {
     }
 }
 
-/// Runs a statement, shuts its stores down, and looks for what they leave: keys, subscriptions, connections and tasks.
+/// Runs a statement, shuts its stores down, and checks that they leave no keys, subscriptions, connections or tasks.
 pub(crate) async fn run(fixture: impl Future<Output = Fixture>, statement: impl AsyncFnOnce(&Fixture)) {
     let tasks = alive_tasks();
     let fixture = fixture.await;
@@ -182,7 +182,7 @@ pub(super) fn read(key: &Key) -> Attempt {
     attempt(key, Mode::Read)
 }
 
-/// An attempt for one permit of so many.
+/// An attempt on one permit of a semaphore with this capacity.
 pub(super) fn permit(key: &Key, permits: u32) -> Attempt {
     Attempt { permits, ..attempt(key, Mode::Permit) }
 }

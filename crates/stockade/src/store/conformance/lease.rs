@@ -98,7 +98,7 @@ pub(crate) async fn renewal_of_what_is_gone_is_a_loss_and_creates_nothing(fixtur
     fixture.until_nothing_is_left().await;
 }
 
-/// A waiter whose task is stuck must not cost those behind it a whole lease.
+/// A waiter whose task is stuck must not delay those behind it by a whole lease.
 pub(crate) async fn a_grant_that_nobody_takes_goes_to_the_next(fixture: &Fixture) {
     let key = key("stuck");
     let holder = fixture.take(0, write(&key)).await;
@@ -111,11 +111,11 @@ pub(crate) async fn a_grant_that_nobody_takes_goes_to_the_next(fixture: &Fixture
     enqueued.await.expect("not enqueued");
     let next = fixture.enqueue(1, write(&key), 2).await;
     fixture.release(0, &holder).await;
-    // From here on `stuck` is not polled, as if its task never came to run.
+    // From here on `stuck` is not polled, as if its task never ran.
     let next = next.granted().await;
     assert!((&mut stuck).now_or_never().is_none());
     assert!(next.loss().is_none());
-    // It stands in its old place and is served when its turn comes again.
+    // It still has its old place, and is granted when its turn comes again.
     fixture.release(1, &next).await;
     let stuck = tokio::time::timeout(LIMIT, stuck).await.expect("hangs").expect("not granted");
     assert!(matches!(fixture.store(1).acquire(once(&key, Mode::Write)).await, Err(LockError::Busy { .. })));

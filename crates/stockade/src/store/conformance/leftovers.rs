@@ -15,21 +15,21 @@ use tokio::{
 use crate::store::LockStore;
 
 thread_local! {
-    /// The stores of the test that runs on this thread, for its end.
+    /// The stores of the test that runs on this thread. The end of the test shuts them down.
     static STORES: RefCell<Vec<Weak<dyn LockStore>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// How long what a store has left may take to go. Shorter than queue entries and the leases of most tests live: what
-/// only expires is left behind.
+/// How long the leftovers of a store may take to go. Queue entries and the leases of most tests live longer, so a key
+/// that would only expire counts as left behind.
 const PATIENCE: Duration = Duration::from_secs(6);
 
 /// Where the stores of a test keep their locks.
 pub(crate) trait Place: Any + Send + Sync {
-    /// Keys, subscriptions and connections that are there.
+    /// The keys, subscriptions and connections that are left now.
     fn leftovers(&self) -> BoxFuture<'_, Leftovers>;
 }
 
-/// The memory of the process: it goes with the store.
+/// The memory of the process, which goes with the store.
 impl Place for () {
     fn leftovers(&self) -> BoxFuture<'_, Leftovers> {
         Box::pin(async { Leftovers::default() })
@@ -47,7 +47,7 @@ impl Place for Vec<RedisServer> {
     fn leftovers(&self) -> BoxFuture<'_, Leftovers> {
         Box::pin(async move {
             let mut all = Leftovers::default();
-            // What was on one that is down went with it.
+            // A server that is down has lost its keys.
             for server in self.iter().filter(|server| server.pid() != 0) {
                 let left = Place::leftovers(server).await;
                 all.keys.extend(left.keys);
@@ -83,7 +83,7 @@ pub(crate) async fn until_without_leftovers(place: &dyn Place) {
     }
 }
 
-/// A store that is shut down at the end of the test, however long the test keeps it.
+/// A store that the end of the test shuts down, even if the test still keeps it.
 pub(crate) fn opened<S: LockStore>(store: S) -> Arc<S> {
     let store = Arc::new(store);
     let known: Weak<S> = Arc::downgrade(&store);
@@ -97,9 +97,9 @@ pub(crate) async fn shut_down() {
     join_all(stores.iter().map(|store| store.shutdown(Duration::from_secs(1)))).await;
 }
 
-/// The end of a test, from its beginning on: it must be reached.
+/// The duty of a test to check what it leaves behind. Made at its beginning; a test that does not reach it fails.
 pub(crate) struct Ending {
-    /// Tasks that there were before.
+    /// How many tasks there were at the beginning.
     tasks: usize,
     reached: bool,
 }
@@ -109,8 +109,8 @@ impl Ending {
         Self { tasks: alive_tasks(), reached: false }
     }
 
-    /// Shuts the stores down and looks for what they leave: keys, subscriptions, connections and tasks. `way` is what
-    /// of the test's they reach their servers through; it goes when they are shut down.
+    /// Shuts the stores down, and checks that they leave no keys, subscriptions, connections or tasks. `way` is the
+    /// proxy, for example, through which the stores reach their servers. It is dropped after the shutdown.
     pub(crate) async fn reach(mut self, place: &dyn Place, way: impl Sized) {
         self.reached = true;
         shut_down().await;

@@ -27,8 +27,8 @@ pub(crate) use several::*;
 pub(crate) use token::*;
 
 /// Makes one test per statement of the suite. The first argument is an async function without arguments that returns a
-/// [`Fixture`](crate::store::conformance::Fixture). Statements that a store can't promise follow as `name = "reason"`:
-/// each is listed as ignored, with the reason, by every run of the tests.
+/// [`Fixture`](crate::store::conformance::Fixture). Statements that a store can't promise follow as `name = "reason"`.
+/// Every run of the tests lists them as ignored, with the reason.
 macro_rules! conformance {
     ($fixture:path $(, $excluded:ident = $reason:literal)* $(,)?) => {
         $crate::store::conformance::conformance! { @arms ($) $fixture, $($excluded = $reason),*; }
@@ -89,7 +89,7 @@ macro_rules! conformance {
             writers_exclude_one_another
         }
     };
-    // An exclusion is a more special arm of a macro that makes one test, so that only the compiler compares names.
+    // Each exclusion is an arm of a macro, before the general arm that makes one test. So the compiler compares names.
     (@arms ($d:tt) $fixture:path, $($excluded:ident = $reason:literal),*;) => {
         macro_rules! statement {
             $(($excluded) => {
@@ -106,7 +106,7 @@ macro_rules! conformance {
                 }
             };
         }
-        // Names that are no statements don't compile.
+        // An excluded name that is not a statement does not compile.
         const _: &[&str] = { $(let _ = $crate::store::conformance::$excluded;)* &[$(stringify!($excluded)),*] };
     };
     (@each $($name:ident)+) => {

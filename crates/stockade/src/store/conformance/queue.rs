@@ -67,7 +67,7 @@ pub(crate) async fn a_writer_that_stops_waiting_lets_the_readers_behind_it_in(fi
     let second = fixture.enqueue(0, read(&key), 2).await;
     let third = fixture.enqueue(1, read(&key), 3).await;
     writer.cancel().await;
-    // The first reader still holds: only the writer's leaving can have let them in.
+    // The first reader still holds, so the readers were granted because the writer left.
     let (second, third) = (second.granted().await, third.granted().await);
     assert_eq!(fixture.inspect(&key).await.holders.len(), 3);
     for (n, ownership) in [reader, second, third].iter().enumerate() {

@@ -60,7 +60,7 @@ pub(crate) async fn a_permit_given_back_goes_to_the_head_of_the_queue(fixture: &
     assert_eq!((inspection.holders.len(), inspection.waiting), (2, 2), "{inspection:?}");
     assert!(inspection.holders.iter().all(|party| party.mode == Mode::Permit && party.tag == "suite"));
     assert!(inspection.waiters.iter().all(|party| party.mode == Mode::Permit));
-    // One in the middle of the queue goes, and nobody else moves.
+    // A waiter in the middle of the queue leaves, and the others keep their order.
     fourth.cancel().await;
     fixture.until(&key, |inspection| inspection.waiting == 1).await;
     assert!(fifth.is_waiting());
@@ -102,7 +102,7 @@ pub(crate) async fn permits_readers_and_writers_are_one_queue(fixture: &Fixture)
     assert!(!fixture.is_free(&key, Mode::Read).await);
     assert!(!fixture.is_free(&key, Mode::Write).await);
     let reader = fixture.enqueue(1, read(&key), 1).await;
-    // Two permits are free, but a reader came before.
+    // Two permits are free, but a reader waits in front.
     let late = fixture.store(0).acquire(Attempt { wait: Duration::ZERO, ..permit(&key, 3) }).await;
     assert!(matches!(late, Err(LockError::Busy { .. })), "{late:?}");
     let second = fixture.enqueue(0, permit(&key, 3), 2).await;
@@ -146,7 +146,7 @@ pub(crate) async fn another_capacity_is_refused_while_the_semaphore_is_in_use(fi
             }
         }
     };
-    // While a permit is out.
+    // Another capacity is refused while somebody holds a permit.
     let held = fixture.take(0, permit(&key, 2)).await;
     refused(3, 2).await;
     refused(1, 2).await;
@@ -155,14 +155,14 @@ pub(crate) async fn another_capacity_is_refused_while_the_semaphore_is_in_use(fi
     let other = fixture.take(1, permit(&key, 2)).await;
     fixture.release(0, &held).await;
     fixture.release(1, &other).await;
-    // While somebody only waits for one, behind a holder of another kind.
+    // It is also refused while somebody waits for a permit behind a writer.
     let writer = fixture.take(0, write(&key)).await;
     let waiter = fixture.enqueue(1, permit(&key, 5), 1).await;
     refused(2, 5).await;
     assert_eq!(fixture.inspect(&key).await.waiting, 1);
     fixture.release(0, &writer).await;
     fixture.release(1, &waiter.granted().await).await;
-    // And no longer.
+    // After that any capacity is accepted.
     let third = fixture.take(0, permit(&key, 3)).await;
     fixture.release(0, &third).await;
     fixture.until_nothing_is_left().await;
@@ -176,7 +176,7 @@ pub(crate) async fn a_reader_that_is_not_renewed_ends_alone(fixture: &Fixture) {
     each_shared_lease_ends_alone(fixture, &read(&key("dead-reader")), &write(&key("dead-reader"))).await;
 }
 
-/// One of two shared holders dies; `next` waits for what the dead one has.
+/// One of two shared holders dies, and `next` waits until the dead one's lease ends.
 async fn each_shared_lease_ends_alone(fixture: &Fixture, shared: &Attempt, next: &Attempt) {
     const LEASE: Duration = Duration::from_millis(900);
     let key = shared.key.clone();
@@ -185,7 +185,8 @@ async fn each_shared_lease_ends_alone(fixture: &Fixture, shared: &Attempt, next:
     let short = Attempt { lease: LEASE / 3, ..shared.clone() };
     let alive = fixture.take(1, short).await;
     let waiter = fixture.enqueue(0, next.clone(), 1).await;
-    // Its neighbour's renewals must not carry the dead one on, nor the end of the dead one end its neighbour.
+    // The renewals of the living holder must not extend the dead one's lease. The end of that lease must not end the
+    // living holder.
     let renewing = async {
         while fixture.inspect(&key).await.holders.iter().any(|party| party.token == Some(dead.token)) {
             fixture.store(1).renew(slice::from_ref(&alive)).await.expect("not renewed");
@@ -242,7 +243,7 @@ pub(crate) async fn a_forced_semaphore_goes_to_those_who_wait(fixture: &Fixture)
     fixture.release(1, &writer).await;
     fixture.until_nothing_is_left().await;
 
-    // Patiently: they keep what is left of their leases.
+    // This force lets the holders keep the rest of their leases.
     let lease = Duration::from_secs(1);
     let since = Instant::now();
     let held = fixture.take(0, Attempt { lease, ..permit(&key, 2) }).await;

@@ -1,4 +1,4 @@
-//! Several resources at once: a client's work over this trait, in one step or in turn, whichever the store allows.
+//! Several resources at once, as `lock/multi` acquires them: in one step if the store allows that, otherwise in turn.
 
 use std::{
     sync::{
@@ -27,7 +27,7 @@ fn request(fixture: &Fixture, n: usize, keys: &[Key]) -> MultiRequest {
     locks(fixture, n).write_keys(keys.iter().cloned()).wait(LIMIT)
 }
 
-/// Holds one resource as somebody else, renewed by nobody.
+/// Holds one resource for another process. Nobody renews the lease.
 async fn held_elsewhere(fixture: &Fixture, key: &Key) -> Arc<Ownership> {
     fixture.take(1, write(key)).await
 }
@@ -76,7 +76,7 @@ pub(crate) async fn several_in_opposite_orders_all_come_through(fixture: &Fixtur
                 let some = &named[..rand::rng().random_range(2..=RESOURCES)];
                 let keys = some.iter().map(|resource| key(&resource.to_string()));
                 let held = locks.write_keys(keys).wait(LIMIT).acquire().await.expect("not granted");
-                // Not one atomic step: an update that comes between is lost and missing in the sum.
+                // Not one atomic step: an update in between is lost, and the sum is too low.
                 let seen: Vec<_> = some.iter().map(|resource| counters[*resource].load(Ordering::Relaxed)).collect();
                 tokio::task::yield_now().await;
                 for (resource, seen) in some.iter().zip(seen) {
@@ -102,7 +102,7 @@ pub(crate) async fn several_do_not_overtake_who_waits(fixture: &Fixture) {
     let waiter = fixture.enqueue(0, write(&keys[1]), 1).await;
     let store = Arc::clone(fixture.store(0));
     let attempts = keys.each_ref().map(|key| once(key, Mode::Write));
-    // One step has to leave them alone for as long as somebody holds or waits.
+    // The one step must take nothing while somebody holds or waits.
     assert!(store.try_all(&attempts).await.expect("failed").is_none());
     let mut tasks = tokio::task::JoinSet::new();
     tasks.spawn(request(fixture, 1, &keys).acquire());
@@ -146,7 +146,7 @@ pub(crate) async fn several_dropped_at_any_point_leave_nothing(fixture: &Fixture
     const TASKS: usize = 8;
     const ROUNDS: usize = 20;
     let keys: Vec<Key> = ["p", "q", "r", "s"].map(key).into();
-    // Limits in which some come through and some don't, on this machine and with what else it does.
+    // Limits for which some requests are granted and some are not, at the present speed of this machine.
     let began = Instant::now();
     drop(request(fixture, 0, &keys[..3]).acquire().await.expect("not granted"));
     let most = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX).clamp(2_000, 1_000_000) * 4;
@@ -159,7 +159,7 @@ pub(crate) async fn several_dropped_at_any_point_leave_nothing(fixture: &Fixture
                 keys.shuffle(&mut rand::rng());
                 let wait = Duration::from_micros(rand::rng().random_range(0..most * 5));
                 let limit = Duration::from_micros(rand::rng().random_range(0..most));
-                // A lease that outlives the test: what is left behind stays visible.
+                // The lease outlives the test, so a lock that is left behind stays visible.
                 let request = locks.write_keys(keys[..3].iter().cloned()).lease(Duration::from_secs(60)).wait(wait);
                 match tokio::time::timeout(limit, request.acquire()).await {
                     Ok(Ok(guard)) => {
@@ -193,7 +193,7 @@ pub(crate) async fn the_loss_of_one_of_several_is_the_loss_of_all(fixture: &Fixt
         let fences = all.fences();
         fixture.store(1).force(lost, Force::Now).await.expect("not forced");
         let told = tokio::time::timeout(LIMIT, all.lost()).await.expect("not told");
-        // A holder that has only just begun to listen hears of it by its next renewal, which can't say why.
+        // A holder whose subscription has only just begun learns of it by its next renewal, which can't say why.
         assert!(matches!(told, LossReason::Forced | LossReason::Stolen), "{told:?}");
         assert_eq!((all.loss(), all.remaining()), (Some(told), Duration::ZERO));
         assert_eq!(fences.loss(), Some(told));

@@ -32,7 +32,7 @@ pub(crate) async fn tokens_increase_whatever_ended_the_ownership_before(fixture:
     above(after_force.token);
     fixture.release(1, &after_force).await;
 
-    // Without a holder, too: it is the claim of an administrator.
+    // A forced release makes a token even without a holder: an administrator claims the fence with it.
     above(fixture.store(0).force(&key, Force::Now).await.expect("not forced").token);
     fixture.until_nothing_is_left().await;
 }
@@ -56,7 +56,7 @@ pub(crate) async fn a_seed_raises_the_tokens_that_follow(fixture: &Fixture) {
     let key = key("seed");
     let before = fixture.take(0, write(&key)).await;
     fixture.release(0, &before).await;
-    // A day ahead of the clock that tokens are made from.
+    // The seed is a day ahead of the clock that tokens are made from.
     let seed = Token::new(before.token.get() + 86_400_000_000).expect("a token");
     fixture.store(0).seed(&key, seed).await.expect("not seeded");
     let after = fixture.take(1, write(&key)).await;

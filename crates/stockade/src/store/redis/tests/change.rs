@@ -1,4 +1,4 @@
-//! Downgrades and adoptions whose replies are lost, that come late, or that nobody waits for any more.
+//! Downgrades and adoptions whose replies are lost, which arrive late, or whose callers are gone.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
     store::{Attempt, Force, LockError, LockStore, Mode, Released, redis::commands::calls::GRANT},
 };
 
-/// Longer than a test may take: a lock that is left behind stays.
+/// Longer than a test may take, so a lock that is left behind stays visible.
 const LONG: Duration = Duration::from_secs(120);
 
 #[tokio::test]
@@ -25,7 +25,7 @@ async fn a_change_whose_reply_is_lost_is_found_done() {
     let url = proxy.url_for(&world.server.url());
     let store = connected(&Redis::builder(url).command_timeout(Duration::from_secs(10)).connect().await.unwrap()).await;
     let other = world.store().await;
-    // The server has run one, nobody hears of it, and the connection ends.
+    // The server has run the first command, its reply is lost, and the connection ends.
     let losing_the_reply = async || {
         world.until_scripts_called(1).await;
         proxy.set(Fault::None);
@@ -65,7 +65,7 @@ async fn a_lock_of_which_nobody_knows_whether_it_was_downgraded_is_handed_to_nob
     let held = store.acquire(Attempt { lease: LONG, ..write(&key) }).await.unwrap();
     proxy.set(Fault::Hole);
     assert!(matches!(store.downgrade(&held).await, Err(LockError::Unavailable { .. })));
-    // What was asked for may not have been done: the adopter would look for a reader where there is a writer.
+    // The downgrade may not have been executed. Then an adopter would look for a reader where there is a writer.
     assert!(matches!(store.hand_over(&held), Err(LockError::Unavailable { .. })));
     proxy.set(Fault::None);
     until("the store answers", || {
@@ -127,7 +127,7 @@ async fn an_adoption_that_arrives_when_all_that_undoes_it_has_run_is_refused() {
     world.command(&["CONFIG", "RESETSTAT"]).await;
     detour.let_go();
     world.until_scripts_called(1).await;
-    // Still to be had by who takes it in time.
+    // Another process can still adopt it in time.
     let adopted = other.adopt(&handed).await.unwrap();
     assert_eq!(other.release(&adopted).await.unwrap(), Released::Released);
     world.until_nothing_is_left().await;
@@ -135,7 +135,7 @@ async fn an_adoption_that_arrives_when_all_that_undoes_it_has_run_is_refused() {
     world.end_behind(detour).await;
 }
 
-/// Its grant is held and can't be renewed: it must neither ask for it over and over nor lose its turn.
+/// A forced waiter holds its grant and can't renew it. It must neither ask over and over nor lose its turn.
 #[tokio::test]
 async fn a_reader_that_is_forced_out_before_it_enters_has_the_rest_of_its_grant() {
     let world = World::start().await;
@@ -148,7 +148,7 @@ async fn a_reader_that_is_forced_out_before_it_enters_has_the_rest_of_its_grant(
     other.release(&held).await.unwrap();
     until_waiting(&other, &key, 0).await;
     assert_eq!(other.force(&key, Force::AfterLeases).await.unwrap().holders, 1);
-    // Its task comes to run when half of the grant is over, so that it has to confirm it.
+    // Its task runs only when half of the grant is over, so that the waiter must confirm the grant.
     sleep(GRANT * 11 / 20).await;
     world.command(&["CONFIG", "RESETSTAT"]).await;
     let entered = timeout(LIMIT, reader).await.unwrap().unwrap();

@@ -22,7 +22,7 @@ use crate::{
 const HOUR: Duration = Duration::from_secs(3600);
 const BACK: Duration = Duration::from_secs(600);
 const LEASE: Duration = Duration::from_secs(1);
-/// What may come on top of a lease: a poll of a process, and a busy machine.
+/// How much longer than a lease something may take: until the next poll of a process, on a busy machine.
 const LATE: Duration = Duration::from_secs(6);
 
 async fn world() -> World {
@@ -33,7 +33,7 @@ async fn granted(waiter: JoinHandle<Result<Arc<Ownership>, LockError>>) -> Arc<O
     timeout(LIMIT, waiter).await.expect("stuck").unwrap().expect("not granted")
 }
 
-/// Whatever the keys hold is in order and in full, but for leases that look longer than they are.
+/// Checks all invariants of the keys, except that leases may look longer than they are.
 async fn look(world: &World, store: &RedisStore, key: &Key) -> Seen {
     let names = store.inner.keys.of(key);
     let client = redis::Client::open(world.server.url()).unwrap();
@@ -90,7 +90,7 @@ async fn a_clock_set_back_takes_no_lock_from_those_who_renew() {
             assert_eq!(held.loss(), None);
             assert!(timeout(LEASE / 5, &mut next).await.is_err(), "it was taken from its holder");
         }
-        // One lease from now, whatever the clock had promised before.
+        // The lease ends one lease from now, whatever end the state held before.
         let seen = look(&world, &store, &key).await;
         let (_, x) = seen.holders.values().next().copied().unwrap();
         assert!(x <= seen.now + 2_000_000, "{seen:?}");
@@ -119,7 +119,7 @@ async fn a_clock_that_jumps_ahead_ends_leases_and_no_wait() {
         });
     }
     until_waiting(&store, &key, 3).await;
-    // Every key of the lock is past its expiry at once, the queue too.
+    // After the jump all keys of the lock have expired, the queue too.
     world.server.step_clock_forwards(HOUR).unwrap();
     let stepped = Instant::now();
     let mut last = held.token;
@@ -161,7 +161,7 @@ async fn tokens_rise_over_every_step_of_the_clock() {
     world.end().await;
 }
 
-/// Every message of the server looks older than what the waiters were told before.
+/// After the jump every message of the server looks older than the waiters' last answers.
 #[tokio::test]
 async fn a_clock_set_back_under_a_queue_delays_nobody() {
     const WAITERS: u64 = 20;
@@ -183,7 +183,7 @@ async fn a_clock_set_back_under_a_queue_delays_nobody() {
         all_served(sections, held.token).await;
         assert!(stepped.elapsed() < GRANT * 3 / 4, "{:?}", stepped.elapsed());
         let stats = world.command(&["INFO", "commandstats"]).await;
-        // A release each, one question each, and a few that carried the time from before.
+        // One release and one question for each, and a few commands that carried the time from before the jump.
         let (scripts, most) = (calls_of(&stats, "evalsha"), 3 * WAITERS + 10);
         assert!(scripts <= most, "{scripts} scripts for {WAITERS} waiters: {stats}");
         world.until_nothing_is_left().await;
@@ -214,7 +214,7 @@ async fn a_waiter_that_was_dropped_after_the_clock_was_set_back_asks_again() {
     world.end().await;
 }
 
-/// What one waiter finds out for all is news to them, although it is older than what they were told before.
+/// The loss that one waiter finds makes all of them ask, although it looks older than their last answers.
 #[tokio::test]
 async fn waiters_of_a_flushed_server_whose_clock_was_set_back_are_served_at_once() {
     let world = world().await;

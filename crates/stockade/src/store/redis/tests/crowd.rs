@@ -18,7 +18,7 @@ async fn an_attempt_that_waited_for_its_place_is_as_young_as_its_sending() {
     let world = World::on(leisurely().await);
     let store = world.store().await;
     world.command(&["CONFIG", "RESETSTAT"]).await;
-    // In front of it for a second and a half, three times as long as a command may be on its way.
+    // Other commands are sent before it for 1.5 s, three times as long as a command may be on its way.
     let before = slow(&server(&store).link);
     let asked = Instant::now();
     let attempt = Attempt { lease: LEASE, wait: Duration::from_secs(30), ..write(&key("patient")) };

@@ -17,9 +17,8 @@ use tokio::{
 
 use super::until;
 
-/// A way to the server that can be left while commands are on it: its clients are hung up on and later ones go straight
-/// to the server, and what they had sent arrives when it is let go. So a command comes after those that were sent
-/// later.
+/// A proxy that makes a command arrive after commands that were sent later. It closes the connections of its clients,
+/// holds the bytes that they sent, and delivers them when the test says so. Later clients go straight to the server.
 pub(in crate::store) struct Detour {
     addr: SocketAddr,
     server: SocketAddr,
@@ -49,27 +48,27 @@ impl Detour {
         format!("redis://{}", self.addr)
     }
 
-    /// From now on nothing arrives.
+    /// Holds all bytes from now on.
     pub(in crate::store) fn hold(&self) {
         self.way.set(Fault::Hole);
     }
 
-    /// Bytes that clients have put on their way so far.
+    /// How many bytes clients have sent so far.
     pub(in crate::store) fn sent(&self) -> u64 {
         self.sent.load(Ordering::SeqCst)
     }
 
-    /// Returns once clients have put more than this on their way.
+    /// Returns once clients have sent more bytes than this.
     pub(in crate::store) async fn until_sent(&self, before: u64) {
         until("a command on its way", || self.sent() > before).await;
     }
 
-    /// Hangs up on those who came this way. Those who come from now on are at the server at once.
+    /// Closes the clients' connections. New connections go straight to the server.
     pub(in crate::store) fn leave(&self) {
         self.route.send_replace(self.server);
     }
 
-    /// What was held arrives.
+    /// Delivers the held bytes.
     pub(in crate::store) fn let_go(&self) {
         self.way.set(Fault::None);
     }

@@ -1,4 +1,4 @@
-//! The store behind sentinels, while they put another server in the place of the primary.
+//! The store behind sentinels, while they replace the primary.
 
 use std::{slice, sync::Arc, time::Duration};
 
@@ -26,14 +26,14 @@ use crate::{
     },
 };
 
-/// Shuts the stores down and looks for what they leave: keys, subscriptions and connections.
+/// Shuts the stores down, and checks that they leave no keys, subscriptions or connections.
 async fn end(group: SentinelGroup) {
     shut_down().await;
     until_without_leftovers(&group).await;
 }
 
-/// With a lease that outlasts every failover: sentinels take their time on a busy machine, and some ten seconds to make
-/// an old primary a replica.
+/// An attempt whose lease is longer than any failover. On a busy machine sentinels are slow, and they need some ten
+/// seconds to make an old primary a replica.
 fn write(key: &Key) -> Attempt {
     Attempt { lease: LIMIT * 3, ..super::write(key) }
 }
@@ -65,7 +65,7 @@ async fn until_everywhere(group: &SentinelGroup, store: &RedisStore, key: &Key) 
     }
 }
 
-/// Sentinels get no answer from it any more, nor can they make it a replica; everybody else goes on being served.
+/// Makes a server refuse its sentinels, which then can't make it a replica. All other clients are served.
 async fn hide_from_sentinels(server: &RedisServer) {
     let rules = ["ACL", "SETUSER", "default", "-ping", "-info", "-replicaof", "-slaveof", "-multi"];
     server.command(&rules).await.unwrap();

@@ -1,4 +1,4 @@
-use std::{slice, sync::Arc, time::Duration};
+use std::{fmt, slice, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use stockade_testbed::{Fault, Proxy};
@@ -8,7 +8,7 @@ use tokio_util::task::TaskTracker;
 use super::{LIMIT, World, connected, key, opened, read, server, until, until_waiting, write};
 use crate::{
     redis::Redis,
-    store::{Attempt, LockError, LockStore, LossReason, Released, Unavailable},
+    store::{Attempt, LockError, LockStore, LossReason, Released, Unavailable, redis::RedisStore},
 };
 
 const COMMAND: Duration = Duration::from_millis(250);
@@ -63,7 +63,7 @@ async fn a_frozen_server_is_answered_in_time_and_leaves_nothing_when_it_thaws() 
     for ownership in [&again, &held, &other] {
         assert_eq!(store.release(ownership).await.unwrap(), Released::Released);
     }
-    // The five that came too late were undone by what was sent behind them, or refused.
+    // The five late commands were undone by the releases behind them, or refused as stale.
     world.end().await;
 }
 
@@ -109,25 +109,35 @@ async fn a_lost_release_reply_is_unknown_not_lost() {
     world.end_behind(proxy).await;
 }
 
-#[tokio::test]
-async fn an_acquire_whose_reply_was_lost_with_its_connection_is_undone() {
+/// Loses the reply to an attempt, together with its connection, once the attempt has made `keys` keys. The attempt must
+/// fail, and its keys must go. Their leases must outlive the test, so that only an undone attempt leaves no keys.
+pub(super) async fn undone_without_its_reply<T: fmt::Debug>(
+    keys: usize,
+    attempt: impl AsyncFnOnce(&RedisStore) -> Result<T, LockError>,
+) {
     let world = World::start().await;
     let proxy = Proxy::start(world.server.addr()).await.unwrap();
     let store = connected(&Redis::connect(proxy.url_for(&world.server.url())).await.unwrap()).await;
     proxy.set(Fault::DropReplies);
-    // Longer than a test may take: a lock that is left behind stays.
-    let mut attempt = store.acquire(Attempt { lease: LIMIT * 6, ..write(&key("lost")) });
+    let mut attempt = Box::pin(attempt(&store));
     assert!((&mut attempt).now_or_never().is_none());
     let limit = Instant::now() + LIMIT;
-    while world.keys().await.is_empty() {
+    while world.keys().await.len() < keys {
         assert!(Instant::now() < limit);
         sleep(Duration::from_millis(1)).await;
     }
     proxy.set(Fault::None);
     proxy.reset_connections();
-    assert!(matches!(timeout(LIMIT, attempt).await.unwrap(), Err(LockError::Unavailable { .. })));
+    let ended = timeout(LIMIT, attempt).await.unwrap();
+    assert!(matches!(ended, Err(LockError::Unavailable { .. })), "{ended:?}");
     world.until_nothing_is_left().await;
     world.end_behind(proxy).await;
+}
+
+#[tokio::test]
+async fn an_acquire_whose_reply_was_lost_with_its_connection_is_undone() {
+    let attempt = Attempt { lease: LIMIT * 6, ..write(&key("lost")) };
+    undone_without_its_reply(1, async |store| store.acquire(attempt).await).await;
 }
 
 #[tokio::test]
@@ -135,7 +145,7 @@ async fn a_restart_without_data_ends_ownerships_and_keeps_waiters_and_token_orde
     let world = World::start().await;
     let (store, other) = (world.store().await, world.store().await);
     let key = key("restart");
-    // A floor far ahead of the clock is known to this process only, once the server has lost it.
+    // The floor is far ahead of the clock. Once the server has lost its data, only this process knows the floor.
     let ahead = crate::store::Token::new(8_000_000_000_000_000).unwrap();
     store.seed(&key, ahead).await.unwrap();
     let held = store.acquire(write(&key)).await.unwrap();
@@ -170,7 +180,7 @@ async fn a_waiter_whose_connection_breaks_is_granted_what_it_missed() {
         async move { store.acquire(attempt).await }
     });
     until_waiting(&holder, &key, 1).await;
-    // Counted as a receiver by the server, but the message goes nowhere.
+    // The server counts a receiver, but the message reaches nobody.
     proxy.set(Fault::DropReplies);
     holder.release(&held).await.unwrap();
     sleep(Duration::from_millis(50)).await;
@@ -255,7 +265,7 @@ async fn a_store_without_a_server_refuses_at_once_and_works_when_there_is_one() 
     for _ in 0..10 {
         assert!(matches!(store.acquire(write(&key("absent"))).await, Err(LockError::Unavailable { .. })));
     }
-    // Ten time-outs are longer.
+    // Ten timeouts in a row would take longer.
     assert!(since.elapsed() < COMMAND * 8, "{:?}", since.elapsed());
     world.server.restart().await.unwrap();
     until("a connection", || store.is_up()).await;

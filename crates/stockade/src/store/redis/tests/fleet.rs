@@ -1,4 +1,4 @@
-//! A fleet whose network and server fail at random, and what its members took themselves for.
+//! A fleet of processes whose network and server fail at random. No two of them may believe in one lock.
 
 use std::{
     collections::BTreeMap,
@@ -31,7 +31,7 @@ const PROCESSES: usize = 4;
 /// Tasks of each process.
 const TASKS: u64 = 8;
 
-/// A time in which somebody took itself for a holder, by the clock of the machine.
+/// A time in which a process believed that it held the lock, by the clock of the machine.
 #[derive(Clone, Copy, Debug)]
 struct Belief {
     mode: Mode,
@@ -71,7 +71,7 @@ impl Fleet {
         let lease = Duration::from_millis(random.random_range(300..900));
         let acquire = store.acquire(Attempt { mode, wait, lease, ..write(key) });
         let acquired = if random.random_bool(0.15) {
-            // Dropped wherever it is by then.
+            // The limit drops the attempt at a random point.
             let Ok(acquired) = timeout(Duration::from_micros(random.random_range(0..20_000)), acquire).await else {
                 return;
             };
@@ -81,7 +81,7 @@ impl Fleet {
         };
         match acquired {
             Ok(ownership) => self.hold(store, &ownership, random).await,
-            // The store may refuse all at once; a caller then comes back later.
+            // While the breaker is open the store refuses at once, so pause.
             Err(_) => sleep(Duration::from_millis(4)).await,
         }
     }
@@ -101,7 +101,7 @@ impl Fleet {
         let deadline = ownership.deadline();
         let lost = ownership.loss();
         let to = Instant::now().min(deadline);
-        // The server keeps its data and nobody forces: a lock is only ever lost by time.
+        // The server keeps its data and nobody forces a release, so a lock can only expire.
         assert!(lost.is_none() || to == deadline, "taken from a live holder: {ownership:?}");
         if from < to {
             let belief = Belief { mode: ownership.mode(), token: ownership.token.get(), from, to };
@@ -150,8 +150,8 @@ async fn break_things(world: Arc<World>, proxies: Arc<Vec<Proxy>>, fleet: Arc<Fl
     }
 }
 
-/// What is wrong with the beliefs in one resource, if anything. Readers that were let in together may come to know of
-/// it in any order; nobody else may.
+/// What is wrong with the beliefs in one resource, if anything. Only readers that were granted together may learn of
+/// their grants in another order.
 fn conflict(beliefs: &mut [Belief]) -> Option<String> {
     beliefs.sort_by_key(|belief| belief.from);
     let mut open: Vec<Belief> = Vec::new();

@@ -73,7 +73,7 @@ async fn a_holder_whose_state_was_overwritten_is_told_and_its_waiters_are_told_w
     world.end().await;
 }
 
-/// One script renews them all, whatever their buckets are.
+/// One script renews all of them, even if their buckets differ.
 #[tokio::test]
 async fn a_foreign_value_ends_its_lock_and_not_the_renewal_of_others() {
     let world = World::start().await;
@@ -102,7 +102,7 @@ async fn a_foreign_value_ends_its_lock_and_not_the_renewal_of_others() {
     world.end().await;
 }
 
-/// Every key but the state: its lock is refused to those who need that key, and is as before after a force.
+/// A foreign value under each key except the state. Attempts that need that key are refused, until a forced release.
 #[tokio::test]
 async fn foreign_queues_records_and_floors_are_named_and_overwritten_by_force() {
     let world = World::start().await;

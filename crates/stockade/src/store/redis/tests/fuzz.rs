@@ -1,4 +1,4 @@
-//! Random calls of the scripts by processes that come, forget, come late and die, with a look at the keys after each.
+//! Random calls of the scripts by processes that start, forget, are late and die. The keys are checked after each call.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -30,12 +30,12 @@ use crate::{
 
 static LOOK: Script = Script { name: "look", text: include_str!("scripts/invariants.lua") };
 
-/// Calls of the lock scripts in one run of the test; looks at the keys come on top.
+/// How many lock scripts one run of the test calls. The checks of the keys are not counted.
 const CALLS: u64 = 100_000;
 const FUZZERS: u64 = 5;
-/// Calls of the state whose server's clock jumps.
+/// How many calls a state has whose server's clock jumps.
 const STEPPED: u64 = 10_000;
-/// Calls that are on their way together.
+/// How many calls are sent together.
 const TOGETHER: usize = 8;
 
 struct Caller {
@@ -44,12 +44,12 @@ struct Caller {
     wait: Duration,
     seq: u64,
     token: Option<Token>,
-    /// Until when it takes itself for a holder.
+    /// Until when the caller believes that it holds the resource.
     believes: Option<Instant>,
 }
 
 impl Caller {
-    /// The owner that adopts what this one holds: in another process, with another number.
+    /// The owner that adopts this one's lock, in another process.
     fn heir(&self) -> Owner {
         let (process, number) = self.owner.as_str().rsplit_once('.').unwrap();
         let (process, number): (u32, u64) = (process[13..].parse().unwrap(), number.parse().unwrap());
@@ -71,14 +71,14 @@ impl Caller {
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     Ask(u64),
-    /// Two who are one: both of two resources, or none.
+    /// An attempt on two resources: both or none.
     AskAtOnce(u64, u64),
     Leave(u64),
     /// A release that is sent a second time.
     LeaveAgain(u64),
     Renew(u64),
     Downgrade(u64),
-    /// Its owner is from then on another.
+    /// The lock has another owner from then on.
     Adopt(u64),
     Force(usize, Force),
 }
@@ -88,9 +88,9 @@ struct FuzzState {
     shas: HashMap<&'static str, String>,
     names: Keys,
     keys: Vec<Key>,
-    /// What the last look at each key showed.
+    /// What the last check of each key saw.
     seen: Vec<Seen>,
-    /// The highest token that anybody was told, by key.
+    /// The highest token in any reply, by key.
     tokens: Vec<u64>,
     random: StdRng,
     callers: HashMap<u64, Caller>,
@@ -99,9 +99,9 @@ struct FuzzState {
     calls: u64,
     /// How often two resources were taken together.
     taken_at_once: u64,
-    /// Whether the server's clock jumps: leases then end when they will, and nobody can believe in one.
+    /// Whether the server's clock jumps. Then leases may end at any time, and beliefs are not checked.
     stepped: bool,
-    /// What a failure is reported with.
+    /// Names the state in the message of a failure.
     title: String,
 }
 
@@ -118,7 +118,7 @@ impl FuzzState {
         }
         let names = Keys::new(world.redis().await.key_prefix().clone());
         let keys: Vec<_> = (0..2 + number % 2).map(|n| key(&format!("fuzz-{number}-{n}"))).collect();
-        // In every other state those without a subscription are passed over. In every other two all keys are declared.
+        // Every other state skips waiters without a subscription. Every other two declare all keys.
         let handing = Handing { skip: number % 2 == 1, channel: names.inbox_prefix(), all_keys: number % 4 >= 2 };
         Self {
             connection,
@@ -208,7 +208,7 @@ impl FuzzState {
         let owner = Owner::new(format!("fuzz-process-{:03}.{number:011}", number % 4));
         let mode = [Mode::Read, Mode::Write, Mode::Permit][self.random.random_range(0..3)];
         let permits = if self.random.random_bool(0.9) { 3 } else { 2 };
-        // Some longer than a grant that is handed over.
+        // Some leases are longer than that of a handed-over grant.
         let longest = if self.random.random_bool(0.03) { 2500 } else { 200 };
         let lease = Duration::from_millis(self.random.random_range(5..longest));
         let wait = match number % 5 {
@@ -223,7 +223,7 @@ impl FuzzState {
         number
     }
 
-    /// Two callers who want the first two resources for themselves.
+    /// Two callers that want the first two resources exclusively.
     fn join_at_once(&mut self) -> (u64, u64) {
         let (one, other) = (self.join(), self.join());
         let lease = self.callers[&one].attempt.lease;
@@ -267,7 +267,7 @@ impl FuzzState {
         operations
     }
 
-    /// One round trip: every call is followed by a look at each of its keys.
+    /// Sends some calls in one round trip. A check of its keys follows each call.
     async fn round(&mut self, operations: &[Operation]) {
         if operations.is_empty() {
             return;
@@ -302,7 +302,7 @@ impl FuzzState {
                 self.callers.remove(number);
             }
         }
-        // Told nothing to wait for: they go.
+        // These callers got no place to wait at, so they leave.
         self.callers.retain(|_, caller| caller.token.is_some() || caller.seq > 0);
     }
 
@@ -393,7 +393,7 @@ impl FuzzState {
         if let Some(wrong) = seen.wrong_after(&self.seen[key]) {
             panic!("{}, after {step:?} of {}: {wrong}", self.title, self.keys[key]);
         }
-        // Later than the look was: whoever believes in a lease now was a holder then.
+        // Now is later than the check, so a caller that believes in a lease now was a holder then.
         let now = Instant::now();
         for caller in self.callers.values().filter(|caller| caller.attempt.key == self.keys[key]) {
             let believes = caller.believes.filter(|until| *until > now && !self.stepped);
@@ -424,7 +424,7 @@ impl FuzzState {
                 tokio::time::sleep(Duration::from_millis(self.random.random_range(0..12))).await;
             }
         }
-        // What everybody gives back leaves nothing, without waiting for any lease to end.
+        // Once all callers release, no key is left, without waiting for any lease to end.
         let mut left: Vec<_> = self.callers.keys().copied().collect();
         left.sort_unstable();
         for number in left {
@@ -445,7 +445,7 @@ async fn random_operations_keep_the_invariants() {
     println!("STOCKADE_SEED={seed}");
     let world = World::start().await;
     let began = tokio::time::Instant::now();
-    // Two of the four processes of the states that pass over the dead are alive.
+    // In the states that skip waiters without a subscription, two of the four processes are alive.
     let client = redis::Client::open(world.server.url()).unwrap();
     let mut alive = client.get_async_pubsub().await.unwrap();
     let prefix = Keys::new(world.redis().await.key_prefix().clone()).inbox_prefix();

@@ -26,7 +26,7 @@ async fn numbers_are_written_in_full() {
     assert_eq!((words[0], words[1], words[2]), ("w", "0", "0"));
     assert_eq!((words[3], words[4], words[6], words[7]), (held.owner.as_str(), token.as_str(), "10000000", "a tag"));
     assert_eq!(words[5].len(), 16);
-    // By the clock in a script other than that of the free resource, too.
+    // The token of the other scripts, which acquire no free resource, follows the clock, too.
     let forced = store.force(&key, Force::Now).await.unwrap();
     assert!(forced.token > held.token);
     assert_eq!(world.command(&["GET", &names[1]]).await.trim(), forced.token.to_string());
@@ -56,7 +56,7 @@ async fn scripts_are_told_the_keys_of_their_common_case_and_find_the_others() {
     let mut waiting = store.acquire(read(&key));
     assert!(futures_util::FutureExt::now_or_never(&mut waiting).is_none());
     until_waiting(&store, &key, 1).await;
-    // All but the records of holders, and the floor of the tokens, which is not listed.
+    // All keys except the records of holders. The token floor is not listed.
     let mut there = world.keys().await;
     there.sort();
     let mut expected = [&names[0], &names[2], &names[3]];
@@ -88,7 +88,7 @@ async fn a_command_that_comes_too_late_is_refused_and_does_nothing() {
     let store = world.store().await;
     let attempt = write(&key("stale"));
     let owner = Owner::new("some-process-xyz.00000000000".to_owned());
-    // Behind by so much, or ahead: a client whose clock runs fast must not be accepted for longer than it reckons with.
+    // Stamps too far behind or ahead. A client with a fast clock must not be accepted for longer than it expects.
     for (behind, accepted) in [(600_000, false), (-200_000, false), (2_000, true)] {
         let stamp = server(&store).state.clock.stamp().saturating_add_signed(-behind);
         let stale_after = Duration::from_millis(500);
@@ -110,7 +110,7 @@ async fn a_clock_that_was_set_back_costs_one_lease_at_most() {
     let store = world.store().await;
     let key = key("stepped");
     let names = store.inner.keys.of(&key);
-    // As a holder of half a second looks that got it before the clock went back by ten minutes, and died.
+    // The state of a dead holder with a lease of 0.5 s, from before the clock was set back by ten minutes.
     let ahead = server(&store).state.clock.stamp() + 600_000_000;
     let state = format!("w 0 0 dead-process-xyz.00000000000 {ahead} {ahead} 500000 ");
     world.command(&["SET", &names[0], &state, "PX", "600500"]).await;

@@ -1,4 +1,4 @@
-//! Commands that arrive after nobody waits for their answer any more.
+//! Commands that arrive after their attempt has failed.
 
 use std::{slice, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ async fn by(detour: &Detour, command_timeout: Duration) -> Arc<RedisStore> {
     connected(&redis).await
 }
 
-/// An attempt whose command is held on its way while its connection ends. Returns when the attempt has failed.
+/// Runs an attempt whose command is held back while its connection ends. Returns when the attempt has failed.
 async fn lose_an_acquire(store: &RedisStore, detour: &Detour, attempt: Attempt) {
     detour.hold();
     let before = detour.sent();
@@ -30,7 +30,7 @@ async fn lose_an_acquire(store: &RedisStore, detour: &Detour, attempt: Attempt) 
     assert!(matches!(failed, Err(LockError::Unavailable { .. })), "{failed:?}");
 }
 
-/// Longer than a test may take: a lock that is left behind stays.
+/// Longer than a test may take, so a lock that is left behind stays visible.
 const LONG: Duration = Duration::from_secs(120);
 
 #[tokio::test]
@@ -52,11 +52,11 @@ async fn an_acquire_that_arrives_when_all_that_undoes_it_has_run_is_refused() {
 async fn an_acquire_that_arrives_after_its_first_cancel_is_undone_by_the_second() {
     let world = World::start().await;
     let detour = Detour::start(&world.server).await;
-    // So long that a busy machine lets the acquire arrive within the time in which it is still accepted.
+    // Long enough that the acquire still arrives in time on a busy machine.
     let store = by(&detour, Duration::from_secs(2)).await;
     world.command(&["CONFIG", "RESETSTAT"]).await;
     lose_an_acquire(&store, &detour, Attempt { lease: LONG, ..write(&key("stray")) }).await;
-    // The new connection's greeting and the cancel, which found nothing.
+    // The new connection has sent its handshake and the cancel, which found nothing.
     world.until_scripts_called(2).await;
     assert_eq!(world.keys().await, [""; 0]);
     detour.let_go();
@@ -74,13 +74,13 @@ async fn a_release_is_repeated_when_an_earlier_sending_of_its_acquire_may_still_
     let other = world.store().await;
     let key = key("twice-sent");
     let held = other.acquire(write(&key)).await.unwrap();
-    // Its second sending, the question after the connection is gone, is the one that is answered.
+    // The second command, sent after the connection was lost, is the one that is answered.
     let mut waiting = store.acquire(Attempt { lease: LONG, ..write(&key) });
     assert!((&mut waiting).now_or_never().is_none());
     super::until_waiting(&other, &key, 1).await;
     detour.hold();
     let before = detour.sent();
-    // A poke that stays on the way.
+    // A poll that is held back.
     let granted = async {
         let poked = async {
             detour.until_sent(before).await;
@@ -133,11 +133,11 @@ async fn a_grant_that_lay_on_its_way_for_its_lease_is_not_believed() {
     let held = other.acquire(write(&key)).await.unwrap();
     let waiter = super::waiting(&store, write(&key));
     super::until_waiting(&other, &key, 1).await;
-    // Half-way between two of its questions, so that it finds the grant and not an answer that is newer.
+    // Half-way between two polls of the waiter, so that it finds the grant and no newer answer.
     sleep(Duration::from_secs(1)).await;
     proxy.set(Fault::Hole);
     other.release(&held).await.unwrap();
-    // Nobody stands behind it: the end of its lease is told by no message.
+    // Nobody waits behind it, so no script ends its lease and sends a message.
     world.until_nothing_is_left().await;
     let next = other.acquire(write(&key)).await.unwrap();
     proxy.set(Fault::None);

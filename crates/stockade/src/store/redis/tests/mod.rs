@@ -50,7 +50,7 @@ use crate::{
     store::{Attempt, LockError, LockStore, Mode, Owner, Ownership, Readers, Token},
 };
 
-/// Longer than anything takes on a busy machine.
+/// Longer than any step of a test takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// The one server of a store.
@@ -69,7 +69,7 @@ async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 async fn until_waiting(store: &RedisStore, key: &Key, waiting: u64) {
     let limit = Instant::now() + LIMIT;
     loop {
-        // A machine that is busy may take longer for a look than a command may.
+        // On a busy machine an inspection may exceed the command timeout.
         let seen = store.inspect(key).await;
         if seen.as_ref().is_ok_and(|seen| seen.waiting == waiting) {
             return;
@@ -79,7 +79,7 @@ async fn until_waiting(store: &RedisStore, key: &Key, waiting: u64) {
     }
 }
 
-/// Where random tests begin: another each time, or the one of a run to be repeated.
+/// The seed of random tests: `STOCKADE_SEED` to repeat a run, otherwise a random one.
 fn seed() -> u64 {
     std::env::var("STOCKADE_SEED").ok().map_or_else(rand::random, |seed| seed.parse().unwrap())
 }
@@ -90,7 +90,7 @@ fn waiting(store: &Arc<RedisStore>, attempt: Attempt) -> JoinHandle<Result<Arc<O
     TaskTracker::new().spawn(async move { store.acquire(attempt).await })
 }
 
-/// Acquires and gives back at once, on a task of its own. Returns its token.
+/// Acquires and releases at once, on a task of its own. Returns the token.
 fn section(store: &Arc<RedisStore>, attempt: Attempt) -> JoinHandle<Result<Token, LockError>> {
     let store = Arc::clone(store);
     TaskTracker::new().spawn(async move {
@@ -100,7 +100,7 @@ fn section(store: &Arc<RedisStore>, attempt: Attempt) -> JoinHandle<Result<Token
     })
 }
 
-/// Asks once for an owner, as a waiter would.
+/// Sends one acquire command for an owner, as a waiter would.
 async fn asked(store: &RedisStore, attempt: &Attempt, owner: &Owner, seq: u64) -> Acquired {
     let (wait, stale_after) = (Some(attempt.wait), Duration::from_secs(1));
     let asking = calls::Asking { attempt, owner, wait, seq, stamp: 0, stale_after };
@@ -123,7 +123,7 @@ fn declared(store: &RedisStore, attempt: &Attempt) -> [u64; 2] {
     })
 }
 
-/// Waits until all were served, in their order and with tokens above `last`.
+/// Waits until all were granted, in their order and with tokens above `last`.
 async fn all_served(sections: Vec<JoinHandle<Result<Token, LockError>>>, mut last: Token) {
     let all = sections.len();
     for (number, section) in sections.into_iter().enumerate() {
@@ -144,8 +144,7 @@ fn key(id: &str) -> Key {
     Key::new("test", id).unwrap()
 }
 
-/// A Redis whose answers may take as long as a busy machine needs: by default it would be given up, and asked again by
-/// those who wait.
+/// A Redis with a command timeout for a busy machine. With the default, waiters would give commands up and ask again.
 pub(in crate::store) async fn patient(url: &str) -> Redis {
     Redis::builder(url).command_timeout(LIMIT).connect().await.unwrap()
 }
@@ -167,7 +166,7 @@ fn read(key: &Key) -> Attempt {
     Attempt { mode: Mode::Read, ..write(key) }
 }
 
-/// For readers of one process who are told when others want it.
+/// An attempt for readers of one process that are told when others want the resource.
 fn yielding(attempt: Attempt) -> (Attempt, Arc<Readers>) {
     let readers = Arc::<Readers>::default();
     (Attempt { yields: Some(Arc::clone(&readers)), ..attempt }, readers)

@@ -4,9 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use stockade_testbed::{Fault, Proxy};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
-use super::{LIMIT, World, connected, key, server, until_waiting, write};
+use super::{LIMIT, World, connected, faults::undone_without_its_reply, key, server, until_waiting, write};
 use crate::{
     redis::Redis,
     resource::Key,
@@ -24,7 +24,7 @@ fn attempts(ids: &[&str]) -> Vec<Attempt> {
     ids.iter().map(|id| write(&key(id))).collect()
 }
 
-/// With leases that outlive the test: what is left behind stays visible.
+/// Attempts whose leases outlive the test, so locks that are left behind stay visible.
 fn lasting(ids: &[&str]) -> Vec<Attempt> {
     let lease = Duration::from_secs(60);
     attempts(ids).into_iter().map(|attempt| Attempt { lease, ..attempt }).collect()
@@ -124,7 +124,7 @@ async fn tokens_at_the_limit_leave_none_of_them_held() {
     let store = world.store().await;
     let last = Token::new(Token::LIMIT - 1).unwrap();
     store.seed(&key("spent"), last).await.unwrap();
-    // Refused as a whole, so each is asked for by itself, where the one says why.
+    // The script refuses all of them. Then each is asked for alone, and the foreign one says why.
     assert!(store.try_all(&attempts(&["fresh", "spent"])).await.unwrap().is_none());
     world.until_nothing_is_left().await;
     assert_eq!(world.command(&["GET", &store.inner.keys.of(&key("spent"))[1]]).await.trim(), last.to_string());
@@ -155,25 +155,8 @@ async fn flushed_scripts_are_loaded_again() {
 
 #[tokio::test]
 async fn a_lost_reply_undoes_each_of_them() {
-    let world = World::start().await;
-    let proxy = Proxy::start(world.server.addr()).await.unwrap();
-    let store = connected(&Redis::connect(proxy.url_for(&world.server.url())).await.unwrap()).await;
     let wanted = lasting(&["lost", "lost-too", "and-this"]);
-    proxy.set(Fault::DropReplies);
-    {
-        let mut attempt = store.try_all(&wanted);
-        assert!((&mut attempt).now_or_never().is_none());
-        let limit = Instant::now() + LIMIT;
-        while world.keys().await.len() < 3 {
-            assert!(Instant::now() < limit);
-            sleep(Duration::from_millis(1)).await;
-        }
-        proxy.set(Fault::None);
-        proxy.reset_connections();
-        assert!(matches!(timeout(LIMIT, attempt).await.unwrap(), Err(LockError::Unavailable { .. })));
-    }
-    world.until_nothing_is_left().await;
-    world.end_behind(proxy).await;
+    undone_without_its_reply(3, async |store| store.try_all(&wanted).await).await;
 }
 
 #[tokio::test]
@@ -182,7 +165,7 @@ async fn a_dropped_attempt_undoes_each_of_them() {
     let store = world.store().await;
     let wanted = lasting(&["dropped", "dropped-too"]);
     for _ in 0..50 {
-        // Sent, and nobody is there for the reply.
+        // The command is sent, and the attempt is dropped before the reply.
         assert!(store.try_all(&wanted).now_or_never().is_none());
     }
     world.until_nothing_is_left().await;

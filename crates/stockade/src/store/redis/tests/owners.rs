@@ -62,7 +62,7 @@ async fn renew(store: &RedisStore, key: &Key, owner: &Owner) -> Renewed {
     Renewed::read_all(&server(store).link.call(&RENEW, keys, args).await.unwrap(), 1).unwrap()[0]
 }
 
-/// What the keys hold, and when the state expires, in ms.
+/// The contents of the keys, and when the state expires, in ms.
 async fn state(world: &World, names: &[String]) -> (String, i64) {
     let mut dump = String::new();
     for name in names {
@@ -89,7 +89,7 @@ async fn neither_release_nor_renewal_of_another_owner_changes_anything() {
         assert!((0..=1).contains(&(after.1 - before.1)), "{} {}", before.1, after.1);
         store.renew(slice::from_ref(&held)).await.unwrap();
         assert!(held.loss().is_none());
-        // Its queue, too, is nothing to others.
+        // Others can't touch its queue either.
         let mut waiter = store.acquire(write(&key));
         assert!(futures_util::FutureExt::now_or_never(&mut waiter).is_none());
         until_waiting(&store, &key, 1).await;
@@ -119,7 +119,7 @@ async fn an_acquire_that_is_sent_again_is_the_same_ownership() {
             assert_eq!(token, first, "a token is minted once");
             assert!(x - now <= 10_000_000);
         }
-        // However often it was asked for, one release gives it back.
+        // One release frees the resource, however often the owner acquired it.
         assert!(release(&store, &attempt.key, &owner).await);
         assert!(!release(&store, &attempt.key, &owner).await);
         assert_eq!(world.keys().await, [""; 0]);
@@ -171,7 +171,7 @@ async fn the_state_lives_as_long_as_the_lease_and_no_longer() {
     world.end().await;
 }
 
-/// Readers come and go, and no writer ever waits for one that died.
+/// No writer ever waits, so only the next reader can find the records of the dead ones.
 #[tokio::test]
 async fn a_reader_that_died_is_found_by_the_next_reader() {
     let world = World::start().await;
@@ -199,7 +199,7 @@ async fn more_readers_than_one_script_serves_are_all_let_in() {
     const READERS: u64 = 600;
     let world = World::start().await;
     let holder = world.store().await;
-    // So many at once take their time on a busy machine.
+    // So many attempts at once are slow on a busy machine.
     let patient = Redis::builder(world.server.url()).command_timeout(Duration::from_secs(10));
     let store = connected(&patient.connect().await.unwrap()).await;
     let key = key("many-readers");
@@ -221,7 +221,7 @@ async fn more_readers_than_one_script_serves_are_all_let_in() {
         while let Some(granted) = readers.join_next().await {
             inside.push(granted.unwrap().unwrap());
         }
-        // By polls, one in two seconds, the rest would come much later.
+        // With polls alone, one every two seconds, the others would be granted much later.
         assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
         assert_eq!(holder.inspect(&key).await.unwrap().holders.len() as u64, READERS);
         futures_util::future::try_join_all(inside.iter().map(|reader| store.release(reader))).await.unwrap();

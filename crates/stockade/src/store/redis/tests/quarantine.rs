@@ -15,7 +15,7 @@ async fn guarded(world: &World, quarantine: Duration) -> Arc<RedisStore> {
     connected_with(&world.redis().await, Options { quarantine, ..Options::default() }).await
 }
 
-/// A server that lost its data under a holder who is cut off and believes in its lease.
+/// A server loses its data while a holder is cut off and still believes in its lease.
 struct Forgotten {
     world: World,
     held: Arc<Ownership>,
@@ -62,7 +62,7 @@ async fn a_quarantine_of_a_lease_outlasts_whoever_the_server_forgot() {
     let second = timeout(LIMIT, store.acquire(write(&key("believed")))).await.unwrap().unwrap();
     assert!(forgotten.held.loss().is_some(), "two believe");
     store.release(&second).await.unwrap();
-    // The server knows since when this run has served.
+    // The server has recorded since when this run has served.
     let later = guarded(&forgotten.world, LEASE).await;
     let since = Instant::now();
     let third = later.acquire(write(&key("believed"))).await.unwrap();

@@ -35,7 +35,7 @@ async fn number(world: &World, words: &[&str]) -> i64 {
     world.command(words).await.trim().parse().unwrap()
 }
 
-/// A writer gets in as soon as the readers have ended that it sees.
+/// A writer is granted as soon as the leases of the readers before it have ended.
 async fn a_writer_enters(store: &Arc<RedisStore>, key: &Key) {
     let began = Instant::now();
     let next = timeout(LIMIT, store.acquire(write(key))).await.expect("stuck").unwrap();
@@ -61,7 +61,7 @@ async fn the_record_of_a_reader_has_all_that_it_asked_with() {
         let record = world.command(&["HGET", &names[4], owner.as_str()]).await;
         let (x, rest) = record.trim().split_once(' ').unwrap();
         assert_eq!(rest, format!("{token} 0 10000000 {yields} a tag"));
-        // The lease ends so long after its grant, which is the token.
+        // The lease ends this long after the grant, whose time is the token.
         assert_eq!(x.parse::<u64>().unwrap(), token.get() + 10_000_000);
     }
     let state = world.command(&["GET", &names[0]]).await;
@@ -99,7 +99,7 @@ async fn readers_outlast_the_leases_of_those_beside_them() {
     world.end().await;
 }
 
-/// What is left of a dead reader ends with its lease, whichever reader comes first.
+/// The record of a dead reader ends with its lease, whichever reader comes first.
 #[tokio::test]
 async fn a_reader_that_died_keeps_no_writer_beyond_its_lease() {
     let world = World::start().await;
@@ -126,7 +126,7 @@ async fn a_reader_that_died_keeps_no_writer_beyond_its_lease() {
     world.end().await;
 }
 
-/// As the reader of half a second looks that came before the clock went back by ten minutes, and died.
+/// The state of a dead reader with a lease of 0.5 s, from before the clock was set back by ten minutes.
 #[tokio::test]
 async fn readers_notice_a_clock_that_was_set_back() {
     let world = World::start().await;
@@ -178,7 +178,7 @@ async fn a_reader_finds_the_queue_of_a_state_that_was_deleted() {
     assert!(deleted.elapsed() < GRANT / 2, "only its poke found out: {:?}", deleted.elapsed());
     assert_eq!(store.release(&held).await.unwrap(), Released::Lost);
     assert_eq!(store.release(&writer).await.unwrap(), Released::Released);
-    // The reader's grant is given back: nobody knows it.
+    // The reader's grant is released, since no attempt in its process knows it.
     world.until_nothing_is_left().await;
     world.end().await;
 }
@@ -196,7 +196,7 @@ async fn the_last_reader_leaves_no_key() {
     world.end().await;
 }
 
-/// A state that was written again without the queue behind it, as from an old dump.
+/// A state that was restored from an old dump, and does not say that somebody waits.
 #[tokio::test]
 async fn the_last_reader_serves_a_queue_that_its_state_does_not_tell_of() {
     let world = World::start().await;

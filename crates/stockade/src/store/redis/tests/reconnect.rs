@@ -11,7 +11,7 @@ use crate::{
     store::{Attempt, LockStore},
 };
 
-/// Waits until the server sees no inbox but this many.
+/// Waits until the server has exactly this many inboxes.
 async fn until_subscribed(world: &World, inboxes: usize) {
     let limit = Instant::now() + LIMIT;
     loop {
@@ -80,7 +80,7 @@ async fn a_release_while_every_waiter_is_cut_off_loses_none_of_them() {
     world.until_nothing_is_left().await;
     let held = other.acquire(write(&key)).await.unwrap();
     proxy.set(Fault::None);
-    // Each asks by itself: by their polls, of which a process makes one in two seconds, it would take long.
+    // Each waiter asks at once. With polls alone, one every two seconds for a process, it would take long.
     timeout(Duration::from_secs(8), until_waiting(&other, &key, WAITERS)).await.expect("some did not come back");
     other.release(&held).await.unwrap();
     let mut tokens = Vec::new();

@@ -21,7 +21,7 @@ async fn confirmations_count_although_replies_behind_them_never_come() {
     // Opens the renewal connection, too.
     store.renew(&held).await.unwrap();
 
-    // How much comes through before the fault takes hold is not known; that some do and some do not is soon seen.
+    // Some confirmations come through before the fault begins. Repeat until some do and some don't.
     for _ in 0..100 {
         let before: Vec<_> = held.iter().map(|ownership| ownership.deadline()).collect();
         let confirmed = || held.iter().zip(&before).filter(|(held, before)| held.deadline() > **before).count();

@@ -106,7 +106,7 @@ async fn a_lock_that_is_handed_over_is_entered_when_a_replica_has_it() {
     pair.world.end().await;
 }
 
-/// The replica is far away: without the question behind the grant it would not know of it yet.
+/// The replica is far away. It has the grant in time only because the store waits for it behind the grant.
 #[tokio::test]
 async fn a_failover_to_the_replica_that_confirmed_keeps_the_holder() {
     let primary = RedisServer::start().await.unwrap();

@@ -30,7 +30,7 @@ impl Seen {
         Self { broken: text(broken).to_owned(), now: text(now).parse().unwrap(), holders, queue }
     }
 
-    /// What is wrong with this after `before`, if anything.
+    /// What is wrong with this state as the successor of `before`, if anything.
     pub(super) fn wrong_after(&self, before: &Self) -> Option<String> {
         if !self.broken.is_empty() {
             return Some(self.broken.clone());
@@ -50,7 +50,7 @@ impl Seen {
             if *token <= latest {
                 return Some(format!("{owner} was granted {token} after {latest}"));
             }
-            // Who stood before it in the queue was served with it, or left; nobody is overtaken.
+            // Every waiter before it was granted together with it, or left: nobody is overtaken.
             let ahead = before.queue.iter().take_while(|waiting| *waiting != owner);
             let was_queued = before.queue.contains(owner);
             if let Some(passed) = ahead.filter(|_| was_queued).find(|waiting| self.queue.contains(waiting)) {

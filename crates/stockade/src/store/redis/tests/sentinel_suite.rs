@@ -13,11 +13,12 @@ use crate::store::{
     conformance::{Fixture, Place, conformance},
 };
 
-/// One group for all tests: six processes take longer to start than a test runs. Each has a namespace of its own.
+/// One group for all tests, since its six processes take longer to start than a test runs. Each test has a namespace of
+/// its own.
 static GROUP: OnceCell<SentinelGroup> = OnceCell::const_new();
 static TESTS: AtomicUsize = AtomicUsize::new(0);
 
-/// What one test has of the group. Connections can't be told from those of other tests.
+/// The namespace of one test in the group. Its connections can't be distinguished from those of other tests.
 struct Part {
     group: &'static SentinelGroup,
     namespace: String,

@@ -1,4 +1,4 @@
-//! Keys of a lock that somebody deletes, ends or brings back while others wait for it.
+//! Keys of a lock that somebody deletes, expires or restores while others wait for the lock.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,9 +19,10 @@ use crate::store::{
     },
 };
 
-/// What a loss may cost on a busy machine where a command of the process finds out: less than the next poke is away.
+/// How long waiters may take after a loss that a command of their process notices. Shorter than the time to the next
+/// poll, on a busy machine.
 const SOON: Duration = Duration::from_millis(1500);
-/// The same where another process has to find out by its poke.
+/// The same if another process must notice the loss by a poll.
 const POKED: Duration = Duration::from_millis(3800);
 
 type Sections = Vec<JoinHandle<Result<Token, LockError>>>;
@@ -36,7 +37,7 @@ async fn queued(stores: &[Arc<RedisStore>], attempt: &Attempt, count: usize) -> 
     sections
 }
 
-/// Waits until all were served, in any order: some may be let in before others are back in their places.
+/// Waits until all were granted, in any order: some may be granted before others are back in their places.
 async fn served(sections: Sections) {
     for section in sections {
         timeout(LIMIT, section).await.expect("stuck").unwrap().unwrap();
@@ -70,7 +71,7 @@ async fn waiters_of_a_flushed_server_are_all_served_as_soon_as_one_of_their_proc
         served(sections).await;
         assert!(flushed.elapsed() < SOON, "{:?}", flushed.elapsed());
         let stats = world.command(&["INFO", "commandstats"]).await;
-        // A release and one question each; one more where the first found out.
+        // One release and one question for each, and one more for the waiter that noticed the loss.
         let scripts = calls_of(&stats, "evalsha");
         assert!(scripts <= 2 * WAITERS as u64 + 12, "{scripts} scripts for {WAITERS} waiters");
         world.until_nothing_is_left().await;
@@ -138,7 +139,7 @@ async fn a_queue_whose_state_was_deleted_is_served_to_its_end() {
     world.end().await;
 }
 
-/// Nobody says anything: the lock is free, and its queue finds out by itself.
+/// No command notices that the lock is free. The polls of the queue must.
 #[tokio::test]
 async fn a_queue_whose_holder_vanished_with_its_state_finds_out_by_its_poke() {
     let world = World::start().await;
@@ -172,7 +173,7 @@ async fn a_waiter_with_a_place_takes_no_free_lock_before_the_head_of_its_queue()
     let first = timeout(LIMIT, first).await.unwrap().unwrap();
     assert!(first.token > held.token);
     assert_eq!(store.release(&first).await.unwrap(), Released::Released);
-    // The grant to the other, which nobody waits for, is given back.
+    // The grant to the other attempt, which has ended, is released.
     world.until_nothing_is_left().await;
     world.end().await;
 }
@@ -276,7 +277,7 @@ async fn a_queue_that_was_restored_from_an_old_dump_holds_nobody_up() {
     world.end().await;
 }
 
-/// Taken by force from a holder whose state is gone: the queue is served all the same.
+/// A forced release serves the queue even if the state of the holder is gone.
 #[tokio::test]
 async fn a_forced_release_serves_a_queue_without_its_state() {
     let world = World::start().await;

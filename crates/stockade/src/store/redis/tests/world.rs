@@ -31,7 +31,7 @@ impl World {
         Redis::connect(self.server.url()).await.unwrap()
     }
 
-    /// A store as another process would have it, connected.
+    /// A connected store, as another process would have it.
     pub(super) async fn store(&self) -> Arc<RedisStore> {
         connected(&self.redis().await).await
     }
@@ -40,7 +40,7 @@ impl World {
         self.server.command(words).await.unwrap()
     }
 
-    /// All keys but the token floors and the run marker.
+    /// All keys except the token floors and the run marker.
     pub(super) async fn keys(&self) -> Vec<String> {
         self.server.leftovers().await.unwrap().keys
     }
@@ -58,7 +58,7 @@ impl World {
         }
     }
 
-    /// Waits until no key is left, as what a dead process leaves may take its time.
+    /// Waits until no key is left. The keys of a dead process may take some time to go.
     pub(super) async fn until_nothing_is_left(&self) {
         let limit = Instant::now() + LIMIT;
         loop {
@@ -71,19 +71,18 @@ impl World {
         }
     }
 
-    /// Shuts the stores down and looks for what they leave: keys, subscriptions, connections and tasks.
+    /// Shuts the stores down, and checks that they leave no keys, subscriptions, connections or tasks.
     pub(super) async fn end(self) {
         self.end_behind(()).await;
     }
 
-    /// [`World::end`] of stores that reach the server through something of the test's: that goes when they are shut
-    /// down.
+    /// [`World::end`] for stores that reach the server through `way`, which goes once they are shut down.
     pub(super) async fn end_behind(self, way: impl Sized) {
         self.ending.reach(&self.server, way).await;
     }
 }
 
-/// A store that is known to the end of the test.
+/// A store that the end of the test shuts down.
 pub(super) fn opened(redis: &Redis) -> Arc<RedisStore> {
     opened_with(redis, Options::default())
 }

@@ -1,4 +1,4 @@
-//! Shared holders that give way when somebody waits.
+//! Shared holders that release when somebody waits.
 
 use std::{sync::Arc, time::Duration};
 
@@ -89,7 +89,7 @@ async fn a_grant_with_somebody_behind_it_is_recalled_from_the_start() {
     world.end().await;
 }
 
-/// Makes the only holder want to be told of those who wait, or not.
+/// Sets whether the only holder is told of waiters.
 async fn set_yield(world: &World, yields: u8) {
     let script = "local m = redis.call('KEYS', '*m:test:1')[1] local all = redis.call('HGETALL', m) \
                   redis.call('HSET', m, all[1], (string.gsub(all[2], '^(%d+ %d+ %d %d+) %d', '%1 ' .. ARGV[1]))) \

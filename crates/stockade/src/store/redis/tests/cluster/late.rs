@@ -1,5 +1,4 @@
-//! Commands without an answer that are followed by other commands. What the unanswered ones may still lead to is
-//! undone.
+//! Commands without an answer, followed by other commands. The unanswered ones may still be executed, and are undone.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +19,7 @@ use crate::{
     },
 };
 
-/// Longer than a test may take: a lock that is left behind stays.
+/// Longer than a test may take, so a lock that is left behind stays visible.
 const LONG: Duration = Duration::from_secs(120);
 
 /// A store that is connected to the server of this resource.
@@ -60,7 +59,7 @@ async fn an_acquire_without_an_answer_is_undone_although_no_later_one_could_be_s
     proxy.set(Fault::DropReplies);
     let attempt = acquire(&store, Attempt { lease: LONG, wait: Duration::ZERO, ..write(&key) });
     until_taken(&cluster, 1).await;
-    // It asks again and again, of a node that can't be reached.
+    // The attempt asks again and again, at a node that can't be reached.
     proxy.set(Fault::Reset);
     let failed = timeout(LIMIT, attempt).await.expect("it hangs").unwrap();
     let Err(LockError::Unavailable { reason, .. }) = &failed else { panic!("{failed:?}") };
@@ -87,7 +86,7 @@ async fn an_acquire_without_an_answer_is_undone_although_a_later_one_was_refused
         held.push(other.acquire(Attempt { permits, wait: LIMIT, ..attempt.clone() }).await.unwrap());
         let detour = Detour::start(cluster.primary(node)).await;
         cluster.announce(node, detour.addr()).await;
-        // So long that a busy machine lets the first sending arrive within the time in which it is still accepted.
+        // Long enough that the first command still arrives in time on a busy machine.
         ways.push((store_at(&cluster, &attempt.key, Duration::from_secs(2)).await, detour));
     }
     let mut answers = Vec::new();

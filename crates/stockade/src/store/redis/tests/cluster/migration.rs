@@ -144,7 +144,7 @@ async fn an_attempt_waits_for_a_slot_on_its_way_as_long_as_for_a_lock() {
     assert!(since.elapsed() >= Duration::from_millis(600), "{:?}", since.elapsed());
     cluster.reset_stats().await;
     let long = acquire(&store, write(&key));
-    // More often than an attempt has to be refused to give up, if it did.
+    // More refusals than an attempt would take if it gave up after some.
     cluster.until_scripts_refused(5).await;
     assert!(!long.is_finished());
     cluster.nodes.move_keys(slot).await.unwrap();
@@ -170,7 +170,7 @@ async fn no_command_gets_the_reply_of_another_when_a_slot_leaves() {
                 let mut taken = 0;
                 while taken < 300 {
                     let Ok(held) = store.acquire(write(&key)).await else {
-                        // A refusal comes at once: whoever asks again without a pause leaves no thread to reconnect on.
+                        // A refusal comes at once. Asking again without a pause would leave no thread to reconnect on.
                         sleep(Duration::from_millis(1)).await;
                         continue;
                     };

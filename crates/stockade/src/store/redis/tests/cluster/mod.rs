@@ -45,8 +45,8 @@ impl Cluster {
         Redis::connect(self.nodes.url()).await.unwrap()
     }
 
-    /// A store as another process would have it, connected to each node that has buckets. A node is connected to when
-    /// it is needed first, within the time of one command, which a busy machine may exceed.
+    /// A store, as another process would have it, that is connected to each node with buckets. Otherwise a store
+    /// connects to a node when it first needs it, within the command timeout, which a busy machine may exceed.
     async fn store(&self) -> Arc<RedisStore> {
         let store = connected(&self.redis().await).await;
         let shards = &store.inner.shards;
@@ -59,7 +59,7 @@ impl Cluster {
         &self.nodes.nodes()[number]
     }
 
-    /// Has the node named to clients as being there. Those that know it already stay with what they know.
+    /// Makes the node announce this address. Clients that know the node already keep its old address.
     async fn announce(&self, node: usize, at: SocketAddr) {
         let port = at.port().to_string();
         self.primary(node).command(&["CONFIG", "SET", "cluster-announce-port", &port]).await.unwrap();
@@ -89,8 +89,8 @@ impl Cluster {
         sum
     }
 
-    /// Waits until nodes have sent clients elsewhere with a script this often since their statistics were reset, as
-    /// they do while a slot is on its way.
+    /// Waits until nodes have redirected clients with a script this often since their statistics were reset, as they do
+    /// while a slot moves.
     async fn until_scripts_refused(&self, times: u64) {
         let limit = Instant::now() + LIMIT;
         while self.count_of("evalsha", "rejected_calls").await < times {
@@ -105,12 +105,12 @@ impl Cluster {
         }
     }
 
-    /// Shuts the stores down and looks for what they leave: keys, subscriptions, connections and tasks.
+    /// Shuts the stores down, and checks that they leave no keys, subscriptions, connections or tasks.
     async fn end(self) {
         self.end_behind(()).await;
     }
 
-    /// [`Cluster::end`] of stores that reach nodes through something of the test's: that goes when they are shut down.
+    /// [`Cluster::end`] for stores that reach nodes through `way`, which goes once they are shut down.
     async fn end_behind(self, way: impl Sized) {
         self.ending.reach(&self.nodes, way).await;
     }

@@ -33,7 +33,7 @@ async fn a_frozen_node_does_not_hinder_the_locks_of_others() {
         assert!(store.acquire(attempt).await.is_err());
     }
     assert!(store.refusing(&frozen).is_some() && store.refusing(&well).is_none() && !store.is_up());
-    // One call renews all; what is frozen keeps nothing back.
+    // One call renews all. The frozen node does not delay the others.
     let before: Vec<_> = held.iter().map(|held| held.deadline()).collect();
     assert!(store.renew(&held).await.is_err());
     assert!(held[1].deadline() > before[1] && held[2].deadline() > before[2]);

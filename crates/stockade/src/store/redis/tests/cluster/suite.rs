@@ -19,11 +19,11 @@ use crate::store::{
     redis::tests::{LIMIT, connected, patient},
 };
 
-/// One cluster for all tests, each of which has a namespace of its own: it takes longer to start than a test runs.
+/// One cluster for all tests, since it takes longer to start than a test runs. Each test has a namespace of its own.
 static CLUSTER: OnceCell<RedisCluster> = OnceCell::const_new();
 static TESTS: AtomicUsize = AtomicUsize::new(0);
 
-/// What one test has of the cluster. Connections can't be told from those of other tests.
+/// The namespace of one test in the cluster. Its connections can't be distinguished from those of other tests.
 struct Part {
     cluster: &'static RedisCluster,
     namespace: String,

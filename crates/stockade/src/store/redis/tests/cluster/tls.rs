@@ -24,7 +24,7 @@ async fn renew(store: &RedisStore, held: &Arc<Ownership>) {
     }
 }
 
-/// Every connection is one of TLS, and whoever follows a slot has heard of its new node over TLS only.
+/// Every connection uses TLS, and a client learns the new node of a slot over TLS only.
 #[tokio::test]
 async fn locks_over_tls_follow_their_slot_over_a_migration_and_a_failover() {
     let certificates = Certificates::new().unwrap();

@@ -1,6 +1,7 @@
--- What must hold after every script.
--- KEYS: L F Q W M of a resource. ARGV: `stepped` where the clock may have been set back, else none.
--- Reply: an empty text, or what is broken; server time, µs; the state or an empty text; the queue; readers and records.
+-- Checks what must hold after every script.
+-- KEYS: L F Q W M of a resource. ARGV: `stepped` if the clock may have been set back, else none.
+-- Reply: an empty text, or the broken invariant; server time in µs; the state or an empty text; the queue; owners and
+--   records of readers.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local function broken()
@@ -14,12 +15,12 @@ local function broken()
   local mode, q = string.sub(l, 1, 1), string.sub(l, 3, 3)
   if mode == 'w' and readers > 0 then return 'writer and readers: ' .. l end
   local first, capacity = string.match(l, '^[rs] %d (%d+) %d+ ?(%d*)$')
-  -- A script that was interrupted until a lease is over gives the records an end that has come. Redis deletes them at
-  -- once, and the state, to which it gives the same end, when that millisecond is over.
+  -- A script that was interrupted until a lease is over sets an expiry that is already past. Redis deletes the records
+  -- at once, and the state, which has the same expiry, only after that millisecond.
   local over = first and math.floor(first / 1000) <= math.floor(now / 1000)
   if (mode == 'r' or mode == 's') and readers == 0 and not over then return 'no shared holders: ' .. l end
   if mode == 's' and readers > tonumber(capacity) then return readers .. ' hold permits: ' .. l end
-  -- A jump of the clock may end the queue, which expires before the state, with no script there to see it.
+  -- After a jump of the clock the queue may have expired before the state, while no script ran.
   local jumped = ARGV[1] == 'stepped' and queue == 0
   if (q == '1') ~= (queue > 0) and not jumped then return 'queue flag: ' .. l .. ' but ' .. queue end
   if mode == 'n' then return 'free with a queue: ' .. l end
@@ -28,7 +29,7 @@ local function broken()
     if redis.call('HEXISTS', W, owner) == 0 then return 'no record of ' .. owner end
   end
   local function above(token) return tonumber(token) > floor end
-  -- A lease ends by its length after some moment that has been.
+  -- A lease ends at most its length from now.
   local function longer(x, len) return ARGV[1] ~= 'stepped' and tonumber(x) - tonumber(len) > now end
   if mode == 'w' then
     local token, x, len = string.match(l, '^w %d %d %S+ (%d+) (%d+) (%d+) ')
