@@ -75,7 +75,7 @@ impl Fence {
     /// too long answers "not applied", unless it was told that a commit may be on its way.
     #[must_use = "on `false` roll back"]
     pub fn commit_started(&self) -> bool {
-        self.ownership.commit_started()
+        self.ownership.commits.start()
     }
 
     /// Makes all later tokens of this resource higher than `seen`.

@@ -146,12 +146,12 @@ impl HeldLock {
             // A reader already, whose lease is renewed all the while.
             return Ok(());
         }
-        if !ownership.share() {
+        if !ownership.commits.share() {
             return Err(LockError::Committing { key: ownership.key.clone() });
         }
         let downgraded = self.shared.store.downgrade(ownership).await;
         if ownership.mode() == Mode::Write {
-            ownership.share_no_more();
+            ownership.commits.share_no_more();
         }
         if self.mode != ownership.mode() {
             self.count_end();
@@ -179,12 +179,12 @@ impl HeldLock {
             return Err(LockError::Unsupported { store: "delegated", operation: "handing over", instead });
         }
         let exclusive = ownership.mode() == Mode::Write;
-        if exclusive && !ownership.share() {
+        if exclusive && !ownership.commits.share() {
             return Err(LockError::Committing { key: ownership.key.clone() });
         }
         let handed = self.shared.store.hand_over(ownership).inspect_err(|_| {
             if exclusive {
-                ownership.share_no_more();
+                ownership.commits.share_no_more();
             }
         })?;
         let hold_left = self.ends_at.map(|end| end.remaining());

@@ -269,7 +269,7 @@ struct Answered<'a>(&'a Fence);
 
 impl Drop for Answered<'_> {
     fn drop(&mut self) {
-        self.0.ownership.commit_answered();
+        self.0.ownership.commits.answered();
     }
 }
 
@@ -277,11 +277,11 @@ impl Drop for Answered<'_> {
 /// It may have been before, so that is checked first: once the request has been told of a commit, nobody can say that
 /// nothing was applied.
 fn may_send(fence: &Fence) -> Result<(), CommitError> {
-    if !fence.ownership.commit_sent() {
+    if !fence.ownership.commits.sent() {
         return Err(CommitError::Downgraded);
     }
     if !fence.commit_started() {
-        fence.ownership.commit_answered();
+        fence.ownership.commits.answered();
         return Err(CommitError::Closed);
     }
     Ok(())

@@ -37,7 +37,7 @@ impl Grant {
     /// Makes every later commit refuse. `false` when one was started: it is too late to say that nothing was applied.
     pub(crate) fn close_commits(&self) -> bool {
         match self {
-            Self::One(guard) => guard.fence().ownership.close_commits(),
+            Self::One(guard) => guard.fence().ownership.commits.close(),
             Self::Several(guard) => guard.fences().close_commits(),
         }
     }

@@ -44,7 +44,7 @@ impl RequestLocks {
         let held = parts.extensions.get_or_insert_default::<Self>();
         if let Some(outer) = held.0.last() {
             // The layer further out may end the request while the handler goes on here, and answers for its commits.
-            fence.ownership.commits_within(&outer.fence.ownership);
+            fence.ownership.commits.within(&outer.fence.ownership.commits);
         }
         held.0.push(Entry { fence, together, route });
     }

@@ -5,6 +5,7 @@
 //! has a local deadline. When its future is dropped, the store itself undoes what the attempt left behind. The schedule
 //! of renewals, the guards and the public API belong to [`lock`](crate::lock).
 
+mod commits;
 #[cfg(test)]
 pub(crate) mod conformance;
 mod error;
@@ -66,8 +67,8 @@ pub enum Released {
     Released,
     /// The resource was no longer ours.
     Lost,
-    /// The store did not answer the first time and no longer knows us: the lock was released by that first command, or
-    /// was lost.
+    /// The first release got no answer, and the second one found no lock of ours. The first one released the lock, or
+    /// the lock was lost before.
     Unknown,
     /// Another guard of the same ownership lives. The lock is released with the last guard.
     StillHeld,
@@ -123,8 +124,8 @@ pub struct Inspection {
     pub waiting: u64,
 }
 
-/// The home of lock state. It is implemented in memory, on Redis and on a quorum of Redis servers. All of them pass one
-/// conformance suite.
+/// A store of lock state. There is one in memory, one on Redis and one on a quorum of Redis servers. All of them pass
+/// one conformance suite.
 pub(crate) trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// Queues for the resource and returns once the resource is owned, with an ownership that is confirmed and still
     /// valid.
@@ -146,8 +147,8 @@ pub(crate) trait LockStore: fmt::Debug + Send + Sync + 'static {
         Box::pin(async { Ok(None) })
     }
 
-    /// Gives the resource back. While the reply is lost, the store repeats the release within the command time-out.
-    /// After an error it goes on repeating the release in the background. Dropping the future may leave the resource
+    /// Releases the resource. If the reply is lost, the store repeats the release within the command timeout. After an
+    /// error the store goes on repeating the release in the background. Dropping the future may leave the resource
     /// held.
     fn release<'a>(&'a self, ownership: &'a Arc<Ownership>) -> BoxFuture<'a, Result<Released, LockError>>;
 

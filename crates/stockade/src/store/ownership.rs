@@ -1,14 +1,14 @@
 use std::{
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use tokio::sync::Notify;
 
-use super::{LockError, LossReason, Mode, Owner, Readers, Recall, Token};
+use super::{LockError, LossReason, Mode, Owner, Readers, Recall, Token, commits::Commits};
 use crate::{clock::Instant, metrics, resource::Key};
 
 /// One ownership of a resource: its owner, its token, its deadline, and the signal that it ended early.
@@ -43,22 +43,8 @@ pub(crate) struct Ownership {
     told: Notify,
     /// Set when the holder gives the ownership back. What the store says afterwards is no loss.
     released: AtomicBool,
-    /// Whether a commit was sent, or must not be sent any more. Shared with the ownerships around this one, because a
-    /// commit under any of them counts for all.
-    commits: OnceLock<Arc<AtomicU8>>,
-    /// The number of commits of writes under this ownership that the database has not answered, and [`SHARED`].
-    unanswered: AtomicU32,
+    pub(crate) commits: Commits,
 }
-
-/// The ownership is shared or handed over, or is about to be: no write may be committed under it.
-const SHARED: u32 = 1 << 31;
-
-/// No commit was sent under the ownership yet.
-const OPEN: u8 = 0;
-/// A commit was sent. From then on nobody can say that nothing was applied.
-const STARTED: u8 = 1;
-/// Somebody was told that nothing was applied. From then on no commit may be sent.
-const CLOSED: u8 = 2;
 
 impl Ownership {
     pub(crate) fn new(
@@ -74,7 +60,7 @@ impl Ownership {
         // Now is late enough: the ownership is made from the reply, or from the message of a grant that was handed
         // over.
         let since = AtomicU64::new(Instant::now().as_nanos());
-        let (released, commits, unanswered) = (AtomicBool::new(false), OnceLock::new(), AtomicU32::new(0));
+        let (released, commits) = (AtomicBool::new(false), Commits::default());
         let (fence_owner, mode, between_modes) = (owner.clone(), AtomicU8::new(mode as u8), AtomicBool::new(false));
         Self {
             key,
@@ -93,7 +79,6 @@ impl Ownership {
             told: Notify::new(),
             released,
             commits,
-            unanswered,
         }
     }
 
@@ -239,63 +224,5 @@ impl Ownership {
             }
             told.await;
         }
-    }
-
-    fn commits(&self) -> &Arc<AtomicU8> {
-        self.commits.get_or_init(|| Arc::new(AtomicU8::new(OPEN)))
-    }
-
-    /// Makes the work under this ownership part of the work under `outer`: a commit under either counts for both. Must
-    /// be called before anybody is given this ownership.
-    pub(crate) fn commits_within(&self, outer: &Self) {
-        // The cell is filled when a commit is first started or ruled out. Nobody can have done either yet.
-        let _ = self.commits.set(Arc::clone(outer.commits()));
-    }
-
-    /// Records that a commit is about to be sent. Returns `false` when the commit must not be sent, because somebody
-    /// was told that nothing was applied.
-    pub(crate) fn commit_started(&self) -> bool {
-        match self.commits().compare_exchange(OPEN, STARTED, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => true,
-            Err(state) => state == STARTED,
-        }
-    }
-
-    /// Refuses every later commit. Returns `false` when a commit was started already: then it is too late to say that
-    /// nothing was applied.
-    pub(crate) fn close_commits(&self) -> bool {
-        match self.commits().compare_exchange(OPEN, CLOSED, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => true,
-            Err(state) => state == CLOSED,
-        }
-    }
-
-    /// Records that the ownership is about to be shared, or handed to a process that may share it. Returns `false` when
-    /// it must not be, because a commit that was not answered may be applied when others already read.
-    pub(crate) fn share(&self) -> bool {
-        let shared = |state| (state & !SHARED == 0).then_some(SHARED);
-        self.unanswered.fetch_update(Ordering::AcqRel, Ordering::Acquire, shared).is_ok()
-    }
-
-    /// Takes [`Ownership::share`] back: the ownership was neither shared nor handed over after all.
-    pub(crate) fn share_no_more(&self) {
-        self.unanswered.fetch_and(!SHARED, Ordering::AcqRel);
-    }
-
-    /// Records that the commit of a write is sent next. Returns `false` when the commit must not be sent, because
-    /// others may read, here or in the process that the ownership was handed to.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn commit_sent(&self) -> bool {
-        let one_more = |state| (state & SHARED == 0).then_some(state + 1);
-        self.unanswered.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
-    }
-
-    /// Records that the commit was answered, and that what it makes stale is dropped or left to others. Also called
-    /// when the commit was not sent after all.
-    ///
-    /// Never called for a commit whose outcome is unknown, since that commit may be applied at any time.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn commit_answered(&self) {
-        self.unanswered.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -77,10 +77,9 @@ impl MultiFence {
         self.fences.first().is_none_or(Fence::commit_started)
     }
 
-    /// Makes every later commit refuse, as [`Ownership::close_commits`](crate::store::Ownership::close_commits) does
-    /// for one.
+    /// Makes every later commit refuse, as `Commits::close` does for one.
     pub(crate) fn close_commits(&self) -> bool {
-        self.fences.first().is_none_or(|fence| fence.ownership.close_commits())
+        self.fences.first().is_none_or(|fence| fence.ownership.commits.close())
     }
 
     /// In the order in which all processes acquire and claim.

@@ -16,7 +16,7 @@ impl HeldSet {
     /// Adds an ownership and renews it from now on. A commit under one of them is a commit under all.
     pub(super) fn add(&mut self, shared: &Arc<Shared>, ownership: Arc<Ownership>, counted: TaskTrackerToken) {
         if let Some(first) = self.0.first() {
-            ownership.commits_within(&first.fence().ownership);
+            ownership.commits.within(&first.fence().ownership.commits);
         }
         self.0.push(HeldLock::new(Arc::clone(shared), ownership, None, counted));
     }

@@ -22,8 +22,8 @@ fn a_closed_gate_and_a_loss_are_those_of_one_reader() {
     let (shared, readers) = shared();
     let [one, other] = [(); 2].map(|()| Ownership::of_reader(&shared, None));
     assert_eq!((one.token, &one.owner, one.shared_since()), (shared.token, &shared.owner, shared.shared_since()));
-    assert!(one.close_commits() && !one.commit_started());
-    assert!(other.commit_started() && shared.commit_started());
+    assert!(one.commits.close() && !one.commits.start());
+    assert!(other.commits.start() && shared.commits.start());
     one.lose(LossReason::Expired);
     assert_eq!((one.loss(), one.shared_since()), (Some(LossReason::Expired), None));
     assert_eq!((other.loss(), shared.loss(), readers.recalled()), (None, None, None));

@@ -180,10 +180,10 @@ async fn a_commit_under_one_of_several_is_a_commit_under_all() {
     let one = held.fence_of(&Sku("1")).unwrap();
     let two = held.fence_of(&Sku("2")).unwrap();
     assert!(one.commit_started());
-    assert!(!two.ownership.close_commits(), "somebody could be told that nothing was applied");
+    assert!(!two.ownership.commits.close(), "somebody could be told that nothing was applied");
     held.release().await.unwrap();
     let held = both().acquire().await.unwrap();
-    assert!(held.fence_of(&Sku("2")).unwrap().ownership.close_commits());
+    assert!(held.fence_of(&Sku("2")).unwrap().ownership.commits.close());
     assert!(!held.fences().commit_started());
 }
 

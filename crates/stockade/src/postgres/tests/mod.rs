@@ -321,12 +321,12 @@ async fn a_commit_that_is_refused_counts_as_none() {
     let (fence, tx) = (writer.fence(), writer.begin(&pool).await.unwrap());
     let adopted = locks.adopt(writer.hand_over().unwrap()).await.unwrap();
     assert!(matches!(tx.commit().await, Err(CommitError::Downgraded)));
-    assert!(fence.ownership.close_commits());
+    assert!(fence.ownership.commits.close());
     adopted.release().await.unwrap();
     // Nor is there anything to wait for before others read.
     let writer = locks.write(&Sku("a")).acquire().await.unwrap();
     let tx = writer.begin(&pool).await.unwrap();
-    assert!(writer.fence().ownership.close_commits());
+    assert!(writer.fence().ownership.commits.close());
     assert!(matches!(tx.commit().await, Err(CommitError::Closed)));
     writer.downgrade().await.unwrap().release().await.unwrap();
 }
@@ -338,7 +338,7 @@ async fn under_several_locks_a_commit_is_refused_whichever_of_them_was_answered_
     for answered in ["a", "b"] {
         let held = locks.write_all(&[Sku("a"), Sku("b")]).acquire().await.unwrap();
         let tx = held.begin(&pool).await.unwrap();
-        assert!(held.fence_of(&Sku(answered)).unwrap().ownership.close_commits());
+        assert!(held.fence_of(&Sku(answered)).unwrap().ownership.commits.close());
         assert!(matches!(tx.commit().await, Err(CommitError::Closed)));
         held.release().await.unwrap();
     }
