@@ -10,7 +10,7 @@ pub enum LossReason {
     Stolen,
     /// An administrator forced the release.
     Forced,
-    /// The store was restarted empty or failed over and no longer knows us.
+    /// The store was restarted empty, or failed over, and no longer has our lock.
     StoreLostData,
     /// The ownership was handed over, and belongs to the process that adopts it.
     HandedOver,

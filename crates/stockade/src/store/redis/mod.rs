@@ -10,7 +10,7 @@
 //!   The server runs the two in this order, however late: frozen, thawed, or with the client gone.
 //! - If the connection has changed in between, that order is gone. The command may then arrive after its cancel, but
 //!   only for a limited time: the command carries the server time at which it was sent, and is refused as stale after
-//!   twice the command time-out. The cancel is repeated after that.
+//!   twice the command timeout. The cancel is repeated after that.
 //! - A reply and the messages of the same connection are handled by different tasks, in any order. Each carries the
 //!   server time at which it was made. A message that is older than the last reply for the same attempt is not
 //!   believed.
@@ -29,13 +29,13 @@
 //!   waiter of its process ask. A waiter that finds its place gone makes all others of its resource ask, once per loss.
 //! - A waiter that comes back with its place is queued before anybody is granted, and is never refused for a full
 //!   queue. Otherwise the waiter behind it would be served first.
-//! - A grant that nobody confirmed marks its process as deaf. The script that finds such a grant takes all waiters of
-//!   that process out of the queue and tells them; the living ones come back to their places. Otherwise each waiter of
-//!   a dead machine would cost a lease.
+//! - A grant that expired without a confirmation marks its process as deaf. The script that finds the grant removes all
+//!   waiters of that process from the queue and tells them. Living ones come back to their places. Otherwise each
+//!   waiter of a dead machine would delay the queue by a lease.
 //! - A script serves at most 256 readers or permit takers and tells the next one to ask. That question serves the next
 //!   ones. The server answers other commands in between.
-//! - If the server clock shows less than the time in a state, the clock was set back. Then all leases of that state are
-//!   checked.
+//! - If the server's clock shows less than the time in a state, the clock was set back. Then the script checks all
+//!   leases of that state.
 //!
 //! # Ownerships
 //!

@@ -8,7 +8,8 @@ use crate::{
     store::redis::{commands::replies::Left, inner::Inner},
 };
 
-/// How long after its sending a release without a reply gets a task of its own. Less than any command time-out.
+/// A release without a reply after this time gets a task of its own. With a short command timeout, half of that timeout
+/// counts.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Reads replies. A reader that is dropped before the last reply, with the store or its runtime, drops the releases
