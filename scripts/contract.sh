@@ -21,4 +21,5 @@ private_folder contract "$(cat scripts/contract/requirements.txt && python3 --ve
 
 build_programs
 cd "$folder"
+export LAB=on
 exec "$programs/testbed" exec -- "$scripts/lib/serving.sh" "$programs/inventory" "$scripts/contract/run.sh" "$@"

@@ -18,6 +18,7 @@ use stockade::{
 use crate::{
     domain::{Sku, Stock},
     flash::Flash,
+    lab::Lab,
 };
 
 /// The state of the service. Cheap to clone.
@@ -35,6 +36,8 @@ pub struct App {
     pub filter: Option<Bloom>,
     /// The flash sales.
     pub flash: Flash,
+    /// The schemes of the lab, while they are on.
+    pub lab: Option<Lab>,
     /// The limits of requests.
     pub limits: Limits,
     /// How far the cache is loaded. The instance is not ready before that has ended.

@@ -12,7 +12,6 @@ pub mod domain;
 pub mod flash;
 pub mod health;
 pub mod http;
-#[cfg(feature = "demo")]
 pub mod lab;
 pub mod metrics;
 pub mod ops;

@@ -162,6 +162,11 @@ pub struct Args {
     #[arg(long, env = "FLASH_BACKLOG", value_name = "N", default_value = "10000")]
     pub(super) flash_backlog: String,
 
+    /// Whether the routes under /lab are there: `on` or `off`. They sell by every usual scheme, right and wrong ones, on
+    /// tables and keys of their own.
+    #[arg(long, env = "LAB", value_name = "WHETHER", default_value = "off")]
+    pub(super) lab: String,
+
     /// How log lines look: `text` or `json`. They go to standard error.
     #[arg(long, env = "LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
     pub(super) log_format: String,

@@ -51,6 +51,8 @@ pub struct Config {
     pub idempotency_ttl: Duration,
     /// How flash sales are run.
     pub flash: FlashSettings,
+    /// Whether the schemes of the lab are served.
+    pub lab: bool,
     /// How log lines look.
     pub log_format: LogFormat,
     /// Which answers are logged.
@@ -118,6 +120,7 @@ impl Config {
         let redis_timeout = found.note(redis_timeout);
         let idempotency_ttl = found.note(duration("IDEMPOTENCY_TTL", &args.idempotency_ttl, SECOND..=366 * DAY));
         let flash = flash(args, found);
+        let lab = found.note(on_or_off("LAB", &args.lab));
         let log_format = found.note(log_format(&args.log_format));
         let logged_answers = found.note(logged_answers(&args.log_requests));
         let log_filter = found.note(log_filter(&args.rust_log));
@@ -136,6 +139,7 @@ impl Config {
             shutdown_grace: grace,
             idempotency_ttl: idempotency_ttl?,
             flash: flash?,
+            lab: lab?,
             log_format: log_format?,
             logged_answers: logged_answers?,
             log_filter: log_filter?,

@@ -6,6 +6,7 @@ mod flash;
 pub(crate) mod health;
 mod idempotency;
 mod json;
+mod lab;
 mod ledger;
 mod measure;
 mod memory;

@@ -19,6 +19,8 @@ pub enum Problem {
     Unauthorized,
     /// No such route or row.
     NotFound(&'static str),
+    /// The lab does not sell by a scheme of this name.
+    UnknownScheme(Cow<'static, str>),
     /// The route exists, the method does not.
     MethodNotAllowed,
     /// The body came too slowly.
@@ -107,6 +109,7 @@ impl Problem {
             Self::BadRequest(_) => ProblemType::BadRequest,
             Self::Unauthorized => ProblemType::Unauthorized,
             Self::NotFound(_) => ProblemType::NotFound,
+            Self::UnknownScheme(_) => ProblemType::UnknownScheme,
             Self::MethodNotAllowed => ProblemType::MethodNotAllowed,
             Self::BodyTimeout => ProblemType::BodyTimeout,
             Self::InsufficientStock { .. } => ProblemType::InsufficientStock,
@@ -139,7 +142,7 @@ impl Problem {
 
     fn detail(&self) -> Cow<'_, str> {
         Cow::Borrowed(match self {
-            Self::BadRequest(detail) | Self::Unprocessable(detail) => detail,
+            Self::BadRequest(detail) | Self::Unprocessable(detail) | Self::UnknownScheme(detail) => detail,
             Self::NotFound(detail) | Self::PreconditionFailed(detail) | Self::DatabaseUnavailable(detail) => detail,
             Self::InsufficientStock { available } => {
                 return Cow::Owned(format!("{available} on hand; nothing was taken"));

@@ -27,6 +27,7 @@ problem_types! {
     BadRequest, BAD_REQUEST, "bad-request", "The request can't be read";
     Unauthorized, UNAUTHORIZED, "unauthorized", "A valid bearer token is needed";
     NotFound, NOT_FOUND, "not-found", "There is no such thing";
+    UnknownScheme, NOT_FOUND, "unknown-scheme", "The lab here does not sell by this scheme";
     MethodNotAllowed, METHOD_NOT_ALLOWED, "method-not-allowed", "The method is not allowed here";
     BodyTimeout, REQUEST_TIMEOUT, "body-timeout", "The body came too slowly";
     InsufficientStock, CONFLICT, "insufficient-stock", "Fewer are on hand than asked for";

@@ -70,6 +70,7 @@ fn goes_away(problem_type: ProblemType) -> bool {
         | ProblemType::BadRequest
         | ProblemType::Unauthorized
         | ProblemType::NotFound
+        | ProblemType::UnknownScheme
         | ProblemType::MethodNotAllowed
         | ProblemType::BodyTimeout
         | ProblemType::InsufficientStock

@@ -6,7 +6,7 @@ use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
-    Problem, adjustments, flash, health, movements,
+    Problem, adjustments, flash, health, lab, movements,
     openapi::Api,
     reservations, stock, trace,
     transfers::{self, Transfer},
@@ -48,12 +48,17 @@ pub fn app(app: App) -> Router {
         .route("/flash/{sku}/reservations/{id}", [reservations::member()])
         .locked("/transfers", [transfers::endpoint()], |methods| methods.route_layer(both))
         .route("/healthz", [health::live_endpoint()])
-        .route("/readyz", [health::ready_endpoint()])
-        .finish()
-        .fallback(no_route)
-        .method_not_allowed_fallback(no_method)
-        .with_state(app);
+        .route("/readyz", [health::ready_endpoint()]);
+    let routes = if app.lab.is_some() { with_lab(routes) } else { routes };
+    let routes = routes.finish().fallback(no_route).method_not_allowed_fallback(no_method).with_state(app);
     around(routes, answers, limit)
+}
+
+fn with_lab(routes: Api) -> Api {
+    routes
+        .route("/lab", [lab::list_endpoint()])
+        .route("/lab/{scheme}", lab::endpoints())
+        .route("/lab/{scheme}/sales", [lab::sale_endpoint()])
 }
 
 /// What every request of the public port passes: which answers are logged, and the time that a whole request may take.

@@ -1,28 +1,27 @@
-//! `inventory lab`: one SKU, the same load, and every usual way to keep its stock right, side by side.
+//! The lab: one SKU, the same load, and every usual way to keep its stock right, side by side.
 //!
-//! Each scheme sells the same stock from a table (or a counter in Redis) of its own, in several processes at once. What
-//! the buyers were told is then compared with what is left. The schemes are written to be read: each file of
-//! `schemes` is one of them, whole, with what is wrong with it.
+//! Each scheme sells the same stock from a table (or a counter in Redis) of its own. What the buyers were told is then
+//! compared with what is left. The schemes are written to be read: each file of `schemes` is one of them, whole, with
+//! what is wrong with it. `inventory lab` plays them in several processes on private servers (feature `demo`), and the
+//! service sells by them over HTTP while `LAB` is on ([`Lab`]).
 
-mod args;
-mod carrier;
-mod chart;
-mod counts;
-mod dialogue;
-mod part;
-mod run;
+#[cfg(feature = "demo")]
+mod command;
 mod sale;
 mod scheme;
 mod schemes;
-mod stage;
-mod stops;
-mod table;
-mod tally;
-mod worker;
+mod service;
+mod shelf;
+mod stand;
 mod world;
 
-pub use args::Args;
-pub use run::run;
-pub use worker::work;
+#[cfg(feature = "demo")]
+pub use command::{Args, run, work};
+pub(crate) use sale::{Sale, SaleError};
+pub use scheme::Scheme;
+pub use service::Lab;
+pub(crate) use service::LabError;
+pub(crate) use shelf::Count;
+pub(crate) use stand::Place;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -2,8 +2,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Failure,
-    sale::Sale,
+    sale::{Sale, SaleError},
     schemes::{
         conditional_update, decrby, flash, for_update, no_lock, optimistic, redlock, script, set_nx_px, setnx_del,
         setnx_getset, stockade,
@@ -12,7 +11,7 @@ use super::{
 };
 
 /// A way to sell one unit. They are in the order in which a student meets them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheme {
     /// Read, think, write.
@@ -51,12 +50,12 @@ pub enum Scheme {
 
 impl Scheme {
     /// As the command line and the names of tables and keys spell it.
-    pub(super) fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
     /// As the table and the chart call it.
-    pub(super) fn title(self) -> &'static str {
+    pub(crate) fn title(self) -> &'static str {
         match self {
             Self::NoLock => "no lock: read, think, write",
             Self::SetnxDel => "SETNX + DEL",
@@ -82,12 +81,28 @@ impl Scheme {
         matches!(self, Self::StoppedSetNxPx | Self::StoppedUnfenced | Self::Stopped)
     }
 
+    /// Where it can be played instead, for a scheme that the service does not sell by.
+    pub(crate) fn elsewhere(self) -> Option<&'static str> {
+        match self {
+            Self::Redlock => Some("it needs five servers of its own, which `inventory lab --only redlock` starts"),
+            Self::Flash => Some("flash sales have routes of their own: `PUT /flash/{sku}` opens one"),
+            _ if self.is_stopped() => Some("it stops the holders of locks, which `inventory lab --only` does"),
+            _ => None,
+        }
+    }
+
+    /// Those that the service sells by.
+    pub(crate) fn served() -> impl Iterator<Item = Self> {
+        Self::value_variants().iter().copied().filter(|scheme| scheme.elsewhere().is_none())
+    }
+
     /// Whether its stock is a counter in Redis rather than a row in Postgres.
     pub(super) fn counts_in_redis(self) -> bool {
         matches!(self, Self::Decrby | Self::Script)
     }
 
     /// The commands that a buyer sends to Redis. Those that run inside a script don't count.
+    #[cfg(feature = "demo")]
     pub(super) fn commands(self) -> &'static [&'static str] {
         match self {
             Self::NoLock | Self::ForUpdate | Self::ConditionalUpdate | Self::Optimistic => &[],
@@ -103,7 +118,7 @@ impl Scheme {
     }
 
     /// Buys one unit.
-    pub(super) async fn sell(self, world: &World) -> Result<Sale, Failure> {
+    pub(super) async fn sell(self, world: &World) -> Result<Sale, SaleError> {
         match self {
             Self::NoLock => no_lock::sell(world).await,
             Self::SetnxDel => setnx_del::sell(world).await,
@@ -117,7 +132,7 @@ impl Scheme {
             Self::Optimistic => optimistic::sell(world).await,
             Self::Decrby => decrby::sell(world).await,
             Self::Script => script::sell(world).await,
-            Self::Flash => flash::sell(world).await,
+            Self::Flash => Ok(flash::sell(world).await?),
         }
     }
 }

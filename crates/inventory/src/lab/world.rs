@@ -1,48 +1,22 @@
 use std::{borrow::Cow, time::Duration};
 
-use redis::{Client, aio::MultiplexedConnection};
-use serde::{Deserialize, Serialize};
-use sqlx::{
-    PgPool,
-    postgres::{PgConnectOptions, PgPoolOptions},
-};
-use stockade::{
-    Locks, Redis, Resource,
-    postgres::{Timeouts, options},
-};
+use deadpool_redis::redis::aio::MultiplexedConnection;
+use sqlx::PgPool;
+use stockade::{Locks, Resource};
 use tokio::time::sleep;
 
-use super::{Failure, stops::Stops};
-use crate::{
-    domain,
-    flash::{Flash, FlashSettings},
-};
-
-/// The most that the script of a flash sale may take to answer.
-const ANSWER: Duration = Duration::from_secs(1);
-
-/// Where a scheme finds its stock and its locks, and how it is played.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Setting {
-    /// The name of the scheme.
-    pub(super) name: String,
-    pub(super) database_url: String,
-    pub(super) redis_url: String,
-    /// The five servers of Redlock.
-    pub(super) quorum: Vec<String>,
-    /// How many connections to Postgres there may be.
-    pub(super) workers: u32,
-    pub(super) think: Duration,
-    pub(super) lease: Duration,
-    /// Whether this process is stopped now and then while it holds the lock.
-    pub(super) stops: bool,
-}
+use super::Failure;
+#[cfg(feature = "demo")]
+use super::command::Stops;
+use crate::{domain, flash::Flash};
 
 /// What a buyer buys from.
 #[derive(Debug)]
 pub(super) struct World {
+    /// Connections that find the table of the scheme under the name `stock`.
     pub(super) postgres: PgPool,
     pub(super) redis: MultiplexedConnection,
+    /// The servers of Redlock; none in the service.
     pub(super) quorum: Vec<MultiplexedConnection>,
     pub(super) locks: Locks,
     pub(super) flash: Flash,
@@ -52,13 +26,16 @@ pub(super) struct World {
     pub(super) lock_key: String,
     pub(super) counter_key: String,
     pub(super) lease: Duration,
-    think: Duration,
-    stops: Option<Stops>,
+    /// How long a buyer waits for a lock before it gives up.
+    pub(super) patience: Duration,
+    pub(super) think: Duration,
+    #[cfg(feature = "demo")]
+    pub(super) stops: Option<Stops>,
 }
 
 /// The only one there is, for each scheme another.
 #[derive(Clone, Debug)]
-pub(super) struct Sku(String);
+pub(super) struct Sku(pub(super) String);
 
 impl Resource for Sku {
     const KIND: &'static str = "lab";
@@ -69,61 +46,25 @@ impl Resource for Sku {
 }
 
 impl World {
-    pub(super) async fn connect(setting: &Setting) -> Result<Self, Failure> {
-        let name = setting.name.clone();
-        let redis = Redis::connect(&setting.redis_url).await?;
-        let mut quorum = Vec::with_capacity(setting.quorum.len());
-        for url in &setting.quorum {
-            quorum.push(connection(url).await?);
-        }
-        Ok(Self {
-            postgres: pool(setting).await?,
-            redis: connection(&setting.redis_url).await?,
-            quorum,
-            locks: Locks::builder().lease(setting.lease).redis(&redis),
-            flash: Flash::new(&redis, ANSWER, FlashSettings { durable: false, backlog: u32::MAX }),
-            product: domain::Sku::new(&name)?,
-            lock_key: format!("lab:{name}:lock"),
-            counter_key: counter_key(&name),
-            sku: Sku(name),
-            lease: setting.lease,
-            think: setting.think,
-            stops: setting.stops.then(Stops::begin),
-        })
-    }
-
     /// Between read and write: here a buyer thinks, and here a holder is stopped.
     pub(super) async fn think(&self) -> Result<(), Failure> {
         if !self.think.is_zero() {
             sleep(self.think).await;
         }
-        match &self.stops {
-            Some(stops) => stops.stop_if_due().await,
-            None => Ok(()),
+        #[cfg(feature = "demo")]
+        if let Some(stops) = &self.stops {
+            stops.stop_if_due().await?;
         }
+        Ok(())
     }
+}
+
+/// The lock of the schemes that are not Stockade's.
+pub(super) fn lock_key(name: &str) -> String {
+    format!("lab:{name}:lock")
 }
 
 /// Where the stock of a scheme is that counts in Redis.
 pub(super) fn counter_key(name: &str) -> String {
     format!("lab:{name}:units")
-}
-
-/// The schema that holds the table of a scheme.
-pub(super) fn schema(name: &str) -> String {
-    format!("lab-{name}")
-}
-
-/// Connections that find the table of the scheme under the name `stock`.
-async fn pool(setting: &Setting) -> Result<PgPool, Failure> {
-    let connect: PgConnectOptions = setting.database_url.parse()?;
-    let schema = format!("\"{}\"", schema(&setting.name));
-    // A holder that is stopped within its transaction keeps others out for a lease, as its lock does.
-    let timeouts = Timeouts { idle_in_transaction: setting.lease, ..Timeouts::default() };
-    let connect = options(connect, &timeouts).options([("search_path", schema)]);
-    Ok(PgPoolOptions::new().max_connections(setting.workers).connect_with(connect).await?)
-}
-
-async fn connection(url: &str) -> Result<MultiplexedConnection, Failure> {
-    Ok(Client::open(url)?.get_multiplexed_async_connection().await?)
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use sqlx::{PgPool, postgres::PgPoolOptions};
 use stockade::{
-    Redis,
+    Locks, Redis,
     cache::{Bloom, Cache},
     postgres::Relay,
 };
@@ -19,6 +19,7 @@ use crate::{
     db,
     domain::{Sku, Stock},
     flash::Flash,
+    lab::{Lab, Place},
 };
 
 /// How long the start waits for Redis. Without the wait the first writes of a healthy instance would be refused; with
@@ -53,13 +54,16 @@ impl Service {
             idempotency_ttl: config.idempotency_ttl,
         };
         let warmup = warm::prepare(&stocks, &pg, &config.cache);
+        let flash = Flash::new(&lock_redis, config.redis_timeout, config.flash);
+        let lab = if config.lab { Some(lab(config, &pg, lock_redis, &locks, &flash)?) } else { None };
         let app = App {
             pg,
             locks,
             shared_reads,
             stocks,
             filter: Some(filter),
-            flash: Flash::new(&lock_redis, config.redis_timeout, config.flash),
+            flash,
+            lab,
             limits,
             warm_up: warmup.progress(),
             answers: config.logged_answers,
@@ -79,6 +83,20 @@ impl Service {
             tracing::warn!("Redis is not connected: starting without locks or cache, which come back with it");
         }
     }
+}
+
+fn lab(config: &Config, pg: &PgPool, redis: Redis, locks: &Locks, flash: &Flash) -> Result<Lab, StartError> {
+    let place = Place {
+        pg: pg.clone(),
+        redis,
+        redis_timeout: config.redis_timeout,
+        locks: locks.clone(),
+        flash: flash.clone(),
+        lease: config.locks.lease,
+        patience: config.locks.wait,
+        limit: config.request_timeout,
+    };
+    Lab::new(place, &config.database).ok_or(StartError::LabOnCluster)
 }
 
 fn pool(database: &Database) -> PgPool {

@@ -31,6 +31,9 @@ pub enum StartError {
         "LOCK_REDIS_URL=redlock://…: this build has no Redlock: build it with the feature `redlock`, or use one Redis"
     )]
     NoRedlock,
+    /// The lab is on, and the locks are on a cluster.
+    #[error("LAB=on: its schemes can't lock on a cluster: point LOCK_REDIS_URL to one server, or set LAB=off")]
+    LabOnCluster,
     /// Spans can't be exported as the variables say.
     #[error(transparent)]
     Traces(ConfigError),
@@ -59,7 +62,9 @@ impl StartError {
     /// 78 where the configuration has to change, 1 otherwise.
     pub(super) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Config(_) | Self::Redis { .. } | Self::Traces(_) | Self::Cache(_) => ExitCode::from(EX_CONFIG),
+            Self::Config(_) | Self::Redis { .. } | Self::LabOnCluster | Self::Traces(_) | Self::Cache(_) => {
+                ExitCode::from(EX_CONFIG)
+            }
             #[cfg(feature = "redlock")]
             Self::Redlock(_) => ExitCode::from(EX_CONFIG),
             #[cfg(not(feature = "redlock"))]

@@ -132,6 +132,9 @@ async fn end(app: App, relay: Relay, keeper: Keeper, servers: &mut Servers, dead
     if tokio::time::timeout(LAST, keeper.task.wait()).await.is_err() {
         tracing::warn!("flash reservations were still being stored");
     }
+    if let Some(lab) = &app.lab {
+        lab.shutdown(LAST).await;
+    }
     // Writes go on after their client left; their locks are held until they end.
     app.locks.shutdown(left()).await;
     app.stocks.shutdown(LAST).await;

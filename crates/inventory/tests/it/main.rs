@@ -31,6 +31,8 @@ mod kill;
 #[cfg(feature = "demo")]
 mod lab;
 #[cfg(test)]
+mod lab_routes;
+#[cfg(test)]
 mod logs;
 #[cfg(test)]
 mod openapi;

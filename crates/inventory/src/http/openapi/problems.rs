@@ -84,6 +84,7 @@ fn example(problem_type: ProblemType) -> Problem {
         ProblemType::BadRequest => Problem::BadRequest("the body is not JSON".into()),
         ProblemType::Unauthorized => Problem::Unauthorized,
         ProblemType::NotFound => Problem::NotFound("there is no stock of this SKU"),
+        ProblemType::UnknownScheme => Problem::UnknownScheme("there are: no-lock, stockade".into()),
         ProblemType::MethodNotAllowed => Problem::MethodNotAllowed,
         ProblemType::BodyTimeout => Problem::BodyTimeout,
         ProblemType::InsufficientStock => Problem::InsufficientStock { available: 3 },

@@ -1,11 +1,11 @@
 //! `DECRBY` on a counter: takes a unit and gives it back when there was none. The counter is below zero in between, and
 //! who dies there leaves it so. Postgres knows nothing of it.
 
-use redis::AsyncCommands;
+use deadpool_redis::redis::AsyncCommands;
 
-use super::{Failure, Sale, World};
+use super::{Sale, SaleError, World};
 
-pub(in crate::lab) async fn sell(world: &World) -> Result<Sale, Failure> {
+pub(in crate::lab) async fn sell(world: &World) -> Result<Sale, SaleError> {
     let mut redis = world.redis.clone();
     let left: i64 = redis.decr(&world.counter_key, 1).await?;
     if left >= 0 {

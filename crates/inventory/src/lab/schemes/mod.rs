@@ -22,13 +22,14 @@ use rand::Rng;
 use sqlx::PgConnection;
 use tokio::time::{Instant, sleep};
 
-use super::{Failure, sale::Sale, world::World};
-
-/// How long a buyer waits for a lock before it gives up.
-const PATIENCE: Duration = Duration::from_secs(5);
+use super::{
+    Failure,
+    sale::{Sale, SaleError},
+    world::World,
+};
 
 /// The critical section: the stock is read, the buyer thinks, and what it came to is written.
-async fn read_think_write(world: &World, postgres: &mut PgConnection) -> Result<Sale, Failure> {
+async fn read_think_write(world: &World, postgres: &mut PgConnection) -> Result<Sale, SaleError> {
     let quantity: i64 = sqlx::query_scalar("select quantity from stock").fetch_one(&mut *postgres).await?;
     if quantity < 1 {
         return Ok(Sale::SoldOut);
@@ -39,9 +40,9 @@ async fn read_think_write(world: &World, postgres: &mut PgConnection) -> Result<
 }
 
 /// The pause of somebody who polls for a lock: 2 to 6 ms, so that those who wait do not ask in step.
-async fn poll(since: Instant) -> Result<(), Failure> {
-    if since.elapsed() > PATIENCE {
-        return Err("the lock was not to be had within 5 s".into());
+async fn poll(world: &World, since: Instant) -> Result<(), SaleError> {
+    if since.elapsed() > world.patience {
+        return Err(SaleError::Busy("the lock was not to be had in time"));
     }
     let pause = rand::rng().random_range(2_000..6_000);
     sleep(Duration::from_micros(pause)).await;

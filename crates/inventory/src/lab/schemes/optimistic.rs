@@ -3,11 +3,11 @@
 
 use tokio::time::Instant;
 
-use super::{Failure, PATIENCE, Sale, World};
+use super::{Sale, SaleError, World};
 
-pub(in crate::lab) async fn sell(world: &World) -> Result<Sale, Failure> {
+pub(in crate::lab) async fn sell(world: &World) -> Result<Sale, SaleError> {
     let asked = Instant::now();
-    while asked.elapsed() < PATIENCE {
+    while asked.elapsed() < world.patience {
         let (quantity, version): (i64, i64) =
             sqlx::query_as("select quantity, version from stock").fetch_one(&world.postgres).await?;
         if quantity < 1 {
@@ -20,5 +20,5 @@ pub(in crate::lab) async fn sell(world: &World) -> Result<Sale, Failure> {
             return Ok(Sale::Sold);
         }
     }
-    Err("others were faster for 5 s".into())
+    Err(SaleError::Busy("others were faster, again and again"))
 }

@@ -9,17 +9,17 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, timeout};
 
 use super::{
-    Failure, Sale, World, owner, poll, read_think_write,
+    Sale, SaleError, World, owner, poll, read_think_write,
     set_nx_px::{give_back, take},
 };
 
 /// The most that a server may take to answer before it counts as down.
 const ANSWER: Duration = Duration::from_millis(50);
 
-pub(in crate::lab) async fn sell(world: &World) -> Result<Sale, Failure> {
+pub(in crate::lab) async fn sell(world: &World) -> Result<Sale, SaleError> {
     let (owner, asked) = (owner(), Instant::now());
     while !take_majority(world, &owner).await {
-        poll(asked).await?;
+        poll(world, asked).await?;
     }
     let mut postgres = world.postgres.acquire().await?;
     let sale = read_think_write(world, &mut postgres).await;

@@ -4,12 +4,12 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use redis::AsyncCommands;
+use deadpool_redis::redis::AsyncCommands;
 use tokio::time::Instant;
 
-use super::{Failure, Sale, World, poll, read_think_write};
+use super::{Failure, Sale, SaleError, World, poll, read_think_write};
 
-pub(in crate::lab) async fn sell(world: &World) -> Result<Sale, Failure> {
+pub(in crate::lab) async fn sell(world: &World) -> Result<Sale, SaleError> {
     let mut redis = world.redis.clone();
     let asked = Instant::now();
     let end = loop {
@@ -24,7 +24,7 @@ pub(in crate::lab) async fn sell(world: &World) -> Result<Sale, Failure> {
                 break end;
             }
         }
-        poll(asked).await?;
+        poll(world, asked).await?;
     };
     let mut postgres = world.postgres.acquire().await?;
     let sale = read_think_write(world, &mut postgres).await;

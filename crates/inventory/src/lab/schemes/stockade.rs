@@ -1,20 +1,21 @@
 //! Stockade's lock: first come, first served, renewed while it is held. With its fence the transaction begins by
 //! claiming the row of the resource, so that a holder that lost its lock can't commit.
 
-use super::{Failure, PATIENCE, Sale, World, read_think_write};
+use super::{Sale, SaleError, World, read_think_write};
 
-pub(in crate::lab) async fn sell(world: &World) -> Result<Sale, Failure> {
-    let lock = world.locks.write(&world.sku).wait(PATIENCE).acquire().await?;
+pub(in crate::lab) async fn sell(world: &World) -> Result<Sale, SaleError> {
+    let lock = world.locks.write(&world.sku).wait(world.patience).acquire().await?;
     let mut tx = lock.begin(&world.postgres).await?;
     let sale = read_think_write(world, &mut tx).await?;
     tx.commit().await?;
-    lock.release().await?;
+    // Committed under the fence, the sale stands, even if the lock was lost meanwhile.
+    let _ = lock.release().await;
     Ok(sale)
 }
 
 /// The lock alone. A holder that was stopped beyond its lease goes on to write over what its successors wrote.
-pub(in crate::lab) async fn sell_unfenced(world: &World) -> Result<Sale, Failure> {
-    let lock = world.locks.write(&world.sku).wait(PATIENCE).acquire().await?;
+pub(in crate::lab) async fn sell_unfenced(world: &World) -> Result<Sale, SaleError> {
+    let lock = world.locks.write(&world.sku).wait(world.patience).acquire().await?;
     let mut postgres = world.postgres.acquire().await?;
     let sale = read_think_write(world, &mut postgres).await?;
     // That the lock was lost comes out here, when the damage is done: the sale stands in the table.

@@ -8,7 +8,8 @@ use super::{
     dialogue::{READY, REPORT, told, told_to_go},
     sale::Sale,
     scheme::Scheme,
-    world::{Setting, World},
+    setting::Setting,
+    world::World,
 };
 use crate::console;
 
@@ -46,7 +47,7 @@ pub async fn work() -> ExitCode {
 
 async fn buy() -> Result<(), Failure> {
     let settings: Settings = serde_json::from_str(&told().await?)?;
-    let world = Arc::new(World::connect(&settings.world).await?);
+    let world = Arc::new(settings.world.connect().await?);
     console::out(READY);
     told_to_go().await?;
     let begun = Instant::now();
@@ -73,7 +74,7 @@ async fn buyer(world: Arc<World>, settings: Settings, begun: Instant) -> Report 
             Ok(Sale::SoldOut) => break,
             Err(error) => {
                 report.refused += 1;
-                report.refusal = Some(console::chain(&*error));
+                report.refusal = Some(console::chain(&error));
             }
         }
     }

@@ -11,9 +11,11 @@ use super::{
     counts::Counts,
     part::Part,
     scheme::Scheme,
+    setting::Setting,
+    shelf,
     tally::Row,
     worker::{Report, Settings},
-    world::{Setting, World, counter_key, schema},
+    world::counter_key,
 };
 
 /// Buyers are spread over so many processes, as over the instances of a service.
@@ -48,9 +50,7 @@ impl Stage {
         self.open(scheme).await?;
         let settings = self.settings(scheme);
         let mut carrier = match (scheme, settings.first()) {
-            (Scheme::Flash, Some(first)) => {
-                Some(Carrier::open(World::connect(&first.world).await?, self.args.units).await?)
-            }
+            (Scheme::Flash, Some(first)) => Some(Carrier::open(first.world.connect().await?, self.args.units).await?),
             _ => None,
         };
         let parts = try_join_all(settings.iter().map(Part::start)).await?;
@@ -89,20 +89,15 @@ impl Stage {
     }
 
     async fn open(&self, scheme: Scheme) -> Result<(), Failure> {
-        let (schema, units) = (schema(&scheme.name()), self.args.units);
+        let (name, units) = (scheme.name(), self.args.units);
         if scheme == Scheme::Flash {
             // Its tables are those of the service.
-            sqlx::raw_sql(AssertSqlSafe(format!("create schema \"{schema}\""))).execute(&self.pool).await?;
+            let schema = shelf::schema(&name);
+            sqlx::raw_sql(AssertSqlSafe(format!("create schema {schema}"))).execute(&self.pool).await?;
             return Ok(());
         }
-        let table = format!(
-            "create schema \"{schema}\";
-             create table \"{schema}\".stock (quantity bigint not null, version bigint not null default 0)
-                 with (fillfactor = 10);
-             insert into \"{schema}\".stock values ({units})"
-        );
-        sqlx::raw_sql(AssertSqlSafe(table)).execute(&self.pool).await?;
-        self.redis.command(&["SET", &counter_key(&scheme.name()), &units.to_string()]).await?;
+        shelf::set(&self.pool, &name, units.into()).await?;
+        self.redis.command(&["SET", &counter_key(&name), &units.to_string()]).await?;
         Ok(())
     }
 
@@ -110,8 +105,7 @@ impl Stage {
         if scheme.counts_in_redis() {
             return Ok(self.redis.command(&["GET", &counter_key(&scheme.name())]).await?.parse()?);
         }
-        let select = format!("select quantity from \"{}\".stock", schema(&scheme.name()));
-        Ok(sqlx::query_scalar(AssertSqlSafe(select)).fetch_one(&self.pool).await?)
+        Ok(shelf::count(&self.pool, &scheme.name()).await?.left)
     }
 
     async fn counts(&self, scheme: Scheme) -> Result<Counts, Failure> {

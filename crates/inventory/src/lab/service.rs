@@ -1,0 +1,114 @@
+use std::{sync::Arc, time::Duration};
+
+use stockade::redis::Pool;
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument;
+
+use super::{
+    Count, Failure, Sale, SaleError, Scheme,
+    stand::{Place, Stand},
+};
+use crate::config::Database;
+
+/// The schemes of the lab in a running service, on tables and keys of their own. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Lab {
+    stands: Arc<[(Scheme, Arc<Stand>)]>,
+    tasks: TaskTracker,
+}
+
+/// Why the lab did not do it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum LabError {
+    /// The service does not sell by this scheme.
+    #[error("the service does not sell by this scheme: {}", .0.elsewhere().unwrap_or_default())]
+    Elsewhere(Scheme),
+    /// As many sales as may be are under way, or a new run is about to begin.
+    #[error("too many sales of the scheme are under way")]
+    Full,
+    /// Sales were under way for the whole wait.
+    #[error("sales of the scheme are under way")]
+    Selling,
+    /// There is no connection to Redis.
+    #[error("there is no connection to the Redis of the locks")]
+    Redis(#[source] Failure),
+    /// The sale did not end in time.
+    #[error("the sale did not end in time")]
+    Unfinished,
+    /// A command had no answer, or a sale could not be recorded.
+    #[error("it is not known what was done")]
+    Unknown(#[source] Failure),
+    /// A statement outside the sale failed.
+    #[error(transparent)]
+    Sql(#[from] sqlx::Error),
+    /// The sale broke off.
+    #[error(transparent)]
+    Sale(SaleError),
+}
+
+impl Lab {
+    /// Connects nothing and creates nothing yet. `None` where the locks are on a cluster.
+    pub(crate) fn new(place: Place, database: &Database) -> Option<Self> {
+        if matches!(place.redis.pool(), Some(Pool::Cluster(_))) {
+            return None;
+        }
+        let place = Arc::new(place);
+        let stand = |scheme| (scheme, Arc::new(Stand::new(scheme, Arc::clone(&place), database)));
+        Some(Self { stands: Scheme::served().map(stand).collect(), tasks: TaskTracker::new() })
+    }
+
+    /// Begins a new run of a scheme, with so many units.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError`]. [`LabError::Selling`]: nothing has changed.
+    pub(crate) async fn set(&self, scheme: Scheme, units: i64) -> Result<(), LabError> {
+        self.stand(scheme)?.set(units).await
+    }
+
+    /// Sells one unit. The sale goes on to its end when the future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError`].
+    pub(crate) async fn sell(&self, scheme: Scheme) -> Result<Sale, LabError> {
+        let stand = Arc::clone(self.stand(scheme)?);
+        let place = stand.enter()?;
+        let sale = async move {
+            let sale = stand.sell().await;
+            drop(place);
+            sale
+        };
+        self.tasks.spawn(sale.in_current_span()).await.unwrap_or(Err(LabError::Unfinished))
+    }
+
+    /// What a scheme sold in its last run.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError`].
+    pub(crate) async fn count(&self, scheme: Scheme) -> Result<Count, LabError> {
+        self.stand(scheme)?.count().await
+    }
+
+    /// Waits for sales under way, and closes the connections.
+    pub(crate) async fn shutdown(&self, limit: Duration) {
+        let end = async {
+            self.tasks.close();
+            self.tasks.wait().await;
+            for (_, stand) in self.stands.iter() {
+                stand.close().await;
+            }
+        };
+        if timeout(limit, end).await.is_err() {
+            tracing::warn!("a sale of the lab was still under way");
+        }
+    }
+
+    fn stand(&self, scheme: Scheme) -> Result<&Arc<Stand>, LabError> {
+        let stand = self.stands.iter().find(|(of, _)| *of == scheme);
+        stand.map(|(_, stand)| stand).ok_or(LabError::Elsewhere(scheme))
+    }
+}
