@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeSet, sync::Mutex};
 
-use reqwest::{Client, Response};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::{Client, Method, Response};
 use serde_json::Value;
 
 use crate::stage::{Answer, Instance, Stage, until};
@@ -163,4 +164,35 @@ async fn as_many_listen_as_may_until_the_instance_ends() {
         while listener.next().await.is_some() {}
     }
     assert_eq!(instance.ended().await.code(), Some(0), "{}", instance.log());
+}
+
+#[tokio::test]
+async fn a_lock_with_a_name_like_markup_is_shown_and_forced_by_that_name() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    let sku = "%3Cimg%20src%3Dx%20onerror%3D%22alert(1)%22%3E%2F..%2F%25";
+    assert_eq!(instance.put(sku, 10).await.status, 201);
+    let mut rows = stage.pool.begin().await.unwrap();
+    sqlx::query("select from stock for update").execute(&mut *rows).await.unwrap();
+    let force = async {
+        stage.until_one_waits_for_a_row().await;
+        let list = Answer::to(instance.admin(Method::GET, "/admin/locks")).await;
+        assert_eq!(list.header("content-type"), "application/json");
+        let name = list.json()["locks"][0]["resource"].as_str().unwrap().to_owned();
+        // As `encodeURIComponent` writes it.
+        let path = format!("/admin/locks/{}?now=false", utf8_percent_encode(&name, NON_ALPHANUMERIC));
+        let shown = Answer::to(instance.admin(Method::GET, path.split('?').next().unwrap())).await.json();
+        assert_eq!((&shown["resource"], shown["holders"].as_array().map(Vec::len)), (&name.into(), Some(1)), "{shown}");
+        let forced = Answer::to(instance.admin(Method::DELETE, &path));
+        let end = async {
+            until("the claim of the fence waits for the holder", async || {
+                stage.count("select count(*) from pg_stat_activity where wait_event_type = 'Lock'").await == 2
+            })
+            .await;
+            rows.rollback().await.unwrap();
+        };
+        let (forced, ()) = tokio::join!(forced, end);
+        assert_eq!((forced.status.as_u16(), forced.json()["holders"].as_u64()), (200, Some(1)), "{forced:?}");
+    };
+    tokio::join!(instance.adjust(sku, -1), force);
 }

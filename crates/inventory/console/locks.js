@@ -1,0 +1,171 @@
+// The tab of locks: who holds, who waits, over the whole fleet.
+
+import { Refused } from "./admin.js";
+import { confirmForce } from "./confirm.js";
+import { element, say } from "./dom.js";
+import { count, seconds, span } from "./format.js";
+
+const EACH_MS = 2000;
+const MOST_LOOKED_UP = 20;
+
+const NO_ROUTES = "ADMIN_TOKEN is not set on this instance, so it has no admin routes: nothing can be shown here.";
+const NO_TOKEN =
+  "Who holds a lock, and force release, need the admin token (ADMIN_TOKEN). The token stays in the memory of this " +
+  "page and is gone when the page is closed. Without it the overview shows how many are held and waited for.";
+
+export class Locks {
+  #admin;
+  #parts;
+  #rows = new Map();
+  #isOpen = false;
+  #timer = null;
+
+  /** `parts`: the elements of the tab, by name. */
+  constructor(parts, admin) {
+    [this.#parts, this.#admin] = [parts, admin];
+    parts.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const token = parts.token.value.trim();
+      parts.token.value = "";
+      if (token) admin.use(token);
+      this.#ask();
+    });
+    parts.forget.addEventListener("click", () => {
+      admin.forget();
+      this.#tell(NO_TOKEN);
+      this.#ask();
+      parts.token.focus();
+    });
+    parts.search.addEventListener("input", () => this.#ask());
+    document.addEventListener("visibilitychange", () => this.#ask());
+    this.#tell(NO_TOKEN);
+  }
+
+  /** Whether the instance has admin routes, as its snapshots say. */
+  routes(there) {
+    this.#parts.form.hidden = !there;
+    if (!there) this.#tell(NO_ROUTES);
+  }
+
+  /** Asks for the locks every two seconds while the tab is open. */
+  open(isOpen) {
+    this.#isOpen = isOpen;
+    this.#ask();
+  }
+
+  async #ask() {
+    clearTimeout(this.#timer);
+    const { body, forget, form } = this.#parts;
+    body.hidden = forget.hidden = !this.#admin.hasToken;
+    form.classList.toggle("used", this.#admin.hasToken);
+    if (!this.#admin.hasToken) {
+      this.#draw([]);
+      return;
+    }
+    if (!this.#isOpen || document.hidden) return;
+    // Scheduled before the answer: a newer call takes its place.
+    const mine = (this.#timer = setTimeout(() => this.#ask(), EACH_MS));
+    try {
+      const { items, locks } = await this.#admin.ask("GET", "/admin/locks");
+      const shown = await this.#matching(items, locks);
+      if (mine !== this.#timer) return;
+      this.#tell("");
+      say(this.#parts.tally, `Locks held or waited for: ${count(items.length)}. Shown: ${count(shown.length)}.`);
+      this.#draw(shown);
+    } catch (error) {
+      this.#refused(error);
+    }
+  }
+
+  /** The locks that the search names. The list has details of the first hundred; some others are looked up. */
+  async #matching(items, locks) {
+    const wanted = this.#parts.search.value.trim().toLowerCase();
+    const isWanted = (resource) => resource.toLowerCase().includes(wanted);
+    const found = locks.filter((lock) => isWanted(lock.resource));
+    if (!wanted) return found;
+    const known = new Set(locks.map((lock) => lock.resource));
+    const others = items.filter((resource) => isWanted(resource) && !known.has(resource)).slice(0, MOST_LOOKED_UP);
+    const looked = others.map((resource) => this.#admin.ask("GET", path(resource)));
+    return [...found, ...(await Promise.all(looked)).filter((lock) => lock.holders.length || lock.waiting)];
+  }
+
+  #draw(locks) {
+    const names = new Set(locks.map((lock) => lock.resource));
+    for (const [resource, row] of this.#rows) {
+      if (names.has(resource)) continue;
+      row.element.remove();
+      this.#rows.delete(resource);
+    }
+    for (const lock of locks) {
+      if (!this.#rows.has(lock.resource)) this.#rows.set(lock.resource, this.#row(lock));
+      const row = this.#rows.get(lock.resource);
+      row.lock = lock;
+      row.holders.replaceChildren(...lock.holders.map((one) => element("li", {}, holder(one))));
+      row.queue.replaceChildren(...lock.waiters.map((one) => element("li", { value: one.position }, party(one))));
+      const more = lock.waiting - lock.waiters.length;
+      say(
+        row.waiting,
+        lock.waiting
+          ? `waiting: ${count(lock.waiting)}${more > 0 ? `, of whom ${count(more)} are not listed` : ""}`
+          : "nobody waits",
+      );
+    }
+  }
+
+  /** A row stays while its lock is there, so that its button keeps the focus. */
+  #row(lock) {
+    const [holders, queue, waiting] = [element("ul"), element("ol"), element("span", { class: "soft" })];
+    const force = element(
+      "button",
+      { type: "button", "aria-label": `Force release of ${lock.resource}` },
+      "Force release…",
+    );
+    const row = { lock, holders, queue, waiting };
+    row.element = element(
+      "tr",
+      {},
+      element("th", { scope: "row", class: "name" }, lock.resource),
+      element("td", {}, holders),
+      element("td", {}, waiting, queue),
+      element("td", {}, force),
+    );
+    force.addEventListener("click", () => this.#force(row.lock));
+    this.#parts.rows.append(row.element);
+    return row;
+  }
+
+  async #force(lock) {
+    const now = await confirmForce(lock);
+    if (now === null) return;
+    try {
+      const forced = await this.#admin.ask("DELETE", `${path(lock.resource)}?now=${now}`);
+      const { holders, token } = forced;
+      say(
+        this.#parts.result,
+        `${lock.resource} was forced. Holders that lost it: ${count(holders)}. Its fence is at token ${token}.`,
+      );
+    } catch (error) {
+      this.#refused(error);
+    }
+    this.#ask();
+  }
+
+  #tell(text) {
+    say(this.#parts.note, text);
+  }
+
+  #refused(error) {
+    if (!(error instanceof Refused)) throw error;
+    this.#tell(error.message);
+    if (!this.#admin.hasToken) this.#ask();
+  }
+}
+
+const path = (resource) => `/admin/locks/${encodeURIComponent(resource)}`;
+
+const time = (ms) => (ms < 60_000 ? seconds(ms / 1000) : span(ms / 1000));
+
+const party = ({ tag, mode, age_ms: age }) =>
+  `${tag || "no name given"} · ${mode}${age === undefined ? "" : `, for ${time(age)}`}`;
+
+const holder = (one) => `${party(one)} · token ${one.token ?? "none"} · lease left ${time(one.remaining_ms)}`;
