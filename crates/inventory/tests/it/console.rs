@@ -1,15 +1,19 @@
 //! The console: its files, and its stream of snapshots.
 
-use std::{collections::BTreeSet, sync::Mutex};
+use std::{collections::BTreeSet, sync::Mutex, time::Duration};
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{Client, Method, Response};
 use serde_json::Value;
+use tokio::time::timeout;
 
 use crate::stage::{Answer, Instance, Stage, until};
 
 /// The largest page, all of its files together, in bytes.
 const LIMIT: usize = 250_000;
+
+/// How long a stream may be silent. A snapshot is due every second.
+const SILENCE: Duration = Duration::from_secs(20);
 
 /// A stream of server-sent events.
 struct Events {
@@ -42,7 +46,8 @@ impl Events {
                 self.unread = rest.to_owned();
                 return Some(snapshot);
             }
-            let chunk = self.response.chunk().await.ok()??;
+            let chunk = timeout(SILENCE, self.response.chunk()).await.expect("a snapshot, or the end");
+            let chunk = chunk.ok()??;
             self.unread.push_str(std::str::from_utf8(&chunk).unwrap());
         }
     }
