@@ -12,6 +12,7 @@ use super::{
     keys::Keys,
     node::Node,
     replies::{Taken, inspected, released},
+    round::MOST_TOKENS,
     scripts::{FENCE, INSPECT, RELEASE},
 };
 use crate::{
@@ -24,8 +25,6 @@ use crate::{
 const SCANS: usize = 10_000;
 /// About how many keys one SCAN looks at.
 const SCANNED: usize = 1000;
-/// How many tokens a forced release proposes if servers keep refusing them.
-const MOST_TOKENS: u32 = 3;
 
 /// The holders of a resource on the servers that answered: each value, with the time it has left on each server.
 type Holders = BTreeMap<Vec<u8>, Vec<Duration>>;

@@ -11,8 +11,8 @@ use crate::{
     store::{Attempt, LockError, Owner, Ownership, Token},
 };
 
-/// How many higher tokens a round proposes if servers keep refusing them.
-const MOST_TOKENS: u32 = 3;
+/// How many higher tokens a round or a forced release proposes if servers keep refusing them.
+pub(super) const MOST_TOKENS: u32 = 3;
 
 /// One try to take the lock, on all servers at once and under a value of its own. Dropping the round undoes what it
 /// sent.
