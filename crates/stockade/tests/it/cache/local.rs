@@ -1,17 +1,17 @@
 //! The in-process tier: true as long as the subscription to invalidations is, and not believed longer.
 
-use std::time::Duration;
+use std::{thread, time::Duration};
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use stockade::cache::Source;
-use stockade_testbed::{Fault, Proxy};
-use tokio::time::Instant;
+use stockade_testbed::{Fault, Proxy, RedisServer};
+use tokio::{runtime::Builder, task::JoinSet, time::Instant};
 
 use super::support::{
-    Database, Loading, entry_key, eventually, get, hasty, patient, process, process_at, quantity, race, sku, stored,
-    warm,
+    Database, Loading, entry_key, eventually, get, hasty, patient, process, process_at, quantity, race, reading, sku,
+    stored, warm,
 };
-use crate::world::World;
+use crate::{redis_traffic::calls, world::World};
 
 const WEIGHT: u64 = 1 << 20;
 
@@ -54,6 +54,48 @@ async fn a_read_that_races_a_write_leaves_nothing_stale_behind() {
     let writer = process(&server).await.on(&database).await;
     let reader = process(&server).await.local(WEIGHT).on(&database).await;
     race(&database, &reader, Duration::from_millis(500), async || writer.invalidate(&sku("a")).await.unwrap()).await;
+    server.end().await;
+}
+
+/// Does the work in another process, as far as servers can tell, and keeps this one from doing anything meanwhile.
+fn while_all_stands_still<T: Send>(work: impl Future<Output = T> + Send) -> T {
+    let run = || Builder::new_current_thread().enable_all().build().unwrap().block_on(work);
+    thread::scope(|scope| scope.spawn(run).join().unwrap())
+}
+
+/// Whether Redis reads a value within so many looks, after those that it had read.
+async fn reads_a_value(server: &RedisServer, before: Option<u64>, looks: u32) -> bool {
+    for _ in 0..looks {
+        if calls(server).await.get("hget").copied() > before {
+            return true;
+        }
+    }
+    false
+}
+
+#[tokio::test]
+async fn a_write_between_a_read_and_its_answer_leaves_nothing_stale_behind() {
+    let server = World::start().await;
+    let database = Database::with(&[("a", 0)]);
+    let reader = process(&server).await.local(WEIGHT).on(&database).await;
+    while_all_stands_still(async { get(&process(&server).await.on(&database).await, "a").await });
+
+    let before = calls(&server).await.get("hget").copied();
+    let mut reads = JoinSet::new();
+    reading(&mut reads, &reader, "a");
+    // Redis has read the value while nobody here can take its answer.
+    while !while_all_stands_still(reads_a_value(&server, before, 20)) {
+        assert!(reads.try_join_next().is_none(), "the answer came before the write");
+        tokio::task::yield_now().await;
+    }
+    database.write("a", Some(1));
+    while_all_stands_still(async {
+        process(&server).await.on(&database).await.invalidate(&sku("a")).await.unwrap();
+    });
+    // The answer and the news of the write are both here, in this order.
+    let found = reads.join_next().await.unwrap().unwrap().unwrap();
+    assert_eq!((quantity(&found), found.info.source), (Some(0), Source::Redis), "it was not read before the write");
+    assert_eq!(quantity(&get(&reader, "a").await), Some(1), "the old value was kept");
     server.end().await;
 }
 
