@@ -22,7 +22,7 @@ mod protocol;
 mod refresh;
 mod refused;
 mod reload;
-mod returned_primary;
+pub(crate) mod returned_primary;
 mod start;
 mod stats;
 mod support;

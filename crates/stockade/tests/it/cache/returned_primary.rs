@@ -8,14 +8,14 @@ use super::{
     support::{eventually, sku},
 };
 
-struct Pair {
-    first: RedisServer,
+pub(crate) struct Pair {
+    pub(crate) first: RedisServer,
     second: RedisServer,
     proxy: Proxy,
 }
 
 impl Pair {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let (first, second) = (RedisServer::start().await.unwrap(), RedisServer::start().await.unwrap());
         let proxy = Proxy::start(first.addr()).await.unwrap();
         let pair = Self { first, second, proxy };
@@ -23,17 +23,18 @@ impl Pair {
         pair
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         self.proxy.url_for(&self.first.url())
     }
 
-    /// From here on the second server lacks what the first one is told.
-    async fn part(&self) {
+    /// The second server takes what the first one was told so far, and lacks what it is told from here on.
+    pub(crate) async fn part(&self) {
+        self.first.command(&["WAIT", "1", "0"]).await.unwrap();
         self.second.command(&["REPLICAOF", "NO", "ONE"]).await.unwrap();
     }
 
     /// The second server takes over and the first follows it, and then it is the other way round. Nobody sees any of it.
-    async fn change_places_twice(&self) {
+    pub(crate) async fn change_places_twice(&self) {
         self.proxy.set(Fault::Reset);
         follow(&self.first, &self.second).await;
         self.first.command(&["REPLICAOF", "NO", "ONE"]).await.unwrap();
@@ -56,7 +57,6 @@ async fn follow(replica: &RedisServer, primary: &RedisServer) {
 async fn a_filter_on_a_primary_that_returned_without_its_newest_bits_is_not_believed() {
     let pair = Pair::start().await;
     let (bloom, _gate) = rationed(&pair.url()).await;
-    pair.first.command(&["WAIT", "1", "0"]).await.unwrap();
     pair.part().await;
     bloom.add(&[sku("new")]).await.unwrap();
     pair.change_places_twice().await;
