@@ -1,4 +1,4 @@
-//! Telling caches what rows of the outbox name.
+//! Making the invalidations that rows of the outbox name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,21 +8,21 @@ use crate::{
     resource::{Key, Label},
 };
 
-/// What became of some rows. Those in neither list were left alone by a store that does not answer.
+/// The outcome of applying rows. A row in neither list waits for a store that does not answer.
 #[derive(Debug, Default)]
 pub(super) struct Applied {
     /// Every cache of their name has taken them.
     pub(super) rows: Vec<i64>,
-    /// They were not taken by a store that answers.
+    /// A store that answers has refused them.
     pub(super) refused: BTreeSet<i64>,
-    /// Why they were not, of the last.
+    /// Why the last of them was refused.
     pub(super) refusal: Option<RelayError>,
-    /// A store does not answer, or takes nothing.
+    /// Why rows wait: a store does not answer, or refuses every row.
     pub(super) outage: Option<RelayError>,
 }
 
-/// Tells these caches. Rows are applied in any order and any number of times: a value is only ever dropped, and an
-/// intent has one row for each key.
+/// Makes the invalidations of `rows` in these caches. Rows may be applied in any order and any number of times: that
+/// only drops values, and each key of an intent has a row of its own.
 pub(super) async fn apply(caches: &[Invalidator], rows: &[Row]) -> Applied {
     let (mut taken, mut left) = (BTreeSet::new(), BTreeSet::new());
     let mut applied = Applied::default();
@@ -36,7 +36,7 @@ pub(super) async fn apply(caches: &[Invalidator], rows: &[Row]) -> Applied {
                 continue;
             };
             let failure = RelayError::Cache { cache: cache.name(), source: error };
-            // Where others were taken, the store is not to blame.
+            // If the store took other rows, this row is at fault and not the store.
             if refused || answers {
                 applied.refused.insert(row);
                 applied.refusal = Some(failure);
@@ -51,7 +51,7 @@ pub(super) async fn apply(caches: &[Invalidator], rows: &[Row]) -> Applied {
     applied
 }
 
-/// The outcome of each row of this cache, and those rows that name nothing.
+/// The outcome of each row of this cache, and the rows that name neither a key nor a tag.
 async fn tell(cache: &Invalidator, rows: &[Row]) -> (Vec<(i64, Result<(), NotTaken>)>, Vec<i64>) {
     let mut by_intent: BTreeMap<Option<&str>, Stale> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.cache == cache.name()) {
@@ -76,17 +76,17 @@ async fn tell(cache: &Invalidator, rows: &[Row]) -> (Vec<(i64, Result<(), NotTak
     (outcomes, all_nameless)
 }
 
-/// What some rows name, each with its row.
+/// The keys and tags that rows name, each with the id of its row.
 #[derive(Default)]
 struct Stale {
     keys: Vec<(i64, Key)>,
     tags: Vec<(i64, Tag)>,
-    /// Rows that name nothing.
+    /// Rows that name neither.
     nameless: Vec<i64>,
 }
 
 impl Stale {
-    /// Key and tag were checked when the row was written. A row that was tampered with names nothing in the cache.
+    /// Keys and tags were checked when the row was written, so only a row that was tampered with names neither.
     fn add(&mut self, cache: &'static str, row: &Row) {
         let added = match row.resource.strip_prefix(Tag::MARK) {
             Some(tag) => Tag::unmarked(tag).map(|tag| self.tags.push((row.id, tag))).map_err(|error| error.to_string()),
@@ -95,7 +95,7 @@ impl Stale {
                 .map_err(|error| error.to_string()),
         };
         if let Err(error) = added {
-            tracing::error!(error, row = row.id, "an outbox row names no key and no tag: it is taken for applied");
+            tracing::error!(error, row = row.id, "an outbox row names neither a key nor a tag: it counts as applied");
             self.nameless.push(row.id);
         }
     }

@@ -2,23 +2,22 @@ use sqlx::{PgConnection, PgPool};
 
 use super::{FenceError, error::own_statement};
 
-/// The tables of this crate, schema `stockade`, as idempotent SQL: for those who run migrations with their own tool.
-/// [`install`] runs it.
+/// The tables of this crate, in the schema `stockade`, as idempotent SQL for migration tools. [`install`] runs it.
 pub const SCHEMA: &str = include_str!("schema.sql");
 
-/// The schema version that this crate needs, or a later one.
+/// The oldest schema version that this crate works with.
 pub const SCHEMA_VERSION: i32 = 8;
 
 /// An arbitrary number that all instances agree on.
 const INSTALL_LOCK: i64 = 0x5354_4f43_4b41_4445;
 
-/// Creates or upgrades the schema. Idempotent, and safe when several instances start together: they take turns.
+/// Creates or upgrades the schema. Idempotent. Instances that start together take turns.
 ///
-/// Needs the right to create a schema in the database. Cancel safe: it is one transaction.
+/// Needs the right to create a schema in the database. Cancel safe: the installation is one transaction.
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 pub async fn install(pool: &PgPool) -> Result<(), sqlx::Error> {
     let mut tx = pool.begin().await?;
     sqlx::query("select pg_advisory_xact_lock($1)").bind(INSTALL_LOCK).execute(&mut *tx).await?;

@@ -12,7 +12,7 @@ use crate::{
 /// How long a transaction waits for its invalidations before it leaves them to the relay.
 const FLUSH_LIMIT: Duration = Duration::from_millis(250);
 
-/// What a transaction makes stale, by cache.
+/// The keys and tags that a transaction makes stale, by cache.
 #[derive(Default)]
 pub(super) struct Invalidations {
     caches: Vec<Pending>,
@@ -62,7 +62,7 @@ impl Invalidations {
         self.caches.iter().map(|pending| pending.keys.len() + pending.tags.len()).sum()
     }
 
-    /// Whether a strict cache is among those that have to be told.
+    /// Whether one of the caches is strict.
     pub(super) fn is_strict(&self) -> bool {
         self.strict().next().is_some()
     }
@@ -71,7 +71,7 @@ impl Invalidations {
         self.caches.iter().filter(|pending| pending.cache.is_strict())
     }
 
-    /// What goes into the outbox.
+    /// The rows for the outbox.
     pub(super) fn rows<'a>(&'a self, intent: Option<&'a str>) -> Vec<New<'a>> {
         let mut rows = Vec::new();
         for Pending { cache, keys, tags } in &self.caches {
@@ -86,7 +86,7 @@ impl Invalidations {
         rows
     }
 
-    /// Tells all strict caches at once that the transaction is about to commit.
+    /// Announces to all strict caches at once that the transaction is about to commit.
     pub(super) async fn announce(&self, intent: &Intent) -> Result<(), CacheError> {
         let mut calls = Vec::new();
         for Pending { cache, keys, .. } in self.strict() {
@@ -95,7 +95,8 @@ impl Invalidations {
         join_all(calls).await.into_iter().collect()
     }
 
-    /// Tells the strict caches that the transaction was rolled back. Those that do not hear it find out by asking.
+    /// Tells the strict caches that the transaction was rolled back. A cache that this does not reach asks Postgres
+    /// what became of the transaction.
     pub(super) async fn retract(&self, intent: Option<&Intent>) {
         if let Some(intent) = intent {
             let mut calls = Vec::new();
@@ -106,15 +107,14 @@ impl Invalidations {
         }
     }
 
-    /// For so long processes may serve what was dropped to those who hold a lock, but for the caches that did not
-    /// confirm.
+    /// How long a process may still serve the dropped values to a holder of a lock, by the caches that confirmed.
     pub(super) fn heard_within(&self, unconfirmed: &[&str]) -> Option<Duration> {
         let confirmed = self.caches.iter().filter(|pending| !unconfirmed.contains(&pending.cache.name()));
         confirmed.filter_map(|pending| pending.cache.heard_within()).max()
     }
 
-    /// Invalidates all caches at once, and ends what was announced; the names of those that did not confirm. Of several
-    /// with one name each has to.
+    /// Invalidates in all caches at once and ends the intent. Returns the names of the caches that did not confirm. If
+    /// several caches have one name, each of them has to confirm.
     pub(super) async fn flush(&self, intent: Option<&Intent>) -> Vec<&'static str> {
         let mut flushes = Vec::new();
         for pending in &self.caches {
@@ -125,7 +125,7 @@ impl Invalidations {
 }
 
 impl Pending {
-    /// The name of the cache unless it has confirmed.
+    /// Returns the name of the cache if the cache did not confirm.
     async fn flush(&self, intent: Option<&Intent>) -> Option<&'static str> {
         let Self { cache, keys, tags } = self;
         let name = cache.name();
@@ -153,8 +153,9 @@ impl Pending {
     }
 }
 
-/// A value from before the commit may have been stored while the announcement was gone; it was dropped with the end.
+/// A load may have stored a value from before the commit while the intent was gone. Ending the intent dropped that
+/// value.
 fn lost_intent(cache: &'static str) {
     metrics::count(metrics::CACHE_INTENT_LOST, &[metrics::tag("cache", cache)]);
-    tracing::warn!(cache, "the cache store lost the announcement of a write");
+    tracing::warn!(cache, "the cache store lost the intent of a write");
 }

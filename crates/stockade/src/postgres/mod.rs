@@ -1,9 +1,10 @@
-//! Fences and invalidations in Postgres: what keeps data right when a lock can't.
+//! Fences and invalidations in Postgres. They keep data right when a lock cannot.
 //!
-//! A lease can end while its holder still works: the process was stopped, the clock jumped, the lock store failed over.
-//! [`Fence::begin`](crate::Fence::begin) therefore starts the transaction by *claiming* the resource's fence row: the
-//! row takes the ownership's `(token, owner)` unless a newer ownership was there before, and stays locked until the
-//! transaction ends. A holder that is no longer the newest is refused before it has read anything.
+//! A lease can end while its holder still works: the process was stopped, a clock jumped, or the lock store failed
+//! over. [`Fence::begin`](crate::Fence::begin) therefore starts the transaction by *claiming* the fence row of the
+//! resource. The claim writes the ownership's `(token, owner)` into the row, unless a newer ownership wrote there
+//! before. The row stays locked until the transaction ends. So a holder that is no longer the newest is refused before
+//! it reads anything.
 //!
 //! ```no_run
 //! # use stockade::{Fence, cache::Cache, Resource};
@@ -21,29 +22,30 @@
 //!
 //! # Why the claim is a statement of its own
 //!
-//! Two holders that both read before either wrote lose an update even if each write is checked, so the claim comes
-//! before the first protected read. It must also be a *separate* statement: under READ COMMITTED every statement reads
-//! from a snapshot taken when it starts. A claim that waits for its predecessor's row lock and reads in the same
-//! statement returns what was true before the predecessor committed; the next statement sees the commit. [`Tx`] always
-//! runs READ COMMITTED, whatever the database's default.
+//! If two holders both read before either writes, an update is lost even if each write is checked. So the claim comes
+//! before the first protected read. The claim must also be a *separate* statement. Under READ COMMITTED a statement
+//! reads from a snapshot that Postgres takes when the statement starts. A statement that waits for the row lock of its
+//! predecessor and then reads would read the data from before the predecessor's commit. The next statement sees the
+//! commit. [`Tx`] always runs READ COMMITTED, whatever the default of the database.
 //!
 //! # Invalidations
 //!
 //! [`Tx::invalidate`] binds an invalidation to its transaction: [`Tx::commit`] writes it to an outbox in the same
-//! transaction, and drops the cached value right after COMMIT. What a crash, a time-out or a dead cache prevented, the
-//! [`Relay`] of any process does later. A transaction that rolls back invalidates nothing.
+//! transaction, and drops the cached value right after COMMIT. If a crash, a time-out or an outage of the cache
+//! prevents that, the [`Relay`] of any process drops the value later. A transaction that rolls back invalidates
+//! nothing.
 //!
 //! # Strict caches
 //!
 //! A cache built with [`CacheBuilder::strict`](crate::cache::CacheBuilder::strict) is told of a write *before* COMMIT,
-//! by an intent that names the transaction, and serves nothing of what is being written until the intent is gone. An
-//! intent never ends by time, since a commit can be held up for longer than any time that could be named: it ends with
-//! the transaction, or when a reader that meets an old one asks Postgres what became of it (`pg_xact_status`).
+//! by an intent that names the transaction. The cache serves no value with an intent. An intent never expires, because
+//! a commit can be held up for any time. It ends with its transaction. A reader that finds an old intent asks Postgres
+//! whether the transaction has ended (`pg_xact_status`), and ends the intent if so.
 //!
 //! # Settings
 //!
 //! [`options`] puts [`Timeouts`] on every connection of a pool. They are part of the protocol: a holder that is stopped
-//! inside a transaction keeps the fence row locked, and `idle_in_transaction_session_timeout` is what ends that.
+//! inside a transaction keeps the fence row locked until `idle_in_transaction_session_timeout` ends its transaction.
 //!
 //! # Growth
 //!

@@ -2,16 +2,17 @@ use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
 
-/// How long Postgres lets a session wait. All are set on the connection, at no cost per transaction.
+/// How long Postgres lets a session wait. The time-outs are set when a connection is made, so a transaction pays
+/// nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// How long a statement runs. Default 2 s.
     pub statement: Duration,
-    /// How long a statement waits for a row lock, the fence's in the first place. Default 2 s; kept a tenth below
-    /// `statement`, since a longer one would never fire.
+    /// How long a statement waits for a row lock, such as that of the fence row. Default 2 s. [`options`] limits it to
+    /// nine tenths of `statement`, since a longer one would never end a wait.
     pub lock: Duration,
-    /// How long a transaction may stand still between two statements. Default 5 s. It ends the transaction of a holder
-    /// that was stopped, which otherwise blocks every successor on the fence row.
+    /// How long a transaction may be idle between two statements. Default 5 s. It ends the transaction of a stopped
+    /// holder, which otherwise keeps every successor from claiming the fence row.
     pub idle_in_transaction: Duration,
 }
 

@@ -13,11 +13,12 @@ use super::{
     error::{commit_statement, statement_before_commit},
 };
 
-/// How long an applied row is kept: what a cache can have lost by then is stale for no longer than this. No value of a
-/// strict cache lives longer. The builder's error and the documentation name it as 10 minutes.
+/// How long an applied row is kept. A store that lost invalidations can be told those of this time again. No value of a
+/// strict cache lives longer, so none outlives the row that makes it stale. The builder's error and the documentation
+/// name this time as 10 minutes.
 pub(super) const KEEP: Duration = Duration::from_secs(600);
 
-/// The longest time for which a row that was refused is not tried again.
+/// The longest pause before a refused row is tried again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// One invalidation.
@@ -27,7 +28,7 @@ pub(super) struct Row {
     pub(super) cache: String,
     /// An encoded key, or a tag behind its mark.
     pub(super) resource: String,
-    /// What announced it to a strict cache.
+    /// The intent that announced the write to a strict cache.
     pub(super) intent: Option<String>,
 }
 
@@ -57,7 +58,7 @@ pub(super) struct New<'a> {
     pub(super) intent: Option<&'a str>,
 }
 
-/// Adds rows within the writer's transaction. The rows and the id of the transaction.
+/// Adds rows within the writer's transaction. Returns the rows and the id of the transaction.
 pub(super) async fn write(
     connection: &mut PgConnection,
     rows: Vec<New<'_>>,
@@ -77,11 +78,11 @@ pub(super) async fn write(
     Ok((rows?, transaction))
 }
 
-/// Adds rows within the writer's transaction and commits it, in one round trip. The rows, with the cache of each.
+/// Adds rows within the writer's transaction and commits the transaction, in one round trip. Returns the rows.
 ///
-/// A statement stands before COMMIT in any case: a transaction in which one failed answers COMMIT with a rollback and
-/// no error, and only a statement shows it. The next transaction, which CHAIN begins, is the one that the driver goes
-/// on to know of; it is empty, and ends when `tx` is dropped.
+/// The message has a statement before COMMIT even without rows. After a failed statement Postgres answers COMMIT with a
+/// rollback and without an error; a further statement does fail. CHAIN begins an empty transaction, since the driver
+/// believes that it is still in one. The empty transaction ends when `tx` is dropped.
 pub(super) async fn write_and_commit(
     mut tx: Transaction<'static, Postgres>,
     rows: &[New<'_>],
@@ -92,7 +93,7 @@ pub(super) async fn write_and_commit(
     while let Some(reply) = replies.next().await {
         match reply {
             Ok(Either::Left(_)) => committing = true,
-            // The relay makes the invalidation of a row that can't be read once more.
+            // If a row of the answer can't be read, the relay repeats its invalidation.
             Ok(Either::Right(row)) => written.extend(Written::of(&row)),
             Err(error) if committing => return Err(commit_statement(error)),
             Err(error) => return Err(statement_before_commit(error)),
@@ -101,10 +102,10 @@ pub(super) async fn write_and_commit(
     Ok(written)
 }
 
-/// The statement that adds these rows, and answers each with its cache.
+/// The statement that adds these rows and returns the id and cache of each.
 ///
-/// As text, which the server reads and plans each time. A statement that was prepared could be missing behind a pooler,
-/// which is found out too late in a transaction, and saves little where only a scalar function is called.
+/// The statement is text, so Postgres parses and plans it each time. A prepared statement may be missing behind a
+/// pooler, and its failure would end the transaction. It would save little: the text only calls a function.
 fn writing_down(rows: &[New<'_>]) -> String {
     match rows {
         [] => "select 1".to_owned(),
@@ -121,10 +122,11 @@ fn writing_down(rows: &[New<'_>]) -> String {
     }
 }
 
-/// Locks rows that nobody applied within `older_than`, skipping those another relay works on and those that are to be
-/// tried later.
+/// Locks rows that are older than `older_than` and not applied. Skips rows that another relay is applying, and refused
+/// rows whose pause is not over.
 ///
-/// Never by "id above the last one seen": a transaction that commits late has a lower id than rows applied before it.
+/// The query does not look for ids above the last one seen: a transaction that commits late has lower ids than rows
+/// that were applied before.
 pub(super) async fn claim(
     connection: &mut PgConnection,
     caches: &[&'static str],
@@ -138,14 +140,14 @@ pub(super) async fn claim(
     sqlx::query_as(SQL).bind(caches).bind(older_than.as_secs_f64()).bind(limit).fetch_all(connection).await
 }
 
-/// Marks rows as applied. Should this be lost, they are applied once more, so the commit need not wait for the disk.
+/// Marks rows as applied. The commit does not wait for the disk: if it is lost, the rows are applied a second time.
 ///
-/// All rows of a cache become one, which writes a fifth of the log that marking each takes. The new row has a higher id
-/// than any of them, and takes their place at one instant: [`after`] meets the rows or what replaces them, whenever
-/// that happens. Rows with an intent stay as they are, since each has one of its own to end.
+/// All rows of a cache are replaced by one row, which writes a fifth of the WAL that marking each row takes. The new
+/// row has a higher id than the rows it replaces, and both happen in one transaction. So [`after`] always finds the
+/// rows or their replacement. Rows with an intent are not replaced, since each ends an intent of its own.
 ///
-/// A row that another relay is applying is waited for. If that relay marks it, it is gone and left out here; if the
-/// relay dies, it is marked here.
+/// If another relay holds a row, the statement waits for that relay. A row that the other relay marked is left out; if
+/// the other relay dies, the row is marked here.
 pub(super) async fn mark(executor: impl PgExecutor<'_>, ids: &[i64]) -> Result<(), sqlx::Error> {
     const SQL: &str = "with gone as (
             delete from stockade.outbox where id = any($1) and applied_at is null and intent is null
@@ -161,8 +163,8 @@ pub(super) async fn mark(executor: impl PgExecutor<'_>, ids: &[i64]) -> Result<(
     sqlx::query(SQL).bind(ids).execute(executor).await.map(drop)
 }
 
-/// Leaves rows that were refused for later, so that they keep no others waiting: for a second at first, then for twice
-/// as long each time, up to [`LONGEST_PAUSE`]. They stay pending, and nobody deletes them.
+/// Puts refused rows off, so that other rows do not wait behind them. The first pause is a second, each further pause
+/// is twice as long, up to [`LONGEST_PAUSE`]. The rows stay pending and are not deleted.
 pub(super) async fn step_over(executor: impl PgExecutor<'_>, ids: &[i64]) -> Result<(), sqlx::Error> {
     const SQL: &str = "update stockade.outbox set attempts = attempts + 1,
             retry_at = clock_timestamp() + make_interval(secs => least($2, power(2, least(attempts, 30))))
@@ -176,8 +178,8 @@ pub(super) async fn refused(executor: impl PgExecutor<'_>, cache: &'static str) 
     sqlx::query_scalar(SQL).bind(cache).fetch_one(executor).await
 }
 
-/// What the next kept rows after `id` name, applied or not, in the order of the rows. A row that stands for several
-/// invalidations comes once for each of them, and never in part.
+/// The invalidations of the next kept rows after `id`, applied or not, in the order of the rows. A row that replaces
+/// several rows yields all of their invalidations at once.
 pub(super) async fn after(
     executor: impl PgExecutor<'_>,
     caches: &[&'static str],
@@ -190,7 +192,7 @@ pub(super) async fn after(
     sqlx::query_as(SQL).bind(id).bind(caches).bind(limit).fetch_all(executor).await
 }
 
-/// Deletes applied rows that are no longer kept, a batch at a time.
+/// Deletes a batch of applied rows that are older than [`KEEP`].
 pub(super) async fn delete_old(executor: impl PgExecutor<'_>) -> Result<u64, sqlx::Error> {
     const SQL: &str = "delete from stockade.outbox where id in (
         select id from stockade.outbox where applied_at < clock_timestamp() - make_interval(secs => $1)
@@ -198,7 +200,7 @@ pub(super) async fn delete_old(executor: impl PgExecutor<'_>) -> Result<u64, sql
     Ok(sqlx::query(SQL).bind(KEEP.as_secs_f64()).execute(executor).await?.rows_affected())
 }
 
-/// The age in seconds of the oldest row not applied; zero without one.
+/// The age in seconds of the oldest row that is not applied; zero if all are.
 pub(super) async fn lag(executor: impl PgExecutor<'_>, caches: &[&'static str]) -> Result<f64, sqlx::Error> {
     const SQL: &str = "select greatest(0, extract(epoch from clock_timestamp() - created_at))::float8
         from stockade.outbox where applied_at is null and cache = any($1) order by id limit 1";

@@ -1,5 +1,6 @@
-//! Pruning takes two steps, a minute apart: the floor below which claims are refused is raised, then rows under it are
-//! deleted. In one step a claim between reading and deleting could pass with an old token.
+//! Removes old fence rows in two steps, a minute apart. The first raises the floor, at or below which claims are
+//! refused. The second deletes the rows below the floor. In one step, a claim that had read the old floor could pass
+//! with an old token once its row is gone.
 
 use std::time::Duration;
 
@@ -8,32 +9,32 @@ use sqlx::PgPool;
 use super::{FenceError, error::own_statement};
 use crate::lock::Token;
 
-/// How long a raised floor settles before rows below it may go: longer than any statement that started under the old
-/// floor can still run.
+/// The time between raising the floor and deleting rows: longer than any statement that started under the old floor can
+/// still run.
 pub const PRUNE_PAUSE: Duration = Duration::from_secs(60);
 
-/// Rows that one statement deletes: it ends well within its time-out, and keeps nobody waiting who claims one of them.
+/// How many rows one statement deletes. A statement of this size ends well within its time-out, and claims hardly wait
+/// for it.
 const BATCH: i64 = 10_000;
 
-/// What [`prune_rows`] did.
+/// The outcome of [`prune_rows`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pruned {
-    /// The floor has settled; this many rows went.
+    /// The floor has settled, and this many rows were deleted.
     Rows(u64),
-    /// The floor was raised less than [`PRUNE_PAUSE`] ago, or never: nothing was deleted.
+    /// The floor was raised less than [`PRUNE_PAUSE`] ago, or never, so nothing was deleted.
     TooEarly,
 }
 
-/// First phase: refuses from now on every token older than `age` for resources without a row. Returns the floor.
+/// First step: for resources without a row, every token older than `age` is refused from now on. Returns the floor.
 ///
-/// Tokens are the microseconds at which they were minted, so an age is a token. No lock may be held, renewals included,
-/// for as long as `age`: 24 hours is a good value. Rows whose tokens come from a clock that ran ahead stay until time
-/// has caught up.
+/// A token is the time in microseconds at which it was minted, so an age stands for a token. Choose an `age` longer
+/// than any lock is held, renewals included: 24 hours is a good value. A row whose token comes from a clock that ran
+/// ahead stays until that time.
 ///
-/// Call [`prune_rows`] at least [`PRUNE_PAUSE`] later, or call both from one daily job, rows first: they then go a day
-/// after their floor. Deleting in the same transaction as raising would be wrong: a claim that waits for the row being
-/// deleted has already read the old floor, and gets in with a token that was refused a moment before.
+/// Call [`prune_rows`] at least [`PRUNE_PAUSE`] later. One daily job may call both, [`prune_rows`] first: rows are then
+/// deleted a day after their floor was raised.
 ///
 /// # Errors
 ///
@@ -42,7 +43,7 @@ pub async fn prune_floor(pool: &PgPool, age: Duration) -> Result<Token, FenceErr
     const RAISE: &str = "update stockade.fence_floor set settled_at = null,
             token = least(trunc(extract(epoch from clock_timestamp()) * 1000000) - $1, 9007199254740991)::bigint
         where token < trunc(extract(epoch from clock_timestamp()) * 1000000) - $1";
-    // Settled only now: the raise has committed, whatever time that took.
+    // The pause counts from here: the raised floor has committed by now.
     const SETTLE: &str = "update stockade.fence_floor set settled_at = coalesce(settled_at, clock_timestamp())
         returning token";
     let age = i64::try_from(age.as_micros()).unwrap_or(i64::MAX);
@@ -51,8 +52,8 @@ pub async fn prune_floor(pool: &PgPool, age: Duration) -> Result<Token, FenceErr
     Ok(u64::try_from(floor).ok().and_then(Token::new).unwrap_or(Token::MAX))
 }
 
-/// Second phase: deletes the rows at or below a floor that has settled for [`PRUNE_PAUSE`], a batch at a time. Rows
-/// that somebody claims meanwhile stay.
+/// Second step: deletes the rows at or below a floor that was raised at least [`PRUNE_PAUSE`] ago, in batches. A row
+/// that is being claimed is skipped.
 ///
 /// # Errors
 ///

@@ -5,14 +5,14 @@ use sqlx::PgPool;
 use super::{RelayError, outbox};
 use crate::metrics::{self, OUTBOX_REFUSED, tag};
 
-/// The caches that refuse rows of the outbox while they take others.
+/// The caches that refuse some rows of the outbox and take others.
 #[derive(Debug)]
 pub(super) struct Refusals(Mutex<Vec<Refusing>>);
 
 #[derive(Debug)]
 struct Refusing {
     cache: &'static str,
-    /// Whether it was said that it refuses some.
+    /// Whether the refusals were logged.
     told: bool,
 }
 
@@ -23,7 +23,7 @@ impl Refusals {
         Self(Mutex::new(all))
     }
 
-    /// Says once that a cache refuses rows, until all are applied.
+    /// Logs that a cache refuses rows, once until all its rows are applied.
     pub(super) fn tell(&self, cache: &'static str, refusal: Option<RelayError>) {
         let Some(error) = refusal else { return };
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -32,13 +32,14 @@ impl Refusals {
             tracing::warn!(
                 cache,
                 error = &error as &dyn std::error::Error,
-                "a cache refuses some of its invalidations, and the values may be stale: they are tried again at least once a \
-                 minute, and keep no others waiting. Mend what the error names; see stockade_outbox_refused_rows"
+                "a cache refuses some of its invalidations, so their values may be stale. They are tried again at least \
+                 once a minute, and others do not wait for them. Mend what the error names; see \
+                 stockade_outbox_refused_rows"
             );
         }
     }
 
-    /// Shows how many rows are refused; none without a row that `waits`.
+    /// Sets the gauge of refused rows. `waits` says whether any row is pending; if none is, none is refused.
     pub(super) async fn count(&self, pool: &PgPool, waits: bool) -> Result<(), sqlx::Error> {
         let caches: Vec<_> = {
             let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What is known about each pool of this process.
+//! The state that this process keeps for each pool.
 
 use std::sync::{
     Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak,
@@ -10,11 +10,11 @@ use tokio_util::task::TaskTracker;
 
 use super::{FenceError, install, wanted::Wanted};
 
-/// How many applied rows are remembered between two rounds of the relay; more are left to be applied a second time.
+/// How many applied rows are remembered between two rounds of the relay. The relay applies further rows a second time.
 const MAX_FLUSHED: usize = 65_536;
 
-/// A pool is told by its options, of which it hands out the same allocation as long as it lives. The weak pointer keeps
-/// that address from being used again.
+/// A pool is recognised by the address of its options, which stays the same as long as the pool lives. The weak pointer
+/// keeps the allocator from giving the address to the options of another pool.
 static POOLS: LazyLock<Mutex<Vec<(Weak<PgConnectOptions>, Arc<PoolState>)>>> = LazyLock::new(Mutex::default);
 
 /// Shared by the transactions and the relay of one pool.
@@ -24,7 +24,7 @@ pub(super) struct PoolState {
     /// Outbox rows whose invalidation was applied by the committer; `None` while no relay runs on this pool.
     flushed: Mutex<Option<Vec<i64>>>,
     pub(super) wanted: Wanted,
-    /// What nobody waits for.
+    /// Tasks that no caller waits for.
     pub(super) tasks: TaskTracker,
 }
 
@@ -50,7 +50,7 @@ impl PoolState {
         Ok(())
     }
 
-    /// The same, on a connection of its own where that was not done yet.
+    /// Like [`Self::check_schema`], on a connection of its own.
     pub(super) async fn check_schema_of(&self, pool: &PgPool) -> Result<(), FenceError> {
         if self.schema_checked.load(Ordering::Acquire) {
             return Ok(());
@@ -59,12 +59,12 @@ impl PoolState {
         self.check_schema(&mut connection).await
     }
 
-    /// From now on applied rows are collected for a relay.
+    /// Collects applied rows for a relay from now on.
     pub(super) fn collect(&self) {
         lock(&self.flushed).get_or_insert_default();
     }
 
-    /// Notes rows whose invalidation was applied, so that the relay marks them without applying it again.
+    /// Notes rows whose invalidation was applied, so that the relay marks them and does not apply them again.
     pub(super) fn flushed(&self, rows: &[i64]) {
         if let Some(flushed) = lock(&self.flushed).as_mut()
             && flushed.len() + rows.len() <= MAX_FLUSHED
@@ -73,13 +73,13 @@ impl PoolState {
         }
     }
 
-    /// Takes what was collected.
+    /// Takes the collected rows.
     pub(super) fn take_flushed(&self) -> Vec<i64> {
         lock(&self.flushed).as_mut().map(std::mem::take).unwrap_or_default()
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while one of these is held, and what they guard is valid at every step.
+    // No code panics while it holds one of these locks, and the data is valid at every step.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,36 +9,38 @@ use crate::{
     clock::Instant,
 };
 
-/// From when on it says what it waits for before it vouches.
+/// After this time the relay logs which transactions it waits for before it vouches.
 const LONG_WAIT: Duration = Duration::from_secs(10);
 
-/// The new run of one cache's store, if there is one that is to be vouched for.
+/// The new run of one cache's store, until the relay has vouched for it.
 #[derive(Debug, Default)]
 pub(super) struct Vouching(Mutex<Option<Wait>>);
 
 #[derive(Debug)]
 struct Wait {
     run: UnsureRun,
-    /// When the relay heard of it, which has taken writes by then.
+    /// When the relay heard of the run. The run had taken writes by then.
     since: Instant,
-    /// The transactions that are waited for, and when it was asked which those are.
+    /// The transactions that the relay waits for, and when it asked Postgres for them.
     writing: Option<(Arc<Writing>, Instant)>,
-    /// Whether what they wrote was applied once.
+    /// Whether the invalidations of those transactions were applied once.
     applied: bool,
+    /// Whether the long wait was logged.
     told: bool,
-    /// How often a row was refused that had to be applied, and when all are tried again.
+    /// How often the store refused a row that it has to take.
     refused: u32,
+    /// When all rows are tried again after a refusal.
     again: Option<Instant>,
 }
 
-/// What is to be done next about a new run.
+/// The next step towards vouching for a new run.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Ask which transactions are writing.
+    /// Ask Postgres which transactions are writing.
     Ask,
-    /// See whether these have ended.
+    /// Ask Postgres whether these transactions have ended.
     Look(Arc<Writing>),
-    /// Nothing yet: what is applied now may not be the last that its rival took, or a row was refused a moment ago.
+    /// Wait: the rival may still take writes, or the store refused a row a moment ago.
     Rest,
 }
 
@@ -56,7 +58,7 @@ impl Wait {
 }
 
 impl Vouching {
-    /// Everything was applied that an earlier run, or a rival, can have taken.
+    /// Every invalidation that an earlier run or a rival can have taken was applied.
     pub(super) fn is_over(&self) {
         *self.lock() = None;
     }
@@ -80,14 +82,15 @@ impl Vouching {
         }
     }
 
-    /// These are waited for, who were writing at some moment after `asked`; `None` when that must be asked again.
+    /// Notes the transactions that the relay waits for, with the time just before it asked for them. `None` if it must
+    /// ask again.
     pub(super) fn waits_for(&self, run: &UnsureRun, writing: Option<(Arc<Writing>, Instant)>) {
         if let Some(wait) = self.lock().as_mut().filter(|wait| wait.run == *run) {
             wait.writing = writing;
         }
     }
 
-    /// What they wrote was applied. Whether that is all there can be.
+    /// The invalidations of the transactions were applied. Returns whether there can be no others.
     pub(super) fn applied(&self, run: &UnsureRun) -> bool {
         let mut wait = self.lock();
         let Some(wait) = wait.as_mut().filter(|wait| wait.run == *run) else { return false };
@@ -96,7 +99,8 @@ impl Vouching {
         !run.has_rival || asked.since(wait.since) >= OLD_PRIMARY_WRITES
     }
 
-    /// A row that had to be applied was refused, so that nobody vouches: all is tried again after a pause, which grows.
+    /// The store refused a row that it has to take, so the relay does not vouch yet. It tries again after a pause,
+    /// which grows from 1 s to 16 s.
     pub(super) fn was_refused(&self, run: &UnsureRun, now: Instant, refusal: &RelayError) {
         if let Some(wait) = self.lock().as_mut().filter(|wait| wait.run == *run) {
             wait.again = Some(now + Duration::from_secs(1 << wait.refused.min(4)));
@@ -104,8 +108,8 @@ impl Vouching {
             if wait.refused == 1 {
                 tracing::warn!(
                     error = refusal as &dyn std::error::Error,
-                    "a new run of the store is not vouched for, and a strict cache loads every read, until the invalidation is \
-                     taken that it refuses: mend what the error names"
+                    "a new run of the store refuses an invalidation, so every read of a strict cache is a load until the \
+                     store takes it: mend what the error names"
                 );
             }
         }
@@ -121,8 +125,9 @@ impl Vouching {
             tracing::warn!(
                 cache,
                 ?waited,
-                "a new run of the store is not vouched for, and a strict cache loads every read, until each transaction of this \
-                 database below {below} has ended: see backend_xid in pg_stat_activity and transaction in pg_prepared_xacts"
+                "every read of a strict cache is a load until each transaction of this database below {below} has \
+                 ended, because its store began a new run: see backend_xid in pg_stat_activity and transaction in \
+                 pg_prepared_xacts"
             );
         }
     }
@@ -144,8 +149,8 @@ mod tests {
         Instant::from_nanos(0) + Duration::from_secs(seconds)
     }
 
-    /// Asks now who is writing, and applies what they wrote. Whether that is all there can be; `None` while it is not
-    /// to be done.
+    /// Asks now for the writing transactions, and applies their invalidations. Returns whether there can be no others;
+    /// `None` if the next step is to wait.
     fn apply(vouching: &Vouching, run: &UnsureRun, now: Instant) -> Option<bool> {
         if matches!(vouching.next(run, now), Step::Rest) {
             return None;
@@ -170,7 +175,7 @@ mod tests {
         let (vouching, run) = (Vouching::default(), run(1, true));
         vouching.next(&run, at(100));
         vouching.waits_for(&run, Some((Arc::new(Writing { next: "1".to_owned() }), at(101))));
-        // They took so long that the rival has stopped meanwhile.
+        // The transactions took so long that the rival has stopped meanwhile.
         assert!(matches!(vouching.next(&run, at(200)), Step::Look(_)));
         assert!(!vouching.applied(&run));
         assert_eq!(apply(&vouching, &run, at(200)), Some(true));

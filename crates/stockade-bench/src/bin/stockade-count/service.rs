@@ -56,6 +56,7 @@ impl Service {
             answers: LoggedAnswers::Refusals,
             draining: Draining::default(),
             flash: Flash::new(redis, LIMIT, FlashSettings { durable: false, backlog: 1 }),
+            lab: None,
         });
         let fixed = around(Router::new().route("/static/{sku}", get(fixed)), LoggedAnswers::Refusals, LIMIT);
         Ok(Self { fixed, stock: app })
