@@ -65,11 +65,16 @@ impl World {
     /// [`World::end`] of caches that reach the store through something of the test's: that goes when they are shut
     /// down.
     pub(super) async fn end_behind(self, way: impl Send) {
+        self.end_relay().await;
+        self.redis.end_behind(way).await;
+    }
+
+    /// Ends the relay. The stores that it has vouched for stay trusted.
+    pub(super) async fn end_relay(&self) {
         let relay = self.relay.lock().unwrap().take();
         if let Some(relay) = relay {
             relay.shutdown(Duration::from_secs(5)).await;
         }
-        self.redis.end_behind(way).await;
     }
 
     /// Settings of a cache of the stock, as another process would have it, on the Redis at this address.
