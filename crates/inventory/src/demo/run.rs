@@ -130,6 +130,7 @@ impl Stage {
             console::out(&format!("{name}    {url}stock/85123A   metrics {ops}metrics"));
         }
         let ops = &instances[0].ops;
+        console::out(&format!("console       {ops}   its locks need the token {}", settings.admin_token));
         console::out(&format!(
             "locks         curl -H 'authorization: Bearer {}' {ops}admin/locks",
             settings.admin_token
