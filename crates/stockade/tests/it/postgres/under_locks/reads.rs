@@ -69,12 +69,13 @@ async fn without_a_shared_lock_of_its_key_nothing_is_served_from_memory() {
     let cache = online(world.at(&world.redis.url()).await.under_locks()).await;
     let other = online(world.at(&world.redis.url()).await.name("others")).await;
     let locks = world.redis.locks().await;
+    // Taken before the value is read into memory: a later lock would not allow that value, whichever its key.
+    let mut elsewhere = Visit::under(Visit::lock(&locks, "b").read(), &cache, "a").await;
     let mut visit = Visit::begin(&locks, &cache).await;
     visit.read().await;
     assert_eq!(visit.read().await.info().source, Source::Local);
     let unlocked = cache.get(&Sku("a")).await.unwrap();
     assert_eq!(unlocked.info.source, Source::Redis);
-    let mut elsewhere = Visit::under(Visit::lock(&locks, "b").read(), &cache, "a").await;
     assert_eq!(elsewhere.read().await.info().source, Source::Redis);
     // A cache that was not told that all writers hold the lock.
     let mut plain = Visit::begin(&locks, &other).await;
