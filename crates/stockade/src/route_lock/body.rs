@@ -13,28 +13,28 @@ use super::Grant;
 use crate::lock::Locks;
 
 pin_project! {
-    /// A streamed response body that its lock is held for.
+    /// A streamed response body with a lock that is held until its end.
     ///
-    /// The guard is with a task, not with the body: a client that stops reading keeps the body from being polled, and
-    /// must not keep the lock by it.
+    /// A task owns the guard, not the body. If the client stops reading, the body is no longer polled, and the lock
+    /// must end nevertheless.
     #[derive(Debug)]
     pub(crate) struct HeldBody {
         #[pin]
         inner: Body,
-        // Dropped at the end of the body, which tells the task to release.
+        // Dropping it at the end of the body tells the task to release.
         held: Option<oneshot::Sender<()>>,
         cut: Option<oneshot::Receiver<()>>,
     }
 }
 
-/// What the client sees of it is a broken transfer, as for any body that fails.
+/// The client sees a broken transfer, as for any body that fails.
 #[derive(Debug, thiserror::Error)]
 #[error("the lock of a streamed read ended before the body did")]
 struct CutShort;
 
 impl HeldBody {
-    /// Holds `grant` to the end of `body`, at most until `deadline`. A body that ends with its lock (`bound`) fails
-    /// when the lock goes first, rather than mixing what was read under it with what was not.
+    /// Holds `grant` to the end of `body`, at most until `deadline`. A `bound` body fails if the lock ends first, so
+    /// that it never mixes data that was read under the lock with later data.
     pub(crate) fn new(body: Body, grant: Grant, locks: &Locks, deadline: Instant, bound: bool) -> Self {
         let (held, ended) = oneshot::channel();
         let (cutter, cut) = oneshot::channel();
@@ -45,7 +45,7 @@ impl HeldBody {
                 () = tokio::time::sleep_until(deadline) => false,
             };
             if bound && !over {
-                // The body may be gone by now.
+                // If the body is dropped already, nobody receives this.
                 let _ = cutter.send(());
             }
             grant.release_detached();

@@ -9,8 +9,8 @@ use futures_util::future::BoxFuture;
 
 /// The future of [`RouteLockService`](super::RouteLockService).
 ///
-/// Dropping it leaves the queue when the request still waits, drops the handler of a read and gives the lock back; the
-/// handler of a write goes on to its end on a task of the locks.
+/// Dropping it while the request waits for its lock leaves the queue. Dropping it later drops the handler of a read and
+/// releases the lock. The handler of a write goes on to its end on a task of the locks.
 #[must_use = "futures do nothing unless polled"]
 pub struct ResponseFuture<E> {
     inner: BoxFuture<'static, Result<Response, E>>,

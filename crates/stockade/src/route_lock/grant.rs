@@ -26,7 +26,7 @@ impl Grant {
         }
     }
 
-    /// Resolves when it, or one of several, is lost.
+    /// Resolves when a lock is lost.
     pub(crate) async fn lost(&self) -> LossReason {
         match self {
             Self::One(guard) => guard.lost().await,
@@ -34,7 +34,7 @@ impl Grant {
         }
     }
 
-    /// Makes every later commit refuse. `false` when one was started: it is too late to say that nothing was applied.
+    /// Refuses every later commit. `false` if a commit was started before, so nobody can say that nothing was applied.
     pub(crate) fn close_commits(&self) -> bool {
         match self {
             Self::One(guard) => guard.fence().ownership.commits.close(),

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use super::{Refusal, Rejection, Template};
 use crate::resource::{Key, KeyError, Resource};
 
-/// Where a route's key, or its keys, come from.
+/// How a route finds the key, or the keys, of a request.
 #[derive(Clone)]
 pub(crate) enum Keys {
     One(KeyOf),
@@ -42,7 +42,7 @@ impl Finder {
     }
 }
 
-/// Where a single key comes from.
+/// How a route finds a single key.
 #[derive(Clone)]
 pub(crate) enum KeyOf {
     Extractor(for<'a> fn(&'a mut Parts) -> BoxFuture<'a, Result<Key, Refusal>>),
@@ -58,7 +58,7 @@ impl KeyOf {
         Self::Extractor(extract::<K>)
     }
 
-    /// The key of a request, `None` for no lock. No store is asked.
+    /// The key of a request; `None` if the request takes no lock. Asks no store.
     pub(crate) async fn key(&self, parts: &mut Parts) -> Result<Option<Key>, Refusal> {
         match self {
             Self::Extractor(extract) => extract(parts).await.map(Some),

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use axum::response::Response;
 
-/// How long a request waited for the locks of its routes, among the extensions of its response: of an answer and of a
-/// refusal. For logs; a request that asked for no lock has none.
+/// How long a request waited for the locks of its routes. It is among the extensions of the response, also of a
+/// refusal, for use in logs. The response to a request that asked for no lock has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockWait(pub Duration);
 

@@ -1,4 +1,4 @@
-//! The lock as a Tower layer: [`RouteLock`] runs the requests of a route under the lock of the resource they name.
+//! Locks as a Tower layer. [`RouteLock`] runs each request of a route under the lock of the resource that it names.
 //!
 //! ```
 //! use std::{borrow::Cow, convert::Infallible, time::Duration};
@@ -30,7 +30,7 @@
 //!
 //! async fn adjust(sku: Sku, fence: Fence) -> (Fence, String) {
 //!     // The fence in the response is its `Fencing-Token` header.
-//!     (fence, format!("{} is nobody else's meanwhile", sku.0))
+//!     (fence, format!("{} is changed by nobody else meanwhile", sku.0))
 //! }
 //!
 //! let locks = Locks::memory();
@@ -42,60 +42,62 @@
 //!
 //! # Where it goes
 //!
-//! On the methods of a route with [`MethodRouter::route_layer`], or on one handler with [`Handler::layer`]. Nowhere
-//! else:
+//! Add the layer to the methods of a route with [`MethodRouter::route_layer`], or to one handler with
+//! [`Handler::layer`]. Do not add it elsewhere:
 //!
-//! - `MethodRouter::layer`, `Router::layer` and `Router::route_layer` also wrap what answers 405. Every `PURGE` and
-//!   every CORS preflight would then take the lock of the resource, so that a flood of them stops its writers.
-//! - `get(show).layer(read).put(set).layer(write)` reads as one lock per method, but the second layer wraps both: a
-//!   `GET` would wait for the write lock and then, within it, for itself. Give each handler its own:
-//!   `get(show.layer(read)).put(set.layer(write))`, or both one layer, which chooses the mode by method.
+//! - `MethodRouter::layer`, `Router::layer` and `Router::route_layer` also wrap the handler that answers 405. Every
+//!   `PURGE` and every CORS preflight would then take the lock of the resource, and a flood of them would stop its
+//!   writers.
+//! - `get(show).layer(read).put(set).layer(write)` reads like one lock per method, but the second layer wraps both
+//!   methods. A `GET` would wait for the write lock, and then for itself. Give each handler its own layer:
+//!   `get(show.layer(read)).put(set.layer(write))`. Or give both one layer, which chooses the mode by method.
 //!
-//! Innermost, too: authentication, rate limits, body limits and time-outs go further out, so that a request that is
-//! going to be refused never takes a lock. A time-out further out covers the wait as well as the handler; when it
-//! fires, a read is dropped and a write goes on to its end under its own limit. `CatchPanic` belongs outside of both.
+//! The layer goes innermost. Authentication, rate limits, body limits and time-outs go further out, so that a request
+//! that they refuse never takes a lock. A time-out further out covers the wait and the handler. When it fires, a read
+//! is dropped; a write goes on to its end under its own limit. `CatchPanic` belongs outside of both.
 //!
-//! A second lock of the *same* resource within one request could only wait for itself. It is refused at once with 500,
-//! and the log names both routes. This holds for one request on its way through its layers; a handler that sends a
-//! request of its own to a route that locks the same resource waits until one of the two gives up.
+//! A second lock of the *same* resource within one request would wait for itself. It is refused at once with 500, and
+//! the log names both routes. The layer sees this only within one request. If a handler sends a request of its own to a
+//! route that locks the same resource, one of the two requests waits until it times out.
 //!
 //! # What happens to a request
 //!
-//! 1. Its method gives the mode: shared for safe methods, exclusive for the others; [`RouteLock::read`] and
-//!    [`RouteLock::write`] override. `OPTIONS` never locks.
-//! 2. Its key is found and checked. What has no key is a 4xx, and no store has been asked.
-//! 3. Its body is read into memory, up to [`RouteLock::body_limit`] (413) within [`RouteLock::body_timeout`] (408). A
-//!    client that sends a byte per second has thus nothing to hold; [`RouteLock::stream_body`] opts out. This goes for
-//!    reads too: a `GET` with a slow body would keep writers out.
-//! 4. It waits its turn, at most [`RouteLock::wait`]; a read at most [`RouteLock::read_wait`], where that is set.
-//! 5. Its handler runs, with the [`Fence`](crate::Fence) among its extractors.
-//! 6. The lock is given back before the head of the response goes out, if the length of its body is known. A streamed
-//!    body keeps it to its end, but no longer than [`RouteLock::max_hold`] after the grant, also when the client stops
-//!    reading. A streamed read then breaks off, as its rest would be read without a lock.
+//! 1. The method gives the mode: shared for safe methods, exclusive for the others. [`RouteLock::read`] and
+//!    [`RouteLock::write`] override this. `OPTIONS` never locks.
+//! 2. The key is found and checked. A request without a valid key is answered 4xx, before any store is asked.
+//! 3. The body is read into memory, up to [`RouteLock::body_limit`] (413) within [`RouteLock::body_timeout`] (408). So
+//!    a client that sends a byte per second holds no lock; [`RouteLock::stream_body`] opts out. Bodies of reads are
+//!    read too: a `GET` with a slow body would keep writers out.
+//! 4. The request waits for its turn, at most [`RouteLock::wait`]. A read waits at most [`RouteLock::read_wait`], if
+//!    that is set.
+//! 5. The handler runs. It can extract the [`Fence`](crate::Fence).
+//! 6. If the length of the response body is known, the lock is released before the head of the response goes out. A
+//!    streamed body keeps the lock to its end, but no longer than [`RouteLock::max_hold`] after the grant, even if the
+//!    client stops reading. A streamed read then breaks off, since its rest would be read without a lock.
 //!
-//! Reads run within their request: they end with the client, with the loss of the lock and after the longest hold.
-//! Requests of unsafe methods, and all in exclusive mode, run on a task that the locks own and a shutdown waits for, in
-//! the span of the request. A client that goes away does not end them, nor does the loss of the lock: a handler dropped
-//! within its commit would have written something that its client was never told of. The loss is told through
-//! [`Fence::lost`](crate::Fence::lost), and the fence in the database refuses what comes too late. Values of
+//! Reads run within their request. They end with the client, with the loss of the lock, and after the longest hold.
+//!
+//! Requests of unsafe methods, and all requests in exclusive mode, run on a task that the locks own, in the span of the
+//! request. A shutdown waits for them. They go on when the client goes away or the lock is lost: if a handler were
+//! dropped within its commit, its client would never learn the outcome. The handler learns of the loss through
+//! [`Fence::lost`](crate::Fence::lost), and the fence in the database refuses late writes. Values of
 //! `tokio::task_local!` do not follow a request to that task.
 //!
 //! # Several resources
 //!
-//! [`RouteLock::write_all`] locks all resources that a request names, also in its body, with the same promises: a
-//! handler that asked for them itself would lose its writes when the client goes away, and could not say what became of
-//! a commit.
+//! [`RouteLock::write_all`] locks all resources that a request names, also in its body, with the same promises. A
+//! handler that takes such locks itself is dropped when its client goes away, possibly within a commit.
 //!
 //! # Answers
 //!
-//! Refusals are problem+json with `Retry-After` where a retry makes sense; [`RouteLock::on_reject`] and
-//! [`LocksBuilder::on_reject`](crate::lock::LocksBuilder::on_reject) render them otherwise. The inner service keeps its
+//! Refusals are problem+json, with `Retry-After` if a retry makes sense. [`RouteLock::on_reject`] and
+//! [`LocksBuilder::on_reject`](crate::lock::LocksBuilder::on_reject) replace the rendering. The inner service keeps its
 //! error type.
 //!
 //! | situation | answer |
 //! |---|---|
 //! | the wait is over | 423 `lock-timeout`; with [`RouteLock::read_wait`] reads run without the lock, marked [`Unlocked`], also when too many wait |
-//! | too many wait already | 429 `queue-full`, `Retry-After` reckoned from how many wait and how fast requests of the route were so far, never from the lease |
+//! | too many wait already | 429 `queue-full`, `Retry-After` is estimated from how many wait and how long requests of the route took so far, never from the lease |
 //! | the store is unreachable or frozen, or its breaker open | 503 `lock-store-unavailable`; with [`OnStoreError::Proceed`] reads run without the lock, marked [`Degraded`] |
 //! | a read loses its lock or holds it too long | 503 `lease-lost` |
 //! | a write holds its lock too long, no commit sent | the handler is dropped, 503 `lease-lost`; a transaction it left behind can't commit any more |
@@ -105,8 +107,8 @@
 //! | a resource is locked twice | 500 `nested-lock` |
 //! | a shutdown has begun, or is over its limit | 503 `shutting-down` |
 //!
-//! `applied` in a refusal is `false` when the request certainly changed nothing, and `null` when nobody can say. It
-//! covers what was written through a transaction of the fence; writes on other ways say so by
+//! `applied` in a refusal is `false` if the request certainly changed nothing, and `null` if that is unknown. It covers
+//! writes through a transaction of the fence. Before other writes, call
 //! [`Fence::commit_started`](crate::Fence::commit_started).
 //!
 //! [`Handler::layer`]: axum::handler::Handler::layer
@@ -126,6 +128,7 @@ mod request_locks;
 mod route;
 mod section;
 mod service;
+mod setters;
 mod settings;
 mod template;
 #[cfg(test)]

@@ -3,16 +3,16 @@ use std::{
     time::Duration,
 };
 
-/// How long requests of a route hold their lock, as a moving average: what `Retry-After` is reckoned from.
+/// How long requests of a route hold their lock, as a moving average. `Retry-After` is estimated from it.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// Microseconds, zero before the first request.
     mean: AtomicU64,
 }
 
-/// Nobody is asked back sooner: those refused together would come back together.
+/// The shortest `Retry-After`: requests that are refused together would otherwise come back together.
 const SHORTEST: Duration = Duration::from_millis(50);
-/// Nobody is sent away for longer, however many wait.
+/// The longest `Retry-After`, however many requests wait.
 const LONGEST: Duration = Duration::from_secs(60);
 
 const UNMEASURED: Duration = Duration::from_secs(1);
@@ -20,14 +20,14 @@ const UNMEASURED: Duration = Duration::from_secs(1);
 impl Pace {
     pub(crate) fn record(&self, held: Duration) {
         let sample = u64::try_from(held.as_micros()).unwrap_or(u64::MAX).max(1);
-        // An eighth of each new sample. A concurrent update may get lost, which an average can bear.
+        // A new sample counts for an eighth. A concurrent update may be lost, which hardly changes an average.
         let mean = self.mean.load(Ordering::Relaxed);
         let next = if mean == 0 { sample } else { mean - mean / 8 + sample / 8 };
         self.mean.store(next.max(1), Ordering::Relaxed);
     }
 
-    /// How long it takes until `ahead` requests are through, `at_once` of them at a time; a second before anything was
-    /// measured. The lease of the holder says nothing about it: it is renewed while the holder works.
+    /// An estimate of how long `ahead` requests take, `at_once` of them at a time. A second if nothing was measured
+    /// yet. The lease of the holder is no measure, because it is renewed while the holder works.
     pub(crate) fn after(&self, ahead: u64, at_once: u32) -> Duration {
         let estimate = match self.mean.load(Ordering::Relaxed) {
             0 => UNMEASURED,

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use super::{Problem, Rejection};
 use crate::lock::LocksBuilder;
 
-/// Why a request does not reach its handler: an answer that is ready, or a rejection still to be rendered.
+/// Why a request does not reach its handler: a finished answer, or a rejection that is rendered later.
 #[derive(Debug)]
 pub(crate) enum Refusal {
     Answer(Box<Response>),
@@ -55,8 +55,8 @@ impl OnReject {
 }
 
 impl LocksBuilder {
-    /// Renders what route locks on these locks refuse, in place of problem+json. A route's own
-    /// [`RouteLock::on_reject`](super::RouteLock::on_reject) goes first.
+    /// Renders the refusals of all route locks on these locks, in place of problem+json.
+    /// [`RouteLock::on_reject`](super::RouteLock::on_reject) of a route takes precedence.
     #[must_use]
     pub fn on_reject<F, R>(self, render: F) -> Self
     where

@@ -13,20 +13,20 @@ use crate::{lock::LockError, resource::KeyError};
 
 /// A request that a route lock refused.
 ///
-/// As a response it is problem+json (RFC 9457) that no cache keeps, with `Retry-After` where a retry makes sense; the
-/// rejection itself is among the response's extensions, for outer layers that render it anew. Nothing internal is in
-/// it.
+/// As a response it is problem+json (RFC 9457) that no cache keeps, with `Retry-After` if a retry makes sense. The
+/// response carries the rejection among its extensions, so that outer layers can render it differently. It reveals
+/// nothing internal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rejection {
     problem: Problem,
     retry_after: Option<Duration>,
 }
 
-/// After a refusal that says nothing about time.
+/// When to retry after a refusal that says nothing about time.
 const SOON: Duration = Duration::from_secs(1);
 
 impl Rejection {
-    /// A refusal of this kind, with a retry in a second where the kind allows a retry.
+    /// A refusal of this kind, with a retry after a second if the kind allows a retry.
     #[must_use]
     pub fn new(problem: Problem) -> Self {
         let retry_after = match problem {
@@ -36,7 +36,7 @@ impl Rejection {
             | Problem::FenceStale
             | Problem::LeaseLost
             | Problem::ShuttingDown => Some(SOON),
-            // The same request would fail again, or, after an unknown outcome, could be applied twice.
+            // The same request would fail again, or could be applied twice after an unknown outcome.
             Problem::BadRequest
             | Problem::BodyTimeout
             | Problem::BodyTooLarge
@@ -55,7 +55,7 @@ impl Rejection {
         self
     }
 
-    /// Which kind.
+    /// The kind of refusal.
     #[must_use]
     pub fn problem(&self) -> Problem {
         self.problem
@@ -67,13 +67,13 @@ impl Rejection {
         self.problem.status()
     }
 
-    /// When a retry makes sense; `None` when it does not.
+    /// After what time a retry makes sense; `None` if it does not.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
 
-    /// Whether the request changed anything: `Some(false)` when certainly not, `None` when nobody can say.
+    /// Whether the request changed anything: `Some(false)` if it certainly did not, `None` if that is unknown.
     #[must_use]
     pub fn applied(&self) -> Option<bool> {
         match self.problem {
@@ -110,20 +110,20 @@ impl From<LockError> for Rejection {
             | LockError::Capacity { .. }
             | LockError::Count { .. } => Self::new(Problem::Internal),
             LockError::Lost { .. } | LockError::HandoverVoid => Self::new(Problem::LeaseLost),
-            // What is left of the holder's lease is no measure: it is renewed while the holder works.
+            // The rest of the holder's lease says nothing: the lease is renewed while the holder works.
             LockError::Busy { .. } | LockError::Timeout { .. } => Self::new(Problem::LockTimeout),
             LockError::QueueFull { .. } => Self::new(Problem::QueueFull),
             LockError::Unavailable { retry_after, .. } => {
                 Self::new(Problem::LockStoreUnavailable).with_retry_after(retry_after)
             }
-            // No retry helps before somebody has looked.
+            // No retry helps until a person has looked at the foreign value.
             LockError::Foreign { .. } => Self::new(Problem::LockStoreUnavailable),
             LockError::ShuttingDown => Self::new(Problem::ShuttingDown),
         }
     }
 }
 
-/// Whole seconds, rounded up, at least one: a `Retry-After: 0` would be answered by a storm.
+/// Whole seconds, rounded up, at least one: `Retry-After: 0` would bring all clients back at once.
 fn delay_seconds(retry_after: Duration) -> u64 {
     (retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0)).max(1)
 }
@@ -141,7 +141,7 @@ impl IntoResponse for Rejection {
             body["retry_after_ms"] = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX).into();
         }
         let content_type = HeaderValue::from_static("application/problem+json");
-        // Some statuses may be kept without a word about it, 501 for one.
+        // Caches may keep some statuses, such as 501, if no header forbids it.
         let headers = [(CONTENT_TYPE, content_type), (CACHE_CONTROL, HeaderValue::from_static("no-store"))];
         let mut response = (status, headers, body.to_string()).into_response();
         if let Some(retry_after) = self.retry_after {

@@ -9,14 +9,14 @@ use crate::{
     resource::Key,
 };
 
-/// The locks a request runs under, outermost first, among its extensions.
+/// The locks under which a request runs, outermost first. Kept among the extensions of the request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestLocks(Vec<Entry>);
 
 #[derive(Clone, Debug)]
 struct Entry {
     fence: Fence,
-    /// Those of all resources, where the layer locked several.
+    /// The fences of all resources, if the layer locked several.
     together: Option<MultiFence>,
     route: Option<MatchedPath>,
 }
@@ -31,8 +31,8 @@ impl RequestLocks {
         Self::add(parts, fence, None);
     }
 
-    /// Adds the locks of a layer that has several. They must be the first: their commits are within each other already,
-    /// and can't be within those of a layer further out.
+    /// Adds the locks of a layer that locked several resources. They must be the first locks of the request: their
+    /// commits count for each other already, and cannot count for a layer further out too.
     pub(crate) fn push_all(parts: &mut Parts, fences: &MultiFence) {
         for fence in fences.in_lock_order() {
             Self::add(parts, fence.clone(), Some(fences.clone()));
@@ -43,7 +43,7 @@ impl RequestLocks {
         let route = parts.extensions.get::<MatchedPath>().cloned();
         let held = parts.extensions.get_or_insert_default::<Self>();
         if let Some(outer) = held.0.last() {
-            // The layer further out may end the request while the handler goes on here, and answers for its commits.
+            // The layer further out may end the request while the handler goes on, so it must know of its commits.
             fence.ownership.commits.within(&outer.fence.ownership.commits);
         }
         held.0.push(Entry { fence, together, route });
@@ -59,7 +59,8 @@ impl RequestLocks {
         Some(entry.together.as_ref().map_or(Ok(&entry.fence), Err))
     }
 
-    /// Since when no writer can have had the resource with this key, where one of these holds it shared at this moment.
+    /// Since when no writer can have held the resource with this key. `None` unless one of these locks holds it shared
+    /// at this moment.
     pub(crate) fn shared_since(&self, key: &str) -> Option<Instant> {
         self.fences().find(|fence| fence.key().as_str() == key)?.shared_since()
     }
@@ -98,16 +99,16 @@ fn path(route: Option<&MatchedPath>) -> &str {
     route.map_or("unmatched", MatchedPath::as_str)
 }
 
-/// Marks a request that runs without its lock because the lock store is unavailable and the route proceeds without.
+/// Marks a request that runs without its lock because the lock store is unavailable and the route proceeds without it.
 ///
-/// It is among the extensions of the request; answers made under it are outside the normal rules and have to say so.
+/// It is among the extensions of the request. The answer must say that it was made without the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Degraded;
 
-/// Marks a request that runs without its lock because others kept the lock from it for [`RouteLock::read_wait`].
+/// Marks a request that runs without its lock because it did not get the lock within [`RouteLock::read_wait`].
 ///
-/// It is among the extensions of the request; answers made under it have to say that a write may have been under way.
+/// It is among the extensions of the request. The answer must say that a write may have been under way.
 ///
 /// [`RouteLock::read_wait`]: super::RouteLock::read_wait
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

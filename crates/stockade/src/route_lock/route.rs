@@ -14,7 +14,7 @@ use crate::{
     resource::Key,
 };
 
-/// One locked route: what its requests share.
+/// One locked route. Its requests share this.
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) locks: Locks,
@@ -28,8 +28,9 @@ impl Route {
         Self { locks, keys, settings, pace: Pace::default() }
     }
 
-    /// Key, nesting, body, lock: in this order, so that each refusal costs no more than it has to and nothing slow
-    /// happens under the lock. `wait` is that for the lock, once it was asked for.
+    /// Finds the key, refuses nested locks, reads the body and takes the lock, in this order. So a refusal costs as
+    /// little as possible, and nothing slow happens under the lock. Sets `wait` to the time that the lock took, if it
+    /// was asked for.
     pub(crate) async fn admit(
         &self,
         key: &KeyOf,
@@ -79,7 +80,7 @@ impl Route {
         }
     }
 
-    /// The same on several resources, which the body may name: it is read first.
+    /// Like [`Route::admit`], for several resources. The body may name them, so it is read first.
     pub(crate) async fn admit_several(
         &self,
         keys: &Finder,
@@ -99,7 +100,7 @@ impl Route {
         let acquired = self.acquire_all(keys, &parts).await;
         *wait = Some(LockWait(asked.elapsed()));
         let grant = acquired.map(Grant::Several).map_err(|error| match error {
-            // How many there are is the client's affair here.
+            // The client has named too few or too many.
             LockError::Count { .. } => Problem::BadRequest.into(),
             error => self.refused(error),
         })?;
@@ -122,7 +123,7 @@ impl Route {
     async fn acquire(&self, key: Key, mode: Mode, parts: &Parts) -> Result<Guard, LockError> {
         let Settings { permits, lease, max_hold, commit_timeout, .. } = self.settings;
         let wait = self.settings.wait(mode);
-        // The section keeps its own time. This is for the one that is never polled again, as behind a stalled
+        // The section ends by itself. This limit is for a section that is never polled again, as behind a stalled
         // connection.
         let longest = max_hold.saturating_add(commit_timeout);
         let request = self.locks.request(Ok(key), mode).permits(permits).wait(wait).max_hold(longest).delegate();
@@ -185,7 +186,7 @@ impl Route {
     }
 }
 
-/// Who holds the lock, for people who look: method and route, never the path itself.
+/// Describes the holder to people who look at the lock: method and route, never the path.
 fn tag(method: &Method, parts: &Parts) -> String {
     const LONGEST: usize = 64;
     let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);

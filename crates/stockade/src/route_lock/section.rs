@@ -15,14 +15,14 @@ use tracing::Instrument;
 use super::{Grant, HeldBody, Problem, Route, Until};
 use crate::lock::Mode;
 
-/// A handler's time under its lock, from the grant to the response.
+/// The part of a request that runs under its lock, from the grant to the response.
 #[derive(Debug)]
 pub(crate) struct Section {
     route: Arc<Route>,
     grant: Grant,
     entered: Instant,
-    /// Whether it runs to its end whatever becomes of the client and the lease: dropping a handler that writes could
-    /// drop it within its commit, whose outcome nobody would learn.
+    /// Whether the handler runs to its end even if its client goes away or its lease is lost. A handler that writes
+    /// could otherwise be dropped within its commit, and nobody would learn the outcome.
     detached: bool,
     connect: bool,
 }
@@ -43,8 +43,8 @@ impl Section {
         if self.detached { self.detach(inner, request).await } else { self.inline(inner, request).await }
     }
 
-    /// A read ends with its client, its lease or its time: nothing it did matters to anybody else, unless a lock within
-    /// it is exclusive, under which a handler goes on.
+    /// A read ends with its client, its lease or its time, because it changes nothing. A commit is possible here too,
+    /// under an exclusive lock further in.
     async fn inline<S>(self, inner: S, request: Request) -> Result<Response, S::Error>
     where
         S: Service<Request>,
@@ -53,7 +53,7 @@ impl Section {
         let problem = tokio::select! {
             biased;
             result = call(inner, request) => return Ok(self.finish(result?)),
-            // A shutdown takes the lock away as well, and is to be told from a loss.
+            // Asked before the loss, since a shutdown takes the lock away too.
             problem = self.overdue() => problem,
             _ = self.grant.lost() => Problem::LeaseLost,
         };
@@ -61,7 +61,7 @@ impl Section {
         Ok(self.route.reject(problem))
     }
 
-    /// Runs the handler on a task of the locks. A client that goes away leaves it running; a panic comes back here.
+    /// Runs the handler on a task of the locks. It goes on when the client goes away. A panic continues here.
     async fn detach<S>(self, inner: S, request: Request) -> Result<Response, S::Error>
     where
         S: Service<Request> + Send + 'static,
@@ -73,7 +73,7 @@ impl Section {
         let (reply, answer) = oneshot::channel();
         let work = AssertUnwindSafe(self.supervise(inner, request)).catch_unwind();
         let task = async move {
-            // Without a client the response is dropped here, and with it the guard in its body.
+            // Without a client, the response is dropped here, and the guard in its body with it.
             if let Err(Err(panic)) = reply.send(work.await) {
                 tracing::error!(panic = message(&*panic), "a handler panicked after its client had gone");
             }
@@ -82,13 +82,14 @@ impl Section {
         match answer.await {
             Ok(Ok(result)) => result,
             Ok(Err(panic)) => panic::resume_unwind(panic),
-            // Only a runtime that is shut down drops the task.
+            // Only the shutdown of the runtime drops the task.
             Err(_) => Ok(route.reject(Problem::OutcomeUnknown)),
         }
     }
 
-    /// The loss of the lease does not end a write: it is told through the fence, and the fence decides in the database.
-    /// Its time does, unless a commit was sent, which alone can tell whether the write was applied.
+    /// The loss of the lease does not end a write: the handler learns of it through the fence, and the fence row in the
+    /// database decides. The longest hold does end a write, unless its commit was sent: only the answer to the commit
+    /// tells whether the write was applied.
     async fn supervise<S>(self, inner: S, request: Request) -> Result<Response, S::Error>
     where
         S: Service<Request>,
@@ -100,7 +101,7 @@ impl Section {
             result = &mut handler => return Ok(self.finish(result?)),
             problem = self.overdue() => problem,
         };
-        // A task that the handler has left behind must not commit after this answer either.
+        // From here on, a task that the handler left behind cannot commit either.
         if self.grant.close_commits() {
             return Ok(self.route.reject(problem));
         }
@@ -110,7 +111,7 @@ impl Section {
         }
     }
 
-    /// Resolves when the handler has had its time.
+    /// Resolves when the handler must end: after the longest hold, or at a shutdown.
     async fn overdue(&self) -> Problem {
         tokio::select! {
             () = tokio::time::sleep_until(self.deadline()) => Problem::LeaseLost,
@@ -118,19 +119,19 @@ impl Section {
         }
     }
 
-    /// Resolves when a shutdown has taken the lock away, its limit being over.
+    /// Resolves when a shutdown has reached its limit and taken the lock away.
     async fn stopped(&self) {
         self.route.locks.closing().await;
         self.grant.lost().await;
     }
 
     fn deadline(&self) -> Instant {
-        // A limit that no clock can show is none: thirty years.
+        // Thirty years stand for no limit: a clock cannot show every `Duration`.
         const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
         self.entered + self.route.settings.max_hold.min(NEVER)
     }
 
-    /// Gives the lock back, or ties it to the body of the response.
+    /// Releases the lock, or ties it to the body of the response.
     fn finish(self, response: Response) -> Response {
         let deadline = self.deadline();
         let Self { route, grant, entered, detached, connect } = self;

@@ -12,7 +12,8 @@ use tower_service::Service;
 
 use super::{Keys, ResponseFuture, Route, Section, call};
 
-/// The service of [`RouteLock`](super::RouteLock). Its error is that of the inner service: a refusal is a response.
+/// The service of [`RouteLock`](super::RouteLock). Its error type is that of the inner service: a refusal is a
+/// response.
 #[derive(Clone, Debug)]
 pub struct RouteLockService<S> {
     inner: S,
@@ -42,7 +43,8 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        // The clone has not been polled ready, so it is the one that stays behind.
+        // The inner service was polled ready and is used up here. Its clone was not, so the clone stays for later
+        // calls.
         let clone = self.inner.clone();
         let ready = mem::replace(&mut self.inner, clone);
         ResponseFuture::new(Arc::clone(&self.route).serve(ready, request))

@@ -9,20 +9,20 @@ use crate::lock::Mode;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnStoreError {
-    /// Answers 503. What every write does.
+    /// Answers 503, as for every write.
     #[default]
     Refuse,
     /// Runs without the lock, marked as [`Degraded`](super::Degraded).
     Proceed,
 }
 
-/// When the lock is given back.
+/// When the lock is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Until {
     /// When the handler has returned its response.
     Handler,
-    /// When the body of the response has been sent, given up or dropped, also one of known length.
+    /// When the body of the response has been sent or dropped, even if its length is known.
     Body,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Settings {
     /// The capacity, for [`Mode::Permit`].
     pub(crate) permits: u32,
     pub(crate) wait: Duration,
-    /// How long reads wait before they go on without the lock, if they do.
+    /// How long reads wait before they go on without the lock; `None` if they are refused instead.
     pub(crate) read_wait: Option<Duration>,
     pub(crate) lease: Option<Duration>,
     pub(crate) max_hold: Duration,
@@ -67,7 +67,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// How a request of this method locks; `None` for not at all.
+    /// The mode for a request of this method; `None` if it takes no lock.
     pub(crate) fn mode(&self, method: &Method) -> Option<Mode> {
         if method == Method::OPTIONS {
             return None;

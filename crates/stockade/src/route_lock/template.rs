@@ -10,8 +10,8 @@ use crate::resource::{Key, Label, escape_into, is_name};
 
 /// A key with placeholders for path parameters, `report:{day}`.
 ///
-/// What [`Template::parse`] accepts can be read back from any filled-in key, so no two values lead to the same one: the
-/// kind is literal, and between two placeholders stands a `:`, which no escaped value contains.
+/// Two different sets of values never give the same key. [`Template::parse`] ensures that: the kind is literal, and
+/// between two placeholders stands a `:`, which no escaped value contains.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
     label: Label,
@@ -88,7 +88,7 @@ impl Template {
             match part {
                 Part::Literal(literal) => text.push_str(literal),
                 Part::Placeholder(name) => {
-                    // Of two parameters of one name the inner route's comes last, as for `Path`.
+                    // If two parameters have one name, the inner route's comes last, and counts, as for `Path`.
                     let Some((_, value)) = params.iter().filter(|(param, _)| param == name).last() else {
                         return Err(self.misplaced(&format_args!("the route has no parameter `{name}`")));
                     };
@@ -108,8 +108,8 @@ impl Template {
     }
 }
 
-/// Whether two hexadecimal digits follow every `%`. Axum takes any other for itself, so that a broken spelling would
-/// lock what another one names.
+/// Whether two hexadecimal digits follow every `%`. Axum reads any other `%` as a literal `%`, so a broken spelling
+/// would lock the resource that a correct spelling names.
 fn is_well_formed(path: &str) -> bool {
     let mut after_percent = path.as_bytes().split(|byte| *byte == b'%').skip(1);
     after_percent.all(|rest| matches!(rest, [high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit()))

@@ -10,7 +10,8 @@ use http_body_util::{BodyExt, Full};
 
 use super::Problem;
 
-/// How a request's body is taken in before the lock is asked for, so that a slow upload never holds one.
+/// Limits for reading the body of a request. It is read before the lock is asked for, so that a slow upload never holds
+/// a lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Upload {
     pub(crate) limit: usize,
@@ -65,8 +66,8 @@ impl Upload {
     }
 }
 
-/// A single chunk is kept as it came. Several are copied together: each alone would keep the read buffer it is cut from
-/// alive, so that a body sent byte by byte would cost many times its size.
+/// A single chunk is kept as it came. Several chunks are copied into one buffer: each chunk keeps the read buffer alive
+/// that it is cut from, so a body that is sent byte by byte would cost many times its size.
 enum Data {
     Empty,
     One(Bytes),
