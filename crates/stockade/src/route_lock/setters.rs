@@ -30,10 +30,11 @@ impl RouteLock {
     /// Limits how many requests hold the resource at a time, over the whole fleet: a bulkhead in front of a supplier's
     /// service or an expensive report. 1 to 65,535. All methods count, except `OPTIONS`.
     ///
-    /// A [permit](Locks::semaphore) does not keep writers from each other and cannot claim the fence. Work that writes
-    /// also takes [`Locks::write`], on a resource of its own. Requests of unsafe methods run to their end, as under an
-    /// exclusive lock. A number out of bounds is answered 500 and logged, and so is a number that differs from that of
-    /// another route with the same resource. While the lock store is unavailable, requests are refused.
+    /// A [permit](crate::Locks::semaphore) does not keep writers from each other and cannot claim the fence. Work that
+    /// writes also takes [`Locks::write`](crate::Locks::write), on a resource of its own. Requests of unsafe methods
+    /// run to their end, as under an exclusive lock. A number out of bounds is answered 500 and logged, and so is a
+    /// number that differs from that of another route with the same resource. While the lock store is unavailable,
+    /// requests are refused.
     ///
     /// ```
     /// # use axum::{Router, routing::post};
