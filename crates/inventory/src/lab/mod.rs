@@ -7,20 +7,25 @@
 
 #[cfg(feature = "demo")]
 mod command;
+#[cfg(feature = "demo")]
+mod dialogue;
+mod error;
 mod sale;
 mod scheme;
 mod schemes;
 mod service;
 mod shelf;
 mod stand;
+#[cfg(feature = "demo")]
+mod stops;
 mod world;
 
 #[cfg(feature = "demo")]
 pub use command::{Args, run, work};
+pub(crate) use error::LabError;
 pub(crate) use sale::{Sale, SaleError};
 pub use scheme::Scheme;
 pub use service::Lab;
-pub(crate) use service::LabError;
 pub(crate) use shelf::Count;
 pub(crate) use stand::Place;
 

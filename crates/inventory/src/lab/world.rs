@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::Failure;
 #[cfg(feature = "demo")]
-use super::command::Stops;
+use super::stops::Stops;
 use crate::{domain, flash::Flash};
 
 /// What a buyer buys from.

@@ -16,7 +16,7 @@ const RUNS: Duration = Duration::from_millis(500);
 /// Another process sends the signal, and the sale does not go on before it is told to: a process that stopped itself
 /// would run on until the signal has reached all its threads, perhaps past the sale.
 #[derive(Debug)]
-pub(in crate::lab) struct Stops {
+pub(super) struct Stops {
     next: Mutex<Instant>,
 }
 
@@ -26,7 +26,7 @@ impl Stops {
     }
 
     /// Returns at once when the process is not due to be stopped or another sale of it waits here.
-    pub(in crate::lab) async fn stop_if_due(&self) -> Result<(), Failure> {
+    pub(super) async fn stop_if_due(&self) -> Result<(), Failure> {
         let Ok(mut next) = self.next.try_lock() else { return Ok(()) };
         if Instant::now() >= *next {
             console::out(STOP_ME);
