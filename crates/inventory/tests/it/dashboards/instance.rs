@@ -26,6 +26,8 @@ impl Instance {
             let mut command = Command::new(env!("CARGO_BIN_EXE_inventory"));
             command.arg(name).env_clear().env("DATABASE_URL", postgres.url()).env("REDIS_URL", redis.url());
             command
+                // What is asked here is what an instance exposes, not how soon it gives a busy machine's Redis up.
+                .env("REDIS_TIMEOUT", "2s")
                 .env("LISTEN_ADDR", "127.0.0.1:0")
                 .env("OPS_ADDR", "127.0.0.1:0")
                 .env("ADMIN_TOKEN", ADMIN_TOKEN)
