@@ -29,7 +29,7 @@ impl Pair {
 
     /// The second server takes what the first one was told so far, and lacks what it is told from here on.
     pub(crate) async fn part(&self) {
-        self.first.command(&["WAIT", "1", "0"]).await.unwrap();
+        caught_up(&self.second, &self.first).await;
         self.second.command(&["REPLICAOF", "NO", "ONE"]).await.unwrap();
     }
 
@@ -50,7 +50,18 @@ async fn follow(replica: &RedisServer, primary: &RedisServer) {
         replica.command(&["INFO", "replication"]).await.unwrap().contains("master_link_status:up")
     })
     .await;
-    primary.command(&["WAIT", "1", "0"]).await.unwrap();
+    caught_up(replica, primary).await;
+}
+
+/// Returns when `replica` has all that `primary` has now.
+async fn caught_up(replica: &RedisServer, primary: &RedisServer) {
+    let sent = offset(primary, "master_repl_offset:").await;
+    eventually("it has caught up", || async { offset(replica, "slave_repl_offset:").await >= sent }).await;
+}
+
+async fn offset(server: &RedisServer, name: &str) -> u64 {
+    let replication = server.command(&["INFO", "replication"]).await.unwrap();
+    replication.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().parse().unwrap()
 }
 
 #[tokio::test]
