@@ -6,7 +6,7 @@ import { count, percent, perSecond, seconds } from "./format.js";
 
 const RATE_S = 5;
 const QUANTILE_S = 15;
-const HITS = ["hit_local", "hit_redis", "stale", "null"];
+const ELSEWHERE = ["null", "stale", "bloom_reject"];
 const DURATION = "http_request_duration_seconds_bucket";
 const READS = "stockade_cache_requests_total";
 
@@ -26,8 +26,8 @@ function figures(history) {
     write: [quantile("write", 0.5), quantile("write", 0.99)],
     reads,
     loads: history.rate("stockade_cache_loads_total", RATE_S),
-    hits: tier(...HITS),
-    tiers: [tier("hit_local"), tier("hit_redis"), tier("null", "stale", "bloom_reject")],
+    spared: tier("hit_local", "hit_redis", ...ELSEWHERE),
+    tiers: [tier("hit_local"), tier("hit_redis"), tier(...ELSEWHERE)],
     held: history.now("stockade_locks_held"),
     kept: history.now("stockade_lock_delegations"),
     waiting: history.now("stockade_lock_waiters"),
@@ -47,7 +47,7 @@ const TILES = [
     "Writes, p99",
     (now) => [seconds(now.write[1]), `median ${seconds(now.write[0])}`, now.write[1] > 0.25 ? "warn" : ""],
   ],
-  ["Hit ratio", (now) => [percent(now.hits), `memory ${percent(now.tiers[0])}, Redis ${percent(now.tiers[1])}`, ""]],
+  ["Reads without Postgres", (now) => [percent(now.spared), `as absent or stale: ${percent(now.tiers[2])}`, ""]],
   ["Database loads", (now) => [perSecond(now.loads), `for ${perSecond(now.reads)} reads`, ""]],
   ["Locks held", (now) => [count(now.held), `requests waiting: ${count(now.waiting)}`, ""]],
   ["Hand-off of locks, p99", (now) => [seconds(now.handoff[1]), `median ${seconds(now.handoff[0])}`, ""]],
