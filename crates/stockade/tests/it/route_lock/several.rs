@@ -275,6 +275,6 @@ async fn settings_that_do_not_go_with_several_are_found_when_the_route_is_built(
         let build = std::panic::AssertUnwindSafe(|| wrong(lock(&Locks::memory())));
         let panic = std::panic::catch_unwind(build).unwrap_err();
         let message = panic.downcast_ref::<String>().unwrap();
-        assert!(message.contains("does not go with `RouteLock::write_all`"), "{message}");
+        assert!(message.contains("can't be combined with `RouteLock::write_all`"), "{message}");
     }
 }
