@@ -10,7 +10,7 @@ SCRIPT ?= browse
 TARGET ?= http://127.0.0.1:8080
 
 .DEFAULT_GOAL := help
-.PHONY: setup demo demo-once lab load loadtest test interop contract failovers mutants bench check fmt help
+.PHONY: setup demo demo-once lab load loadtest test interop contract browser failovers mutants bench check fmt help
 
 setup: ## Install redis-server and PostgreSQL if they are missing (apt, dnf, apk or brew); starts no service
 	@./scripts/setup.sh
@@ -47,6 +47,9 @@ interop: setup ## Share locks by quorum with redis-py, pottery and redlock; need
 
 contract: setup ## Hold the service to its OpenAPI document with Schemathesis; needs python3, keeps the rest in target/
 	@./scripts/contract.sh
+
+browser: setup ## Use the console as a person would, in Chromium; needs node and Chromium, keeps the rest in target/
+	@./scripts/browser.sh
 
 failovers: setup ## Lose primaries under load, ten times in each way, and print what that costs (takes a quarter of an hour)
 	STOCKADE_FAILOVERS=10 $(CARGO) test --locked -p stockade --all-features --test scale -- failover:: shards:: --nocapture

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Brings by apt, which needs root, what is missing for `make interop`, `make contract` and `make loadtest`: Python with
-# venv, and Node.js with npm.
+# Brings by apt, which needs root, what is missing for `make interop`, `make contract`, `make loadtest` and
+# `make browser`: Python with venv, Node.js with npm, and Chromium, without which `make browser` says that it is skipped.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib/private.sh
@@ -10,7 +10,13 @@ set --
 has_venv || set -- python3 python3-venv
 command -v node >/dev/null || set -- "$@" nodejs
 command -v npm >/dev/null || set -- "$@" npm
-[ $# -gt 0 ] || exit 0
-[ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null || fail "it takes apt and root to install $*"
+find_chromium >/dev/null && browser= || browser=chromium
+[ -n "$*$browser" ] || exit 0
+[ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null || fail "it takes apt and root to install $* $browser"
 apt-get update -qq
-DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" </dev/null
+install() {
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" </dev/null
+}
+[ $# -eq 0 ] || install "$@"
+[ -z "$browser" ] || install chromium-headless-shell || install chromium ||
+    printf 'install-peers: Chromium cannot be installed here\n'

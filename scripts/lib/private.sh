@@ -46,3 +46,10 @@ build_programs() {
     "${CARGO:-cargo}" test --locked --workspace --all-features --no-run --test it
     programs=$(cd "${CARGO_TARGET_DIR:-target}/debug" && pwd)
 }
+
+find_chromium() {
+    for name in chromium-headless-shell chromium chromium-browser google-chrome google-chrome-stable; do
+        command -v $name && return
+    done
+    return 1
+}

@@ -1,0 +1,60 @@
+// A page of the console in Chromium, and what it said.
+
+import { mkdirSync } from "node:fs";
+import { chromium } from "playwright-core";
+
+// The sandbox of Chromium does not start as root, which CI is.
+const ARGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
+
+/** Where screenshots go; none are made without it. */
+const SCREENSHOTS = process.env.SCREENSHOTS;
+
+export const launch = () => chromium.launch({ executablePath: process.env.CHROMIUM, args: ARGS });
+
+export class Page {
+  /** What the page wrote to its console, and errors that nothing caught. An instance that is gone is no fault of it. */
+  said = [];
+  /** The addresses asked for, and the bytes that came, by the header of each answer or else its body. */
+  asked = [];
+
+  static async open(browser, url, { width = 1280, height = 800, colorScheme = "dark" } = {}) {
+    const page = new Page();
+    page.tab = await browser.newPage({ viewport: { width, height }, colorScheme });
+    page.tab.setDefaultTimeout(30_000);
+    page.tab.on("pageerror", (error) => page.said.push(`error: ${error}`));
+    page.tab.on("console", (message) => page.said.push(`${message.type()}: ${message.text()}`));
+    page.tab.on("dialog", (dialog) => {
+      page.said.push(`dialog: ${dialog.message()}`);
+      dialog.dismiss();
+    });
+    page.tab.on("request", (request) => page.asked.push(request.url()));
+    await page.tab.goto(url, { waitUntil: "load" });
+    return page;
+  }
+
+  text(selector) {
+    return this.tab.locator(selector).first().textContent();
+  }
+
+  /** Waits until an element has a text that matches; returns the text. */
+  async reads(selector, pattern) {
+    const matching = this.tab.locator(selector).filter({ hasText: pattern }).first();
+    await matching.waitFor();
+    return matching.textContent();
+  }
+
+  /** How far the page is wider than its window, in px. */
+  overflow() {
+    return this.tab.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  }
+
+  async shot(name) {
+    if (!SCREENSHOTS) return;
+    mkdirSync(SCREENSHOTS, { recursive: true });
+    await this.tab.screenshot({ path: `${SCREENSHOTS}/${name}.png` });
+  }
+
+  close() {
+    return this.tab.close();
+  }
+}
