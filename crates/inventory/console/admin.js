@@ -4,25 +4,39 @@ export class Refused extends Error {}
 
 export class Admin {
   #token = null;
+  #watchers = [];
 
   get hasToken() {
     return this.#token !== null;
   }
 
+  /** Calls `changed` when a token is given or forgotten. */
+  watch(changed) {
+    this.#watchers.push(changed);
+  }
+
   use(token) {
-    this.#token = token;
+    this.#set(token);
   }
 
   forget() {
-    this.#token = null;
+    this.#set(null);
   }
 
-  /** Asks a route. Throws [`Refused`] with a sentence for people; after 401 the token is forgotten. */
-  async ask(method, path) {
+  #set(token) {
+    this.#token = token;
+    this.#watchers.forEach((changed) => changed());
+  }
+
+  /**
+   * Asks a route, for `limit` milliseconds at most. Throws [`Refused`] with a sentence for people; after 401 the token
+   * is forgotten.
+   */
+  async ask(method, path, limit = 10_000) {
     let answer;
     try {
       const headers = { authorization: `Bearer ${this.#token}` };
-      answer = await fetch(path, { method, headers, cache: "no-store", signal: AbortSignal.timeout(10_000) });
+      answer = await fetch(path, { method, headers, cache: "no-store", signal: AbortSignal.timeout(limit) });
     } catch {
       throw new Refused("The instance did not answer. The page asks again.");
     }

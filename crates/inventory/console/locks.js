@@ -1,6 +1,5 @@
 // The tab of locks: who holds, who waits, over the whole fleet.
 
-import { Refused } from "./admin.js";
 import { confirmForce } from "./confirm.js";
 import { element, say } from "./dom.js";
 import { count, seconds, span } from "./format.js";
@@ -8,43 +7,25 @@ import { count, seconds, span } from "./format.js";
 const EACH_MS = 2000;
 const MOST_LOOKED_UP = 20;
 
-const NO_ROUTES = "ADMIN_TOKEN is not set on this instance, so it has no admin routes: nothing can be shown here.";
-const NO_TOKEN =
+/** What the tab says without a token. */
+export const WHY =
   "Who holds a lock, and force release, need the admin token (ADMIN_TOKEN). The token stays in the memory of this " +
   "page and is gone when the page is closed. Without it the overview shows how many are held and waited for.";
 
 export class Locks {
   #admin;
+  #access;
   #parts;
   #rows = new Map();
   #isOpen = false;
   #timer = null;
 
   /** `parts`: the elements of the tab, by name. */
-  constructor(parts, admin) {
-    [this.#parts, this.#admin] = [parts, admin];
-    parts.form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      const token = parts.token.value.trim();
-      parts.token.value = "";
-      if (token) admin.use(token);
-      this.#ask();
-    });
-    parts.forget.addEventListener("click", () => {
-      admin.forget();
-      this.#tell(NO_TOKEN);
-      this.#ask();
-      parts.token.focus();
-    });
+  constructor(parts, admin, access) {
+    [this.#parts, this.#admin, this.#access] = [parts, admin, access];
+    admin.watch(() => this.#ask());
     parts.search.addEventListener("input", () => this.#ask());
     document.addEventListener("visibilitychange", () => this.#ask());
-    this.#tell(NO_TOKEN);
-  }
-
-  /** Whether the instance has admin routes, as its snapshots say. */
-  routes(there) {
-    this.#parts.form.hidden = !there;
-    if (!there) this.#tell(NO_ROUTES);
   }
 
   /** Asks for the locks every two seconds while the tab is open. */
@@ -55,9 +36,6 @@ export class Locks {
 
   async #ask() {
     clearTimeout(this.#timer);
-    const { body, forget, form } = this.#parts;
-    body.hidden = forget.hidden = !this.#admin.hasToken;
-    form.classList.toggle("used", this.#admin.hasToken);
     if (!this.#admin.hasToken) {
       this.#draw([]);
       return;
@@ -69,11 +47,11 @@ export class Locks {
       const { items, locks } = await this.#admin.ask("GET", "/admin/locks");
       const shown = await this.#matching(items, locks);
       if (mine !== this.#timer) return;
-      this.#tell("");
+      this.#access.tell("");
       say(this.#parts.tally, `Locks held or waited for: ${count(items.length)}. Shown: ${count(shown.length)}.`);
       this.#draw(shown);
     } catch (error) {
-      this.#refused(error);
+      this.#access.refused(error);
     }
   }
 
@@ -145,19 +123,9 @@ export class Locks {
         `${lock.resource} was forced. Holders that lost it: ${count(holders)}. Its fence is at token ${token}.`,
       );
     } catch (error) {
-      this.#refused(error);
+      this.#access.refused(error);
     }
     this.#ask();
-  }
-
-  #tell(text) {
-    say(this.#parts.note, text);
-  }
-
-  #refused(error) {
-    if (!(error instanceof Refused)) throw error;
-    this.#tell(error.message);
-    if (!this.#admin.hasToken) this.#ask();
   }
 }
 

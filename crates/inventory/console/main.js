@@ -1,5 +1,6 @@
 // Puts the page together: each snapshot goes to every part of it.
 
+import { Access } from "./access.js";
 import { Admin } from "./admin.js";
 import { Advice, linkWords } from "./advice.js";
 import { look, say } from "./dom.js";
@@ -7,8 +8,9 @@ import { listen } from "./feed.js";
 import { bytes, span } from "./format.js";
 import { Health } from "./health.js";
 import { History } from "./history.js";
-import { Locks } from "./locks.js";
+import { Locks, WHY as WHY_LOCKS } from "./locks.js";
 import { Overview } from "./overview.js";
+import { Stock, WHY as WHY_STOCK } from "./stock.js";
 import { tabs } from "./tabs.js";
 
 const at = (id) => document.getElementById(id);
@@ -17,15 +19,27 @@ const history = new History();
 const advice = new Advice(at("advice"));
 const overview = new Overview(at("tiles"), at("charts"));
 const health = new Health(at("health"));
-const names = ["form", "token", "forget", "note", "result", "body", "search", "tally", "rows"];
-const locks = new Locks(Object.fromEntries(names.map((name) => [name, at(`locks-${name}`)])), new Admin());
+const admin = new Admin();
+const parts = (tab, ...names) => Object.fromEntries(names.map((name) => [name, at(`${tab}-${name}`)]));
+const access = (name, why) => new Access(at(`${name}-access`), admin, { name, body: at(`${name}-body`), why });
+const accesses = { locks: access("locks", WHY_LOCKS), stock: access("stock", WHY_STOCK) };
+
+/** The tabs that ask only while they are open, by the id of their panel. */
+const panels = {
+  "panel-locks": new Locks(parts("locks", "result", "search", "tally", "rows"), admin, accesses.locks),
+  "panel-stock": new Stock(
+    parts("stock", "check", "conservation", "form", "search", "tally", "rows", "next", "ledger"),
+    admin,
+    accesses.stock,
+  ),
+};
 
 function took(snapshot) {
   history.add(snapshot);
   advice.judge(history);
   overview.show(history);
   health.show(history);
-  locks.routes(snapshot.admin);
+  Object.values(accesses).forEach((one) => one.routes(snapshot.admin));
   const running = snapshot.at_ms / 1000 - history.now("process_start_time_seconds");
   const cpu = history.rate("process_cpu_seconds_total", 5);
   const facts = [
@@ -49,5 +63,7 @@ function linked(link) {
   advice.link(link);
 }
 
-tabs([...document.querySelectorAll("nav a")], (panel) => locks.open(panel === "panel-locks"));
+tabs([...document.querySelectorAll("nav a")], (shown) =>
+  Object.entries(panels).forEach(([panel, tab]) => tab.open(panel === shown)),
+);
 listen(took, linked);

@@ -165,3 +165,55 @@ pub async fn page(executor: impl PgExecutor<'_>, after: Option<&Sku>, limit: i64
     .fetch_all(executor)
     .await
 }
+
+/// Stock, and the quantities that its last movements left, oldest first.
+#[derive(Debug)]
+pub struct Traced {
+    /// The row.
+    pub stock: Stock,
+    /// One for each movement.
+    pub ledger: Vec<i64>,
+}
+
+impl FromRow<'_, PgRow> for Traced {
+    fn from_row(row: &PgRow) -> Result<Self, sqlx::Error> {
+        let mut ledger: Vec<i64> = row.try_get("ledger")?;
+        ledger.reverse();
+        Ok(Self { stock: Stock::from_row(row)?, ledger })
+    }
+}
+
+/// At most `limit` rows after the SKU `after` that begin with `prefix`, ordered by the code points of the SKU, each with
+/// at most `movements` of its last movements.
+///
+/// # Errors
+///
+/// Whatever the database answers.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.search"))]
+pub async fn search(
+    executor: impl PgExecutor<'_>,
+    prefix: &str,
+    after: Option<&Sku>,
+    limit: i64,
+    movements: i64,
+) -> Result<Vec<Traced>, sqlx::Error> {
+    // No SKU with this prefix comes after it: a SKU has no more characters, and none is greater.
+    let last = format!("{prefix}{}", "\u{10ffff}".repeat(Sku::MAX_CHARS));
+    // language=PostgreSQL
+    sqlx::query_as(
+        r#"select sku, quantity, version, updated_at, array(
+               select quantity from movement where movement.sku = stock.sku order by id desc limit $5
+           ) as ledger
+           from stock
+           where sku >= $1 and sku <= $2 and sku > $3
+           order by sku collate "C"
+           limit $4"#,
+    )
+    .bind(prefix)
+    .bind(last)
+    .bind(after.map_or("", Sku::as_str))
+    .bind(limit)
+    .bind(movements)
+    .fetch_all(executor)
+    .await
+}

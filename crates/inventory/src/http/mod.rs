@@ -10,7 +10,7 @@ mod lab;
 mod ledger;
 mod measure;
 mod memory;
-mod movements;
+pub(crate) mod movements;
 mod openapi;
 mod page;
 pub(crate) mod path;

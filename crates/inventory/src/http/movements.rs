@@ -25,7 +25,7 @@ pub(super) fn endpoint() -> Endpoint {
 }
 
 /// `GET /stock/{sku}/movements`, newest first. A SKU that was deleted keeps its ledger.
-pub(super) async fn list(State(app): State<App>, sku: Sku, query: PageQuery) -> Result<Page<Movement>, Problem> {
+pub(crate) async fn list(State(app): State<App>, sku: Sku, query: PageQuery) -> Result<Page<Movement>, Problem> {
     let before = query.after.map(|text| id_of(&text)).transpose()?;
     let rows = db::movement::page(&app.pg, &sku, before, query.limit.rows()).await?;
     // Stock that was created empty has no movement yet.

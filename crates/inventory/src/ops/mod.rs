@@ -6,6 +6,7 @@ mod conservation;
 mod console;
 mod locks;
 mod router;
+mod stock;
 
 pub use console::Sampler;
 pub use router::{Ops, app};

@@ -13,13 +13,13 @@ use tower_http::catch_panic::CatchPanicLayer;
 use super::{
     auth, cache, conservation,
     console::{self, Feed, Sampler},
-    locks,
+    locks, stock,
 };
 use crate::{
     app::App,
     config::Secret,
     http::{
-        health,
+        health, movements,
         router::{no_method, no_route},
         trace,
     },
@@ -74,6 +74,8 @@ fn admin(token: Secret) -> Router<App> {
         .route("/cache", get(cache::show).delete(cache::clear))
         .route("/cache/{sku}", delete(cache::invalidate))
         .route("/conservation", get(conservation::show))
+        .route("/stock", get(stock::search))
+        .route("/stock/{sku}/movements", get(movements::list))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state(token, auth::require));

@@ -13,6 +13,8 @@ mod conservation;
 #[cfg(test)]
 mod console;
 #[cfg(test)]
+mod console_stock;
+#[cfg(test)]
 mod dashboards;
 #[cfg(test)]
 #[cfg(feature = "demo")]

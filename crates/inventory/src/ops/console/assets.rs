@@ -40,6 +40,7 @@ const ASSETS: &[Asset] = assets! {
     STYLE "/console/style.css" "style.css";
     IMAGE "/console/icon.svg" "icon.svg";
     SCRIPT "/console/main.js" "main.js";
+    SCRIPT "/console/access.js" "access.js";
     SCRIPT "/console/admin.js" "admin.js";
     SCRIPT "/console/advice.js" "advice.js";
     SCRIPT "/console/chart.js" "chart.js";
@@ -49,9 +50,12 @@ const ASSETS: &[Asset] = assets! {
     SCRIPT "/console/format.js" "format.js";
     SCRIPT "/console/health.js" "health.js";
     SCRIPT "/console/history.js" "history.js";
+    SCRIPT "/console/ledger.js" "ledger.js";
     SCRIPT "/console/locks.js" "locks.js";
     SCRIPT "/console/overview.js" "overview.js";
     SCRIPT "/console/rules.js" "rules.js";
+    SCRIPT "/console/sparkline.js" "sparkline.js";
+    SCRIPT "/console/stock.js" "stock.js";
     SCRIPT "/console/tabs.js" "tabs.js";
     SCRIPT "/console/uplot/uPlot.iife.min.js" "uplot/uPlot.iife.min.js";
     STYLE "/console/uplot/uPlot.min.css" "uplot/uPlot.min.css";

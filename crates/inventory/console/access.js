@@ -1,0 +1,74 @@
+// The form for the admin token. Each tab that needs the token has one; the token is the same for all.
+
+import { Refused } from "./admin.js";
+import { element, say } from "./dom.js";
+
+const NO_ROUTES = "ADMIN_TOKEN is not set on this instance, so it has no admin routes: nothing can be shown here.";
+
+export class Access {
+  #admin;
+  #parts;
+  #body;
+  #why;
+  #isThere = true;
+
+  /** In `parent`, with ids that begin with `name`. `body` is hidden without a token; `why` says what needs it. */
+  constructor(parent, admin, { name, body, why }) {
+    [this.#admin, this.#body, this.#why] = [admin, body, why];
+    const token = element("input", {
+      id: `${name}-token`,
+      type: "password",
+      autocomplete: "off",
+      spellcheck: "false",
+    });
+    const forget = element("button", { id: `${name}-forget`, type: "button" }, "Forget the token");
+    const form = element(
+      "form",
+      { id: `${name}-form`, class: "bar", autocomplete: "off" },
+      element("label", {}, "Admin token ", token),
+      element("button", { type: "submit" }, "Use the token"),
+      forget,
+    );
+    const note = element("p", { id: `${name}-note`, role: "status" });
+    parent.append(form, note);
+    this.#parts = { form, token, forget, note };
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const given = token.value.trim();
+      token.value = "";
+      if (given) admin.use(given);
+    });
+    forget.addEventListener("click", () => {
+      admin.forget();
+      token.focus();
+    });
+    admin.watch(() => this.#draw());
+    this.#draw();
+  }
+
+  /** Whether the instance has admin routes, as its snapshots say. */
+  routes(there) {
+    if (there === this.#isThere) return;
+    this.#isThere = there;
+    this.#draw();
+  }
+
+  tell(text) {
+    say(this.#parts.note, text);
+  }
+
+  /** Says what an answer was refused for. */
+  refused(error) {
+    if (!(error instanceof Refused)) throw error;
+    this.tell(error.message);
+  }
+
+  #draw() {
+    const { form, forget } = this.#parts;
+    const { hasToken } = this.#admin;
+    form.hidden = !this.#isThere;
+    form.classList.toggle("used", hasToken);
+    this.#body.hidden = forget.hidden = !hasToken;
+    this.tell(!this.#isThere ? NO_ROUTES : hasToken ? "" : this.#why);
+  }
+}
