@@ -15,7 +15,7 @@ TARGET ?= http://127.0.0.1:8080
 setup: ## Install redis-server and PostgreSQL if they are missing (apt, dnf, apk or brew); starts no service
 	@./scripts/setup.sh
 
-demo: setup ## Replay real orders through two instances on private servers, report, serve until Ctrl-C
+demo: setup ## Replay real orders through two instances on private servers, report, serve visitors until Ctrl-C
 	@$(INVENTORY) demo
 
 demo-once: setup ## The same, ending after the report: fails when stock and ledger disagree

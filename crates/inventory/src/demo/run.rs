@@ -1,4 +1,6 @@
 use std::{
+    env,
+    io::{self, IsTerminal},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -14,17 +16,20 @@ use super::{
     Args, DemoError,
     instance::{Instance, Settings},
     stop::Stop,
+    traffic::Traffic,
     verify::verify,
 };
 use crate::{
     console,
     orders::{OrderLine, Orders},
-    replay::{Plan, RetryLimits, replay},
+    replay::{Plan, RetryLimits, ShopClient, replay},
     seed::seed,
 };
 
 /// As a shell reports a command that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
+/// Of the visitors, to each instance.
+const CONNECTIONS: usize = 8;
 const NAMES: [&str; 2] = ["instance-1", "instance-2"];
 
 /// Gives the demonstration.
@@ -58,7 +63,11 @@ async fn demonstrate(args: Args, stop: &mut Stop) -> Result<ExitCode, DemoError>
         () = stop.asked() => return Ok(ExitCode::from(INTERRUPTED)),
     };
     if !args.exit {
+        let _traffic = stage.traffic()?;
         stage.print_urls();
+        if !args.no_open && has_desktop() {
+            let _ = open::that_detached(stage.instances[0].ops.as_str());
+        }
         stop.asked().await;
         console::note("ending");
     }
@@ -71,6 +80,7 @@ struct Stage {
     // Instances before servers: fields are dropped in this order.
     instances: [Instance; 2],
     settings: Settings,
+    lines: Arc<[OrderLine]>,
     pool: PgPool,
     postgres: PostgresServer,
     redis: RedisServer,
@@ -84,7 +94,7 @@ impl Stage {
         let orders = Orders::load(&csv, args.lines).await?;
         let lines: Arc<[OrderLine]> = orders.lines.into();
 
-        let stage = Self::start(folder, &lines).await?;
+        let stage = Self::start(folder, Arc::clone(&lines)).await?;
         console::note(&format!("ready after {:.1} s", begun.elapsed().as_secs_f64()));
 
         let plan = Plan {
@@ -105,7 +115,7 @@ impl Stage {
         Ok((stage, holds))
     }
 
-    async fn start(folder: &Path, lines: &[OrderLine]) -> Result<Self, DemoError> {
+    async fn start(folder: &Path, lines: Arc<[OrderLine]>) -> Result<Self, DemoError> {
         console::note("starting a private PostgreSQL and a private Redis");
         let (postgres, redis) = try_join!(PostgresServer::start(), RedisServer::start())?;
         let settings = Settings {
@@ -116,12 +126,18 @@ impl Stage {
         };
         settings.migrate().await?;
         let pool = PgPoolOptions::new().max_connections(2).connect(&settings.database_url).await?;
-        console::note(&format!("seeded: {}", seed(&pool, lines, None).await?));
+        console::note(&format!("seeded: {}", seed(&pool, &lines, None).await?));
 
         console::note("starting two instances");
         let http = reqwest::Client::new();
         let instances = try_join!(settings.serve(&http, NAMES[0]), settings.serve(&http, NAMES[1]))?;
-        Ok(Self { instances: instances.into(), settings, pool, postgres, redis })
+        Ok(Self { instances: instances.into(), settings, lines, pool, postgres, redis })
+    }
+
+    /// Visitors for both instances.
+    fn traffic(&self) -> Result<Traffic, DemoError> {
+        let targets = self.instances.iter().map(|instance| instance.url.clone()).collect();
+        Ok(Traffic::start(ShopClient::http(CONNECTIONS)?, targets, Arc::clone(&self.lines)))
     }
 
     fn print_urls(&self) {
@@ -137,6 +153,7 @@ impl Stage {
         ));
         console::out(&format!("database      psql '{}'", settings.database_url));
         console::out(&format!("redis         redis-cli -u {}", settings.redis_url));
+        console::out("visitors      forty a second come and go, for the charts of the console");
         console::out("Ctrl-C ends everything");
     }
 
@@ -148,6 +165,13 @@ impl Stage {
         try_join!(self.postgres.kill(), self.redis.kill())?;
         first.and(second)
     }
+}
+
+/// Whether a person sits before a desktop.
+fn has_desktop() -> bool {
+    let is_there =
+        cfg!(target_os = "macos") || ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| env::var_os(name).is_some());
+    is_there && io::stdout().is_terminal()
 }
 
 fn bundled_csv() -> PathBuf {

@@ -19,8 +19,6 @@ mod scrape;
 mod tally;
 mod verdict;
 
-#[cfg(feature = "demo")]
-pub(crate) use args::not_negative;
 pub use args::{Args, ReportFormat};
 pub use audit::AuditError;
 pub use command::run;
@@ -29,3 +27,5 @@ pub use report::{Fleet, Latency, Lines, ReadSources, Report};
 pub use retry::RetryLimits;
 pub use run::{Plan, Replay, ReplayError, replay};
 pub use verdict::Verdict;
+#[cfg(feature = "demo")]
+pub(crate) use {args::not_negative, client::ShopClient, tally::Tally};

@@ -8,6 +8,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 
+use crate::stage::until;
+
 /// Only a demonstration that hangs needs it.
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -21,13 +23,15 @@ fn demo(args: &[&str]) -> Command {
 struct Serving {
     child: Child,
     addresses: Vec<String>,
+    /// Of both instances.
+    metrics: Vec<String>,
 }
 
 impl Serving {
     async fn start() -> Self {
         let mut child = demo(&["--lines", "50"]).stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut addresses = Vec::new();
+        let (mut addresses, mut metrics) = (Vec::new(), Vec::new());
         let reading = async {
             loop {
                 let line = stdout.next_line().await.unwrap().expect("it serves until it is told to end");
@@ -36,6 +40,7 @@ impl Serving {
                     let port: String = rest.chars().take_while(char::is_ascii_digit).collect();
                     format!("127.0.0.1:{port}")
                 }));
+                metrics.extend(line.split_once("   metrics ").map(|(_, url)| url.to_owned()));
                 if line.starts_with("Ctrl-C") {
                     break;
                 }
@@ -49,12 +54,25 @@ impl Serving {
         for address in &addresses {
             TcpStream::connect(address).await.unwrap();
         }
-        Self { child, addresses }
+        Self { child, addresses, metrics }
     }
 
     fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id().unwrap()).unwrap();
         kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    }
+
+    /// Waits until every instance has applied an adjustment since this was called.
+    async fn until_somebody_buys(&self) {
+        for url in &self.metrics {
+            let applied = async || -> f64 {
+                let text = reqwest::get(url).await.unwrap().text().await.unwrap();
+                let counts = text.lines().filter(|line| line.starts_with("inventory_movements_total{"));
+                counts.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+            };
+            let before = applied().await;
+            until("an adjustment", async || applied().await > before).await;
+        }
     }
 
     async fn until_nothing_listens(&self) {
@@ -85,8 +103,9 @@ async fn the_demonstration_conserves_stock_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_demonstration_that_is_asked_to_end_ends_everything_in_order() {
+async fn a_demonstration_has_visitors_until_it_is_asked_to_end_and_ends_everything_in_order() {
     let mut serving = Serving::start().await;
+    serving.until_somebody_buys().await;
     serving.signal(Signal::INT);
     let status = timeout(LIMIT, serving.child.wait()).await.unwrap().unwrap();
     assert!(status.success(), "{status}");

@@ -1,0 +1,75 @@
+use std::{sync::Arc, time::Duration};
+
+use rand::{Rng, SeedableRng, rngs::SmallRng};
+use reqwest::Url;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, MissedTickBehavior, interval},
+};
+
+use crate::{
+    domain::{Delta, Sku},
+    orders::OrderLine,
+    replay::{RetryLimits, ShopClient, Tally},
+};
+
+/// Forty visitors a second.
+const EVERY: Duration = Duration::from_millis(25);
+const AT_ONCE: usize = 32;
+/// Of so many visitors one buys, and one asks for what does not exist.
+const BUYS: u32 = 5;
+const MISTYPES: u32 = 20;
+/// Visitors rather come for what the first order lines name, so that some of them meet.
+const FAVOURITES: usize = 3;
+const LIMITS: RetryLimits = RetryLimits { retries: 2, total: Duration::from_secs(5) };
+
+/// Visitors who come after the report, so that the console shows a service at work. Dropping it sends them home.
+#[derive(Debug)]
+pub(super) struct Traffic {
+    _task: JoinSet<()>,
+}
+
+impl Traffic {
+    pub(super) fn start(http: reqwest::Client, targets: Arc<[Url]>, lines: Arc<[OrderLine]>) -> Self {
+        let client = ShopClient::new(http, targets, "traffic".into(), LIMITS);
+        let mut task = JoinSet::new();
+        task.spawn(come_and_go(client, lines));
+        Self { _task: task }
+    }
+}
+
+async fn come_and_go(client: ShopClient, lines: Arc<[OrderLine]>) {
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut inside = JoinSet::new();
+    for turn in 0.. {
+        ticks.tick().await;
+        while inside.try_join_next().is_some() {}
+        if inside.len() < AT_ONCE {
+            inside.spawn(visit(client.clone(), Arc::clone(&lines), turn));
+        }
+    }
+}
+
+/// What is bought one time is given back the next, so that the stock lasts. What the service answers is told by the
+/// console.
+async fn visit(client: ShopClient, lines: Arc<[OrderLine]>, turn: usize) {
+    let mut rng = SmallRng::from_rng(&mut rand::rng());
+    let mut tally = Tally::new();
+    let choice = if rng.random() { FAVOURITES.min(lines.len()) } else { lines.len() };
+    let Some(line) = lines.get(rng.random_range(0..choice.max(1))) else { return };
+    if rng.random_ratio(1, MISTYPES) {
+        if let Ok(absent) = Sku::new(&format!("no-such-{turn}")) {
+            client.browse(turn, &absent, &mut tally).await;
+        }
+        return;
+    }
+    client.browse(turn, &line.sku, &mut tally).await;
+    if rng.random_ratio(1, BUYS) {
+        for (number, units) in [(2 * turn, -1), (2 * turn + 1, 1)] {
+            let Ok(delta) = Delta::new(units) else { return };
+            let bought = OrderLine { number: number as u64, invoice: "traffic".into(), sku: line.sku.clone(), delta };
+            client.adjust(turn, &bought, Instant::now(), &mut rng, &mut tally).await;
+        }
+    }
+}
