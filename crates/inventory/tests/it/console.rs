@@ -114,6 +114,14 @@ async fn the_page_is_whole_small_and_runs_nothing_that_is_not_its_own() {
         }
     }
     assert!(seen.len() > 10 && size < LIMIT, "{size} bytes: {seen:?}");
+
+    // All modules are asked for with the page, not each when the import that names it is read.
+    let page = Answer::to(client.get(&instance.ops)).await;
+    let links = page.header("link").split(", ");
+    let announced =
+        links.map(|link| link.strip_suffix(">; rel=modulepreload").unwrap().trim_start_matches('<').to_owned());
+    let modules = seen.into_iter().filter(|path| path.ends_with(".js") && !path.contains("/uplot/"));
+    assert_eq!(announced.collect::<BTreeSet<_>>(), modules.collect());
     assert_eq!(instance.get("/console/main.js").await.problem(), "not-found", "not on the public port");
 }
 

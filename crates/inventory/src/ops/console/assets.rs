@@ -5,7 +5,7 @@ use axum::{
     http::{
         HeaderMap, HeaderName, HeaderValue, StatusCode,
         header::{
-            CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, REFERRER_POLICY,
+            CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK, REFERRER_POLICY,
             X_CONTENT_TYPE_OPTIONS,
         },
     },
@@ -26,11 +26,14 @@ const STYLE: &str = "text/css; charset=utf-8";
 const IMAGE: &str = "image/svg+xml";
 const TEXT: &str = "text/plain; charset=utf-8";
 
+/// The script that is no module.
+const CHARTS: &str = "/console/uplot/uPlot.iife.min.js";
+
 /// A file of the page: where it is served, its media type, its content.
 struct Asset(&'static str, &'static str, &'static [u8]);
 
 macro_rules! assets {
-    ($($kind:ident $path:literal $file:literal;)*) => {
+    ($($kind:ident $path:tt $file:literal;)*) => {
         &[$(Asset($path, $kind, include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/console/", $file)))),*]
     };
 }
@@ -57,17 +60,30 @@ const ASSETS: &[Asset] = assets! {
     SCRIPT "/console/sparkline.js" "sparkline.js";
     SCRIPT "/console/stock.js" "stock.js";
     SCRIPT "/console/tabs.js" "tabs.js";
-    SCRIPT "/console/uplot/uPlot.iife.min.js" "uplot/uPlot.iife.min.js";
+    SCRIPT CHARTS "uplot/uPlot.iife.min.js";
     STYLE "/console/uplot/uPlot.min.css" "uplot/uPlot.min.css";
     TEXT "/console/uplot/LICENSE" "uplot/LICENSE";
 };
 
 /// A route for each file.
 pub(in crate::ops) fn routes() -> Router<App> {
+    let modules = modules();
     ASSETS.iter().fold(Router::new(), |router, asset| {
-        let etag = etag(asset.2);
-        router.route(asset.0, get(move |headers: HeaderMap| ready(answer(asset, &etag, &headers))))
+        let (etag, modules) = (etag(asset.2), (asset.1 == HTML).then(|| modules.clone()));
+        let serve = move |headers: HeaderMap| {
+            let mut response = answer(asset, &etag, &headers);
+            response.headers_mut().extend(modules.clone().map(|modules| (LINK, modules)));
+            ready(response)
+        };
+        router.route(asset.0, get(serve))
     })
+}
+
+/// What the page is served with, so that its modules come at once, not one after the other as imports name them.
+fn modules() -> HeaderValue {
+    let modules = ASSETS.iter().filter(|asset| asset.1 == SCRIPT && asset.0 != CHARTS);
+    let links = modules.map(|asset| format!("<{}>; rel=modulepreload", asset.0)).collect::<Vec<_>>().join(", ");
+    HeaderValue::from_str(&links).unwrap_or(HeaderValue::from_static(""))
 }
 
 /// A quoted hash of the content.
