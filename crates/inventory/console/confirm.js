@@ -1,29 +1,30 @@
-// The question before a lock is taken from its holders.
+// The question before something is taken away.
 
 import { element } from "./dom.js";
 
-/** Asks; resolves to `null` when it is called off, else to whether shared holders are cut off at once. */
-export function confirmForce(lock) {
-  const now = element("input", { type: "checkbox" });
-  const hasShared = lock.holders.some((holder) => holder.mode === "read");
-  const [cancel, force] = [
+/**
+ * Asks; resolves to whether it is to be done. `title` is the question, `name` what it is about, `text` what follows,
+ * `action` the word on the button; `more` are elements below the text.
+ */
+export function confirm({ title, name, text, action }, ...more) {
+  const [cancel, act] = [
     element("button", { type: "button" }, "Cancel"),
-    element("button", { type: "button", class: "danger" }, "Force release"),
+    element("button", { type: "button", class: "danger" }, action),
   ];
   const dialog = element(
     "dialog",
     { "aria-labelledby": "confirm-title" },
-    element("h2", { id: "confirm-title" }, "Take this lock from its holders?"),
-    element("p", { class: "name" }, lock.resource),
-    element("p", {}, `Holders: ${lock.holders.length}. Requests waiting: ${lock.waiting}. `, WHAT_HAPPENS),
+    element("h2", { id: "confirm-title" }, title),
+    element("p", { class: "name" }, name),
+    element("p", {}, text),
+    ...more,
+    element("p", { class: "buttons" }, cancel, act),
   );
-  if (hasShared) dialog.append(element("label", {}, now, " Cut shared holders off at once"));
-  dialog.append(element("p", { class: "buttons" }, cancel, force));
   document.body.append(dialog);
   return new Promise((resolve) => {
-    let answer = null;
-    force.addEventListener("click", () => {
-      answer = now.checked;
+    let answer = false;
+    act.addEventListener("click", () => {
+      answer = true;
       dialog.close();
     });
     cancel.addEventListener("click", () => dialog.close());
@@ -34,6 +35,20 @@ export function confirmForce(lock) {
     dialog.showModal();
     cancel.focus();
   });
+}
+
+/** Asks before a lock is forced; resolves to `null` for no, else to whether shared holders are cut off at once. */
+export async function confirmForce(lock) {
+  const now = element("input", { type: "checkbox" });
+  const hasShared = lock.holders.some((holder) => holder.mode === "read");
+  const question = {
+    title: "Take this lock from its holders?",
+    name: lock.resource,
+    text: `Holders: ${lock.holders.length}. Requests waiting: ${lock.waiting}. ${WHAT_HAPPENS}`,
+    action: "Force release",
+  };
+  const more = hasShared ? [element("label", {}, now, " Cut shared holders off at once")] : [];
+  return (await confirm(question, ...more)) ? now.checked : null;
 }
 
 const WHAT_HAPPENS =

@@ -3,6 +3,7 @@
 import { Access } from "./access.js";
 import { Admin } from "./admin.js";
 import { Advice, linkWords } from "./advice.js";
+import { Cache, WHY as WHY_CACHE } from "./cache.js";
 import { look, say } from "./dom.js";
 import { listen } from "./feed.js";
 import { bytes, span } from "./format.js";
@@ -12,6 +13,7 @@ import { Locks, WHY as WHY_LOCKS } from "./locks.js";
 import { Overview } from "./overview.js";
 import { Stock, WHY as WHY_STOCK } from "./stock.js";
 import { tabs } from "./tabs.js";
+import { Tiers } from "./tiers.js";
 
 const at = (id) => document.getElementById(id);
 
@@ -22,11 +24,17 @@ const health = new Health(at("health"));
 const admin = new Admin();
 const parts = (tab, ...names) => Object.fromEntries(names.map((name) => [name, at(`${tab}-${name}`)]));
 const access = (name, why) => new Access(at(`${name}-access`), admin, { name, body: at(`${name}-body`), why });
-const accesses = { locks: access("locks", WHY_LOCKS), stock: access("stock", WHY_STOCK) };
+const accesses = {
+  locks: access("locks", WHY_LOCKS),
+  cache: access("cache", WHY_CACHE),
+  stock: access("stock", WHY_STOCK),
+};
+const tiers = new Tiers(at("cache-tiers"), at("cache-sum"));
 
 /** The tabs that ask only while they are open, by the id of their panel. */
 const panels = {
   "panel-locks": new Locks(parts("locks", "result", "search", "tally", "rows"), admin, accesses.locks),
+  "panel-cache": new Cache(parts("cache", "result", "facts", "form-key", "key", "found"), admin, accesses.cache),
   "panel-stock": new Stock(
     parts("stock", "check", "conservation", "form", "search", "tally", "rows", "next", "ledger"),
     admin,
@@ -39,6 +47,7 @@ function took(snapshot) {
   advice.judge(history);
   overview.show(history);
   health.show(history);
+  tiers.show(history);
   Object.values(accesses).forEach((one) => one.routes(snapshot.admin));
   const running = snapshot.at_ms / 1000 - history.now("process_start_time_seconds");
   const cpu = history.rate("process_cpu_seconds_total", 5);

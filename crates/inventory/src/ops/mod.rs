@@ -2,6 +2,7 @@
 
 mod auth;
 mod cache;
+mod cache_entry;
 mod conservation;
 mod console;
 mod locks;

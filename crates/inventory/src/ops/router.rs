@@ -1,17 +1,13 @@
 use axum::{
-    Extension, Router,
-    extract::State,
-    http::header,
-    middleware::from_fn_with_state,
-    response::IntoResponse,
-    routing::{delete, get},
+    Extension, Router, extract::State, http::header, middleware::from_fn_with_state, response::IntoResponse,
+    routing::get,
 };
 use metrics_exporter_prometheus::PrometheusHandle;
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
-    auth, cache, conservation,
+    auth, cache, cache_entry, conservation,
     console::{self, Feed, Sampler},
     locks, stock,
 };
@@ -72,7 +68,7 @@ fn admin(token: Secret) -> Router<App> {
         .route("/locks", get(locks::list))
         .route("/locks/{resource}", get(locks::show).delete(locks::force))
         .route("/cache", get(cache::show).delete(cache::clear))
-        .route("/cache/{sku}", delete(cache::invalidate))
+        .route("/cache/{sku}", get(cache_entry::show).delete(cache::invalidate))
         .route("/conservation", get(conservation::show))
         .route("/stock", get(stock::search))
         .route("/stock/{sku}/movements", get(movements::list))

@@ -121,6 +121,6 @@ async fn only_a_sku_is_voided_and_only_by_an_administrator() {
     let unknown = void(&instance, "/admin/cache/BANK%20CHARGES").await;
     assert_eq!(unknown.status, 204, "an absence is voided, too: {unknown:?}");
     assert_eq!(void(&instance, "/admin/cache/a/b").await.problem(), "not-found");
-    let get = Answer::to(instance.admin(Method::GET, "/admin/cache/one")).await;
-    assert_eq!(get.problem(), "method-not-allowed");
+    let put = Answer::to(instance.admin(Method::PUT, "/admin/cache/one")).await;
+    assert_eq!(put.problem(), "method-not-allowed");
 }

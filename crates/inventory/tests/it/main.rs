@@ -13,6 +13,8 @@ mod conservation;
 #[cfg(test)]
 mod console;
 #[cfg(test)]
+mod console_cache;
+#[cfg(test)]
 mod console_stock;
 #[cfg(test)]
 mod dashboards;

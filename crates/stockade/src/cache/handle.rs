@@ -6,7 +6,7 @@ use serde::{Serialize, de::DeserializeOwned};
 #[cfg(feature = "axum")]
 use crate::clock::Instant;
 use crate::{
-    cache::{CacheError, CacheStats, Invalidator, Lookup, Warmup, core::Core},
+    cache::{CacheError, CacheStats, Inspection, Invalidator, Lookup, Warmup, core::Core},
     resource::{Key, KeyError, Resource},
 };
 
@@ -151,6 +151,16 @@ where
     /// another call is loading a key, this call waits for that load.
     pub async fn get_many(&self, keys: &[K]) -> Vec<Result<Lookup<V>, CacheError>> {
         self.core.get_many(keys).await
+    }
+
+    /// Where the value of a key is, how old it is, and whether it is being loaded. It is for people who look: it loads
+    /// nothing, stores nothing, and counts as no read. It takes one round trip to Redis, and two for a value with tags.
+    ///
+    /// # Errors
+    ///
+    /// [`CacheError::Key`]. If Redis does not answer, that is no error: see [`Tier::Unavailable`](super::Tier).
+    pub async fn inspect(&self, key: &K) -> Result<Inspection, CacheError> {
+        self.core.inspect(key).await
     }
 
     /// Prepares to load these keys before they are asked for. See [`Warmup`].

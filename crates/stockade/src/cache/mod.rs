@@ -48,6 +48,7 @@
 //! - A reader need not wait as long as a load may take. After [`CacheBuilder::soft_timeout`] it gets an expired value,
 //!   after [`CacheBuilder::hard_timeout`] an error. The load goes on in the background.
 //! - [`Cache::reload`] loads although there is a value. The old value stays until the new one is there.
+//! - [`Cache::inspect`] says where a value is, how old it is, and whether it is being loaded. It loads nothing.
 //!
 //! Several versions of a program may run at the same time. Each version keeps its own values under one key, so no
 //! version reads or overwrites a value of another. During a deployment each version loads a key once. An invalidation
@@ -103,6 +104,7 @@ mod fetch;
 mod flight;
 mod handle;
 mod info;
+mod inspection;
 mod invalidation;
 mod load;
 mod local;
@@ -120,6 +122,7 @@ pub use builder::CacheBuilder;
 pub use error::{BuildError, CacheError, LoadError};
 pub use handle::Cache;
 pub use info::{CacheInfo, Lookup, Source};
+pub use inspection::{Inspection, Kept, Tier};
 #[cfg(test)]
 pub(crate) use invalidation::Invalidate;
 pub use invalidation::Invalidator;

@@ -46,7 +46,10 @@ const ASSETS: &[Asset] = assets! {
     SCRIPT "/console/access.js" "access.js";
     SCRIPT "/console/admin.js" "admin.js";
     SCRIPT "/console/advice.js" "advice.js";
+    SCRIPT "/console/cache.js" "cache.js";
+    SCRIPT "/console/cached.js" "cached.js";
     SCRIPT "/console/chart.js" "chart.js";
+    SCRIPT "/console/tiers.js" "tiers.js";
     SCRIPT "/console/confirm.js" "confirm.js";
     SCRIPT "/console/dom.js" "dom.js";
     SCRIPT "/console/feed.js" "feed.js";

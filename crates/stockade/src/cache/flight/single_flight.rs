@@ -94,6 +94,11 @@ impl<V> Flights<V> {
         self.lock().len()
     }
 
+    /// Whether there is an open flight for this key.
+    pub(crate) fn has(&self, key: &Key) -> bool {
+        self.lock().contains_key(key)
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<SingleFlight<V>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -10,7 +10,7 @@ use super::{
     wake::Wake,
 };
 use crate::{
-    cache::{CacheError, local::Reservation, strict::Intent, tags::Tag},
+    cache::{CacheError, Tier, local::Reservation, strict::Intent, tags::Tag},
     clock::Instant,
     resource::Key,
 };
@@ -36,6 +36,15 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         match self {
             Self::Memory(memory) => memory.read(key),
             Self::Redis(remote) => remote.read(key).await,
+        }
+    }
+
+    /// What the store has of a key, and how long the lease of its load still lasts, if it is being loaded. The entries of
+    /// a cache without Redis are those of the in-process tier.
+    pub(crate) async fn inspect(&self, key: &Key) -> (Tier, Option<Duration>) {
+        match self {
+            Self::Memory(..) => (Tier::Empty, None),
+            Self::Redis(remote) => remote.inspect(key).await,
         }
     }
 

@@ -11,6 +11,7 @@ mod filter_runs;
 mod foreign;
 mod hold_off;
 mod http;
+mod inspect;
 mod keys;
 mod late;
 mod leases;

@@ -5,6 +5,7 @@
 //! its server, and one channel serves all buckets.
 
 mod dropping;
+mod inspect;
 mod keys;
 mod leasing;
 mod liveness;

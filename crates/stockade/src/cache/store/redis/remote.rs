@@ -150,7 +150,12 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         self.servers.of(bucket).ok_or(LinkError::Down)
     }
 
-    async fn command(&self, bucket: Bucket, op: &'static str, command: redis::Cmd) -> Result<Value, LinkError> {
+    pub(super) async fn command(
+        &self,
+        bucket: Bucket,
+        op: &'static str,
+        command: redis::Cmd,
+    ) -> Result<Value, LinkError> {
         self.server(bucket)?.link.command(op, command).await
     }
 

@@ -1,0 +1,113 @@
+// The tab of the cache: its state on this instance, and what is cached of one SKU.
+
+import { cached } from "./cached.js";
+import { confirm } from "./confirm.js";
+import { element, say } from "./dom.js";
+import { bytes, count, percent } from "./format.js";
+
+/** What the tab says without a token. */
+export const WHY =
+  "The state of the cache, looking a SKU up and invalidating it need the admin token (ADMIN_TOKEN). The table above " +
+  "needs none.";
+
+const EACH_MS = 2000;
+
+/** Each fact: its name; of the answer of /admin/cache, its words. */
+const FACTS = [
+  ["Loads that found a row", (is) => count(is.loads_ok)],
+  ["Loads that found none", (is) => count(is.loads_absent)],
+  ["Loads that failed", (is) => `${count(is.loads_error)}, and ${count(is.loads_timeout)} took too long`],
+  ["Loads under way", (is) => count(is.loads_in_flight)],
+  ["Loaded, not stored", (is) => `${count(is.fill_rejected)} values: a write came in between`],
+  ["In memory", (is) => `${count(is.local_entries)} values, ${bytes(is.local_weight)}`],
+  ["Redis", (is) => (is.degraded ? "away" : is.vouched_for ? "up, believed" : "up, not believed yet")],
+  ["Filter of SKUs", (is) => filter(is.filter)],
+  ["Warm-up", ({ warm_up: warm }) => `${warm.state.replace("_", " ")}, ${count(warm.keys)} keys`],
+];
+
+function filter(state) {
+  if (state === null) return "off";
+  const fill = `${count(state.keys)} keys, ${percent(state.keys / state.expected)} of what it is made for`;
+  return state.ready ? fill : `not ready: every SKU is looked up. ${fill}`;
+}
+
+export class Cache {
+  #admin;
+  #access;
+  #parts;
+  #facts;
+  #isOpen = false;
+  #timer = null;
+
+  /** `parts`: the elements of the tab, by name. */
+  constructor(parts, admin, access) {
+    [this.#parts, this.#admin, this.#access] = [parts, admin, access];
+    this.#facts = FACTS.map(([name]) => {
+      const value = element("dd", {}, "–");
+      parts.facts.append(element("div", {}, element("dt", {}, name), value));
+      return value;
+    });
+    admin.watch(() => this.#ask());
+    document.addEventListener("visibilitychange", () => this.#ask());
+    parts["form-key"].addEventListener("submit", (event) => {
+      event.preventDefault();
+      if (parts.key.value) this.#look(parts.key.value);
+    });
+  }
+
+  /** Asks for the state every two seconds while the tab is open. */
+  open(isOpen) {
+    this.#isOpen = isOpen;
+    this.#ask();
+  }
+
+  async #ask() {
+    clearTimeout(this.#timer);
+    if (!this.#admin.hasToken) {
+      this.#parts.found.replaceChildren();
+      say(this.#parts.result, "");
+    }
+    if (!this.#admin.hasToken || !this.#isOpen || document.hidden) return;
+    // Scheduled before the answer: a newer call takes its place.
+    const mine = (this.#timer = setTimeout(() => this.#ask(), EACH_MS));
+    try {
+      const state = await this.#admin.ask("GET", "/admin/cache");
+      if (mine !== this.#timer) return;
+      this.#access.tell("");
+      FACTS.forEach(([, words], place) => say(this.#facts[place], words(state)));
+    } catch (error) {
+      this.#access.refused(error);
+    }
+  }
+
+  async #look(sku) {
+    try {
+      const found = await this.#admin.ask("GET", path(sku));
+      const invalidate = element("button", { type: "button", id: "cache-invalidate" }, "Invalidate…");
+      invalidate.addEventListener("click", () => this.#invalidate(sku));
+      this.#parts.found.replaceChildren(...cached(found), element("p", {}, invalidate));
+      this.#parts.found.querySelector("h3").focus();
+    } catch (error) {
+      this.#access.refused(error);
+    }
+  }
+
+  async #invalidate(sku) {
+    if (!(await confirm({ ...QUESTION, name: sku }))) return;
+    try {
+      await this.#admin.ask("DELETE", path(sku));
+      say(this.#parts.result, `${sku} was invalidated in Redis and in every instance. The next read loads it.`);
+      await this.#look(sku);
+    } catch (error) {
+      this.#access.refused(error);
+    }
+  }
+}
+
+const path = (sku) => `/admin/cache/${encodeURIComponent(sku)}`;
+
+const QUESTION = {
+  title: "Invalidate what is cached of this SKU?",
+  text: "Its value or absence is dropped in Redis and in every instance, with every load under way. Nothing is lost.",
+  action: "Invalidate",
+};
