@@ -5,6 +5,7 @@ import { Admin } from "./admin.js";
 import { Advice, linkWords } from "./advice.js";
 import { Cache, WHY as WHY_CACHE } from "./cache.js";
 import { look, say } from "./dom.js";
+import { Events } from "./events.js";
 import { listen } from "./feed.js";
 import { bytes, span } from "./format.js";
 import { Health } from "./health.js";
@@ -31,16 +32,26 @@ const accesses = {
 };
 const tiers = new Tiers(at("cache-tiers"), at("cache-sum"));
 
-/** The tabs that ask only while they are open, by the id of their panel. */
-const panels = {
-  "panel-locks": new Locks(parts("locks", "result", "search", "tally", "rows"), admin, accesses.locks),
-  "panel-cache": new Cache(parts("cache", "result", "facts", "form-key", "key", "found"), admin, accesses.cache),
-  "panel-stock": new Stock(
-    parts("stock", "check", "conservation", "form", "search", "tally", "rows", "next", "ledger"),
-    admin,
-    accesses.stock,
-  ),
-};
+/** What asks only while its tab is open, with the id of the tab's panel. */
+const panels = [
+  ["panel-locks", new Locks(parts("locks", "result", "search", "tally", "rows"), admin, accesses.locks)],
+  [
+    "panel-locks",
+    new Events({ ...parts("events", "note", "rows"), search: at("locks-search") }, admin, accesses.locks),
+  ],
+  [
+    "panel-cache",
+    new Cache(parts("cache", "result", "facts", "form-key", "key", "found"), admin, accesses.cache),
+  ],
+  [
+    "panel-stock",
+    new Stock(
+      parts("stock", "check", "conservation", "form", "search", "tally", "rows", "next", "ledger"),
+      admin,
+      accesses.stock,
+    ),
+  ],
+];
 
 function took(snapshot) {
   history.add(snapshot);
@@ -73,6 +84,6 @@ function linked(link) {
 }
 
 tabs([...document.querySelectorAll("nav a")], (shown) =>
-  Object.entries(panels).forEach(([panel, tab]) => tab.open(panel === shown)),
+  panels.forEach(([panel, tab]) => tab.open(panel === shown)),
 );
 listen(took, linked);

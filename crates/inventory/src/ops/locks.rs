@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{FromRequestParts, Query, RawPathParams, State},
     http::request::Parts,
 };
@@ -14,6 +14,7 @@ use stockade::{
     postgres,
 };
 
+use super::lock_log::{LockLog, Log};
 use crate::{app::App, http::Problem};
 
 /// The most locks that a list shows.
@@ -115,15 +116,35 @@ pub(super) struct Forced {
 /// which they begin later is refused. One that is under way is waited for.
 pub(super) async fn force(
     State(app): State<App>,
+    Extension(log): Extension<LockLog>,
     Named(resource): Named,
     how: Result<Query<How>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<Forced>, Problem> {
     let Query(How { now }) =
         how.map_err(|_| Problem::BadRequest("the query takes `now=true` or `now=false`".into()))?;
     let forced = app.locks.force_release(&resource, if now { Force::Now } else { Force::AfterLeases }).await?;
+    log.forced(&resource, forced.holders, forced.token.get());
     tracing::warn!(lock = %resource.escape_default(), holders = forced.holders, now, "an administrator forced a lock");
     let token = postgres::claim_forced(&app.pg, &resource, forced.token).await?;
     Ok(Json(Forced { resource, holders: forced.holders, token: token.get() }))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct After {
+    /// The `newest` of the answer before.
+    #[serde(default)]
+    after: u64,
+}
+
+/// `GET /admin/locks/events?after=`: what happened to the locks of this instance: losses and forced releases, and
+/// grants since somebody asks.
+pub(super) async fn events(
+    Extension(log): Extension<LockLog>,
+    after: Result<Query<After>, axum::extract::rejection::QueryRejection>,
+) -> Result<Json<Log>, Problem> {
+    let Query(After { after }) = after.map_err(|_| Problem::BadRequest("the query takes `after`, a number".into()))?;
+    Ok(Json(log.after(after)))
 }
 
 /// The encoded key in the path, as the list shows it; percent-encoded once more on its way here.

@@ -5,9 +5,11 @@ mod cache;
 mod cache_entry;
 mod conservation;
 mod console;
+mod lock_log;
 mod locks;
 mod router;
 mod stock;
 
 pub use console::Sampler;
+pub use lock_log::LockLog;
 pub use router::{Ops, app};

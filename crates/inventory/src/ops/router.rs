@@ -9,6 +9,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use super::{
     auth, cache, cache_entry, conservation,
     console::{self, Feed, Sampler},
+    lock_log::LockLog,
     locks, stock,
 };
 use crate::{
@@ -31,14 +32,15 @@ pub struct Ops {
     admin_token: Option<Secret>,
     /// Snapshots for the console.
     feed: Feed,
+    lock_log: LockLog,
 }
 
 impl Ops {
     /// For the routes, and what has to run beside them for the console. Without a token there are no admin routes.
     #[must_use]
-    pub fn new(app: App, metrics: PrometheusHandle, admin_token: Option<Secret>) -> (Self, Sampler) {
+    pub fn new(app: App, metrics: PrometheusHandle, admin_token: Option<Secret>, lock_log: LockLog) -> (Self, Sampler) {
         let (feed, sampler) = Feed::new(app, metrics.clone(), admin_token.is_some());
-        (Self { metrics, admin_token, feed }, sampler)
+        (Self { metrics, admin_token, feed, lock_log }, sampler)
     }
 }
 
@@ -49,7 +51,7 @@ pub fn app(app: App, ops: Ops) -> Router {
         .layer(CatchPanicLayer::custom(trace::panicked))
         .layer(from_fn_with_state(app.limits.request, trace::admit));
     let scrape = get(render).layer(Extension(ops.metrics));
-    let admin = ops.admin_token.map(admin).unwrap_or_default();
+    let admin = ops.admin_token.map(|token| admin(token, ops.lock_log)).unwrap_or_default();
     Router::new()
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))
@@ -63,9 +65,10 @@ pub fn app(app: App, ops: Ops) -> Router {
         .with_state(app)
 }
 
-fn admin(token: Secret) -> Router<App> {
+fn admin(token: Secret, lock_log: LockLog) -> Router<App> {
     let routes = Router::new()
         .route("/locks", get(locks::list))
+        .route("/locks/events", get(locks::events))
         .route("/locks/{resource}", get(locks::show).delete(locks::force))
         .route("/cache", get(cache::show).delete(cache::clear))
         .route("/cache/{sku}", get(cache_entry::show).delete(cache::invalidate))
@@ -74,6 +77,7 @@ fn admin(token: Secret) -> Router<App> {
         .route("/stock/{sku}/movements", get(movements::list))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
+        .layer(Extension(lock_log))
         .layer(from_fn_with_state(token, auth::require));
     Router::new().nest("/admin", routes)
 }

@@ -20,6 +20,7 @@ use crate::{
     domain::{Sku, Stock},
     flash::Flash,
     lab::{Lab, Place},
+    ops::LockLog,
 };
 
 /// How long the start waits for Redis. Without the wait the first writes of a healthy instance would be refused; with
@@ -31,13 +32,15 @@ pub(super) struct Service {
     pub(super) app: App,
     pub(super) relay: Relay,
     pub(super) warmup: Warmup,
+    pub(super) lock_log: LockLog,
 }
 
 impl Service {
     /// Builds it. Neither database nor Redis has to be reachable; a Redis that is reachable has to be fit.
     pub(super) async fn build(config: &Config) -> Result<Self, StartError> {
         let pg = pool(&config.database);
-        let LockStore { locks, redis: lock_redis, shared_reads } = LockStore::connect(config).await?;
+        let lock_log = LockLog::default();
+        let LockStore { locks, redis: lock_redis, shared_reads } = LockStore::connect(config, lock_log.clone()).await?;
         let cache_redis = if config.cache.has_own_redis {
             let may_evict = config.cache.mode == CacheMode::Eventual;
             connect("CACHE_REDIS_URL", &config.cache.redis, config, may_evict).await?
@@ -69,7 +72,7 @@ impl Service {
             answers: config.logged_answers,
             draining: Draining::default(),
         };
-        Ok(Self { app, relay, warmup })
+        Ok(Self { app, relay, warmup, lock_log })
     }
 
     /// Waits until locks and cache are connected, for a while.

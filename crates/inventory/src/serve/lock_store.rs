@@ -4,6 +4,7 @@ use super::{StartError, redis::connect};
 use crate::{
     config::{Config, Secret, quorum},
     http::Problem,
+    ops::LockLog,
 };
 
 const VARIABLE: &str = "LOCK_REDIS_URL";
@@ -18,9 +19,14 @@ pub(super) struct LockStore {
 }
 
 impl LockStore {
-    pub(super) async fn connect(config: &Config) -> Result<Self, StartError> {
+    /// What happens to the locks is written into `log`.
+    pub(super) async fn connect(config: &Config, log: LockLog) -> Result<Self, StartError> {
         let settings = &config.locks;
-        let builder = Locks::builder().lease(settings.lease).max_waiters(settings.max_waiters).on_reject(Problem::from);
+        let builder = Locks::builder()
+            .lease(settings.lease)
+            .max_waiters(settings.max_waiters)
+            .on_reject(Problem::from)
+            .on_event(move |event| log.note(event));
         if let Some(urls) = quorum(&settings.redis) {
             return Self::on_quorum(builder, &urls, config).await;
         }

@@ -15,6 +15,8 @@ mod console;
 #[cfg(test)]
 mod console_cache;
 #[cfg(test)]
+mod console_events;
+#[cfg(test)]
 mod console_stock;
 #[cfg(test)]
 mod dashboards;

@@ -1,7 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{Locks, delegations, shared::Shared};
-use crate::store::{LockStore, MemoryStore};
+use crate::store::{LockEvent, LockStore, MemoryStore, Observer};
 
 /// Settings of [`Locks`].
 #[derive(Clone, Debug)]
@@ -11,6 +11,7 @@ pub struct LocksBuilder {
     delegate: bool,
     delegation: delegations::Settings,
     redis: crate::store::RedisOptions,
+    observer: Option<Observer>,
     #[cfg(feature = "axum")]
     extensions: http::Extensions,
 }
@@ -23,6 +24,7 @@ impl Default for LocksBuilder {
             delegate: true,
             delegation: delegations::Settings { lease: Duration::from_secs(2), most: 10_000 },
             redis: crate::store::RedisOptions::default(),
+            observer: None,
             #[cfg(feature = "axum")]
             extensions: http::Extensions::new(),
         }
@@ -134,6 +136,18 @@ impl LocksBuilder {
         self
     }
 
+    /// Calls `told` for each lock that this process is granted or loses, with the name of its resource: for a log or a
+    /// console. Default: nothing is called.
+    ///
+    /// Readers that enter a delegation are not told, nor that they lose it. `told` runs inside the request, or inside the
+    /// task that notices the loss, so it must not block and must not panic. It gets a reference: an event that it does
+    /// not keep costs one call and no memory.
+    #[must_use]
+    pub fn on_event(mut self, told: impl Fn(&LockEvent<'_>) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Observer::new(told));
+        self
+    }
+
     /// Keeps a value of a layer above with the locks.
     #[cfg(feature = "axum")]
     pub(crate) fn extension<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
@@ -157,7 +171,7 @@ impl LocksBuilder {
     pub(crate) fn on(self, store: Arc<dyn LockStore>) -> Locks {
         let delegation = self.delegate.then_some(self.delegation);
         #[cfg_attr(not(feature = "axum"), expect(unused_mut, reason = "only layers above keep something with it"))]
-        let mut shared = Shared::new(store, self.lease, self.max_waiters, delegation);
+        let mut shared = Shared::new(store, self.lease, self.max_waiters, delegation, self.observer);
         #[cfg(feature = "axum")]
         {
             shared.extensions = self.extensions;

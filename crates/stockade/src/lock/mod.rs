@@ -84,5 +84,6 @@ pub use request::LockRequest;
 pub use run_error::RunError;
 
 pub use crate::store::{
-    Force, Forced, Inspection, LockError, LossReason, Misplaced, Mode, Party, Released, Token, Unavailable,
+    Force, Forced, Inspection, LockError, LockEvent, LockEventKind, LossReason, Misplaced, Mode, Party, Released,
+    Token, Unavailable,
 };

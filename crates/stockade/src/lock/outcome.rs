@@ -60,9 +60,13 @@ impl Outcome {
 
     pub(super) fn granted(mut self, ownership: &Ownership) {
         self.outcome = GRANTED;
-        self.series.wait.observe(self.since.elapsed());
+        let waited = self.since.elapsed();
+        self.series.wait.observe(waited);
         if let Some(handed_off) = ownership.handed_off {
             self.series.handed_off(handed_off);
+        }
+        if let Some(observer) = &self.series.observer {
+            ownership.granted(observer, waited);
         }
     }
 

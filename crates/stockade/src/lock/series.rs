@@ -7,7 +7,7 @@ use std::{
 use crate::{
     metrics::{self, Counter, Gauge, Times},
     resource::Label,
-    store::Mode,
+    store::{Mode, Observer},
 };
 
 /// The outcome of an attempt that got the lock from the store.
@@ -27,10 +27,12 @@ pub(super) struct Series {
     pub(super) hold: Times,
     granted: OnceLock<Counter>,
     delegated: OnceLock<Counter>,
+    /// Whom grants are told to.
+    pub(super) observer: Option<Observer>,
 }
 
 impl Series {
-    fn new(label: &Label, mode: Mode) -> Self {
+    fn new(label: &Label, mode: Mode, observer: Option<Observer>) -> Self {
         let tags = [("lock", label.clone()), metrics::tag("mode", mode.as_str())];
         Self {
             waiters: Gauge::of(metrics::LOCK_WAITERS, &tags[..1]),
@@ -41,6 +43,7 @@ impl Series {
             delegated: OnceLock::new(),
             label: label.clone(),
             mode,
+            observer,
         }
     }
 
@@ -63,18 +66,25 @@ impl Series {
 }
 
 /// The series of one `Locks`. There are few, because their labels are kinds and templates.
-#[derive(Debug, Default)]
-pub(super) struct AllSeries(RwLock<HashMap<Label, Vec<Arc<Series>>>>);
+#[derive(Debug)]
+pub(super) struct AllSeries {
+    known: RwLock<HashMap<Label, Vec<Arc<Series>>>>,
+    observer: Option<Observer>,
+}
 
 impl AllSeries {
+    pub(super) fn new(observer: Option<Observer>) -> Self {
+        Self { known: RwLock::default(), observer }
+    }
+
     pub(super) fn of(&self, label: &Label, mode: Mode) -> Arc<Series> {
         let known = |series: &Vec<Arc<Series>>| series.iter().find(|series| series.mode == mode).map(Arc::clone);
-        let found = self.0.read().unwrap_or_else(PoisonError::into_inner).get(label.as_ref()).and_then(known);
+        let found = self.known.read().unwrap_or_else(PoisonError::into_inner).get(label.as_ref()).and_then(known);
         found.unwrap_or_else(|| {
-            let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.known.write().unwrap_or_else(PoisonError::into_inner);
             let series = all.entry(label.clone()).or_default();
             known(series).unwrap_or_else(|| {
-                let new = Arc::new(Series::new(label, mode));
+                let new = Arc::new(Series::new(label, mode, self.observer.clone()));
                 series.push(Arc::clone(&new));
                 new
             })

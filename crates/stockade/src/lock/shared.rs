@@ -8,7 +8,7 @@ use super::{
     renewal::Renewals,
     series::AllSeries,
 };
-use crate::store::{LockStore, LossReason};
+use crate::store::{LockStore, LossReason, Observer};
 
 /// The time limit of the last releases in a shutdown.
 const LAST_RELEASES: Duration = Duration::from_secs(1);
@@ -40,6 +40,7 @@ impl Shared {
         lease: Duration,
         max_waiters: u32,
         delegation: Option<delegations::Settings>,
+        observer: Option<Observer>,
     ) -> Self {
         let renewals = Arc::new(Renewals::new(Arc::clone(&store), Handle::try_current().ok()));
         let (closing, guards, tasks) = (CancellationToken::new(), TaskTracker::new(), TaskTracker::new());
@@ -53,7 +54,7 @@ impl Shared {
             lease,
             max_waiters,
             renewals,
-            series: AllSeries::default(),
+            series: AllSeries::new(observer),
             delegations,
             closing,
             guards,

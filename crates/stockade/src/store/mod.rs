@@ -9,6 +9,7 @@ mod commits;
 #[cfg(test)]
 pub(crate) mod conformance;
 mod error;
+mod event;
 mod handed;
 mod loss_reason;
 mod memory;
@@ -22,6 +23,8 @@ mod redlock;
 mod token;
 
 pub use error::{LockError, Misplaced, Unavailable};
+pub(crate) use event::Observer;
+pub use event::{LockEvent, LockEventKind};
 pub(crate) use handed::Handed;
 pub use loss_reason::LossReason;
 pub(crate) use memory::MemoryStore;

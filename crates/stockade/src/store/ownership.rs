@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::{LockError, LossReason, Mode, Owner, Readers, Recall, Token, commits::Commits};
+use super::{LockError, LockEventKind, LossReason, Mode, Observer, Owner, Readers, Recall, Token, commits::Commits};
 use crate::{clock::Instant, metrics, resource::Key};
 
 /// One ownership of a resource: its owner, its token, its deadline, and the signal that it ended early.
@@ -44,6 +44,8 @@ pub(crate) struct Ownership {
     /// Set when the holder gives the ownership back. What the store says afterwards is no loss.
     released: AtomicBool,
     pub(crate) commits: Commits,
+    /// Whom its loss is told to, once its grant was.
+    observer: OnceLock<Observer>,
 }
 
 impl Ownership {
@@ -79,6 +81,7 @@ impl Ownership {
             told: Notify::new(),
             released,
             commits,
+            observer: OnceLock::new(),
         }
     }
 
@@ -100,6 +103,15 @@ impl Ownership {
         let reader = Self::new(key.clone(), owner.clone(), Mode::Read, *token, *lease, ends_at, None);
         let since = AtomicU64::new(delegation.since.load(Ordering::Acquire));
         Self { within: Some(Arc::clone(delegation)), since, ..reader.known_to_fences_as(fence_owner.clone()) }
+    }
+
+    /// Tells the observer of the grant now, and of the loss when it comes.
+    pub(crate) fn granted(&self, observer: &Observer, waited: Duration) {
+        // Set first: a loss that comes now is told too.
+        let is_first = self.observer.set(observer.clone()).is_ok();
+        if is_first {
+            observer.tell(self, LockEventKind::Granted { waited, handed_off: self.handed_off });
+        }
     }
 
     pub(crate) fn readers(&self) -> Option<&Readers> {
@@ -189,6 +201,9 @@ impl Ownership {
             let tags = [("lock", self.key.label().clone()), metrics::tag("reason", reason.as_str())];
             metrics::count(metrics::LOCK_LOST, &tags);
             tracing::warn!(lock = %self.key.label(), token = %self.token, reason = reason.as_str(), "lock lost");
+            if let Some(observer) = self.observer.get() {
+                observer.tell(self, LockEventKind::Lost(reason));
+            }
         }
         true
     }

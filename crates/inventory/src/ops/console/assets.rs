@@ -52,6 +52,7 @@ const ASSETS: &[Asset] = assets! {
     SCRIPT "/console/tiers.js" "tiers.js";
     SCRIPT "/console/confirm.js" "confirm.js";
     SCRIPT "/console/dom.js" "dom.js";
+    SCRIPT "/console/events.js" "events.js";
     SCRIPT "/console/feed.js" "feed.js";
     SCRIPT "/console/format.js" "format.js";
     SCRIPT "/console/health.js" "health.js";

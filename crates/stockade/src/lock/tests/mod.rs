@@ -2,6 +2,7 @@
 
 mod delegation;
 mod downgrade;
+mod events;
 mod guard;
 mod handover;
 mod metrics;
