@@ -1,15 +1,19 @@
 // The row of sentences on top: what is wrong now, and what to do.
 
 import { element } from "./dom.js";
+import { name } from "./fleet.js";
 import { span } from "./format.js";
 import { broken } from "./rules.js";
 
+const AWAY_MS = 4000;
+const REPLACED_MS = 120_000;
 const FINE = [{ level: "good", text: "Nothing is wrong that this instance can see." }];
 
 export class Advice {
   #list;
   #shown = "";
   #link = [];
+  #away = [];
   #rules = [{ level: "good", text: "Waiting for the first figures." }];
 
   constructor(list) {
@@ -54,9 +58,23 @@ export class Advice {
     this.#draw();
   }
 
+  /** Other instances may be away. One that went a while ago is in the table only: it may have been replaced. */
+  fleet(instances) {
+    const away = instances.filter(({ state, silent_ms: ms }) => {
+      return (state === "silent" && ms > AWAY_MS) || (state === "gone" && ms < REPLACED_MS);
+    });
+    this.#away = away.map((one) => ({
+      level: "warn",
+      text: `The instance ${name(one)} ${one.state === "gone" ? "is gone" : "does not answer"}.`,
+      todo: "If nobody stopped it, look at its machine. Locks of a dead instance end with their lease.",
+      more: "docs/runbook.md, TargetDown",
+    }));
+    this.#draw();
+  }
+
   #draw() {
-    const known = this.#rules === FINE && this.#link.length ? [] : this.#rules;
-    const items = [...this.#link, ...known];
+    const above = [...this.#link, ...this.#away];
+    const items = [...above, ...(this.#rules === FINE && above.length ? [] : this.#rules)];
     const key = JSON.stringify(items);
     if (key === this.#shown) return;
     this.#shown = key;

@@ -76,6 +76,12 @@ export class Chart {
     this.#show(this.#plot.cursor.idx);
   }
 
+  /** Forgets all moments. */
+  clear() {
+    this.#columns.forEach((column) => column.splice(0));
+    this.#plot.setData(this.#columns);
+  }
+
   /** Writes the values under the pointer, or the newest. */
   #show(index) {
     const place = index ?? this.#columns[0].length - 1;

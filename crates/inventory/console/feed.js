@@ -1,12 +1,12 @@
-// The stream of snapshots, and whether it is alive.
+// The stream of snapshots of all instances, and whether it is alive.
 
 const LATE_MS = 3500;
 const AGAIN_MS = 5000;
 
 /**
- * Listens to an instance for as long as the page is open. `took` gets each snapshot. `linked` gets the state of the
- * link every second: { state: "live" | "late" | "gone" | "refused", seconds }, where the seconds are those since the
- * last snapshot.
+ * Listens for as long as the page is open. `took` gets each time what all instances say. `linked` gets the state of
+ * the link to this instance every second: { state: "live" | "late" | "gone" | "refused", seconds }, where the seconds
+ * are those since the last snapshot.
  */
 export function listen(took, linked) {
   let last = performance.now();
@@ -15,7 +15,7 @@ export function listen(took, linked) {
   let isLive = false;
 
   const open = () => {
-    source = new EventSource("/console/events");
+    source = new EventSource("/console/fleet");
     source.onmessage = (event) => {
       [last, refused, isLive] = [performance.now(), false, true];
       took(JSON.parse(event.data));

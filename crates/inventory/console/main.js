@@ -7,9 +7,11 @@ import { Cache, WHY as WHY_CACHE } from "./cache.js";
 import { look, say } from "./dom.js";
 import { Events } from "./events.js";
 import { listen } from "./feed.js";
+import { Fleet, name } from "./fleet.js";
 import { bytes, span } from "./format.js";
 import { Health } from "./health.js";
 import { History } from "./history.js";
+import { Instances } from "./instances.js";
 import { Locks, WHY as WHY_LOCKS } from "./locks.js";
 import { Overview } from "./overview.js";
 import { Stock, WHY as WHY_STOCK } from "./stock.js";
@@ -18,7 +20,7 @@ import { Tiers } from "./tiers.js";
 
 const at = (id) => document.getElementById(id);
 
-const history = new History();
+let history = new History();
 const advice = new Advice(at("advice"));
 const overview = new Overview(at("tiles"), at("charts"));
 const health = new Health(at("health"));
@@ -53,24 +55,40 @@ const panels = [
   ],
 ];
 
-function took(snapshot) {
+const instances = new Instances(at("fleet-rows"));
+const fleet = new Fleet({ choice: at("fleet-choice"), chooser: at("fleet-chooser"), note: at("fleet-note") }, () => {
+  // Figures of other instances say nothing of these.
+  history = new History();
+  overview.clear();
+});
+
+function took(page) {
+  instances.show(page.instances);
+  advice.fleet(page.instances);
+  const [here] = page.instances;
+  Object.values(accesses).forEach((one) => one.routes(here.snapshot.admin));
+  document.title = `${location.host} · Stockade console`;
+  const { snapshot, live } = fleet.take(page.instances);
+  document.body.classList.toggle("away", snapshot === null);
+  if (snapshot === null) return;
   history.add(snapshot);
   advice.judge(history);
   overview.show(history);
   health.show(history);
   tiers.show(history);
-  Object.values(accesses).forEach((one) => one.routes(snapshot.admin));
+  say(at("instance"), facts(snapshot, live).join(" · "));
+}
+
+function facts(snapshot, live) {
   const running = snapshot.at_ms / 1000 - history.now("process_start_time_seconds");
   const cpu = history.rate("process_cpu_seconds_total", 5);
-  const facts = [
-    location.host,
+  return [
+    ...(live.length > 1 ? [`${live.length} instances`] : [name(live[0])]),
     `version ${snapshot.version}`,
-    `up ${span(running)}`,
+    ...(live.length > 1 ? [] : [`up ${span(running)}`]),
     `${bytes(history.now("process_resident_memory_bytes"))} of memory`,
     ...(cpu === null ? [] : [`${(cpu * 100).toFixed(0)} % of a processor`]),
   ];
-  say(at("instance"), facts.join(" · "));
-  document.title = `${location.host} · Stockade console`;
 }
 
 function linked(link) {
@@ -79,7 +97,7 @@ function linked(link) {
   // A screen reader hears that the link changed, not each second that passes.
   at("link").setAttribute("aria-label", link.state);
   say(at("link"), word);
-  look(document.body, link.state === "live" ? "" : "stale");
+  document.body.classList.toggle("stale", link.state !== "live");
   advice.link(link);
 }
 

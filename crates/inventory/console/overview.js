@@ -84,7 +84,7 @@ const CHARTS = [
     (now) => now.tiers,
   ],
   [
-    { title: "Locks", unit: "of this instance", lines: ["held", "waiting", "kept for readers"], format: count },
+    { title: "Locks", unit: "of the instances shown", lines: ["held", "waiting", "kept for readers"], format: count },
     (now) => [now.held, now.waiting, now.kept],
   ],
 ];
@@ -101,6 +101,11 @@ export class Overview {
       return { tile, big, small };
     });
     this.#charts = CHARTS.map(([options]) => new Chart(charts, options));
+  }
+
+  /** Forgets the lines of the charts. */
+  clear() {
+    this.#charts.forEach((chart) => chart.clear());
   }
 
   show(history) {

@@ -10,6 +10,7 @@ pub mod db;
 pub mod demo;
 pub mod domain;
 pub mod flash;
+pub mod fleet;
 pub mod health;
 pub mod http;
 pub mod lab;

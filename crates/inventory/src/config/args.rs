@@ -61,6 +61,11 @@ pub struct Args {
     #[arg(long, env = "OPS_ADDR", value_name = "ADDR", default_value = "127.0.0.1:9464")]
     pub(super) ops_addr: String,
 
+    /// Where other instances reach the operators' port, as HOST:PORT, so that one console shows all of them. Default:
+    /// the address that it listens on.
+    #[arg(long, env = "OPS_ADVERTISE", value_name = "HOST:PORT")]
+    pub(super) ops_advertise: Option<String>,
+
     /// The bearer token of the admin routes. Without one there are none.
     #[arg(long, env = "ADMIN_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     pub(super) admin_token: Option<Secret>,

@@ -9,7 +9,7 @@ use super::{
     parse::{address, duration, number, on_or_off, secret},
     redis::redis,
 };
-use crate::{app::LoggedAnswers, flash::FlashSettings};
+use crate::{app::LoggedAnswers, flash::FlashSettings, fleet::authority};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -29,6 +29,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// The address of the operators' port.
     pub ops: SocketAddr,
+    /// Where other instances reach it, if that differs.
+    pub advertise: Option<String>,
     /// The bearer token of the admin routes.
     pub admin_token: Option<Secret>,
     /// The database.
@@ -114,6 +116,7 @@ impl Config {
         let cache = CacheSettings::read(args, cache_redis, lock_redis.as_ref(), budget, found);
         let locks = locks(args, lock_redis, budget, found);
         let (listen, ops) = addresses(args, found);
+        let advertise = found.note(advertise(args));
         let admin_token = found.note(admin_token(args));
         let connections = connections(args, found);
         let redis_timeout = duration("REDIS_TIMEOUT", &args.redis_timeout, Duration::from_millis(5)..=30 * SECOND);
@@ -128,6 +131,7 @@ impl Config {
         Some(Self {
             listen: listen?,
             ops: ops?,
+            advertise: advertise?,
             admin_token: admin_token?,
             database: database?,
             locks: locks?,
@@ -190,6 +194,16 @@ fn addresses(args: &Args, found: &mut Findings) -> (Option<SocketAddr>, Option<S
         found.note::<()>(Err(error.with_value(&args.ops_addr)));
     }
     (listen, ops)
+}
+
+fn advertise(args: &Args) -> Result<Option<String>, ConfigError> {
+    let Some(text) = args.ops_advertise.as_deref().map(str::trim).filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    authority(text).map(Some).ok_or_else(|| {
+        let remedy = "use HOST:PORT, such as 10.0.0.7:9464 or inventory-1:9464";
+        ConfigError::new("OPS_ADVERTISE", "not a host with its port", remedy).with_value(text)
+    })
 }
 
 fn admin_token(args: &Args) -> Result<Option<Secret>, ConfigError> {

@@ -36,7 +36,7 @@ pub(crate) enum LinkError {
 
 /// A connection that all tasks of the process share, to the server of the locks. Made when it is needed; every wait is
 /// limited by the command time-out.
-pub(super) struct Link {
+pub(crate) struct Link {
     pool: Option<Pool>,
     limit: Duration,
     breaker: Breaker,
@@ -86,7 +86,7 @@ impl ConnectionLike for Wire {
 }
 
 impl Link {
-    pub(super) fn new(redis: &Redis, limit: Duration) -> Self {
+    pub(crate) fn new(redis: &Redis, limit: Duration) -> Self {
         Self {
             pool: redis.pool().cloned(),
             limit,
@@ -97,7 +97,7 @@ impl Link {
     }
 
     /// Runs a script on these keys.
-    pub(super) async fn run<T: FromRedisValue>(
+    pub(crate) async fn run<T: FromRedisValue>(
         &self,
         script: &Script,
         keys: &[&str],

@@ -55,5 +55,6 @@ pub(crate) use consumer::Consumer;
 pub(crate) use desk::Answer;
 pub use desk::{Flash, FlashSettings};
 pub(crate) use keeper::keep;
+pub(crate) use link::Link;
 pub use reservation::{Asked, Name, Reservation, sale_of};
 pub use sale::{Sale, SaleId, Stage};

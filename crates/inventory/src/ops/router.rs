@@ -8,13 +8,14 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
     auth, cache, cache_entry, conservation,
-    console::{self, Feed, Sampler},
+    console::{self, Feeds, Sampler},
     lock_log::LockLog,
     locks, stock,
 };
 use crate::{
     app::App,
     config::Secret,
+    fleet::Fleet,
     http::{
         health, movements,
         router::{no_method, no_route},
@@ -31,16 +32,22 @@ pub struct Ops {
     /// The bearer token of the admin routes; without one there are none.
     admin_token: Option<Secret>,
     /// Snapshots for the console.
-    feed: Feed,
+    feeds: Feeds,
     lock_log: LockLog,
 }
 
 impl Ops {
     /// For the routes, and what has to run beside them for the console. Without a token there are no admin routes.
     #[must_use]
-    pub fn new(app: App, metrics: PrometheusHandle, admin_token: Option<Secret>, lock_log: LockLog) -> (Self, Sampler) {
-        let (feed, sampler) = Feed::new(app, metrics.clone(), admin_token.is_some());
-        (Self { metrics, admin_token, feed, lock_log }, sampler)
+    pub fn new(
+        app: App,
+        metrics: PrometheusHandle,
+        admin_token: Option<Secret>,
+        lock_log: LockLog,
+        fleet: Fleet,
+    ) -> (Self, Sampler) {
+        let (feeds, sampler) = Sampler::new(app, metrics.clone(), fleet, admin_token.is_some());
+        (Self { metrics, admin_token, feeds, lock_log }, sampler)
     }
 }
 
@@ -56,7 +63,8 @@ pub fn app(app: App, ops: Ops) -> Router {
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))
         .route("/metrics", scrape)
-        .route("/console/events", get(console::events).layer(Extension(ops.feed)))
+        .route("/console/events", get(console::events).layer(Extension(ops.feeds.own)))
+        .route("/console/fleet", get(console::events).layer(Extension(ops.feeds.all)))
         .merge(console::routes())
         .merge(admin)
         .fallback(no_route)

@@ -33,6 +33,8 @@ pub(super) struct Service {
     pub(super) relay: Relay,
     pub(super) warmup: Warmup,
     pub(super) lock_log: LockLog,
+    /// Where instances announce themselves.
+    pub(super) fleet_redis: Redis,
 }
 
 impl Service {
@@ -58,6 +60,7 @@ impl Service {
         };
         let warmup = warm::prepare(&stocks, &pg, &config.cache);
         let flash = Flash::new(&lock_redis, config.redis_timeout, config.flash);
+        let fleet_redis = lock_redis.clone();
         let lab = if config.lab { Some(lab(config, &pg, lock_redis, &locks, &flash)?) } else { None };
         let app = App {
             pg,
@@ -72,7 +75,7 @@ impl Service {
             answers: config.logged_answers,
             draining: Draining::default(),
         };
-        Ok(Self { app, relay, warmup, lock_log })
+        Ok(Self { app, relay, warmup, lock_log, fleet_redis })
     }
 
     /// Waits until locks and cache are connected, for a while.

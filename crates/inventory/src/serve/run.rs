@@ -21,7 +21,7 @@ use super::{
 use crate::{
     app::{App, Draining},
     config::{Args, Config, Connections},
-    console, flash, http, metrics,
+    console, flash, fleet, http, metrics,
     ops::{self, Ops},
     traces::Exporter,
 };
@@ -64,7 +64,7 @@ async fn serve(
     log::install(config.log_format, config.log_filter.clone(), &exporter);
     let mut signals = Signals::listen()?;
     let metrics = metrics::install()?;
-    let Service { app, relay, warmup, lock_log } = Service::build(&config).await?;
+    let Service { app, relay, warmup, lock_log, fleet_redis } = Service::build(&config).await?;
     Service::settle(&app).await;
     let public = bind("LISTEN_ADDR", config.listen).await?;
     let operators = bind("OPS_ADDR", config.ops).await?;
@@ -78,7 +78,10 @@ async fn serve(
     background.spawn(stop.clone().run_until_cancelled_owned(database::watch(config.database.clone(), app.pg.clone())));
     background.spawn(sweep(app.pg.clone(), stop.clone()));
     background.spawn(stop.clone().run_until_cancelled_owned(warm(warmup, app.stocks.clone())));
-    let (ops, sampler) = Ops::new(app.clone(), metrics, config.admin_token, lock_log);
+    let (fleet, announcer) =
+        fleet::join(&fleet_redis, config.redis_timeout, config.advertise.as_deref(), operators.local_addr()?);
+    background.spawn(stop.clone().run_until_cancelled_owned(announcer.run()));
+    let (ops, sampler) = Ops::new(app.clone(), metrics, config.admin_token, lock_log, fleet);
     background.spawn(stop.clone().run_until_cancelled_owned(sampler.run()));
     let keeping = CancellationToken::new();
     let keeper = TaskTracker::new();

@@ -16,7 +16,7 @@ const LIMIT: usize = 250_000;
 const SILENCE: Duration = Duration::from_secs(20);
 
 /// A stream of server-sent events.
-struct Events {
+pub(crate) struct Events {
     response: Response,
     unread: String,
 }
@@ -25,9 +25,14 @@ impl Events {
     /// Begins to listen, once there is a place. The client has no time-out: the stream goes on for as long as the
     /// instance does.
     async fn of(client: &Client, instance: &Instance) -> Self {
+        Self::at(client, instance, "/console/events").await
+    }
+
+    /// The same on one of the paths.
+    pub(crate) async fn at(client: &Client, instance: &Instance, path: &str) -> Self {
         let listening = Mutex::new(None);
         until("a place is free", async || {
-            let response = client.get(format!("{}/console/events", instance.ops)).send().await.unwrap();
+            let response = client.get(format!("{}{path}", instance.ops)).send().await.unwrap();
             let is_ok = response.status() == 200;
             *listening.lock().unwrap() = is_ok.then_some(response);
             is_ok
@@ -39,7 +44,7 @@ impl Events {
     }
 
     /// The next snapshot; `None` at the end of the stream.
-    async fn next(&mut self) -> Option<Value> {
+    pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some((event, rest)) = self.unread.split_once("\n\n") {
                 let snapshot = serde_json::from_str(event.strip_prefix("data: ").unwrap()).unwrap();
@@ -53,7 +58,7 @@ impl Events {
     }
 
     /// Waits for a snapshot that is as `wanted`.
-    async fn until(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn until(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         for _ in 0..30 {
             let snapshot = self.next().await.unwrap();
             if wanted(&snapshot) {
@@ -64,7 +69,7 @@ impl Events {
     }
 }
 
-fn client() -> Client {
+pub(crate) fn client() -> Client {
     Client::builder().no_proxy().build().unwrap()
 }
 
@@ -75,7 +80,7 @@ fn mentioned(file: &str) -> BTreeSet<String> {
         Some(module) if module.ends_with(".js") => Some(format!("/console/{module}")),
         _ => path.starts_with("/console/").then(|| path.to_owned()),
     });
-    paths.filter(|path| path != "/console/events").collect()
+    paths.filter(|path| path != "/console/fleet").collect()
 }
 
 #[tokio::test]

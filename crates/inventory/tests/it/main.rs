@@ -17,6 +17,8 @@ mod console_cache;
 #[cfg(test)]
 mod console_events;
 #[cfg(test)]
+mod console_fleet;
+#[cfg(test)]
 mod console_stock;
 #[cfg(test)]
 mod dashboards;

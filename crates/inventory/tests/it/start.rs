@@ -51,6 +51,7 @@ async fn bad_settings_are_refused_by_name_with_a_remedy_before_anything_listens(
         ),
         ("LISTEN_ADDR", "localhost", &["LISTEN_ADDR=\"localhost\"", "IP:PORT"]),
         ("OPS_ADDR", "127.0.0.1:99999", &["OPS_ADDR=\"127.0.0.1:99999\"", "IP:PORT"]),
+        ("OPS_ADVERTISE", "http://a:1/x", &["OPS_ADVERTISE=\"http://a:1/x\"", "HOST:PORT"]),
         ("LOCK_WAIT", "2", &["LOCK_WAIT=\"2\"", "unit"]),
         ("LOCK_WAIT", "-1s", &["LOCK_WAIT=\"-1s\"", "unit"]),
         ("LOCK_WAIT", "0s", &["LOCK_WAIT=\"0s\"", "1ms"]),

@@ -50,13 +50,16 @@ const ASSETS: &[Asset] = assets! {
     SCRIPT "/console/cached.js" "cached.js";
     SCRIPT "/console/chart.js" "chart.js";
     SCRIPT "/console/tiers.js" "tiers.js";
+    SCRIPT "/console/combine.js" "combine.js";
     SCRIPT "/console/confirm.js" "confirm.js";
     SCRIPT "/console/dom.js" "dom.js";
     SCRIPT "/console/events.js" "events.js";
     SCRIPT "/console/feed.js" "feed.js";
+    SCRIPT "/console/fleet.js" "fleet.js";
     SCRIPT "/console/format.js" "format.js";
     SCRIPT "/console/health.js" "health.js";
     SCRIPT "/console/history.js" "history.js";
+    SCRIPT "/console/instances.js" "instances.js";
     SCRIPT "/console/ledger.js" "ledger.js";
     SCRIPT "/console/locks.js" "locks.js";
     SCRIPT "/console/overview.js" "overview.js";

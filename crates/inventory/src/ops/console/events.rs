@@ -10,7 +10,7 @@ use super::Feed;
 use crate::http::{Problem, Retry};
 
 /// `GET /console/events`: a snapshot of this instance at once and then every second, as server-sent events, until the
-/// instance ends. 503 `load-shed` when as many listen as may.
+/// instance ends. `GET /console/fleet`: the same of all instances. 503 `load-shed` when as many listen as may.
 ///
 /// It needs no token: it shows what `/metrics` and `/readyz` show, with no name of a SKU or a lock in it.
 pub(in crate::ops) async fn events(

@@ -1,22 +1,22 @@
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use metrics_exporter_prometheus::PrometheusHandle;
-use tokio::{
-    sync::{Notify, OwnedSemaphorePermit, Semaphore, watch},
-    time::{MissedTickBehavior, interval},
-};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
-use super::snapshot::Snapshot;
-use crate::app::App;
-
-/// How many pages may listen at once. The operators' port has other connections to spare for probes and scrapes.
+/// How many pages may listen to a feed at once. The operators' port has other connections to spare for probes and
+/// scrapes.
 const LISTENERS: usize = 32;
-
-/// From one snapshot to the next.
-const PERIOD: Duration = Duration::from_secs(1);
 
 /// The newest snapshot, as JSON; `None` while nobody listens.
 type Newest = Option<Arc<str>>;
+
+/// What listeners can get.
+#[derive(Clone, Debug)]
+pub(in crate::ops) struct Feeds {
+    /// Snapshots of this instance.
+    pub(in crate::ops) own: Feed,
+    /// Snapshots of all instances.
+    pub(in crate::ops) all: Feed,
+}
 
 /// Where listeners get snapshots. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -26,32 +26,20 @@ pub(in crate::ops) struct Feed {
     wanted: Arc<Notify>,
 }
 
-/// Takes the snapshots: one a second for all listeners together, and none while nobody listens.
+/// The side of a feed that tells.
 #[derive(Debug)]
-pub struct Sampler {
+pub(super) struct Source {
     newest: watch::Sender<Newest>,
     places: Arc<Semaphore>,
-    wanted: Arc<Notify>,
-    app: App,
-    recorded: PrometheusHandle,
-    /// Whether there are admin routes.
-    has_admin: bool,
 }
 
 impl Feed {
-    /// A feed, and what has to run for it.
-    pub(in crate::ops) fn new(app: App, recorded: PrometheusHandle, has_admin: bool) -> (Self, Sampler) {
+    /// A feed, and what tells it. A new listener notifies `wanted`.
+    pub(super) fn new(wanted: &Arc<Notify>) -> (Self, Source) {
         let (sender, newest) = watch::channel(None);
-        let (places, wanted) = (Arc::new(Semaphore::new(LISTENERS)), Arc::new(Notify::new()));
-        let sampler = Sampler {
-            newest: sender,
-            places: Arc::clone(&places),
-            wanted: Arc::clone(&wanted),
-            app,
-            recorded,
-            has_admin,
-        };
-        (Self { newest, places, wanted }, sampler)
+        let places = Arc::new(Semaphore::new(LISTENERS));
+        let source = Source { newest: sender, places: Arc::clone(&places) };
+        (Self { newest, places, wanted: Arc::clone(wanted) }, source)
     }
 
     /// Begins to listen; `None` when there is no place left.
@@ -85,23 +73,13 @@ impl Listener {
     }
 }
 
-impl Sampler {
-    /// Takes snapshots until it is dropped, which ends every listener's stream.
-    pub async fn run(self) {
-        let mut ticks = interval(PERIOD);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            while self.places.available_permits() == LISTENERS {
-                self.newest.send_replace(None);
-                // A listener that came before this line left its mark.
-                self.wanted.notified().await;
-                ticks.reset_immediately();
-            }
-            ticks.tick().await;
-            match serde_json::to_string(&Snapshot::take(&self.app, &self.recorded, self.has_admin).await) {
-                Ok(snapshot) => drop(self.newest.send_replace(Some(snapshot.into()))),
-                Err(error) => tracing::error!(%error, "a snapshot for the console was not written"),
-            }
-        }
+impl Source {
+    /// Whether somebody listens.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.places.available_permits() < LISTENERS
+    }
+
+    pub(super) fn tell(&self, newest: Newest) {
+        self.newest.send_replace(newest);
     }
 }

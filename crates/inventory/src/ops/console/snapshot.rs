@@ -25,6 +25,8 @@ pub(super) struct Snapshot {
     /// When it was taken: milliseconds since 1970.
     at_ms: u64,
     version: &'static str,
+    /// The random id of this instance.
+    instance: String,
     /// Whether there are admin routes, for those who have the token.
     admin: bool,
     /// The answer of `/readyz`; `None` when the instance is not ready.
@@ -46,7 +48,7 @@ type Metrics = BTreeMap<&'static str, BTreeMap<String, f64>>;
 
 impl Snapshot {
     /// Takes one from the page that `/metrics` shows: there are no other counters that could differ from these.
-    pub(super) async fn take(app: &App, recorded: &PrometheusHandle, admin: bool) -> Self {
+    pub(super) async fn take(app: &App, recorded: &PrometheusHandle, instance: &str, admin: bool) -> Self {
         let (ready, problem) = match health::state(app).await {
             Ok(ready) => (Some(ready), None),
             Err(problem) => (None, Some(NotReady::from(&problem))),
@@ -55,6 +57,7 @@ impl Snapshot {
         Self {
             at_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
             version: env!("CARGO_PKG_VERSION"),
+            instance: instance.to_owned(),
             admin,
             ready,
             problem,

@@ -1,0 +1,47 @@
+// One snapshot for several instances: counters are added, and of a few gauges the worst counts.
+
+const HIGHEST = [
+  "stockade_outbox_lag_seconds",
+  "stockade_outbox_refused_rows",
+  "stockade_cache_local_staleness_bound_seconds",
+];
+const LOWEST = ["stockade_subscription_up", "stockade_cache_vouched_for"];
+
+/** `named` is a list of [address, snapshot]. */
+export function combine(named) {
+  if (named.length === 1) return named[0][1];
+  const snapshots = named.map(([, snapshot]) => snapshot);
+  const metrics = {};
+  for (const snapshot of snapshots) {
+    for (const [family, series] of Object.entries(snapshot.metrics)) {
+      const sum = (metrics[family] ??= {});
+      const join = HIGHEST.includes(family) ? Math.max : LOWEST.includes(family) ? Math.min : add;
+      for (const [key, value] of Object.entries(series)) sum[key] = key in sum ? join(sum[key], value) : value;
+    }
+  }
+  return {
+    ...snapshots[0],
+    at_ms: Math.max(...snapshots.map((snapshot) => snapshot.at_ms)),
+    version: [...new Set(snapshots.map((snapshot) => snapshot.version))].join(", "),
+    metrics,
+    ...readiness(named),
+  };
+}
+
+const add = (one, other) => one + other;
+
+/** All are ready, with the worst of each check, or one of them is not. */
+function readiness(named) {
+  const unready = named.find(([, snapshot]) => !snapshot.ready);
+  if (unready) {
+    const [address, { problem }] = unready;
+    return { ready: null, problem: { ...problem, title: `${problem.title} at ${address}` } };
+  }
+  const checks = {};
+  for (const [, { ready }] of named) {
+    for (const [name, state] of Object.entries(ready.checks)) {
+      checks[name] = checks[name] && checks[name] !== "ok" ? checks[name] : state;
+    }
+  }
+  return { ready: { ...named[0][1].ready, checks }, problem: null };
+}

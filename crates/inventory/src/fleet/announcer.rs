@@ -1,0 +1,101 @@
+use std::{
+    net::SocketAddr,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+
+use deadpool_redis::redis::Script;
+use stockade::Redis;
+use tokio::{
+    sync::watch,
+    time::{Instant, MissedTickBehavior, interval},
+};
+
+use super::member::{MOST, Member};
+use crate::flash::Link;
+
+/// One key, so that a cluster has it in one slot.
+const KEY: &str = "inventory:{fleet}";
+
+/// From one announcement to the next: five in a lease.
+const PERIOD: Duration = Duration::from_secs(2);
+
+/// How long an instance that is gone is listed.
+const FORGOTTEN: Duration = Duration::from_secs(10 * 60);
+
+static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/announce.lua")));
+
+/// The instances, as Redis listed them last.
+#[derive(Clone, Debug)]
+pub(crate) struct Listed {
+    members: Vec<Member>,
+    at: Instant,
+}
+
+/// This instance, and a look at the others. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Fleet {
+    id: Arc<str>,
+    address: Option<Arc<str>>,
+    listed: watch::Receiver<Listed>,
+}
+
+/// Announces this instance.
+#[derive(Debug)]
+pub struct Announcer {
+    link: Link,
+    member: String,
+    listed: watch::Sender<Listed>,
+}
+
+/// Makes this process an instance of the fleet. `advertised` is where others reach its operators' port, which listens on
+/// `listens`.
+#[must_use]
+pub fn join(redis: &Redis, limit: Duration, advertised: Option<&str>, listens: SocketAddr) -> (Fleet, Announcer) {
+    let id = format!("{:016x}", rand::random::<u64>());
+    // Nobody reaches this instance at "all addresses".
+    let own = (!listens.ip().is_unspecified()).then(|| listens.to_string());
+    let address = advertised.map(str::to_owned).or(own);
+    let (sender, listed) = watch::channel(Listed { members: Vec::new(), at: Instant::now() });
+    let member = Member::text(&id, address.as_deref());
+    let fleet = Fleet { id: id.into(), address: address.map(Into::into), listed };
+    (fleet, Announcer { link: Link::new(redis, limit), member, listed: sender })
+}
+
+impl Fleet {
+    /// The random id of this instance.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Where others reach this instance.
+    pub(crate) fn address(&self) -> Option<&str> {
+        self.address.as_deref()
+    }
+
+    /// The other instances, each with the time since it announced itself. While Redis is away they are those that it
+    /// listed last, and grow older.
+    pub(crate) fn others(&self) -> Vec<Member> {
+        let listed = self.listed.borrow();
+        let since = listed.at.elapsed();
+        let others = listed.members.iter().filter(|member| member.id != *self.id);
+        others.map(|member| Member { age: member.age + since, ..member.clone() }).collect()
+    }
+}
+
+impl Announcer {
+    /// Announces this instance until it is dropped.
+    pub async fn run(self) {
+        let mut ticks = interval(PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (forgotten, most) = (FORGOTTEN.as_millis().to_string(), MOST.to_string());
+        loop {
+            ticks.tick().await;
+            let at = Instant::now();
+            match self.link.run::<Vec<(String, u64)>>(&ANNOUNCE, &[KEY], &[&self.member, &forgotten, &most]).await {
+                Ok(reply) => drop(self.listed.send_replace(Listed { members: Member::all(&reply), at })),
+                Err(error) => tracing::debug!(%error, "this instance is not announced to the other instances"),
+            }
+        }
+    }
+}

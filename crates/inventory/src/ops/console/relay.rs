@@ -1,0 +1,233 @@
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use reqwest::{Client, StatusCode, redirect::Policy};
+use serde::Deserialize;
+use tokio::{
+    task::{AbortHandle, JoinSet},
+    time::{Instant, sleep, timeout},
+};
+
+use crate::fleet::{Fleet, LEASE, MOST, Member};
+
+/// How long another instance may take to accept a connection.
+const CONNECT: Duration = Duration::from_secs(2);
+
+/// How long the stream of another instance may be silent. A snapshot is due every second.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// From a stream that ended to the next attempt.
+const AGAIN: Duration = Duration::from_secs(3);
+
+/// The largest snapshot, in bytes. One has about 10 KB.
+const LARGEST: usize = 256 * 1024;
+
+/// The snapshots of the other instances. Dropping it ends their streams.
+///
+/// It asks only addresses that instances announced in Redis, only for `/console/events`, and it follows no redirect. An
+/// answer is passed on only if it is a snapshot of the instance that announced the address. Nothing secret is sent.
+#[derive(Debug)]
+pub(super) struct Relay {
+    client: Option<Client>,
+    streams: HashMap<String, Stream>,
+    tasks: JoinSet<()>,
+}
+
+#[derive(Debug)]
+struct Stream {
+    heard: Arc<Heard>,
+    task: AbortHandle,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// What was heard of another instance.
+#[derive(Debug, Default)]
+struct Heard(Mutex<Last>);
+
+#[derive(Debug, Default)]
+struct Last {
+    snapshot: Option<(Arc<str>, Instant)>,
+    trouble: Option<State>,
+}
+
+/// How another instance is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Its snapshots come.
+    Live,
+    /// It announces itself, and sends no snapshots now.
+    Silent,
+    /// As many listen to it as may.
+    Refused,
+    /// Something else answers at its address.
+    Stranger,
+    /// It announced no address.
+    NoAddress,
+    /// It does not announce itself any more.
+    Gone,
+}
+
+impl State {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Silent => "silent",
+            Self::Refused => "refused",
+            Self::Stranger => "stranger",
+            Self::NoAddress => "no_address",
+            Self::Gone => "gone",
+        }
+    }
+}
+
+/// Another instance, now.
+#[derive(Debug)]
+pub(super) struct Other {
+    pub(super) member: Member,
+    pub(super) state: State,
+    /// The time since its last snapshot, or else since it announced itself.
+    pub(super) silent: Duration,
+    /// Its newest snapshot, while it is live.
+    pub(super) snapshot: Option<Arc<str>>,
+}
+
+impl Relay {
+    pub(super) fn new() -> Self {
+        let client = Client::builder().no_proxy().redirect(Policy::none()).connect_timeout(CONNECT).build();
+        let client = client.inspect_err(|error| tracing::error!(%error, "the console can't ask other instances")).ok();
+        Self { client, streams: HashMap::new(), tasks: JoinSet::new() }
+    }
+
+    /// The other instances now. Begins to listen to those that came, and ends the streams of those that are gone.
+    pub(super) fn look(&mut self, fleet: &Fleet) -> Vec<Other> {
+        while self.tasks.try_join_next().is_some() {}
+        let members = fleet.others();
+        self.streams.retain(|id, _| members.iter().any(|member| member.id == *id));
+        members.into_iter().take(MOST).map(|member| self.other(member)).collect()
+    }
+
+    fn other(&mut self, member: Member) -> Other {
+        if member.age < LEASE {
+            self.listen(&member);
+        }
+        let (snapshot, trouble) = match self.streams.get(&member.id) {
+            Some(stream) => stream.heard.last(),
+            None => (None, None),
+        };
+        let silent = snapshot.as_ref().map_or(member.age, |(_, at)| at.elapsed());
+        let state = match trouble {
+            None if snapshot.is_some() && silent < SILENCE => State::Live,
+            _ if member.age >= LEASE => State::Gone,
+            _ if member.address.is_none() => State::NoAddress,
+            Some(trouble) => trouble,
+            None => State::Silent,
+        };
+        if state == State::Gone {
+            self.streams.remove(&member.id);
+            // Of a snapshot that was dropped nothing is known any more.
+            let silent = silent.min(member.age);
+            return Other { member, state, silent, snapshot: None };
+        }
+        let snapshot = snapshot.filter(|_| state == State::Live).map(|(text, _)| text);
+        Other { member, state, silent, snapshot }
+    }
+
+    fn listen(&mut self, member: &Member) {
+        let (Some(client), Some(address)) = (&self.client, &member.address) else { return };
+        if self.streams.contains_key(&member.id) || self.streams.len() >= MOST {
+            return;
+        }
+        let heard = Arc::<Heard>::default();
+        let (url, id) = (format!("http://{address}/console/events"), member.id.clone());
+        let task = self.tasks.spawn(follow(client.clone(), url, id, Arc::clone(&heard)));
+        self.streams.insert(member.id.clone(), Stream { heard, task });
+    }
+}
+
+impl Heard {
+    fn last(&self) -> (Option<(Arc<str>, Instant)>, Option<State>) {
+        let last = self.lock();
+        (last.snapshot.clone(), last.trouble)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Last> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Listens to an instance, again and again, until it is aborted.
+async fn follow(client: Client, url: String, id: String, heard: Arc<Heard>) {
+    loop {
+        let trouble = events(&client, &url, &id, &heard).await.unwrap_or(State::Silent);
+        heard.lock().trouble = Some(trouble);
+        sleep(AGAIN).await;
+    }
+}
+
+/// Notes every snapshot of a stream until it ends. Says what is wrong with an answer that is no such stream.
+async fn events(client: &Client, url: &str, id: &str, heard: &Heard) -> Option<State> {
+    let response = timeout(SILENCE, client.get(url).send()).await.ok()?.ok()?;
+    match response.status() {
+        StatusCode::OK => {}
+        StatusCode::SERVICE_UNAVAILABLE => return Some(State::Refused),
+        _ => return Some(State::Stranger),
+    }
+    let mut response = response;
+    let mut unread = Vec::new();
+    loop {
+        let chunk = timeout(SILENCE, response.chunk()).await.ok()?.ok()??;
+        unread.extend_from_slice(&chunk);
+        while let Some(end) = unread.windows(2).position(|pair| pair == b"\n\n") {
+            let event: Vec<u8> = unread.drain(..end + 2).collect();
+            let Some(snapshot) = snapshot(&event, id) else { return Some(State::Stranger) };
+            let mut last = heard.lock();
+            (last.snapshot, last.trouble) = (Some((snapshot, Instant::now())), None);
+        }
+        if unread.len() > LARGEST {
+            return Some(State::Stranger);
+        }
+    }
+}
+
+/// What tells a snapshot from other texts.
+#[derive(Deserialize)]
+struct Told<'a> {
+    #[serde(borrow)]
+    instance: &'a str,
+}
+
+/// The snapshot of an event, if it is one of this instance. It is one line of JSON.
+fn snapshot(event: &[u8], id: &str) -> Option<Arc<str>> {
+    let text = std::str::from_utf8(event).ok()?.strip_prefix("data: ")?.trim_end();
+    let told: Told<'_> = serde_json::from_str(text).ok()?;
+    (told.instance == id).then(|| text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_snapshot_of_the_instance_is_passed_on() {
+        let read = |event: &str| snapshot(event.as_bytes(), "aa").map(|text| text.to_string());
+        assert_eq!(read("data: {\"instance\":\"aa\",\"x\":1}\n\n").as_deref(), Some("{\"instance\":\"aa\",\"x\":1}"));
+        for event in [
+            "data: {\"instance\":\"bb\"}\n\n",
+            "data: {\"instance\":\"aa\"}}\n\n",
+            "data: {\"x\":\"aa\"}\n\n",
+            "event: {\"instance\":\"aa\"}\n\n",
+            "data: secret\n\n",
+            "\n\n",
+        ] {
+            assert_eq!(read(event), None, "{event}");
+        }
+    }
+}
