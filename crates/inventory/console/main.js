@@ -2,6 +2,7 @@
 
 import { Access } from "./access.js";
 import { Admin } from "./admin.js";
+import { Attacks, WHY as WHY_ATTACKS } from "./attacks.js";
 import { Advice, linkWords } from "./advice.js";
 import { Cache, WHY as WHY_CACHE } from "./cache.js";
 import { look, say } from "./dom.js";
@@ -31,6 +32,7 @@ const accesses = {
   locks: access("locks", WHY_LOCKS),
   cache: access("cache", WHY_CACHE),
   stock: access("stock", WHY_STOCK),
+  attacks: access("attacks", WHY_ATTACKS),
 };
 const tiers = new Tiers(at("cache-tiers"), at("cache-sum"));
 
@@ -53,6 +55,7 @@ const panels = [
       accesses.stock,
     ),
   ],
+  ["panel-attacks", new Attacks(parts("attacks", "stop", "list"), admin, accesses.attacks)],
 ];
 
 const instances = new Instances(at("fleet-rows"));
@@ -67,6 +70,7 @@ function took(page) {
   advice.fleet(page.instances);
   const [here] = page.instances;
   Object.values(accesses).forEach((one) => one.routes(here.snapshot.admin));
+  at("attacks-tab").hidden = !here.snapshot.lab;
   document.title = `${location.host} · Stockade console`;
   const { snapshot, live } = fleet.take(page.instances);
   document.body.classList.toggle("away", snapshot === null);

@@ -16,6 +16,7 @@ use stockade::{
 };
 
 use crate::{
+    attack::Attacks,
     domain::{Sku, Stock},
     flash::Flash,
     lab::Lab,
@@ -38,6 +39,8 @@ pub struct App {
     pub flash: Flash,
     /// The schemes of the lab, while they are on.
     pub lab: Option<Lab>,
+    /// The attacks of the lab, while it is on.
+    pub attacks: Option<Attacks>,
     /// The limits of requests.
     pub limits: Limits,
     /// How far the cache is loaded. The instance is not ready before that has ended.

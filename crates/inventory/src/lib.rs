@@ -1,6 +1,7 @@
 //! The inventory service: stock and its ledger on Postgres, under Stockade's locks and cache.
 
 pub mod app;
+pub mod attack;
 pub mod cli;
 pub mod config;
 pub mod conservation;

@@ -167,8 +167,8 @@ pub struct Args {
     #[arg(long, env = "FLASH_BACKLOG", value_name = "N", default_value = "10000")]
     pub(super) flash_backlog: String,
 
-    /// Whether the routes under /lab are there: `on` or `off`. They sell by every usual scheme, right and wrong ones, on
-    /// tables and keys of their own.
+    /// Whether the routes under /lab and the attacks of the console are there: `on` or `off`. They sell by every usual
+    /// scheme, right and wrong ones, and attack a cache, on tables and keys of their own.
     #[arg(long, env = "LAB", value_name = "WHETHER", default_value = "off")]
     pub(super) lab: String,
 

@@ -94,7 +94,8 @@ impl Settings {
         command
             .env("DATABASE_URL", &self.database_url)
             .env("REDIS_URL", &self.redis_url)
-            .env("ADMIN_TOKEN", &self.admin_token);
+            .env("ADMIN_TOKEN", &self.admin_token)
+            .env("LAB", "on");
         // In a group of its own, so that Ctrl-C reaches only this process, which then ends its children in order.
         command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0).kill_on_drop(true);
         Ok(command)

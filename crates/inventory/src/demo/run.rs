@@ -146,7 +146,11 @@ impl Stage {
             console::out(&format!("{name}    {url}stock/85123A   metrics {ops}metrics"));
         }
         let ops = &instances[0].ops;
-        console::out(&format!("console       {ops}   its locks need the token {}", settings.admin_token));
+        console::out(&format!(
+            "console       {ops}   locks, stock and attacks need the token {}",
+            settings.admin_token
+        ));
+        console::out(&format!("attack lab    {ops}#attacks"));
         console::out(&format!(
             "locks         curl -H 'authorization: Bearer {}' {ops}admin/locks",
             settings.admin_token

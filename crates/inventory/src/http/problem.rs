@@ -38,6 +38,8 @@ pub enum Problem {
     SaleClosed,
     /// A sale of the SKU is open already.
     SaleOpen,
+    /// Another attack of the lab is under way.
+    AttackRunning,
     /// If-Match or If-None-Match did not hold.
     PreconditionFailed(&'static str),
     /// The body is larger than allowed.
@@ -117,6 +119,7 @@ impl Problem {
             Self::LimitReached => ProblemType::LimitReached,
             Self::SaleClosed => ProblemType::SaleClosed,
             Self::SaleOpen => ProblemType::SaleOpen,
+            Self::AttackRunning => ProblemType::AttackRunning,
             Self::PreconditionFailed(_) => ProblemType::PreconditionFailed,
             Self::BodyTooLarge => ProblemType::BodyTooLarge,
             Self::UnsupportedMediaType => ProblemType::UnsupportedMediaType,
@@ -151,6 +154,7 @@ impl Problem {
             Self::LimitReached => "nothing was reserved; `per_customer` of the sale is the limit",
             Self::SaleClosed => "nothing was reserved; the sale has ended",
             Self::SaleOpen => "close it first",
+            Self::AttackRunning => "stop it first, or wait: none takes longer than 30 s",
             Self::SameSku => "`from` and `to` are the same SKU: name two",
             Self::IdempotencyMismatch => "use a new Idempotency-Key for a new request",
             Self::UnsupportedMediaType => "send application/json, not encoded",

@@ -35,6 +35,7 @@ problem_types! {
     LimitReached, CONFLICT, "limit-reached", "The customer would have more than the sale gives to one";
     SaleClosed, CONFLICT, "sale-closed", "The sale takes no reservation";
     SaleOpen, CONFLICT, "sale-open", "A sale of this SKU is open";
+    AttackRunning, CONFLICT, "attack-running", "An attack is under way";
     PreconditionFailed, PRECONDITION_FAILED, "precondition-failed", "The precondition does not hold";
     BodyTooLarge, PAYLOAD_TOO_LARGE, "body-too-large", "The body is too large";
     UnsupportedMediaType, UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "The body is not declared as JSON";

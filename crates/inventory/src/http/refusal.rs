@@ -82,6 +82,7 @@ fn goes_away(problem_type: ProblemType) -> bool {
         | ProblemType::LimitReached
         | ProblemType::SaleClosed
         | ProblemType::SaleOpen
+        | ProblemType::AttackRunning
         | ProblemType::SameSku
         | ProblemType::IdempotencyMismatch
         | ProblemType::Internal

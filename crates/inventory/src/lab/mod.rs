@@ -27,6 +27,6 @@ pub(crate) use sale::{Sale, SaleError};
 pub use scheme::Scheme;
 pub use service::Lab;
 pub(crate) use shelf::Count;
-pub(crate) use stand::Place;
+pub(crate) use stand::{Place, dial};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;

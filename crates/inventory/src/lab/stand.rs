@@ -160,7 +160,7 @@ impl Stand {
 }
 
 /// A connection of its own: it is taken out of the pool, since sales share it.
-async fn dial(redis: &Redis) -> Result<MultiplexedConnection, Failure> {
+pub(crate) async fn dial(redis: &Redis) -> Result<MultiplexedConnection, Failure> {
     match redis.pool() {
         Some(Pool::Single(pool)) => Ok(deadpool_redis::Connection::take(pool.get().await?)),
         Some(Pool::Sentinel(pool)) => Ok(deadpool_redis::sentinel::Connection::take(pool.get().await?)),

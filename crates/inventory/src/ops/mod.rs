@@ -1,5 +1,6 @@
 //! The operators' port: metrics, health, the console and the admin routes.
 
+mod attacks;
 mod auth;
 mod cache;
 mod cache_entry;

@@ -7,7 +7,7 @@ use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
-    auth, cache, cache_entry, conservation,
+    attacks, auth, cache, cache_entry, conservation,
     console::{self, Feeds, Sampler},
     lock_log::LockLog,
     locks, stock,
@@ -80,6 +80,8 @@ fn admin(token: Secret, lock_log: LockLog) -> Router<App> {
         .route("/locks/{resource}", get(locks::show).delete(locks::force))
         .route("/cache", get(cache::show).delete(cache::clear))
         .route("/cache/{sku}", get(cache_entry::show).delete(cache::invalidate))
+        .route("/attacks", get(attacks::list).delete(attacks::stop))
+        .route("/attacks/{attack}", get(attacks::show).post(attacks::start))
         .route("/conservation", get(conservation::show))
         .route("/stock", get(stock::search))
         .route("/stock/{sku}/movements", get(movements::list))

@@ -26,6 +26,7 @@ pub use journal::{Journal, JournalError};
 pub use report::{Fleet, Latency, Lines, ReadSources, Report};
 pub use retry::RetryLimits;
 pub use run::{Plan, Replay, ReplayError, replay};
+pub(crate) use tally::Latencies;
 pub use verdict::Verdict;
 #[cfg(feature = "demo")]
 pub(crate) use {args::not_negative, client::ShopClient, tally::Tally};

@@ -91,7 +91,7 @@ fn add(all: &mut BTreeMap<Reason, u64>, other: &BTreeMap<Reason, u64>) {
 }
 
 impl Latencies {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let histogram = Histogram::new_with_max(LONGEST_MICROS, SIGNIFICANT_DIGITS)
             .expect("the bounds are constants that the histogram accepts");
         Self(histogram)

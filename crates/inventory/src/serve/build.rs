@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     app::{App, Draining, Limits},
+    attack::{self, Attacks},
     config::{CacheMode, CacheSettings, Config, Database},
     db,
     domain::{Sku, Stock},
@@ -61,6 +62,7 @@ impl Service {
         let warmup = warm::prepare(&stocks, &pg, &config.cache);
         let flash = Flash::new(&lock_redis, config.redis_timeout, config.flash);
         let fleet_redis = lock_redis.clone();
+        let attacks = if config.lab { Some(attacks(config, &pg, &lock_redis)?) } else { None };
         let lab = if config.lab { Some(lab(config, &pg, lock_redis, &locks, &flash)?) } else { None };
         let app = App {
             pg,
@@ -70,6 +72,7 @@ impl Service {
             filter: Some(filter),
             flash,
             lab,
+            attacks,
             limits,
             warm_up: warmup.progress(),
             answers: config.logged_answers,
@@ -103,6 +106,12 @@ fn lab(config: &Config, pg: &PgPool, redis: Redis, locks: &Locks, flash: &Flash)
         limit: config.request_timeout,
     };
     Lab::new(place, &config.database).ok_or(StartError::LabOnCluster)
+}
+
+fn attacks(config: &Config, pg: &PgPool, redis: &Redis) -> Result<Attacks, StartError> {
+    let options = config.database.options.clone();
+    let place = attack::Place { pg: pg.clone(), options, redis: redis.clone(), redis_timeout: config.redis_timeout };
+    Attacks::new(place).map_err(|_| StartError::LabOnCluster)
 }
 
 fn pool(database: &Database) -> PgPool {

@@ -138,6 +138,9 @@ async fn end(app: App, relay: Relay, keeper: Keeper, servers: &mut Servers, dead
     if let Some(lab) = &app.lab {
         lab.shutdown(LAST).await;
     }
+    if let Some(attacks) = &app.attacks {
+        attacks.shutdown(LAST).await;
+    }
     // Writes go on after their client left; their locks are held until they end.
     app.locks.shutdown(left()).await;
     app.stocks.shutdown(LAST).await;

@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod admin_cache;
+mod attacks;
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]

@@ -75,9 +75,14 @@ async fn the_document_has_a_row_for_every_method_and_every_problem_type_and_for_
             named.extend(examples.into_iter().flat_map(|examples| examples.keys().cloned()));
         }
     }
-    // A wrong token and a cache that was not voided are answers of the operators' port, and a wrong method has no row
-    // that could name its answer.
-    let elsewhere = [ProblemType::Unauthorized, ProblemType::CacheStoreUnavailable, ProblemType::MethodNotAllowed];
+    // A wrong token, a cache that was not voided and a second attack are answers of the operators' port, and a wrong
+    // method has no row that could name its answer.
+    let elsewhere = [
+        ProblemType::Unauthorized,
+        ProblemType::CacheStoreUnavailable,
+        ProblemType::AttackRunning,
+        ProblemType::MethodNotAllowed,
+    ];
     for one in ProblemType::ALL {
         assert_eq!(named.contains(one.name()), !elsewhere.contains(one), "{} in the rows", one.name());
         assert!(document.0["components"]["examples"][one.name()]["value"].is_object(), "{}", one.name());

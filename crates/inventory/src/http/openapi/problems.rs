@@ -92,6 +92,7 @@ fn example(problem_type: ProblemType) -> Problem {
         ProblemType::LimitReached => Problem::LimitReached,
         ProblemType::SaleClosed => Problem::SaleClosed,
         ProblemType::SaleOpen => Problem::SaleOpen,
+        ProblemType::AttackRunning => Problem::AttackRunning,
         ProblemType::PreconditionFailed => Problem::PreconditionFailed("If-None-Match names what is there"),
         ProblemType::BodyTooLarge => Problem::BodyTooLarge,
         ProblemType::UnsupportedMediaType => Problem::UnsupportedMediaType,

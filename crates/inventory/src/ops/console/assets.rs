@@ -46,6 +46,8 @@ const ASSETS: &[Asset] = assets! {
     SCRIPT "/console/access.js" "access.js";
     SCRIPT "/console/admin.js" "admin.js";
     SCRIPT "/console/advice.js" "advice.js";
+    SCRIPT "/console/attack.js" "attack.js";
+    SCRIPT "/console/attacks.js" "attacks.js";
     SCRIPT "/console/cache.js" "cache.js";
     SCRIPT "/console/cached.js" "cached.js";
     SCRIPT "/console/chart.js" "chart.js";

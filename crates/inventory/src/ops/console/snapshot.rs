@@ -29,6 +29,8 @@ pub(super) struct Snapshot {
     instance: String,
     /// Whether there are admin routes, for those who have the token.
     admin: bool,
+    /// Whether the attack lab is on.
+    lab: bool,
     /// The answer of `/readyz`; `None` when the instance is not ready.
     ready: Option<Ready>,
     /// Why it is not ready.
@@ -59,6 +61,7 @@ impl Snapshot {
             version: env!("CARGO_PKG_VERSION"),
             instance: instance.to_owned(),
             admin,
+            lab: app.attacks.is_some(),
             ready,
             problem,
             metrics: summed(&metrics::page(&app.pg, recorded)),

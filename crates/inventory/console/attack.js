@@ -1,0 +1,120 @@
+// One attack: what it does, a button, both sides on one chart, the verdict and the numbers.
+
+import { Chart } from "./chart.js";
+import { element, look, say } from "./dom.js";
+import { count, perSecond, seconds } from "./format.js";
+
+const SIDES = [
+  ["on", "With the defences"],
+  ["off", "Without"],
+];
+const CHART = {
+  title: "Asked of Postgres",
+  unit: "statements a second",
+  lines: SIDES.map(([, name]) => name),
+  format: perSecond,
+  length: 5,
+  colours: [1, 4],
+};
+
+/** Each row of the table: its name, and the value of a side. */
+const ROWS = [
+  ["Callers answered", (side) => count(side.answered)],
+  ["Got an error", (side) => count(side.failed)],
+  ["Statements", (side) => count(side.loads)],
+  ["Most at once", (side) => count(side.most_loading)],
+  ["Median", (side) => seconds(side.p50_ms / 1000)],
+  ["99 %", (side) => seconds(side.p99_ms / 1000)],
+  ["Slowest", (side) => seconds(side.slowest_ms / 1000)],
+];
+
+export class AttackCard {
+  #button;
+  #state = element("span", { class: "soft" });
+  #verdict;
+  #result = element("div", { class: "result" });
+  #cells = [];
+  #chart = null;
+  #drawn = null;
+
+  constructor({ name, title, does, on, off }, start) {
+    this.#button = element("button", { type: "button", "data-attack": name }, `Run ${title.toLowerCase()}`);
+    this.#button.addEventListener("click", () => {
+      this.allow(false);
+      start();
+    });
+    this.#verdict = element("p", { class: "verdict", role: "status", "data-verdict": name });
+    this.element = element(
+      "article",
+      { class: "attack", "aria-label": title },
+      element("h3", {}, title),
+      element("p", {}, does),
+      element(
+        "dl",
+        { class: "sides" },
+        element("dt", {}, "With the defences"),
+        element("dd", {}, on),
+        element("dt", {}, "Without"),
+        element("dd", {}, off),
+      ),
+      element("p", { class: "bar" }, this.#button, this.#state),
+      this.#verdict,
+      this.#result,
+    );
+  }
+
+  /** Whether it may be begun now. */
+  allow(may) {
+    this.#button.disabled = !may;
+    this.#button.title = may ? "" : "An attack is under way: stop it, or wait.";
+  }
+
+  /** Whether this run is drawn, as it is now. */
+  has({ state, elapsed_ms: elapsed }) {
+    return state !== "running" && this.#drawn === `${state} ${elapsed}`;
+  }
+
+  draw(run) {
+    this.#drawn = `${run.state} ${run.elapsed_ms}`;
+    if (!this.#chart) this.#make();
+    const last = run.moments.at(-1) ?? { on: {}, off: {} };
+    this.#chart.set([
+      run.moments.map((moment) => moment.at_ms / 1000),
+      ...SIDES.map(([side]) => rates(run.moments, side)),
+    ]);
+    const isRunning = run.state === "running";
+    say(this.#state, isRunning ? words(run) : "");
+    say(this.#verdict, run.verdict);
+    look(this.#verdict, run.state === "failed" ? "verdict bad" : "verdict");
+    this.#cells.forEach((cells, row) => {
+      SIDES.forEach(([side], index) => say(cells[index], ROWS[row][1](isRunning ? last[side] : run[side])));
+    });
+  }
+
+  /** The chart and the table, once there is something to show. */
+  #make() {
+    this.#chart = new Chart(this.#result, CHART);
+    const body = element("tbody");
+    for (const [title] of ROWS) {
+      const cells = SIDES.map(([side]) => element("td", { "data-side": side, "data-figure": title }));
+      this.#cells.push(cells);
+      body.append(element("tr", {}, element("th", { scope: "row" }, title), ...cells));
+    }
+    const head = SIDES.map(([, name]) => element("th", { scope: "col" }, name));
+    const titles = element("thead", {}, element("tr", {}, element("td"), ...head));
+    this.#result.append(element("table", { class: "numbers" }, titles, body));
+  }
+}
+
+function words({ moments, elapsed_ms: elapsed }) {
+  return `${moments.length ? "under way" : "being prepared"}: ${seconds(elapsed / 1000)}`;
+}
+
+/** Statements a second, from one moment to the next. */
+function rates(moments, side) {
+  return moments.map((now, index) => {
+    const before = moments[index - 1] ?? { at_ms: 0, [side]: { loads: 0 } };
+    if (now.at_ms === before.at_ms) return null;
+    return ((now[side].loads - before[side].loads) * 1000) / (now.at_ms - before.at_ms);
+  });
+}

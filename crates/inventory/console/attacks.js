@@ -1,0 +1,82 @@
+// The tab of the attack lab: one card for each attack.
+
+import { AttackCard } from "./attack.js";
+import { element } from "./dom.js";
+
+/** What the tab says without a token. */
+export const WHY =
+  "Attacks run on this instance, so they need the admin token (ADMIN_TOKEN). They use a table, keys and connections " +
+  "of their own: the stock of the service is not touched.";
+
+const RUNNING_MS = 400;
+const IDLE_MS = 3000;
+
+export class Attacks {
+  #admin;
+  #access;
+  #parts;
+  #cards = new Map();
+  #isOpen = false;
+  #timer = null;
+
+  /** `parts`: the elements of the tab, by name. */
+  constructor(parts, admin, access) {
+    [this.#parts, this.#admin, this.#access] = [parts, admin, access];
+    admin.watch(() => this.#ask());
+    parts.stop.addEventListener("click", () => this.#do("DELETE", "/admin/attacks"));
+  }
+
+  /** Asks while the tab is open: often while an attack runs. */
+  open(isOpen) {
+    this.#isOpen = isOpen;
+    this.#ask();
+  }
+
+  async #ask() {
+    clearTimeout(this.#timer);
+    if (!this.#isOpen || !this.#admin.hasToken) return;
+    let isRunning = false;
+    const mine = (this.#timer = setTimeout(() => this.#ask(), IDLE_MS));
+    try {
+      const { attacks, runs } = await this.#admin.ask("GET", "/admin/attacks");
+      if (mine !== this.#timer) return;
+      this.#access.tell("");
+      isRunning = await this.#show(attacks, runs);
+    } catch (error) {
+      this.#access.refused(error);
+    }
+    if (mine !== this.#timer) return;
+    clearTimeout(mine);
+    this.#timer = setTimeout(() => this.#ask(), isRunning ? RUNNING_MS : IDLE_MS);
+  }
+
+  /** Draws every attack and its last run; returns whether one is under way. */
+  async #show(attacks, runs) {
+    const running = runs.find((run) => run.state === "running");
+    this.#parts.stop.disabled = !running;
+    for (const attack of attacks) {
+      if (!this.#cards.has(attack.name)) this.#add(attack);
+      const card = this.#cards.get(attack.name);
+      const run = runs.find((run) => run.attack === attack.name);
+      card.allow(!running);
+      if (run && !card.has(run)) card.draw(await this.#admin.ask("GET", `/admin/attacks/${attack.name}`));
+    }
+    return Boolean(running);
+  }
+
+  #add(attack) {
+    const card = new AttackCard(attack, () => this.#do("POST", `/admin/attacks/${attack.name}`));
+    this.#cards.set(attack.name, card);
+    this.#parts.list.append(element("li", {}, card.element));
+  }
+
+  async #do(method, path) {
+    try {
+      await this.#admin.ask(method, path);
+    } catch (error) {
+      this.#access.refused(error);
+      return;
+    }
+    this.#ask();
+  }
+}

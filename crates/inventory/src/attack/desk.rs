@@ -1,0 +1,156 @@
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use sqlx::{PgPool, postgres::PgConnectOptions};
+use stockade::{Redis, cache::BuildError};
+use tokio::time::timeout;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    Attack, AttackError, Callers, Report,
+    goods::Goods,
+    ground::Ground,
+    guarded::Guarded,
+    naive::Naive,
+    run::{How, Moment, Run},
+};
+use crate::lab::dial;
+
+/// How long an attack may take.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// What the attacks have from the service.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) pg: PgPool,
+    pub(crate) options: PgConnectOptions,
+    pub(crate) redis: Redis,
+    pub(crate) redis_timeout: Duration,
+}
+
+/// The attacks of a running service. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Attacks(Arc<Desk>);
+
+#[derive(Debug)]
+struct Desk {
+    place: Place,
+    on: Arc<Guarded>,
+    off: Goods,
+    runs: Mutex<Runs>,
+    /// Stops whatever runs.
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+/// The last run of each attack.
+#[derive(Debug, Default)]
+struct Runs {
+    last: BTreeMap<Attack, Arc<Run>>,
+    /// The one that was begun last, and what stops it.
+    newest: Option<(Arc<Run>, CancellationToken)>,
+}
+
+impl Attacks {
+    /// Connects nothing yet but the cache.
+    ///
+    /// # Errors
+    ///
+    /// As `CacheBuilder::try_build`: on a cluster there are none.
+    pub(crate) fn new(place: Place) -> Result<Self, BuildError> {
+        let [on, off] = [(); 2].map(|()| Goods::new(place.options.clone()));
+        let on = Arc::new(Guarded::new(&place.redis, on)?);
+        let (runs, stop, tasks) = (Mutex::default(), CancellationToken::new(), TaskTracker::new());
+        Ok(Self(Arc::new(Desk { place, on, off, runs, stop, tasks })))
+    }
+
+    /// Begins an attack, which ends by itself.
+    ///
+    /// # Errors
+    ///
+    /// [`AttackError::Running`]: another one is under way.
+    pub(crate) fn start(&self, attack: Attack, callers: Callers) -> Result<(), AttackError> {
+        let desk = Arc::clone(&self.0);
+        let mut runs = desk.runs();
+        if runs.newest.as_ref().is_some_and(|(run, _)| !run.is_over()) {
+            return Err(AttackError::Running);
+        }
+        let (run, stop) = (Arc::new(Run::begin(attack)), desk.stop.child_token());
+        runs.last.insert(attack, Arc::clone(&run));
+        runs.newest = Some((Arc::clone(&run), stop.clone()));
+        drop(runs);
+        self.0.tasks.spawn(async move { desk.conduct(attack, callers, &run, &stop).await });
+        Ok(())
+    }
+
+    /// Stops the attack that is under way; without one it does nothing.
+    pub(crate) fn stop(&self) {
+        if let Some((_, stop)) = &self.0.runs().newest {
+            stop.cancel();
+        }
+    }
+
+    /// The last run of each attack that has been run.
+    pub(crate) fn reports(&self) -> Vec<Report> {
+        self.0.runs().last.values().map(|run| run.report()).collect()
+    }
+
+    /// The last run of an attack, with its moments.
+    pub(crate) fn last(&self, attack: Attack) -> Option<(Report, Vec<Moment>)> {
+        let run = self.0.runs().last.get(&attack).cloned()?;
+        Some((run.report(), run.moments()))
+    }
+
+    /// Stops what runs, and closes the connections.
+    pub(crate) async fn shutdown(&self, limit: Duration) {
+        let desk = &self.0;
+        desk.stop.cancel();
+        desk.tasks.close();
+        let end = async {
+            desk.tasks.wait().await;
+            desk.on.shutdown(limit).await;
+            desk.off.close().await;
+        };
+        if timeout(limit, end).await.is_err() {
+            tracing::warn!("an attack was still under way");
+        }
+    }
+}
+
+impl Desk {
+    fn runs(&self) -> MutexGuard<'_, Runs> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn conduct(&self, attack: Attack, callers: Callers, run: &Run, stop: &CancellationToken) {
+        tracing::info!(?attack, "an attack of the lab begins");
+        let ground = match self.ground().await {
+            Ok(ground) => ground,
+            Err(error) => return run.end(How::Failed, None, Some(error)),
+        };
+        let attacking = async {
+            tokio::select! {
+                done = attack.run(&ground, callers) => done,
+                () = run.sample(&ground) => Ok(()),
+            }
+        };
+        let (how, why) = match timeout(LIMIT, stop.run_until_cancelled(attacking)).await {
+            Ok(Some(Ok(()))) => (How::Ended, None),
+            Ok(Some(Err(error))) => (How::Failed, Some(error)),
+            Ok(None) => (How::Stopped, None),
+            Err(_) => (How::CutOff, None),
+        };
+        run.end(how, Some(&ground), why);
+    }
+
+    /// Connects the side without defences; the other one connects by itself.
+    async fn ground(&self) -> Result<Ground, AttackError> {
+        let Place { pg, redis, redis_timeout, .. } = &self.place;
+        let dialled = timeout(*redis_timeout, dial(redis)).await.map_err(|late| AttackError::Redis(late.into()))?;
+        let off = Naive::new(dialled.map_err(AttackError::Redis)?, self.off.clone());
+        Ok(Ground::new(Arc::clone(&self.on), off, pg.clone()))
+    }
+}

@@ -1,0 +1,95 @@
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use futures_util::{StreamExt, stream};
+use serde::Deserialize;
+use sqlx::PgPool;
+use tokio::time::Instant;
+
+use super::{AttackError, goods, guarded::Guarded, item::Item, meter::Meter, naive::Naive};
+
+/// How many ask at once, on each side: 2,000, or fewer.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "u32")]
+pub(crate) struct Callers(u32);
+
+/// Where both sides are.
+#[derive(Debug)]
+pub(super) struct Ground {
+    pub(super) on: Arc<Guarded>,
+    pub(super) off: Arc<Naive>,
+    pg: PgPool,
+    began: OnceLock<Instant>,
+}
+
+impl Callers {
+    pub(super) fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl Default for Callers {
+    fn default() -> Self {
+        Self(2_000)
+    }
+}
+
+impl TryFrom<u32> for Callers {
+    type Error = &'static str;
+
+    fn try_from(callers: u32) -> Result<Self, Self::Error> {
+        if (8..=2_000).contains(&callers) { Ok(Self(callers)) } else { Err("callers: 8 to 2000") }
+    }
+}
+
+impl Ground {
+    pub(super) fn new(on: Arc<Guarded>, off: Naive, pg: PgPool) -> Self {
+        Self { on, off: Arc::new(off), pg, began: OnceLock::new() }
+    }
+
+    /// As if no attack had been before; a load takes so many milliseconds.
+    pub(super) async fn prepare(&self, load_ms: u64) -> Result<(), AttackError> {
+        goods::make(&self.pg).await?;
+        self.on.settled().await;
+        self.on.clear().await?;
+        self.off.clear().await?;
+        for goods in [&self.on.goods, &self.off.goods] {
+            goods.set_load(load_ms);
+        }
+        Ok(())
+    }
+
+    /// Forgets what preparing cost. From now on both sides are attacked.
+    pub(super) fn begin(&self) {
+        for meter in self.meters() {
+            meter.reset();
+        }
+        self.began.get_or_init(Instant::now);
+    }
+
+    /// How long the attack has gone on; `None` while it is prepared.
+    pub(super) fn attacked(&self) -> Option<Duration> {
+        self.began.get().map(Instant::elapsed)
+    }
+
+    /// With the defences, and without.
+    pub(super) fn meters(&self) -> [&Meter; 2] {
+        [self.on.goods.meter(), self.off.goods.meter()]
+    }
+
+    /// Asks both sides for the same items, `at_once` callers on each.
+    pub(super) async fn ask(&self, items: impl Iterator<Item = Item> + Clone + Send, at_once: u32) {
+        let at_once = at_once as usize;
+        let with = stream::iter(items.clone()).for_each_concurrent(at_once, |item| {
+            let (on, since) = (Arc::clone(&self.on), Instant::now());
+            async move { on.goods.meter().count(since, on.get(item).await.is_ok()) }
+        });
+        let without = stream::iter(items).for_each_concurrent(at_once, |item| {
+            let (off, since) = (Arc::clone(&self.off), Instant::now());
+            async move { off.goods.meter().count(since, off.get(item).await.is_ok()) }
+        });
+        tokio::join!(with, without);
+    }
+}

@@ -1,0 +1,67 @@
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::{AttackError, Callers, avalanche, breakdown, ground::Ground, penetration};
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Attack {
+    /// A hot key expires while many ask for it.
+    Breakdown,
+    /// Ids are asked for that do not exist.
+    Penetration,
+    /// All keys were written at once, and expire at once.
+    Avalanche,
+}
+
+/// What the page says about an attack before it runs.
+#[derive(Debug, Serialize)]
+pub(crate) struct Described {
+    pub(crate) name: Attack,
+    title: &'static str,
+    does: &'static str,
+    on: &'static str,
+    off: &'static str,
+}
+
+impl Attack {
+    /// All, in the order in which the page shows them.
+    pub(crate) fn all() -> impl Iterator<Item = Described> {
+        Self::value_variants().iter().map(|attack| attack.described())
+    }
+
+    fn described(self) -> Described {
+        let (title, does, on, off) = match self {
+            Self::Breakdown => (
+                "Breakdown",
+                "A hot key expires, and 2,000 callers ask for it at the same moment. A load takes 20 ms.",
+                "Single flight: one load of the fleet answers all who wait.",
+                "GET, and where it finds nothing SELECT and SET: each caller loads for itself.",
+            ),
+            Self::Penetration => (
+                "Penetration",
+                "10,000 ids are asked for that do not exist.",
+                "A Bloom filter of the ids that exist answers before the cache is asked; absences are remembered.",
+                "What is not in the cache is asked of Postgres, each time.",
+            ),
+            Self::Avalanche => (
+                "Avalanche",
+                "1,000 keys were written at the same moment. 250 readers ask for them at random for 8 s, in which they \
+                 expire. A load takes 5 ms.",
+                "Each value lives for a random time of 2 to 6 s and is loaded once, and the loads are limited.",
+                "Every value lives for 4 s.",
+            ),
+        };
+        Described { name: self, title, does, on, off }
+    }
+
+    /// Runs both sides to their end.
+    pub(super) async fn run(self, ground: &Ground, callers: Callers) -> Result<(), AttackError> {
+        match self {
+            Self::Breakdown => breakdown::run(ground, callers).await,
+            Self::Penetration => penetration::run(ground, callers).await,
+            Self::Avalanche => avalanche::run(ground, callers).await,
+        }
+    }
+}

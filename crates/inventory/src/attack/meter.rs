@@ -1,0 +1,115 @@
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::replay::Latencies;
+
+/// What one side has done since its run began.
+#[derive(Debug)]
+pub(super) struct Meter {
+    answered: AtomicU64,
+    failed: AtomicU64,
+    loads: AtomicU64,
+    loading: AtomicU64,
+    most_loading: AtomicU64,
+    times: Mutex<Latencies>,
+}
+
+/// A moment of one side. The counts go up from the start of the run.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Sample {
+    answered: u64,
+    loads: u64,
+    loading: u64,
+}
+
+/// One side of a run as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Figures {
+    /// Callers that were answered.
+    pub(super) answered: u64,
+    /// Callers that got an error.
+    pub(super) failed: u64,
+    /// Statements that Postgres was asked.
+    pub(super) loads: u64,
+    /// How many statements were wanted at once, at most.
+    pub(super) most_loading: u64,
+    pub(super) p50_ms: f64,
+    pub(super) p99_ms: f64,
+    pub(super) slowest_ms: f64,
+}
+
+/// A statement under way, or that waits for a connection.
+pub(super) struct Loading<'a>(&'a Meter);
+
+impl Meter {
+    pub(super) fn new() -> Self {
+        let zero = AtomicU64::default;
+        Self {
+            answered: zero(),
+            failed: zero(),
+            loads: zero(),
+            loading: zero(),
+            most_loading: zero(),
+            times: Mutex::new(Latencies::new()),
+        }
+    }
+
+    /// Begins anew.
+    pub(super) fn reset(&self) {
+        for count in [&self.answered, &self.failed, &self.loads, &self.most_loading] {
+            count.store(0, Relaxed);
+        }
+        *self.times.lock().unwrap_or_else(PoisonError::into_inner) = Latencies::new();
+    }
+
+    /// Counts a caller that asked at `since`.
+    pub(super) fn count(&self, since: Instant, is_answered: bool) {
+        let counter = if is_answered { &self.answered } else { &self.failed };
+        counter.fetch_add(1, Relaxed);
+        self.times.lock().unwrap_or_else(PoisonError::into_inner).record(since.elapsed());
+    }
+
+    /// Counts a statement; it is under way until the answer is dropped.
+    pub(super) fn loading(&self) -> Loading<'_> {
+        self.loads.fetch_add(1, Relaxed);
+        let now = self.loading.fetch_add(1, Relaxed) + 1;
+        self.most_loading.fetch_max(now, Relaxed);
+        Loading(self)
+    }
+
+    pub(super) fn sample(&self) -> Sample {
+        Sample {
+            answered: self.answered.load(Relaxed),
+            loads: self.loads.load(Relaxed),
+            loading: self.loading.load(Relaxed),
+        }
+    }
+
+    pub(super) fn figures(&self) -> Figures {
+        let times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        let millis = |time: Duration| time.as_secs_f64() * 1000.0;
+        Figures {
+            answered: self.answered.load(Relaxed),
+            failed: self.failed.load(Relaxed),
+            loads: self.loads.load(Relaxed),
+            most_loading: self.most_loading.load(Relaxed),
+            p50_ms: millis(times.at(0.5)),
+            p99_ms: millis(times.at(0.99)),
+            slowest_ms: millis(times.max()),
+        }
+    }
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        self.0.loading.fetch_sub(1, Relaxed);
+    }
+}

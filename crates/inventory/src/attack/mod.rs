@@ -1,0 +1,29 @@
+//! The attack lab: what happens to a database behind a cache when it goes wrong, with the defences of Stockade and
+//! without them, side by side.
+//!
+//! An attack runs both sides at the same time, on a table and keys of its own and on connections of its own: the
+//! service's data and pools are not touched. There is one at a time in an instance, it ends by itself, and it can be
+//! stopped. It is there only while `LAB` is on.
+
+mod avalanche;
+mod breakdown;
+mod desk;
+mod error;
+mod goods;
+mod ground;
+mod guarded;
+mod item;
+mod kind;
+mod meter;
+mod naive;
+mod penetration;
+mod run;
+mod verdict;
+
+pub use desk::Attacks;
+pub(crate) use desk::Place;
+pub(crate) use error::AttackError;
+pub(crate) use ground::Callers;
+pub use kind::Attack;
+pub(crate) use kind::Described;
+pub(crate) use run::{Moment, Report};

@@ -1,0 +1,129 @@
+use std::{
+    sync::{Mutex, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use serde::Serialize;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::{
+    Attack, AttackError,
+    ground::Ground,
+    meter::{Figures, Meter, Sample},
+    verdict::verdict,
+};
+
+/// From one sample to the next.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// One run of an attack, now or in the past.
+#[derive(Debug)]
+pub(super) struct Run {
+    attack: Attack,
+    began: Instant,
+    moments: Mutex<Vec<Moment>>,
+    end: OnceLock<Report>,
+}
+
+/// Both sides at a moment of the run.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Moment {
+    /// Since both sides are attacked.
+    at_ms: u64,
+    on: Sample,
+    off: Sample,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum How {
+    Running,
+    Ended,
+    Stopped,
+    CutOff,
+    Failed,
+}
+
+/// What is told of a run.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Report {
+    attack: Attack,
+    state: How,
+    /// Since it was begun, with what it takes to prepare it.
+    elapsed_ms: u64,
+    /// With the defences, since the attack began.
+    on: Figures,
+    /// Without.
+    off: Figures,
+    /// What came out, in a sentence; or why nothing did.
+    verdict: String,
+}
+
+impl Run {
+    pub(super) fn begin(attack: Attack) -> Self {
+        Self { attack, began: Instant::now(), moments: Mutex::default(), end: OnceLock::new() }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.end.get().is_some()
+    }
+
+    /// Takes samples until it is dropped.
+    pub(super) async fn sample(&self, ground: &Ground) {
+        let mut ticks = interval(EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        loop {
+            ticks.tick().await;
+            self.note(ground);
+        }
+    }
+
+    fn note(&self, ground: &Ground) {
+        let Some(attacked) = ground.attacked() else { return };
+        let [on, off] = ground.meters().map(Meter::sample);
+        let moment = Moment { at_ms: millis(attacked), on, off };
+        self.moments.lock().unwrap_or_else(PoisonError::into_inner).push(moment);
+    }
+
+    /// Ends it: as it was told to, or with an error.
+    pub(super) fn end(&self, state: How, ground: Option<&Ground>, why: Option<AttackError>) {
+        let figures = |ground: &Ground| {
+            self.note(ground);
+            ground.attacked().map(|_| ground.meters().map(Meter::figures))
+        };
+        let [on, off] = ground.and_then(figures).unwrap_or_default();
+        let verdict = match (state, why) {
+            (How::Ended, _) => verdict(self.attack, &on, &off),
+            (_, Some(error)) => format!("The attack broke off: {}.", crate::console::chain(&error)),
+            (How::CutOff, None) => "The attack was cut off after 30 s, before both sides were done.".to_owned(),
+            _ => "The attack was stopped before both sides were done.".to_owned(),
+        };
+        // There is one end.
+        let report = Report { attack: self.attack, state, elapsed_ms: self.elapsed_ms(), on, off, verdict };
+        let _ = self.end.set(report);
+    }
+
+    pub(super) fn report(&self) -> Report {
+        self.end.get().cloned().unwrap_or_else(|| Report {
+            attack: self.attack,
+            state: How::Running,
+            elapsed_ms: self.elapsed_ms(),
+            on: Figures::default(),
+            off: Figures::default(),
+            verdict: String::new(),
+        })
+    }
+
+    pub(super) fn moments(&self) -> Vec<Moment> {
+        self.moments.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        millis(self.began.elapsed())
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

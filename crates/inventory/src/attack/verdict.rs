@@ -1,0 +1,86 @@
+use indicatif::HumanCount;
+
+use super::{Attack, meter::Figures};
+
+/// What came out, in a sentence.
+pub(super) fn verdict(attack: Attack, on: &Figures, off: &Figures) -> String {
+    let sentence = match attack {
+        Attack::Breakdown => format!(
+            "With the defences {} answered {} callers, the slowest after {}. Without them Postgres was asked {}, and the \
+             slowest caller waited {}.",
+            loads(on.loads),
+            count(on.answered),
+            time(on.slowest_ms),
+            times(off.loads),
+            time(off.slowest_ms),
+        ),
+        Attack::Penetration => format!(
+            "With the defences Postgres was asked {} about {} ids that do not exist. Without them it was asked {}.",
+            times(on.loads),
+            count(on.answered),
+            times(off.loads),
+        ),
+        Attack::Avalanche => format!(
+            "With the defences at most {} wanted Postgres at the same moment, and the slowest read took {}. Without \
+             them {} did, and the slowest read took {}.",
+            loads(on.most_loading),
+            time(on.slowest_ms),
+            count(off.most_loading),
+            time(off.slowest_ms),
+        ),
+    };
+    match [on.failed, off.failed] {
+        [0, 0] => sentence,
+        [on, off] => format!("{sentence} Callers that got an error: {} with, {} without.", count(on), count(off)),
+    }
+}
+
+fn loads(many: u64) -> String {
+    if many == 1 { "1 load".to_owned() } else { format!("{} loads", count(many)) }
+}
+
+fn times(many: u64) -> String {
+    if many == 1 { "once".to_owned() } else { format!("{} times", count(many)) }
+}
+
+fn count(many: u64) -> String {
+    HumanCount(many).to_string()
+}
+
+fn time(millis: f64) -> String {
+    if millis < 1_000.0 { format!("{millis:.0} ms") } else { format!("{:.1} s", millis / 1_000.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_names_what_each_side_cost() {
+        let on = Figures { answered: 2_000, loads: 1, most_loading: 37, slowest_ms: 30.4, ..Default::default() };
+        let off = Figures { answered: 2_000, loads: 1_987, most_loading: 250, slowest_ms: 10_012.0, ..on };
+        let cases = [
+            (
+                Attack::Breakdown,
+                "With the defences 1 load answered 2,000 callers, the slowest after 30 ms. Without them Postgres was \
+                 asked 1,987 times, and the slowest caller waited 10.0 s.",
+            ),
+            (
+                Attack::Penetration,
+                "With the defences Postgres was asked once about 2,000 ids that do not exist. Without them it was asked \
+                 1,987 times.",
+            ),
+            (
+                Attack::Avalanche,
+                "With the defences at most 37 loads wanted Postgres at the same moment, and the slowest read took 30 ms. \
+                 Without them 250 did, and the slowest read took 10.0 s.",
+            ),
+        ];
+        for (attack, expected) in cases {
+            assert_eq!(verdict(attack, &on, &off), expected);
+        }
+        let failing = Figures { failed: 1_234_567, ..off };
+        let told = verdict(Attack::Penetration, &on, &failing);
+        assert!(told.ends_with("Callers that got an error: 0 with, 1,234,567 without."), "{told}");
+    }
+}

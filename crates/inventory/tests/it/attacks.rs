@@ -1,0 +1,82 @@
+//! The attack lab on the operators' port.
+
+use reqwest::Method;
+use serde_json::Value;
+
+use crate::stage::{Answer, Instance, Stage, until};
+
+async fn send(instance: &Instance, method: Method, path: &str) -> Answer {
+    Answer::to(instance.admin(method, &format!("/admin/attacks{path}"))).await
+}
+
+/// The last run of an attack.
+async fn run(instance: &Instance, attack: &str) -> Value {
+    let answer = send(instance, Method::GET, &format!("/{attack}")).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.json()
+}
+
+/// Runs an attack to its end.
+async fn attack(instance: &Instance, attack: &str, callers: u32) -> Value {
+    let begun = send(instance, Method::POST, &format!("/{attack}?callers={callers}")).await;
+    assert_eq!(begun.status, 202, "{begun:?}");
+    until("its end", async || run(instance, attack).await["state"] != "running").await;
+    let ended = run(instance, attack).await;
+    assert_eq!(ended["state"], "ended", "{ended}");
+    ended
+}
+
+fn figure(run: &Value, side: &str, name: &str) -> u64 {
+    run[side][name].as_u64().unwrap_or_else(|| panic!("{side}.{name} of {run}"))
+}
+
+#[tokio::test]
+async fn without_the_lab_there_are_no_attacks_and_without_the_token_nobody_begins_one() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    for (method, path) in [(Method::GET, ""), (Method::POST, "/breakdown"), (Method::DELETE, "")] {
+        let refused = send(&instance, method, path).await;
+        assert_eq!((refused.status.as_u16(), refused.problem().as_str()), (404, "not-found"));
+    }
+    let instance = stage.serve(&[("LAB", "on")]).await;
+    let url = format!("{}/admin/attacks/breakdown", instance.ops);
+    let refused = Answer::to(reqwest::Client::new().post(url)).await;
+    assert_eq!((refused.status.as_u16(), refused.problem().as_str()), (401, "unauthorized"));
+}
+
+#[tokio::test]
+async fn defences_cost_one_load_of_a_hot_key_and_next_to_nothing_for_what_does_not_exist() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[("LAB", "on")]).await;
+
+    let absent = attack(&instance, "penetration", 80).await;
+    assert_eq!((figure(&absent, "on", "answered"), figure(&absent, "off", "answered")), (400, 400), "{absent}");
+    assert_eq!(figure(&absent, "off", "loads"), 400, "one statement for each id");
+    assert!(figure(&absent, "on", "loads") < 40, "the false positives of a filter: {absent}");
+
+    let hot = attack(&instance, "breakdown", 80).await;
+    assert_eq!((figure(&hot, "on", "answered"), figure(&hot, "off", "answered")), (80, 80), "{hot}");
+    assert_eq!(figure(&hot, "on", "loads"), 1, "{hot}");
+    assert!(figure(&hot, "off", "loads") > 1, "{hot}");
+    assert!(hot["verdict"].as_str().unwrap().starts_with("With the defences 1 load answered 80 callers"), "{hot}");
+    assert_eq!(hot["moments"].as_array().unwrap().last().unwrap()["off"]["answered"], 80, "{hot}");
+    let made: i64 = stage.count("select count(*) from \"lab-attack\".goods").await;
+    assert_eq!((made, stage.count("select count(*) from stock").await), (1_000, 0), "the stock is not touched");
+}
+
+#[tokio::test]
+async fn an_attack_is_one_at_a_time_and_can_be_stopped() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[("LAB", "on")]).await;
+    for (path, status) in [("/nothing", 404), ("/breakdown?callers=7", 400), ("/breakdown?buyers=9", 400)] {
+        assert_eq!(send(&instance, Method::POST, path).await.status, status, "{path}");
+    }
+    assert_eq!(send(&instance, Method::GET, "/breakdown").await.status, 404, "never run");
+
+    assert_eq!(send(&instance, Method::POST, "/avalanche?callers=8").await.status, 202);
+    let second = send(&instance, Method::POST, "/penetration").await;
+    assert_eq!((second.status.as_u16(), second.problem().as_str()), (409, "attack-running"));
+    assert_eq!(send(&instance, Method::DELETE, "").await.status, 204);
+    until("the end", async || run(&instance, "avalanche").await["state"] == "stopped").await;
+    attack(&instance, "penetration", 8).await;
+}
