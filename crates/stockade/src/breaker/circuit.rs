@@ -7,30 +7,33 @@ use super::{
     state::{Shared, State},
 };
 
-/// What callers are told while a probe is under way.
+/// The `retry_after` of calls that are refused while a probe is under way.
 const PROBING: Duration = Duration::from_millis(100);
 
-/// Refused by an open breaker.
+/// The refusal of an open breaker, or of a half-open one whose probe is under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refused {
     pub(crate) retry_after: Duration,
 }
 
-/// Closed until several calls in a row failed (time-outs count), then open for a while, then half-open: one call is let
-/// through and decides. Used for Redis here and for the database in the cache; no Redis type in its interface.
+/// Refuses calls to a server that keeps failing.
+///
+/// The breaker is closed until several calls in a row have failed; time-outs count as failures. Then it is open for a
+/// while and refuses every call. Then it is half-open: it lets one call through, the probe, whose outcome closes it or
+/// opens it again. Connections to Redis and the cache's loads use breakers.
 #[derive(Debug)]
 pub(crate) struct Breaker {
     shared: Arc<Shared>,
 }
 
 impl Breaker {
-    /// `name` is the closed metric label: `redis_lock`, `redis_cache` or `database`. Breakers of one name share a
-    /// series.
+    /// `name` is the label in metrics: `redis_lock`, `redis_cache` or `database`. Breakers of one name share a series.
     pub(crate) fn new(name: &'static str) -> Self {
         Self { shared: Arc::new(Shared::new(name)) }
     }
 
-    /// Asks to make a call; the permit reports success or failure, and counts as neither when dropped.
+    /// Asks to make a call. The caller reports its outcome by the permit. A permit that is dropped counts as neither
+    /// success nor failure.
     pub(crate) fn permit(&self) -> Result<Permit, Refused> {
         let mut state = self.shared.lock();
         let probe = match *state {
@@ -53,7 +56,7 @@ impl Breaker {
         Ok(Permit { shared: Arc::clone(&self.shared), probe, settled: false })
     }
 
-    /// Whether a call would be refused now, without taking the half-open place.
+    /// The refusal that a call would get now. Does not begin a probe.
     pub(crate) fn refusing(&self) -> Option<Refused> {
         match *self.shared.lock() {
             State::Closed { .. } | State::HalfOpen { probe: None, .. } => None,
@@ -65,8 +68,9 @@ impl Breaker {
         }
     }
 
-    /// There is a sign of life from the other side: an open breaker lets the next call through to find out, instead of
-    /// after its period. Closes nothing by itself, since an answer that comes too late is no success.
+    /// The server has shown a sign of life. An open breaker lets the next call through as the probe, without waiting
+    /// for the end of its period. The sign does not close the breaker, because an answer that came too late is no
+    /// success.
     pub(crate) fn alive(&self) {
         let mut state = self.shared.lock();
         if let State::Open { period, .. } = *state {
@@ -74,7 +78,7 @@ impl Breaker {
         }
     }
 
-    /// Closes it: the other side was just found to be well, by a new connection for instance.
+    /// Closes the breaker. Call it when the server was just found to work, for example by a new connection.
     pub(crate) fn close(&self) {
         let mut state = self.shared.lock();
         self.shared.set(&mut state, State::Closed { failures: 0 });

@@ -4,16 +4,16 @@ use super::state::{Shared, State};
 
 /// Failures in a row that open the breaker.
 const THRESHOLD: u32 = 5;
-/// How long it stays open the first time; doubles with every probe that fails.
+/// How long the breaker stays open the first time. Each probe that fails doubles the time, up to [`LONGEST_OPEN`].
 pub(super) const FIRST_OPEN: Duration = Duration::from_secs(1);
 pub(super) const LONGEST_OPEN: Duration = Duration::from_secs(10);
 
-/// Leave to make one call.
+/// The permission to make one call.
 #[derive(Debug)]
 #[must_use = "report success or failure"]
 pub(crate) struct Permit {
     pub(super) shared: Arc<Shared>,
-    /// The number of the probe, when this call is to decide.
+    /// The number of the probe, if this call is one. The probe decides whether the breaker closes.
     pub(super) probe: Option<u64>,
     pub(super) settled: bool,
 }
@@ -27,7 +27,7 @@ impl Permit {
             State::HalfOpen { probe, .. } if probe.is_some() && probe == self.probe => {
                 self.shared.set(&mut state, State::Closed { failures: 0 });
             }
-            // A call from before it opened says nothing about now.
+            // A call that began before the breaker opened says nothing about the server now.
             State::HalfOpen { .. } | State::Open { .. } => {}
         }
     }

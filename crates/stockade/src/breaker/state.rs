@@ -16,7 +16,7 @@ pub(super) enum State {
 }
 
 impl State {
-    /// The place of its label.
+    /// The place of the state's label in [`LABELS`].
     fn badness(self) -> usize {
         match self {
             Self::Closed { .. } => 0,

@@ -117,7 +117,7 @@ async fn of_several_breakers_with_one_name_the_metric_shows_the_worst() {
     fail(&third, 5);
     drop(one);
     assert_eq!(shown(), ["open"]);
-    // A node that left its cluster.
+    // As when a node leaves its cluster.
     drop(third);
     assert_eq!(shown(), ["closed"]);
 }

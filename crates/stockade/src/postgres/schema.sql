@@ -1,25 +1,27 @@
--- Everything that fences and invalidations need in Postgres. Safe to run again; `postgres::install` runs it under an
--- advisory lock, so that instances which start together do not collide.
+-- All tables and functions that fences and invalidations need in Postgres. The script may run again.
+-- `postgres::install` runs it under an advisory lock, so instances that start at the same time take turns.
 
 create schema if not exists stockade;
 
--- One row. Versions only add: a newer schema serves an older library.
+-- One row. A new version only adds to the schema, so an older library works with a newer schema.
 create table if not exists stockade.schema_version (
     only_row boolean primary key default true check (only_row),
     version  integer not null
 );
 
--- The highest fencing token seen for each resource, and whose it was. Two owners can carry the same token after a
--- failover that lost writes, so the pair is compared, never the token alone. The collation makes the key independent of
--- the operating system's locale. Every claim updates a row in place: the spare room keeps those updates off the index.
+-- The highest fencing token that was claimed for each resource, and its owner. After a failover that lost writes, two
+-- owners can have the same token, so token and owner are compared together, never the token alone. The collation makes
+-- the key independent of the operating system's locale. Every claim updates a row: the fill factor leaves room in each
+-- page, so that the update needs no new index entry.
 create table if not exists stockade.fence (
     resource text collate "C" primary key,
     token    bigint not null check (token between 0 and 9007199254740991),
     owner    text not null
 ) with (fillfactor = 70);
 
--- One row. Tokens at or below it are refused for resources without a row, which is what allows rows to be deleted.
--- `settled_at` is when the present floor was surely visible to every statement that started; null while it is raised.
+-- One row, the floor. A token at or below the floor is refused for a resource without a row, so old rows may be
+-- deleted. `settled_at` is the time from which every statement that starts sees the present floor. It is null while the
+-- floor is being raised.
 create table if not exists stockade.fence_floor (
     only_row   boolean primary key default true check (only_row),
     token      bigint not null check (token between 0 and 9007199254740991),
@@ -28,9 +30,9 @@ create table if not exists stockade.fence_floor (
 
 insert into stockade.fence_floor (token, settled_at) values (0, clock_timestamp()) on conflict do nothing;
 
--- Invalidations, written in the transaction that makes them necessary: of one key, or with `#` before it of a tag. The
--- relay applies what the committer could not, and keeps what was applied for a while: a cache that lost its newest writes is
--- brought up to date from it.
+-- Invalidations of a key, or of a tag if `resource` begins with `#`. The transaction that changes the data writes them.
+-- The relay applies the invalidations that the committer could not apply. Applied rows are kept for ten minutes, to
+-- repeat them for a Redis that lost its newest writes.
 create table if not exists stockade.outbox (
     id         bigint generated always as identity primary key,
     cache      text not null,
@@ -39,32 +41,33 @@ create table if not exists stockade.outbox (
     applied_at timestamptz
 );
 
--- For a strict cache the name under which the write was announced, which the relay ends as well.
+-- The name of the intent, for a strict cache. The relay ends the intent when it applies the row.
 alter table stockade.outbox add column if not exists intent text;
 
--- How often a cache refused the row, and when it is tried again.
+-- How often a cache refused the row, and when the relay tries it again.
 alter table stockade.outbox add column if not exists attempts integer not null default 0,
     add column if not exists retry_at timestamptz;
 
--- What a row that was applied stands for, where that is more than one invalidation: rows that are marked together become one.
--- Its `resource` is `#`, the whole cache, which an older library reads in place of this column: it drops more than it has to.
+-- Rows that are marked as applied together become one row, and this column lists their resources. The `resource` of
+-- such a row is `#`, the whole cache. An older library, which does not read this column, then drops more than
+-- necessary.
 alter table stockade.outbox add column if not exists resources text[];
 
 create index if not exists outbox_refused on stockade.outbox (cache) where applied_at is null and attempts > 0;
 create index if not exists outbox_pending on stockade.outbox (id) where applied_at is null;
 create index if not exists outbox_applied on stockade.outbox (applied_at) where applied_at is not null;
 
--- When a relay was last there for a cache, by whichever process.
+-- When a relay of any process last served a cache.
 create table if not exists stockade.relay (
     cache   text primary key,
     seen_at timestamptz not null
 ) with (fillfactor = 50);
 
--- What a transaction begins and ends with, as functions: they go in one message with BEGIN and with COMMIT, where no statement
--- can be prepared, and a session keeps the plans of a function. Their parameters have no names, which could be taken for
--- columns.
+-- The statements with which a transaction begins and ends, as functions. They are sent in one message with BEGIN and
+-- with COMMIT. Statements of such a message cannot be prepared, but a session keeps the plans of a function. The
+-- parameters have no names, because a name could be taken for a column.
 
--- The claim, `Fence::CLAIM_SQL`. Nobody reads rows of the message that it goes in, so a refusal is an error.
+-- The claim, `Fence::CLAIM_SQL`. The library does not read the rows of its message, so a refusal is an error.
 create or replace function stockade.claim(text, bigint, text) returns void language plpgsql as $$
 declare
     claimed bigint;
@@ -80,8 +83,8 @@ returning f.token into claimed;
 end
 $$;
 
--- What a shared ownership asks in place of a claim: whether any other one is newer. The claim of the shared ownership itself
--- is no newer writer's: it was made before a downgrade.
+-- A shared ownership checks that no newer claim exists, instead of claiming. A row with its own token and owner is no
+-- newer claim: the ownership claimed it before it was downgraded.
 create or replace function stockade.check_claims(text, bigint, text) returns void language plpgsql as $$
 begin
     if $2 <= greatest(
@@ -94,7 +97,7 @@ begin
 end
 $$;
 
--- Invalidations of these caches and resources. The rows, with the cache of each.
+-- Writes the invalidations of these resources of these caches. Returns the ids of the rows, with the cache of each.
 create or replace function stockade.write_down(text[], text[]) returns table (row_id bigint, row_cache text)
 language plpgsql as $$
 begin
@@ -102,8 +105,8 @@ begin
 end
 $$;
 
--- The same of one invalidation, which is what most transactions make: a scalar costs the server a good deal less than a
--- set. The row.
+-- Writes one invalidation, as most transactions do, and returns the id of the row. A scalar costs the server much less
+-- than a set.
 create or replace function stockade.write_down_one(text, text) returns bigint language plpgsql as $$
 declare
     row_id bigint;
@@ -113,6 +116,6 @@ begin
 end
 $$;
 
--- Version 6 was never released, but there may be a database that says so.
+-- A database may have a higher version, of a newer library. That version stays.
 insert into stockade.schema_version (version) values (8)
 on conflict (only_row) do update set version = greatest(schema_version.version, excluded.version);

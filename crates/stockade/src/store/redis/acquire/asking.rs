@@ -24,8 +24,9 @@ use crate::{
     },
 };
 
-/// A wait without limit is entered in the queue for a minute. At the server a place outlives its wait by [`OUTLIVES`].
+/// A wait without limit is entered in the queue for a minute.
 const QUEUED_FOR: Duration = Duration::from_secs(60);
+/// At the server nothing of an attempt outlives the longer of its wait and its lease by more than this.
 const OUTLIVES: Duration = Duration::from_secs(15);
 
 impl Waiter {
