@@ -7,7 +7,7 @@ const READS = "stockade_cache_requests_total";
 const LATELY_S = 60;
 
 const ROWS = [
-  ["Memory of this instance", "hit_local"],
+  ["Memory of the instance", "hit_local"],
   ["Redis", "hit_redis"],
   ["A remembered absence", "null"],
   ["The filter: there is no such SKU", "bloom_reject"],

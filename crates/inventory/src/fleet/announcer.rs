@@ -7,7 +7,7 @@ use std::{
 use deadpool_redis::redis::Script;
 use stockade::Redis;
 use tokio::{
-    sync::watch,
+    sync::{Notify, watch},
     time::{Instant, MissedTickBehavior, interval},
 };
 
@@ -38,6 +38,7 @@ pub struct Fleet {
     id: Arc<str>,
     address: Option<Arc<str>>,
     listed: watch::Receiver<Listed>,
+    wanted: Arc<Notify>,
 }
 
 /// Announces this instance.
@@ -46,6 +47,7 @@ pub struct Announcer {
     link: Link,
     member: String,
     listed: watch::Sender<Listed>,
+    wanted: Arc<Notify>,
 }
 
 /// Makes this process an instance of the fleet. `advertised` is where others reach its operators' port, which listens on
@@ -58,8 +60,9 @@ pub fn join(redis: &Redis, limit: Duration, advertised: Option<&str>, listens: S
     let address = advertised.map(str::to_owned).or(own);
     let (sender, listed) = watch::channel(Listed { members: Vec::new(), at: Instant::now() });
     let member = Member::text(&id, address.as_deref());
-    let fleet = Fleet { id: id.into(), address: address.map(Into::into), listed };
-    (fleet, Announcer { link: Link::new(redis, limit), member, listed: sender })
+    let wanted = Arc::<Notify>::default();
+    let announcer = Announcer { link: Link::new(redis, limit), member, listed: sender, wanted: Arc::clone(&wanted) };
+    (Fleet { id: id.into(), address: address.map(Into::into), listed, wanted }, announcer)
 }
 
 impl Fleet {
@@ -74,8 +77,9 @@ impl Fleet {
     }
 
     /// The other instances, each with the time since it announced itself. While Redis is away they are those that it
-    /// listed last, and grow older.
+    /// listed last, and grow older. Has them listed again, for the next call.
     pub(crate) fn others(&self) -> Vec<Member> {
+        self.wanted.notify_one();
         let listed = self.listed.borrow();
         let since = listed.at.elapsed();
         let others = listed.members.iter().filter(|member| member.id != *self.id);
@@ -90,7 +94,10 @@ impl Announcer {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (forgotten, most) = (FORGOTTEN.as_millis().to_string(), MOST.to_string());
         loop {
-            ticks.tick().await;
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = self.wanted.notified() => ticks.reset(),
+            }
             let at = Instant::now();
             match self.link.run::<Vec<(String, u64)>>(&ANNOUNCE, &[KEY], &[&self.member, &forgotten, &most]).await {
                 Ok(reply) => drop(self.listed.send_replace(Listed { members: Member::all(&reply), at })),
