@@ -8,21 +8,30 @@ const SIDES = [
   ["on", "With the defences"],
   ["off", "Without"],
 ];
-const CHART = {
-  title: "Asked of Postgres",
-  unit: "statements a second",
+const chart = (sells) => ({
+  title: sells ? "Buyers answered" : "Asked of Postgres",
+  unit: sells ? "buyers a second" : "statements a second",
   lines: SIDES.map(([, name]) => name),
   format: perSecond,
   length: 5,
   colours: [1, 4],
-};
+});
 
 /** Each row of the table: its name, and the value of a side. */
 const ROWS = [
   ["Callers answered", (side) => count(side.answered)],
   ["Got an error", (side) => count(side.failed)],
+];
+const STATEMENTS = [
   ["Statements", (side) => count(side.loads)],
   ["Most at once", (side) => count(side.most_loading)],
+];
+const STOCK = [
+  ["Sold", (side) => count(side.stock?.sold)],
+  ["More than there were", (side) => count(side.stock?.oversold)],
+  ["Lost from the stock", (side) => count(side.stock?.lost)],
+];
+const TIMES = [
   ["Median", (side) => seconds(side.p50_ms / 1000)],
   ["99 %", (side) => seconds(side.p99_ms / 1000)],
   ["Slowest", (side) => seconds(side.slowest_ms / 1000)],
@@ -36,8 +45,12 @@ export class AttackCard {
   #cells = [];
   #chart = null;
   #drawn = null;
+  #sells;
+  #table;
 
-  constructor({ name, title, does, on, off }, start) {
+  constructor({ name, title, does, on, off, sells }, start) {
+    this.#sells = sells;
+    this.#table = [...ROWS, ...(sells ? STOCK : STATEMENTS), ...TIMES];
     this.#button = element("button", { type: "button", "data-attack": name }, `Run ${title.toLowerCase()}`);
     this.#button.addEventListener("click", () => {
       this.allow(false);
@@ -80,22 +93,22 @@ export class AttackCard {
     const last = run.moments.at(-1) ?? { on: {}, off: {} };
     this.#chart.set([
       run.moments.map((moment) => moment.at_ms / 1000),
-      ...SIDES.map(([side]) => rates(run.moments, side)),
+      ...SIDES.map(([side]) => rates(run.moments, side, this.#sells ? "answered" : "loads")),
     ]);
     const isRunning = run.state === "running";
     say(this.#state, isRunning ? words(run) : "");
     say(this.#verdict, run.verdict);
     look(this.#verdict, run.state === "failed" ? "verdict bad" : "verdict");
     this.#cells.forEach((cells, row) => {
-      SIDES.forEach(([side], index) => say(cells[index], ROWS[row][1](isRunning ? last[side] : run[side])));
+      SIDES.forEach(([side], index) => say(cells[index], this.#table[row][1](isRunning ? last[side] : run[side])));
     });
   }
 
   /** The chart and the table, once there is something to show. */
   #make() {
-    this.#chart = new Chart(this.#result, CHART);
+    this.#chart = new Chart(this.#result, chart(this.#sells));
     const body = element("tbody");
-    for (const [title] of ROWS) {
+    for (const [title] of this.#table) {
       const cells = SIDES.map(([side]) => element("td", { "data-side": side, "data-figure": title }));
       this.#cells.push(cells);
       body.append(element("tr", {}, element("th", { scope: "row" }, title), ...cells));
@@ -110,11 +123,11 @@ function words({ moments, elapsed_ms: elapsed }) {
   return `${moments.length ? "under way" : "being prepared"}: ${seconds(elapsed / 1000)}`;
 }
 
-/** Statements a second, from one moment to the next. */
-function rates(moments, side) {
+/** So many a second, from one moment to the next. */
+function rates(moments, side, what) {
   return moments.map((now, index) => {
-    const before = moments[index - 1] ?? { at_ms: 0, [side]: { loads: 0 } };
+    const before = moments[index - 1] ?? { at_ms: 0, [side]: { [what]: 0 } };
     if (now.at_ms === before.at_ms) return null;
-    return ((now[side].loads - before[side].loads) * 1000) / (now.at_ms - before.at_ms);
+    return ((now[side][what] - before[side][what]) * 1000) / (now.at_ms - before.at_ms);
   });
 }

@@ -2,16 +2,21 @@ use std::iter;
 
 use tokio::time::sleep;
 
-use super::{AttackError, Callers, ground::Ground, guarded, item::Item};
+use super::{
+    AttackError, Callers,
+    ground::Ground,
+    guarded::{self, Way},
+    item::Item,
+};
 
 const LOAD_MS: u64 = 20;
 
 pub(super) async fn run(ground: &Ground, callers: Callers) -> Result<(), AttackError> {
     ground.prepare(LOAD_MS).await?;
-    let _ = tokio::join!(ground.on.get(Item(0)), ground.off.get(Item(0)));
+    let _ = tokio::join!(ground.on.get(Item(0), Way::SingleFlight), ground.off.get(Item(0)));
     // On both sides it has expired by then.
     sleep(*guarded::TTL.end()).await;
     ground.begin();
-    ground.ask(iter::repeat_n(Item(0), callers.get() as usize), callers.get()).await;
+    ground.ask(iter::repeat_n(Item(0), callers.get() as usize), callers.get(), Way::SingleFlight).await;
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::{
 };
 
 use sqlx::{PgPool, postgres::PgConnectOptions};
-use stockade::{Redis, cache::BuildError};
+use stockade::{Locks, Redis, cache::BuildError};
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -17,7 +17,7 @@ use super::{
     naive::Naive,
     run::{How, Moment, Run},
 };
-use crate::lab::dial;
+use crate::lab::{Lab, dial};
 
 /// How long an attack may take.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -29,6 +29,8 @@ pub(crate) struct Place {
     pub(crate) options: PgConnectOptions,
     pub(crate) redis: Redis,
     pub(crate) redis_timeout: Duration,
+    pub(crate) locks: Locks,
+    pub(crate) lab: Lab,
 }
 
 /// The attacks of a running service. Cheap to clone.
@@ -82,7 +84,7 @@ impl Attacks {
         runs.last.insert(attack, Arc::clone(&run));
         runs.newest = Some((Arc::clone(&run), stop.clone()));
         drop(runs);
-        self.0.tasks.spawn(async move { desk.conduct(attack, callers, &run, &stop).await });
+        self.0.tasks.spawn(async move { Box::pin(desk.conduct(attack, callers, &run, &stop)).await });
         Ok(())
     }
 
@@ -131,12 +133,12 @@ impl Desk {
             Ok(ground) => ground,
             Err(error) => return run.end(How::Failed, None, Some(error)),
         };
-        let attacking = async {
+        let attacking = Box::pin(async {
             tokio::select! {
                 done = attack.run(&ground, callers) => done,
                 () = run.sample(&ground) => Ok(()),
             }
-        };
+        });
         let (how, why) = match timeout(LIMIT, stop.run_until_cancelled(attacking)).await {
             Ok(Some(Ok(()))) => (How::Ended, None),
             Ok(Some(Err(error))) => (How::Failed, Some(error)),
@@ -148,9 +150,9 @@ impl Desk {
 
     /// Connects the side without defences; the other one connects by itself.
     async fn ground(&self) -> Result<Ground, AttackError> {
-        let Place { pg, redis, redis_timeout, .. } = &self.place;
+        let Place { redis, redis_timeout, .. } = &self.place;
         let dialled = timeout(*redis_timeout, dial(redis)).await.map_err(|late| AttackError::Redis(late.into()))?;
         let off = Naive::new(dialled.map_err(AttackError::Redis)?, self.off.clone());
-        Ok(Ground::new(Arc::clone(&self.on), off, pg.clone()))
+        Ok(Ground::new(Arc::clone(&self.on), off, &self.place))
     }
 }

@@ -1,4 +1,10 @@
-use stockade::cache::{BuildError, CacheError};
+use stockade::{
+    cache::{BuildError, CacheError},
+    lock::LockError,
+    postgres::{CommitError, FenceError},
+};
+
+use crate::lab::LabError;
 
 /// Why an attack was not begun, or broke off.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +19,24 @@ pub(crate) enum AttackError {
     /// Redis did not do what was asked.
     #[error("the Redis of the attack failed")]
     Redis(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The lab did not sell.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// A lock was not granted.
+    #[error("a lock of the attack was not granted")]
+    Lock(#[from] LockError),
+    /// The fence refused a holder.
+    #[error(transparent)]
+    Fence(#[from] FenceError),
+    /// A sale was not committed.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    /// There is no runtime for the holder that is stopped.
+    #[error("a holder can't be run")]
+    Runtime(#[source] std::io::Error),
+    /// The holder that is stopped broke off.
+    #[error("a holder broke off")]
+    Thread,
     /// The guarded side can't be set up.
     #[error("the cache of the attack can't be set up")]
     Build(#[from] BuildError),

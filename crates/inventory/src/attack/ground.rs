@@ -5,10 +5,18 @@ use std::{
 
 use futures_util::{StreamExt, stream};
 use serde::Deserialize;
-use sqlx::PgPool;
+use sqlx::{PgPool, postgres::PgConnectOptions};
+use stockade::{Locks, Redis};
 use tokio::time::Instant;
 
-use super::{AttackError, goods, guarded::Guarded, item::Item, meter::Meter, naive::Naive};
+use super::{
+    AttackError, Place, goods,
+    guarded::{Guarded, Way},
+    item::Item,
+    meter::{Figures, Meter},
+    naive::Naive,
+};
+use crate::lab::{Count, Lab};
 
 /// How many ask at once, on each side: 2,000, or fewer.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -20,8 +28,13 @@ pub(crate) struct Callers(u32);
 pub(super) struct Ground {
     pub(super) on: Arc<Guarded>,
     pub(super) off: Arc<Naive>,
-    pg: PgPool,
+    pub(super) pg: PgPool,
+    pub(super) options: PgConnectOptions,
+    pub(super) redis: Redis,
+    pub(super) locks: Locks,
+    pub(super) lab: Lab,
     began: OnceLock<Instant>,
+    sold: OnceLock<[Count; 2]>,
 }
 
 impl Callers {
@@ -45,8 +58,12 @@ impl TryFrom<u32> for Callers {
 }
 
 impl Ground {
-    pub(super) fn new(on: Arc<Guarded>, off: Naive, pg: PgPool) -> Self {
-        Self { on, off: Arc::new(off), pg, began: OnceLock::new() }
+    pub(super) fn new(on: Arc<Guarded>, off: Naive, place: &Place) -> Self {
+        let Place { pg, options, redis, locks, lab, .. } = place;
+        let (pg, options, redis) = (pg.clone(), options.clone(), redis.clone());
+        let (locks, lab) = (locks.clone(), lab.clone());
+        let (off, began, sold) = (Arc::new(off), OnceLock::new(), OnceLock::new());
+        Self { on, off, pg, options, redis, locks, lab, began, sold }
     }
 
     /// As if no attack had been before; a load takes so many milliseconds.
@@ -74,17 +91,31 @@ impl Ground {
         self.began.get().map(Instant::elapsed)
     }
 
+    /// What both sides sold, where the attack sells.
+    pub(super) fn sold(&self, counts: [Count; 2]) {
+        self.sold.get_or_init(|| counts);
+    }
+
+    /// What each side did, with the defences and without.
+    pub(super) fn figures(&self) -> [Figures; 2] {
+        let [mut on, mut off] = self.meters().map(Meter::figures);
+        if let Some([with, without]) = self.sold.get() {
+            (on.stock, off.stock) = (Some((*with).into()), Some((*without).into()));
+        }
+        [on, off]
+    }
+
     /// With the defences, and without.
     pub(super) fn meters(&self) -> [&Meter; 2] {
         [self.on.goods.meter(), self.off.goods.meter()]
     }
 
     /// Asks both sides for the same items, `at_once` callers on each.
-    pub(super) async fn ask(&self, items: impl Iterator<Item = Item> + Clone + Send, at_once: u32) {
+    pub(super) async fn ask(&self, items: impl Iterator<Item = Item> + Clone + Send, at_once: u32, way: Way) {
         let at_once = at_once as usize;
         let with = stream::iter(items.clone()).for_each_concurrent(at_once, |item| {
             let (on, since) = (Arc::clone(&self.on), Instant::now());
-            async move { on.goods.meter().count(since, on.get(item).await.is_ok()) }
+            async move { on.goods.meter().count(since, on.get(item, way).await.is_ok()) }
         });
         let without = stream::iter(items).for_each_concurrent(at_once, |item| {
             let (off, since) = (Arc::clone(&self.off), Instant::now());

@@ -1,7 +1,7 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::{AttackError, Callers, avalanche, breakdown, ground::Ground, penetration};
+use super::{AttackError, Callers, avalanche, breakdown, ground::Ground, last_unit, penetration, slow, stopped};
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
@@ -13,6 +13,12 @@ pub enum Attack {
     Penetration,
     /// All keys were written at once, and expire at once.
     Avalanche,
+    /// Postgres takes half a second for each load.
+    SlowPostgres,
+    /// More buyers than units.
+    LastUnit,
+    /// Holders of a lock stand still beyond their lease.
+    StoppedHolder,
 }
 
 /// What the page says about an attack before it runs.
@@ -23,6 +29,8 @@ pub(crate) struct Described {
     does: &'static str,
     on: &'static str,
     off: &'static str,
+    /// Whether it sells, and what became of the stock is told.
+    sells: bool,
 }
 
 impl Attack {
@@ -52,8 +60,27 @@ impl Attack {
                 "Each value lives for a random time of 2 to 6 s and is loaded once, and the loads are limited.",
                 "Every value lives for 4 s.",
             ),
+            Self::SlowPostgres => (
+                "Slow Postgres",
+                "Every load takes 500 ms. 100 readers ask for 50 items at random for 5 s; all have expired.",
+                "Stale while revalidate: an expired value is served, and one load brings the new one.",
+                "Each reader waits for a load of its own.",
+            ),
+            Self::LastUnit => (
+                "The last unit",
+                "300 buyers want one unit each, of 100.",
+                "A lock of the item, and a transaction under its fence.",
+                "Read, then write: as the schemes without a lock of the lab do.",
+            ),
+            Self::StoppedHolder => (
+                "Stopped holder",
+                "Ten holders of a lock are stopped between read and write, until a successor has sold.",
+                "The fence: who lost the lock can't begin a transaction.",
+                "The same lock without the fence: who goes on writes what it has read.",
+            ),
         };
-        Described { name: self, title, does, on, off }
+        let sells = matches!(self, Self::LastUnit | Self::StoppedHolder);
+        Described { name: self, title, does, on, off, sells }
     }
 
     /// Runs both sides to their end.
@@ -62,6 +89,9 @@ impl Attack {
             Self::Breakdown => breakdown::run(ground, callers).await,
             Self::Penetration => penetration::run(ground, callers).await,
             Self::Avalanche => avalanche::run(ground, callers).await,
+            Self::SlowPostgres => slow::run(ground, callers).await,
+            Self::LastUnit => Box::pin(last_unit::run(ground, callers)).await,
+            Self::StoppedHolder => stopped::run(ground).await,
         }
     }
 }

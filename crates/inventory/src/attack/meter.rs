@@ -9,7 +9,7 @@ use std::{
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::replay::Latencies;
+use crate::{lab::Count, replay::Latencies};
 
 /// What one side has done since its run began.
 #[derive(Debug)]
@@ -44,6 +44,28 @@ pub(crate) struct Figures {
     pub(super) p50_ms: f64,
     pub(super) p99_ms: f64,
     pub(super) slowest_ms: f64,
+    /// Where the attack sells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) stock: Option<Stock>,
+}
+
+/// What a side sold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Stock {
+    /// Units there were.
+    pub(super) units: i64,
+    /// Sales that were recorded.
+    pub(super) sold: i64,
+    /// Sales that left no trace in the stock.
+    pub(super) lost: i64,
+    /// Sales beyond the units there were.
+    pub(super) oversold: i64,
+}
+
+impl From<Count> for Stock {
+    fn from(count: Count) -> Self {
+        Self { units: count.units, sold: count.sold, lost: count.lost(), oversold: count.oversold() }
+    }
 }
 
 /// A statement under way, or that waits for a connection.
@@ -104,6 +126,7 @@ impl Meter {
             p50_ms: millis(times.at(0.5)),
             p99_ms: millis(times.at(0.99)),
             slowest_ms: millis(times.max()),
+            stock: None,
         }
     }
 }

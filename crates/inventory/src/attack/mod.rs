@@ -14,10 +14,13 @@ mod ground;
 mod guarded;
 mod item;
 mod kind;
+mod last_unit;
 mod meter;
 mod naive;
 mod penetration;
 mod run;
+mod slow;
+mod stopped;
 mod verdict;
 
 pub use desk::Attacks;

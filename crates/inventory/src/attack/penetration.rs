@@ -1,4 +1,4 @@
-use super::{AttackError, Callers, goods::GOODS, ground::Ground, item::Item};
+use super::{AttackError, Callers, goods::GOODS, ground::Ground, guarded::Way, item::Item};
 
 /// Ids for each caller, none of which exists.
 const EACH: u32 = 5;
@@ -8,6 +8,6 @@ pub(super) async fn run(ground: &Ground, callers: Callers) -> Result<(), AttackE
     ground.on.fill_filter().await?;
     ground.begin();
     let absent = (GOODS..GOODS + EACH * callers.get()).map(Item);
-    ground.ask(absent, callers.get() / EACH).await;
+    ground.ask(absent, callers.get() / EACH, Way::SingleFlight).await;
     Ok(())
 }

@@ -90,7 +90,7 @@ impl Run {
     pub(super) fn end(&self, state: How, ground: Option<&Ground>, why: Option<AttackError>) {
         let figures = |ground: &Ground| {
             self.note(ground);
-            ground.attacked().map(|_| ground.meters().map(Meter::figures))
+            ground.attacked().map(|_| ground.figures())
         };
         let [on, off] = ground.and_then(figures).unwrap_or_default();
         let verdict = match (state, why) {

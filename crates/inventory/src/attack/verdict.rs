@@ -1,6 +1,9 @@
 use indicatif::HumanCount;
 
-use super::{Attack, meter::Figures};
+use super::{
+    Attack,
+    meter::{Figures, Stock},
+};
 
 /// What came out, in a sentence.
 pub(super) fn verdict(attack: Attack, on: &Figures, off: &Figures) -> String {
@@ -28,11 +31,46 @@ pub(super) fn verdict(attack: Attack, on: &Figures, off: &Figures) -> String {
             count(off.most_loading),
             time(off.slowest_ms),
         ),
+        Attack::SlowPostgres => format!(
+            "With the defences {} reads were answered, half of them within {}. Without them {} were, and half of them \
+             waited {} or longer.",
+            count(on.answered),
+            time(on.p50_ms),
+            count(off.answered),
+            time(off.p50_ms),
+        ),
+        Attack::LastUnit => format!("With the defences {}. Without them {}.", sold(on), sold(off)),
+        Attack::StoppedHolder => {
+            return format!(
+                "With the fence {} stopped holders were refused, and {}. Without it {} were, and {}.",
+                count(on.failed),
+                known(on.stock.unwrap_or_default()),
+                count(off.failed),
+                known(off.stock.unwrap_or_default()),
+            );
+        }
     };
     match [on.failed, off.failed] {
         [0, 0] => sentence,
         [on, off] => format!("{sentence} Callers that got an error: {} with, {} without.", count(on), count(off)),
     }
+}
+
+fn sold(side: &Figures) -> String {
+    let stock = side.stock.unwrap_or_default();
+    format!("{} of {} units were sold, and {}", units(stock.sold), units(stock.units), known(stock))
+}
+
+/// Whether each sale is in the stock.
+fn known(stock: Stock) -> String {
+    match stock.lost {
+        0 => format!("the stock knows of all {} sales", units(stock.sold)),
+        lost => format!("the stock does not know of {} of {} sales", units(lost), units(stock.sold)),
+    }
+}
+
+fn units(many: i64) -> String {
+    count(many.unsigned_abs())
 }
 
 fn loads(many: u64) -> String {
@@ -79,6 +117,21 @@ mod tests {
         for (attack, expected) in cases {
             assert_eq!(verdict(attack, &on, &off), expected);
         }
+        let stock = |sold, lost, oversold| Some(Stock { units: 100, sold, lost, oversold });
+        let fenced = Figures { stock: stock(100, 0, 0), failed: 10, ..on };
+        let unfenced = Figures { stock: stock(287, 187, 187), ..off };
+        assert_eq!(
+            verdict(Attack::LastUnit, &fenced, &unfenced),
+            "With the defences 100 of 100 units were sold, and the stock knows of all 100 sales. Without them 287 of 100 \
+             units were sold, and the stock does not know of 187 of 287 sales. Callers that got an error: 10 with, 0 \
+             without.",
+        );
+        assert_eq!(
+            verdict(Attack::StoppedHolder, &fenced, &unfenced),
+            "With the fence 10 stopped holders were refused, and the stock knows of all 100 sales. Without it 0 were, and \
+             the stock does not know of 187 of 287 sales.",
+        );
+
         let failing = Figures { failed: 1_234_567, ..off };
         let told = verdict(Attack::Penetration, &on, &failing);
         assert!(told.ends_with("Callers that got an error: 0 with, 1,234,567 without."), "{told}");

@@ -62,8 +62,8 @@ impl Service {
         let warmup = warm::prepare(&stocks, &pg, &config.cache);
         let flash = Flash::new(&lock_redis, config.redis_timeout, config.flash);
         let fleet_redis = lock_redis.clone();
-        let attacks = if config.lab { Some(attacks(config, &pg, &lock_redis)?) } else { None };
-        let lab = if config.lab { Some(lab(config, &pg, lock_redis, &locks, &flash)?) } else { None };
+        let lab = if config.lab { Some(lab(config, &pg, lock_redis.clone(), &locks, &flash)?) } else { None };
+        let attacks = lab.as_ref().map(|lab| attacks(config, &pg, lock_redis, &locks, lab)).transpose()?;
         let app = App {
             pg,
             locks,
@@ -108,9 +108,15 @@ fn lab(config: &Config, pg: &PgPool, redis: Redis, locks: &Locks, flash: &Flash)
     Lab::new(place, &config.database).ok_or(StartError::LabOnCluster)
 }
 
-fn attacks(config: &Config, pg: &PgPool, redis: &Redis) -> Result<Attacks, StartError> {
-    let options = config.database.options.clone();
-    let place = attack::Place { pg: pg.clone(), options, redis: redis.clone(), redis_timeout: config.redis_timeout };
+fn attacks(config: &Config, pg: &PgPool, redis: Redis, locks: &Locks, lab: &Lab) -> Result<Attacks, StartError> {
+    let place = attack::Place {
+        pg: pg.clone(),
+        options: config.database.options.clone(),
+        redis,
+        redis_timeout: config.redis_timeout,
+        locks: locks.clone(),
+        lab: lab.clone(),
+    };
     Attacks::new(place).map_err(|_| StartError::LabOnCluster)
 }
 

@@ -80,3 +80,21 @@ async fn an_attack_is_one_at_a_time_and_can_be_stopped() {
     until("the end", async || run(&instance, "avalanche").await["state"] == "stopped").await;
     attack(&instance, "penetration", 8).await;
 }
+
+#[tokio::test]
+async fn stock_that_a_fence_guards_is_sold_once() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[("LAB", "on")]).await;
+    let stock = |run: &Value, side: &str, name: &str| run[side]["stock"][name].as_i64().unwrap();
+
+    let stopped = attack(&instance, "stopped-holder", 8).await;
+    assert_eq!(figure(&stopped, "on", "failed"), 10, "each stopped holder is refused: {stopped}");
+    assert_eq!((stock(&stopped, "on", "sold"), stock(&stopped, "on", "lost")), (10, 0), "{stopped}");
+    assert_eq!((stock(&stopped, "off", "sold"), stock(&stopped, "off", "lost")), (20, 10), "{stopped}");
+
+    let sold = attack(&instance, "last-unit", 400).await;
+    assert_eq!((stock(&sold, "on", "sold"), stock(&sold, "on", "lost")), (20, 0), "{sold}");
+    // Without a lock it is chance how many are lost; the ledger and the figures agree.
+    let ledger = stage.count("select count(*) from \"lab-no-lock\".sold").await;
+    assert_eq!(stock(&sold, "off", "sold"), ledger, "{sold}");
+}

@@ -1,0 +1,34 @@
+use futures_util::{StreamExt, stream};
+use tokio::time::Instant;
+
+use super::{AttackError, Callers, ground::Ground, meter::Meter};
+use crate::lab::{Count, Scheme};
+
+/// With the defences, and without.
+const SCHEMES: [Scheme; 2] = [Scheme::Stockade, Scheme::NoLock];
+
+/// Buyers of one scheme at the same moment.
+const AT_ONCE: usize = 60;
+
+pub(super) async fn run(ground: &Ground, callers: Callers) -> Result<(), AttackError> {
+    let units = (callers.get() / 20).max(1);
+    let buyers = 3 * units;
+    for scheme in SCHEMES {
+        ground.lab.set(scheme, units.into()).await?;
+    }
+    ground.begin();
+    let [on, off] = ground.meters();
+    let sides = tokio::join!(sell(ground, on, SCHEMES[0], buyers), sell(ground, off, SCHEMES[1], buyers));
+    ground.sold([sides.0?, sides.1?]);
+    Ok(())
+}
+
+/// Each buyer wants one unit.
+async fn sell(ground: &Ground, meter: &Meter, scheme: Scheme, buyers: u32) -> Result<Count, AttackError> {
+    let buy = |_| {
+        let (lab, since) = (ground.lab.clone(), Instant::now());
+        async move { meter.count(since, lab.sell(scheme).await.is_ok()) }
+    };
+    stream::iter(0..buyers).for_each_concurrent(AT_ONCE, buy).await;
+    Ok(ground.lab.count(scheme).await?)
+}

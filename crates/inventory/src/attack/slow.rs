@@ -1,0 +1,30 @@
+use std::time::Duration;
+
+use rand::{Rng, SeedableRng, rngs::SmallRng};
+use tokio::time::{Instant, sleep};
+
+use super::{AttackError, Callers, ground::Ground, guarded::Way, item::Item, naive};
+
+const LOAD_MS: u64 = 500;
+
+/// How many items are asked for.
+const ITEMS: u32 = 50;
+
+/// How long the readers read.
+const TIME: Duration = Duration::from_secs(5);
+
+/// Of so many callers one reads at a time.
+const PART: u32 = 20;
+
+pub(super) async fn run(ground: &Ground, callers: Callers) -> Result<(), AttackError> {
+    ground.prepare(LOAD_MS).await?;
+    tokio::try_join!(ground.on.warm(ITEMS, Way::StaleWhileRevalidate), ground.off.warm(ITEMS))?;
+    // On both sides all has expired by then.
+    sleep(naive::TTL).await;
+    ground.begin();
+    let end = Instant::now() + TIME;
+    let mut rng = SmallRng::from_rng(&mut rand::rng());
+    let items = std::iter::from_fn(move || (Instant::now() < end).then(|| Item(rng.random_range(0..ITEMS))));
+    ground.ask(items, (callers.get() / PART).max(1), Way::StaleWhileRevalidate).await;
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! A holder that stands still beyond its lease, as after a long page-in or in a virtual machine that is moved: its
+//! whole runtime stands still, the renewal of its lock too.
+
+use std::{sync::mpsc as blocking, time::Duration};
+
+use sqlx::{PgPool, postgres::PgPoolOptions};
+use stockade::{Locks, lock::Guard};
+use tokio::{runtime, sync::mpsc, task::spawn_blocking, time::Instant};
+
+use super::{
+    AttackError,
+    goods::{self, GOODS},
+    ground::Ground,
+    item::Item,
+    meter::Meter,
+};
+use crate::lab::Count;
+
+/// The lease of the holder that is stopped.
+const LEASE: Duration = Duration::from_millis(400);
+
+/// How long somebody waits for the lock, or for the other.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const ROUNDS: i64 = 10;
+
+const SET: &str =
+    "create table if not exists \"lab-attack\".stopped (side text primary key, left_over bigint, sold bigint)";
+const RESET: &str = "insert into \"lab-attack\".stopped values ($1, $2, 0)
+    on conflict (side) do update set left_over = excluded.left_over, sold = 0";
+const READ: &str = "select left_over from \"lab-attack\".stopped where side = $1";
+const WRITE: &str = "update \"lab-attack\".stopped set left_over = $2, sold = sold + 1 where side = $1";
+const COUNT: &str = "select left_over, sold from \"lab-attack\".stopped where side = $1";
+
+/// Units at the start: more than are sold.
+const UNITS: i64 = 100;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Fenced,
+    Unfenced,
+}
+
+pub(super) async fn run(ground: &Ground) -> Result<(), AttackError> {
+    goods::make(&ground.pg).await?;
+    sqlx::query(SET).execute(&ground.pg).await?;
+    for side in [Side::Fenced, Side::Unfenced] {
+        sqlx::query(RESET).bind(side.name()).bind(UNITS).execute(&ground.pg).await?;
+    }
+    ground.begin();
+    let [on, off] = ground.meters();
+    let sides = tokio::try_join!(rounds(ground, on, Side::Fenced), rounds(ground, off, Side::Unfenced))?;
+    ground.sold(sides.into());
+    Ok(())
+}
+
+/// In each round a holder is stopped in the middle of a sale, and its successor sells meanwhile.
+async fn rounds(ground: &Ground, meter: &Meter, side: Side) -> Result<Count, AttackError> {
+    let (stopped, mut stops) = mpsc::channel(1);
+    let (go_on, goes_on) = blocking::sync_channel(1);
+    let (redis, options) = (ground.redis.clone(), ground.options.clone());
+    let holder = spawn_blocking(move || {
+        let holding = async {
+            let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options);
+            let locks = Locks::builder().lease(LEASE).redis(&redis);
+            let mut refused = 0;
+            for _ in 0..ROUNDS {
+                let stop = || match stopped.try_send(()) {
+                    // Blocks the only thread of this runtime.
+                    Ok(()) => goes_on.recv_timeout(PATIENCE).is_ok(),
+                    Err(_) => false,
+                };
+                let guard = locks.write(&side.item()).wait(PATIENCE).acquire().await?;
+                match sell(&pool, &guard, side, stop).await {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(AttackError::Fence(_)) => refused += 1,
+                    Err(error) => return Err(error),
+                }
+                let _ = guard.release().await;
+            }
+            locks.shutdown(LEASE).await;
+            pool.close().await;
+            Ok(refused)
+        };
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(AttackError::Runtime)?;
+        runtime.block_on(holding)
+    });
+    while stops.recv().await.is_some() {
+        let since = Instant::now();
+        let guard = ground.locks.write(&side.item()).wait(PATIENCE).acquire().await?;
+        let sold = sell(&ground.pg, &guard, side, || true).await;
+        let _ = guard.release().await;
+        meter.count(since, sold?);
+        // A holder that is gone needs no word.
+        let _ = go_on.try_send(());
+    }
+    let refused: u32 = holder.await.map_err(|_| AttackError::Thread)??;
+    for _ in 0..refused {
+        meter.count(Instant::now(), false);
+    }
+    let (left, sold) = sqlx::query_as(COUNT).bind(side.name()).fetch_one(&ground.pg).await?;
+    Ok(Count { units: UNITS, sold, left })
+}
+
+/// Sells a unit; `pause` comes between read and write, and says whether to go on.
+async fn sell(pool: &PgPool, guard: &Guard, side: Side, pause: impl FnOnce() -> bool) -> Result<bool, AttackError> {
+    if side == Side::Fenced {
+        guard.fence().claim(pool).await?;
+    }
+    let left: i64 = sqlx::query_scalar(READ).bind(side.name()).fetch_one(pool).await?;
+    if !pause() {
+        return Ok(false);
+    }
+    let write = sqlx::query(WRITE).bind(side.name()).bind(left - 1);
+    match side {
+        Side::Fenced => {
+            let mut tx = guard.begin(pool).await?;
+            write.execute(&mut *tx).await?;
+            tx.commit().await?;
+        }
+        Side::Unfenced => {
+            write.execute(pool).await?;
+        }
+    }
+    Ok(true)
+}
+
+impl Side {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fenced => "fenced",
+            Self::Unfenced => "unfenced",
+        }
+    }
+
+    /// What the lock is for.
+    fn item(self) -> Item {
+        Item(GOODS + u32::from(self == Self::Fenced))
+    }
+}
