@@ -1,12 +1,6 @@
 use std::time::Duration;
 
-use serde::{Serialize, de::DeserializeOwned};
-
-use crate::{
-    cache::{CacheError, core::Core, value::Entry},
-    clock::Instant,
-    resource::{Key, Resource},
-};
+use crate::{cache::value::Entry, clock::Instant};
 
 /// What is cached of a key: the answer to [`Cache::inspect`](super::Cache::inspect).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,19 +64,5 @@ impl Kept {
             version: entry.version,
             tags: entry.tags.iter().map(str::to_owned).collect(),
         }
-    }
-}
-
-impl<K, V> Core<K, V>
-where
-    K: Resource + Clone + Send + Sync + 'static,
-    V: Serialize + DeserializeOwned + Send + Sync + 'static,
-{
-    pub(super) async fn inspect(&self, key: &K) -> Result<Inspection, CacheError> {
-        let name = Key::of(key)?;
-        let (redis, lease) = self.store.inspect(&name).await;
-        let local = self.local.get(name.as_str()).map_or(Tier::Empty, |entry| Tier::Kept(Kept::of(&entry)));
-        let fetching = [&self.flights, &self.refreshes, &self.reloads].iter().any(|flights| flights.has(&name));
-        Ok(Inspection { local, redis, fetching, lease })
     }
 }

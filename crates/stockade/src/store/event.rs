@@ -1,6 +1,6 @@
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{LossReason, Mode, Ownership, Token};
+use super::{LossReason, Mode, Token};
 
 /// What happened to a lock of this process. See [`LocksBuilder::on_event`](crate::lock::LocksBuilder::on_event).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum LockEventKind {
     Lost(LossReason),
 }
 
-/// Whom events are told to.
+/// The function that gets the events of a lock store.
 #[derive(Clone)]
 pub(crate) struct Observer(Arc<dyn Fn(&LockEvent<'_>) + Send + Sync>);
 
@@ -40,9 +40,8 @@ impl Observer {
         Self(Arc::new(told))
     }
 
-    pub(super) fn tell(&self, ownership: &Ownership, kind: LockEventKind) {
-        let (resource, mode, token) = (ownership.key.as_str(), ownership.mode(), ownership.token);
-        (self.0)(&LockEvent { resource, mode, token, kind });
+    pub(super) fn tell(&self, event: &LockEvent<'_>) {
+        (self.0)(event);
     }
 }
 

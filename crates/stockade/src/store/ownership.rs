@@ -8,7 +8,9 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::{LockError, LockEventKind, LossReason, Mode, Observer, Owner, Readers, Recall, Token, commits::Commits};
+use super::{
+    LockError, LockEvent, LockEventKind, LossReason, Mode, Observer, Owner, Readers, Recall, Token, commits::Commits,
+};
 use crate::{clock::Instant, metrics, resource::Key};
 
 /// One ownership of a resource: its owner, its token, its deadline, and the signal that it ended early.
@@ -110,8 +112,12 @@ impl Ownership {
         // Set first: a loss that comes now is told too.
         let is_first = self.observer.set(observer.clone()).is_ok();
         if is_first {
-            observer.tell(self, LockEventKind::Granted { waited, handed_off: self.handed_off });
+            observer.tell(&self.event(LockEventKind::Granted { waited, handed_off: self.handed_off }));
         }
+    }
+
+    fn event(&self, kind: LockEventKind) -> LockEvent<'_> {
+        LockEvent { resource: self.key.as_str(), mode: self.mode(), token: self.token, kind }
     }
 
     pub(crate) fn readers(&self) -> Option<&Readers> {
@@ -202,7 +208,7 @@ impl Ownership {
             metrics::count(metrics::LOCK_LOST, &tags);
             tracing::warn!(lock = %self.key.label(), token = %self.token, reason = reason.as_str(), "lock lost");
             if let Some(observer) = self.observer.get() {
-                observer.tell(self, LockEventKind::Lost(reason));
+                observer.tell(&self.event(LockEventKind::Lost(reason)));
             }
         }
         true
