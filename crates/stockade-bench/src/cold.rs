@@ -34,7 +34,7 @@ const ROUNDS: u32 = 9;
 /// What a load takes, in place of a statement.
 const LOAD: Duration = Duration::from_millis(20);
 
-/// Loads and the time to the last answer, beside a cache whose callers load each for itself.
+/// Loads and the time to the last answer, next to a cache in which every caller loads for itself.
 pub(crate) async fn figures(server: &RedisServer) -> Result<Figures, Failure> {
     let peer = measured(server, "peer").await?;
     let own = measured(server, "stockade").await?;

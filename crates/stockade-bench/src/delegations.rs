@@ -1,4 +1,4 @@
-//! What delegations cost those who write, and what they give a crowd.
+//! What delegations cost writers, and what they save a crowd of readers.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ async fn delegated(locks: &Locks, order: &Order) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Readers of one resource, all in one process, beside those of a resource each.
+/// Readers of one resource, all in one process, next to readers of a different resource each.
 pub(crate) async fn crowd(server: &RedisServer) -> Result<Vec<Contender>, Failure> {
     let connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
     let locks = Locks::new(&Redis::connect(server.url()).await?);

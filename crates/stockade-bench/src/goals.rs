@@ -1,4 +1,4 @@
-//! What the rows are meant to reach. A whole run prints the verdicts beside them.
+//! The goals of the rows. A complete run prints the verdict next to each.
 
 use crate::report::Goal;
 

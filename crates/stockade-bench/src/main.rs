@@ -1,5 +1,5 @@
-//! Measures Stockade beside other libraries, and beside floors: the least that a server can be asked for to the same
-//! end.
+//! Measures Stockade next to other libraries, and next to floors: the fewest commands of a server that have the same
+//! effect.
 //!
 //! All contenders of a table run against one private Redis and one private PostgreSQL, in turns, so that they share
 //! whatever the machine does meanwhile. A figure is the median over the rounds; a ratio is the median of the ratios of

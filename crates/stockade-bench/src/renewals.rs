@@ -23,7 +23,7 @@ const ROUND: Duration = Duration::from_millis(3_333);
 const ROUNDS: u32 = 2;
 const BATCH: u32 = 100;
 
-/// A round of renewals, beside the least that could put off the ends of as many keys.
+/// A round of renewals, next to the fewest commands that could prolong as many keys.
 pub(crate) async fn figures(server: &RedisServer) -> Result<Figures, Failure> {
     let bare = round(server, "bare").await?;
     let held = round(server, "held").await?;

@@ -41,11 +41,11 @@ impl Certificates {
         Self::of_server(["127.0.0.1", "localhost"])
     }
 
-    /// Certificates for a server of other names and addresses, such as one that clients at 127.0.0.1 have to refuse.
+    /// Certificates for a server of other names and addresses, for example one that clients at 127.0.0.1 must refuse.
     ///
     /// # Errors
     ///
-    /// When a name is none, or no key can be made.
+    /// When a name is not valid, or no key can be made.
     pub fn of_server(names: impl IntoIterator<Item = impl Into<String>>) -> Result<Self> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "stockade-testbed authority");

@@ -1,8 +1,8 @@
-//! What clients have left behind on servers.
+//! The keys, channels and connections that clients have left behind on servers.
 
 use std::fmt;
 
-/// Keys, subscriptions and connections of Stockade that are there although nobody should need them any more.
+/// Keys, subscriptions and connections of Stockade that still exist although nobody should need them any more.
 ///
 /// Token floors (`…}f`) and run markers (`…}e`) are no leftovers: they stay on purpose. Neither is what sentinels
 /// subscribe to.

@@ -18,10 +18,10 @@
 //!
 //! | what | which |
 //! |---|---|
-//! | one Redis, with a password, TLS, a primary to follow or a clock to step where wanted | [`RedisServer`], [`RedisBuilder`] |
-//! | several that know nothing of each other | [`RedisServer::start_many`] |
-//! | a primary and two replicas under three sentinels, failovers, all over TLS where wanted | [`SentinelGroup`] |
-//! | a cluster of three primaries and three replicas, failovers, slots that move in steps, TLS where wanted | [`RedisCluster`] |
+//! | one Redis; on request with a password, TLS, a primary to follow or a clock that can be stepped | [`RedisServer`], [`RedisBuilder`] |
+//! | several independent Redis servers | [`RedisServer::start_many`] |
+//! | a primary and two replicas under three sentinels, failovers, on request over TLS | [`SentinelGroup`] |
+//! | a cluster of three primaries and three replicas, failovers, slots that move in steps, on request over TLS | [`RedisCluster`] |
 //! | certificates of a private authority (feature `tls`) | `Certificates` |
 //! | one PostgreSQL | [`PostgresServer`] |
 //! | what a test has left behind on any of these | [`RedisServer::until_nothing_is_left`], [`Leftovers`] |
@@ -34,11 +34,11 @@
 //!
 //! # How children end
 //!
-//! Each server is started by a few lines of `sh` that stay beside it in a process group of their own and read from a
-//! pipe whose other end only the owner holds. End of file there means that the owner is gone; the shell then kills the
-//! server with its children, removes the private folder and ends. Nothing depends on the owner's cleaning up, and a
-//! stopped server is killed as well as a running one. Ctrl-C in a terminal does not reach the servers, so an owner can
-//! shut down in its own order.
+//! Each server is started by a few lines of `sh`, the supervisor. It stays in a process group of its own and reads from
+//! a pipe whose other end only the owner holds. End of file on the pipe means that the owner is gone. The supervisor
+//! then kills the server with its children, removes the private folder and ends. So nothing depends on the owner's
+//! cleaning up, and a stopped server is killed as well as a running one. Ctrl-C in a terminal does not reach the
+//! servers, so an owner can shut down in its own order.
 //!
 //! # Which programs are used
 //!

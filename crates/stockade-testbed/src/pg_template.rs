@@ -21,8 +21,8 @@ const LAYOUT: u32 = 1;
 
 /// Puts a new cluster at `target`, which does not exist yet, and returns the password of [`USER`].
 ///
-/// Below a Cargo target folder the cluster is copied from one made there earlier, password included: it is readable by
-/// the same user only, and goes with `cargo clean`. Anywhere else every cluster is made anew.
+/// Below a Cargo target folder the cluster is copied from a template that was made there earlier, password included.
+/// Only the same user can read the template, and `cargo clean` removes it. Elsewhere every cluster is made by `initdb`.
 pub(crate) async fn instantiate(bin: &Path, target: &Path, account: Option<Account>) -> Result<String> {
     let password = match cached(bin, target, account).await {
         Ok(Some(password)) => password,
@@ -53,7 +53,7 @@ async fn cached(bin: &Path, target: &Path, account: Option<Account>) -> Result<O
     copied.await.map(Some)
 }
 
-/// Makes the template beside its place and moves it there, so that it is there as a whole or not at all.
+/// Makes the template in another folder and moves it to its place, so that a template is complete or absent.
 async fn create(bin: &Path, template: &Path, account: Option<Account>) -> Result<()> {
     let workshop = folder::private(account)?;
     let data = workshop.path().join("data");

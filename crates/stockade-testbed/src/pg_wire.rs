@@ -13,7 +13,7 @@ use crate::{Error, Result};
 const LIMIT: Duration = Duration::from_secs(20);
 const PROTOCOL: i32 = 3 << 16;
 
-/// Who logs in where.
+/// A server, and the user and database to log in with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Login<'a> {
     pub(crate) addr: SocketAddr,
@@ -22,7 +22,7 @@ pub(crate) struct Login<'a> {
     pub(crate) database: &'a str,
 }
 
-/// Runs statements on a connection of its own; their rows are not of interest. Empty: only logs in.
+/// Runs statements on a connection of its own, and ignores their rows. Without statements it only logs in.
 pub(crate) async fn execute(login: Login<'_>, sql: &str) -> Result<()> {
     let answer = timeout(LIMIT, exchange(login, sql)).await;
     let answer = answer.map_err(|_| Error::NoAnswer { server: "PostgreSQL", limit: LIMIT })?;

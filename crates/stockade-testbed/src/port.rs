@@ -28,7 +28,7 @@ pub(crate) const BUS: u16 = 10_000;
 impl Range {
     /// A port of 127.0.0.1 that was free a moment ago.
     ///
-    /// Another process may still be quicker; whoever starts a server here tries again with another port when told so.
+    /// Another process may still take the port first. A server that finds its port taken is started again on another.
     pub(crate) fn free(self) -> Result<u16> {
         let mut random = rand::rng();
         let range = if self == Self::WithBus { 20_000..22_700 } else { 22_700..30_000 };

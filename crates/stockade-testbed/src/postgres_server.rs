@@ -48,7 +48,7 @@ impl PostgresBuilder {
         self
     }
 
-    /// Starts the server and waits until one can log in.
+    /// Starts the server and waits until it accepts a login.
     ///
     /// # Errors
     ///
@@ -61,9 +61,9 @@ impl PostgresBuilder {
 /// A private PostgreSQL cluster on a free port of 127.0.0.1, with a random password and `pg_stat_statements` loaded
 /// (`create extension pg_stat_statements` shows it), killed when dropped.
 ///
-/// It runs with `fsync=off`: commits survive every way in which the server or this process can end, because the system
-/// keeps what was written, but not a crash of the machine. Figures of commit latency taken on it are therefore better
-/// than those of a durable server.
+/// It runs with `fsync=off`. Commits survive every end of the server or of this process, because the operating system
+/// keeps the written data, but they do not survive a crash of the machine. Commit latencies measured on it are
+/// therefore lower than on a durable server.
 pub struct PostgresServer {
     process: Slot,
     port: u16,

@@ -11,7 +11,7 @@ pub struct RedisBuilder {
     pub(crate) password: Option<String>,
     /// Waits for the first synchronisation at the start.
     pub(crate) is_replica: bool,
-    /// What a configuration file says, for a sentinel: it keeps its state in that file.
+    /// The text of a configuration file, for a sentinel, which keeps its state in that file.
     pub(crate) sentinel: Option<String>,
     pub(crate) ports: Range,
     pub(crate) tls: Option<Tls>,
@@ -91,7 +91,7 @@ impl RedisBuilder {
         args.extend(["--dir".into(), folder.into()]);
         let fixed = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no"];
         args.extend(fixed.into_iter().map(OsString::from));
-        // With the 5 s that are usual a replica may be promoted before it has got anything.
+        // With the usual 5 s a replica may be promoted before its first synchronisation.
         args.extend(["--repl-diskless-sync-delay".into(), "0".into()]);
         if let Some(password) = &self.password {
             args.extend(["--requirepass", password, "--masterauth", password].into_iter().map(OsString::from));

@@ -75,7 +75,8 @@ impl RedisServer {
         Ok(server)
     }
 
-    /// Writes the file that a sentinel wants; after a restart it goes on with what it wrote there itself.
+    /// Writes the file that a sentinel wants. After a restart the sentinel continues with the state that it wrote
+    /// there.
     fn write_sentinel_file(&self) -> Result<()> {
         let Some(text) = &self.settings.sentinel else { return Ok(()) };
         fs::write(self.folder.path().join(SENTINEL_FILE), text).map_err(Error::io("write a sentinel's configuration"))
@@ -104,7 +105,7 @@ impl RedisServer {
         Ok(child)
     }
 
-    /// True for a primary, and for a replica that has everything its primary had.
+    /// True for a primary, and for a replica that has all data of its primary.
     pub(crate) async fn is_synchronised(&self) -> bool {
         let info = self.command(&["INFO", "replication"]).await.unwrap_or_default();
         info.contains("role:master") || info.contains("master_link_status:up")
@@ -114,7 +115,7 @@ impl RedisServer {
         self.ask(&["ROLE"]).await.is_ok_and(|role| role.lines().next() == Some("master"))
     }
 
-    /// True for a replica of that primary that has everything the primary had.
+    /// True for a replica of that primary that has all data of the primary.
     pub(crate) async fn follows(&self, primary: &Self) -> bool {
         let expected = format!("slave\n127.0.0.1\n{}\nconnected\n", primary.port());
         self.ask(&["ROLE"]).await.is_ok_and(|role| role.starts_with(&expected))
@@ -225,8 +226,8 @@ impl RedisServer {
         self.clock.as_ref().ok_or(Error::NoClock)?.step(by, false)
     }
 
-    /// Sends one command on a connection of its own, as the user `default`, whatever stands in the way of clients:
-    /// password and TLS. Arrays come as one line per element, nulls as nothing.
+    /// Sends one command on a connection of its own, as the user `default`, with the server's password and TLS. An
+    /// array is returned as one line per element, a null as an empty text.
     ///
     /// # Errors
     ///

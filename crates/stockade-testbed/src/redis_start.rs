@@ -12,7 +12,7 @@ impl RedisServer {
         Self::builder().start().await
     }
 
-    /// Starts servers that know nothing of each other, as locks by quorum need them.
+    /// Starts independent servers, as locks by quorum need them.
     ///
     /// # Errors
     ///

@@ -49,7 +49,7 @@ impl Tls {
     }
 }
 
-/// The testbed's own way to a server that speaks TLS only: no certificate can be in its way.
+/// The socket on which the testbed reaches a server that speaks only TLS. It needs no certificate.
 pub(crate) fn socket(folder: &Path) -> PathBuf {
     folder.join("redis.sock")
 }

@@ -6,13 +6,13 @@ use tokio::time::{Instant, sleep};
 
 use crate::{Error, Result};
 
-/// How long servers may take to agree. Only broken ones need it, or a machine that does much else.
+/// How long servers may take to agree. Only broken servers, or a machine under heavy load, need that long.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// How long one server may take to say what it knows, when others may know it too.
+/// How long one server may take to answer, when other servers can answer as well.
 pub(crate) const ASK: Duration = Duration::from_secs(1);
 
-/// Waits until the condition holds; `what` says it in the error.
+/// Waits until the condition holds. `what` names the condition in the error.
 pub(crate) async fn until(what: impl Into<String>, mut condition: impl AsyncFnMut() -> bool) -> Result<()> {
     let deadline = Instant::now() + LIMIT;
     while !condition().await {

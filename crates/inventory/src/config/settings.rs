@@ -19,7 +19,8 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// What a lease may be; the locks refuse others.
 const LEASE: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(5 * 60);
 
-/// Shorter than anybody takes who sends a head at all, and longer than any pause in which it pays to stay connected.
+/// From shorter than any client takes to send a head, to longer than any pause in which an idle connection is worth
+/// keeping.
 const HEADER_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(10 * 60);
 
 /// Everything that `inventory serve` is told, checked.

@@ -4,7 +4,7 @@ use sqlx::{FromRow, PgExecutor, Row, postgres::PgRow};
 
 use crate::domain::{Delta, Kind, Movement, Reference, Sku};
 
-/// What the ledger says of a change, beside what the row says. Statements on the table `stock` write it.
+/// The columns of a movement that the row of the stock does not have. Statements on the table `stock` write them.
 #[derive(Debug)]
 pub struct Line<'a> {
     /// What changed the quantity.

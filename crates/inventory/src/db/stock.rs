@@ -46,7 +46,7 @@ pub async fn find(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<Option<Sto
         .await
 }
 
-/// The rows of these, in any order. Who has none is left out.
+/// The rows of these SKUs, in any order. A SKU without a row is left out.
 ///
 /// # Errors
 ///
@@ -183,8 +183,8 @@ impl FromRow<'_, PgRow> for Traced {
     }
 }
 
-/// At most `limit` rows after the SKU `after` that begin with `prefix`, ordered by the code points of the SKU, each with
-/// at most `movements` of its last movements.
+/// At most `limit` rows after the SKU `after` that begin with `prefix`, ordered by the code points of the SKU, each
+/// with at most `movements` of its last movements.
 ///
 /// # Errors
 ///

@@ -23,7 +23,7 @@ const MISTYPES: u32 = 20;
 const FAVOURITES: usize = 3;
 const LIMITS: RetryLimits = RetryLimits { retries: 2, total: Duration::from_secs(5) };
 
-/// Visitors who come after the report, so that the console shows a service at work. Dropping it sends them home.
+/// Visitors that come after the report, so that the console shows a service at work. Dropping this value ends them.
 #[derive(Debug)]
 pub(super) struct Traffic {
     _task: JoinSet<()>,

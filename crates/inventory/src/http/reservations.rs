@@ -31,7 +31,7 @@ use crate::{
 
 const NO_RESERVATION: Problem = Problem::NotFound("there is no such reservation");
 
-/// Who wants how many.
+/// A customer and the units that the customer wants.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = Reserve)]
 #[serde(deny_unknown_fields, expecting = "an object with the fields `customer` and `quantity`")]

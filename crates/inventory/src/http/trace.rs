@@ -121,7 +121,7 @@ fn finish(mut response: Response, id: &RequestId, head: bool) -> (Response, Opti
     };
     let wait: Option<LockWait> = response.extensions_mut().remove();
     let mut answer = problem.answer(Some(id));
-    // What the layer below said beside the document stays: Allow, Fencing-Token, Cache-Status.
+    // Headers of the layer below stay, such as Allow, Fencing-Token and Cache-Status.
     for name in response.headers().keys() {
         if !answer.headers().contains_key(name) && name != header::CONTENT_LENGTH && name != header::TRANSFER_ENCODING {
             let values = response.headers().get_all(name).iter();

@@ -30,7 +30,7 @@ pub(super) struct List {
 }
 
 /// `GET /admin/locks`: the encoded keys that are held or waited for, over the whole fleet, at most 1000. For the
-/// first 100 it says who holds them and who waits; one that was released in between is left out of these.
+/// first 100 the answer has holders and waiters. A lock that was released in between is left out.
 pub(super) async fn list(State(app): State<App>) -> Result<Json<List>, Problem> {
     let mut items = app.locks.list(MAX).await?;
     items.sort_unstable();
@@ -59,7 +59,7 @@ impl Lock {
     }
 }
 
-/// A holder or waiter. The owner id is not shown: who knows it can release.
+/// A holder or waiter. The owner id is not shown, because it allows to release the lock.
 #[derive(Debug, Serialize)]
 struct PartyView {
     mode: &'static str,

@@ -9,8 +9,8 @@ use crate::{db, domain::Sku, orders::OrderLine};
 /// SKUs per statement: a few hundred kilobytes of arguments at most.
 const BATCH: usize = 1_000;
 
-// A row that exists is left alone, and so is its ledger: a second run adds only what is missing, and so does one after
-// a run that broke off. A SKU that was deleted has a ledger and no row; it is created anew. This needs no lock and no
+// A row that exists is not changed, and neither is its ledger. So a second run, or a run after one that broke off, adds
+// only the missing rows. A SKU that was deleted has a ledger and no row; it is created again. This needs no lock and no
 // fence: the primary key lets a row be created once, and existing rows are not changed. language=PostgreSQL
 const INSERT: &str = "
     with created as (

@@ -1,5 +1,5 @@
-//! The inventory service over HTTP, beside handlers that do the least to the same end. All are served by children of
-//! this program, with the same runtime and allocator; this process is their load.
+//! The inventory service over HTTP, next to the smallest handlers with the same effect. Children of this program serve
+//! all of them, with the same runtime and allocator. This process makes the load.
 
 mod changes;
 mod floor;

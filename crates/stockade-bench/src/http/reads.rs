@@ -5,7 +5,7 @@ use super::{
 };
 use crate::contender::{Contender, Failure};
 
-/// A warm read of one of 2,000 SKUs, beside the least that could answer it.
+/// A warm read of one of 2,000 SKUs, next to the smallest handler that could answer it.
 pub(crate) async fn reads(world: &World) -> Result<Vec<Contender>, Failure> {
     let of = |path: &'static str| move |task, turn| get(&format!("{path}/S{}", sku(task, turn, SKUS)));
     Ok(vec![

@@ -35,7 +35,7 @@ pub(crate) fn resume(pid: Pid) -> rustix::io::Result<()> {
     signal(pid, Signal::CONT)
 }
 
-/// Kills a process and its children, and says who they were.
+/// Kills a process and its children, and returns their ids.
 pub(crate) fn kill(pid: Pid) -> rustix::io::Result<Vec<Pid>> {
     signal(pid, Signal::STOP)?;
     let mut all = children_of(pid);

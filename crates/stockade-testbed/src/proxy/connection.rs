@@ -15,7 +15,7 @@ const CHUNK: usize = 16 * 1024;
 /// Chunks under way in each direction while a delay is set.
 const IN_FLIGHT: usize = 256;
 
-/// Which way bytes go.
+/// The direction of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Request,
@@ -119,7 +119,7 @@ async fn take(
         let mut bytes = vec![0; CHUNK];
         let count = tokio::select! {
             biased;
-            // A fault set while waiting for bytes holds for those that come next.
+            // A fault that is set while this waits for bytes applies to the bytes that come next.
             changed = orders.changed() => {
                 if changed.is_err() || (lost_some && orders.borrow().fault != Fault::DropReplies) {
                     return Err(io::ErrorKind::ConnectionReset.into());
@@ -131,7 +131,7 @@ async fn take(
         bytes.truncate(count);
         let fault = orders.borrow().fault;
         if lost_some && fault != Fault::DropReplies {
-            // The fault ended between the look above and this one.
+            // The fault ended between the check above and this one.
             return Err(io::ErrorKind::ConnectionReset.into());
         }
         if fault == Fault::DropReplies && direction == Direction::Reply && count > 0 {

@@ -12,7 +12,7 @@ pub enum Fault {
     /// A network that swallows packets: connections are accepted and kept, and nothing is forwarded either way, not
     /// even their end. What was sent meanwhile arrives when the fault ends, as TCP would send it again.
     Hole,
-    /// Forwards everything so much later, each way; throughput is not limited.
+    /// Forwards everything after this delay, in both directions. Throughput is not limited.
     Delay(Duration),
     /// Breaks every connection, and every new one at once, with a TCP reset.
     Reset,

@@ -18,7 +18,7 @@ use self::connection::Connection;
 pub use self::fault::Fault;
 use crate::{Error, Result};
 
-/// What every connection is told.
+/// The settings of every connection.
 #[derive(Debug, Clone, Copy, Default)]
 struct Orders {
     fault: Fault,

@@ -67,9 +67,9 @@ impl RedisCluster {
         let (from, to, to_id) = self.ends_of(slot).await?;
         let text = slot.to_string();
         let told = ["CLUSTER", "SETSLOT", &text, "NODE", &to_id];
-        // The new primary claims the slot with an epoch of its own, one above the newest that it has heard of. Had it
-        // not heard of the one before, both would be the same, and whoever heard of that first would never believe this
-        // one.
+        // The new primary claims the slot with an epoch one above the newest that it has heard of. If it had not heard
+        // of the last claim, both claims would have the same epoch, and a node that heard of the last claim first would
+        // never accept the new one.
         let heard = async || {
             let views = self.views().await;
             let newest = views.first().and_then(|(_, view)| view.newest_epoch);

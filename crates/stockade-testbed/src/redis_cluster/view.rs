@@ -71,8 +71,8 @@ impl View {
 
 impl Known {
     /// `id ip:port@bus flags primary ping pong epoch link slots…`, where a slot that is on the move is `[slot->-id]` or
-    /// `[slot-<-id]`. The port is worked out from that of the bus: nodes with TLS name theirs only to who asks over
-    /// TLS.
+    /// `[slot-<-id]`. The port is computed from the port of the bus, because nodes with TLS name their port
+    /// only to clients that ask over TLS.
     fn parse(line: &str) -> Option<Self> {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let [id, addr, flags, primary, _, _, epoch, link, slots @ ..] = fields.as_slice() else { return None };

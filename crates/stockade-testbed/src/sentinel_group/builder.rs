@@ -10,9 +10,9 @@ use crate::{RedisBuilder, RedisServer, Result};
 const REPLICAS: usize = 2;
 const SENTINELS: usize = 3;
 
-/// A sentinel tries to connect once per second, to a new primary too when it has just tried the old one, and counts the
-/// time until the first answer as silence. With 1 s it therefore has the new one replaced as soon as the machine is
-/// slow.
+/// A sentinel tries to connect once per second, and counts the time until the first answer as silence. It may first try
+/// a new primary a second after it tried the old one. With 1 s it would therefore replace the new primary whenever the
+/// machine is slow.
 const DOWN_AFTER: Duration = Duration::from_secs(2);
 
 /// Settings of a [`SentinelGroup`].

@@ -15,8 +15,8 @@ use crate::{
 /// A private primary with two replicas and three sentinels that watch over them as `primary`: quorum 2, a server counts
 /// as down after 2 s, an attempt at a failover ends after 3 s.
 ///
-/// Each of the six is a [`RedisServer`] and can be paused, killed and restarted on its own. A new primary is there
-/// about 2.5 to 3.5 s after the old one is gone.
+/// Each of the six is a [`RedisServer`] and can be paused, killed and restarted on its own. A failover takes about 2.5
+/// to 3.5 s.
 ///
 /// ```no_run
 /// # async fn example() -> stockade_testbed::Result<()> {
@@ -84,15 +84,14 @@ impl SentinelGroup {
         &self.servers
     }
 
-    /// The primary by the newest configuration that a sentinel tells of. It may be down or frozen at that.
+    /// The primary in the newest configuration that any sentinel reports. This server may be down or frozen.
     ///
     /// # Errors
     ///
     /// When no sentinel answers within 1 s.
     pub async fn primary(&self) -> Result<&RedisServer> {
         let views = join_all(self.sentinels.iter().map(|sentinel| view(sentinel, &["SENTINEL", "MASTER", Self::NAME])));
-        // The one that leads a failover goes on naming the old primary, by the new epoch, until the replicas have
-        // moved.
+        // The sentinel that leads a failover reports the old primary under the new epoch until the replicas have moved.
         let age = |view: &HashMap<String, String>| (Reverse(number(view, "config-epoch")), is_leading(view));
         let newest = views.await.into_iter().flatten().min_by_key(age);
         let port = newest.map(|view| number(&view, "port"));
@@ -155,7 +154,7 @@ impl SentinelGroup {
         promoted.ok_or_else(nobody_named)
     }
 
-    /// Lets the replicas keep what they have and get nothing more, until [`Self::mend_replication`] is called.
+    /// Cuts the replicas off from the primary until [`Self::mend_replication`] is called. They keep their data.
     ///
     /// # Errors
     ///
@@ -238,7 +237,7 @@ fn running(servers: &[RedisServer]) -> impl Iterator<Item = &RedisServer> {
     servers.iter().filter(|server| server.pid() != 0)
 }
 
-/// What a sentinel says in alternating lines of names and values.
+/// Parses a sentinel's answer of alternating names and values, one per line.
 async fn view(sentinel: &RedisServer, words: &[&str]) -> Result<HashMap<String, String>> {
     Ok(pairs(&sentinel.ask(words).await?))
 }

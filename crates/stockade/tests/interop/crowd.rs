@@ -13,7 +13,7 @@ const ROUNDS: u32 = 10;
 const LEASE: Duration = Duration::from_secs(5);
 const COUNTER: &str = "counter";
 
-/// Adds to the number as the others do: so that whoever is in there at the same time is not counted.
+/// Adds to the number as the other programs do, by a read and a write: two that are inside at once lose a count.
 async fn count(world: &World) {
     for _ in 0..ROUNDS {
         let guard = world.ours.write(&Sku("1")).wait(Duration::MAX).acquire().await.unwrap();

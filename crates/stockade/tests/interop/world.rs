@@ -44,7 +44,7 @@ impl World {
         }
     }
 
-    /// Who has the lock on each server, by the value that is there.
+    /// The value of the lock on each server, which names its holder.
     pub(crate) async fn holders(&self) -> Vec<String> {
         join_all(self.servers.iter().map(async |server| server.command(&["GET", NAME]).await.unwrap())).await
     }
@@ -54,8 +54,8 @@ impl World {
         until("the lock is free everywhere", async || self.holders().await.iter().all(String::is_empty)).await;
     }
 
-    /// Waits until one has the lock on all servers. Who has a quorum goes on, and what was sent to the others arrives
-    /// later: in pottery even after a release that was sent after it.
+    /// Waits until one holder has the lock on all servers. A holder goes on once it has a quorum, and its commands to
+    /// the other servers arrive later: in pottery even after a release that was sent after them.
     pub(crate) async fn until_held_everywhere(&self) {
         let one = async || {
             let holders = self.holders().await;

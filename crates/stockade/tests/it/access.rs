@@ -1,4 +1,4 @@
-//! Users of a server who may do no more than the documentation says.
+//! Users of a server with only the rights that the documentation lists.
 
 use std::{borrow::Cow, convert::Infallible, time::Duration};
 

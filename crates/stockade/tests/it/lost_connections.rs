@@ -1,4 +1,4 @@
-//! Holders and waiters whose network breaks, beside others whose network does not.
+//! Holders and waiters whose network breaks, next to others whose network works.
 
 use std::{borrow::Cow, time::Duration};
 

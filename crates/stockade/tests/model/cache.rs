@@ -27,7 +27,7 @@ struct Cache {
     void: bool,
     /// Nobody joins a load once its fill is on the way.
     closes_before_fill: bool,
-    /// Who joined after the row was asked for takes the answer only if it was stored.
+    /// A reader that joined after the row was asked for takes the answer only if it was stored.
     late_need_acceptance: bool,
 }
 

@@ -90,7 +90,7 @@ enum Message {
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 struct State {
     now: u8,
-    /// Who holds it, and until when.
+    /// The holder, and the end of its lease.
     holder: Option<(usize, u8)>,
     queue: Vec<usize>,
     clients: [Client; CLIENTS],

@@ -18,7 +18,8 @@ struct Tags {
     noted_apart: bool,
     /// A fill needs the token of its own lease.
     tokens: bool,
-    /// A value whose tag was invalidated since its count was noted is not stored, and who joined late does not get it.
+    /// A value is not stored if its tag was invalidated after its count was noted. Readers that joined late do not get
+    /// it.
     fills_judged: bool,
     /// Nor served by the lease script.
     leases_judged: bool,
@@ -206,7 +207,7 @@ impl Tags {
         })
     }
 
-    /// The table as a script finds it that names this run: one that is not of it is begun anew.
+    /// The table for a script that names this run. A table of another run is replaced by an empty one.
     fn table<'a>(&self, state: &'a mut State, run: u8) -> &'a mut Table {
         let table = state.store.table.filter(|table| self.is_of(*table, run));
         let table = table.unwrap_or_else(|| {

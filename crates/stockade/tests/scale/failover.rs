@@ -1,5 +1,5 @@
-//! What the loss of a primary costs those who hold locks, or want them. `STOCKADE_FAILOVERS` says how often one is lost
-//! in each test, for figures; once is enough for a test.
+//! What the loss of a primary costs holders of locks and waiters. `STOCKADE_FAILOVERS` says how often each test loses a
+//! primary: more often for figures, once for a test.
 
 use std::time::Duration;
 
@@ -86,8 +86,8 @@ async fn measure(group: Group, loss: Loss, name: &str) {
     // A lease outlasts the loss, unless the machine stalls for longer than its renewal leaves.
     let brief = outages.iter().all(|outage| *outage < LEASE / 2);
     assert!(there_lost * 10 <= there || !brief, "{fates:?} within {outages:?}");
-    // Replication is asynchronous: a grant that nobody has got yet may be made again beside its holder, until he is
-    // told. The others that are lost have run out by the time that somebody else is served.
+    // Replication is asynchronous: a grant that no replica has yet may be made a second time while its holder still
+    // believes in it, until the holder is told. The other lost locks have expired by the time the next one is served.
     assert!(beside.max(behind) * 2 <= lost, "{beside} beside another, {behind} behind, {lost} lost");
     assert!(outages.iter().all(|outage| *outage < Duration::from_secs(20)), "{outages:?}");
 }

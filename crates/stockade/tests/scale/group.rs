@@ -41,8 +41,8 @@ impl Group {
         }
     }
 
-    /// Waits until all servers agree, and until `old`, unless it was made the primary again, is a replica that nobody
-    /// who locks is connected to.
+    /// Waits until all servers agree, and until `old` is a replica without a connection of a lock store, unless it was
+    /// made the primary again.
     pub(crate) async fn until_settled_without(&self, old: &RedisServer, share: usize) {
         match self {
             Self::Sentinels(group) => group.until_settled().await.unwrap(),

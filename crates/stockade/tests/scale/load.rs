@@ -48,7 +48,7 @@ pub(crate) struct Load {
     held: Vec<(usize, Guard)>,
     wanted: Vec<Arc<Wanted>>,
     shares: HashMap<String, usize>,
-    /// Whether a primary is lost: who holds a lock then keeps it to the end, so that it shows whether he still has it.
+    /// Whether a primary is lost. A holder then keeps its lock to the end, which shows whether it still has the lock.
     trouble: watch::Sender<bool>,
     workers: JoinSet<()>,
 }
@@ -201,7 +201,7 @@ impl Load {
         lost
     }
 
-    /// Waits until everybody who wants a lock had it again.
+    /// Waits until every task that wants a lock has had it again.
     pub(crate) async fn until_all_go_on(&self) {
         let before: Vec<_> = self.wanted.iter().map(|lock| lock.sections()).collect();
         let turns = 2 * PROCESSES as u64;

@@ -34,7 +34,7 @@ fn builder() -> LocksBuilder {
     Locks::builder().max_waiters(u32::try_from(ALL).unwrap())
 }
 
-/// The tags of those who wait, in the order of their places, read from the server's own structures.
+/// The tags of the waiters, in the order of their places, read from the server's own structures.
 async fn queue(server: &RedisServer) -> Vec<usize> {
     let (mut order, mut records) = (String::new(), String::new());
     for key in keys(server).await {

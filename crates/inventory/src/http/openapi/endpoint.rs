@@ -71,7 +71,7 @@ impl Endpoint {
         self
     }
 
-    /// The handler's own refusals, beside those of its extractors.
+    /// The handler's own refusals. Its extractors have others.
     pub(in crate::http) fn problems(mut self, problems: impl IntoIterator<Item = ProblemType>) -> Self {
         self.operation.problems(problems);
         self

@@ -66,7 +66,7 @@ fn threads(runtime: &Runtime, url: &str) -> Result<(), Failure> {
             let (hold, held) = mpsc::sync_channel::<()>(1);
             let paths = &paths;
             scope.spawn(move || {
-                // Whoever started the thread listens until it has.
+                // The starter of the thread listens until it gets this.
                 let _ = said.send(runtime.block_on(paths.run(path, path.times())));
                 // Ends when the other side of the channel is dropped.
                 let _ = held.recv();

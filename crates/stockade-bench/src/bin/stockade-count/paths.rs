@@ -30,7 +30,7 @@ pub(crate) struct Paths {
     remote: Cache<Item, String>,
     local: Cache<Item, String>,
     item: Item,
-    /// Read by nobody else: whoever locks it by himself ends the delegation.
+    /// No other path uses this item: a lock without delegation would end the delegation.
     delegated: Item,
     service: Service,
 }

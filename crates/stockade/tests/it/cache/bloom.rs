@@ -251,7 +251,7 @@ async fn a_million_absent_ids_pass_at_the_rate_that_was_asked_for() {
     const ABSENT: u64 = 1_000_000;
     let server = World::start().await;
     let held = 50_000;
-    // Who does not answer in time lets everything pass, which is not what is measured here.
+    // A filter that does not answer in time lets every id pass, which would spoil the rate.
     let redis = Redis::builder(server.url()).command_timeout(Duration::from_secs(10)).connect().await.unwrap();
     let builder = Bloom::builder::<Sku>(&redis).expected(held).false_positives(0.01);
     let bloom = attended(builder.source(move || ids(0..held)).build());

@@ -33,7 +33,7 @@ async fn a_redis_that_accepts_and_never_answers_is_left_alone_and_asked_again_by
     get(&stocks, "a").await;
     server.pause().unwrap();
     assert_eq!(slow_reads(&stocks, 10, slow).await, 10, "it answered");
-    // The breaker is open, and once its time is over one of all who come finds out.
+    // The breaker is open. Once its time is over, one of all these reads is the probe.
     let began = Instant::now();
     let mut asked = 0;
     while began.elapsed() < Duration::from_secs(5) {

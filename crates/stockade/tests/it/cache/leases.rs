@@ -137,7 +137,7 @@ async fn in_memory_reads_reloads_and_refreshes_of_a_key_load_one_at_a_time() {
     eventually("it has expired", || async { get(&stocks, "a").await.info.stale.is_some() }).await;
     assert!(stocks.reload(&key).await.unwrap().info.stored);
     assert_eq!((database.loads(), database.most_running.load(Ordering::SeqCst)), (4, 1));
-    // A reload loads, and a read comes, when the value has expired: that is served, and not loaded beside.
+    // A read comes while a reload loads an expired value. The read gets the expired value and begins no second load.
     let gate = database.shut();
     let mut reload = JoinSet::new();
     reload.spawn(async move { reloading.reload(&key).await });

@@ -20,7 +20,7 @@ async fn a_value_in_use_is_loaded_again_before_it_expires_by_one_process() {
     let two = process(&server).await.ttl(ttl..=ttl).early_refresh(1e9).on(&database).await;
     get(&one, "a").await;
     assert_eq!(database.loads(), 1);
-    // Held in its query, so that all who come meanwhile find the lease taken.
+    // The load is held in its query, so that all other readers find the lease taken.
     let gate = database.shut();
     database.write("a", Some(8));
     let reads = async {

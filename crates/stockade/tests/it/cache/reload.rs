@@ -66,7 +66,7 @@ async fn calls_that_come_while_a_load_runs_share_the_next_one() {
         let stocks = stocks.on(&database).await;
         get(&stocks, "a").await;
         let (gate, mut tasks) = held(&database, &stocks).await;
-        // That load has read the row. Who comes now may know of this:
+        // That load has read the row. A reader that comes now may know of this write:
         database.write("a", Some(8));
         let key = sku("a");
         let mut late = pin!(join_all((0..20).map(|_| stocks.reload(&key))));

@@ -35,7 +35,7 @@ impl Seen {
     }
 }
 
-/// One step of a caller who gets, gets several, loads anew, writes, or goes away.
+/// One step of a caller: it gets one value or several, reloads, writes, or goes away.
 async fn step(stocks: Stocks, database: Arc<Database>, dice: u32, id: u32) -> Vec<Found> {
     let key = sku(&id.to_string());
     match dice {

@@ -44,7 +44,7 @@ async fn after_the_soft_time_out_an_expired_value_does_and_the_load_goes_on() {
         let found = timeout(LONG, get(&stocks, "a")).await.expect("it waits for the load");
         assert!(began.elapsed() >= SOFT, "it did not wait");
         assert!(quantity(&found) == Some(7) && found.info.stale.is_some() && !found.info.degraded, "{:?}", found.info);
-        // Who comes later has waited long enough, and who has nothing to serve waits on.
+        // A later reader does not wait again. A reader without an expired value waits on.
         let again = Instant::now();
         assert_eq!(quantity(&get(&stocks, "a").await), Some(7));
         assert!(again.elapsed() < SOFT, "a load that takes long was waited for once more");

@@ -1,4 +1,4 @@
-//! Read delegation on a real Redis: what a read sends, who wants the resource back, and what ends it.
+//! Read delegation on a real Redis: what a read sends, and what recalls or ends a delegation.
 
 mod asked_together;
 mod counts;

@@ -1,4 +1,4 @@
-//! Who wants the resource gets it: after the readers inside, before those who come later.
+//! A writer gets the resource after the readers inside and before later readers.
 
 use std::sync::{
     Arc,

@@ -1,5 +1,5 @@
-//! An old primary that does not know that another server took its place: those who go on asking it, and those who go on
-//! writing there.
+//! An old primary that does not know of its successor: processes that go on reading from it, and processes that go on
+//! writing to it.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ async fn source(cache: &Cache<Sku, i32>) -> Source {
     cache.get(&Sku("a")).await.unwrap().info.source
 }
 
-/// How often a test begins anew that a busy machine was too slow for.
+/// How often a test starts again when a busy machine was too slow for it.
 const ATTEMPTS: usize = 5;
 
 #[tokio::test]

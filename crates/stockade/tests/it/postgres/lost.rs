@@ -158,7 +158,7 @@ async fn a_value_that_a_restart_brought_back_is_dropped_by_the_relay_of_who_came
     assert_eq!(read(&witness).await, 10);
     world.redis.command(&["SAVE"]).await.unwrap();
     world.write(&witness, 9).await.commit().await.unwrap();
-    // Nobody is left who saw the server go, and nothing that was not done.
+    // No process is left that saw the server go, and no work is left.
     relay.shutdown(Duration::from_secs(1)).await;
     witness.shutdown(Duration::from_secs(1)).await;
     let pending = "select count(*) from stockade.outbox where applied_at is null";

@@ -15,7 +15,7 @@ use crate::{log::Log, world};
 const REFUSED: i64 = 300;
 
 impl World {
-    /// A user of the Redis who may not touch keys that end with an x, and that user's URL.
+    /// Creates a Redis user that may not touch keys ending with an x, and returns that user's URL.
     async fn restricted(&self) -> String {
         let rules = ["ACL", "SETUSER", "relay", "reset", "on", ">password", "~*[^x]", "&*", "+@all"];
         self.redis.command(&rules).await.unwrap();

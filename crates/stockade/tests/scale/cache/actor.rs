@@ -54,7 +54,7 @@ impl Actor {
         }
     }
 
-    /// Reads past the cache: whoever comes to the cache afterwards may find nothing older there.
+    /// Reads past the cache. A reader that asks the cache afterwards must not find an older value there.
     async fn read_database(&self, mut random: StdRng) {
         while !self.over.load(Ordering::Relaxed) {
             let begin = now();

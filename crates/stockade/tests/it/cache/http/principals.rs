@@ -93,7 +93,7 @@ async fn me(profile: Cached<Profile>) -> Cached<Profile> {
     profile
 }
 
-/// A view that depends on who asks, of a value that does not.
+/// A view that depends on the user, of a value that does not.
 async fn report(headers: HeaderMap, profile: Cached<Profile>) -> Cached<Vec<u64>> {
     let is_auditor = headers.contains_key("x-auditor");
     profile.map(|profile| if is_auditor { vec![profile.balance] } else { Vec::new() })

@@ -60,7 +60,7 @@ async fn without_redis_a_tag_drops_the_last_copies_of_this_process() {
     assert_eq!((quantity(&dropped), dropped.info.source), (Some(1), Source::Load));
     assert_eq!((quantity(&kept), kept.info.source, kept.info.degraded), (Some(0), Source::Local, true));
 
-    // A load under way is for those only who came before.
+    // A load under way is only for readers that came before the invalidation.
     let gate = database.shut();
     let mut early = JoinSet::new();
     reading(&mut early, &stocks, "a");

@@ -131,7 +131,7 @@ async fn a_table_that_is_lost_outdates_every_value_with_tags_and_no_other() {
     }
     assert_eq!(source(&stocks, "b").await, Source::Load, "nobody knows whether it holds");
     assert_eq!(source(&plain, "a").await, Source::Redis);
-    // That load began the table anew, and still what is older than it does not count.
+    // That load created the table again. Older values still do not count.
     assert_ne!(table(&server).await, "");
     assert_eq!(quantity(&get(&stocks, "a").await), Some(1));
     assert_eq!((source(&stocks, "a").await, source(&stocks, "b").await), (Source::Redis, Source::Redis));

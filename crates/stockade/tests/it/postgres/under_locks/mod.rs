@@ -1,4 +1,4 @@
-//! Caches whose values are served from memory to those who hold the lock of their key.
+//! Caches that serve values from memory to requests that hold the lock of the key.
 
 mod commits;
 mod reads;

@@ -169,7 +169,7 @@ async fn what_the_relay_drops_while_it_is_read_is_not_served_after() {
     });
     world.loaded_after(before).await;
     world.open();
-    // By a writer whose lock is lost, and who can't tell the cache.
+    // The writer has lost its lock and can't reach the cache.
     proxy.set(Fault::Hole);
     let mut tx = Tx::unfenced(&world.pool).await.unwrap();
     sqlx::query("update stock set quantity = 9").execute(&mut *tx).await.unwrap();

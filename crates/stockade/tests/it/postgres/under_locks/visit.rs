@@ -89,7 +89,7 @@ impl Visit {
         *self.parts.extensions.get().unwrap()
     }
 
-    /// The request ends, and its lock is given back. Its parts stay, and who has them can go on reading.
+    /// The request ends, and its lock is given back. Its parts stay: code that holds them can go on reading.
     pub(super) async fn leave(&mut self) {
         self.stay.close();
         while self.request.join_next().await.is_some() {}
