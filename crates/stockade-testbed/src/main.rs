@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 use rustix::process::{Pid, Signal, kill_process};
 use stockade_testbed::{PostgresServer, RedisCluster, RedisServer, SentinelGroup, Watchdog};
 use tokio::{
-    process::Command as Process,
+    process::{Child, Command as Process},
     signal::unix::{SignalKind, signal},
 };
 
@@ -108,14 +108,7 @@ impl Exec {
         let status = loop {
             tokio::select! {
                 status = child.wait() => break status?,
-                signal = forward.next() => {
-                    if let Some(pid) = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) {
-                        // The terminal has sent it to the whole foreground group already.
-                        if !(signal == Signal::INT && std::io::stdin().is_terminal()) {
-                            let _ = kill_process(pid, signal);
-                        }
-                    }
-                }
+                signal = forward.next() => pass_on(&child, signal),
             }
         };
         drop(watchdog);
@@ -130,6 +123,17 @@ impl Exec {
             server.kill().await?;
         }
         Ok(code_of(status))
+    }
+}
+
+/// Sends the command a signal that this program got. Ctrl-C in a terminal has reached the whole foreground group
+/// already.
+fn pass_on(command: &Child, signal: Signal) {
+    let pid = command.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    if let Some(pid) = pid
+        && !(signal == Signal::INT && std::io::stdin().is_terminal())
+    {
+        let _ = kill_process(pid, signal);
     }
 }
 

@@ -68,7 +68,7 @@ async fn serve(
     Service::settle(&app).await;
     let public = bind("LISTEN_ADDR", config.listen).await?;
     let operators = bind("OPS_ADDR", config.ops).await?;
-    // Whoever started this with port 0 reads the ports here.
+    // A program that set port 0 reads the ports here.
     console::out(&format!("listening on http://{}", public.local_addr()?));
     console::out(&format!("ops on http://{}", operators.local_addr()?));
 
@@ -112,7 +112,12 @@ async fn serve(
         background.wait().await;
         exporter.shutdown(LAST).await;
     };
-    Ok(tokio::select! {
+    Ok(unless_signalled_again(end, &mut signals).await)
+}
+
+/// Waits for the end of the service. A second signal does not wait.
+async fn unless_signalled_again(end: impl Future<Output = ()>, signals: &mut Signals) -> ExitCode {
+    tokio::select! {
         () = end => {
             tracing::info!("ended");
             ExitCode::SUCCESS
@@ -121,7 +126,7 @@ async fn serve(
             tracing::warn!("ended at once by a second signal");
             ExitCode::from(TERMINATED)
         }
-    })
+    }
 }
 
 /// Lets requests end, then gives back what they and others left.

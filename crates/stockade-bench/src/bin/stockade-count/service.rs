@@ -57,6 +57,7 @@ impl Service {
             draining: Draining::default(),
             flash: Flash::new(redis, LIMIT, FlashSettings { durable: false, backlog: 1 }),
             lab: None,
+            attacks: None,
         });
         let fixed = around(Router::new().route("/static/{sku}", get(fixed)), LoggedAnswers::Refusals, LIMIT);
         Ok(Self { fixed, stock: app })
