@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { holdRow, Instance, migrate, TOKEN, until } from "./instance.mjs";
+import { holdRow, Instance, migrate, rows, TOKEN, until } from "./instance.mjs";
 import { launch, Page } from "./page.mjs";
 
 // A request waits for a lock, and keeps it, for as long as a test looks at it.
@@ -21,13 +21,17 @@ const WINDOWS = [
   ["light", 1280],
   ["light", 1920],
 ];
-const TABS = ["overview", "locks"];
+const TABS = ["overview", "locks", "cache", "stock", "attacks"];
 
 let browser, here, other;
 
 before(async () => {
   await migrate();
-  [browser, here, other] = await Promise.all([launch(), Instance.start(PATIENT), Instance.start(PATIENT)]);
+  [browser, here, other] = await Promise.all([
+    launch(),
+    Instance.start({ ...PATIENT, LAB: "on" }),
+    Instance.start(PATIENT),
+  ]);
   await Promise.all([here.put("85123A", 100), here.put(HOSTILE, 10)]);
 });
 
@@ -76,11 +80,9 @@ test("a lock that another process holds is shown with its queue, found by search
   const page = await Page.open(browser, `${here.ops}#locks`);
 
   await page.reads("#locks-note", /need the admin token/);
-  await page.tab.fill("#locks-token", "wrong");
-  await page.tab.keyboard.press("Enter");
+  await page.use("locks", "wrong");
   await page.reads("#locks-note", /not the one of this instance/);
-  await page.tab.fill("#locks-token", TOKEN);
-  await page.tab.keyboard.press("Enter");
+  await page.use("locks", TOKEN);
   const row = await page.reads("#locks-rows tr", /waiting: 2/);
   assert.ok(row.includes(HOSTILE), row);
 
@@ -111,7 +113,99 @@ test("a lock that another process holds is shown with its queue, found by search
   for (const answer of answers) assert.ok([200, 409, 503].includes(answer.status), await answer.text());
 
   assert.equal(await page.tab.locator("main img").count(), 0, "a name became an element");
-  assert.deepEqual(page.said.filter((line) => !/status of 401/.test(line)), []);
+  assert.deepEqual(
+    page.said.filter((line) => !/status of 401/.test(line)),
+    [],
+  );
+  await page.close();
+});
+
+test("the overview after a minute of traffic, for the picture of it", { skip: !process.env.SCREENSHOTS }, async () => {
+  const page = await Page.open(browser, here.ops, { height: 1000 });
+  const skus = Array.from({ length: 40 }, (_, number) => `851${number}`);
+  await Promise.all(skus.map((sku) => here.put(sku, 1000)));
+  const end = Date.now() + 60_000;
+  const any = () => skus[Math.floor(Math.random() ** 2 * skus.length)];
+  const visitors = Array.from({ length: 6 }, async (_, visitor) => {
+    while (Date.now() < end) {
+      const instance = visitor % 2 ? here : other;
+      await (await (Math.random() < 0.2 ? instance.adjust(any(), -1, "sold") : instance.get(any()))).text();
+      await new Promise((done) => setTimeout(done, 40 * Math.random()));
+    }
+  });
+  await Promise.all(visitors);
+  await page.shot("overview");
+  await page.close();
+});
+
+test("stock is searched, its ledger drawn, and all of it checked", async () => {
+  await here.adjust("85123A", -40, "sold");
+  const page = await Page.open(browser, `${here.ops}#stock`);
+  await page.use("stock", TOKEN);
+  await page.tab.fill("#stock-search", "<img");
+  await page.reads("#stock-tally", /^SKUs shown: 1\./);
+  await page.reads("#stock-rows tr", HOSTILE);
+  await page.tab.fill("#stock-search", "851");
+  await page.reads("#stock-rows tr", /60 units/);
+  await page.tab.click('#stock-rows [data-sku="85123A"]');
+  await page.reads("#stock-ledger", /sold/);
+  await page.tab.click("#stock-check");
+  await page.reads("#stock-conservation", /^Stock is conserved/);
+  assert.equal(await page.tab.locator("main img").count(), 0, "a name became an element");
+  assert.deepEqual(page.said, []);
+  await page.close();
+});
+
+test("a key of the cache is looked up and voided", async () => {
+  await here.get("85123A");
+  const page = await Page.open(browser, `${here.ops}#cache`);
+  await page.use("cache", TOKEN);
+  await page.tab.fill("#cache-key", "85123A");
+  await page.tab.keyboard.press("Enter");
+  await page.reads("#cache-found", /85123A/);
+  await page.tab.locator("#cache-found button").first().click();
+  await page.tab.click("dialog .danger");
+  await page.reads("#cache-result", /85123A/);
+  assert.deepEqual(page.said, []);
+  await page.close();
+});
+
+test("both instances are on the page, added up or one of them", async () => {
+  const page = await Page.open(browser, here.ops);
+  await until("both are listed", async () => (await page.tab.locator("#fleet-rows tr").count()) === 2);
+  await page.reads("#instance", /^2 instances/);
+  const address = new URL(other.ops).host;
+  const option = page.tab.locator("#fleet-chooser option").filter({ hasText: address });
+  await page.tab.selectOption("#fleet-chooser", await option.getAttribute("value"));
+  await page.reads("#instance", address);
+  assert.deepEqual(page.said, []);
+  await page.close();
+});
+
+test("attacks end with a verdict, and their numbers are those of Postgres", async () => {
+  const page = await Page.open(browser, `${here.ops}#attacks`, { height: 1000 });
+  await page.use("attacks", TOKEN);
+  const figure = async (attack, side, name) => {
+    const cell = `[aria-label="${attack}"] [data-side="${side}"][data-figure="${name}"]`;
+    return Number((await page.text(cell)).replaceAll(",", ""));
+  };
+
+  await page.tab.click('[data-attack="penetration"]');
+  await page.reads('[data-verdict="penetration"]', /Without them it was asked 10,000 times\./);
+  assert.equal(await figure("Penetration", "off", "Statements"), 10_000);
+  assert.ok((await figure("Penetration", "on", "Statements")) < 1_000);
+
+  await page.tab.click('[data-attack="last-unit"]');
+  await page.reads('[data-verdict="last-unit"]', /^With the defences 100 of 100 units were sold/);
+  const [ledger] = await rows(`select count(*) from "lab-no-lock".sold`);
+  assert.equal(await figure("The last unit", "off", "Sold"), Number(ledger));
+
+  await page.tab.click('[data-attack="avalanche"]');
+  await page.tab.click("#attacks-stop:enabled");
+  await page.reads('[data-verdict="avalanche"]', /was stopped/);
+  await page.shot("attacks");
+  assert.equal(await page.overflow(), 0);
+  assert.deepEqual(page.said, []);
   await page.close();
 });
 

@@ -86,3 +86,13 @@ export async function holdRow(sku) {
     await once(psql, "exit");
   };
 }
+
+/** The rows that a query gives, as text. */
+export async function rows(query) {
+  const psql = spawn("psql", ["--no-psqlrc", "-qAt", process.env.DATABASE_URL, "-c", query], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const found = [];
+  for await (const line of createInterface({ input: psql.stdout })) found.push(line);
+  return found;
+}

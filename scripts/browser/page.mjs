@@ -43,6 +43,12 @@ export class Page {
     return matching.textContent();
   }
 
+  /** Gives the admin token in a tab, by keyboard. */
+  async use(tab, token) {
+    await this.tab.fill(`#${tab}-token`, token);
+    await this.tab.keyboard.press("Enter");
+  }
+
   /** How far the page is wider than its window, in px. */
   overflow() {
     return this.tab.evaluate(() => document.documentElement.scrollWidth - innerWidth);
