@@ -121,7 +121,7 @@ test("a lock that another process holds is shown with its queue, found by search
 });
 
 test("the overview after a minute of traffic, for the picture of it", { skip: !process.env.SCREENSHOTS }, async () => {
-  const page = await Page.open(browser, here.ops, { height: 1000 });
+  const page = await Page.open(browser, here.ops, { height: 860 });
   const skus = Array.from({ length: 40 }, (_, number) => `851${number}`);
   await Promise.all(skus.map((sku) => here.put(sku, 1000)));
   const end = Date.now() + 60_000;
@@ -134,7 +134,7 @@ test("the overview after a minute of traffic, for the picture of it", { skip: !p
     }
   });
   await Promise.all(visitors);
-  await page.shot("overview");
+  await page.shot("console");
   await page.close();
 });
 
@@ -195,6 +195,8 @@ test("attacks end with a verdict, and their numbers are those of Postgres", asyn
   assert.equal(await figure("Penetration", "off", "Statements"), 10_000);
   assert.ok((await figure("Penetration", "on", "Statements")) < 1_000);
 
+  await page.shot("attack", '[aria-label="Penetration"]');
+
   await page.tab.click('[data-attack="last-unit"]');
   await page.reads('[data-verdict="last-unit"]', /^With the defences 100 of 100 units were sold/);
   const [ledger] = await rows(`select count(*) from "lab-no-lock".sold`);
@@ -203,7 +205,6 @@ test("attacks end with a verdict, and their numbers are those of Postgres", asyn
   await page.tab.click('[data-attack="avalanche"]');
   await page.tab.click("#attacks-stop:enabled");
   await page.reads('[data-verdict="avalanche"]', /was stopped/);
-  await page.shot("attacks");
   assert.equal(await page.overflow(), 0);
   assert.deepEqual(page.said, []);
   await page.close();

@@ -54,10 +54,12 @@ export class Page {
     return this.tab.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   }
 
-  async shot(name) {
+  /** Keeps a picture: of the window, or of an element. */
+  async shot(name, selector) {
     if (!SCREENSHOTS) return;
     mkdirSync(SCREENSHOTS, { recursive: true });
-    await this.tab.screenshot({ path: `${SCREENSHOTS}/${name}.png` });
+    const what = selector ? this.tab.locator(selector) : this.tab;
+    await what.screenshot({ path: `${SCREENSHOTS}/${name}.png` });
   }
 
   close() {
