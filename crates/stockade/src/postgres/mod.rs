@@ -54,6 +54,7 @@
 mod applying;
 mod begin;
 mod claim;
+mod commit;
 mod error;
 mod install;
 mod invalidations;

@@ -1,0 +1,147 @@
+use super::{
+    CommitError, Tx,
+    error::commit_statement,
+    outbox::{self, Written},
+    presence,
+};
+use crate::{
+    Fence,
+    cache::{Bloom, CacheError, Intent},
+    lock::Mode,
+    resource::Key,
+};
+
+impl Tx {
+    /// Writes the invalidations to the outbox, commits, and drops the cached values.
+    ///
+    /// The outbox rows and COMMIT take one round trip together, unless a strict cache must be told of the write in
+    /// between.
+    ///
+    /// If COMMIT succeeds, so does this call. A cache that does not answer within one command time-out is left to the
+    /// [`Relay`](super::Relay). Dropping the future before COMMIT is sent rolls back. If the future is dropped later,
+    /// the transaction may be applied; the relay then invalidates what the cache has not confirmed.
+    ///
+    /// The lock is neither downgraded nor handed over until the cached values are dropped. If a lock of the transaction
+    /// was lost or released before that, and a cache is built with
+    /// [`CacheBuilder::under_locks`](crate::cache::CacheBuilder::under_locks), this call returns 3 s later, without
+    /// holding a database connection. Another holder may have read under the lock meanwhile; after 3 s every process
+    /// has heard of the write.
+    ///
+    /// # Errors
+    ///
+    /// [`CommitError`], which distinguishes "not applied" from "nobody can say".
+    #[tracing::instrument(name = "commit", level = "debug", skip_all)]
+    pub async fn commit(mut self) -> Result<(), CommitError> {
+        if let Some(error) = self.refusal() {
+            // If ROLLBACK fails, the connection ends, and the server rolls back.
+            let _ = self.inner.rollback().await;
+            return Err(error);
+        }
+        let (rows, intent) = self.write_down_if_strict().await.map_err(CommitError::NotApplied)?.unzip();
+        let intent = intent.as_ref();
+        if let Err(error) = add_ids(&self.ids).await {
+            let _ = self.inner.rollback().await;
+            return Err(CommitError::Announce(error));
+        }
+        if let Some(intent) = intent
+            && let Err(error) = self.invalidations.announce(intent).await
+        {
+            let _ = self.inner.rollback().await;
+            // If this is not confirmed either, a reader finds out that the transaction has ended.
+            self.invalidations.retract(Some(intent)).await;
+            return Err(CommitError::Announce(error));
+        }
+        // A transaction that only read applies nothing, so no answer may say that it perhaps did.
+        let writes = self.fences.first().filter(|_| self.exclusive);
+        if let Some(Err(refused)) = writes.map(may_send) {
+            let _ = self.inner.rollback().await;
+            self.invalidations.retract(intent).await;
+            return Err(refused);
+        }
+        let committed = match rows {
+            Some(rows) => self.inner.commit().await.map(|()| rows).map_err(commit_statement),
+            None => outbox::write_and_commit(self.inner, &self.invalidations.rows(None)).await,
+        };
+        let answered = writes.filter(|_| !matches!(committed, Err(CommitError::Unknown(_)))).map(Answered);
+        let written = match committed {
+            Ok(written) => written,
+            Err(error) => {
+                // If nobody knows whether it committed, the intent stays until a reader has asked the database.
+                if error.applied() == Some(false) {
+                    self.invalidations.retract(intent).await;
+                }
+                return Err(error);
+            }
+        };
+        if !self.invalidations.is_empty() {
+            let left = self.invalidations.flush(intent).await;
+            // While all locks are held nobody else has read under one of them. A later holder reads the new value.
+            let lost = !self.fences.iter().all(|fence| fence.ownership.is_exclusive());
+            let heard_within = self.invalidations.heard_within(&left).filter(|_| lost);
+            drop(answered);
+            let flushed = written.iter().filter(|row| !left.contains(&row.cache.as_str())).map(|row| row.id);
+            self.pool.flushed(&flushed.collect::<Vec<_>>());
+            presence::look_for_relays(&self.database, &self.pool, self.invalidations.caches());
+            if let Some(limit) = heard_within {
+                tokio::time::sleep(limit).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Why it may not be committed, as far as this is known before anything is sent.
+    fn refusal(&mut self) -> Option<CommitError> {
+        let exclusive = self.fences.first().filter(|_| self.exclusive);
+        let is_downgraded = exclusive.is_some_and(|fence| fence.mode() != Mode::Write);
+        self.refused.take().or_else(|| is_downgraded.then_some(CommitError::Downgraded))
+    }
+
+    /// Writes the invalidations of strict caches to the outbox, under a new intent. The intent names the transaction,
+    /// so the rows are written before the intent is announced.
+    async fn write_down_if_strict(&mut self) -> Result<Option<(Vec<Written>, Intent)>, sqlx::Error> {
+        if !self.invalidations.is_strict() {
+            return Ok(None);
+        }
+        let id = Intent::random_id();
+        let (written, xid) = outbox::write(&mut self.inner, self.invalidations.rows(Some(&id))).await?;
+        Ok(Some((written, Intent { id, xid: xid.into() })))
+    }
+}
+
+/// A write whose COMMIT was answered. Dropping this allows the lock to be downgraded and handed over again: either the
+/// caches have been told, or the future that would have told them was dropped.
+struct Answered<'a>(&'a Fence);
+
+impl Drop for Answered<'_> {
+    fn drop(&mut self) {
+        self.0.ownership.commits.answered();
+    }
+}
+
+/// Whether COMMIT may be sent. From here until [`Answered`] is dropped the lock is neither downgraded nor handed over.
+/// It may have been before, so that is checked first: once the request has been told of a commit, nobody can say that
+/// nothing was applied.
+fn may_send(fence: &Fence) -> Result<(), CommitError> {
+    if !fence.ownership.commits.sent() {
+        return Err(CommitError::Downgraded);
+    }
+    if !fence.commit_started() {
+        fence.ownership.commits.answered();
+        return Err(CommitError::Closed);
+    }
+    Ok(())
+}
+
+async fn add_ids(ids: &[(Bloom, Key)]) -> Result<(), CacheError> {
+    let mut filters: Vec<(&Bloom, Vec<Key>)> = Vec::new();
+    for (filter, key) in ids {
+        match filters.iter_mut().find(|(known, _)| known.is(filter)) {
+            Some((_, keys)) => keys.push(key.clone()),
+            None => filters.push((filter, vec![key.clone()])),
+        }
+    }
+    for (filter, keys) in filters {
+        filter.add_keys(&keys).await?;
+    }
+    Ok(())
+}
