@@ -1,4 +1,4 @@
-//! What handlers share.
+//! The state that handlers share.
 
 use std::{
     sync::{
@@ -82,7 +82,7 @@ pub struct Limits {
     pub idempotency_ttl: Duration,
 }
 
-/// Whether the instance is going away: it is not ready any more, and serves what it has begun.
+/// Whether the instance is going away: it is not ready any more, and ends the requests that have begun.
 #[derive(Clone, Debug, Default)]
 pub struct Draining(Arc<AtomicBool>);
 

@@ -36,7 +36,7 @@ pub struct Conservation {
     pub skus: u64,
     /// Lines of the ledger looked at.
     pub movements: u64,
-    /// What is wrong; empty when stock was conserved.
+    /// The violations; empty if stock was conserved.
     pub violations: Vec<Violation>,
 }
 
@@ -44,9 +44,9 @@ pub struct Conservation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Violation {
-    /// What is wrong with each of the offenders.
+    /// The rule that is broken.
     pub rule: Rule,
-    /// How many there are.
+    /// How many rows break it.
     pub count: usize,
     /// The first of them.
     pub examples: Vec<String>,
@@ -62,9 +62,9 @@ pub enum Rule {
     NotNegative,
     /// Each movement goes on where the one before it ended: a lost update or a lost movement breaks the chain.
     Chain,
-    /// What a transfer takes from one SKU it gives to another.
+    /// A transfer gives one SKU exactly as many units as it takes from the other.
     Transfers,
-    /// What went into flash sales and did not come back is what they stored, or still have to give.
+    /// The units that went into flash sales and did not come back are stored, or not sold yet.
     Flash,
     /// Versions grow and fencing tokens do not fall along the movements of a SKU.
     Order,

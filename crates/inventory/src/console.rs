@@ -1,4 +1,4 @@
-//! What the commands tell the person at the terminal: results on standard output, the rest on standard error.
+//! Output of the commands at the terminal: results on standard output, everything else on standard error.
 
 use std::{
     error::Error,

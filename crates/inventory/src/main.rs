@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 
-/// What one thread of the runtime allocates another frees, which mimalloc is made for.
+/// Threads of the runtime free memory that other threads allocated, and mimalloc is made for that.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

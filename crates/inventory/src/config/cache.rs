@@ -20,9 +20,9 @@ const STRICT_LIFETIME: Duration = Duration::from_secs(10 * 60);
 pub struct CacheSettings {
     /// Where its Redis is.
     pub redis: Secret,
-    /// Whether that is another server than the locks', with a connection of its own.
+    /// Whether the cache has another server than the locks, and so a connection of its own.
     pub has_own_redis: bool,
-    /// What a read may miss.
+    /// Which writes a read may miss.
     pub mode: CacheMode,
     /// How long a value lives.
     pub ttl: RangeInclusive<Duration>,
@@ -40,7 +40,7 @@ pub struct CacheSettings {
     pub load_timeout: Duration,
 }
 
-/// What a read may miss.
+/// Which writes a read may miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheMode {
     /// A write that was acknowledged a moment ago, where the read has no lock of its SKU.

@@ -39,7 +39,8 @@ impl From<ConfigError> for ConfigErrors {
     }
 }
 
-/// What was found while settings were read. Reading goes on after an error, with `None` in place of the value.
+/// The errors that were found while settings were read. Reading goes on after an error, with `None` in place of the
+/// value.
 #[derive(Debug, Default)]
 pub(super) struct Findings(Vec<ConfigError>);
 
@@ -55,7 +56,7 @@ impl Findings {
         .ok()
     }
 
-    /// What was built of the values; it is there when nothing was found.
+    /// The result that was built of the values, if there was no error.
     pub(super) fn or<T>(self, built: Option<T>) -> Result<T, ConfigErrors> {
         match built {
             Some(built) if self.0.is_empty() => Ok(built),

@@ -1,4 +1,4 @@
-//! One function per form that a value may have.
+//! A function for each form that a value may have.
 
 use std::{net::SocketAddr, ops::RangeInclusive, time::Duration};
 

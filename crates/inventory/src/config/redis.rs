@@ -1,6 +1,6 @@
 use super::{Args, ConfigError, Secret, error::Findings, parse::secret, shown_url};
 
-/// What the URL of a quorum begins with.
+/// The scheme of the URL of a quorum.
 const REDLOCK: &str = "redlock://";
 
 /// The servers of the locks and of the cache.

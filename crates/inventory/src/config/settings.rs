@@ -16,7 +16,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What a lease may be; the locks refuse others.
+/// The leases that the locks accept.
 const LEASE: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(5 * 60);
 
 /// From shorter than any client takes to send a head, to longer than any pause in which an idle connection is worth
@@ -64,7 +64,7 @@ pub struct Config {
     pub log_filter: Targets,
 }
 
-/// What clients may take of a port.
+/// The limits for the connections of a port.
 #[derive(Clone, Copy, Debug)]
 pub struct Connections {
     /// How many are open at once.

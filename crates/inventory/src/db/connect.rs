@@ -57,7 +57,7 @@ pub async fn one(options: PgConnectOptions) -> Result<PgPool, ConnectError> {
     pool.connect_with(options.clone()).await.map_err(refused)
 }
 
-/// Whether a pool has a connection to give, and why not.
+/// Takes a connection of the pool for a moment. The error says why there is none.
 ///
 /// A pool alone tries a database that refuses again until its time is up, and then has nothing to say but that.
 ///

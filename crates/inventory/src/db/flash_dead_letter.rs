@@ -16,7 +16,7 @@ pub struct DeadLetter<'a> {
     pub entry: &'a str,
     /// The reservation it makes, if it says so.
     pub reservation: Option<&'a str>,
-    /// What it says, as text.
+    /// The entry's fields, as text.
     pub fields: &'a str,
     /// Why it can't be stored.
     pub error: &'a str,
@@ -49,7 +49,7 @@ pub async fn insert(connection: &mut PgConnection, letter: &DeadLetter<'_>) -> R
     Ok(())
 }
 
-/// Whether the reservation `id` is among them.
+/// Whether there is a dead letter for the reservation `id`.
 ///
 /// # Errors
 ///

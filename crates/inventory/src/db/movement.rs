@@ -7,11 +7,11 @@ use crate::domain::{Delta, Kind, Movement, Reference, Sku};
 /// The columns of a movement that the row of the stock does not have. Statements on the table `stock` write them.
 #[derive(Debug)]
 pub struct Line<'a> {
-    /// What changed the quantity.
+    /// The kind of the change.
     pub kind: Kind,
     /// By how much; a change by nothing has no line.
     pub delta: Option<Delta>,
-    /// What the client says it was for.
+    /// The reference that the client gave.
     pub reference: Option<&'a Reference>,
     /// The token of the ownership it is written under.
     pub fencing_token: u64,

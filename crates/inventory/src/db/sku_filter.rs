@@ -2,7 +2,7 @@
 
 use sqlx::{PgConnection, PgExecutor};
 
-/// Says that there is one. It waits for transactions that were told that there is none, until they have ended.
+/// Announces the filter. Waits until all transactions have ended that were told there is none.
 ///
 /// # Errors
 ///
@@ -13,7 +13,7 @@ pub async fn announce(executor: impl PgExecutor<'_>) -> Result<(), sqlx::Error> 
     sqlx::query("insert into sku_filter default values on conflict do nothing").execute(executor).await.map(drop)
 }
 
-/// Whether there is one. Where there is none, none is announced before this transaction has ended.
+/// Whether the filter is announced. If it is not, nobody announces it before this transaction has ended.
 ///
 /// # Errors
 ///

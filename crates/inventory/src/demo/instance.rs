@@ -24,10 +24,10 @@ const READY_POLL: Duration = Duration::from_millis(20);
 /// The instances' own grace and a little more.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 const LOG_TAIL: usize = 4_096;
-/// What a child may see of this process's environment. Everything else might point it at servers that are not its own.
+/// The variables of this process that a child gets. Others might point the child at servers that are not its own.
 const PASSED_ON: [&str; 4] = ["PATH", "RUST_LOG", "RUST_BACKTRACE", "TMPDIR"];
 
-/// What all instances share.
+/// The servers and settings that all instances share.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) database_url: String,

@@ -26,7 +26,7 @@ use crate::{
     seed::seed,
 };
 
-/// As a shell reports a command that Ctrl-C ended.
+/// The status that a shell reports for a command that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 /// Of the visitors, to each instance.
 const CONNECTIONS: usize = 8;
@@ -171,7 +171,7 @@ impl Stage {
     }
 }
 
-/// Whether a person sits before a desktop.
+/// Whether the program seems to run on a person's desktop.
 fn has_desktop() -> bool {
     let is_there =
         cfg!(target_os = "macos") || ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| env::var_os(name).is_some());

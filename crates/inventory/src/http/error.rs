@@ -1,4 +1,4 @@
-//! What failed inside, turned into a problem: logged in full here, and told in part.
+//! Turns an internal error into a problem: the log has the whole error, the client gets a part.
 
 use std::{error::Error, time::Duration};
 

@@ -38,7 +38,7 @@ pub(crate) struct Live {
     status: &'static str,
 }
 
-/// What the instance needs, and has.
+/// The state of everything that the instance needs.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Ready {
     /// `ready`, or `degraded` while Redis is away.
@@ -62,7 +62,7 @@ pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Ready>, Problem
     state(&app).await.map(Json)
 }
 
-/// What [`ready`] answers.
+/// The answer of [`ready`].
 pub(crate) async fn state(app: &App) -> Result<Ready, Problem> {
     if app.draining.is_on() {
         return Err(Problem::ShuttingDown);

@@ -66,7 +66,7 @@ fn accept(value: &HeaderValue) -> Result<IdempotencyKey, Problem> {
     }
 }
 
-/// What a request asks for, up to its body: method and path as they came.
+/// A request up to its body: method and path as they came.
 #[derive(Clone, Debug)]
 pub(crate) struct Target(Sha256);
 

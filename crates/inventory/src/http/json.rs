@@ -22,7 +22,7 @@ const MAX_DETAIL: usize = 200;
 /// Not JSON is 400, JSON that is no object or not `T` is 422, another media type or an encoded body 415, too large 413.
 #[derive(Clone, Debug)]
 pub struct JsonBody<T> {
-    /// What the bytes say.
+    /// The value that the bytes encode.
     pub value: T,
     /// The bytes.
     pub bytes: Bytes,

@@ -1,4 +1,4 @@
-//! What every write ends with: a line in the ledger, an invalidation, a commit.
+//! The end of every write: a line in the ledger, an invalidation, a commit.
 
 use stockade::{Fence, postgres::Tx};
 

@@ -31,7 +31,7 @@ impl Memory {
         Self { kind, kept: key.map(|key| Kept { key, fingerprint: target.fingerprint(body) }) }
     }
 
-    /// What was answered to this request before.
+    /// The earlier answer to this request.
     pub(super) async fn find(&self, tx: &mut Tx) -> Result<Option<Stored>, Problem> {
         let Some(Kept { key, .. }) = &self.kept else { return Ok(None) };
         Ok(db::idempotency::find(tx, key.as_str()).await?)

@@ -71,7 +71,7 @@ impl ProblemType {
         self.row().1
     }
 
-    /// What it means, in a few words.
+    /// The meaning of the type, in a few words.
     #[must_use]
     pub fn title(self) -> &'static str {
         self.row().2

@@ -14,7 +14,7 @@ impl Default for Retry {
     }
 }
 
-/// What every client of a refused request wants to know.
+/// What the client of a refused request has to know in order to go on.
 #[derive(Clone, Copy)]
 pub(super) struct Refusal {
     /// Whether the request had an effect; `None` when nobody can say.
@@ -34,7 +34,7 @@ impl Refusal {
         Self { applied, retry_after: goes_away(problem_type).then_some(after.0) }
     }
 
-    /// What `Retry-After` says: rounded up and never zero, since a retry "in 0 seconds" is no relief.
+    /// The value of `Retry-After`, rounded up and never zero: a retry "in 0 seconds" would not relieve the service.
     pub(super) fn retry_after_seconds(&self) -> Option<u64> {
         self.retry_after.map(|after| (after.as_secs() + u64::from(after.subsec_nanos() > 0)).max(1))
     }

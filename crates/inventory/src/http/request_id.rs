@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 /// The header that carries it, in and out.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// What a request is called in logs and answers: the client's own id where it is a sensible one, else a random one.
+/// The id of a request in logs and answers: the client's own id if it is valid, else a random one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestId(Arc<str>);
 

@@ -61,7 +61,7 @@ fn with_lab(routes: Api) -> Api {
         .route("/lab/{scheme}/sales", [lab::sale_endpoint()])
 }
 
-/// What every request of the public port passes: which answers are logged, and the time that a whole request may take.
+/// The layers around every request of the public port: the log of answers, and the limit for the whole request.
 /// Public, so that what it costs can be told from what a handler costs.
 pub fn around<S: Clone + Send + Sync + 'static>(
     routes: Router<S>,

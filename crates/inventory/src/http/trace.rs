@@ -24,7 +24,7 @@ use crate::{app::LoggedAnswers, traces};
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
-/// What the outermost layer needs to know.
+/// The settings of the outermost layer.
 #[derive(Clone)]
 pub(crate) struct Outside {
     answers: LoggedAnswers,
@@ -45,7 +45,7 @@ impl Outside {
 /// Gives the request its id and its span, measures it, and sees that every error leaves as a problem document with that
 /// id.
 ///
-/// One layer rather than several: each takes some allocations of every request.
+/// This is one layer rather than several, because each layer costs every request some allocations.
 pub(crate) async fn identify(
     State(Outside { answers, routes }): State<Outside>,
     mut request: Request,
@@ -177,7 +177,7 @@ pub(crate) async fn admit(State(limit): State<Duration>, request: Request, next:
     }
 }
 
-/// What a panic is answered with. The panic hook has logged its message by then.
+/// The answer to a request whose handler panicked. The panic hook has logged the message by then.
 pub(crate) fn panicked(_payload: Box<dyn std::any::Any + Send + 'static>) -> Response {
     tracing::error!("a handler panicked");
     Problem::Internal.into_response()

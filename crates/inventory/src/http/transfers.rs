@@ -49,7 +49,7 @@ pub(super) struct Asked {
 pub(super) struct Transfer(JsonBody<Asked>);
 
 impl Transfer {
-    /// What is locked for it.
+    /// The resources that are locked for the transfer.
     pub(super) fn keys(&self) -> [Result<Key, KeyError>; 2] {
         let Asked { from, to, .. } = &self.0.value;
         [Key::of(from), Key::of(to)]

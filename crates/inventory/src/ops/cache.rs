@@ -10,7 +10,7 @@ use crate::{app::App, domain::Sku, http::Problem};
 pub(super) struct View {
     name: &'static str,
     degraded: bool,
-    /// Whether what Redis has is believed; always, but for `CACHE_MODE=strict` after a restart of Redis.
+    /// Whether values in Redis are trusted. They always are, except after a restart of Redis with `CACHE_MODE=strict`.
     vouched_for: bool,
     hits_local: u64,
     hits_redis: u64,

@@ -32,7 +32,7 @@ enum TierView {
 
 #[derive(Debug, Serialize)]
 struct KeptView {
-    /// Whether what is kept is that there is no such SKU.
+    /// Whether the cached value is the absence of the SKU.
     absent: bool,
     age_ms: u64,
     ttl_ms: u64,

@@ -106,7 +106,7 @@ impl LockLog {
         self.lock().loss(forced);
     }
 
-    /// What happened after the entry with this number. From now on grants are kept, for 15 s.
+    /// The entries after the one with this number. From now on grants are kept, for 15 s.
     pub(super) fn after(&self, known: u64) -> Log {
         let jostled = self.0.jostled.swap(0, Ordering::Relaxed);
         let mut kept = self.lock();

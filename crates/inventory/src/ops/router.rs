@@ -24,10 +24,10 @@ use crate::{
     metrics,
 };
 
-/// What the operators' port needs beside the state of the service.
+/// The state of the operators' port, apart from that of the service.
 #[derive(Clone, Debug)]
 pub struct Ops {
-    /// What the recorder recorded.
+    /// The metrics of the recorder.
     metrics: PrometheusHandle,
     /// The bearer token of the admin routes; without one there are none.
     admin_token: Option<Secret>,

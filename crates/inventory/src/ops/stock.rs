@@ -38,7 +38,7 @@ pub(super) struct Page {
 struct Found {
     #[serde(flatten)]
     stock: Stock,
-    /// What the last movements left, oldest first.
+    /// The quantity after each of the last movements, oldest first.
     ledger: Vec<i64>,
 }
 

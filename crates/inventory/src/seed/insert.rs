@@ -41,7 +41,7 @@ pub enum SeedingError {
     Filter(#[from] CacheError),
 }
 
-/// What a seed created.
+/// The result of a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Seeded {

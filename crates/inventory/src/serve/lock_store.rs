@@ -19,7 +19,7 @@ pub(super) struct LockStore {
 }
 
 impl LockStore {
-    /// What happens to the locks is written into `log`.
+    /// Writes the events of the locks into `log`.
     pub(super) async fn connect(config: &Config, log: LockLog) -> Result<Self, StartError> {
         let settings = &config.locks;
         let builder = Locks::builder()

@@ -35,7 +35,7 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// How many connections the operators' port takes: probes, a scrape, and some people.
 const OPERATORS: usize = 256;
 
-/// What each part of the end may take when nothing of the grace is left.
+/// The time for each part of the end when nothing of the grace is left.
 const LAST: Duration = Duration::from_secs(1);
 
 /// Serves until SIGTERM or SIGINT, then ends what has begun. A second signal ends it at once.

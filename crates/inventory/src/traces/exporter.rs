@@ -19,7 +19,7 @@ const PROTOCOL: &str = "http/protobuf";
 pub(crate) struct Exporter(Option<SdkTracerProvider>);
 
 impl Exporter {
-    /// As the variables say: without the address of a collector nothing is exported.
+    /// Configures the exporter by the environment variables. Without the address of a collector nothing is exported.
     pub(crate) fn from_env() -> Result<Self, ConfigError> {
         let Some(variable) = wanted() else { return Ok(Self(None)) };
         for name in ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"] {
@@ -36,7 +36,7 @@ impl Exporter {
         Ok(Self(Some(SdkTracerProvider::builder().with_resource(resource()).with_batch_exporter(exporter).build())))
     }
 
-    /// What takes the spans of the service and of the library. `None` where they are not exported.
+    /// The layer that takes the spans of the service and of the library. `None` if spans are not exported.
     pub(crate) fn layer<S>(&self) -> Option<impl Layer<S> + Send + Sync + use<S>>
     where
         S: Subscriber + for<'span> LookupSpan<'span> + Send + Sync,

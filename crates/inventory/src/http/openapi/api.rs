@@ -135,7 +135,7 @@ fn refusals_of_lock(method: &HttpMethod) -> Vec<ProblemType> {
     refusals
 }
 
-/// What the layers around every handler read and answer.
+/// The headers and answers of the layers around every handler.
 fn of_every_request(method: &HttpMethod, operation: &mut Operation) {
     let text = || ObjectBuilder::new().schema_type(Type::String);
     operation.parameter(header::parameter(

@@ -16,7 +16,7 @@ use crate::http::ProblemType;
 /// Schemas by name.
 pub(super) type Schemas = Vec<(String, RefOr<Schema>)>;
 
-/// What one method of one path takes and answers.
+/// The parameters, body and answers of one method of one path.
 #[derive(Default)]
 pub(in crate::http) struct Operation {
     summary: &'static str,

@@ -7,7 +7,7 @@ use crate::{
     http::{ProblemType, RequestId},
 };
 
-/// What an extractor adds to the row of its handler: what it reads of the request, and how it refuses one.
+/// The part of a handler's row that an extractor adds: what it reads from the request, and how it refuses one.
 pub(in crate::http) trait Takes {
     fn takes(operation: &mut Operation);
 }
