@@ -30,7 +30,6 @@ pub(crate) async fn keep<V: Send + Sync + 'static>(
     stop: CancellationToken,
 ) {
     let mut turn = rand::random::<u8>();
-    let mut was_live = false;
     let mut asked = Instant::from_nanos(0);
     loop {
         let jitter = Duration::from_millis(rand::rng().random_range(0..50));
@@ -39,10 +38,8 @@ pub(crate) async fn keep<V: Send + Sync + 'static>(
             () = sleep(TICK + jitter) => {}
         }
         let live = subscription.liveness.is_live(Instant::now());
-        if live != was_live {
-            was_live = live;
-            metrics::gauge(SUBSCRIPTION_UP, &[], if live { 1.0 } else { 0.0 });
-        }
+        // The caches of a process share the gauge, and one that has ended leaves its last state there.
+        metrics::gauge(SUBSCRIPTION_UP, &[], if live { 1.0 } else { 0.0 });
         let Some(server) = servers.of(Bucket::FIRST).filter(|server| server.link.is_up()) else { continue };
         let link = &server.link;
         if asked.elapsed() >= EVERY
