@@ -8,9 +8,13 @@ const SIDES = [
   ["on", "With the defences"],
   ["off", "Without"],
 ];
-const chart = (sells) => ({
-  title: sells ? "Buyers answered" : "Asked of Postgres",
-  unit: sells ? "buyers a second" : "statements a second",
+/** What the chart of an attack shows, by its name. */
+const DRAWN = {
+  loads: { title: "Asked of Postgres", unit: "statements a second" },
+  answered: { title: "Callers answered", unit: "answers a second" },
+};
+const chart = (drawn) => ({
+  ...DRAWN[drawn],
   lines: SIDES.map(([, name]) => name),
   format: perSecond,
   length: 5,
@@ -45,11 +49,12 @@ export class AttackCard {
   #cells = [];
   #chart = null;
   #drawn = null;
-  #sells;
+  #figure;
+  #missing;
   #table;
 
-  constructor({ name, title, does, on, off, sells }, start) {
-    this.#sells = sells;
+  constructor({ name, title, does, on, off, sells, chart, missing }, start) {
+    [this.#figure, this.#missing] = [chart, missing];
     this.#table = [...ROWS, ...(sells ? STOCK : STATEMENTS), ...TIMES];
     this.#button = element("button", { type: "button", "data-attack": name }, `Run ${title.toLowerCase()}`);
     this.#button.addEventListener("click", () => {
@@ -74,11 +79,12 @@ export class AttackCard {
       this.#verdict,
       this.#result,
     );
+    if (missing) say(this.#state, `Not here: ${missing}`);
   }
 
   /** Whether it may be begun now. */
   allow(may) {
-    this.#button.disabled = !may;
+    this.#button.disabled = !may || Boolean(this.#missing);
     this.#button.title = may ? "" : "An attack is under way: stop it, or wait.";
   }
 
@@ -93,7 +99,7 @@ export class AttackCard {
     const last = run.moments.at(-1) ?? { on: {}, off: {} };
     this.#chart.set([
       run.moments.map((moment) => moment.at_ms / 1000),
-      ...SIDES.map(([side]) => rates(run.moments, side, this.#sells ? "answered" : "loads")),
+      ...SIDES.map(([side]) => rates(run.moments, side, this.#figure)),
     ]);
     const isRunning = run.state === "running";
     say(this.#state, isRunning ? words(run) : "");
@@ -106,7 +112,7 @@ export class AttackCard {
 
   /** The chart and the table, once there is something to show. */
   #make() {
-    this.#chart = new Chart(this.#result, chart(this.#sells));
+    this.#chart = new Chart(this.#result, chart(this.#figure));
     const body = element("tbody");
     for (const [title] of this.#table) {
       const cells = SIDES.map(([side]) => element("td", { "data-side": side, "data-figure": title }));

@@ -9,6 +9,8 @@ use stockade::{Locks, Redis, cache::BuildError};
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+#[cfg(feature = "demo")]
+use super::own_redis::OwnRedis;
 use super::{
     Attack, AttackError, Callers, Report,
     goods::Goods,
@@ -17,7 +19,7 @@ use super::{
     naive::Naive,
     run::{How, Moment, Run},
 };
-use crate::lab::{Lab, dial};
+use crate::lab::Lab;
 
 /// How long an attack may take.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -28,7 +30,6 @@ pub(crate) struct Place {
     pub(crate) pg: PgPool,
     pub(crate) options: PgConnectOptions,
     pub(crate) redis: Redis,
-    pub(crate) redis_timeout: Duration,
     pub(crate) locks: Locks,
     pub(crate) lab: Lab,
 }
@@ -73,8 +74,11 @@ impl Attacks {
     ///
     /// # Errors
     ///
-    /// [`AttackError::Running`]: another one is under way.
+    /// [`AttackError::Running`]: another one is under way. [`AttackError::Elsewhere`]: it can't be run here.
     pub(crate) fn start(&self, attack: Attack, callers: Callers) -> Result<(), AttackError> {
+        if let Some(missing) = attack.missing() {
+            return Err(AttackError::Elsewhere(missing));
+        }
         let desk = Arc::clone(&self.0);
         let mut runs = desk.runs();
         if runs.newest.as_ref().is_some_and(|(run, _)| !run.is_over()) {
@@ -114,7 +118,7 @@ impl Attacks {
         let end = async {
             desk.tasks.wait().await;
             desk.on.shutdown(limit).await;
-            desk.off.close().await;
+            tokio::join!(desk.on.goods.close(), desk.off.close());
         };
         if timeout(limit, end).await.is_err() {
             tracing::warn!("an attack was still under way");
@@ -129,7 +133,7 @@ impl Desk {
 
     async fn conduct(&self, attack: Attack, callers: Callers, run: &Run, stop: &CancellationToken) {
         tracing::info!(?attack, "an attack of the lab begins");
-        let ground = match self.ground().await {
+        let ground = match self.ground(attack).await {
             Ok(ground) => ground,
             Err(error) => return run.end(How::Failed, None, Some(error)),
         };
@@ -146,13 +150,30 @@ impl Desk {
             Err(_) => (How::CutOff, None),
         };
         run.end(how, Some(&ground), why);
+        #[cfg(feature = "demo")]
+        ground.end().await;
     }
 
-    /// Connects the side without defences; the other one connects by itself.
-    async fn ground(&self) -> Result<Ground, AttackError> {
-        let Place { redis, redis_timeout, .. } = &self.place;
-        let dialled = timeout(*redis_timeout, dial(redis)).await.map_err(|late| AttackError::Redis(late.into()))?;
-        let off = Naive::new(dialled.map_err(AttackError::Redis)?, self.off.clone());
+    async fn ground(&self, attack: Attack) -> Result<Ground, AttackError> {
+        if attack.has_own_redis() {
+            return self.own_ground().await;
+        }
+        let off = Naive::new(self.place.redis.clone(), self.off.clone());
         Ok(Ground::new(Arc::clone(&self.on), off, &self.place))
+    }
+
+    /// On a Redis that both sides have for themselves.
+    #[cfg(feature = "demo")]
+    async fn own_ground(&self) -> Result<Ground, AttackError> {
+        let server = OwnRedis::start().await?;
+        let redis = Redis::connect(server.url()).await.map_err(|error| AttackError::Redis(error.into()))?;
+        let on = Guarded::new(&redis, self.on.goods.clone())?;
+        let off = Naive::new(redis, self.off.clone());
+        Ok(Ground::new(Arc::new(on), off, &self.place).on_server(server))
+    }
+
+    #[cfg(not(feature = "demo"))]
+    async fn own_ground(&self) -> Result<Ground, AttackError> {
+        Err(AttackError::Elsewhere("the attack has no Redis of its own"))
     }
 }

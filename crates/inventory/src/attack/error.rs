@@ -13,6 +13,9 @@ pub(crate) enum AttackError {
     /// Another one is under way.
     #[error("an attack is under way")]
     Running,
+    /// It needs what this instance does not have.
+    #[error("{0}")]
+    Elsewhere(&'static str),
     /// Postgres did not do what was asked.
     #[error("the database of the attack failed")]
     Sql(#[from] sqlx::Error),

@@ -4,11 +4,17 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream};
+#[cfg(feature = "demo")]
+use rand::Rng;
 use serde::Deserialize;
 use sqlx::{PgPool, postgres::PgConnectOptions};
 use stockade::{Locks, Redis};
 use tokio::time::Instant;
+#[cfg(feature = "demo")]
+use tokio::time::interval;
 
+#[cfg(feature = "demo")]
+use super::own_redis::OwnRedis;
 use super::{
     AttackError, Place, goods,
     guarded::{Guarded, Way},
@@ -23,6 +29,14 @@ use crate::lab::{Count, Lab};
 #[serde(try_from = "u32")]
 pub(crate) struct Callers(u32);
 
+/// How many wait at once on each side at most, where they come at a steady rate.
+#[cfg(feature = "demo")]
+const AT_ONCE: usize = 2_000;
+
+/// How long a cache of the ground's own may take to end.
+#[cfg(feature = "demo")]
+const LAST: Duration = Duration::from_secs(1);
+
 /// Where both sides are.
 #[derive(Debug)]
 pub(super) struct Ground {
@@ -35,6 +49,9 @@ pub(super) struct Ground {
     pub(super) lab: Lab,
     began: OnceLock<Instant>,
     sold: OnceLock<[Count; 2]>,
+    /// A Redis that both sides have for themselves.
+    #[cfg(feature = "demo")]
+    server: Option<OwnRedis>,
 }
 
 impl Callers {
@@ -63,7 +80,45 @@ impl Ground {
         let (pg, options, redis) = (pg.clone(), options.clone(), redis.clone());
         let (locks, lab) = (locks.clone(), lab.clone());
         let (off, began, sold) = (Arc::new(off), OnceLock::new(), OnceLock::new());
-        Self { on, off, pg, options, redis, locks, lab, began, sold }
+        Self {
+            on,
+            off,
+            pg,
+            options,
+            redis,
+            locks,
+            lab,
+            began,
+            sold,
+            #[cfg(feature = "demo")]
+            server: None,
+        }
+    }
+
+    /// The same on a server of its own, which ends with the ground.
+    #[cfg(feature = "demo")]
+    pub(super) fn on_server(self, server: OwnRedis) -> Self {
+        Self { server: Some(server), ..self }
+    }
+
+    /// The server of the ground's own.
+    ///
+    /// # Errors
+    ///
+    /// [`AttackError::Elsewhere`]: the ground is on the Redis of the service, which is left alone.
+    #[cfg(feature = "demo")]
+    pub(super) fn server(&self) -> Result<&OwnRedis, AttackError> {
+        self.server.as_ref().ok_or(AttackError::Elsewhere("the attack has no Redis of its own"))
+    }
+
+    /// Ends what is the ground's own: its server, and the cache on it.
+    #[cfg(feature = "demo")]
+    pub(super) async fn end(self) {
+        let Some(server) = self.server else { return };
+        self.on.shutdown(LAST).await;
+        if let Err(error) = server.kill().await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the Redis of an attack did not end");
+        }
     }
 
     /// As if no attack had been before; a load takes so many milliseconds.
@@ -113,14 +168,38 @@ impl Ground {
     /// Asks both sides for the same items, `at_once` callers on each.
     pub(super) async fn ask(&self, items: impl Iterator<Item = Item> + Clone + Send, at_once: u32, way: Way) {
         let at_once = at_once as usize;
-        let with = stream::iter(items.clone()).for_each_concurrent(at_once, |item| {
-            let (on, since) = (Arc::clone(&self.on), Instant::now());
-            async move { on.goods.meter().count(since, on.get(item, way).await.is_ok()) }
-        });
-        let without = stream::iter(items).for_each_concurrent(at_once, |item| {
-            let (off, since) = (Arc::clone(&self.off), Instant::now());
-            async move { off.goods.meter().count(since, off.get(item).await.is_ok()) }
-        });
+        let with =
+            stream::iter(items.clone()).for_each_concurrent(at_once, |item| ask_on(Arc::clone(&self.on), item, way));
+        let without = stream::iter(items).for_each_concurrent(at_once, |item| ask_off(Arc::clone(&self.off), item));
         tokio::join!(with, without);
     }
+
+    /// Asks each side for some of the first items at random, so many times a second, however long the answers take.
+    /// Returns when all are answered.
+    #[cfg(feature = "demo")]
+    pub(super) async fn pace(&self, items: u32, per_second: u32, seconds: u32) {
+        let visits = || {
+            let ticks = stream::unfold(interval(Duration::from_secs(1) / per_second.max(1)), |mut ticks| async {
+                ticks.tick().await;
+                Some(((), ticks))
+            });
+            let asked = (per_second * seconds) as usize;
+            ticks.take(asked).map(move |()| Item(rand::rng().random_range(0..items)))
+        };
+        let with = visits().for_each_concurrent(AT_ONCE, |item| ask_on(Arc::clone(&self.on), item, Way::SingleFlight));
+        let without = visits().for_each_concurrent(AT_ONCE, |item| ask_off(Arc::clone(&self.off), item));
+        tokio::join!(with, without);
+    }
+}
+
+async fn ask_on(on: Arc<Guarded>, item: Item, way: Way) {
+    let since = Instant::now();
+    let is_answered = on.get(item, way).await.is_ok();
+    on.goods.meter().count(since, is_answered);
+}
+
+async fn ask_off(off: Arc<Naive>, item: Item) {
+    let since = Instant::now();
+    let is_answered = off.get(item).await.is_ok();
+    off.goods.meter().count(since, is_answered);
 }

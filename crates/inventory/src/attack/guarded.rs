@@ -102,7 +102,6 @@ impl Guarded {
         self.cache.shutdown(limit).await;
         self.patient.shutdown(limit).await;
         self.filter.shutdown(limit).await;
-        self.goods.close().await;
     }
 
     fn cache(&self, way: Way) -> &Cache<Item, String> {

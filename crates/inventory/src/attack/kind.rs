@@ -2,6 +2,8 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::{AttackError, Callers, avalanche, breakdown, ground::Ground, last_unit, penetration, slow, stopped};
+#[cfg(feature = "demo")]
+use super::{flushed_redis, frozen_redis, restarted_redis};
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
@@ -19,6 +21,12 @@ pub enum Attack {
     LastUnit,
     /// Holders of a lock stand still beyond their lease.
     StoppedHolder,
+    /// Redis stands still, with its connections open.
+    FrozenRedis,
+    /// Redis is killed, and comes back empty.
+    RestartedRedis,
+    /// Redis loses all its keys.
+    FlushedRedis,
 }
 
 /// What the page says about an attack before it runs.
@@ -31,7 +39,23 @@ pub(crate) struct Described {
     off: &'static str,
     /// Whether it sells, and what became of the stock is told.
     sells: bool,
+    /// What the chart shows of both sides.
+    chart: Drawn,
+    /// Why it can't be run here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missing: Option<&'static str>,
 }
+
+/// What is drawn, each as so many a second.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Drawn {
+    Loads,
+    Answered,
+}
+
+const OWN_REDIS: &str =
+    "this attack starts a Redis of its own, which only a program with the feature `demo` does: run `make demo`";
 
 impl Attack {
     /// All, in the order in which the page shows them.
@@ -78,9 +102,38 @@ impl Attack {
                 "The fence: who lost the lock can't begin a transaction.",
                 "The same lock without the fence: who goes on writes what it has read.",
             ),
+            Self::FrozenRedis => (
+                "Redis frozen",
+                "Redis stands still for 5 s (SIGSTOP) with its connections open. 100 reads a second go on.",
+                "A command has 250 ms. Then values come from the memory of the process, or from Postgres.",
+                "Commands have no time limit.",
+            ),
+            Self::RestartedRedis => (
+                "Redis killed",
+                "Redis is killed and starts again, empty, after 1 s. 500 reads a second ask for 20 keys.",
+                "Meanwhile values come from memory. Afterwards each key is loaded once.",
+                "An error of Redis is an error of the read. Afterwards each caller loads for itself.",
+            ),
+            Self::FlushedRedis => (
+                "FLUSHALL",
+                "Somebody sends FLUSHALL while 1,000 reads a second ask for 20 keys. A load takes 20 ms.",
+                "Single flight: each key is loaded once.",
+                "Each caller that finds nothing loads for itself.",
+            ),
         };
         let sells = matches!(self, Self::LastUnit | Self::StoppedHolder);
-        Described { name: self, title, does, on, off, sells }
+        let chart = if sells || self == Self::FrozenRedis { Drawn::Answered } else { Drawn::Loads };
+        Described { name: self, title, does, on, off, sells, chart, missing: self.missing() }
+    }
+
+    /// Why it can't be run here.
+    pub(super) fn missing(self) -> Option<&'static str> {
+        (self.has_own_redis() && cfg!(not(feature = "demo"))).then_some(OWN_REDIS)
+    }
+
+    /// Whether it runs on a Redis that it starts and may harm.
+    pub(super) fn has_own_redis(self) -> bool {
+        matches!(self, Self::FrozenRedis | Self::RestartedRedis | Self::FlushedRedis)
     }
 
     /// Runs both sides to their end.
@@ -92,6 +145,14 @@ impl Attack {
             Self::SlowPostgres => slow::run(ground, callers).await,
             Self::LastUnit => Box::pin(last_unit::run(ground, callers)).await,
             Self::StoppedHolder => stopped::run(ground).await,
+            #[cfg(feature = "demo")]
+            Self::FrozenRedis => frozen_redis::run(ground, callers).await,
+            #[cfg(feature = "demo")]
+            Self::RestartedRedis => restarted_redis::run(ground, callers).await,
+            #[cfg(feature = "demo")]
+            Self::FlushedRedis => flushed_redis::run(ground, callers).await,
+            #[cfg(not(feature = "demo"))]
+            Self::FrozenRedis | Self::RestartedRedis | Self::FlushedRedis => Err(AttackError::Elsewhere(OWN_REDIS)),
         }
     }
 }

@@ -3,12 +3,16 @@
 //!
 //! An attack runs both sides at the same time, on a table and keys of its own and on connections of its own: the
 //! service's data and pools are not touched. There is one at a time in an instance, it ends by itself, and it can be
-//! stopped. It is there only while `LAB` is on.
+//! stopped. It is there only while `LAB` is on. What harms a Redis happens to one that the attack starts for itself.
 
 mod avalanche;
 mod breakdown;
 mod desk;
 mod error;
+#[cfg(feature = "demo")]
+mod flushed_redis;
+#[cfg(feature = "demo")]
+mod frozen_redis;
 mod goods;
 mod ground;
 mod guarded;
@@ -17,7 +21,13 @@ mod kind;
 mod last_unit;
 mod meter;
 mod naive;
+#[cfg(feature = "demo")]
+mod outage;
+#[cfg(feature = "demo")]
+mod own_redis;
 mod penetration;
+#[cfg(feature = "demo")]
+mod restarted_redis;
 mod run;
 mod slow;
 mod stopped;

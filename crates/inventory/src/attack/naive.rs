@@ -2,41 +2,52 @@
 
 use std::time::Duration;
 
-use deadpool_redis::redis::{RedisError, aio::MultiplexedConnection, cmd, pipe};
-use stockade::Resource;
+use deadpool_redis::redis::{RedisError, RedisResult, aio::MultiplexedConnection, cmd, pipe};
+use stockade::{Redis, Resource};
+use tokio::{sync::Mutex, time::timeout};
 
 use super::{
     AttackError,
     goods::{GOODS, Goods},
     item::Item,
 };
+use crate::lab::dial;
 
 /// How long every value lives.
 pub(super) const TTL: Duration = Duration::from_secs(4);
 
+/// How long a caller waits for an answer of Redis: longer than any attack.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a connection may take.
+const CONNECTED: Duration = Duration::from_secs(2);
+
 #[derive(Debug)]
 pub(super) struct Naive {
     pub(super) goods: Goods,
-    redis: MultiplexedConnection,
+    redis: Redis,
+    /// Made when it is needed, and again after a command failed.
+    connection: Mutex<Option<MultiplexedConnection>>,
 }
 
 impl Naive {
-    pub(super) fn new(redis: MultiplexedConnection, goods: Goods) -> Self {
-        Self { goods, redis }
+    /// Connects nothing yet.
+    pub(super) fn new(redis: Redis, goods: Goods) -> Self {
+        Self { goods, redis, connection: Mutex::default() }
     }
 
     /// Nothing is remembered of what does not exist.
     pub(super) async fn get(&self, item: Item) -> Result<Option<String>, AttackError> {
-        let mut redis = self.redis.clone();
-        let found: Option<String> = cmd("GET").arg(key(item)).query_async(&mut redis).await.map_err(failed)?;
-        if found.is_some() {
-            return Ok(found);
+        let mut redis = self.connection().await?;
+        let found: RedisResult<Option<String>> = cmd("GET").arg(key(item)).query_async(&mut redis).await;
+        if let Some(value) = self.answered(found).await? {
+            return Ok(Some(value));
         }
         let loaded = self.goods.find(item).await?;
         if let Some(value) = &loaded {
-            let set: Result<(), _> =
+            let set: RedisResult<()> =
                 cmd("SET").arg(key(item)).arg(value).arg("EX").arg(TTL.as_secs()).query_async(&mut redis).await;
-            set.map_err(failed)?;
+            self.answered(set).await?;
         }
         Ok(loaded)
     }
@@ -48,7 +59,8 @@ impl Naive {
         for (item, value) in self.goods.find_all(&items).await? {
             sets.cmd("SET").arg(key(item)).arg(value).arg("EX").arg(TTL.as_secs()).ignore();
         }
-        sets.query_async(&mut self.redis.clone()).await.map_err(failed)
+        let set: RedisResult<()> = sets.query_async(&mut self.connection().await?).await;
+        self.answered(set).await
     }
 
     /// Forgets what an earlier run left.
@@ -57,7 +69,28 @@ impl Naive {
         for number in 0..GOODS {
             unlink.arg(key(Item(number)));
         }
-        unlink.query_async(&mut self.redis.clone()).await.map_err(failed)
+        let unlinked: RedisResult<()> = unlink.query_async(&mut self.connection().await?).await;
+        self.answered(unlinked).await
+    }
+
+    async fn connection(&self) -> Result<MultiplexedConnection, AttackError> {
+        let mut slot = self.connection.lock().await;
+        if let Some(connection) = &*slot {
+            return Ok(connection.clone());
+        }
+        let dialled = timeout(CONNECTED, dial(&self.redis)).await.map_err(|late| AttackError::Redis(late.into()))?;
+        let mut connection = dialled.map_err(AttackError::Redis)?;
+        connection.set_response_timeout(PATIENCE);
+        *slot = Some(connection.clone());
+        Ok(connection)
+    }
+
+    /// A connection whose command failed is not used again.
+    async fn answered<T>(&self, result: RedisResult<T>) -> Result<T, AttackError> {
+        if result.is_err() {
+            self.connection.lock().await.take();
+        }
+        result.map_err(failed)
     }
 }
 

@@ -49,6 +49,31 @@ pub(super) fn verdict(attack: Attack, on: &Figures, off: &Figures) -> String {
                 known(off.stock.unwrap_or_default()),
             );
         }
+        Attack::FrozenRedis => format!(
+            "Redis stood still for 5 s. With the defences the slowest of {} reads took {}. Without them it took {}.",
+            count(on.answered + on.failed),
+            time(on.slowest_ms),
+            time(off.slowest_ms),
+        ),
+        Attack::RestartedRedis => {
+            return format!(
+                "Redis was killed and came back empty. With the defences {} of {} reads failed, and Postgres was asked \
+                 {}. Without them {} failed, and it was asked {}.",
+                count(on.failed),
+                count(on.answered + on.failed),
+                times(on.loads),
+                count(off.failed),
+                times(off.loads),
+            );
+        }
+        Attack::FlushedRedis => format!(
+            "Redis lost all its keys. With the defences {} filled the cache again, and the slowest read took {}. \
+             Without them Postgres was asked {}, and the slowest read took {}.",
+            loads(on.loads),
+            time(on.slowest_ms),
+            times(off.loads),
+            time(off.slowest_ms),
+        ),
     };
     match [on.failed, off.failed] {
         [0, 0] => sentence,
@@ -112,6 +137,21 @@ mod tests {
                 Attack::Avalanche,
                 "With the defences at most 37 loads wanted Postgres at the same moment, and the slowest read took 30 ms. \
                  Without them 250 did, and the slowest read took 10.0 s.",
+            ),
+            (
+                Attack::FrozenRedis,
+                "Redis stood still for 5 s. With the defences the slowest of 2,000 reads took 30 ms. Without them it \
+                 took 10.0 s.",
+            ),
+            (
+                Attack::RestartedRedis,
+                "Redis was killed and came back empty. With the defences 0 of 2,000 reads failed, and Postgres was \
+                 asked once. Without them 0 failed, and it was asked 1,987 times.",
+            ),
+            (
+                Attack::FlushedRedis,
+                "Redis lost all its keys. With the defences 1 load filled the cache again, and the slowest read took \
+                 30 ms. Without them Postgres was asked 1,987 times, and the slowest read took 10.0 s.",
             ),
         ];
         for (attack, expected) in cases {

@@ -86,6 +86,7 @@ impl From<AttackError> for Problem {
     fn from(error: AttackError) -> Self {
         match error {
             AttackError::Running => Self::AttackRunning,
+            AttackError::Elsewhere(why) => Self::NotFound(why),
             AttackError::Sql(error) => error.into(),
             error => {
                 tracing::warn!(error = &error as &dyn Error, "an attack of the lab was not begun");

@@ -113,7 +113,6 @@ fn attacks(config: &Config, pg: &PgPool, redis: Redis, locks: &Locks, lab: &Lab)
         pg: pg.clone(),
         options: config.database.options.clone(),
         redis,
-        redis_timeout: config.redis_timeout,
         locks: locks.clone(),
         lab: lab.clone(),
     };

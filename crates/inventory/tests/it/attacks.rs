@@ -98,3 +98,52 @@ async fn stock_that_a_fence_guards_is_sold_once() {
     let ledger = stage.count("select count(*) from \"lab-no-lock\".sold").await;
     assert_eq!(stock(&sold, "off", "sold"), ledger, "{sold}");
 }
+
+/// Where the instance finds `redis-server`.
+#[cfg(feature = "demo")]
+fn path() -> String {
+    std::env::var("PATH").expect("a test is run with PATH")
+}
+
+#[cfg(feature = "demo")]
+#[tokio::test]
+async fn a_redis_that_loses_its_keys_is_one_of_the_attacks_own() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[("LAB", "on"), ("PATH", &path())]).await;
+    stage.redis.command(&["SET", "mine", "kept"]).await.unwrap();
+    let flushed = attack(&instance, "flushed-redis", 200).await;
+    for side in ["on", "off"] {
+        assert_eq!((figure(&flushed, side, "answered"), figure(&flushed, side, "failed")), (300, 0), "{flushed}");
+        // 20 keys, and some that expire in these 3 s; without FLUSHALL only those.
+        assert!((10..60).contains(&figure(&flushed, side, "loads")), "{flushed}");
+    }
+    assert_eq!(stage.redis.command(&["GET", "mine"]).await.unwrap(), "kept");
+    let is_up = async || instance.metrics().await.contains("\nstockade_subscription_up 1\n");
+    until("the metrics are those of the service again", is_up).await;
+}
+
+#[cfg(feature = "demo")]
+#[tokio::test]
+async fn a_frozen_redis_holds_up_only_those_without_defences_and_ends_with_its_attack() {
+    let stage = Stage::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let servers = || std::fs::read_dir(folder.path()).unwrap().count();
+    let settings = [("LAB", "on"), ("PATH", &path()), ("TMPDIR", folder.path().to_str().unwrap())];
+    let instance = stage.serve(&settings).await;
+    assert_eq!(servers(), 0);
+    assert_eq!(send(&instance, Method::POST, "/frozen-redis?callers=400").await.status, 202);
+    until("answers on one side only", async || {
+        let frozen = run(&instance, "frozen-redis").await;
+        assert_eq!(frozen["state"], "running", "{frozen}");
+        let moments = frozen["moments"].as_array().unwrap();
+        let answered = |moment: &Value, side: &str| moment[side]["answered"].as_u64().unwrap();
+        let Some(last) = moments.last() else { return false };
+        let since = moments.iter().find(|moment| answered(moment, "off") == answered(last, "off"));
+        since.is_some_and(|since| answered(last, "off") > 0 && answered(last, "on") > answered(since, "on") + 10)
+    })
+    .await;
+    assert_eq!(servers(), 1, "it still stands still");
+    assert_eq!(send(&instance, Method::DELETE, "").await.status, 204);
+    until("the end", async || run(&instance, "frozen-redis").await["state"] == "stopped").await;
+    until("its server is gone", async || servers() == 0).await;
+}
