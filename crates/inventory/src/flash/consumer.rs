@@ -20,6 +20,7 @@ use crate::{
     db::{self, flash_dead_letter::DeadLetter},
     domain::Sku,
     metrics::{self, FlashFate},
+    traces,
 };
 
 /// How often an entry that the database refuses is tried before it is a dead letter.
@@ -89,6 +90,7 @@ impl Consumer {
         pg: &PgPool,
         entries: &'a [Entry],
     ) -> Result<Vec<&'a str>, RoundError> {
+        traces::link(entries.iter().filter_map(|entry| entry.traceparent.as_deref()));
         let mut finished = Vec::with_capacity(entries.len());
         let mut of_sale: BTreeMap<SaleId, Vec<(&'a Entry, &'a Reservation)>> = BTreeMap::new();
         for entry in entries {

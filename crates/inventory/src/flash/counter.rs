@@ -9,7 +9,7 @@ use super::{
     link::{Link, LinkError},
     script::{CLOSE, ENTER, FORGET, INSTALL, LOAD, RESERVE, SETTLE, VIEW},
 };
-use crate::domain::Sku;
+use crate::{domain::Sku, traces};
 
 /// The counters of all sales, in Redis.
 #[derive(Debug)]
@@ -70,7 +70,8 @@ impl Counter {
     pub(super) async fn reserve(&self, sku: &Sku, sale: SaleId, asked: &Asked) -> Result<Decision, LinkError> {
         let keys = Keys::of(sku);
         let (sale, quantity, backlog) = (sale.to_string(), asked.quantity.get().to_string(), self.backlog.to_string());
-        let args = [sale.as_str(), asked.name.as_str(), asked.customer.as_str(), &quantity, &backlog];
+        let trace = traces::traceparent().unwrap_or_default();
+        let args = [sale.as_str(), asked.name.as_str(), asked.customer.as_str(), &quantity, &backlog, &trace];
         let said: Vec<String> = self.link.run(&RESERVE, &keys.all(), &args).await?;
         match said.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
             ["reserved", id] => Ok(Decision::Reserved((*id).to_owned())),

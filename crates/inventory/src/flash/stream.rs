@@ -30,6 +30,8 @@ pub(super) struct Entry {
     pub(super) id: String,
     /// What it says; the text of it where that is no reservation.
     pub(super) reservation: Result<Reservation, String>,
+    /// The span of the request that made it.
+    pub(super) traceparent: Option<String>,
 }
 
 /// Entries that nobody has read, or those that this consumer read and did not finish.
@@ -60,7 +62,8 @@ fn entry((id, fields): (String, Fields)) -> Entry {
     let words: Vec<_> = fields.unwrap_or_default().iter().map(|word| text(word)).collect();
     let fields: HashMap<&str, &str> = words.chunks_exact(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
     let reservation = reservation(&fields).ok_or_else(|| words.join(" "));
-    Entry { id, reservation }
+    let traceparent = fields.get("traceparent").map(|&text| text.to_owned());
+    Entry { id, reservation, traceparent }
 }
 
 fn reservation(fields: &HashMap<&str, &str>) -> Option<Reservation> {

@@ -1,10 +1,13 @@
 //! Spans to an OpenTelemetry collector, by OTLP over HTTP, as the standard `OTEL_…` variables say. With the feature
 //! `otlp` only: a build without it says so where they are set.
 //!
-//! The trace of a caller goes on: its `traceparent` is the parent of the request's span.
+//! The trace of a caller goes on: its `traceparent` is the parent of the request's span. Work that goes on after the
+//! answer carries the `traceparent` of the request, and its span is linked to that of the request.
 
 #[cfg(not(feature = "otlp"))]
 mod absent;
+#[cfg(feature = "otlp")]
+mod carried;
 #[cfg(feature = "otlp")]
 mod exporter;
 #[cfg(feature = "otlp")]
@@ -12,7 +15,9 @@ mod server_span;
 mod variables;
 
 #[cfg(not(feature = "otlp"))]
-pub(crate) use absent::{Exporter, server_span, within};
+pub(crate) use absent::{Exporter, link, server_span, traceparent, within};
+#[cfg(feature = "otlp")]
+pub(crate) use carried::{link, traceparent};
 #[cfg(feature = "otlp")]
 pub(crate) use exporter::Exporter;
 #[cfg(feature = "otlp")]

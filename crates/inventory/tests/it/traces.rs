@@ -115,9 +115,12 @@ async fn the_trace_of_a_caller_goes_on_through_lock_fence_statements_cache_and_f
     let reserved = Answer::to(reserve.json(&serde_json::json!({ "customer": "c", "quantity": 1 }))).await;
     assert_eq!(reserved.status, 201, "{reserved:?}");
     let server = collector.find("POST /flash/{sku}/reservations", |_| true).await;
-    collector.child(&server, "flash.reserve").await;
+    let reserve = collector.child(&server, "flash.reserve").await;
     let stored = collector.find("flash.store", |_| true).await;
     assert_eq!(value(&stored.attributes, "entries"), "1");
+    // The reservation is stored after the answer, by whichever instance: the stream carries where it comes from.
+    let links: Vec<_> = stored.links.iter().map(|link| (link.trace_id.clone(), link.span_id.clone())).collect();
+    assert_eq!(links, [(reserve.trace_id, reserve.span_id)]);
 
     let of_caller = collector.spans().into_iter().filter(|span| hex(&span.parent_span_id) == PARENT).count();
     assert_eq!(of_caller, 1, "one request was not sampled by its caller");

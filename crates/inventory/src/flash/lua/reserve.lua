@@ -2,7 +2,8 @@
 -- then writes it down for Postgres. All reads come before the first write, so the script does everything or nothing.
 --
 -- KEYS  sale, customers, reservations, stream
--- ARGV  id of the sale, rest of the reservation's id, customer, quantity, entries that may wait in the stream
+-- ARGV  id of the sale, rest of the reservation's id, customer, quantity, entries that may wait in the stream,
+--       traceparent of the request (empty: none)
 local sale = redis.call('HMGET', KEYS[1], 'id', 'state', 'run', 'left', 'per_customer', 'ends_ms', 'generation')
 local id, state, run = sale[1], sale[2], sale[3]
 if not id then return {'missing'} end
@@ -26,6 +27,9 @@ if redis.call('XLEN', KEYS[4]) >= tonumber(ARGV[5]) then return {'shed'} end
 redis.call('HINCRBY', KEYS[1], 'left', -quantity)
 redis.call('HINCRBY', KEYS[2], customer, quantity)
 redis.call('HSET', KEYS[3], reservation, ARGV[4] .. ':' .. customer)
-redis.call('XADD', KEYS[4], '*', 'sale', id, 'generation', sale[7], 'id', reservation, 'customer', customer,
-  'quantity', ARGV[4])
+local entry = {'sale', id, 'generation', sale[7], 'id', reservation, 'customer', customer, 'quantity', ARGV[4]}
+if ARGV[6] ~= '' then
+  entry[11], entry[12] = 'traceparent', ARGV[6]
+end
+redis.call('XADD', KEYS[4], '*', unpack(entry))
 return {'reserved', reservation}
