@@ -4,8 +4,9 @@ use std::{
     time::Duration,
 };
 
-use sqlx::{PgPool, postgres::PgConnectOptions};
-use stockade::{Locks, Redis, cache::BuildError};
+#[cfg(feature = "demo")]
+use stockade::Redis;
+use stockade::cache::BuildError;
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -17,22 +18,12 @@ use super::{
     ground::Ground,
     guarded::Guarded,
     naive::Naive,
+    place::Place,
     run::{How, Moment, Run},
 };
-use crate::lab::Lab;
 
 /// How long an attack may take.
 const LIMIT: Duration = Duration::from_secs(30);
-
-/// What the attacks have from the service.
-#[derive(Debug)]
-pub(crate) struct Place {
-    pub(crate) pg: PgPool,
-    pub(crate) options: PgConnectOptions,
-    pub(crate) redis: Redis,
-    pub(crate) locks: Locks,
-    pub(crate) lab: Lab,
-}
 
 /// The attacks of a running service. Cheap to clone.
 #[derive(Clone, Debug)]

@@ -6,7 +6,6 @@ use std::{
 use futures_util::{StreamExt, stream};
 #[cfg(feature = "demo")]
 use rand::Rng;
-use serde::Deserialize;
 use sqlx::{PgPool, postgres::PgConnectOptions};
 use stockade::{Locks, Redis};
 use tokio::time::Instant;
@@ -16,18 +15,14 @@ use tokio::time::interval;
 #[cfg(feature = "demo")]
 use super::own_redis::OwnRedis;
 use super::{
-    AttackError, Place, goods,
+    AttackError, goods,
     guarded::{Guarded, Way},
     item::Item,
     meter::{Figures, Meter},
     naive::Naive,
+    place::Place,
 };
 use crate::lab::{Count, Lab};
-
-/// How many ask at once, on each side: 2,000, or fewer.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(try_from = "u32")]
-pub(crate) struct Callers(u32);
 
 /// How many wait at once on each side at most, where they come at a steady rate.
 #[cfg(feature = "demo")]
@@ -52,26 +47,6 @@ pub(super) struct Ground {
     /// A Redis that both sides have for themselves.
     #[cfg(feature = "demo")]
     server: Option<OwnRedis>,
-}
-
-impl Callers {
-    pub(super) fn get(self) -> u32 {
-        self.0
-    }
-}
-
-impl Default for Callers {
-    fn default() -> Self {
-        Self(2_000)
-    }
-}
-
-impl TryFrom<u32> for Callers {
-    type Error = &'static str;
-
-    fn try_from(callers: u32) -> Result<Self, Self::Error> {
-        if (8..=2_000).contains(&callers) { Ok(Self(callers)) } else { Err("callers: 8 to 2000") }
-    }
 }
 
 impl Ground {

@@ -7,6 +7,7 @@
 
 mod avalanche;
 mod breakdown;
+mod callers;
 mod desk;
 mod error;
 #[cfg(feature = "demo")]
@@ -26,6 +27,7 @@ mod outage;
 #[cfg(feature = "demo")]
 mod own_redis;
 mod penetration;
+mod place;
 #[cfg(feature = "demo")]
 mod restarted_redis;
 mod run;
@@ -33,10 +35,10 @@ mod slow;
 mod stopped;
 mod verdict;
 
+pub(crate) use callers::Callers;
 pub use desk::Attacks;
-pub(crate) use desk::Place;
 pub(crate) use error::AttackError;
-pub(crate) use ground::Callers;
 pub use kind::Attack;
 pub(crate) use kind::Described;
+pub(crate) use place::Place;
 pub(crate) use run::{Moment, Report};
