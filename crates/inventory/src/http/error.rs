@@ -1,6 +1,6 @@
 //! Turns an internal error into a problem: the log has the whole error, the client gets a part.
 
-use std::{error::Error, time::Duration};
+use std::error::Error;
 
 use stockade::{
     cache::{CacheError, LoadError},
@@ -105,7 +105,7 @@ impl From<CommitError> for Problem {
                     error = &error as &dyn Error,
                     "a write was rolled back, since the Redis of the cache could not be told"
                 );
-                Self::LockStoreUnavailable(Retry(Duration::from_secs(1)))
+                Self::StrictCacheUnavailable
             }
             CommitError::Unknown(_) => {
                 tracing::error!(error = &error as &dyn Error, "nobody knows whether the transaction was applied");

@@ -64,6 +64,10 @@ pub enum Problem {
     LockStoreUnavailable(Retry),
     /// The Redis of the cache did not confirm that values were voided.
     CacheStoreUnavailable,
+    /// A strict cache could not be told of a write, which was not made then.
+    StrictCacheUnavailable,
+    /// A lock was taken from its holders, and its fence could not be raised above them.
+    FenceNotRaised,
     /// A newer holder was there: the write was refused by the fence.
     FenceStale,
     /// Another transaction holds the fence.
@@ -132,6 +136,8 @@ impl Problem {
             Self::NestedLock => ProblemType::NestedLock,
             Self::LockStoreUnavailable(_) => ProblemType::LockStoreUnavailable,
             Self::CacheStoreUnavailable => ProblemType::CacheStoreUnavailable,
+            Self::StrictCacheUnavailable => ProblemType::StrictCacheUnavailable,
+            Self::FenceNotRaised => ProblemType::FenceNotRaised,
             Self::FenceStale => ProblemType::FenceStale,
             Self::FenceBusy => ProblemType::FenceBusy,
             Self::LeaseLost => ProblemType::LeaseLost,
@@ -162,10 +168,15 @@ impl Problem {
             Self::CacheStoreUnavailable => {
                 "other instances may still serve what is to be voided; repeat the request, which does no harm"
             }
+            Self::FenceNotRaised => {
+                "the lock was taken from its holders; until somebody writes under it again, they may still begin a \
+                 transaction: look at the lock, and if nobody holds it, force it again"
+            }
             Self::OutcomeUnknown => "read it back before trying again, or repeat it with the same Idempotency-Key",
             Self::LockTimeout(_)
             | Self::QueueFull(_)
             | Self::LockStoreUnavailable(_)
+            | Self::StrictCacheUnavailable
             | Self::FenceStale
             | Self::FenceBusy
             | Self::LeaseLost

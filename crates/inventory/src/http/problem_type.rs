@@ -48,6 +48,8 @@ problem_types! {
     NestedLock, INTERNAL_SERVER_ERROR, "nested-lock", "The route locks the same thing twice";
     LockStoreUnavailable, SERVICE_UNAVAILABLE, "lock-store-unavailable", "The lock store does not answer";
     CacheStoreUnavailable, SERVICE_UNAVAILABLE, "cache-store-unavailable", "The cache store does not answer";
+    StrictCacheUnavailable, SERVICE_UNAVAILABLE, "strict-cache-unavailable", "The cache could not be told of the write";
+    FenceNotRaised, SERVICE_UNAVAILABLE, "fence-not-raised", "The lock was taken, its fence not raised";
     FenceStale, SERVICE_UNAVAILABLE, "fence-stale", "A newer holder came first";
     FenceBusy, SERVICE_UNAVAILABLE, "fence-busy", "Another transaction is not done yet";
     LeaseLost, SERVICE_UNAVAILABLE, "lease-lost", "The lock was lost";

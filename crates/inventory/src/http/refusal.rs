@@ -29,6 +29,7 @@ impl Refusal {
         let applied = match problem_type {
             // A fault of the service may show after its commit, and Redis may do what it did not confirm.
             ProblemType::OutcomeUnknown | ProblemType::Internal | ProblemType::CacheStoreUnavailable => None,
+            ProblemType::FenceNotRaised => Some(true),
             _ => Some(false),
         };
         Self { applied, retry_after: goes_away(problem_type).then_some(after.0) }
@@ -59,6 +60,7 @@ fn goes_away(problem_type: ProblemType) -> bool {
         | ProblemType::QueueFull
         | ProblemType::LockStoreUnavailable
         | ProblemType::CacheStoreUnavailable
+        | ProblemType::StrictCacheUnavailable
         | ProblemType::LoadShed
         | ProblemType::FenceStale
         | ProblemType::FenceBusy
@@ -67,6 +69,7 @@ fn goes_away(problem_type: ProblemType) -> bool {
         | ProblemType::WarmingUp
         | ProblemType::ShuttingDown => true,
         ProblemType::OutcomeUnknown
+        | ProblemType::FenceNotRaised
         | ProblemType::BadRequest
         | ProblemType::Unauthorized
         | ProblemType::NotFound

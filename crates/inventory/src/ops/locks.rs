@@ -1,6 +1,6 @@
 //! `/admin/locks`
 
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
 use axum::{
     Extension, Json,
@@ -113,7 +113,9 @@ pub(super) struct Forced {
 }
 
 /// `DELETE /admin/locks/{resource}?now=`: takes the lock from its holders and claims its fence, so that a transaction
-/// which they begin later is refused. One that is under way is waited for.
+/// which they begin later is refused. One that is under way is waited for, as long as a statement waits for a row; after
+/// that the answer is 503 `fence-not-raised`. Then the lock is taken all the same, and the next holder that begins a
+/// transaction raises the fence: its token is higher, and it waits for the same row.
 pub(super) async fn force(
     State(app): State<App>,
     Extension(log): Extension<LockLog>,
@@ -125,7 +127,15 @@ pub(super) async fn force(
     let forced = app.locks.force_release(&resource, if now { Force::Now } else { Force::AfterLeases }).await?;
     log.forced(&resource, forced.holders, forced.token.get());
     tracing::warn!(lock = %resource.escape_default(), holders = forced.holders, now, "an administrator forced a lock");
-    let token = postgres::claim_forced(&app.pg, &resource, forced.token).await?;
+    let claimed = postgres::claim_forced(&app.pg, &resource, forced.token).await;
+    let token = claimed.map_err(|error| {
+        tracing::warn!(
+            error = &error as &dyn Error,
+            lock = %resource.escape_default(),
+            "the fence of a lock that was forced was not raised"
+        );
+        Problem::FenceNotRaised
+    })?;
     Ok(Json(Forced { resource, holders: forced.holders, token: token.get() }))
 }
 

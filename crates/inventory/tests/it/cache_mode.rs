@@ -104,6 +104,7 @@ async fn a_strict_read_misses_no_write_that_was_acknowledged() {
     pair.ways[0].set(Fault::Hole);
     let refused = pair.instances[0].adjust("one", -1).await;
     assert_eq!((refused.status.as_u16(), refused.json()["applied"].clone()), (503, Value::Bool(false)), "{refused:?}");
+    assert_eq!(refused.problem(), "strict-cache-unavailable");
     assert!(!refused.header("retry-after").is_empty(), "{refused:?}");
     assert_eq!(pair.read().await.0, pair.quantity);
     assert_eq!(pair.stage.count("select quantity from stock where sku = 'one'").await, pair.quantity);

@@ -75,11 +75,12 @@ async fn the_document_has_a_row_for_every_method_and_every_problem_type_and_for_
             named.extend(examples.into_iter().flat_map(|examples| examples.keys().cloned()));
         }
     }
-    // A wrong token, a cache that was not voided and a second attack are answers of the operators' port, and a wrong
-    // method has no row that could name its answer.
+    // A wrong token, a cache that was not voided, a fence that was not raised and a second attack are answers of the
+    // operators' port, and a wrong method has no row that could name its answer.
     let elsewhere = [
         ProblemType::Unauthorized,
         ProblemType::CacheStoreUnavailable,
+        ProblemType::FenceNotRaised,
         ProblemType::AttackRunning,
         ProblemType::MethodNotAllowed,
     ];

@@ -91,6 +91,26 @@ async fn forcing_a_lock_claims_its_fence() {
     assert_eq!(after.status, 200, "the next holder is above it: {after:?}");
 }
 
+#[tokio::test]
+async fn a_forced_release_whose_fence_is_not_free_says_that_the_lock_was_taken() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    instance.put("A", 10).await;
+    let before: i64 = stage.count("select token from stockade.fence where resource = 'stock:A'").await;
+    let mut holder = stage.pool.begin().await.unwrap();
+    sqlx::query("select from stockade.fence where resource = 'stock:A' for update")
+        .execute(&mut *holder)
+        .await
+        .unwrap();
+    let forced = Answer::to(instance.admin(Method::DELETE, "/admin/locks/stock:A")).await;
+    assert_eq!((forced.status.as_u16(), forced.problem().as_str()), (503, "fence-not-raised"), "{forced:?}");
+    assert_eq!((&forced.json()["applied"], forced.json().get("retry_after_ms")), (&true.into(), None), "{forced:?}");
+    holder.rollback().await.unwrap();
+    assert_eq!(stage.count("select token from stockade.fence where resource = 'stock:A'").await, before);
+    let next: i64 = instance.adjust("A", -1).await.header("fencing-token").parse().unwrap();
+    assert!(next > before, "the next holder raises it");
+}
+
 fn series(metrics: &str) -> usize {
     metrics.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).count()
 }

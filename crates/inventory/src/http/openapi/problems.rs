@@ -105,6 +105,8 @@ fn example(problem_type: ProblemType) -> Problem {
         ProblemType::NestedLock => Problem::NestedLock,
         ProblemType::LockStoreUnavailable => Problem::LockStoreUnavailable(retry),
         ProblemType::CacheStoreUnavailable => Problem::CacheStoreUnavailable,
+        ProblemType::StrictCacheUnavailable => Problem::StrictCacheUnavailable,
+        ProblemType::FenceNotRaised => Problem::FenceNotRaised,
         ProblemType::FenceStale => Problem::FenceStale,
         ProblemType::FenceBusy => Problem::FenceBusy,
         ProblemType::LeaseLost => Problem::LeaseLost,

@@ -42,6 +42,7 @@ fn fenced(operation: &mut Operation) {
         ProblemType::LeaseLost,
         ProblemType::OutcomeUnknown,
         ProblemType::LockStoreUnavailable,
+        ProblemType::StrictCacheUnavailable,
         ProblemType::DatabaseUnavailable,
     ]);
 }
