@@ -48,6 +48,7 @@ export class AttackCard {
   #result = element("div", { class: "result" });
   #cells = [];
   #chart = null;
+  #schemes = element("div");
   #drawn = null;
   #figure;
   #missing;
@@ -78,6 +79,7 @@ export class AttackCard {
       element("p", { class: "bar" }, this.#button, this.#state),
       this.#verdict,
       this.#result,
+      this.#schemes,
     );
     if (missing) say(this.#state, `Not here: ${missing}`);
   }
@@ -105,6 +107,7 @@ export class AttackCard {
     say(this.#state, isRunning ? words(run) : "");
     say(this.#verdict, run.verdict);
     look(this.#verdict, run.state === "failed" ? "verdict bad" : "verdict");
+    this.#schemes.replaceChildren(...(run.schemes ? [schemes(run.schemes)] : []));
     this.#cells.forEach((cells, row) => {
       SIDES.forEach(([side], index) => say(cells[index], this.#table[row][1](isRunning ? last[side] : run[side])));
     });
@@ -123,6 +126,17 @@ export class AttackCard {
     const titles = element("thead", {}, element("tr", {}, element("td"), ...head));
     this.#result.append(element("table", { class: "numbers" }, titles, body));
   }
+}
+
+/** What the other schemes of the lab made of the same sale. */
+function schemes(all) {
+  const titles = ["Scheme of the lab", "Sold", "More than there were", "Lost from the stock"];
+  const head = element("tr", {}, ...titles.map((title) => element("th", { scope: "col" }, title)));
+  const rows = all.map(({ scheme, title, sold, oversold, lost }) => {
+    const cells = [sold, oversold, lost].map((many) => element("td", {}, count(many)));
+    return element("tr", { "data-scheme": scheme }, element("th", { scope: "row" }, title), ...cells);
+  });
+  return element("table", { class: "numbers" }, element("thead", {}, head), element("tbody", {}, ...rows));
 }
 
 function words({ moments, elapsed_ms: elapsed }) {

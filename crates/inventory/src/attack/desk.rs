@@ -19,7 +19,7 @@ use super::{
     guarded::Guarded,
     naive::Naive,
     place::Place,
-    run::{How, Moment, Run},
+    run::{Ending, How, Moment, Run},
 };
 
 /// How long an attack may take.
@@ -124,6 +124,7 @@ impl Desk {
 
     async fn conduct(&self, attack: Attack, callers: Callers, run: &Run, stop: &CancellationToken) {
         tracing::info!(?attack, "an attack of the lab begins");
+        let _ending = Ending(run);
         let ground = match self.ground(attack).await {
             Ok(ground) => ground,
             Err(error) => return run.end(How::Failed, None, Some(error)),

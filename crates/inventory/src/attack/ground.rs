@@ -1,5 +1,5 @@
 use std::{
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -18,11 +18,11 @@ use super::{
     AttackError, goods,
     guarded::{Guarded, Way},
     item::Item,
-    meter::{Figures, Meter},
+    meter::{Figures, Meter, SoldBy},
     naive::Naive,
     place::Place,
 };
-use crate::lab::{Count, Lab};
+use crate::lab::{Count, Lab, Scheme};
 
 /// How many wait at once on each side at most, where they come at a steady rate.
 #[cfg(feature = "demo")]
@@ -44,6 +44,7 @@ pub(super) struct Ground {
     pub(super) lab: Lab,
     began: OnceLock<Instant>,
     sold: OnceLock<[Count; 2]>,
+    schemes: Mutex<Vec<SoldBy>>,
     /// A Redis that both sides have for themselves.
     #[cfg(feature = "demo")]
     server: Option<OwnRedis>,
@@ -65,6 +66,7 @@ impl Ground {
             lab,
             began,
             sold,
+            schemes: Mutex::default(),
             #[cfg(feature = "demo")]
             server: None,
         }
@@ -124,6 +126,15 @@ impl Ground {
     /// What both sides sold, where the attack sells.
     pub(super) fn sold(&self, counts: [Count; 2]) {
         self.sold.get_or_init(|| counts);
+    }
+
+    /// What another scheme of the lab sold, beside both sides.
+    pub(super) fn sold_by(&self, scheme: Scheme, count: Count) {
+        self.schemes.lock().unwrap_or_else(PoisonError::into_inner).push(SoldBy::new(scheme, count));
+    }
+
+    pub(super) fn schemes(&self) -> Vec<SoldBy> {
+        self.schemes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What each side did, with the defences and without.

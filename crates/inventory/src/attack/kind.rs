@@ -1,7 +1,9 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::{AttackError, Callers, avalanche, breakdown, ground::Ground, last_unit, penetration, slow, stopped};
+use super::{
+    AttackError, Callers, avalanche, breakdown, ground::Ground, killed, last_unit, penetration, slow, stopped,
+};
 #[cfg(feature = "demo")]
 use super::{flushed_redis, frozen_redis, restarted_redis};
 
@@ -21,6 +23,8 @@ pub enum Attack {
     LastUnit,
     /// Holders of a lock stand still beyond their lease.
     StoppedHolder,
+    /// The holder of a lock is killed.
+    KilledHolder,
     /// Redis stands still, with its connections open.
     FrozenRedis,
     /// Redis is killed, and comes back empty.
@@ -102,6 +106,12 @@ impl Attack {
                 "The fence: who lost the lock can't begin a transaction.",
                 "The same lock without the fence: who goes on writes what it has read.",
             ),
+            Self::KilledHolder => (
+                "Killed holder",
+                "A process is killed while it holds a lock for which 20 others wait, each for 3 s at most.",
+                "A lease of 1 s, which only a holder that lives renews, and a queue.",
+                "SETNX and DEL: a key that stays until its holder deletes it.",
+            ),
             Self::FrozenRedis => (
                 "Redis frozen",
                 "Redis stands still for 5 s (SIGSTOP) with its connections open. 100 reads a second go on.",
@@ -145,6 +155,7 @@ impl Attack {
             Self::SlowPostgres => slow::run(ground, callers).await,
             Self::LastUnit => Box::pin(last_unit::run(ground, callers)).await,
             Self::StoppedHolder => stopped::run(ground).await,
+            Self::KilledHolder => killed::run(ground).await,
             #[cfg(feature = "demo")]
             Self::FrozenRedis => frozen_redis::run(ground, callers).await,
             #[cfg(feature = "demo")]

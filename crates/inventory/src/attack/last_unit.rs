@@ -1,11 +1,16 @@
+use std::time::Duration;
+
 use futures_util::{StreamExt, stream};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::{AttackError, Callers, ground::Ground, meter::Meter};
 use crate::lab::{Count, Scheme};
 
 /// With the defences, and without.
 const SCHEMES: [Scheme; 2] = [Scheme::Stockade, Scheme::NoLock];
+
+/// How long the other schemes may take.
+const OTHERS: Duration = Duration::from_secs(15);
 
 /// Buyers of one scheme at the same moment.
 const AT_ONCE: usize = 60;
@@ -20,6 +25,20 @@ pub(super) async fn run(ground: &Ground, callers: Callers) -> Result<(), AttackE
     let [on, off] = ground.meters();
     let sides = tokio::join!(sell(ground, on, SCHEMES[0], buyers), sell(ground, off, SCHEMES[1], buyers));
     ground.sold([sides.0?, sides.1?]);
+    // Both sides are done: that the others take too long is no reason to say nothing.
+    let _ = timeout(OTHERS, others(ground, buyers, units)).await;
+    Ok(())
+}
+
+/// The same under each of the other schemes of the lab, one after the other.
+async fn others(ground: &Ground, buyers: u32, units: u32) -> Result<(), AttackError> {
+    for scheme in Scheme::served() {
+        if !SCHEMES.contains(&scheme) {
+            ground.lab.set(scheme, units.into()).await?;
+            let count = sell(ground, &Meter::new(), scheme, buyers).await?;
+            ground.sold_by(scheme, count);
+        }
+    }
     Ok(())
 }
 

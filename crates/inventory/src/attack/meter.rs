@@ -9,7 +9,10 @@ use std::{
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::{lab::Count, replay::Latencies};
+use crate::{
+    lab::{Count, Scheme},
+    replay::Latencies,
+};
 
 /// What one side has done since its run began.
 #[derive(Debug)]
@@ -60,6 +63,21 @@ pub(crate) struct Stock {
     pub(super) lost: i64,
     /// Sales beyond the units there were.
     pub(super) oversold: i64,
+}
+
+/// What a scheme of the lab sold.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct SoldBy {
+    scheme: Scheme,
+    title: &'static str,
+    #[serde(flatten)]
+    stock: Stock,
+}
+
+impl SoldBy {
+    pub(super) fn new(scheme: Scheme, count: Count) -> Self {
+        Self { scheme, title: scheme.title(), stock: count.into() }
+    }
 }
 
 impl From<Count> for Stock {

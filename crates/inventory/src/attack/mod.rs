@@ -18,6 +18,7 @@ mod goods;
 mod ground;
 mod guarded;
 mod item;
+mod killed;
 mod kind;
 mod last_unit;
 mod meter;

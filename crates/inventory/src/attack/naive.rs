@@ -13,6 +13,9 @@ use super::{
 };
 use crate::lab::dial;
 
+/// The key of a lock.
+const LOCK: &str = "lab-attack:lock";
+
 /// How long every value lives.
 pub(super) const TTL: Duration = Duration::from_secs(4);
 
@@ -71,6 +74,18 @@ impl Naive {
         }
         let unlinked: RedisResult<()> = unlink.query_async(&mut self.connection().await?).await;
         self.answered(unlinked).await
+    }
+
+    /// `SETNX`: whether the lock is held now. Its key has no end.
+    pub(super) async fn lock(&self) -> Result<bool, AttackError> {
+        let set: RedisResult<bool> =
+            cmd("SETNX").arg(LOCK).arg("held").query_async(&mut self.connection().await?).await;
+        self.answered(set).await
+    }
+
+    pub(super) async fn unlock(&self) -> Result<(), AttackError> {
+        let deleted: RedisResult<()> = cmd("DEL").arg(LOCK).query_async(&mut self.connection().await?).await;
+        self.answered(deleted).await
     }
 
     async fn connection(&self) -> Result<MultiplexedConnection, AttackError> {

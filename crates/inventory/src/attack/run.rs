@@ -9,7 +9,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::{
     Attack, AttackError,
     ground::Ground,
-    meter::{Figures, Meter, Sample},
+    meter::{Figures, Meter, Sample, SoldBy},
     verdict::verdict,
 };
 
@@ -58,6 +58,18 @@ pub(crate) struct Report {
     off: Figures,
     /// What came out, in a sentence; or why nothing did.
     verdict: String,
+    /// What other schemes of the lab sold meanwhile.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    schemes: Vec<SoldBy>,
+}
+
+/// Ends its run when it is dropped, if nothing else did: a run that panicked is over too.
+pub(super) struct Ending<'a>(pub(super) &'a Run);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.end(How::Failed, None, None);
+    }
 }
 
 impl Run {
@@ -100,7 +112,8 @@ impl Run {
             _ => "The attack was stopped before both sides were done.".to_owned(),
         };
         // There is one end.
-        let report = Report { attack: self.attack, state, elapsed_ms: self.elapsed_ms(), on, off, verdict };
+        let schemes = ground.map(Ground::schemes).unwrap_or_default();
+        let report = Report { attack: self.attack, state, elapsed_ms: self.elapsed_ms(), on, off, verdict, schemes };
         let _ = self.end.set(report);
     }
 
@@ -112,6 +125,7 @@ impl Run {
             on: Figures::default(),
             off: Figures::default(),
             verdict: String::new(),
+            schemes: Vec::new(),
         })
     }
 

@@ -49,6 +49,18 @@ pub(super) fn verdict(attack: Attack, on: &Figures, off: &Figures) -> String {
                 known(off.stock.unwrap_or_default()),
             );
         }
+        Attack::KilledHolder => {
+            return format!(
+                "The holder of a lock was killed. With the defences {} of {} waiters got the lock, the last after {}. \
+                 Without them {} of {} did, in {}.",
+                count(on.answered),
+                count(on.answered + on.failed),
+                time(on.slowest_ms),
+                count(off.answered),
+                count(off.answered + off.failed),
+                time(off.slowest_ms),
+            );
+        }
         Attack::FrozenRedis => format!(
             "Redis stood still for 5 s. With the defences the slowest of {} reads took {}. Without them it took {}.",
             count(on.answered + on.failed),
@@ -137,6 +149,11 @@ mod tests {
                 Attack::Avalanche,
                 "With the defences at most 37 loads wanted Postgres at the same moment, and the slowest read took 30 ms. \
                  Without them 250 did, and the slowest read took 10.0 s.",
+            ),
+            (
+                Attack::KilledHolder,
+                "The holder of a lock was killed. With the defences 2,000 of 2,000 waiters got the lock, the last after \
+                 30 ms. Without them 2,000 of 2,000 did, in 10.0 s.",
             ),
             (
                 Attack::FrozenRedis,

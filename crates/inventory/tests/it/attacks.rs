@@ -92,7 +92,17 @@ async fn stock_that_a_fence_guards_is_sold_once() {
     assert_eq!((stock(&stopped, "on", "sold"), stock(&stopped, "on", "lost")), (10, 0), "{stopped}");
     assert_eq!((stock(&stopped, "off", "sold"), stock(&stopped, "off", "lost")), (20, 10), "{stopped}");
 
+    let killed = attack(&instance, "killed-holder", 8).await;
+    assert_eq!((figure(&killed, "on", "answered"), figure(&killed, "on", "failed")), (20, 0), "{killed}");
+    assert_eq!((figure(&killed, "off", "answered"), figure(&killed, "off", "failed")), (0, 20), "{killed}");
+
     let sold = attack(&instance, "last-unit", 400).await;
+    let schemes = sold["schemes"].as_array().unwrap();
+    assert_eq!(schemes.len(), 9, "all that are served but the two sides: {sold}");
+    let right = |name: &str| schemes.iter().find(|line| line["scheme"] == name).unwrap();
+    for name in ["for-update", "conditional-update", "optimistic", "decrby", "script"] {
+        assert_eq!((&right(name)["sold"], &right(name)["lost"]), (&20.into(), &0.into()), "{sold}");
+    }
     assert_eq!((stock(&sold, "on", "sold"), stock(&sold, "on", "lost")), (20, 0), "{sold}");
     // Without a lock it is chance how many are lost; the ledger and the figures agree.
     let ledger = stage.count("select count(*) from \"lab-no-lock\".sold").await;
