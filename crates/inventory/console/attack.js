@@ -65,7 +65,7 @@ export class AttackCard {
     this.#verdict = element("p", { class: "verdict", role: "status", "data-verdict": name });
     this.element = element(
       "article",
-      { class: "attack", "aria-label": title },
+      { class: "attack", "aria-label": title, "data-result": name },
       element("h3", {}, title),
       element("p", {}, does),
       element(
