@@ -2,6 +2,7 @@
 
 import { AttackCard } from "./attack.js";
 import { element } from "./dom.js";
+import { Poll } from "./poll.js";
 
 /** What the tab says without a token. */
 export const WHY =
@@ -16,38 +17,25 @@ export class Attacks {
   #access;
   #parts;
   #cards = new Map();
-  #isOpen = false;
-  #timer = null;
+  #poll;
 
   /** `parts`: the elements of the tab, by name. */
   constructor(parts, admin, access) {
     [this.#parts, this.#admin, this.#access] = [parts, admin, access];
-    admin.watch(() => this.#ask());
+    this.#poll = new Poll(admin, access, IDLE_MS, (isOld) => this.#ask(isOld));
     parts.stop.addEventListener("click", () => this.#do("DELETE", "/admin/attacks"));
   }
 
-  /** Asks while the tab is open: often while an attack runs. */
   open(isOpen) {
-    this.#isOpen = isOpen;
-    this.#ask();
+    this.#poll.open(isOpen);
   }
 
-  async #ask() {
-    clearTimeout(this.#timer);
-    if (!this.#isOpen || !this.#admin.hasToken) return;
-    let isRunning = false;
-    const mine = (this.#timer = setTimeout(() => this.#ask(), IDLE_MS));
-    try {
-      const { attacks, runs } = await this.#admin.ask("GET", "/admin/attacks");
-      if (mine !== this.#timer) return;
-      this.#access.tell("");
-      isRunning = await this.#show(attacks, runs);
-    } catch (error) {
-      this.#access.refused(error);
-    }
-    if (mine !== this.#timer) return;
-    clearTimeout(mine);
-    this.#timer = setTimeout(() => this.#ask(), isRunning ? RUNNING_MS : IDLE_MS);
+  /** Often while an attack runs. */
+  async #ask(isOld) {
+    const { attacks, runs } = await this.#admin.ask("GET", "/admin/attacks");
+    if (isOld()) return;
+    this.#access.tell("");
+    return (await this.#show(attacks, runs)) ? RUNNING_MS : IDLE_MS;
   }
 
   /** Draws every attack and its last run; returns whether one is under way. */
@@ -77,6 +65,6 @@ export class Attacks {
       this.#access.refused(error);
       return;
     }
-    this.#ask();
+    this.#poll.now();
   }
 }

@@ -4,6 +4,7 @@ import { cached } from "./cached.js";
 import { confirm } from "./confirm.js";
 import { element, say } from "./dom.js";
 import { bytes, count, percent } from "./format.js";
+import { Poll } from "./poll.js";
 
 /** What the tab says without a token. */
 export const WHY =
@@ -36,8 +37,7 @@ export class Cache {
   #access;
   #parts;
   #facts;
-  #isOpen = false;
-  #timer = null;
+  #poll;
 
   /** `parts`: the elements of the tab, by name. */
   constructor(parts, admin, access) {
@@ -47,37 +47,29 @@ export class Cache {
       parts.facts.append(element("div", {}, element("dt", {}, name), value));
       return value;
     });
-    admin.watch(() => this.#ask());
-    document.addEventListener("visibilitychange", () => this.#ask());
+    this.#poll = new Poll(admin, access, EACH_MS, (isOld) => this.#ask(isOld));
+    admin.watch(() => this.#clear());
     parts["form-key"].addEventListener("submit", (event) => {
       event.preventDefault();
       if (parts.key.value) this.#look(parts.key.value);
     });
   }
 
-  /** Asks for the state every two seconds while the tab is open. */
   open(isOpen) {
-    this.#isOpen = isOpen;
-    this.#ask();
+    this.#poll.open(isOpen);
   }
 
-  async #ask() {
-    clearTimeout(this.#timer);
-    if (!this.#admin.hasToken) {
-      this.#parts.found.replaceChildren();
-      say(this.#parts.result, "");
-    }
-    if (!this.#admin.hasToken || !this.#isOpen || document.hidden) return;
-    // Scheduled before the answer: a newer call takes its place.
-    const mine = (this.#timer = setTimeout(() => this.#ask(), EACH_MS));
-    try {
-      const state = await this.#admin.ask("GET", "/admin/cache");
-      if (mine !== this.#timer) return;
-      this.#access.tell("");
-      FACTS.forEach(([, words], place) => say(this.#facts[place], words(state)));
-    } catch (error) {
-      this.#access.refused(error);
-    }
+  #clear() {
+    if (this.#admin.hasToken) return;
+    this.#parts.found.replaceChildren();
+    say(this.#parts.result, "");
+  }
+
+  async #ask(isOld) {
+    const state = await this.#admin.ask("GET", "/admin/cache");
+    if (isOld()) return;
+    this.#access.tell("");
+    FACTS.forEach(([, words], place) => say(this.#facts[place], words(state)));
   }
 
   async #look(sku) {

@@ -2,52 +2,43 @@
 
 import { element, say } from "./dom.js";
 import { count, seconds } from "./format.js";
+import { Poll } from "./poll.js";
 
 const EACH_MS = 2000;
 const SHOWN = 300;
 
 export class Events {
   #admin;
-  #access;
   #parts;
-  #isOpen = false;
-  #timer = null;
   #newest = 0;
+  #poll;
 
   /** `parts`: the elements of the log, by name. */
   constructor(parts, admin, access) {
-    [this.#parts, this.#admin, this.#access] = [parts, admin, access];
-    admin.watch(() => this.#ask());
+    [this.#parts, this.#admin] = [parts, admin];
+    this.#poll = new Poll(admin, access, EACH_MS, (isOld) => this.#ask(isOld));
+    admin.watch(() => this.#clear());
     parts.search.addEventListener("input", () => this.#filter());
-    document.addEventListener("visibilitychange", () => this.#ask());
   }
 
-  /** Asks for news every two seconds while the tab is open. */
   open(isOpen) {
-    this.#isOpen = isOpen;
-    this.#ask();
+    this.#poll.open(isOpen);
   }
 
-  async #ask() {
-    clearTimeout(this.#timer);
-    if (!this.#admin.hasToken) {
-      this.#parts.rows.replaceChildren();
-      this.#newest = 0;
+  #clear() {
+    if (this.#admin.hasToken) return;
+    this.#parts.rows.replaceChildren();
+    this.#newest = 0;
+  }
+
+  async #ask(isOld) {
+    let log = await this.#admin.ask("GET", `/admin/locks/events?after=${this.#newest}`);
+    if (isOld()) return;
+    if (log.newest < this.#newest) {
+      // The instance was started again, and counts from 1.
+      [this.#newest, log] = [0, await this.#admin.ask("GET", "/admin/locks/events?after=0")];
     }
-    if (!this.#admin.hasToken || !this.#isOpen || document.hidden) return;
-    // Scheduled before the answer: a newer call takes its place.
-    const mine = (this.#timer = setTimeout(() => this.#ask(), EACH_MS));
-    try {
-      let log = await this.#admin.ask("GET", `/admin/locks/events?after=${this.#newest}`);
-      if (mine !== this.#timer) return;
-      if (log.newest < this.#newest) {
-        // The instance was started again, and counts from 1.
-        [this.#newest, log] = [0, await this.#admin.ask("GET", "/admin/locks/events?after=0")];
-      }
-      this.#show(log);
-    } catch (error) {
-      this.#access.refused(error);
-    }
+    this.#show(log);
   }
 
   #show({ events, newest, since_ms: since, left_out: leftOut }) {

@@ -3,6 +3,7 @@
 import { confirmForce } from "./confirm.js";
 import { element, say } from "./dom.js";
 import { count, seconds, span } from "./format.js";
+import { Poll } from "./poll.js";
 
 const EACH_MS = 2000;
 const MOST_LOOKED_UP = 20;
@@ -17,42 +18,31 @@ export class Locks {
   #access;
   #parts;
   #rows = new Map();
-  #isOpen = false;
-  #timer = null;
+  #poll;
 
   /** `parts`: the elements of the tab, by name. */
   constructor(parts, admin, access) {
     [this.#parts, this.#admin, this.#access] = [parts, admin, access];
-    admin.watch(() => this.#ask());
-    parts.search.addEventListener("input", () => this.#ask());
-    document.addEventListener("visibilitychange", () => this.#ask());
+    this.#poll = new Poll(admin, access, EACH_MS, (isOld) => this.#ask(isOld));
+    admin.watch(() => this.#clear());
+    parts.search.addEventListener("input", () => this.#poll.now());
   }
 
-  /** Asks for the locks every two seconds while the tab is open. */
   open(isOpen) {
-    this.#isOpen = isOpen;
-    this.#ask();
+    this.#poll.open(isOpen);
   }
 
-  async #ask() {
-    clearTimeout(this.#timer);
-    if (!this.#admin.hasToken) {
-      this.#draw([]);
-      return;
-    }
-    if (!this.#isOpen || document.hidden) return;
-    // Scheduled before the answer: a newer call takes its place.
-    const mine = (this.#timer = setTimeout(() => this.#ask(), EACH_MS));
-    try {
-      const { items, locks } = await this.#admin.ask("GET", "/admin/locks");
-      const shown = await this.#matching(items, locks);
-      if (mine !== this.#timer) return;
-      this.#access.tell("");
-      say(this.#parts.tally, `Locks held or waited for: ${count(items.length)}. Shown: ${count(shown.length)}.`);
-      this.#draw(shown);
-    } catch (error) {
-      this.#access.refused(error);
-    }
+  #clear() {
+    if (!this.#admin.hasToken) this.#draw([]);
+  }
+
+  async #ask(isOld) {
+    const { items, locks } = await this.#admin.ask("GET", "/admin/locks");
+    const shown = await this.#matching(items, locks);
+    if (isOld()) return;
+    this.#access.tell("");
+    say(this.#parts.tally, `Locks held or waited for: ${count(items.length)}. Shown: ${count(shown.length)}.`);
+    this.#draw(shown);
   }
 
   /** The locks that the search names. The list has details of the first hundred; some others are looked up. */
@@ -125,7 +115,7 @@ export class Locks {
     } catch (error) {
       this.#access.refused(error);
     }
-    this.#ask();
+    this.#poll.now();
   }
 }
 

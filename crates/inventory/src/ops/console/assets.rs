@@ -65,6 +65,7 @@ const ASSETS: &[Asset] = assets! {
     SCRIPT "/console/ledger.js" "ledger.js";
     SCRIPT "/console/locks.js" "locks.js";
     SCRIPT "/console/overview.js" "overview.js";
+    SCRIPT "/console/poll.js" "poll.js";
     SCRIPT "/console/rules.js" "rules.js";
     SCRIPT "/console/sparkline.js" "sparkline.js";
     SCRIPT "/console/stock.js" "stock.js";
