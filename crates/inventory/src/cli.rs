@@ -45,6 +45,10 @@ enum Command {
     #[cfg(feature = "demo")]
     #[command(hide = true)]
     LabWorker,
+    /// The process that the attack `killed-holder` kills; takes the settings of `serve`.
+    #[cfg(feature = "demo")]
+    #[command(hide = true)]
+    HoldLocks(Box<serve::Args>),
 }
 
 /// Runs the command that the arguments of this process name. The whole program is here: a binary that awaited it would
@@ -79,6 +83,8 @@ impl Cli {
             Command::Lab(args) => lab::run(args).await,
             #[cfg(feature = "demo")]
             Command::LabWorker => lab::work().await,
+            #[cfg(feature = "demo")]
+            Command::HoldLocks(args) => serve::hold_locks(&args).await,
         }
     }
 }

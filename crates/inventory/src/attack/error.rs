@@ -37,6 +37,10 @@ pub(crate) enum AttackError {
     /// There is no runtime for the holder that is stopped.
     #[error("a holder can't be run")]
     Runtime(#[source] std::io::Error),
+    /// The process that is to be killed did not start, or did not get the locks.
+    #[error("the process that was to be killed does not hold its locks")]
+    #[cfg(feature = "demo")]
+    Holder(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The holder that is stopped broke off.
     #[error("a holder broke off")]
     Thread,
@@ -46,4 +50,11 @@ pub(crate) enum AttackError {
     /// The guarded side can't be prepared.
     #[error("the cache of the attack failed")]
     Cache(#[from] CacheError),
+}
+
+#[cfg(feature = "demo")]
+impl AttackError {
+    pub(super) fn holder(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Holder(error.into())
+    }
 }

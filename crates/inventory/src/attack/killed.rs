@@ -1,35 +1,54 @@
-//! A holder that ends without a word, as by `kill -9`: its runtime is gone, and with it its connections and the renewal
-//! of its lock.
+//! A process that is killed while it holds locks.
 
-use std::{mem::ManuallyDrop, time::Duration};
+use std::{env, time::Duration};
 
 use futures_util::future::join_all;
 use rand::Rng;
-use stockade::{Locks, Redis};
+use sqlx::postgres::PgConnectOptions;
+use stockade::{Locks, Redis, lock::Guard};
+use stockade_testbed::ChildProcess;
 use tokio::{
-    runtime,
-    task::spawn_blocking,
-    time::{Instant, sleep},
+    process::Command,
+    time::{Instant, sleep, timeout},
 };
 
-use super::{AttackError, goods::GOODS, ground::Ground, item::Item};
+use super::{
+    AttackError,
+    goods::{GOODS, Goods},
+    ground::Ground,
+    item::Item,
+    naive::Naive,
+};
+
+/// What the process says when it holds the locks.
+pub(crate) const HELD: &str = "both locks are held";
 
 /// What the lock is for.
 const ITEM: Item = Item(GOODS + 2);
 
-const LEASE: Duration = Duration::from_secs(1);
-
-const WAITERS: usize = 20;
+const WAITERS: u64 = 20;
 
 /// How long each of them waits.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// How long the process may take to start, and to take the locks.
+const STARTED: Duration = Duration::from_secs(10);
+
+/// How long it may take until all wait. Then the holder is killed even so.
+const ALL_WAIT: Duration = Duration::from_millis(500);
+
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Takes the lock of both sides, in the process that is going to be killed.
+pub(crate) async fn take_locks(locks: &Locks, redis: Redis, options: PgConnectOptions) -> Result<Guard, AttackError> {
+    let held = locks.write(&ITEM).wait(PATIENCE).acquire().await?;
+    Naive::new(redis, Goods::new(options)).lock().await?;
+    Ok(held)
+}
+
 pub(super) async fn run(ground: &Ground) -> Result<(), AttackError> {
     ground.off.unlock().await?;
-    let redis = ground.redis.clone();
-    let died = spawn_blocking(move || hold_and_die(&redis));
-    died.await.map_err(|_| AttackError::Thread)??;
-    ground.off.lock().await?;
+    let mut holder = start().await?;
     ground.begin();
     let [on, off] = ground.meters();
     let with = join_all((0..WAITERS).map(async |_| {
@@ -46,23 +65,32 @@ pub(super) async fn run(ground: &Ground) -> Result<(), AttackError> {
         off.count(since, is_held);
         if is_held { ground.off.unlock().await } else { Ok(()) }
     }));
-    let (_, without) = tokio::join!(with, without);
+    let killed = async {
+        let _ = timeout(ALL_WAIT, all_wait(&ground.locks)).await;
+        holder.kill().await.map_err(AttackError::holder)
+    };
+    let (_, without, killed) = tokio::join!(with, without, killed);
     // Nobody else ever would.
     ground.off.unlock().await?;
+    killed?;
     without.into_iter().collect()
 }
 
-/// Takes the lock on a runtime of its own, which ends while the lock is held.
-fn hold_and_die(redis: &Redis) -> Result<(), AttackError> {
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(AttackError::Runtime)?;
-    let held = runtime.block_on(async {
-        let locks = Locks::builder().lease(LEASE).redis(redis);
-        locks.write(&ITEM).wait(PATIENCE).acquire().await
-    });
-    // A process that is killed releases nothing.
-    let _held = ManuallyDrop::new(held?);
-    runtime.shutdown_background();
-    Ok(())
+/// This program again, with the settings of this process. It dies with the value.
+async fn start() -> Result<ChildProcess, AttackError> {
+    let program = env::current_exe().map_err(AttackError::holder)?;
+    let mut command = Command::new(program);
+    command.arg("hold-locks").args(env::args_os().skip(2));
+    let mut holder = ChildProcess::start(command).map_err(AttackError::holder)?;
+    holder.says(HELD, STARTED).await.map_err(AttackError::holder)?;
+    Ok(holder)
+}
+
+/// Returns when as many wait for the lock as are going to.
+async fn all_wait(locks: &Locks) {
+    while !locks.inspect(&ITEM).await.is_ok_and(|seen| seen.waiting == WAITERS) {
+        sleep(LOOK).await;
+    }
 }
 
 /// Polls for the lock of the side without defences.

@@ -1,11 +1,9 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::{
-    AttackError, Callers, avalanche, breakdown, ground::Ground, killed, last_unit, penetration, slow, stopped,
-};
+use super::{AttackError, Callers, avalanche, breakdown, ground::Ground, last_unit, penetration, slow, stopped};
 #[cfg(feature = "demo")]
-use super::{flushed_redis, frozen_redis, restarted_redis};
+use super::{flushed_redis, frozen_redis, killed, restarted_redis};
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
@@ -23,7 +21,7 @@ pub enum Attack {
     LastUnit,
     /// Holders of a lock stand still beyond their lease.
     StoppedHolder,
-    /// The holder of a lock is killed.
+    /// A process is killed while it holds a lock.
     KilledHolder,
     /// Redis stands still, with its connections open.
     FrozenRedis,
@@ -58,8 +56,7 @@ enum Drawn {
     Answered,
 }
 
-const OWN_REDIS: &str =
-    "this attack starts a Redis of its own, which only a program with the feature `demo` does: run `make demo`";
+const DEMO: &str = "this attack starts a Redis or a process of its own, as only a program with the feature `demo` does: run `make demo`";
 
 impl Attack {
     /// All, in the order in which the page shows them.
@@ -108,7 +105,7 @@ impl Attack {
             ),
             Self::KilledHolder => (
                 "Killed holder",
-                "A process is killed while it holds a lock for which 20 others wait, each for 3 s at most.",
+                "An instance's process is killed (SIGKILL) while it holds a lock for which 20 wait, each for 3 s at most.",
                 "A lease of 1 s, which only a holder that lives renews, and a queue.",
                 "SETNX and DEL: a key that stays until its holder deletes it.",
             ),
@@ -138,7 +135,8 @@ impl Attack {
 
     /// Why it can't be run here.
     pub(super) fn missing(self) -> Option<&'static str> {
-        (self.has_own_redis() && cfg!(not(feature = "demo"))).then_some(OWN_REDIS)
+        let needs = self.has_own_redis() || self == Self::KilledHolder;
+        (needs && cfg!(not(feature = "demo"))).then_some(DEMO)
     }
 
     /// Whether it runs on a Redis that it starts and may harm.
@@ -155,6 +153,7 @@ impl Attack {
             Self::SlowPostgres => slow::run(ground, callers).await,
             Self::LastUnit => Box::pin(last_unit::run(ground, callers)).await,
             Self::StoppedHolder => stopped::run(ground).await,
+            #[cfg(feature = "demo")]
             Self::KilledHolder => killed::run(ground).await,
             #[cfg(feature = "demo")]
             Self::FrozenRedis => frozen_redis::run(ground, callers).await,
@@ -163,7 +162,9 @@ impl Attack {
             #[cfg(feature = "demo")]
             Self::FlushedRedis => flushed_redis::run(ground, callers).await,
             #[cfg(not(feature = "demo"))]
-            Self::FrozenRedis | Self::RestartedRedis | Self::FlushedRedis => Err(AttackError::Elsewhere(OWN_REDIS)),
+            Self::KilledHolder | Self::FrozenRedis | Self::RestartedRedis | Self::FlushedRedis => {
+                Err(AttackError::Elsewhere(DEMO))
+            }
         }
     }
 }

@@ -18,6 +18,7 @@ mod goods;
 mod ground;
 mod guarded;
 mod item;
+#[cfg(feature = "demo")]
 mod killed;
 mod kind;
 mod last_unit;
@@ -39,6 +40,8 @@ mod verdict;
 pub(crate) use callers::Callers;
 pub use desk::Attacks;
 pub(crate) use error::AttackError;
+#[cfg(feature = "demo")]
+pub(crate) use killed::{HELD, take_locks};
 pub use kind::Attack;
 pub(crate) use kind::Described;
 pub(crate) use place::Place;

@@ -14,6 +14,7 @@ use super::{
 use crate::lab::dial;
 
 /// The key of a lock.
+#[cfg(feature = "demo")]
 const LOCK: &str = "lab-attack:lock";
 
 /// How long every value lives.
@@ -77,12 +78,14 @@ impl Naive {
     }
 
     /// `SETNX`: whether the lock is held now. Its key has no end.
+    #[cfg(feature = "demo")]
     pub(super) async fn lock(&self) -> Result<bool, AttackError> {
         let set: RedisResult<bool> =
             cmd("SETNX").arg(LOCK).arg("held").query_async(&mut self.connection().await?).await;
         self.answered(set).await
     }
 
+    #[cfg(feature = "demo")]
     pub(super) async fn unlock(&self) -> Result<(), AttackError> {
         let deleted: RedisResult<()> = cmd("DEL").arg(LOCK).query_async(&mut self.connection().await?).await;
         self.answered(deleted).await
