@@ -35,7 +35,7 @@ const MAKE: &str = "set local client_min_messages = warning;
     insert into \"lab-attack\".goods select n, repeat('goods ' || n || ' ', 20) from generate_series(0, 999) as n
         on conflict do nothing";
 
-/// The sleep stands for what a costly query computes.
+/// The sleep takes the place of a costly query.
 const FIND: &str = "select about from goods, pg_sleep($2) where number = $1";
 
 const FIND_ALL: &str = "select number, about from goods where number = any($1)";

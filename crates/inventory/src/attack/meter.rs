@@ -42,7 +42,7 @@ pub(crate) struct Figures {
     pub(super) failed: u64,
     /// Statements that Postgres was asked.
     pub(super) loads: u64,
-    /// How many statements were wanted at once, at most.
+    /// The most statements at once, with those that waited for a connection.
     pub(super) most_loading: u64,
     pub(super) p50_ms: f64,
     pub(super) p99_ms: f64,

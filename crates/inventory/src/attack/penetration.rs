@@ -1,6 +1,6 @@
 use super::{AttackError, Callers, goods::GOODS, ground::Ground, guarded::Way, item::Item};
 
-/// Ids for each caller, none of which exists.
+/// How many ids each caller asks for. None exists.
 const EACH: u32 = 5;
 
 pub(super) async fn run(ground: &Ground, callers: Callers) -> Result<(), AttackError> {

@@ -50,9 +50,9 @@ pub(super) fn schema() -> Object {
     let number = |description: &str| {
         ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).description(Some(description))
     };
-    let applied = ObjectBuilder::new()
-        .schema_type(SchemaType::from_iter([Type::Boolean, Type::Null]))
-        .description(Some("`false`: nothing was applied. `null`: the service cannot know."));
+    let applied = ObjectBuilder::new().schema_type(SchemaType::from_iter([Type::Boolean, Type::Null])).description(
+        Some("`false`: nothing was applied. `null`: the service cannot know. `true`: it was applied all the same."),
+    );
     ObjectBuilder::new()
         .description(Some("Every error, as `application/problem+json` (RFC 9457)."))
         .property("type", text("The type of the problem.").enum_values(Some(names)))

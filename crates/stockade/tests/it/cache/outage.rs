@@ -11,7 +11,7 @@ use std::{
 
 use stockade::{
     Redis,
-    cache::{CacheError, Limits, Source},
+    cache::{CacheError, Limits, Source, Tier},
 };
 use tokio::{task::JoinSet, time::Instant};
 
@@ -159,7 +159,11 @@ async fn when_the_database_fails_an_expired_value_is_served_within_its_grace() {
     // One that never held the value finds it in Redis.
     let other = process(&server).await.grace(Duration::from_secs(2)).on(&database).await;
     database.down(true);
-    tokio::time::sleep(Duration::from_millis(150)).await;
+    eventually("it has expired", || async {
+        let tier = stocks.inspect(&sku("a")).await.unwrap().redis;
+        matches!(tier, Tier::Kept(kept) if kept.stale.is_some())
+    })
+    .await;
     for stocks in [&stocks, &other] {
         let found = get(stocks, "a").await;
         assert_eq!(quantity(&found), Some(7));
