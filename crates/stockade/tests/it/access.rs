@@ -2,8 +2,10 @@
 
 use std::{borrow::Cow, convert::Infallible, time::Duration};
 
+use futures_util::stream;
 use stockade::{
     Cache, Locks, Redis, Resource,
+    cache::Bloom,
     lock::{Force, Released},
     redis::ConnectError,
 };
@@ -157,6 +159,21 @@ async fn a_cache_works_with_what_is_documented() {
     until("a beat", calls).await;
     let entries = server.command(&["KEYS", "stockade:v1:*e:*"]).await.unwrap();
     assert_eq!(entries.lines().count(), 2, "{entries}");
+    assert_nothing_was_refused(&server).await;
+}
+
+#[tokio::test]
+async fn a_filter_works_with_what_is_documented() {
+    let server = RedisServer::start().await.unwrap();
+    let url = user(&server, &rules("filter")).await;
+    let items = || stream::iter((1..=3).map(|item| Ok::<_, Infallible>(Item(item))));
+    let filter = Bloom::builder::<Item>(&Redis::connect(&url).await.unwrap()).expected(100).source(items).build();
+    until("it is built", async || filter.stats().ready).await;
+    filter.add(&[Item(4)]).await.unwrap();
+    assert!(filter.may_hold(&Item(4)).await && !filter.may_hold(&Item(99)).await);
+    filter.rebuild().await.unwrap();
+    filter.resize().await.unwrap();
+    filter.clear().await.unwrap();
     assert_nothing_was_refused(&server).await;
 }
 
