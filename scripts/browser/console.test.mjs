@@ -110,6 +110,9 @@ test("a lock that another process holds is shown with its queue, found by search
   await release();
   await page.reads("#locks-result", /was forced\. Holders that lost it: 1\./);
   const answers = await Promise.all(asked);
+  // What the other instance saw comes by Redis.
+  const ofOther = page.tab.locator("#events-rows tr").filter({ hasText: new URL(other.ops).host });
+  await ofOther.filter({ hasText: "LOST" }).first().waitFor();
   for (const answer of answers) assert.ok([200, 409, 503].includes(answer.status), await answer.text());
 
   assert.equal(await page.tab.locator("main img").count(), 0, "a name became an element");

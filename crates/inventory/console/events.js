@@ -1,6 +1,7 @@
-// The log of the locks: what this instance was granted, handed and lost, and what administrators took.
+// The log of the locks: what each instance was granted, handed and lost, and what administrators took.
 
 import { element, say } from "./dom.js";
+import { name } from "./fleet.js";
 import { count, seconds } from "./format.js";
 import { Poll } from "./poll.js";
 
@@ -10,8 +11,9 @@ const SHOWN = 300;
 export class Events {
   #admin;
   #parts;
-  #newest = 0;
   #poll;
+  /** The number of the newest event of each instance. */
+  #newest = new Map();
 
   /** `parts`: the elements of the log, by name. */
   constructor(parts, admin, access) {
@@ -28,27 +30,34 @@ export class Events {
   #clear() {
     if (this.#admin.hasToken) return;
     this.#parts.rows.replaceChildren();
-    this.#newest = 0;
+    this.#newest.clear();
   }
 
   async #ask(isOld) {
-    let log = await this.#admin.ask("GET", `/admin/locks/events?after=${this.#newest}`);
-    if (isOld()) return;
-    if (log.newest < this.#newest) {
-      // The instance was started again, and counts from 1.
-      [this.#newest, log] = [0, await this.#admin.ask("GET", "/admin/locks/events?after=0")];
-    }
-    this.#show(log);
+    const after = [...this.#newest].map((pair) => pair.join(":")).join(",");
+    const { instances } = await this.#admin.ask("GET", `/admin/locks/events?after=${after}`);
+    if (!isOld()) this.#show(instances);
   }
 
-  #show({ events, newest, since_ms: since, left_out: leftOut }) {
-    this.#newest = newest;
-    const { rows, note } = this.#parts;
-    const some = leftOut ? ` Left out, since there were more than 50 a second: ${count(leftOut)}.` : "";
-    say(note, `Grants since ${clock(since)}; losses and forced releases since the start.${some}`);
-    rows.prepend(...events.reverse().slice(0, SHOWN).map(row));
+  #show(instances) {
+    const logs = instances.filter((one) => one.log);
+    say(this.#parts.note, note(logs, instances.length));
+    for (const one of logs) {
+      // Older ones would only be taken away again.
+      for (const event of one.log.events.slice(-SHOWN)) this.#insert(row(event, one));
+    }
+    const { rows } = this.#parts;
     while (rows.children.length > SHOWN) rows.lastElementChild.remove();
+    this.#newest = new Map(logs.map((one) => [one.id, one.log.newest]));
     this.#filter();
+  }
+
+  /** Among the others by its time, the latest first. Each is there once. */
+  #insert(row) {
+    if (document.getElementById(row.id)) return;
+    const { rows } = this.#parts;
+    const before = [...rows.children].find((other) => Number(other.dataset.at) <= Number(row.dataset.at));
+    rows.insertBefore(row, before ?? null);
   }
 
   #filter() {
@@ -59,17 +68,28 @@ export class Events {
   }
 }
 
+function note(logs, all) {
+  const since = Math.max(...logs.map((one) => one.log.since_ms));
+  const leftOut = logs.reduce((sum, one) => sum + one.log.left_out, 0);
+  return [
+    `Grants since ${clock(since)}; losses and forced releases since each instance started.`,
+    ...(logs.length < all ? [`Not heard from yet: ${count(all - logs.length)} of ${count(all)} instances.`] : []),
+    ...(leftOut ? [`Left out, since there were more than 50 a second: ${count(leftOut)}.`] : []),
+  ].join(" ");
+}
+
 const WORDS = { granted: "granted", handed_over: "handed over", lost: "LOST", forced: "FORCED" };
 
-function row(event) {
+function row(event, instance) {
   const bad = event.what === "lost" || event.what === "forced";
   return element(
     "tr",
-    { "data-what": event.what },
+    { id: `event-${instance.id}-${event.id}`, "data-what": event.what, "data-at": event.at_ms },
     element("th", { scope: "row" }, clock(event.at_ms)),
     element("td", { class: bad ? "word bad" : "" }, WORDS[event.what] ?? event.what),
     element("td", { class: "name" }, event.resource),
     element("td", {}, detail(event)),
+    element("td", {}, name(instance)),
   );
 }
 

@@ -114,7 +114,7 @@ impl Link {
     }
 
     /// Sends a command.
-    pub(super) async fn command<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, LinkError> {
+    pub(crate) async fn command<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, LinkError> {
         self.ask(async |wire| command.query_async::<Value>(wire).await).await
     }
 

@@ -14,7 +14,7 @@ use tokio::{
 use super::member::{MOST, Member};
 use crate::flash::Link;
 
-/// One key, so that a cluster has it in one slot.
+/// Where instances announce themselves.
 const KEY: &str = "inventory:{fleet}";
 
 /// From one announcement to the next: five in a lease.
@@ -29,22 +29,25 @@ static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("l
 #[derive(Clone, Debug)]
 pub(crate) struct Listed {
     members: Vec<Member>,
+    /// Whether somebody reads the logs of all instances.
+    pub(super) is_read: bool,
     at: Instant,
 }
 
 /// This instance, and a look at the others. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Fleet {
-    id: Arc<str>,
+    pub(super) id: Arc<str>,
     address: Option<Arc<str>>,
-    listed: watch::Receiver<Listed>,
+    pub(super) listed: watch::Receiver<Listed>,
     wanted: Arc<Notify>,
+    pub(super) link: Arc<Link>,
 }
 
 /// Announces this instance.
 #[derive(Debug)]
 pub struct Announcer {
-    link: Link,
+    link: Arc<Link>,
     member: String,
     listed: watch::Sender<Listed>,
     wanted: Arc<Notify>,
@@ -58,11 +61,12 @@ pub fn join(redis: &Redis, limit: Duration, advertised: Option<&str>, listens: S
     // Nobody reaches this instance at "all addresses".
     let own = (!listens.ip().is_unspecified()).then(|| listens.to_string());
     let address = advertised.map(str::to_owned).or(own);
-    let (sender, listed) = watch::channel(Listed { members: Vec::new(), at: Instant::now() });
+    let (sender, listed) = watch::channel(Listed { members: Vec::new(), is_read: false, at: Instant::now() });
     let member = Member::text(&id, address.as_deref());
     let wanted = Arc::<Notify>::default();
-    let announcer = Announcer { link: Link::new(redis, limit), member, listed: sender, wanted: Arc::clone(&wanted) };
-    (Fleet { id: id.into(), address: address.map(Into::into), listed, wanted }, announcer)
+    let link = Arc::new(Link::new(redis, limit));
+    let announcer = Announcer { link: Arc::clone(&link), member, listed: sender, wanted: Arc::clone(&wanted) };
+    (Fleet { id: id.into(), address: address.map(Into::into), listed, wanted, link }, announcer)
 }
 
 impl Fleet {
@@ -92,17 +96,25 @@ impl Announcer {
     pub async fn run(self) {
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (forgotten, most) = (FORGOTTEN.as_millis().to_string(), MOST.to_string());
+        let (forgotten, most, read) = (FORGOTTEN.as_millis().to_string(), MOST.to_string(), key("read"));
         loop {
             tokio::select! {
                 _ = ticks.tick() => {}
                 () = self.wanted.notified() => ticks.reset(),
             }
             let at = Instant::now();
-            match self.link.run::<Vec<(String, u64)>>(&ANNOUNCE, &[KEY], &[&self.member, &forgotten, &most]).await {
-                Ok(reply) => drop(self.listed.send_replace(Listed { members: Member::all(&reply), at })),
+            let (keys, args) = ([KEY, &read], [&*self.member, &forgotten, &most]);
+            match self.link.run::<(bool, Vec<(String, u64)>)>(&ANNOUNCE, &keys, &args).await {
+                Ok((is_read, reply)) => {
+                    self.listed.send_replace(Listed { members: Member::all(&reply), is_read, at });
+                }
                 Err(error) => tracing::debug!(%error, "this instance is not announced to the other instances"),
             }
         }
     }
+}
+
+/// A key of the fleet. All of them are in one slot of a cluster.
+pub(super) fn key(name: &str) -> String {
+    format!("{KEY}:{name}")
 }

@@ -2,6 +2,7 @@
 //! so that a console sees all of them.
 
 mod announcer;
+mod logs;
 mod member;
 
 pub(crate) use announcer::Fleet;

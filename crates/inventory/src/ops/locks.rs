@@ -14,7 +14,7 @@ use stockade::{
     postgres,
 };
 
-use super::lock_log::{LockLog, Log};
+use super::lock_log::LockLog;
 use crate::{app::App, http::Problem};
 
 /// The most locks that a list shows.
@@ -137,24 +137,6 @@ pub(super) async fn force(
         Problem::FenceNotRaised
     })?;
     Ok(Json(Forced { resource, holders: forced.holders, token: token.get() }))
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct After {
-    /// The `newest` of the answer before.
-    #[serde(default)]
-    after: u64,
-}
-
-/// `GET /admin/locks/events?after=`: what happened to the locks of this instance: losses and forced releases, and
-/// grants since somebody asks.
-pub(super) async fn events(
-    Extension(log): Extension<LockLog>,
-    after: Result<Query<After>, axum::extract::rejection::QueryRejection>,
-) -> Result<Json<Log>, Problem> {
-    let Query(After { after }) = after.map_err(|_| Problem::BadRequest("the query takes `after`, a number".into()))?;
-    Ok(Json(log.after(after)))
 }
 
 /// The encoded key in the path, as the list shows it; percent-encoded once more on its way here.

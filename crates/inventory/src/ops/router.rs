@@ -9,7 +9,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use super::{
     attacks, auth, cache, cache_entry, conservation,
     console::{self, Feeds, Sampler},
-    lock_log::LockLog,
+    lock_log::{self, LockLog},
     locks, stock,
 };
 use crate::{
@@ -34,6 +34,7 @@ pub struct Ops {
     /// Snapshots for the console.
     feeds: Feeds,
     lock_log: LockLog,
+    fleet: Fleet,
 }
 
 impl Ops {
@@ -46,8 +47,8 @@ impl Ops {
         lock_log: LockLog,
         fleet: Fleet,
     ) -> (Self, Sampler) {
-        let (feeds, sampler) = Sampler::new(app, metrics.clone(), fleet, admin_token.is_some());
-        (Self { metrics, admin_token, feeds, lock_log }, sampler)
+        let (feeds, sampler) = Sampler::new(app, metrics.clone(), fleet.clone(), admin_token.is_some());
+        (Self { metrics, admin_token, feeds, lock_log, fleet }, sampler)
     }
 }
 
@@ -58,7 +59,7 @@ pub fn app(app: App, ops: Ops) -> Router {
         .layer(CatchPanicLayer::custom(trace::panicked))
         .layer(from_fn_with_state(app.limits.request, trace::admit));
     let scrape = get(render).layer(Extension(ops.metrics));
-    let admin = ops.admin_token.map(|token| admin(token, ops.lock_log)).unwrap_or_default();
+    let admin = ops.admin_token.map(|token| admin(token, ops.lock_log, ops.fleet)).unwrap_or_default();
     Router::new()
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))
@@ -73,10 +74,10 @@ pub fn app(app: App, ops: Ops) -> Router {
         .with_state(app)
 }
 
-fn admin(token: Secret, lock_log: LockLog) -> Router<App> {
+fn admin(token: Secret, lock_log: LockLog, fleet: Fleet) -> Router<App> {
     let routes = Router::new()
         .route("/locks", get(locks::list))
-        .route("/locks/events", get(locks::events))
+        .route("/locks/events", get(lock_log::events))
         .route("/locks/{resource}", get(locks::show).delete(locks::force))
         .route("/cache", get(cache::show).delete(cache::clear))
         .route("/cache/{sku}", get(cache_entry::show).delete(cache::invalidate))
@@ -88,6 +89,7 @@ fn admin(token: Secret, lock_log: LockLog) -> Router<App> {
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(Extension(lock_log))
+        .layer(Extension(fleet))
         .layer(from_fn_with_state(token, auth::require));
     Router::new().nest("/admin", routes)
 }

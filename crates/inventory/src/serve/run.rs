@@ -81,6 +81,7 @@ async fn serve(
     let (fleet, announcer) =
         fleet::join(&fleet_redis, config.redis_timeout, config.advertise.as_deref(), operators.local_addr()?);
     background.spawn(stop.clone().run_until_cancelled_owned(announcer.run()));
+    background.spawn(stop.clone().run_until_cancelled_owned(lock_log.clone().publish(fleet.clone())));
     let (ops, sampler) = Ops::new(app.clone(), metrics, config.admin_token, lock_log, fleet);
     background.spawn(stop.clone().run_until_cancelled_owned(sampler.run()));
     let keeping = CancellationToken::new();

@@ -59,13 +59,14 @@ impl Events {
 
     /// Waits for a snapshot that is as `wanted`.
     pub(crate) async fn until(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let mut last = Value::Null;
         for _ in 0..30 {
-            let snapshot = self.next().await.unwrap();
-            if wanted(&snapshot) {
-                return snapshot;
+            last = self.next().await.unwrap();
+            if wanted(&last) {
+                return last;
             }
         }
-        panic!("{what}: not within 30 snapshots");
+        panic!("{what}: not within 30 snapshots, of which this is the last: {last}");
     }
 }
 

@@ -4,10 +4,22 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::stage::{Answer, Instance, Stage, until};
+use crate::{
+    console_fleet::announce,
+    stage::{Answer, Instance, Stage, until},
+};
 
+/// The logs of all instances, the one that is asked first.
+pub(crate) async fn logs(instance: &Instance, after: &str) -> Vec<Value> {
+    let page = Answer::to(instance.admin(Method::GET, &format!("/admin/locks/events?after={after}"))).await.json();
+    page["instances"].as_array().unwrap_or_else(|| panic!("{page}")).clone()
+}
+
+/// What the instance itself has seen after the event with this number.
 async fn log(instance: &Instance, after: u64) -> Value {
-    Answer::to(instance.admin(Method::GET, &format!("/admin/locks/events?after={after}"))).await.json()
+    let all = logs(instance, "").await;
+    let id = all[0]["id"].as_str().unwrap();
+    logs(instance, &format!("{id}:{after}")).await[0]["log"].clone()
 }
 
 fn kinds(log: &Value) -> Vec<&str> {
@@ -67,8 +79,47 @@ async fn grants_hand_overs_losses_and_forced_releases_are_logged_while_somebody_
         (&json!("forced"), &find("granted")["token"]),
         "{seen}"
     );
-    let refused = Answer::to(instance.admin(Method::GET, "/admin/locks/events?after=x")).await;
-    assert_eq!(refused.problem(), "bad-request");
+    for bad in ["after=x", "after=x:y", "before=x:1"] {
+        let refused = Answer::to(instance.admin(Method::GET, &format!("/admin/locks/events?{bad}"))).await;
+        assert_eq!(refused.problem(), "bad-request", "{bad}");
+    }
     let refused = Answer::to(instance.request_at(&instance.ops, Method::GET, "/admin/locks/events")).await;
     assert_eq!(refused.problem(), "unauthorized");
+}
+
+#[tokio::test]
+async fn the_log_of_each_instance_is_shown_by_all_while_somebody_asks_and_nothing_else_is() {
+    let stage = Stage::start().await;
+    let [here, other] = [stage.serve(&[]).await, stage.serve(&[]).await];
+    let written = async || stage.redis.command(&["KEYS", "inventory:{fleet}:log:*"]).await.unwrap();
+    other.put("A", 10).await;
+    assert_eq!(written().await, "", "nobody asks");
+
+    let of_other = async |after: String| {
+        let all = logs(&here, &after).await;
+        all.into_iter().find(|one| one["address"] == other.ops.strip_prefix("http://").unwrap()).unwrap_or_default()
+    };
+    until("its log is there", async || of_other(String::new()).await["log"].is_object()).await;
+    other.adjust("A", -1).await;
+    let seen = async || of_other(String::new()).await;
+    until("its grant is there", async || kinds(&seen().await["log"]) == ["granted"]).await;
+    let first = seen().await;
+    assert_eq!(first["log"]["events"][0]["resource"], "stock:A", "{first}");
+    let known = format!("{}:{}", first["id"].as_str().unwrap(), first["log"]["newest"]);
+    assert_eq!(kinds(&of_other(known).await["log"]), [""; 0], "it is known");
+
+    // Whoever can write to Redis can write a log too.
+    let log = "{\"events\":[{\"what\":\"<script>\"}]}";
+    stage.redis.command(&["SET", "inventory:{fleet}:log:00000000000000aa", log]).await.unwrap();
+    announce(&stage, "00000000000000aa 127.0.0.1:9", 0).await;
+    let planted = async || logs(&here, "").await.into_iter().find(|one| one["id"] == "00000000000000aa");
+    until("it is listed", async || planted().await.is_some()).await;
+    assert_eq!(planted().await.unwrap()["log"], Value::Null);
+
+    stage.redis.kill().await.unwrap();
+    until("without Redis its own is left", async || {
+        let all = logs(&here, "").await;
+        all[0]["log"].is_object() && all.iter().skip(1).all(|one| one["log"].is_null())
+    })
+    .await;
 }

@@ -58,19 +58,22 @@ async fn each_instance_shows_all_and_says_which_are_away() {
     page.until("without Redis the page goes on", alone).await;
 }
 
+/// Announces an instance, so many milliseconds ago: whoever can write to Redis can announce anything.
+pub(crate) async fn announce(stage: &Stage, member: &str, ago_ms: u64) {
+    // A time after the whole millisecond of an announcement would be one of the future, which is removed.
+    let script = "local t = redis.call('TIME') \
+                  return redis.call('ZADD', KEYS[1], t[1] * 1000 + math.floor(t[2] / 1000) - ARGV[1], ARGV[2])";
+    let ago = ago_ms.to_string();
+    stage.redis.command(&["EVAL", script, "1", "inventory:{fleet}", &ago, member]).await.unwrap();
+}
+
 #[tokio::test]
 async fn only_instances_that_announced_themselves_are_asked_and_only_snapshots_are_passed_on() {
     let stage = Stage::start().await;
     let [a, b] = [stage.serve(&[]).await, stage.serve(&[]).await];
     let mut page = Events::at(&client(), &a, "/console/fleet").await;
     page.until("both are live", |page| is(page, authority(&b.ops), "live")).await;
-    // Whoever can write to Redis can announce anything.
-    let plant = async |member: &str, ago_ms: u64| {
-        let script = "local t = redis.call('TIME') \
-                      return redis.call('ZADD', KEYS[1], t[1] * 1000 + t[2] / 1000 - ARGV[1], ARGV[2])";
-        let ago = ago_ms.to_string();
-        stage.redis.command(&["EVAL", script, "1", "inventory:{fleet}", &ago, member]).await.unwrap();
-    };
+    let plant = async |member: &str, ago_ms: u64| announce(&stage, member, ago_ms).await;
     plant(&format!("00000000000000aa {}", b.authority()), 0).await;
     let other_id = authority(&b.ops).replace("127.0.0.1", "localhost");
     plant(&format!("00000000000000bb {other_id}"), 0).await;

@@ -1,7 +1,10 @@
 //! Integration tests: one binary, one module per topic.
 
 #[cfg(test)]
+mod access;
+#[cfg(test)]
 mod admin_cache;
+#[cfg(test)]
 mod attacks;
 #[cfg(test)]
 mod bad_input;

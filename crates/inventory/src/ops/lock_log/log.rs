@@ -1,17 +1,20 @@
-//! The last events of the locks of this instance, for the console.
-
 use std::{
     collections::VecDeque,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, TryLockError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
-use serde::Serialize;
 use stockade::lock::{LockEvent, LockEventKind};
 use tokio::time::Instant;
+
+use super::{
+    Events,
+    entry::{Entry, millis, now_ms},
+};
+use crate::fleet::Fleet;
 
 /// How many grants are kept.
 const GRANTS: usize = 500;
@@ -25,7 +28,7 @@ const A_SECOND: u32 = 50;
 /// How long grants are kept after somebody last asked for them.
 const LISTENS: Duration = Duration::from_secs(15);
 
-/// The log. Cheap to clone.
+/// The last events of the locks of this instance. Cheap to clone.
 ///
 /// Losses and forced releases are always kept. Grants are kept while somebody asks for them: otherwise a grant costs
 /// one atomic read.
@@ -55,37 +58,6 @@ struct Kept {
     in_second: u32,
 }
 
-/// What happened, as the console shows it.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Entry {
-    /// Counts up from 1.
-    id: u64,
-    /// When: milliseconds since 1970.
-    at_ms: u64,
-    /// `granted`, `handed_over`, `lost` or `forced`.
-    what: &'static str,
-    resource: String,
-    mode: Option<&'static str>,
-    token: u64,
-    /// How long the holder had waited.
-    waited_ms: Option<u64>,
-    /// Why it was lost.
-    reason: Option<&'static str>,
-    /// How many holders an administrator took it from.
-    holders: Option<u64>,
-}
-
-/// The entries after one that is known.
-#[derive(Debug, Serialize)]
-pub(super) struct Log {
-    events: Vec<Entry>,
-    newest: u64,
-    /// Since when grants are kept: milliseconds since 1970.
-    since_ms: u64,
-    /// How many grants since then were not kept, since there were more than 50 a second.
-    left_out: u64,
-}
-
 impl LockLog {
     /// Takes note of an event. Never waits for a reader when the event is a grant.
     pub fn note(&self, event: &LockEvent<'_>) {
@@ -95,19 +67,21 @@ impl LockLog {
                 waited_ms: Some(millis(waited)),
                 ..entry(if handed_off.is_some() { "handed_over" } else { "granted" })
             }),
-            LockEventKind::Lost(reason) => self.lock().loss(Entry { reason: Some(reason.as_str()), ..entry("lost") }),
+            LockEventKind::Lost(reason) => {
+                self.lock().loss(Entry { reason: Some(reason.as_str().into()), ..entry("lost") })
+            }
             _ => {}
         }
     }
 
     /// Takes note that an administrator took a lock from its holders.
-    pub(super) fn forced(&self, resource: &str, holders: u64, token: u64) {
+    pub(in crate::ops) fn forced(&self, resource: &str, holders: u64, token: u64) {
         let forced = Entry { holders: Some(holders), ..Entry::new("forced", resource, None, token) };
         self.lock().loss(forced);
     }
 
-    /// The entries after the one with this number. From now on grants are kept, for 15 s.
-    pub(super) fn after(&self, known: u64) -> Log {
+    /// The events that are kept. From now on grants are kept, for 15 s.
+    pub(super) fn events(&self) -> Events {
         let jostled = self.0.jostled.swap(0, Ordering::Relaxed);
         let mut kept = self.lock();
         if !self.0.listens.swap(true, Ordering::Relaxed) {
@@ -115,10 +89,14 @@ impl LockLog {
         }
         kept.asked = Some(Instant::now());
         kept.left_out += jostled;
-        let mut events: Vec<_> =
-            kept.grants.iter().chain(&kept.losses).filter(|entry| entry.id > known).cloned().collect();
+        let mut events: Vec<_> = kept.grants.iter().chain(&kept.losses).cloned().collect();
         events.sort_unstable_by_key(|entry| entry.id);
-        Log { events, newest: kept.newest, since_ms: kept.since_ms, left_out: kept.left_out }
+        Events { events, newest: kept.newest, since_ms: kept.since_ms, left_out: kept.left_out }
+    }
+
+    /// Writes the events for the other instances while somebody reads them there, until it is dropped.
+    pub(crate) async fn publish(self, fleet: Fleet) {
+        fleet.publish(|| serde_json::to_string(&self.events()).ok()).await;
     }
 
     fn grant(&self, entry: impl FnOnce() -> Entry) {
@@ -174,26 +152,11 @@ impl Kept {
     }
 }
 
-impl Entry {
-    fn new(what: &'static str, resource: &str, mode: Option<&'static str>, token: u64) -> Self {
-        let resource = resource.to_owned();
-        Self { id: 0, at_ms: now_ms(), what, resource, mode, token, waited_ms: None, reason: None, holders: None }
-    }
-}
-
 fn push(entries: &mut VecDeque<Entry>, entry: Entry, most: usize) {
     if entries.len() == most {
         entries.pop_front();
     }
     entries.push_back(entry);
-}
-
-fn now_ms() -> u64 {
-    millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -209,41 +172,41 @@ mod tests {
         let log = LockLog::default();
         grant(&log, "early");
         log.forced("early", 1, 1);
-        let seen = log.after(0);
-        assert_eq!((seen.events.len(), seen.events[0].what), (1, "forced"), "{seen:?}");
+        let seen = log.events();
+        assert_eq!((seen.events.len(), &*seen.events[0].what), (1, "forced"), "{seen:?}");
         for _ in 0..70 {
             grant(&log, "many");
         }
-        let seen = log.after(seen.newest);
+        let seen = log.events().after(seen.newest);
         assert_eq!((seen.events.len(), seen.left_out), (50, 20));
         tokio::time::advance(Duration::from_secs(1)).await;
         grant(&log, "next");
-        let seen = log.after(seen.newest);
+        let seen = log.events().after(seen.newest);
         assert_eq!((seen.events.len(), seen.left_out), (1, 20));
         tokio::time::advance(LISTENS * 2).await;
         grant(&log, "late");
         assert!(!log.0.listens.load(Ordering::Relaxed), "nobody asks any more");
-        let seen = log.after(seen.newest);
+        let seen = log.events().after(seen.newest);
         assert_eq!((seen.events.len(), seen.left_out), (0, 0));
     }
 
     #[tokio::test(start_paused = true)]
     async fn memory_is_bounded_and_grants_push_no_loss_out() {
         let log = LockLog::default();
-        log.after(0);
+        log.events();
         log.forced("lost", 1, 1);
         for second in 0..20 {
             for _ in 0..50 {
                 grant(&log, "many");
             }
-            log.after(second);
+            log.events();
             tokio::time::advance(Duration::from_secs(1)).await;
         }
-        let seen = log.after(0);
-        assert_eq!((seen.events.len(), seen.events[0].what, seen.newest), (GRANTS + 1, "forced", 1001));
+        let seen = log.events();
+        assert_eq!((seen.events.len(), &*seen.events[0].what, seen.newest), (GRANTS + 1, "forced", 1001));
         for _ in 0..LOSSES * 2 {
             log.forced("lost", 1, 1);
         }
-        assert_eq!(log.after(0).events.len(), GRANTS + LOSSES);
+        assert_eq!(log.events().events.len(), GRANTS + LOSSES);
     }
 }

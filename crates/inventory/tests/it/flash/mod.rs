@@ -20,7 +20,7 @@ use crate::{
 
 const LATER: &str = "2999-01-01T00:00:00Z";
 
-async fn open(instance: &Instance, sku: &str, quantity: i64, per_customer: i64) -> Answer {
+pub(crate) async fn open(instance: &Instance, sku: &str, quantity: i64, per_customer: i64) -> Answer {
     let body = json!({ "quantity": quantity, "per_customer": per_customer, "ends_at": LATER });
     Answer::to(instance.request(Method::PUT, &format!("/flash/{sku}")).json(&body)).await
 }
@@ -55,7 +55,7 @@ async fn close(instance: &Instance, sku: &str) -> Answer {
 }
 
 /// Waits until the counter of `A` can be used.
-async fn until_open(instance: &Instance) {
+pub(crate) async fn until_open(instance: &Instance) {
     within(Duration::from_secs(20), "the counter was made", async || {
         let answer = instance.get("/flash/A").await;
         answer.status.is_success() && answer.json()["state"] == "open"
@@ -64,7 +64,7 @@ async fn until_open(instance: &Instance) {
 }
 
 /// Closes the sale of `A`, whatever has to be stored first.
-async fn until_closed(instance: &Instance) {
+pub(crate) async fn until_closed(instance: &Instance) {
     within(Duration::from_secs(30), "the sale is closed", async || {
         let answer = close(instance, "A").await;
         answer.status.is_success() && answer.json()["state"] == "closed"
@@ -78,7 +78,7 @@ async fn assert_conserved(stage: &Stage) {
 }
 
 /// A unit that was reserved: the id of the reservation.
-async fn reserved(instance: &Instance, customer: &str, quantity: i64) -> String {
+pub(crate) async fn reserved(instance: &Instance, customer: &str, quantity: i64) -> String {
     let answer = reserve(instance, "A", customer, quantity, None).await;
     assert_eq!(answer.status, StatusCode::CREATED, "{answer:?}");
     answer.json()["id"].as_str().unwrap().to_owned()
@@ -105,7 +105,7 @@ async fn hold_sales(stage: &Stage) -> Transaction<'_, Postgres> {
 }
 
 /// Waits until so many units are stored and nothing is left in the stream of `A`.
-async fn until_stored(stage: &Stage, units: i64) {
+pub(crate) async fn until_stored(stage: &Stage, units: i64) {
     within(Duration::from_secs(20), "stored", async || {
         stage.count("select sum(stored)::bigint from flash_sale").await == units
             && stage.redis.command(&["XLEN", "inventory:flash:{A}:stream"]).await.unwrap() == "0"
