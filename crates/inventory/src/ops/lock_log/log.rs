@@ -195,7 +195,7 @@ mod tests {
         let log = LockLog::default();
         log.events();
         log.forced("lost", 1, 1);
-        for second in 0..20 {
+        for _ in 0..20 {
             for _ in 0..50 {
                 grant(&log, "many");
             }
