@@ -13,7 +13,7 @@ use super::{
     retry::{Backoff, RetryLimits},
     tally::Tally,
 };
-use crate::{domain::Sku, orders::OrderLine};
+use crate::{domain::Sku, orders::OrderLine, traces};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longer than the service takes to give up by itself, so that its own answer is seen.
@@ -52,6 +52,7 @@ impl ShopClient {
 
     /// Applies one order line, trying again as long as that is safe and may help. Each attempt goes to the next
     /// instance, all with the same idempotency key. The latency counts from `since`.
+    #[tracing::instrument(name = "replay.line", level = "debug", skip_all, fields(reference = line.reference(), sku = %line.sku))]
     pub(crate) async fn adjust(
         &self,
         turn: usize,
@@ -98,7 +99,8 @@ impl ShopClient {
     /// The answer, and the reason where it is no success.
     async fn attempt(&self, turn: usize, line: &OrderLine, key: &str, body: &Adjustment<'_>) -> (Answer, Reason) {
         let url = self.url(turn, &line.sku, "/adjustments");
-        let sent = self.http.post(url).header("idempotency-key", key).json(body).send().await;
+        let request = self.http.post(url).header("idempotency-key", key).json(body);
+        let sent = traces::send("/stock/{sku}/adjustments", request).await;
         let response = match sent {
             Ok(response) => response,
             Err(error) => return (Answer::NONE, reason::of_error(&error)),
@@ -115,7 +117,8 @@ impl ShopClient {
     /// Looks at a SKU, once.
     pub(crate) async fn browse(&self, turn: usize, sku: &Sku, tally: &mut Tally) {
         let since = Instant::now();
-        let response = match self.http.get(self.url(turn, sku, "")).send().await {
+        let request = self.http.get(self.url(turn, sku, ""));
+        let response = match traces::send("/stock/{sku}", request).await {
             Ok(response) => response,
             Err(error) => return tally.read_failed(reason::of_error(&error)),
         };

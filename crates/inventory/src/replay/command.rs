@@ -1,6 +1,7 @@
-use std::{process::ExitCode, sync::Arc};
+use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use rand::Rng;
+use tracing_subscriber::{layer::SubscriberExt, util::SubscriberInitExt};
 
 use super::{
     Args, AuditError, Journal, Lines, Plan, ReplayError, ReportFormat, RetryLimits,
@@ -8,11 +9,14 @@ use super::{
     client::ShopClient,
     replay,
 };
-use crate::{console, orders::Orders};
+use crate::{console, orders::Orders, traces::Exporter};
+
+/// How long the collector may take for the last spans.
+const LAST: Duration = Duration::from_secs(5);
 
 /// Reads the file, sends its lines, prints the report. Fails when a line's outcome is unknown or a line failed.
 pub async fn run(args: Args) -> ExitCode {
-    match from_args(args).await {
+    match traced(args).await {
         Ok(Outcome { lines, audit })
             if lines.failed + lines.unknown == 0 && audit.as_ref().is_none_or(Audit::holds) =>
         {
@@ -30,6 +34,18 @@ pub async fn run(args: Args) -> ExitCode {
 struct Outcome {
     lines: Lines,
     audit: Option<Audit>,
+}
+
+/// Its spans go to a collector, if the environment names one.
+async fn traced(args: Args) -> Result<Outcome, ReplayError> {
+    let exporter = Exporter::from_env().map_err(ReplayError::Traces)?;
+    if let Some(spans) = exporter.layer() {
+        // An error means that a subscriber is installed already.
+        let _ = tracing_subscriber::registry().with(spans).try_init();
+    }
+    let outcome = from_args(args).await;
+    exporter.shutdown(LAST).await;
+    outcome
 }
 
 async fn from_args(args: Args) -> Result<Outcome, ReplayError> {

@@ -19,7 +19,10 @@ use super::{
     AuditError, Journal, JournalError, Report, RetryLimits, Verdict, client::ShopClient, progress::Progress,
     scrape::Counters, tally::Tally,
 };
-use crate::orders::{OrderLine, OrdersError, Skip};
+use crate::{
+    config::ConfigError,
+    orders::{OrderLine, OrdersError, Skip},
+};
 
 /// What to send, and how.
 #[derive(Clone, Debug)]
@@ -78,6 +81,9 @@ pub enum ReplayError {
     /// The ledger could not be checked.
     #[error(transparent)]
     Audit(#[from] AuditError),
+    /// The variables for traces can't be used.
+    #[error(transparent)]
+    Traces(ConfigError),
     /// A worker ended early.
     #[error("a worker of the replay failed")]
     Worker(#[source] JoinError),

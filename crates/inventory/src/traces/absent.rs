@@ -1,6 +1,7 @@
 use std::{convert::Infallible, time::Duration};
 
 use axum::extract::Request;
+use reqwest::{RequestBuilder, Response};
 use tracing::Span;
 use tracing_subscriber::layer::Identity;
 
@@ -35,6 +36,11 @@ pub(crate) fn server_span(_request: &Request, _id: &str, _logged: &Span) -> Span
 
 pub(crate) fn within<F>(_server: &Span, answer: F) -> F {
     answer
+}
+
+/// Sends a request, as it is.
+pub(crate) async fn send(_route: &'static str, request: RequestBuilder) -> reqwest::Result<Response> {
+    request.send().await
 }
 
 /// None: there is no span that could be named.

@@ -8,9 +8,6 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 /// The name of the W3C header, which is the key in a carrier too.
 const TRACEPARENT: &str = "traceparent";
 
-/// A span has at most so many links: a batch has more entries.
-const LINKS: usize = 32;
-
 /// Where this span is, for work that goes on without it. `None` where spans are not exported.
 pub(crate) fn traceparent() -> Option<String> {
     let mut carrier = HashMap::new();
@@ -18,10 +15,10 @@ pub(crate) fn traceparent() -> Option<String> {
     carrier.remove(TRACEPARENT)
 }
 
-/// Links this span to those that asked for its work, at most the first 32.
+/// Links this span to those that asked for its work: to the first 128, since a span has no more links.
 pub(crate) fn link<'a>(traceparents: impl Iterator<Item = &'a str>) {
     let span = Span::current();
-    for traceparent in traceparents.take(LINKS) {
+    for traceparent in traceparents {
         let carrier = HashMap::from([(TRACEPARENT.to_owned(), traceparent.to_owned())]);
         let asked = TraceContextPropagator::new().extract(&carrier).span().span_context().clone();
         if asked.is_valid() {

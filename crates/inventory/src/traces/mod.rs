@@ -1,13 +1,16 @@
 //! Spans to an OpenTelemetry collector, by OTLP over HTTP, as the standard `OTEL_…` variables say. With the feature
-//! `otlp` only: a build without it says so where they are set.
+//! `otlp` only: `serve` in a build without it says so where they are set.
 //!
-//! The trace of a caller goes on: its `traceparent` is the parent of the request's span. Work that goes on after the
-//! answer carries the `traceparent` of the request, and its span is linked to that of the request.
+//! The trace of a caller goes on: its `traceparent` is the parent of the request's span. `inventory replay` is such a
+//! caller. Work that goes on after the answer carries the `traceparent` of the request, and its span is linked to that
+//! of the request.
 
 #[cfg(not(feature = "otlp"))]
 mod absent;
 #[cfg(feature = "otlp")]
 mod carried;
+#[cfg(feature = "otlp")]
+mod client_span;
 #[cfg(feature = "otlp")]
 mod exporter;
 #[cfg(feature = "otlp")]
@@ -15,9 +18,11 @@ mod server_span;
 mod variables;
 
 #[cfg(not(feature = "otlp"))]
-pub(crate) use absent::{Exporter, link, server_span, traceparent, within};
+pub(crate) use absent::{Exporter, link, send, server_span, traceparent, within};
 #[cfg(feature = "otlp")]
 pub(crate) use carried::{link, traceparent};
+#[cfg(feature = "otlp")]
+pub(crate) use client_span::send;
 #[cfg(feature = "otlp")]
 pub(crate) use exporter::Exporter;
 #[cfg(feature = "otlp")]

@@ -129,6 +129,37 @@ async fn the_trace_of_a_caller_goes_on_through_lock_fence_statements_cache_and_f
 }
 
 #[tokio::test]
+async fn the_trace_of_an_order_line_begins_in_the_replay_and_goes_on_in_the_service() {
+    let (stage, collector) = tokio::join!(Stage::start(), Collector::start());
+    let settings = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*collector.endpoint), ("OTEL_BSP_SCHEDULE_DELAY", "20")];
+    let instance = stage.serve(&settings).await;
+    assert_eq!(instance.put("A", 9).await.status, 201);
+    let orders = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("traced-{}.csv", std::process::id()));
+    std::fs::write(&orders, "InvoiceNo,StockCode,Description,Quantity\n1,A,x,1\n2,absent,x,1\n").unwrap();
+    let mut replay = bare_command("replay");
+    replay.args(["--target", &instance.url, "--browse", "1", "--csv"]).arg(&orders);
+    // All of its spans are sent at its end.
+    replay.envs([settings[0], ("OTEL_BSP_SCHEDULE_DELAY", "3600000"), ("OTEL_SERVICE_NAME", "replay")]);
+    let (_, output) = outcome(replay).await;
+    assert!(output.contains("applied 1, refused 0, failed 1, unknown 0"), "{output}");
+
+    let line = collector.find("replay.line", |span| value(&span.attributes, "sku") == "A").await;
+    assert!(line.parent_span_id.is_empty(), "{line:?}");
+    let sent = collector.child(&line, "POST /stock/{sku}/adjustments").await;
+    assert_eq!(sent.kind, SpanKind::Client as i32);
+    assert_eq!(value(&sent.attributes, "http.response.status_code"), "200");
+    assert_eq!(value(&sent.attributes, "url.full"), format!("{}/stock/A/adjustments", instance.url));
+    let served = collector.child(&sent, "POST /stock/{sku}/adjustments").await;
+    assert_eq!((served.kind, &served.trace_id), (SpanKind::Server as i32, &line.trace_id));
+    let refused = collector.find("replay.line", |span| value(&span.attributes, "sku") == "absent").await;
+    let refused = collector.child(&refused, "POST /stock/{sku}/adjustments").await;
+    assert_eq!(value(&refused.attributes, "error.type"), "404");
+    let read = collector.find("GET /stock/{sku}", |span| span.kind == SpanKind::Client as i32).await;
+    assert!(read.parent_span_id.is_empty(), "a visitor is no part of a line: {read:?}");
+    collector.child(&read, "GET /stock/{sku}").await;
+}
+
+#[tokio::test]
 async fn the_last_spans_are_sent_before_the_end_and_a_silent_collector_does_not_delay_it() {
     let (stage, collector) = tokio::join!(Stage::start(), Collector::start());
     // Nothing is sent before the end: the delay is an hour.

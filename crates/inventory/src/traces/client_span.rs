@@ -1,0 +1,61 @@
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use opentelemetry::propagation::{Injector, TextMapPropagator};
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use reqwest::{RequestBuilder, Response};
+use tracing::{Instrument, field};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+use super::TARGET;
+
+/// Sends a request to `route` within a span, named and filled in as OpenTelemetry asks of a client. The span's
+/// `traceparent` goes along.
+pub(crate) async fn send(route: &'static str, request: RequestBuilder) -> reqwest::Result<Response> {
+    let (client, request) = request.build_split();
+    let mut request = request?;
+    let method = request.method().as_str();
+    let span = tracing::debug_span!(
+        target: TARGET,
+        "send",
+        otel.kind = "client",
+        otel.name = format_args!("{method} {route}"),
+        otel.status_code = field::Empty,
+        error.type = field::Empty,
+        http.request.method = method,
+        http.response.status_code = field::Empty,
+        server.address = request.url().host_str(),
+        server.port = request.url().port_or_known_default(),
+        url.full = %request.url(),
+        url.template = route,
+    );
+    if span.is_disabled() {
+        return client.execute(request).await;
+    }
+    TraceContextPropagator::new().inject_context(&span.context(), &mut Headers(request.headers_mut()));
+    let answer = client.execute(request).instrument(span.clone()).await;
+    match &answer {
+        Ok(response) => {
+            let status = response.status();
+            span.record("http.response.status_code", status.as_u16());
+            // What is wrong with a request is an error of the client that sent it.
+            if status.is_client_error() || status.is_server_error() {
+                span.record("otel.status_code", "ERROR").record("error.type", status.as_str());
+            }
+        }
+        Err(error) => {
+            let kind = if error.is_timeout() { "timeout" } else { "no answer" };
+            span.record("otel.status_code", "ERROR").record("error.type", kind);
+        }
+    }
+    answer
+}
+
+/// The headers of a request as a carrier of `traceparent` and `tracestate`.
+struct Headers<'a>(&'a mut HeaderMap);
+
+impl Injector for Headers<'_> {
+    fn set(&mut self, key: &str, value: String) {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(key), HeaderValue::try_from(value)) {
+            self.0.insert(name, value);
+        }
+    }
+}
