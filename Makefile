@@ -10,7 +10,7 @@ SCRIPT ?= browse
 TARGET ?= http://127.0.0.1:8080
 
 .DEFAULT_GOAL := help
-.PHONY: setup demo demo-once lab load loadtest test interop contract browser failovers mutants bench check fmt help
+.PHONY: setup demo demo-once lab load loadtest dashboards test interop contract browser failovers mutants bench check fmt help
 
 setup: ## Install redis-server and PostgreSQL if they are missing (apt, dnf, apk or brew); starts no service
 	@./scripts/setup.sh
@@ -35,6 +35,9 @@ load: ## Load a service that is there by k6: SCRIPT=sale TARGET=URL (loadtest/RE
 
 loadtest: setup ## Test the load test without k6: types, passes against the service, fails on faulty fakes; needs node
 	@./scripts/loadtest.sh
+
+dashboards: ## Hold the dashboards to the types that Grafana publishes; needs node, keeps the rest in target/
+	@./scripts/dashboards.sh
 
 # Tests wait more than they compute. With three for each processor some count or time what others delay.
 test: ## Run every test, doc tests included, each against servers of its own; installs valgrind and Prometheus too
