@@ -18,6 +18,7 @@ import { Overview } from "./overview.js";
 import { Stock, WHY as WHY_STOCK } from "./stock.js";
 import { tabs } from "./tabs.js";
 import { Tiers } from "./tiers.js";
+import { takeToken } from "./token.js";
 
 const at = (id) => document.getElementById(id);
 
@@ -43,10 +44,7 @@ const panels = [
     "panel-locks",
     new Events({ ...parts("events", "note", "rows"), search: at("locks-search") }, admin, accesses.locks),
   ],
-  [
-    "panel-cache",
-    new Cache(parts("cache", "result", "facts", "form-key", "key", "found"), admin, accesses.cache),
-  ],
+  ["panel-cache", new Cache(parts("cache", "result", "facts", "form-key", "key", "found"), admin, accesses.cache)],
   [
     "panel-stock",
     new Stock(
@@ -105,7 +103,7 @@ function linked(link) {
   advice.link(link);
 }
 
-tabs([...document.querySelectorAll("nav a")], (shown) =>
-  panels.forEach(([panel, tab]) => tab.open(panel === shown)),
-);
+// Before the tabs, which know the address without a token.
+takeToken((token) => admin.use(token));
+tabs([...document.querySelectorAll("nav a")], (shown) => panels.forEach(([panel, tab]) => tab.open(panel === shown)));
 listen(took, linked);

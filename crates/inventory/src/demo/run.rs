@@ -66,7 +66,7 @@ async fn demonstrate(args: Args, stop: &mut Stop) -> Result<ExitCode, DemoError>
         let _traffic = stage.traffic()?;
         stage.print_urls();
         if !args.no_open && has_desktop() {
-            let _ = open::that_detached(stage.instances[0].ops.as_str());
+            let _ = open::that_detached(stage.console("overview"));
         }
         stop.asked().await;
         console::note("ending");
@@ -140,17 +140,19 @@ impl Stage {
         Ok(Traffic::start(ShopClient::http(CONNECTIONS)?, targets, Arc::clone(&self.lines)))
     }
 
+    /// A tab of the console. The link brings the token along, which ends with the demonstration.
+    fn console(&self, tab: &str) -> String {
+        format!("{}#{tab}?token={}", self.instances[0].ops, self.settings.admin_token)
+    }
+
     fn print_urls(&self) {
         let Self { instances, settings, .. } = self;
         for (name, Instance { url, ops, .. }) in NAMES.iter().zip(instances) {
             console::out(&format!("{name}    {url}stock/85123A   metrics {ops}metrics"));
         }
         let ops = &instances[0].ops;
-        console::out(&format!(
-            "console       {ops}   locks, stock and attacks need the token {}",
-            settings.admin_token
-        ));
-        console::out(&format!("attack lab    {ops}#attacks"));
+        console::out(&format!("console       {}", self.console("overview")));
+        console::out(&format!("attack lab    {}", self.console("attacks")));
         console::out(&format!(
             "locks         curl -H 'authorization: Bearer {}' {ops}admin/locks",
             settings.admin_token

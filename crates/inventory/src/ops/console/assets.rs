@@ -70,6 +70,7 @@ const ASSETS: &[Asset] = assets! {
     SCRIPT "/console/sparkline.js" "sparkline.js";
     SCRIPT "/console/stock.js" "stock.js";
     SCRIPT "/console/tabs.js" "tabs.js";
+    SCRIPT "/console/token.js" "token.js";
     SCRIPT CHARTS "uplot/uPlot.iife.min.js";
     STYLE "/console/uplot/uPlot.min.css" "uplot/uPlot.min.css";
     TEXT "/console/uplot/LICENSE" "uplot/LICENSE";
