@@ -22,7 +22,8 @@ pub struct DeadLetter<'a> {
     pub error: &'a str,
 }
 
-/// Keeps one, once for each entry, and drops the oldest beyond the newest 1,000.
+/// Keeps one, once for each entry, and drops the oldest beyond the newest 1,000. It replaces the letter of another
+/// entry with the same id: a stream that was lost may give its ids again.
 ///
 /// # Errors
 ///
@@ -36,7 +37,9 @@ pub async fn insert(connection: &mut PgConnection, letter: &DeadLetter<'_>) -> R
              where id <= (select id from flash_dead_letter order by id desc offset $6 - 1 limit 1)
          )
          insert into flash_dead_letter (sku, entry, reservation, fields, error) values ($1, $2, $3, $4, $5)
-         on conflict (sku, entry) do nothing",
+         on conflict (sku, entry) do update
+         set reservation = excluded.reservation, fields = excluded.fields, error = excluded.error, created_at = now()
+         where flash_dead_letter.fields <> excluded.fields",
     )
     .bind(letter.sku.as_str())
     .bind(letter.entry)

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     error::Error,
+    mem,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -13,8 +14,8 @@ use super::{
     Reservation, SaleId,
     carry::{CarryError, Fate, carry},
     desk::Flash,
-    link::LinkError,
-    stream::{self, Entry},
+    link::{Link, LinkError},
+    stream::{self, Entry, STUCK},
 };
 use crate::{
     db::{self, flash_dead_letter::DeadLetter},
@@ -46,23 +47,32 @@ pub(crate) struct Consumer {
     /// Something was read and not finished.
     behind: bool,
     claimed: Option<Instant>,
+    /// Since when entries wait and none of them is for this consumer to read.
+    waiting: Option<Instant>,
     /// By entry.
     refusals: HashMap<String, u32>,
 }
 
 impl Consumer {
     pub(crate) fn new(sku: Sku, name: &str) -> Self {
-        Self { sku, name: name.to_owned(), behind: false, claimed: None, refusals: HashMap::new() }
+        Self { sku, name: name.to_owned(), behind: false, claimed: None, waiting: None, refusals: HashMap::new() }
     }
 
     /// Reads a batch, stores it, and only then removes it from the stream. Returns how many entries it finished.
     pub(crate) async fn round(&mut self, flash: &Flash, pg: &PgPool) -> Result<usize, RoundError> {
         let link = &flash.counter().link;
-        let mut entries = stream::read(link, &self.sku, &self.name, self.behind).await?;
+        // A read without an answer may have given this consumer entries.
+        let again = mem::replace(&mut self.behind, true);
+        let mut entries = stream::read(link, &self.sku, &self.name, again).await?;
+        let has_read = !entries.is_empty();
+        if has_read {
+            self.waiting = None;
+        }
         if self.claimed.is_none_or(|last| last.elapsed() > CLAIM) {
             self.claimed = Some(Instant::now());
             let own: Vec<String> = entries.iter().map(|entry| entry.id.clone()).collect();
-            let claimed = stream::claim(link, &self.sku, &self.name).await?;
+            let idle = self.idle(link, has_read).await?;
+            let claimed = stream::claim(link, &self.sku, &self.name, idle).await?;
             entries.extend(claimed.into_iter().filter(|entry| !own.contains(&entry.id)));
         }
         // Unless all of it is finished below, what was read is read again.
@@ -75,21 +85,35 @@ impl Consumer {
         if let Some(left) = left {
             metrics::flash_stream(left);
         }
-        finished.iter().for_each(|entry| {
-            self.refusals.remove(*entry);
-        });
+        for entry in &finished {
+            self.refusals.remove(&entry.id);
+        }
         self.behind = finished.len() < entries.len();
         Ok(finished.len())
     }
 
-    /// Stores them; the ids of those that are stored, rejected or dead letters.
+    /// How long the entries of another consumer have to be idle before they are claimed.
+    ///
+    /// That is a time by the clock of Redis. If that clock was set back, it takes hours to see that a consumer died. So
+    /// when entries wait for as long by the clock of this process, and there is none to read, all of them are claimed.
+    /// An entry that two consumers store is stored once.
+    async fn idle(&mut self, link: &Link, has_read: bool) -> Result<Duration, LinkError> {
+        if has_read || stream::length(link, &self.sku).await? == 0 {
+            self.waiting = None;
+            return Ok(STUCK);
+        }
+        let since = *self.waiting.get_or_insert_with(Instant::now);
+        Ok(if since.elapsed() > STUCK { Duration::ZERO } else { STUCK })
+    }
+
+    /// Stores them; those that are stored, rejected or dead letters.
     #[tracing::instrument(name = "flash.store", level = "debug", skip_all, fields(entries = entries.len()))]
     async fn store<'a>(
         &mut self,
         flash: &Flash,
         pg: &PgPool,
         entries: &'a [Entry],
-    ) -> Result<Vec<&'a str>, RoundError> {
+    ) -> Result<Vec<&'a Entry>, RoundError> {
         traces::link(entries.iter().filter_map(|entry| entry.traceparent.as_deref()));
         let mut finished = Vec::with_capacity(entries.len());
         let mut of_sale: BTreeMap<SaleId, Vec<(&'a Entry, &'a Reservation)>> = BTreeMap::new();
@@ -98,7 +122,7 @@ impl Consumer {
                 Ok(reservation) => of_sale.entry(reservation.sale).or_default().push((entry, reservation)),
                 Err(fields) => {
                     self.bury(pg, entry, fields, "it is no reservation").await?;
-                    finished.push(entry.id.as_str());
+                    finished.push(entry);
                 }
             }
         }
@@ -108,7 +132,7 @@ impl Consumer {
                 Ok(fates) => {
                     for ((entry, reservation), fate) in all.iter().zip(fates) {
                         tell(flash, entry, reservation, fate);
-                        finished.push(entry.id.as_str());
+                        finished.push(*entry);
                     }
                 }
                 Err(CarryError::Away(error)) => return Err(CarryError::Away(error).into()),
@@ -125,13 +149,13 @@ impl Consumer {
         pg: &PgPool,
         sale: SaleId,
         all: &[(&'a Entry, &'a Reservation)],
-    ) -> Result<Vec<&'a str>, RoundError> {
+    ) -> Result<Vec<&'a Entry>, RoundError> {
         let mut finished = Vec::new();
-        for (entry, reservation) in all {
+        for &(entry, reservation) in all {
             match carry(pg, sale, &[reservation]).await {
                 Ok(fates) => {
                     fates.into_iter().for_each(|fate| tell(flash, entry, reservation, fate));
-                    finished.push(entry.id.as_str());
+                    finished.push(entry);
                 }
                 // A database that is away says nothing about the entry, however often it is asked.
                 Err(CarryError::Away(error)) => return Err(CarryError::Away(error).into()),
@@ -142,7 +166,7 @@ impl Consumer {
                         let cause = error.source().map_or_else(|| error.to_string(), |cause| cause.to_string());
                         self.bury(pg, entry, &format!("{reservation:?}"), &cause).await?;
                         flash.waiters().tell(&reservation.id, false);
-                        finished.push(entry.id.as_str());
+                        finished.push(entry);
                     }
                 }
             }

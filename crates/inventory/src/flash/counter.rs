@@ -8,6 +8,7 @@ use super::{
     keys::Keys,
     link::{Link, LinkError},
     script::{CLOSE, ENTER, FORGET, INSTALL, LOAD, RESERVE, SETTLE, VIEW},
+    stream,
 };
 use crate::{domain::Sku, traces};
 
@@ -89,8 +90,8 @@ impl Counter {
     /// See [`Entry`]. `nonce` is the caller's leave to go on after [`Entry::Entered`].
     pub(super) async fn enter(&self, sale: &Sale, nonce: &str) -> Result<Entry, LinkError> {
         let keys = Keys::of(&sale.sku);
-        let args = [&sale.id.to_string(), &sale.generation.to_string(), nonce];
-        let said: String = self.link.run(&ENTER, &keys.all(), &args.map(AsRef::as_ref)).await?;
+        let (id, generation) = (sale.id.to_string(), sale.generation.to_string());
+        let said: String = self.link.run(&ENTER, &keys.all(), &[id.as_str(), &generation, nonce]).await?;
         Ok(match said.as_str() {
             "valid" => Entry::Valid,
             "entered" => Entry::Entered,
@@ -152,8 +153,9 @@ impl Counter {
     }
 
     /// Removes entries that Postgres has. Returns how many are left.
-    pub(super) async fn settle(&self, sku: &Sku, entries: &[&str]) -> Result<i64, LinkError> {
-        self.link.run(&SETTLE, &[&Keys::of(sku).stream], entries).await
+    pub(super) async fn settle(&self, sku: &Sku, entries: &[&stream::Entry]) -> Result<i64, LinkError> {
+        let args: Vec<&[u8]> = entries.iter().flat_map(|entry| [entry.id.as_bytes(), &entry.words]).collect();
+        self.link.run(&SETTLE, &[&Keys::of(sku).stream], &args).await
     }
 
     /// How many units are left; `None` while the counter can't be used.

@@ -7,7 +7,9 @@ use std::{
 use deadpool_redis::redis::{Pipeline, aio::MultiplexedConnection};
 use deadpool_redis::{
     cluster::ClusterConnection,
-    redis::{Cmd, FromRedisValue, RedisError, RedisFuture, RedisResult, Script, Value, aio::ConnectionLike},
+    redis::{
+        Cmd, FromRedisValue, RedisError, RedisFuture, RedisResult, Script, ToRedisArgs, Value, aio::ConnectionLike,
+    },
 };
 use stockade::{Redis, redis::Pool};
 use tokio::time::timeout;
@@ -101,14 +103,14 @@ impl Link {
         &self,
         script: &Script,
         keys: &[&str],
-        args: &[&str],
+        args: &[impl ToRedisArgs + Sync],
     ) -> Result<T, LinkError> {
         let mut call = script.prepare_invoke();
         keys.iter().for_each(|key| {
             call.key(*key);
         });
         args.iter().for_each(|arg| {
-            call.arg(*arg);
+            call.arg(arg);
         });
         self.ask(async |wire| call.invoke_async::<Value>(wire).await).await
     }

@@ -30,6 +30,13 @@
 //!   it is for, and refuses every other one; so do entries, which name their sale.
 //! - **Killed while closing.** Units given back twice, or never. So the end has two steps: `closing`, which any
 //!   instance goes on with, and one transaction that closes and gives back.
+//! - **Removed by the id of another entry.** A stream that was lost begins again. If the clock of Redis was set back
+//!   too, a new entry may get the id of a lost one, and a consumer that stored the lost one removes the new one, which
+//!   nobody stored. So an entry is removed only if it says what the consumer has read (`lua/settle.lua`).
+//! - **Hours until somebody is missed.** If the clock of Redis was set back, a counter that was left half made, and an
+//!   entry of a consumer that died, stay young until the clock has caught up. So a negative age counts as over
+//!   (`lua/enter.lua`), and a consumer that finds nothing to read while entries wait claims them after 3 s by its own
+//!   clock (`consumer`). The end of a sale is left to the clock of Redis: it comes later if that clock is behind.
 //! - **An old primary that still takes writes.** Both give away the same units. Postgres stores no more than was
 //!   opened, and rejects the rest.
 

@@ -18,7 +18,7 @@ const GROUP: &str = "postgres";
 pub(super) const BATCH: usize = 500;
 
 /// An entry that its consumer has had for longer belongs to one that died.
-const STUCK: Duration = Duration::from_secs(3);
+pub(super) const STUCK: Duration = Duration::from_secs(3);
 
 /// Fields of an entry, as Redis gives them; none of an entry that is gone.
 type Fields = Option<Vec<Vec<u8>>>;
@@ -30,6 +30,8 @@ pub(super) struct Entry {
     pub(super) id: String,
     /// What it says; the text of it where that is no reservation.
     pub(super) reservation: Result<Reservation, String>,
+    /// All its words, by which the server knows it again.
+    pub(super) words: Vec<u8>,
     /// The span of the request that made it.
     pub(super) traceparent: Option<String>,
 }
@@ -46,10 +48,10 @@ pub(super) async fn read(link: &Link, sku: &Sku, consumer: &str, again: bool) ->
     Ok(streams.into_iter().flatten().flat_map(|(_, entries)| entries).map(entry).collect())
 }
 
-/// Entries that another consumer read long ago and did not finish: this one has them from now on.
-pub(super) async fn claim(link: &Link, sku: &Sku, consumer: &str) -> Result<Vec<Entry>, LinkError> {
+/// Entries that no consumer has asked for in `idle`, by the clock of the server: this one has them from now on.
+pub(super) async fn claim(link: &Link, sku: &Sku, consumer: &str, idle: Duration) -> Result<Vec<Entry>, LinkError> {
     let mut command = redis::cmd("XAUTOCLAIM");
-    command.arg(Keys::of(sku).stream).arg(GROUP).arg(consumer).arg(STUCK.as_millis().to_string());
+    command.arg(Keys::of(sku).stream).arg(GROUP).arg(consumer).arg(idle.as_millis().to_string());
     command.arg("0-0").arg("COUNT").arg(BATCH);
     let claimed: (String, Vec<(String, Fields)>, Value) = match link.command(&command).await {
         Err(LinkError::Refused(error)) if error.code() == Some("NOGROUP") => return Ok(Vec::new()),
@@ -58,12 +60,19 @@ pub(super) async fn claim(link: &Link, sku: &Sku, consumer: &str) -> Result<Vec<
     Ok(claimed.1.into_iter().map(entry).collect())
 }
 
+/// How many entries Postgres does not have yet.
+pub(super) async fn length(link: &Link, sku: &Sku) -> Result<i64, LinkError> {
+    link.command(redis::cmd("XLEN").arg(Keys::of(sku).stream)).await
+}
+
 fn entry((id, fields): (String, Fields)) -> Entry {
-    let words: Vec<_> = fields.unwrap_or_default().iter().map(|word| text(word)).collect();
-    let fields: HashMap<&str, &str> = words.chunks_exact(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
-    let reservation = reservation(&fields).ok_or_else(|| words.join(" "));
+    let fields = fields.unwrap_or_default();
+    let words = fields.join(&b' ');
+    let texts: Vec<_> = fields.iter().map(|word| text(word)).collect();
+    let fields: HashMap<&str, &str> = texts.chunks_exact(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
+    let reservation = reservation(&fields).ok_or_else(|| texts.join(" "));
     let traceparent = fields.get("traceparent").map(|&text| text.to_owned());
-    Entry { id, reservation, traceparent }
+    Entry { id, reservation, words, traceparent }
 }
 
 fn reservation(fields: &HashMap<&str, &str>) -> Option<Reservation> {
@@ -100,6 +109,7 @@ mod tests {
         assert_eq!(whole.reservation, Ok(expected));
         let broken = entry(("1-1".to_owned(), Some(vec![word("sale"), vec![0xff, 0]])));
         assert_eq!(broken.reservation, Err("sale \u{fffd}\u{fffd}".to_owned()));
+        assert_eq!(broken.words, b"sale \xff\0", "as the server has it");
         assert_eq!(entry(("1-2".to_owned(), None)).reservation, Err(String::new()));
     }
 }

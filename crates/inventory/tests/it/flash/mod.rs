@@ -1,5 +1,6 @@
 //! `/flash`: sales, reservations, and what becomes of them when something dies.
 
+mod clock;
 mod closing;
 mod kills;
 mod late;
