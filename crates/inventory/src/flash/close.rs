@@ -1,11 +1,15 @@
 //! The end of a sale.
 
+use stockade::{
+    lock::LockError,
+    postgres::{CommitError, FenceError},
+};
+
 use super::{Sale, link::LinkError};
 use crate::{
     app::App,
     db::{self, movement::Line},
     domain::{Delta, Kind, Quantity, Reference},
-    http::Problem,
     metrics::{self, Outcome},
 };
 
@@ -13,16 +17,29 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CloseError {
     #[error(transparent)]
-    Redis(LinkError),
-    #[error("the database or the lock of the SKU refused: {}", .0.name())]
-    Refused(Problem),
+    Redis(#[from] LinkError),
+    #[error("there is no lock of the SKU")]
+    Lock(#[from] LockError),
+    #[error("there is no transaction under the lock of the SKU")]
+    Fence(#[from] FenceError),
+    #[error("a statement failed")]
+    Database(#[from] sqlx::Error),
+    #[error("the end of the sale may not be committed")]
+    Commit(#[from] CommitError),
     #[error("the unsold units don't fit into the stock of {0}: lower its quantity")]
     TooMany(String),
 }
 
-impl<E: Into<Problem>> From<E> for CloseError {
-    fn from(error: E) -> Self {
-        Self::Refused(error.into())
+impl CloseError {
+    /// Counts what requests count, too.
+    fn count(&self) {
+        match self {
+            Self::Fence(FenceError::Rejected { .. }) => metrics::fence_rejected(),
+            Self::Fence(FenceError::Sqlx(sqlx::Error::PoolTimedOut))
+            | Self::Database(sqlx::Error::PoolTimedOut)
+            | Self::Commit(CommitError::NotApplied(sqlx::Error::PoolTimedOut)) => metrics::database_timed_out(),
+            _ => {}
+        }
     }
 }
 
@@ -31,8 +48,12 @@ impl<E: Into<Problem>> From<E> for CloseError {
 /// Nothing is let in first, and what was let in before is stored; then one transaction closes the sale and gives back.
 /// A second caller, or the same one after it was killed in between, finds the sale closed and gives nothing.
 pub(super) async fn close(app: &App, sale: &Sale) -> Result<bool, CloseError> {
+    try_close(app, sale).await.inspect_err(CloseError::count)
+}
+
+async fn try_close(app: &App, sale: &Sale) -> Result<bool, CloseError> {
     let counter = app.flash.counter();
-    if counter.close(sale).await.map_err(CloseError::Redis)? > 0 {
+    if counter.close(sale).await? > 0 {
         return Ok(false);
     }
     let guard = app.locks.write(&sale.sku).wait(app.limits.lock_wait).acquire().await?;

@@ -9,16 +9,12 @@ use stockade::Redis;
 use tokio::sync::Notify;
 
 use super::{
-    Asked, Sale, SaleId,
+    Asked, FlashError, Sale, SaleId,
     counter::{Counter, Decision},
-    link::LinkError,
     reconcile,
     waiters::Waiters,
 };
-use crate::{
-    domain::Sku,
-    http::{Problem, Retry},
-};
+use crate::domain::Sku;
 
 /// How flash sales are run.
 #[derive(Clone, Copy, Debug)]
@@ -54,8 +50,6 @@ pub(crate) enum Answer {
     Closed,
     /// There is no counter, or none that can be used.
     Unsettled,
-    /// Refused.
-    Refused(Problem),
 }
 
 impl Flash {
@@ -110,31 +104,28 @@ impl Flash {
     /// Asks the script. It decides for the sale that this process knows; where that is another one by now it is asked
     /// once more.
     #[tracing::instrument(name = "flash.reserve", level = "debug", skip_all)]
-    pub(crate) async fn reserve(&self, sku: &Sku, asked: &Asked) -> Answer {
+    pub(crate) async fn reserve(&self, sku: &Sku, asked: &Asked) -> Result<Answer, FlashError> {
         let known = self.0.sales.read().unwrap_or_else(PoisonError::into_inner).get(sku).copied();
-        let mut decision = self.0.counter.reserve(sku, known.unwrap_or(SaleId(0)), asked).await;
-        if let Ok(Decision::Other(current)) = decision {
+        let mut decision = self.0.counter.reserve(sku, known.unwrap_or(SaleId(0)), asked).await?;
+        if let Decision::Other(current) = decision {
             self.note(sku, current);
-            decision = self.0.counter.reserve(sku, current, asked).await;
+            decision = self.0.counter.reserve(sku, current, asked).await?;
         }
         match decision {
-            Ok(Decision::Reserved(id)) => {
+            Decision::Reserved(id) => {
                 self.nudge();
-                Answer::Reserved(id)
+                Ok(Answer::Reserved(id))
             }
-            Ok(Decision::Known(_, content)) if content != asked.content() => {
-                Answer::Refused(Problem::IdempotencyMismatch)
-            }
-            Ok(Decision::Known(id, _)) => Answer::Known(id),
-            Ok(Decision::Closed) => Answer::Closed,
-            Ok(Decision::SoldOut) => Answer::Refused(Problem::SoldOut),
-            Ok(Decision::LimitReached) => Answer::Refused(Problem::LimitReached),
-            Ok(Decision::Shed) => Answer::Refused(Problem::LoadShed(Retry::default())),
-            Ok(Decision::Unsettled | Decision::Missing | Decision::Other(_)) => {
+            Decision::Known(_, content) if content != asked.content() => Err(FlashError::Mismatch),
+            Decision::Known(id, _) => Ok(Answer::Known(id)),
+            Decision::Closed => Ok(Answer::Closed),
+            Decision::SoldOut => Err(FlashError::SoldOut),
+            Decision::LimitReached => Err(FlashError::LimitReached),
+            Decision::Shed => Err(FlashError::Backlog),
+            Decision::Unsettled | Decision::Missing | Decision::Other(_) => {
                 self.nudge();
-                Answer::Unsettled
+                Ok(Answer::Unsettled)
             }
-            Err(error) => Answer::Refused(error.into()),
         }
     }
 
@@ -149,27 +140,16 @@ impl Flash {
     }
 
     /// How many units are left; `None` while the counter can't be used.
-    pub(crate) async fn left(&self, sale: &Sale) -> Result<Option<i64>, Problem> {
+    pub(crate) async fn left(&self, sale: &Sale) -> Result<Option<i64>, FlashError> {
         Ok(self.0.counter.left(sale).await?)
     }
 
     /// Units and customer of a reservation that was let in, as far as the counter knows.
-    pub(crate) async fn find(&self, sku: &Sku, reservation: &str) -> Result<Option<(i64, String)>, Problem> {
+    pub(crate) async fn find(&self, sku: &Sku, reservation: &str) -> Result<Option<(i64, String)>, FlashError> {
         let content = self.0.counter.find(sku, reservation).await?;
         Ok(content.and_then(|content| {
             let (quantity, customer) = content.split_once(':')?;
             Some((quantity.parse().ok()?, customer.to_owned()))
         }))
-    }
-}
-
-impl From<LinkError> for Problem {
-    fn from(error: LinkError) -> Self {
-        tracing::warn!(error = &error as &dyn std::error::Error, "no answer of a flash sale's counter");
-        match error {
-            LinkError::Open(after) => Self::LockStoreUnavailable(Retry(after)),
-            LinkError::Down(_) | LinkError::Refused(_) => Self::LockStoreUnavailable(Retry::default()),
-            LinkError::Unanswered(_) | LinkError::Unreadable(_) => Self::OutcomeUnknown,
-        }
     }
 }

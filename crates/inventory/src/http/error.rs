@@ -11,7 +11,10 @@ use stockade::{
 };
 
 use super::{Problem, Retry};
-use crate::metrics;
+use crate::{
+    flash::{FlashError, LinkError},
+    metrics,
+};
 
 const LOCK_NOT_AVAILABLE: &str = "55P03";
 const QUERY_CANCELED: &str = "57014";
@@ -160,6 +163,28 @@ impl From<LockError> for Problem {
     }
 }
 
+/// A flash sale that refuses, or does not answer.
+impl From<FlashError> for Problem {
+    fn from(error: FlashError) -> Self {
+        match error {
+            FlashError::SoldOut => Self::SoldOut,
+            FlashError::LimitReached => Self::LimitReached,
+            FlashError::Mismatch => Self::IdempotencyMismatch,
+            FlashError::Backlog => Self::LoadShed(Retry::default()),
+            FlashError::Counter(error) => of_counter(&error),
+        }
+    }
+}
+
+fn of_counter(error: &LinkError) -> Problem {
+    tracing::warn!(error = error as &dyn Error, "no answer of a flash sale's counter");
+    match error {
+        LinkError::Open(after) => Problem::LockStoreUnavailable(Retry(*after)),
+        LinkError::Down(_) | LinkError::Refused(_) => Problem::LockStoreUnavailable(Retry::default()),
+        LinkError::Unanswered(_) | LinkError::Unreadable(_) => Problem::OutcomeUnknown,
+    }
+}
+
 /// A read that the cache did not answer.
 impl From<&CachedRejection<Self>> for Problem {
     fn from(rejection: &CachedRejection<Self>) -> Self {
@@ -203,7 +228,21 @@ fn of_load(error: &LoadError) -> Problem {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    #[test]
+    fn only_a_counter_that_was_asked_and_did_not_answer_leaves_the_outcome_unknown() {
+        let after = Duration::from_millis(300);
+        for (error, problem) in [
+            (LinkError::Open(after), Problem::LockStoreUnavailable(Retry(after))),
+            (LinkError::Down(None), Problem::LockStoreUnavailable(Retry::default())),
+            (LinkError::Unanswered(None), Problem::OutcomeUnknown),
+        ] {
+            assert_eq!(Problem::from(FlashError::Counter(error)), problem);
+        }
+    }
 
     #[test]
     fn what_the_database_says_decides_the_problem() {

@@ -116,10 +116,10 @@ pub(super) async fn reserve(
     let name = key.as_ref().map_or_else(Name::random, |key| Name::of_key(key.as_str()));
     let asked = Asked { customer, quantity, name };
     let answer = match app.flash.reserve(&sku, &asked).await {
-        Answer::Reserved(id) => made(&app, &sku, &asked, id, false).await,
-        Answer::Known(id) => made(&app, &sku, &asked, id, true).await,
-        Answer::Closed | Answer::Unsettled => look_back(&app, &sku, &asked, key.is_some()).await,
-        Answer::Refused(problem) => Err(problem),
+        Ok(Answer::Reserved(id)) => made(&app, &sku, &asked, id, false).await,
+        Ok(Answer::Known(id)) => made(&app, &sku, &asked, id, true).await,
+        Ok(Answer::Closed | Answer::Unsettled) => look_back(&app, &sku, &asked, key.is_some()).await,
+        Err(error) => Err(error.into()),
     };
     metrics::flash_reservation(outcome(&answer));
     answer
@@ -180,7 +180,7 @@ fn outcome(answer: &Result<Response, Problem>) -> FlashOutcome {
 pub(super) async fn show(State(app): State<App>, sku: Sku, Id(id): Id) -> Result<Response, Problem> {
     sale_of(&id).ok_or(NO_RESERVATION)?;
     // Redis first: what it has not, or not any more, Postgres has if it ever was.
-    let in_redis = app.flash.find(&sku, &id).await;
+    let in_redis = app.flash.find(&sku, &id).await.map_err(Problem::from);
     if let Some(row) = db::flash_reservation::find(&app.pg, &id).await? {
         let state = if row.stored { "stored" } else { "rejected" };
         let shown = Shown { id: &id, sku: &sku, customer: &row.customer, quantity: row.quantity, state };

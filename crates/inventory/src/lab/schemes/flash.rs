@@ -7,8 +7,7 @@ use rand::Rng;
 use super::{Failure, Sale, World};
 use crate::{
     domain::{Customer, Units},
-    flash::{Answer, Asked, Name},
-    http::Problem,
+    flash::{Answer, Asked, FlashError, Name},
 };
 
 /// Each of them may have every unit.
@@ -18,8 +17,8 @@ pub(in crate::lab) async fn sell(world: &World) -> Result<Sale, Failure> {
     let customer = Customer::new(format!("customer-{}", rand::rng().random_range(0..CUSTOMERS)))?;
     let asked = Asked { customer, quantity: Units::new(1)?, name: Name::random() };
     match world.flash.reserve(&world.product, &asked).await {
-        Answer::Reserved(_) => Ok(Sale::Sold),
-        Answer::Refused(Problem::SoldOut) => Ok(Sale::SoldOut),
+        Ok(Answer::Reserved(_)) => Ok(Sale::Sold),
+        Err(FlashError::SoldOut) => Ok(Sale::SoldOut),
         other => Err(format!("the flash sale answered {other:?}").into()),
     }
 }
