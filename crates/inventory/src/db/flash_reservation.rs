@@ -17,6 +17,33 @@ pub struct Stored {
     pub quantity: i64,
     /// False: rejected.
     pub stored: bool,
+    /// Under which counter of its sale.
+    pub generation: i64,
+}
+
+/// What was decided about a reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// Stored rather than rejected.
+    pub stored: bool,
+    /// Under which counter of its sale.
+    pub generation: i64,
+}
+
+impl Decided {
+    /// Whether it stands for a request that was let in under this counter. A rejection under an earlier one does not.
+    #[must_use]
+    pub fn stands(self, generation: i64) -> bool {
+        self.stored || self.generation >= generation
+    }
+}
+
+impl Stored {
+    /// What was decided.
+    #[must_use]
+    pub fn decided(&self) -> Decided {
+        Decided { stored: self.stored, generation: self.generation }
+    }
 }
 
 impl FromRow<'_, PgRow> for Stored {
@@ -26,23 +53,25 @@ impl FromRow<'_, PgRow> for Stored {
             customer: row.try_get("customer")?,
             quantity: row.try_get("quantity")?,
             stored: row.try_get("stored")?,
+            generation: row.try_get("generation")?,
         })
     }
 }
 
-/// Of these ids, those that have a row, and whether they are stored rather than rejected.
+/// Of these ids, those that have a row, and what was decided about them.
 ///
 /// # Errors
 ///
 /// Whatever the database answers.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_reservation.known"))]
-pub async fn known(executor: impl PgExecutor<'_>, ids: &[&str]) -> Result<HashMap<String, bool>, sqlx::Error> {
+pub async fn known(executor: impl PgExecutor<'_>, ids: &[&str]) -> Result<HashMap<String, Decided>, sqlx::Error> {
     // language=PostgreSQL
-    let rows: Vec<(String, bool)> = sqlx::query_as("select id, stored from flash_reservation where id = any($1)")
-        .bind(ids)
-        .fetch_all(executor)
-        .await?;
-    Ok(rows.into_iter().collect())
+    let rows: Vec<(String, bool, i64)> =
+        sqlx::query_as("select id, stored, generation from flash_reservation where id = any($1)")
+            .bind(ids)
+            .fetch_all(executor)
+            .await?;
+    Ok(rows.into_iter().map(|(id, stored, generation)| (id, Decided { stored, generation })).collect())
 }
 
 /// The reservation `id`.
@@ -53,13 +82,13 @@ pub async fn known(executor: impl PgExecutor<'_>, ids: &[&str]) -> Result<HashMa
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_reservation.find"))]
 pub async fn find(executor: impl PgExecutor<'_>, id: &str) -> Result<Option<Stored>, sqlx::Error> {
     // language=PostgreSQL
-    sqlx::query_as("select id, customer, quantity, stored from flash_reservation where id = $1")
+    sqlx::query_as("select id, customer, quantity, stored, generation from flash_reservation where id = $1")
         .bind(id)
         .fetch_optional(executor)
         .await
 }
 
-/// At most `limit` reservations of a sale whose ids come after `after`, by id.
+/// At most `limit` reservations of a sale that are stored and whose ids come after `after`, by id.
 ///
 /// # Errors
 ///
@@ -73,8 +102,8 @@ pub async fn page(
 ) -> Result<Vec<Stored>, sqlx::Error> {
     // language=PostgreSQL
     sqlx::query_as(
-        "select id, customer, quantity, stored from flash_reservation
-         where sale = $1 and id > $2 order by id limit $3",
+        "select id, customer, quantity, stored, generation from flash_reservation
+         where sale = $1 and stored and id > $2 order by id limit $3",
     )
     .bind(sale.0)
     .bind(after)
@@ -84,11 +113,11 @@ pub async fn page(
 }
 
 /// Stores these and counts their units, if the sale is not closed and they don't exceed what was opened: all or none.
-/// Returns whether they are stored.
+/// Returns whether they are stored. None of them is stored already; one that is rejected is stored in its place.
 ///
 /// # Errors
 ///
-/// Whatever the database answers, such as that one of the ids has a row already.
+/// Whatever the database answers.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_reservation.store"))]
 pub async fn store(
     connection: &mut PgConnection,
@@ -96,7 +125,7 @@ pub async fn store(
     reservations: &[&Reservation],
 ) -> Result<bool, sqlx::Error> {
     let units: i64 = reservations.iter().map(|reservation| reservation.quantity).sum();
-    let (ids, customers, quantities) = columns(reservations);
+    let (ids, customers, quantities, generations) = columns(reservations);
     // language=PostgreSQL
     let stored = sqlx::query(
         "with room as (
@@ -104,49 +133,59 @@ pub async fn store(
              where id = $1 and closed_at is null and stored + $2 <= opened
              returning id
          )
-         insert into flash_reservation (id, sale, customer, quantity, stored)
-         select new.id, room.id, new.customer, new.quantity, true
-         from room, unnest($3::text[], $4::text[], $5::bigint[]) as new (id, customer, quantity)",
+         insert into flash_reservation (id, sale, customer, quantity, stored, generation)
+         select new.id, room.id, new.customer, new.quantity, true, new.generation
+         from room,
+              unnest($3::text[], $4::text[], $5::bigint[], $6::bigint[]) as new (id, customer, quantity, generation)
+         on conflict (id) do update
+         set customer = excluded.customer, quantity = excluded.quantity, stored = true, generation = excluded.generation
+         where not flash_reservation.stored",
     )
     .bind(sale.0)
     .bind(units)
     .bind(ids)
     .bind(customers)
     .bind(quantities)
+    .bind(generations)
     .execute(connection)
     .await?;
     Ok(stored.rows_affected() > 0 || reservations.is_empty())
 }
 
-/// Keeps these as rejected.
+/// Keeps these as rejected, each id once, also those that were rejected before. What is stored stays so.
 ///
 /// # Errors
 ///
-/// Whatever the database answers, such as that one of the ids has a row already.
+/// Whatever the database answers.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_reservation.reject"))]
 pub async fn reject(
     connection: &mut PgConnection,
     sale: SaleId,
     reservations: &[&Reservation],
 ) -> Result<(), sqlx::Error> {
-    let (ids, customers, quantities) = columns(reservations);
+    let (ids, customers, quantities, generations) = columns(reservations);
     // language=PostgreSQL
     sqlx::query(
-        "insert into flash_reservation (id, sale, customer, quantity, stored)
-         select new.id, $1, new.customer, new.quantity, false
-         from unnest($2::text[], $3::text[], $4::bigint[]) as new (id, customer, quantity)",
+        "insert into flash_reservation (id, sale, customer, quantity, stored, generation)
+         select new.id, $1, new.customer, new.quantity, false, new.generation
+         from unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[]) as new (id, customer, quantity, generation)
+         on conflict (id) do update set generation = excluded.generation where not flash_reservation.stored",
     )
     .bind(sale.0)
     .bind(ids)
     .bind(customers)
     .bind(quantities)
+    .bind(generations)
     .execute(connection)
     .await?;
     Ok(())
 }
 
-fn columns<'a>(reservations: &[&'a Reservation]) -> (Vec<&'a str>, Vec<&'a str>, Vec<i64>) {
+type Columns<'a> = (Vec<&'a str>, Vec<&'a str>, Vec<i64>, Vec<i64>);
+
+fn columns<'a>(reservations: &[&'a Reservation]) -> Columns<'a> {
     let ids = reservations.iter().map(|reservation| reservation.id.as_str()).collect();
     let customers = reservations.iter().map(|reservation| reservation.customer.as_str()).collect();
-    (ids, customers, reservations.iter().map(|reservation| reservation.quantity).collect())
+    let quantities = reservations.iter().map(|reservation| reservation.quantity).collect();
+    (ids, customers, quantities, reservations.iter().map(|reservation| reservation.generation).collect())
 }

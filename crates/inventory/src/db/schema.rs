@@ -8,13 +8,14 @@ use sqlx::{
 };
 
 /// Every file of `migrations/`, oldest first, with the description that its name gives it.
-const MIGRATIONS: [(i64, &str, &str); 6] = [
+const MIGRATIONS: [(i64, &str, &str); 7] = [
     (1, "stock", include_str!("../../../../migrations/0001_stock.sql")),
     (2, "movement", include_str!("../../../../migrations/0002_movement.sql")),
     (3, "idempotency", include_str!("../../../../migrations/0003_idempotency.sql")),
     (4, "transfer", include_str!("../../../../migrations/0004_transfer.sql")),
     (5, "flash", include_str!("../../../../migrations/0005_flash.sql")),
     (6, "sku filter", include_str!("../../../../migrations/0006_sku_filter.sql")),
+    (7, "flash generation", include_str!("../../../../migrations/0007_flash_generation.sql")),
 ];
 
 /// The migrations of the service. The library brings its own schema.

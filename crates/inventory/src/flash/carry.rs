@@ -1,11 +1,9 @@
 //! Entries of the stream, stored in Postgres.
 
-use std::collections::HashSet;
-
 use sqlx::PgPool;
 
 use super::{Reservation, Sale, SaleId, Stage};
-use crate::db;
+use crate::db::{self, flash_reservation::Decided};
 
 /// Why entries are not stored.
 #[derive(Debug, thiserror::Error)]
@@ -56,19 +54,25 @@ pub(super) async fn carry(pg: &PgPool, sale: SaleId, reservations: &[&Reservatio
     let mut tx = pg.begin().await?;
     let sale = db::flash_sale::lock(&mut tx, sale).await?.ok_or(CarryError::NoSale)?;
     let ids: Vec<&str> = reservations.iter().map(|reservation| reservation.id.as_str()).collect();
-    let known = db::flash_reservation::known(&mut *tx, &ids).await?;
-    let mut seen = HashSet::new();
+    let mut known = db::flash_reservation::known(&mut *tx, &ids).await?;
     let mut room = sale.unsold();
     let fates: Vec<Fate> = reservations
         .iter()
         .map(|reservation| match known.get(&reservation.id) {
-            Some(stored) => Fate::Repeated(*stored),
-            None if !seen.insert(&reservation.id) => Fate::Repeated(true),
-            None => decide(&sale, reservation, &mut room),
+            Some(decided) if decided.stands(reservation.generation) => Fate::Repeated(decided.stored),
+            _ => {
+                let fate = decide(&sale, reservation, &mut room);
+                let decided = Decided { stored: fate.is_stored(), generation: reservation.generation };
+                known.insert(reservation.id.clone(), decided);
+                fate
+            }
         })
         .collect();
+    // An id may be there twice, of two counters: what was decided last is kept.
+    let is_last = |one: &Reservation| known.get(&one.id).is_some_and(|last| last.generation == one.generation);
     let with = |fate: Fate| -> Vec<&Reservation> {
-        reservations.iter().zip(&fates).filter(|(_, its)| **its == fate).map(|(one, _)| *one).collect()
+        let all = reservations.iter().zip(&fates).filter(|(_, its)| **its == fate).map(|(one, _)| *one);
+        all.filter(|one| is_last(one)).collect()
     };
     let (stored, rejected) = (with(Fate::Stored), with(Fate::Rejected));
     if !stored.is_empty() && !db::flash_reservation::store(&mut tx, sale.id, &stored).await? {
@@ -82,7 +86,7 @@ pub(super) async fn carry(pg: &PgPool, sale: SaleId, reservations: &[&Reservatio
     Ok(fates)
 }
 
-/// Whether a reservation that has no row yet is stored: it was made under the newest counter, and its units are there.
+/// Whether a reservation is stored, of which nothing is known: one of the newest counter, whose units are there.
 fn decide(sale: &Sale, reservation: &Reservation, room: &mut i64) -> Fate {
     let is_current = sale.stage != Stage::Closed && reservation.generation == sale.generation;
     if !is_current || reservation.quantity < 1 || reservation.quantity > *room {

@@ -18,7 +18,7 @@ use super::{
     stream::{self, Entry, STUCK},
 };
 use crate::{
-    db::{self, flash_dead_letter::DeadLetter},
+    db::{self, flash_dead_letter::DeadLetter, flash_reservation::Decided},
     domain::Sku,
     metrics::{self, FlashFate},
     traces,
@@ -165,7 +165,9 @@ impl Consumer {
                     if *refusals >= TRIES {
                         let cause = error.source().map_or_else(|| error.to_string(), |cause| cause.to_string());
                         self.bury(pg, entry, &format!("{reservation:?}"), &cause).await?;
-                        flash.waiters().tell(&reservation.id, false);
+                        flash
+                            .waiters()
+                            .tell(&reservation.id, Decided { stored: false, generation: reservation.generation });
                         finished.push(entry);
                     }
                 }
@@ -188,7 +190,8 @@ impl Consumer {
 
 /// Counts an entry that is finished, and tells those who wait for it.
 fn tell(flash: &Flash, entry: &Entry, reservation: &Reservation, fate: Fate) {
-    flash.waiters().tell(&reservation.id, fate.is_stored());
+    let decided = Decided { stored: fate.is_stored(), generation: reservation.generation };
+    flash.waiters().tell(&reservation.id, decided);
     metrics::flash_entry(match fate {
         Fate::Stored => FlashFate::Stored,
         Fate::Rejected => FlashFate::Rejected,

@@ -4,7 +4,7 @@ use deadpool_redis::redis::{FromRedisValue, Value, cmd};
 use stockade::Redis;
 
 use super::{
-    Asked, Sale, SaleId,
+    Asked, Made, Sale, SaleId,
     keys::Keys,
     link::{Link, LinkError},
     script::{CLOSE, ENTER, FORGET, INSTALL, LOAD, RESERVE, SETTLE, VIEW},
@@ -24,9 +24,9 @@ pub(super) struct Counter {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// It is in the stream.
-    Reserved(String),
+    Reserved(Made),
     /// It was made before, with this content.
-    Known(String, String),
+    Known(Made, String),
     /// The sale takes nothing any more.
     Closed,
     /// Fewer are left.
@@ -75,8 +75,8 @@ impl Counter {
         let args = [sale.as_str(), asked.name.as_str(), asked.customer.as_str(), &quantity, &backlog, &trace];
         let said: Vec<String> = self.link.run(&RESERVE, &keys.all(), &args).await?;
         match said.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-            ["reserved", id] => Ok(Decision::Reserved((*id).to_owned())),
-            ["known", id, content] => Ok(Decision::Known((*id).to_owned(), (*content).to_owned())),
+            ["reserved", id, generation] => Ok(Decision::Reserved(made(id, generation))),
+            ["known", id, generation, content] => Ok(Decision::Known(made(id, generation), (*content).to_owned())),
             ["closed"] => Ok(Decision::Closed),
             ["sold-out"] => Ok(Decision::SoldOut),
             ["limit-reached"] => Ok(Decision::LimitReached),
@@ -173,4 +173,9 @@ impl Counter {
         command.arg(Keys::of(sku).reservations).arg(reservation);
         self.link.command(&command).await
     }
+}
+
+/// The script has the generation as a number, or none where the sale is closed and nothing is let in any more.
+fn made(id: &str, generation: &str) -> Made {
+    Made { id: id.to_owned(), generation: generation.parse().unwrap_or_default() }
 }

@@ -9,7 +9,7 @@ use stockade::Redis;
 use tokio::sync::Notify;
 
 use super::{
-    Asked, FlashError, Sale, SaleId,
+    Asked, FlashError, Made, Sale, SaleId,
     counter::{Counter, Decision},
     reconcile,
     waiters::Waiters,
@@ -43,9 +43,9 @@ struct Inner {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// It was made.
-    Reserved(String),
+    Reserved(Made),
     /// It was made before.
-    Known(String),
+    Known(Made),
     /// The sale takes nothing any more.
     Closed,
     /// There is no counter, or none that can be used.
@@ -112,12 +112,12 @@ impl Flash {
             decision = self.0.counter.reserve(sku, current, asked).await?;
         }
         match decision {
-            Decision::Reserved(id) => {
+            Decision::Reserved(made) => {
                 self.nudge();
-                Ok(Answer::Reserved(id))
+                Ok(Answer::Reserved(made))
             }
             Decision::Known(_, content) if content != asked.content() => Err(FlashError::Mismatch),
-            Decision::Known(id, _) => Ok(Answer::Known(id)),
+            Decision::Known(made, _) => Ok(Answer::Known(made)),
             Decision::Closed => Ok(Answer::Closed),
             Decision::SoldOut => Err(FlashError::SoldOut),
             Decision::LimitReached => Err(FlashError::LimitReached),
@@ -135,7 +135,7 @@ impl Flash {
     }
 
     /// Whether Postgres stored the reservation rather than rejected it; `None` when that is not known within `limit`.
-    pub(crate) async fn stored(&self, reservation: &str, limit: Duration) -> Option<bool> {
+    pub(crate) async fn stored(&self, reservation: &Made, limit: Duration) -> Option<bool> {
         self.0.waiters.wait(reservation, limit).await
     }
 

@@ -37,6 +37,10 @@
 //!   entry of a consumer that died, stay young until the clock has caught up. So a negative age counts as over
 //!   (`lua/enter.lua`), and a consumer that finds nothing to read while entries wait claims them after 3 s by its own
 //!   clock (`consumer`). The end of a sale is left to the clock of Redis: it comes later if that clock is behind.
+//! - **Rejected in the place of its repetition.** A consumer holds an entry that Redis has lost; the client repeats its
+//!   request, and the next counter lets it in under the same id. The old entry is rejected, and the new one taken for
+//!   its repetition, so what was answered 201 is not stored. So a rejection stands only for entries of its counter and
+//!   of those before: the new entry is decided again, and a request that waits for it is not told of the rejection.
 //! - **An old primary that still takes writes.** Both give away the same units. Postgres stores no more than was
 //!   opened, and rejects the rest.
 
@@ -65,5 +69,6 @@ pub use desk::{Flash, FlashSettings};
 pub(crate) use error::FlashError;
 pub(crate) use keeper::keep;
 pub(crate) use link::{Link, LinkError};
+pub(crate) use reservation::Made;
 pub use reservation::{Asked, Name, Reservation, sale_of};
 pub use sale::{Sale, SaleId, Stage};

@@ -55,7 +55,7 @@ pub(super) async fn settle(counter: &Counter, pg: &PgPool, sale: &Sale) -> Resul
     Ok(installed)
 }
 
-/// What every customer has, and which reservations are known.
+/// What every customer has, and which reservations are stored. What was rejected may be asked for again.
 async fn load(counter: &Counter, pg: &PgPool, sale: &Sale, nonce: &str) -> Result<bool, ReconcileError> {
     let mut units: HashMap<String, i64> = HashMap::new();
     let mut after = String::new();
@@ -66,9 +66,7 @@ async fn load(counter: &Counter, pg: &PgPool, sale: &Sale, nonce: &str) -> Resul
         let mut known = Vec::with_capacity(rows.len());
         for row in rows {
             known.push((row.id, format!("{}:{}", row.quantity, row.customer)));
-            if row.stored {
-                *units.entry(row.customer).or_default() += row.quantity;
-            }
+            *units.entry(row.customer).or_default() += row.quantity;
         }
         if !counter.load_reservations(&sale.sku, nonce, &known).await? {
             return Ok(false);

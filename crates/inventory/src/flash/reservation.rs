@@ -81,3 +81,11 @@ pub struct Reservation {
     /// How many.
     pub quantity: i64,
 }
+
+/// A reservation that the counter has let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Made {
+    pub(crate) id: String,
+    /// Which counter of its sale it was.
+    pub(crate) generation: i64,
+}

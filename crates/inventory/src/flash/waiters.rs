@@ -10,7 +10,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::db;
+use super::Made;
+use crate::db::{self, flash_reservation::Decided};
 
 /// How often Postgres is asked for reservations that another instance may have stored.
 const LOOK: Duration = Duration::from_millis(50);
@@ -21,24 +22,40 @@ const BATCH: usize = 1000;
 /// Requests that wait until Postgres has their reservation.
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
-    waiting: Mutex<HashMap<String, Vec<oneshot::Sender<bool>>>>,
+    waiting: Mutex<HashMap<String, Vec<Waiter>>>,
     came: Notify,
 }
 
+/// A request whose reservation was let in under the counter of this generation.
+#[derive(Debug)]
+struct Waiter {
+    generation: i64,
+    told: oneshot::Sender<bool>,
+}
+
 impl Waiters {
-    /// Whether the reservation was stored rather than rejected; `None` when that is not known within `limit`.
-    pub(super) async fn wait(&self, reservation: &str, limit: Duration) -> Option<bool> {
+    /// Whether the reservation that was let in under this counter was stored rather than rejected; `None` when that is
+    /// not known within `limit`.
+    pub(super) async fn wait(&self, reservation: &Made, limit: Duration) -> Option<bool> {
         let (told, waits) = oneshot::channel();
-        self.lock().entry(reservation.to_owned()).or_default().push(told);
+        let waiter = Waiter { generation: reservation.generation, told };
+        self.lock().entry(reservation.id.clone()).or_default().push(waiter);
         self.came.notify_one();
         timeout(limit, waits).await.ok()?.ok()
     }
 
-    /// Tells those who wait for it.
-    pub(super) fn tell(&self, reservation: &str, stored: bool) {
-        for waiting in self.lock().remove(reservation).unwrap_or_default() {
+    /// Tells those who wait for it, if this stands for their request.
+    pub(super) fn tell(&self, reservation: &str, decided: Decided) {
+        let mut waiting = self.lock();
+        let Some(all) = waiting.remove(reservation) else { return };
+        let (told, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| decided.stands(one.generation));
+        if !others.is_empty() {
+            waiting.insert(reservation.to_owned(), others);
+        }
+        drop(waiting);
+        for one in told {
             // Whoever gave up hears nothing.
-            let _ = waiting.send(stored);
+            let _ = one.told.send(decided.stored);
         }
     }
 
@@ -51,7 +68,7 @@ impl Waiters {
             } else {
                 let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
                 match db::flash_reservation::known(pg, &ids).await {
-                    Ok(known) => known.iter().for_each(|(id, stored)| self.tell(id, *stored)),
+                    Ok(known) => known.iter().for_each(|(id, decided)| self.tell(id, *decided)),
                     Err(error) => tracing::debug!(%error, "reservations that are waited for are not known yet"),
                 }
             }
@@ -63,13 +80,13 @@ impl Waiters {
     fn ids(&self) -> Vec<String> {
         let mut waiting = self.lock();
         waiting.retain(|_, all| {
-            all.retain(|one| !one.is_closed());
+            all.retain(|one| !one.told.is_closed());
             !all.is_empty()
         });
         waiting.keys().take(BATCH).cloned().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<oneshot::Sender<bool>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Waiter>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

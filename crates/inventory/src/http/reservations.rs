@@ -25,7 +25,7 @@ use crate::{
     app::App,
     db,
     domain::{Customer, Sku, Units},
-    flash::{Answer, Asked, Name, Stage, sale_of},
+    flash::{Answer, Asked, Made, Name, Stage, sale_of},
     metrics::{self, FlashOutcome},
 };
 
@@ -116,8 +116,8 @@ pub(super) async fn reserve(
     let name = key.as_ref().map_or_else(Name::random, |key| Name::of_key(key.as_str()));
     let asked = Asked { customer, quantity, name };
     let answer = match app.flash.reserve(&sku, &asked).await {
-        Ok(Answer::Reserved(id)) => made(&app, &sku, &asked, id, false).await,
-        Ok(Answer::Known(id)) => made(&app, &sku, &asked, id, true).await,
+        Ok(Answer::Reserved(one)) => made(&app, &sku, &asked, &one, false).await,
+        Ok(Answer::Known(one)) => made(&app, &sku, &asked, &one, true).await,
         Ok(Answer::Closed | Answer::Unsettled) => look_back(&app, &sku, &asked, key.is_some()).await,
         Err(error) => Err(error.into()),
     };
@@ -126,15 +126,19 @@ pub(super) async fn reserve(
 }
 
 /// The answer to a reservation that is in Redis: at once, or once Postgres has it.
-async fn made(app: &App, sku: &Sku, asked: &Asked, id: String, is_known: bool) -> Result<Response, Problem> {
-    if is_known && let Some(row) = db::flash_reservation::find(&app.pg, &id).await? {
-        return if row.stored { created(sku, asked, &id, "stored", true) } else { Err(Problem::SoldOut) };
+async fn made(app: &App, sku: &Sku, asked: &Asked, made: &Made, is_known: bool) -> Result<Response, Problem> {
+    let id = &made.id;
+    if is_known
+        && let Some(row) = db::flash_reservation::find(&app.pg, id).await?
+        && row.decided().stands(made.generation)
+    {
+        return if row.stored { created(sku, asked, id, "stored", true) } else { Err(Problem::SoldOut) };
     }
     if !app.flash.is_durable() {
-        return created(sku, asked, &id, "pending", is_known);
+        return created(sku, asked, id, "pending", is_known);
     }
-    match app.flash.stored(&id, app.limits.request / 2).await {
-        Some(true) => created(sku, asked, &id, "pending", is_known),
+    match app.flash.stored(made, app.limits.request / 2).await {
+        Some(true) => created(sku, asked, id, "pending", is_known),
         Some(false) => Err(Problem::SoldOut),
         None => Err(Problem::OutcomeUnknown),
     }

@@ -12,7 +12,7 @@ if id ~= ARGV[1] then return {'other', id} end
 local reservation = id .. '-' .. ARGV[2]
 local customer, quantity = ARGV[3], tonumber(ARGV[4])
 local known = redis.call('HGET', KEYS[3], reservation)
-if known then return {'known', reservation, known} end
+if known then return {'known', reservation, sale[7] or '0', known} end
 if state == 'closed' then return {'closed'} end
 -- Another run may have lost what this counter was diminished by.
 if state ~= 'open' or run ~= current_run() then return {'unsettled'} end
@@ -32,4 +32,4 @@ if ARGV[6] ~= '' then
   entry[11], entry[12] = 'traceparent', ARGV[6]
 end
 redis.call('XADD', KEYS[4], '*', unpack(entry))
-return {'reserved', reservation}
+return {'reserved', reservation, sale[7]}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::StatusCode;
 use serde_json::json;
 
-use super::{assert_conserved, open, reserve, until_closed, until_open};
+use super::{assert_conserved, hold_sales, open, reserve, until_closed, until_open, until_stored};
 use crate::{
     stage::Stage,
     support::{alone, within},
@@ -104,5 +104,61 @@ async fn what_waits_for_the_database_is_bounded_and_only_what_it_refuses_is_a_de
     assert_eq!(reserve(&instance, "A", "bob", 1, None).await.status, StatusCode::CREATED, "the next ones are stored");
     until_closed(&instance).await;
     assert_eq!(instance.get("/stock/A").await.json()["quantity"], 16);
+    assert_conserved(&stage).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reservation_made_again_is_stored_although_that_of_a_lost_counter_is_rejected() {
+    let _alone = alone().await;
+    let stage = Stage::start().await;
+    let (eventual, durable) = tokio::join!(stage.serve(&[]), stage.serve(&[("FLASH_DURABLE", "on")]));
+    eventual.put("A", 9).await;
+    open(&eventual, "A", 9, 9).await;
+    until_open(&durable).await;
+    // What a consumer read from a Redis that lost it: under the counter before.
+    let lost = async |key: &'static str| {
+        let id = "select '1-' || encode(substring(sha256(convert_to($1, 'UTF8')) from 1 for 16), 'hex')";
+        let id: String = sqlx::query_scalar(id).bind(key).fetch_one(&stage.pool).await.unwrap();
+        let generation = (stage.count("select generation from flash_sale").await - 1).to_string();
+        let fields = ["sale", "1", "generation", &generation, "id", &id, "customer", "ann", "quantity", "1"];
+        stage.redis.command(&[&["XADD", "inventory:flash:{A}:stream", "*"][..], &fields].concat()).await.unwrap();
+    };
+    let rows = async |of: &'static str| stage.count(of).await;
+    let rejected = "select count(*) from flash_reservation where not stored";
+
+    lost("before").await;
+    within(Duration::from_secs(20), "rejected", async || rows(rejected).await == 1).await;
+    let again = reserve(&eventual, "A", "ann", 1, Some("before")).await;
+    assert_eq!(again.status, StatusCode::CREATED, "{again:?}");
+    until_stored(&stage, 1).await;
+    let repeated = reserve(&eventual, "A", "ann", 1, Some("before")).await;
+    assert_eq!((repeated.status, repeated.json()["state"].as_str()), (StatusCode::CREATED, Some("stored")));
+
+    // In one batch, and with an answer that waits for it.
+    let held = hold_sales(&stage).await;
+    for key in ["eventual", "durable"] {
+        lost(key).await;
+    }
+    assert_eq!(reserve(&eventual, "A", "ann", 1, Some("eventual")).await.status, StatusCode::CREATED);
+    let release = async {
+        let stream = ["XLEN", "inventory:flash:{A}:stream"];
+        within(Duration::from_secs(10), "all wait", async || stage.redis.command(&stream).await.unwrap() == "4").await;
+        held.rollback().await.unwrap();
+    };
+    let (waited, ()) = tokio::join!(reserve(&durable, "A", "ann", 1, Some("durable")), release);
+    assert_eq!(waited.status, StatusCode::CREATED, "{waited:?}");
+    until_stored(&stage, 3).await;
+
+    // Rejected before the next counter was made of what is stored.
+    lost("after").await;
+    within(Duration::from_secs(20), "rejected", async || rows(rejected).await == 1).await;
+    stage.redis.restart().await.unwrap();
+    until_open(&eventual).await;
+    let again = reserve(&eventual, "A", "ann", 1, Some("after")).await;
+    assert_eq!(again.status, StatusCode::CREATED, "{again:?}");
+    until_stored(&stage, 4).await;
+    assert_eq!(rows(rejected).await, 0);
+    until_closed(&eventual).await;
+    assert_eq!(eventual.get("/stock/A").await.json()["quantity"], 5);
     assert_conserved(&stage).await;
 }
