@@ -19,7 +19,7 @@ struct Problem {
 pub(crate) fn of_answer(status: StatusCode, body: &[u8]) -> Reason {
     let problem = serde_json::from_slice(body).ok().map(|Problem { r#type }| r#type);
     let name = problem.as_deref().and_then(|problem| problem.strip_prefix("/problems/"));
-    // Whoever answers is not trusted with the terminal.
+    // An answer may come from any program, so it may not write control characters to the terminal.
     let name = name.filter(|name| name.len() <= LONGEST && name.bytes().all(|b| b == b'-' || b.is_ascii_lowercase()));
     name.map_or_else(|| format!("status {}", status.as_u16()), str::to_owned).into()
 }

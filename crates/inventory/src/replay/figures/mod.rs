@@ -1,0 +1,11 @@
+//! What a report is made of.
+
+mod fleet;
+mod latency;
+mod lines;
+mod read_sources;
+
+pub use fleet::Fleet;
+pub use latency::Latency;
+pub use lines::Lines;
+pub use read_sources::ReadSources;

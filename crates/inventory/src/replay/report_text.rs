@@ -1,0 +1,54 @@
+use std::fmt;
+
+use super::{Fleet, Lines, Report};
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Lines { applied, refused, failed, unknown, replayed, retries, skipped, failures } = &self.lines;
+        let reads = &self.reads;
+        writeln!(f, "order lines   applied {applied}, refused {refused}, failed {failed}, unknown {unknown}")?;
+        writeln!(f, "              retries {retries}, answered from the idempotency store {replayed}")?;
+        for (reason, count) in skipped {
+            writeln!(f, "              skipped {count}: {reason}")?;
+        }
+        for (reason, count) in failures {
+            writeln!(f, "              given up {count}: {reason}")?;
+        }
+        writeln!(f, "adjust        {}", self.adjust)?;
+        writeln!(f, "get           {}, failed {}", self.get, reads.failed)?;
+        for (reason, count) in &reads.failures {
+            writeln!(f, "              failed {count}: {reason}")?;
+        }
+        if let Some(ratio) = reads.hit_ratio {
+            writeln!(
+                f,
+                "cache         hit ratio {:.1} %: local {}, redis {}, absent {}, stale {}; loads {}, collapsed {}, shed {}",
+                ratio * 100.0,
+                reads.local,
+                reads.redis,
+                reads.negative,
+                reads.stale,
+                reads.loads,
+                reads.collapsed,
+                reads.shed
+            )?;
+        }
+        if reads.degraded > 0 {
+            writeln!(f, "              degraded answers {}", reads.degraded)?;
+        }
+        if let Some(fleet) = &self.fleet {
+            let Fleet { loads, handoffs, locks_lost, fence_rejected } = fleet;
+            writeln!(
+                f,
+                "fleet         database loads {loads}, hand-offs {handoffs}, locks lost {locks_lost}, fence refusals {fence_rejected}"
+            )?;
+        }
+        write!(
+            f,
+            "throughput    {:.0} lines/s, {:.0} requests/s over {:.1} s",
+            self.lines_per_second,
+            self.requests_per_second,
+            self.elapsed.as_secs_f64()
+        )
+    }
+}
