@@ -65,6 +65,7 @@ mod prune;
 mod refusals;
 mod registry;
 mod relay;
+mod relaying;
 mod settled;
 mod strict;
 #[cfg(test)]

@@ -1,0 +1,255 @@
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use rand::Rng;
+use sqlx::PgPool;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    RelayError,
+    applying::apply,
+    outbox,
+    presence::Presence,
+    refusals::Refusals,
+    registry::PoolState,
+    settled::Writing,
+    vouching::{Step, Vouching},
+};
+use crate::{
+    cache::{Invalidator, UnsureRun},
+    clock::Instant,
+    metrics,
+};
+
+/// How often the relay looks for rows.
+const TICK: Duration = Duration::from_millis(250);
+/// How long a committer has to apply its own invalidations.
+const GRACE: Duration = Duration::from_secs(2);
+/// How many rows are applied and marked together.
+const BATCH: u16 = 256;
+/// How many rows are applied again together. Each row may stand for a batch.
+const KEPT_BATCH: i64 = 32;
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
+/// The limit of one round, for a database that accepts connections and never answers.
+const ROUND_LIMIT: Duration = Duration::from_secs(30);
+/// How often the relay looks for intents whose writer died.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// Old rows are deleted once in so many rounds.
+const DELETE_EVERY: u32 = 40;
+
+/// What a relay does, round by round.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pool: PgPool,
+    state: Arc<PoolState>,
+    caches: Vec<Invalidator>,
+    names: Vec<&'static str>,
+    /// One for each cache.
+    vouching: Vec<Vouching>,
+    refusals: Refusals,
+    presence: Presence,
+    /// When intents were swept last.
+    swept: Mutex<Option<Instant>>,
+}
+
+/// The outcome of applying every kept row again.
+pub(super) struct Reapplied {
+    pub(super) rows: u64,
+    /// The error of the last row that was refused.
+    pub(super) refusal: Option<RelayError>,
+}
+
+impl Worker {
+    /// Idle as yet.
+    pub(super) fn new(pool: PgPool, caches: Vec<Invalidator>) -> Self {
+        let names: Vec<_> = caches.iter().map(Invalidator::name).collect();
+        let state = PoolState::of(&pool);
+        state.collect();
+        let vouching = caches.iter().map(|_| Vouching::default()).collect();
+        let refusals = Refusals::of(&names);
+        let (presence, swept) = (Presence::default(), Mutex::default());
+        Self { pool, state, caches, names, vouching, refusals, presence, swept }
+    }
+
+    /// Works until it is stopped.
+    pub(super) async fn run(self: Arc<Self>, stop: CancellationToken) {
+        let mut backoff = TICK;
+        let mut rounds = 0_u32;
+        loop {
+            let round = tokio::time::timeout(ROUND_LIMIT, self.round(rounds.is_multiple_of(DELETE_EVERY)));
+            let pause = match stop.run_until_cancelled(round).await {
+                None => break,
+                Some(Ok(Ok(more))) => {
+                    backoff = TICK;
+                    if more { Duration::ZERO } else { TICK }
+                }
+                Some(failed) => {
+                    if let Ok(Err(error)) = failed {
+                        tracing::warn!(error = &error as &dyn std::error::Error, "the outbox waits: {error}");
+                    }
+                    backoff = (backoff * 2).min(MAX_BACKOFF);
+                    backoff.mul_f64(rand::rng().random_range(0.5..1.0))
+                }
+            };
+            rounds = rounds.wrapping_add(1);
+            if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+                break;
+            }
+        }
+        self.mark_flushed().await.unwrap_or_else(|error| {
+            tracing::debug!(%error, "rows applied before the stop are applied again by another relay");
+        });
+    }
+
+    /// Applies the kept rows of all its caches.
+    pub(super) async fn reapply_all(&self) -> Result<Reapplied, RelayError> {
+        self.reapply(&self.names).await
+    }
+
+    /// One round. Returns whether more rows are waiting. Dropping the future is harmless: its rows are unlocked.
+    async fn round(&self, delete: bool) -> Result<bool, RelayError> {
+        if let Err(error) = self.presence.say(&self.pool, &self.names).await {
+            tracing::debug!(%error, "others may not know that a relay runs");
+        }
+        self.mark_flushed().await.map_err(RelayError::Sqlx)?;
+        let lag = outbox::lag(&self.pool, &self.names).await.map_err(RelayError::Sqlx)?;
+        metrics::gauge(metrics::OUTBOX_LAG, &[], lag);
+        let applied = if lag >= GRACE.as_secs_f64() { self.apply_pending().await } else { Ok(false) };
+        self.refusals.count(&self.pool, lag >= GRACE.as_secs_f64()).await.map_err(RelayError::Sqlx)?;
+        if delete {
+            outbox::delete_old(&self.pool).await.map_err(RelayError::Sqlx)?;
+        }
+        // A cache that takes no invalidations must not delay the vouching for other caches.
+        self.vouch().await?;
+        self.sweep().await;
+        applied
+    }
+
+    /// Ends the intents of writers that died before they could end them.
+    async fn sweep(&self) {
+        {
+            let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+            if swept.is_some_and(|swept| swept.elapsed() < SWEEP_EVERY) {
+                return;
+            }
+            *swept = Some(Instant::now());
+        }
+        for cache in self.caches.iter().filter(|cache| cache.is_strict()) {
+            if let Err(error) = cache.sweep().await {
+                tracing::debug!(%error, cache = cache.name(), "announcements are swept in the next round");
+            }
+        }
+    }
+
+    /// Vouches for new runs of stores, once every invalidation that they may have lost was applied again.
+    async fn vouch(&self) -> Result<(), RelayError> {
+        let mut failure = None;
+        for (cache, vouching) in self.caches.iter().zip(&self.vouching) {
+            let vouched = match cache.unsure_run() {
+                Some(run) => self.vouch_for(cache, vouching, &run).await,
+                None => Ok(true),
+            };
+            match vouched {
+                Ok(true) => vouching.is_over(),
+                Ok(false) => {}
+                Err(error) => failure = Some(error),
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Returns whether it vouched. It looks once and leaves the next look to the next round, so that waiting rows do
+    /// not wait for a transaction as well.
+    async fn vouch_for(&self, cache: &Invalidator, vouching: &Vouching, run: &UnsureRun) -> Result<bool, RelayError> {
+        // A transaction whose intent was lost with the earlier run may be committing right now. Its row is not visible
+        // yet, so a value from before its commit could still be served.
+        let writing = match vouching.next(run, Instant::now()) {
+            Step::Rest => return Ok(false),
+            Step::Look(writing) => writing,
+            Step::Ask => {
+                let asked = Instant::now();
+                let writing = Arc::new(Writing::now(&self.pool).await.map_err(RelayError::Sqlx)?);
+                vouching.waits_for(run, Some((Arc::clone(&writing), asked)));
+                writing
+            }
+        };
+        match writing.are_over(&self.pool).await.map_err(RelayError::Sqlx)? {
+            Some(true) => {}
+            Some(false) => {
+                vouching.tell_of_long_wait(cache.name());
+                return Ok(false);
+            }
+            None => {
+                vouching.waits_for(run, None);
+                return Ok(false);
+            }
+        }
+        let Reapplied { rows, refusal } = self.reapply(&[cache.name()]).await?;
+        if let Some(refusal) = refusal {
+            vouching.was_refused(run, Instant::now(), &refusal);
+            return Ok(false);
+        }
+        tracing::info!(cache = cache.name(), rows, "invalidations applied again to a new run of the store");
+        // Commands on another connection may have reached another server.
+        if cache.unsure_run().as_ref() != Some(run) || !vouching.applied(run) {
+            return Ok(false);
+        }
+        let refused = |source| RelayError::Cache { cache: cache.name(), source };
+        cache.trust(run).await.map_err(refused)?;
+        Ok(true)
+    }
+
+    /// Applies the kept rows of these caches. It skips a row that is refused, and stops when a store does not answer.
+    async fn reapply(&self, names: &[&'static str]) -> Result<Reapplied, RelayError> {
+        let (mut last, mut done) = (i64::MIN, Reapplied { rows: 0, refusal: None });
+        loop {
+            let batch = outbox::after(&self.pool, names, last, KEPT_BATCH).await.map_err(RelayError::Sqlx)?;
+            let Some(end) = batch.last() else { return Ok(done) };
+            last = end.id;
+            done.rows += u64::try_from(batch.len()).unwrap_or_default();
+            let applied = apply(&self.caches, &batch).await;
+            applied.outage.map_or(Ok(()), Err)?;
+            done.refusal = applied.refusal.or(done.refusal);
+        }
+    }
+
+    /// Marks the rows that transactions of this process have applied themselves.
+    async fn mark_flushed(&self) -> Result<(), sqlx::Error> {
+        for ids in self.state.take_flushed().chunks(BATCH.into()) {
+            outbox::mark(&self.pool, ids).await?;
+        }
+        Ok(())
+    }
+
+    /// Applies the waiting rows, one cache after the other: rows of a cache that is down take no place in the batch of
+    /// another. Returns whether more rows are waiting.
+    async fn apply_pending(&self) -> Result<bool, RelayError> {
+        let (mut more, mut failure) = (false, None);
+        for name in &self.names {
+            match self.apply_pending_of(name).await {
+                Ok(applied) => more |= applied,
+                Err(error) => failure = Some(error),
+            }
+        }
+        failure.map_or(Ok(more), Err)
+    }
+
+    async fn apply_pending_of(&self, name: &'static str) -> Result<bool, RelayError> {
+        let mut tx = self.pool.begin().await.map_err(RelayError::Sqlx)?;
+        let rows = outbox::claim(&mut tx, &[name], GRACE, BATCH.into()).await.map_err(RelayError::Sqlx)?;
+        if !rows.is_empty() {
+            let applied = apply(&self.caches, &rows).await;
+            outbox::mark(&mut *tx, &applied.rows).await.map_err(RelayError::Sqlx)?;
+            if !applied.refused.is_empty() {
+                let refused: Vec<_> = applied.refused.into_iter().collect();
+                outbox::step_over(&mut *tx, &refused).await.map_err(RelayError::Sqlx)?;
+            }
+            tx.commit().await.map_err(RelayError::Sqlx)?;
+            self.refusals.tell(name, applied.refusal);
+            applied.outage.map_or(Ok(()), Err)?;
+        }
+        Ok(!rows.is_empty())
+    }
+}
