@@ -36,7 +36,8 @@ export class Poll {
       next = await this.#ask(isOld);
     } catch (error) {
       this.#access.refused(error);
+    } finally {
+      if (!isOld()) this.#timer = setTimeout(() => this.now(), next ?? this.#everyMs);
     }
-    if (!isOld()) this.#timer = setTimeout(() => this.now(), next ?? this.#everyMs);
   }
 }

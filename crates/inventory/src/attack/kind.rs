@@ -48,7 +48,7 @@ pub(crate) struct Described {
     missing: Option<&'static str>,
 }
 
-/// What is drawn, each as so many a second.
+/// The figure of the chart, per second.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Drawn {
@@ -56,7 +56,8 @@ enum Drawn {
     Answered,
 }
 
-const DEMO: &str = "this attack starts a Redis or a process of its own, as only a program with the feature `demo` does: run `make demo`";
+const DEMO: &str = "this attack starts a Redis or a process of its own, as only a program with the feature `demo` does: \
+                    run `make demo`";
 
 impl Attack {
     /// All, in the order in which the page shows them.
@@ -105,7 +106,7 @@ impl Attack {
             ),
             Self::KilledHolder => (
                 "Killed holder",
-                "An instance's process is killed (SIGKILL) while it holds a lock for which 20 wait, each for 3 s at most.",
+                "A process of the service is killed (SIGKILL) while it holds a lock for which 20 wait, each for 3 s at most.",
                 "A lease of 1 s, which only a holder that lives renews, and a queue.",
                 "SETNX and DEL: a key that stays until its holder deletes it.",
             ),
