@@ -1,4 +1,4 @@
-//! What is counted by the other program of this crate, which counts its own allocations.
+//! The counts of the other program of this crate, which counts its own allocations.
 
 use std::env;
 

@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use stockade::Resource;
 
-/// What is read from caches.
+/// The page that is read from caches.
 #[derive(Clone)]
 pub(crate) struct Page(pub(crate) u32);
 

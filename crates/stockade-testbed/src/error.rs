@@ -18,7 +18,7 @@ pub enum Error {
         program: &'static str,
         /// The environment variable that names it.
         variable: &'static str,
-        /// Where it was looked for.
+        /// The places that were searched.
         looked: String,
     },
     /// The child ended before it was ready.

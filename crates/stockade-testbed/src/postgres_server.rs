@@ -152,7 +152,7 @@ impl PostgresServer {
         format!("postgres://{}:{}@{}/{database}", pg_template::USER, self.password, self.addr())
     }
 
-    /// Where it listens; the same over restarts.
+    /// The address that it listens on, also after a restart.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()

@@ -154,7 +154,7 @@ impl RedisServer {
         self.password().map(|password| format!(":{password}@")).unwrap_or_default()
     }
 
-    /// Where it listens; the same over restarts.
+    /// The address that it listens on, also after a restart.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()

@@ -3,7 +3,7 @@ use super::{AttackError, Callers, ground::Ground, outage};
 /// How long the readers read, in seconds: before and after.
 const SECONDS: u32 = 3;
 
-/// Of so many callers one reads in a second.
+/// One caller in so many reads in a second.
 const PART: u32 = 2;
 
 pub(super) async fn run(ground: &Ground, callers: Callers) -> Result<(), AttackError> {

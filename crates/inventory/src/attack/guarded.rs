@@ -38,7 +38,7 @@ pub(super) struct Guarded {
     filter: Bloom,
 }
 
-/// What is done about a value that has expired.
+/// How a cache treats a value that has expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// The first reader loads it, the others wait.

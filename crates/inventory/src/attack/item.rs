@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use stockade::Resource;
 
-/// What is asked for, by its number.
+/// An item of the table, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Item(pub(super) u32);
 

@@ -9,7 +9,7 @@ const GONE: Duration = Duration::from_secs(1);
 /// How long the readers read, in seconds: before, meanwhile and after.
 const SECONDS: u32 = 4;
 
-/// Of so many callers one reads in a second.
+/// One caller in so many reads in a second.
 const PART: u32 = 4;
 
 pub(super) async fn run(ground: &Ground, callers: Callers) -> Result<(), AttackError> {

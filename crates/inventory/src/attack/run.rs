@@ -45,7 +45,7 @@ pub(super) enum How {
     Failed,
 }
 
-/// What is told of a run.
+/// A run, as the page shows it.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
     attack: Attack,

@@ -13,7 +13,7 @@ const ITEMS: u32 = 50;
 /// How long the readers read.
 const TIME: Duration = Duration::from_secs(5);
 
-/// Of so many callers one reads at a time.
+/// One caller in so many reads at a time.
 const PART: u32 = 20;
 
 pub(super) async fn run(ground: &Ground, callers: Callers) -> Result<(), AttackError> {

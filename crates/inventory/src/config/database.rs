@@ -16,7 +16,7 @@ const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
 /// How the database is used.
 #[derive(Clone)]
 pub struct Database {
-    /// Where it is and how to log in.
+    /// The address, and how to log in.
     pub options: PgConnectOptions,
     /// How many connections are open at most.
     pub max_connections: u32,

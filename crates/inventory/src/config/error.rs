@@ -11,7 +11,7 @@ pub struct ConfigError {
     pub variable: String,
     /// Its value; `None` where it is secret or missing.
     pub value: Option<String>,
-    /// What is wrong with it.
+    /// The fault of the value.
     pub problem: String,
     /// What to do.
     pub remedy: String,

@@ -12,7 +12,7 @@ impl Secret {
     }
 }
 
-/// A URL without user, password and parameters. Where it is not sure that all of them are found, the rest goes too.
+/// A URL without user, password and parameters. If some of them may not have been found, only the scheme is left.
 #[must_use]
 pub fn shown_url(url: &Secret) -> String {
     let Some((scheme, rest)) = url.expose().split_once("://") else { return "…".to_owned() };

@@ -17,7 +17,7 @@ pub enum ConnectError {
     /// The database, or the way to it, says no.
     #[error("no connection to the database at {place}: is it running there, and does it let this host and user in?")]
     Refused {
-        /// Where it is, without user and password.
+        /// The address, without user and password.
         place: String,
         /// What it says.
         source: sqlx::Error,
@@ -28,7 +28,7 @@ pub enum ConnectError {
          DATABASE_MAX_CONNECTIONS"
     )]
     Busy {
-        /// Where it is.
+        /// The address.
         place: String,
         /// How many there are.
         max: u32,

@@ -16,7 +16,7 @@ use crate::{
 /// Forty visitors a second.
 const EVERY: Duration = Duration::from_millis(25);
 const AT_ONCE: usize = 32;
-/// Of so many visitors one buys, and one asks for what does not exist.
+/// One visitor in five buys, and one in twenty asks for an SKU that does not exist.
 const BUYS: u32 = 5;
 const MISTYPES: u32 = 20;
 /// Visitors rather come for what the first order lines name, so that some of them meet.
@@ -51,8 +51,7 @@ async fn come_and_go(client: ShopClient, lines: Arc<[OrderLine]>) {
     }
 }
 
-/// What is bought one time is given back the next, so that the stock lasts. What the service answers is told by the
-/// console.
+/// A visitor gives back what the one before has bought, so that the stock lasts. The console shows the answers.
 async fn visit(client: ShopClient, lines: Arc<[OrderLine]>, turn: usize) {
     let mut rng = SmallRng::from_rng(&mut rand::rng());
     let mut tally = Tally::new();

@@ -4,7 +4,7 @@ use utoipa::ToSchema;
 
 use super::{Quantity, Sku};
 
-/// What is on hand of one SKU.
+/// The stock of one SKU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Stock {
     /// Which one.

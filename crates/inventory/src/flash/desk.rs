@@ -88,7 +88,7 @@ impl Flash {
         *self.0.sales.write().unwrap_or_else(PoisonError::into_inner) = sales;
     }
 
-    /// Makes the counter of a sale that was just opened. Where that fails the keeper does it later.
+    /// Makes the counter of a sale that was just opened. If that fails, the keeper makes it later.
     pub(crate) async fn open(&self, pg: &PgPool, sale: &Sale) {
         self.note(&sale.sku, sale.id);
         if let Err(error) = reconcile::settle(&self.0.counter, pg, sale).await {

@@ -50,7 +50,7 @@ struct Keeper {
     lanes: HashMap<SaleId, Lane>,
 }
 
-/// What is known of a sale between rounds.
+/// The state of a sale between two rounds.
 struct Lane {
     consumer: Consumer,
     checked: Option<Instant>,

@@ -54,7 +54,7 @@ impl Waiters {
         }
         drop(waiting);
         for one in told {
-            // Whoever gave up hears nothing.
+            // A request that gave up has dropped its end.
             let _ = one.told.send(decided.stored);
         }
     }

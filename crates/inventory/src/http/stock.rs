@@ -44,7 +44,7 @@ impl FromCache<App> for Stock {
         Some(self.version)
     }
 
-    /// What is on hand is the same for everybody.
+    /// Every client gets the same stock.
     fn cache_policy(_: &Parts, _: &App) -> CachePolicy {
         CachePolicy::shared()
     }
@@ -122,7 +122,7 @@ fn sku_of(text: &str) -> Result<Sku, Problem> {
     std::str::from_utf8(&position).ok().and_then(|sku| Sku::new(sku).ok()).ok_or_else(bad_cursor)
 }
 
-/// What is to be on hand.
+/// The quantity that a client sets.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, expecting = "an object with the field `quantity`")]
 pub(super) struct SetStock {

@@ -150,7 +150,7 @@ fn both(found: Vec<Stock>, [_, to]: &[Sku; 2]) -> Result<[Stock; 2], Problem> {
     }
 }
 
-/// What is on hand of both afterwards.
+/// The stock of both SKUs after the transfer.
 fn quantities([from, to]: &[Stock; 2], units: Units) -> Result<[Quantity; 2], ApplyError> {
     Ok([from.quantity.apply(units.taken())?, to.quantity.apply(units.added())?])
 }

@@ -81,7 +81,7 @@ impl Scheme {
         matches!(self, Self::StoppedSetNxPx | Self::StoppedUnfenced | Self::Stopped)
     }
 
-    /// Where it can be played instead, for a scheme that the service does not sell by.
+    /// For a scheme that the service does not sell by: the reason, and the command that plays it.
     pub(crate) fn elsewhere(self) -> Option<&'static str> {
         match self {
             Self::Redlock => Some("it needs five servers of its own, which `inventory lab --only redlock` starts"),

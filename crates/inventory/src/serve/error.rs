@@ -16,9 +16,9 @@ pub enum StartError {
     Redis {
         /// Which one.
         variable: &'static str,
-        /// Where that is, without user and password.
+        /// The address, without user and password.
         url: String,
-        /// What is wrong.
+        /// The fault.
         source: ConnectError,
     },
     /// The servers of the locks make no quorum.

@@ -36,7 +36,7 @@ pub(crate) async fn send(route: &'static str, request: RequestBuilder) -> reqwes
         Ok(response) => {
             let status = response.status();
             span.record("http.response.status_code", status.as_u16());
-            // What is wrong with a request is an error of the client that sent it.
+            // For the client that sent the request, a refusal is an error too.
             if status.is_client_error() || status.is_server_error() {
                 span.record("otel.status_code", "ERROR").record("error.type", status.as_str());
             }

@@ -54,7 +54,7 @@ impl Proxy {
         Ok(Self { addr, orders, accepted, _tasks: tasks })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use crate::{cache::value::Entry, clock::Instant};
 
-/// What is cached of a key: the answer to [`Cache::inspect`](super::Cache::inspect).
+/// The cached value of a key, and its state: the answer to [`Cache::inspect`](super::Cache::inspect).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inspection {

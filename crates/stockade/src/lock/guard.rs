@@ -93,7 +93,7 @@ impl Guard {
     /// The downgrade is refused while a commit of `postgres::Tx` under the lock is unanswered, and for good if such a
     /// commit was never answered. Otherwise readers would enter and could see the state from before that commit.
     ///
-    /// A release does not wait for that commit, and lets the readers in. Where that matters, begin another transaction
+    /// A release does not wait for that commit, and lets the readers in. If that matters, begin another transaction
     /// under this guard before the release: its claim waits until the first transaction is over, or says that it is
     /// busy. Only commits of `Tx` are known here, not commits by other means.
     ///

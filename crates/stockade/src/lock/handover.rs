@@ -21,7 +21,7 @@ const OWNER_LEN: usize = 28;
 #[derive(Clone)]
 pub struct Handover {
     pub(super) handed: Handed,
-    /// What is left of the longest hold that the request allowed.
+    /// The rest of the longest hold that the request allowed.
     pub(super) hold_left: Option<Duration>,
 }
 

@@ -7,7 +7,7 @@ pub enum ConnectError {
     /// The URL or configuration can't be used.
     #[error("the Redis configuration is not usable: {reason}")]
     Config {
-        /// What is wrong, without the password.
+        /// The fault, without the password.
         reason: String,
     },
     /// The configuration needs a cargo feature that is not enabled.

@@ -46,7 +46,7 @@ impl Feed {
     pub(super) fn listen(&self) -> Option<Listener> {
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
         let mut newest = self.newest.clone();
-        // What is there was not seen yet by this listener.
+        // This listener has not seen the newest snapshot.
         newest.mark_changed();
         self.wanted.notify_one();
         Some(Listener { newest, _place: place })

@@ -10,7 +10,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two looks at what connects.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// What is done most often.
+/// The operations that a program does most often.
 #[derive(Clone, Copy)]
 pub(crate) enum Path {
     WriteLock,

@@ -24,7 +24,7 @@ pub(super) struct Server {
     pub(super) came_up: Notify,
 }
 
-/// What is known about the server and its filter on one connection.
+/// The state of the server and its filter, as one connection has found it.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) run: Arc<str>,

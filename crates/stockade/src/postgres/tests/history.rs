@@ -1,4 +1,4 @@
-//! What is kept of rows that were applied.
+//! The rows that are kept after they were applied.
 
 use std::collections::BTreeSet;
 

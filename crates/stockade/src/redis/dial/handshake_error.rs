@@ -133,7 +133,7 @@ impl HandshakeError {
     pub(in crate::redis) fn said(&self) -> Option<Arc<str>> {
         let was_reached = match self {
             Self::Timeout => false,
-            // Such a server is often just shutting down.
+            // Often the server is just shutting down.
             error if error.is_hang_up() => false,
             Self::Prepare(error) => matches!(error, LinkError::Refused { .. }),
             Self::Redis(error) => error.code().is_some(),

@@ -46,7 +46,7 @@ async fn a_single_server_is_no_node_of_a_cluster_but_beside_one_it_hinders_nobod
     for url in [format!("{},{}", single.addr(), node.addr()), format!("127.0.0.1:1,{}", node.addr())] {
         Redis::connect(format!("redis-cluster://{url}")).await.unwrap();
     }
-    // What is wrong with one that is not the first is found, too.
+    // A fault of another server than the first is found, too.
     let evicts = ["--cluster-enabled", "yes", "--maxmemory-policy", "allkeys-lru"];
     let evicts = RedisServer::builder().args(evicts).start().await.unwrap();
     let refused = refusal(&format!("redis-cluster://{},{}", node.addr(), evicts.addr())).await;

@@ -96,7 +96,7 @@ impl Sendings {
         self.last.is_none()
     }
 
-    /// What is to be undone.
+    /// Takes the attempt to undo.
     pub(crate) fn take(&mut self) -> Option<Sent> {
         self.note();
         self.last.take().map(|(sent, _)| sent)
