@@ -20,7 +20,7 @@ const GATHER: Duration = Duration::from_millis(10);
 /// The longest pause while sales are open: entries of others may have to be claimed.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// The pause after a failure.
+/// The pause after a failure: of that sale only, so that the others go on.
 const TROUBLE: Duration = Duration::from_millis(250);
 
 /// Carries entries to Postgres, rebuilds counters and ends sales, until `stop`. A round that has begun is finished.
@@ -54,6 +54,7 @@ struct Keeper {
 struct Lane {
     consumer: Consumer,
     checked: Option<Instant>,
+    failed: Option<Instant>,
 }
 
 /// How long to wait for the next round.
@@ -63,7 +64,7 @@ enum Pause {
     Short,
     /// There was nothing to do.
     UntilNudged,
-    /// Something failed.
+    /// Postgres did not say which sales there are.
     Trouble,
 }
 
@@ -98,7 +99,9 @@ impl Keeper {
                 Ok(false) => {}
                 Err(error) => {
                     tracing::warn!(error = error.as_ref() as &dyn Error, sku = %sale.sku, "a flash sale stands still");
-                    pause = Pause::Trouble;
+                    if let Some(lane) = self.lanes.get_mut(&sale.id) {
+                        lane.failed = Some(Instant::now());
+                    }
                 }
             }
             self.sales.push(sale);
@@ -122,8 +125,11 @@ impl Keeper {
     /// One step for one sale. Returns whether there was something to do.
     async fn tend(&mut self, sale: &Sale) -> Result<bool, Box<dyn Error + Send + Sync>> {
         let App { flash, pg, .. } = &self.app;
-        let fresh = || Lane { consumer: Consumer::new(sale.sku.clone(), &self.name), checked: None };
+        let fresh = || Lane { consumer: Consumer::new(sale.sku.clone(), &self.name), checked: None, failed: None };
         let lane = self.lanes.entry(sale.id).or_insert_with(fresh);
+        if lane.failed.is_some_and(|last| last.elapsed() < TROUBLE) {
+            return Ok(false);
+        }
         let finished = lane.consumer.round(flash, pg).await?;
         if lane.checked.is_some_and(|last| last.elapsed() < CHECK) {
             return Ok(finished > 0);

@@ -136,6 +136,10 @@ impl Link {
                 T::from_redis_value(value).map_err(|error| LinkError::Unreadable(error.into()))
             }
             // A server that answers is one that executed nothing: scripts read everything before they write.
+            Ok(Err(error)) if error.code().is_some_and(is_of_the_key) => {
+                self.breaker.succeeded();
+                Err(LinkError::Refused(error))
+            }
             Ok(Err(error)) if error.code().is_some() => Err(self.failed(Some(number), LinkError::Refused(error))),
             Ok(Err(error)) => Err(self.failed(Some(number), LinkError::Unanswered(Some(error)))),
             Err(_) => Err(self.failed(Some(number), LinkError::Unanswered(None))),
@@ -185,6 +189,12 @@ impl Link {
         }
         error
     }
+}
+
+/// Whether an error concerns the keys of this command only: no permission, no consumer group or one already, a value
+/// that another program put there. With other codes (LOADING, READONLY, NOREPLICAS) the server says that it accepts nothing now.
+fn is_of_the_key(code: &str) -> bool {
+    ["NOPERM", "NOGROUP", "BUSYGROUP", "WRONGTYPE", "ERR"].contains(&code)
 }
 
 impl fmt::Debug for Link {

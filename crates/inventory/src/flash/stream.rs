@@ -42,10 +42,25 @@ pub(super) async fn read(link: &Link, sku: &Sku, consumer: &str, again: bool) ->
     command.arg("GROUP").arg(GROUP).arg(consumer).arg("COUNT").arg(BATCH);
     command.arg("STREAMS").arg(Keys::of(sku).stream).arg(if again { "0" } else { ">" });
     let streams: Option<Vec<(Value, Vec<(String, Fields)>)>> = match link.command(&command).await {
-        Err(LinkError::Refused(error)) if error.code() == Some("NOGROUP") => None,
+        Err(LinkError::Refused(error)) if error.code() == Some("NOGROUP") => {
+            regroup(link, sku).await?;
+            None
+        }
         other => other?,
     };
     Ok(streams.into_iter().flatten().flat_map(|(_, entries)| entries).map(entry).collect())
+}
+
+/// Makes the group of a stream that has none: before the counter of a sale is made for the first time there is no stream
+/// either, but where somebody deleted the stream, reservations have begun a new one, which nobody would ever read.
+async fn regroup(link: &Link, sku: &Sku) -> Result<(), LinkError> {
+    let mut command = redis::cmd("XGROUP");
+    command.arg("CREATE").arg(Keys::of(sku).stream).arg(GROUP).arg("0");
+    match link.command(&command).await {
+        // There is no stream, or another instance was faster.
+        Err(LinkError::Refused(error)) if matches!(error.code(), Some("ERR" | "BUSYGROUP")) => Ok(()),
+        other => other,
+    }
 }
 
 /// Entries that no consumer has asked for in `idle`, by the clock of the server: this one has them from now on.

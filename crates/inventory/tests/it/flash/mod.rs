@@ -1,5 +1,6 @@
 //! `/flash`: sales, reservations, and what becomes of them when something dies.
 
+mod broken;
 mod clock;
 mod closing;
 mod kills;
