@@ -100,18 +100,13 @@ impl ShopClient {
     async fn attempt(&self, turn: usize, line: &OrderLine, key: &str, body: &Adjustment<'_>) -> (Answer, Reason) {
         let url = self.url(turn, &line.sku, "/adjustments");
         let request = self.http.post(url).header("idempotency-key", key).json(body);
-        let sent = traces::send("/stock/{sku}/adjustments", request).await;
-        let response = match sent {
+        let response = match traces::send("/stock/{sku}/adjustments", request).await {
             Ok(response) => response,
             Err(error) => return (Answer::NONE, reason::of_error(&error)),
         };
-        let status = response.status();
-        let headers = response.headers().clone();
-        match response.bytes().await {
-            Ok(body) if status.is_success() => (Answer::read(status, &headers, &body), Reason::default()),
-            Ok(body) => (Answer::read(status, &headers, &body), reason::of_answer(status, &body)),
-            Err(error) => (Answer::NONE, reason::of_error(&error)),
-        }
+        let (status, body) = (response.status(), response.body());
+        let why = if status.is_success() { Reason::default() } else { reason::of_answer(status, body) };
+        (Answer::read(status, response.headers(), body), why)
     }
 
     /// Looks at a SKU, once.
@@ -122,14 +117,8 @@ impl ShopClient {
             Ok(response) => response,
             Err(error) => return tally.read_failed(reason::of_error(&error)),
         };
-        let (status, cache) = (response.status(), CacheStatus::read(response.headers()));
-        // The body is read to its end so that the connection can serve again.
-        let body = match response.bytes().await {
-            Ok(body) => body,
-            Err(error) => return tally.read_failed(reason::of_error(&error)),
-        };
         tally.get.record(since.elapsed());
-        tally.read(status, cache, &body);
+        tally.read(response.status(), CacheStatus::read(response.headers()), response.body());
     }
 
     fn url(&self, turn: usize, sku: &Sku, rest: &str) -> Url {

@@ -1,11 +1,11 @@
 use std::{convert::Infallible, time::Duration};
 
-use axum::extract::Request;
-use reqwest::{RequestBuilder, Response};
+use axum::{body::Bytes, extract::Request, http::Response};
+use reqwest::RequestBuilder;
 use tracing::Span;
 use tracing_subscriber::layer::Identity;
 
-use super::variables::wanted;
+use super::{variables::wanted, whole::whole};
 use crate::config::ConfigError;
 
 /// In place of the one that exports: there is none.
@@ -38,9 +38,10 @@ pub(crate) fn within<F>(_server: &Span, answer: F) -> F {
     answer
 }
 
-/// Sends a request, as it is.
-pub(crate) async fn send(_route: &'static str, request: RequestBuilder) -> reqwest::Result<Response> {
-    request.send().await
+/// Sends a request, as it is, and reads its answer to the end.
+pub(crate) async fn send(_route: &'static str, request: RequestBuilder) -> reqwest::Result<Response<Bytes>> {
+    let (client, request) = request.build_split();
+    whole(&client, request?).await
 }
 
 /// None: there is no span that could be named.

@@ -16,6 +16,7 @@ mod exporter;
 #[cfg(feature = "otlp")]
 mod server_span;
 mod variables;
+mod whole;
 
 #[cfg(not(feature = "otlp"))]
 pub(crate) use absent::{Exporter, link, send, server_span, traceparent, within};

@@ -1,6 +1,7 @@
 //! Spans as a collector gets them.
 
 use std::{
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -9,10 +10,15 @@ use axum::{Router, body::Bytes, extract::State, routing::post};
 use opentelemetry_proto::tonic::{
     collector::trace::v1::ExportTraceServiceRequest,
     common::v1::{KeyValue, any_value::Value},
-    trace::v1::{Span, span::SpanKind},
+    trace::v1::{Span, span::SpanKind, status::StatusCode},
 };
 use prost::Message;
-use tokio::{net::TcpListener, task::JoinSet, time::timeout};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+    task::JoinSet,
+    time::timeout,
+};
 
 use crate::stage::{Answer, Stage, bare_command, outcome, until};
 
@@ -67,6 +73,13 @@ fn value(attributes: &[KeyValue], name: &str) -> String {
         Value::IntValue(number) => number.to_string(),
         other => panic!("{name}: {other:?}"),
     }
+}
+
+/// A file of order lines.
+fn orders(name: &str, lines: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.csv", std::process::id()));
+    std::fs::write(&path, format!("InvoiceNo,StockCode,Description,Quantity\n{lines}")).unwrap();
+    path
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -134,8 +147,7 @@ async fn the_trace_of_an_order_line_begins_in_the_replay_and_goes_on_in_the_serv
     let settings = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*collector.endpoint), ("OTEL_BSP_SCHEDULE_DELAY", "20")];
     let instance = stage.serve(&settings).await;
     assert_eq!(instance.put("A", 9).await.status, 201);
-    let orders = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("traced-{}.csv", std::process::id()));
-    std::fs::write(&orders, "InvoiceNo,StockCode,Description,Quantity\n1,A,x,1\n2,absent,x,1\n").unwrap();
+    let orders = orders("traced", "1,A,x,1\n2,absent,x,1\n");
     let mut replay = bare_command("replay");
     replay.args(["--target", &instance.url, "--browse", "1", "--csv"]).arg(&orders);
     // All of its spans are sent at its end.
@@ -157,6 +169,54 @@ async fn the_trace_of_an_order_line_begins_in_the_replay_and_goes_on_in_the_serv
     let read = collector.find("GET /stock/{sku}", |span| span.kind == SpanKind::Client as i32).await;
     assert!(read.parent_span_id.is_empty(), "a visitor is no part of a line: {read:?}");
     collector.child(&read, "GET /stock/{sku}").await;
+}
+
+#[tokio::test]
+async fn each_attempt_of_an_order_line_has_a_span_and_one_whose_answer_is_cut_off_is_an_error() {
+    let (stage, collector) = tokio::join!(Stage::start(), Collector::start());
+    let instance = stage.serve(&[]).await;
+    assert_eq!(instance.put("A", 9).await.status, 201);
+    let (cut, mut server) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), JoinSet::new());
+    let port = cut.local_addr().unwrap().port();
+    let (asked, mut was_asked) = tokio::sync::oneshot::channel();
+    server.spawn(async move {
+        let (mut connection, _) = cut.accept().await.unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"}") {
+            assert_ne!(connection.read_buf(&mut request).await.unwrap(), 0);
+        }
+        connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{").await.unwrap();
+        asked.send(String::from_utf8(request).unwrap()).unwrap();
+    });
+    let orders = orders("cut", "1,A,x,1\n");
+    let mut replay = bare_command("replay");
+    replay.args(["--target", &format!("http://127.0.0.1:{port}"), "--target", &instance.url, "--csv"]).arg(&orders);
+    replay.env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.endpoint);
+    let (_, output) = outcome(replay).await;
+    assert!(output.contains("applied 1, refused 0, failed 0, unknown 0"), "{output}");
+
+    let line = collector.find("replay.line", |_| true).await;
+    let name = "POST /stock/{sku}/adjustments";
+    let of_line =
+        |span: &Span, port: &str| span.parent_span_id == line.span_id && value(&span.attributes, "server.port") == port;
+    let lost = collector.find(name, |span| of_line(span, &port.to_string())).await;
+    let attributes = ["http.request.method", "url.template", "server.address", "error.type"];
+    assert_eq!(
+        attributes.map(|attribute| value(&lost.attributes, attribute)),
+        ["POST", "/stock/{sku}/adjustments", "127.0.0.1", "no answer"]
+    );
+    assert_eq!(lost.status.unwrap().code, StatusCode::Error as i32);
+    let request = was_asked.try_recv().unwrap().to_lowercase();
+    assert!(
+        request.contains(&format!("traceparent: 00-{}-{}-01", hex(&lost.trace_id), hex(&lost.span_id))),
+        "{request}"
+    );
+    assert!(!request.contains("tracestate"), "there is none: {request}");
+    let (_, other) = instance.url.rsplit_once(':').unwrap();
+    let second = collector.find(name, |span| of_line(span, other)).await;
+    assert_eq!(value(&second.attributes, "http.response.status_code"), "200");
+    assert_eq!(second.status.map_or(0, |status| status.code), StatusCode::Unset as i32);
+    assert!(second.start_time_unix_nano >= lost.end_time_unix_nano);
 }
 
 #[tokio::test]
