@@ -41,6 +41,10 @@ pub(crate) enum AttackError {
     #[error("the process that was to be killed does not hold its locks")]
     #[cfg(feature = "demo")]
     Holder(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// `inventory lab` did not play the schemes that need servers of their own.
+    #[error("`inventory lab` did not end with its table")]
+    #[cfg(feature = "demo")]
+    Schemes(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The holder that is stopped broke off.
     #[error("a holder broke off")]
     Thread,

@@ -1,8 +1,10 @@
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
 use futures_util::{StreamExt, stream};
 use tokio::time::{Instant, timeout};
 
+#[cfg(feature = "demo")]
+use super::lab_process;
 use super::{AttackError, Callers, ground::Ground, meter::Meter};
 use crate::lab::{Count, Scheme};
 
@@ -10,7 +12,7 @@ use crate::lab::{Count, Scheme};
 const SCHEMES: [Scheme; 2] = [Scheme::Stockade, Scheme::NoLock];
 
 /// How long the other schemes may take.
-const OTHERS: Duration = Duration::from_secs(15);
+const OTHERS: Duration = Duration::from_secs(25);
 
 /// Buyers of one scheme at the same moment.
 const AT_ONCE: usize = 60;
@@ -25,13 +27,16 @@ pub(super) async fn run(ground: &Ground, callers: Callers) -> Result<(), AttackE
     let [on, off] = ground.meters();
     let sides = tokio::join!(sell(ground, on, SCHEMES[0], buyers), sell(ground, off, SCHEMES[1], buyers));
     ground.sold([sides.0?, sides.1?]);
-    // Both sides are done: that the others take too long is no reason to say nothing.
-    let _ = timeout(OTHERS, others(ground, buyers, units)).await;
+    // Both sides are done: that another scheme fails or takes too long is no reason to say nothing.
+    let others = async { tokio::join!(served(ground, buyers, units), apart(ground, units)) };
+    if let Ok((Err(error), _) | (_, Err(error))) = timeout(OTHERS, others).await {
+        tracing::warn!(error = &error as &dyn Error, "a scheme of the lab did not sell");
+    }
     Ok(())
 }
 
-/// The same under each of the other schemes of the lab, one after the other.
-async fn others(ground: &Ground, buyers: u32, units: u32) -> Result<(), AttackError> {
+/// The same under each of the other schemes that the service sells by, one after the other.
+async fn served(ground: &Ground, buyers: u32, units: u32) -> Result<(), AttackError> {
     for scheme in Scheme::served() {
         if !SCHEMES.contains(&scheme) {
             ground.lab.set(scheme, units.into()).await?;
@@ -39,6 +44,21 @@ async fn others(ground: &Ground, buyers: u32, units: u32) -> Result<(), AttackEr
             ground.sold_by(scheme, count);
         }
     }
+    Ok(())
+}
+
+/// The same under those that it does not sell by.
+#[cfg(feature = "demo")]
+async fn apart(ground: &Ground, units: u32) -> Result<(), AttackError> {
+    for (scheme, count) in lab_process::play(units).await.map_err(AttackError::Schemes)? {
+        ground.sold_by(scheme, count);
+    }
+    Ok(())
+}
+
+/// None: they need servers of their own, which only a program with the feature `demo` starts.
+#[cfg(not(feature = "demo"))]
+async fn apart(_ground: &Ground, _units: u32) -> Result<(), AttackError> {
     Ok(())
 }
 

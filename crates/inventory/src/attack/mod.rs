@@ -21,6 +21,8 @@ mod item;
 #[cfg(feature = "demo")]
 mod killed;
 mod kind;
+#[cfg(feature = "demo")]
+mod lab_process;
 mod last_unit;
 mod meter;
 mod naive;

@@ -96,6 +96,12 @@ impl Scheme {
         Self::value_variants().iter().copied().filter(|scheme| scheme.elsewhere().is_none())
     }
 
+    /// The others: `inventory lab` plays them, on servers and in processes of its own.
+    #[cfg(feature = "demo")]
+    pub(crate) fn apart() -> impl Iterator<Item = Self> {
+        Self::value_variants().iter().copied().filter(|scheme| scheme.elsewhere().is_some())
+    }
+
     /// Whether its stock is a counter in Redis rather than a row in Postgres.
     pub(super) fn counts_in_redis(self) -> bool {
         matches!(self, Self::Decrby | Self::Script)

@@ -26,6 +26,11 @@ async fn attack(instance: &Instance, attack: &str, callers: u32) -> Value {
     ended
 }
 
+/// Where the instance finds `redis-server`.
+fn path() -> String {
+    std::env::var("PATH").expect("a test is run with PATH")
+}
+
 fn figure(run: &Value, side: &str, name: &str) -> u64 {
     run[side][name].as_u64().unwrap_or_else(|| panic!("{side}.{name} of {run}"))
 }
@@ -84,7 +89,7 @@ async fn an_attack_is_one_at_a_time_and_can_be_stopped() {
 #[tokio::test]
 async fn stock_that_a_fence_guards_is_sold_once() {
     let stage = Stage::start().await;
-    let instance = stage.serve(&[("LAB", "on")]).await;
+    let instance = stage.serve(&[("LAB", "on"), ("PATH", &path())]).await;
     let stock = |run: &Value, side: &str, name: &str| run[side]["stock"][name].as_i64().unwrap();
 
     let stopped = attack(&instance, "stopped-holder", 8).await;
@@ -94,10 +99,19 @@ async fn stock_that_a_fence_guards_is_sold_once() {
 
     let sold = attack(&instance, "last-unit", 400).await;
     let schemes = sold["schemes"].as_array().unwrap();
-    assert_eq!(schemes.len(), 9, "all that are served but the two sides: {sold}");
-    let right = |name: &str| schemes.iter().find(|line| line["scheme"] == name).unwrap();
-    for name in ["for-update", "conditional-update", "optimistic", "decrby", "script"] {
-        assert_eq!((&right(name)["sold"], &right(name)["lost"]), (&20.into(), &0.into()), "{sold}");
+    let line = |name: &str| schemes.iter().find(|line| line["scheme"] == name).unwrap();
+    let mut right = vec!["for-update", "conditional-update", "optimistic", "decrby", "script"];
+    if cfg!(feature = "demo") {
+        assert_eq!(schemes.len(), 14, "all of the lab but the two sides: {sold}");
+        right.extend(["redlock", "flash"]);
+        assert_eq!(line("stopped")["lost"], 0, "{sold}");
+        let lost = line("stopped-unfenced")["lost"].as_i64();
+        assert!(lost > Some(0), "who went on wrote what it had read: {sold}");
+    } else {
+        assert_eq!(schemes.len(), 9, "all that are served but the two sides: {sold}");
+    }
+    for name in right {
+        assert_eq!((&line(name)["sold"], &line(name)["lost"]), (&20.into(), &0.into()), "{name} {sold}");
     }
     assert_eq!((stock(&sold, "on", "sold"), stock(&sold, "on", "lost")), (20, 0), "{sold}");
     // Without a lock it is chance how many are lost; the ledger and the figures agree.
@@ -116,12 +130,6 @@ async fn the_lock_of_a_process_that_is_killed_goes_on_when_its_lease_ends_and_wi
     // A third of the lease of 1 s may be over when the process renews it. A lock that was given back would be free at
     // once.
     assert!(killed["on"]["slowest_ms"].as_f64() > Some(500.0), "{killed}");
-}
-
-/// Where the instance finds `redis-server`.
-#[cfg(feature = "demo")]
-fn path() -> String {
-    std::env::var("PATH").expect("a test is run with PATH")
 }
 
 #[cfg(feature = "demo")]
