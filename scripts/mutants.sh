@@ -6,6 +6,8 @@
 #   scripts/mutants.sh --touched BASE   those whose file, or which themselves, changed since the commit BASE
 #   scripts/mutants.sh --sample N       N of them: those that --touched names, then others. Each commit draws others
 #   scripts/mutants.sh --within MINUTES begins no patch after so many minutes. What is left out is named, not a failure
+#   scripts/mutants.sh --here           in this work tree, which must be clean, and its target folder, right after `make test`
+#                                       has passed: no test is run without a patch first
 #   scripts/mutants.sh --list           only says what each would break, where, and the test that notices
 #   scripts/mutants.sh --check          only says which do not apply to the files as they are here; applies and builds nothing
 #
@@ -21,10 +23,8 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
-built=$(realpath -m "${CARGO_TARGET_DIR:-target}")/debug
-export CARGO_TARGET_DIR=${MUTANTS_TARGET:-$root/target/mutants} RUST_BACKTRACE=0
-# Nobody debugs them, and most of the time goes into building, of which an incremental build repeats little.
-export CARGO_PROFILE_DEV_DEBUG=none CARGO_INCREMENTAL=1
+built=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+export RUST_BACKTRACE=0
 limit=${MUTANT_SECONDS:-180}
 
 field() { sed -n "s/^$2: *//p;/^diff /q" "$1" | head -1; }
@@ -32,11 +32,12 @@ files() { sed -n 's|^+++ b/||p' "$1"; }
 # What one build and one list of tests serve.
 binary() { echo "$(field "$1" package) $(field "$1" target)"; }
 
-list=false check=false base= sample= within=
+list=false check=false in_place=false base= sample= within=
 while [[ ${1:-} = --* ]]; do
   case $1 in
     --list) list=true ;;
     --check) check=true ;;
+    --here) in_place=true ;;
     --touched)
       base=$(git rev-parse --verify --quiet "${2:-}^{commit}") || { echo "no such commit: ${2:-}" >&2; exit 1; }
       shift ;;
@@ -114,22 +115,32 @@ if $check; then
   exit $failed
 fi
 
+if $in_place; then
+  git diff --quiet HEAD || { echo "--here would undo your changes: commit or stash them" >&2; exit 1; }
+  export CARGO_TARGET_DIR=$built
+else
+  # Nobody debugs them, and most of the time goes into building, of which an incremental build repeats little.
+  export CARGO_TARGET_DIR=${MUTANTS_TARGET:-$root/target/mutants} CARGO_PROFILE_DEV_DEBUG=none CARGO_INCREMENTAL=1
+fi
 mkdir -p "$CARGO_TARGET_DIR"
 exec 9>"$CARGO_TARGET_DIR/.mutants"
 flock --nonblock 9 || { echo "another run uses $CARGO_TARGET_DIR: set MUTANTS_TARGET" >&2; exit 1; }
-if [ ! -e "$CARGO_TARGET_DIR/debug" ] && [ -d "$built" ]; then
-  mkdir "$CARGO_TARGET_DIR/debug"
-  (cd "$built" && find .fingerprint build deps -mindepth 1 -maxdepth 1 ! -name '*stockade*' ! -name '*inventory*' -print0 |
-    tar --create --null --files-from - | tar --extract --directory "$CARGO_TARGET_DIR/debug")
-fi
+log=$CARGO_TARGET_DIR/mutants.log
 # One path for all runs: what was built for it before need not be built again.
-tree=$CARGO_TARGET_DIR/tree log=$CARGO_TARGET_DIR/mutants.log
+if $in_place; then tree=$root; else tree=$CARGO_TARGET_DIR/tree; fi
 trap 'git -C "$tree" checkout --quiet -- . 2>/dev/null' EXIT
 trap 'exit 1' INT TERM
-git worktree prune
-commit=$(git rev-parse HEAD)
-if [ -e "$tree/.git" ]; then git -C "$tree" checkout --quiet --force --detach "$commit" || exit 1
-else git worktree add --quiet --force --detach "$tree" "$commit" || exit 1; fi
+if ! $in_place; then
+  if [ ! -e "$CARGO_TARGET_DIR/debug" ] && [ -d "$built/debug" ]; then
+    mkdir "$CARGO_TARGET_DIR/debug"
+    (cd "$built/debug" && find .fingerprint build deps -mindepth 1 -maxdepth 1 ! -name '*stockade*' ! -name '*inventory*' \
+      -print0 | tar --create --null --files-from - | tar --extract --directory "$CARGO_TARGET_DIR/debug")
+  fi
+  git worktree prune
+  commit=$(git rev-parse HEAD)
+  if [ -e "$tree/.git" ]; then git -C "$tree" checkout --quiet --force --detach "$commit" || exit 1
+  else git worktree add --quiet --force --detach "$tree" "$commit" || exit 1; fi
+fi
 cd "$tree"
 
 # Sets the command that chooses the test binary of a patch.
@@ -171,7 +182,8 @@ for binary in "${binaries[@]}"; do
   done
   choose "$root/${here[0]}"
   mapfile -t tests < <(printf '%s\n' "${tests[@]}" | sort -u)
-  if [ -z "$within" ] || [ $SECONDS -lt $((within * 60)) ]; then run_unpatched "${tests[@]}"; fi
+  if $in_place; then for test in "${tests[@]}"; do passes[$test]=yes; done
+  elif [ -z "$within" ] || [ $SECONDS -lt $((within * 60)) ]; then run_unpatched "${tests[@]}"; fi
   for patch in "${here[@]}"; do
     name=$(basename "$patch" .patch) test=$(field "$root/$patch" test)
     if [ -n "$within" ] && [ $SECONDS -ge $((within * 60)) ]; then echo "left out for lack of time: $patch"; continue; fi
