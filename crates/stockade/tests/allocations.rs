@@ -1,4 +1,4 @@
-//! What cached reads and locks take of the allocator, with metrics counted.
+//! Allocations of cached reads and locks, with metrics on.
 
 use std::{borrow::Cow, convert::Infallible, sync::Once, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What an administrator voids in the caches.
+//! An administrator invalidates values and clears caches.
 
 use reqwest::Method;
 use serde_json::Value;

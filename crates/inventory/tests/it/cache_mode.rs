@@ -1,4 +1,4 @@
-//! What a read may miss, by `CACHE_MODE`.
+//! Which writes a read may miss, by `CACHE_MODE`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the tab of the cache asks about one SKU.
+//! The requests of the console's cache tab.
 
 use reqwest::Method;
 use serde_json::{Value, json};

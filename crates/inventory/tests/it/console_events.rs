@@ -1,4 +1,4 @@
-//! The log of what happens to locks.
+//! The event log of locks.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Method;

@@ -1,4 +1,4 @@
-//! What the tab of stock asks: SKUs by prefix, their ledger, and whether the two agree.
+//! The requests of the console's stock tab: SKUs by prefix, their ledger, and whether the two agree.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Method;

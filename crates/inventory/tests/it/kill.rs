@@ -1,4 +1,4 @@
-//! An instance that dies without a word.
+//! An instance that is killed (SIGKILL).
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,4 +1,4 @@
-//! `/lab`: the schemes of the lab over HTTP, and what becomes of sales that overlap.
+//! `/lab`: the schemes of the lab over HTTP, and sales that overlap.
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use reqwest::Method;

@@ -1,4 +1,4 @@
-//! What an operator reads in the log.
+//! The log as an operator reads it.
 
 use std::time::Duration;
 

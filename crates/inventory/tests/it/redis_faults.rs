@@ -1,4 +1,4 @@
-//! What the service does while Redis is frozen, dead or not there yet, and how it comes back.
+//! The service while Redis is frozen, dead or not started yet, and its recovery.
 
 use std::{
     sync::{

@@ -1,4 +1,4 @@
-//! The filter of the SKUs that exist: what never existed costs the database nothing, and what exists is always found.
+//! The filter of existing SKUs: an id that never existed costs the database nothing, an existing one is found.
 
 use std::{path::Path, process::ExitStatus};
 

@@ -1,4 +1,4 @@
-//! What the fault tests have in common: fleets of instances, lines of the ledger, and looks behind the service's back.
+//! Helpers of the fault tests: fleets of instances, lines of the ledger, and direct looks at Redis and Postgres.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What can be said of costs without timing anything.
+//! Costs that can be counted, without timing anything.
 
 #[cfg(test)]
 mod bounds;

@@ -1,4 +1,4 @@
-//! What holds between us and each of the others, in both directions.
+//! Mutual exclusion between Stockade and each other program, in both directions.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Many tasks, many locks, many rounds: what they leave behind and what they cost.
+//! Many tasks, many locks, many rounds: their leftovers and their cost.
 
 use std::{
     borrow::Cow,

@@ -1,4 +1,4 @@
-//! What the documents say of the code: snippets, features, tests, patches, and links to one another.
+//! The documents against the code: snippets, features, tests, patches, and links between documents.
 
 use std::{collections::BTreeSet, fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! What the locks cost Redis, by its own count.
+//! The commands of the locks, as Redis counts them.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,4 +1,4 @@
-//! A Redis or a group of them, the processes that a test plays there, and a look at what they leave.
+//! A Redis or a group of servers, the processes that a test plays there, and the keys that they leave.
 
 use std::{
     cell::RefCell,

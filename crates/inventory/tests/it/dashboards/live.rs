@@ -1,4 +1,4 @@
-//! What a running instance exposes and answers, against what the contract and the load test say.
+//! The metrics and answers of a running instance, compared with the contract and the load test.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! As much of PromQL as finds the names in a query.
+//! The part of PromQL that finds the names in a query.
 
 use std::collections::BTreeSet;
 

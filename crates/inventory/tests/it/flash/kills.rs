@@ -1,4 +1,4 @@
-//! A sale in which everything dies once.
+//! A sale during which every server and process is killed once.
 
 use std::{collections::HashSet, time::Duration};
 

@@ -1,4 +1,4 @@
-//! A Redis that lost what it knew, a database that is away, and entries that nobody can store.
+//! A Redis that lost its data, a database that is down, and entries that nobody can store.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `/flash`: sales, reservations, and what becomes of them when something dies.
+//! `/flash`: sales and reservations, also while servers and processes die.
 
 mod broken;
 mod clock;

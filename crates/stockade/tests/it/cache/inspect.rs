@@ -1,4 +1,4 @@
-//! What an inspection of a key shows.
+//! `Cache::inspect` of a key.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Callers that come while a load runs, and know of a write that it does not hold.
+//! Callers that join a load and know of a write that the load does not contain.
 
 use std::{
     sync::{Arc, atomic::Ordering, mpsc},

@@ -1,4 +1,4 @@
-//! The leave to load: when the loader may begin, and what is left of it.
+//! The permit to load: when the loader may begin, and the release of the permit afterwards.
 
 use std::{
     sync::{Arc, Mutex, atomic::Ordering},

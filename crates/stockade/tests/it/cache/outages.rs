@@ -1,4 +1,4 @@
-//! What the log says of a server that goes away and comes back.
+//! The log while a server goes away and comes back.
 
 use std::{convert::Infallible, time::Duration};
 

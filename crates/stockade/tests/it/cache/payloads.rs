@@ -1,4 +1,4 @@
-//! What is written in Redis: other versions of the program, damage, codecs, compression, sizes.
+//! Values in Redis: other versions of the program, damage, codecs, compression, sizes.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What is asked of a cache in the instant in which it was built, when nothing is connected yet.
+//! Calls of a cache right after it was built, before anything is connected.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the cache counts, compared with what callers and loader saw.
+//! The counters of the cache, compared with the calls that callers made and the loader got.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

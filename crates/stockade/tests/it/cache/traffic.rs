@@ -1,4 +1,4 @@
-//! What the cache asks of Redis, by the count of Redis.
+//! The commands of the cache, as Redis counts them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How often it is recalled where it does not pay.
+//! How often a delegation is recalled where delegations do not pay.
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use rand::{Rng, SeedableRng, rngs::SmallRng};

@@ -1,4 +1,4 @@
-//! What a read sends, and what people see of it.
+//! The commands of a read, and its metrics and headers.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is a reader's own, and what it shares.
+//! Which state each reader has, and which state readers share.
 
 use std::{
     sync::{

@@ -1,4 +1,4 @@
-//! A commit in one task, and a downgrade of its lock in another, or in the process that it is handed to: nobody may
+//! A commit in one task, and a downgrade of its lock in another, or in the process that adopts it: nobody may
 //! read in between.
 
 use stockade::{

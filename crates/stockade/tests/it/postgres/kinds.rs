@@ -1,4 +1,4 @@
-//! What permits, downgraded guards and adopted ones may do at the fence.
+//! Permits, downgraded guards and adopted guards at the fence.
 
 use stockade::{
     Locks,

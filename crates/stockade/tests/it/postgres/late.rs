@@ -1,4 +1,4 @@
-//! Loads that run while a write commits, and callers that know of a write which a load does not hold.
+//! Loads that run while a write commits, and callers that know of a write which the load does not contain.
 
 use std::time::Duration;
 

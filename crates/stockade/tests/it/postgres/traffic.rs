@@ -1,4 +1,4 @@
-//! What a write asks of Redis because of a cache, by the count of Redis.
+//! The commands that a write sends to Redis because of a cache, as Redis counts them.
 
 use sqlx::PgPool;
 use stockade::{Cache, Redis, postgres::Tx};

@@ -1,4 +1,4 @@
-//! Which transactions a relay and a filter wait for, and what is told meanwhile.
+//! Which transactions a relay and a filter wait for, and their warnings meanwhile.
 
 use std::time::Duration;
 

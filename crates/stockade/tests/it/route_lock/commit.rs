@@ -1,4 +1,4 @@
-//! What is answered about a write and what the database says of it, when the lock's time runs out around its commit.
+//! The answer to a write and the rows in the database, when the lease ends around the commit.
 
 use std::time::Duration;
 

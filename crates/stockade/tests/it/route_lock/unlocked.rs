@@ -1,4 +1,4 @@
-//! Reads that go on without their lock when their turn does not come.
+//! Reads that go on without their lock after they waited too long for it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What several processes read and wrote, and whether it can have been one register per key.
+//! Checks whether one register per key could have produced the reads and writes of several processes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,4 +1,4 @@
-//! The servers of a run, and a process's ways to them.
+//! The servers of a run, and the connections of a process to them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What an owner can do to the state of a resource, and what others can't.
+//! Which changes of a resource's state an owner can make, and which others can't.
 
 use std::{slice, time::Duration};
 

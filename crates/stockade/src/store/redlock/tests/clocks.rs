@@ -1,4 +1,4 @@
-//! What a stepping clock does to Redlock. The second test shows the documented limit: two owners at a time.
+//! Redlock while clocks step. The second test shows the documented limit: two owners at a time.
 
 use std::{slice, sync::Arc, time::Duration};
 

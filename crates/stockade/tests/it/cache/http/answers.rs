@@ -1,4 +1,4 @@
-//! What is answered, and how a client may hold it.
+//! Answers to clients, and how clients may cache them.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},

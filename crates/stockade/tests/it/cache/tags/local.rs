@@ -1,4 +1,4 @@
-//! What a process holds in its memory.
+//! Values in the memory of a process.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Values that are invalidated together: every run in which one from before could outlive that.
+//! Values that are invalidated together: every run in which a value from before could survive.
 
 mod loads;
 mod local;

@@ -1,4 +1,4 @@
-//! The table of tags in Redis: what it costs, how large it gets, and what its loss does.
+//! The table of tags in Redis: its cost, its size, and its loss.
 
 use std::{
     collections::BTreeMap,

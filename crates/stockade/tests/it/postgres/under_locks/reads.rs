@@ -1,4 +1,4 @@
-//! What is served from memory under a lock, and what is not.
+//! Which reads are served from memory under a lock.
 
 use std::time::Duration;
 
