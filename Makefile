@@ -55,7 +55,7 @@ browser: setup ## Use the console as a person would, in Chromium; needs node and
 	@./scripts/browser.sh
 
 failovers: setup ## Lose primaries under load, ten times in each way, and print what that costs (takes a quarter of an hour)
-	STOCKADE_FAILOVERS=10 $(CARGO) test --locked -p stockade --all-features --test scale -- failover:: shards:: --nocapture
+	STOCKADE_FAILOVERS=10 $(CARGO) test --locked -p stockade --all-features --test scale -- failover:: held_on_cluster:: --nocapture
 
 mutants: setup ## Switch defences off one by one; the test named for each must fail (takes long; BASE=commit: those touched since)
 	@./scripts/mutants.sh $(if $(BASE),--touched $(BASE))

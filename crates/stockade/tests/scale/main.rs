@@ -16,6 +16,8 @@ mod group;
 #[cfg(test)]
 mod held;
 #[cfg(test)]
+mod held_on_cluster;
+#[cfg(test)]
 mod load;
 #[cfg(test)]
 #[cfg(feature = "postgres")]
@@ -26,7 +28,5 @@ mod looks;
 mod mixed;
 #[cfg(test)]
 mod queue;
-#[cfg(test)]
-mod shards;
 #[cfg(test)]
 mod support;

@@ -57,9 +57,9 @@ async fn a_fence_learns_of_the_end_of_its_lease_without_any_task() {
 async fn a_renewal_that_hangs_delays_neither_renewals_nor_losses_of_others() {
     let (locks, store) = Faulty::locks();
     store.hang_renewals_of("stock:hangs");
-    let hanging = locks.write(&Sku("hangs")).lease(SHORT * 3).acquire().await.unwrap();
+    let hanging = locks.write(&Sku("hangs")).lease(SHORT * 9).acquire().await.unwrap();
     until("its renewal hangs", async || store.renewals("stock:hangs") == 1).await;
-    let other = locks.write(&Sku("other")).lease(SHORT).acquire().await.unwrap();
+    let other = locks.write(&Sku("other")).lease(SHORT * 3).acquire().await.unwrap();
     let limited = locks.write(&Sku("limited")).max_hold(SHORT).acquire().await.unwrap();
     until("the other is renewed", async || store.renewals("stock:other") >= 1).await;
     limited.fence().ownership.lost().await;

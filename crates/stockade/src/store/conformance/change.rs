@@ -2,7 +2,7 @@
 
 use std::{slice, sync::Arc, time::Duration};
 
-use futures_util::FutureExt;
+use futures_util::{FutureExt, future::join_all};
 
 use super::fixture::{Fixture, LATE, LIMIT, attempt, key, permit, read, write};
 use crate::{
@@ -111,7 +111,8 @@ pub(crate) async fn what_was_lost_is_not_downgraded(fixture: &Fixture) {
 }
 
 pub(crate) async fn an_adopted_lock_keeps_token_and_fence(fixture: &Fixture) {
-    for of in [write(&key("adopted")), read(&key("adopted-read")), permit(&key("adopted-permit"), 1)] {
+    let modes = [write(&key("adopted")), read(&key("adopted-read")), permit(&key("adopted-permit"), 1)];
+    join_all(modes.into_iter().map(async |of| {
         let (key, lease) = (of.key.clone(), Duration::from_secs(1));
         let given = fixture.take(0, Attempt { lease, ..of.clone() }).await;
         let waiter = fixture.enqueue(1, write(&key), 1).await;
@@ -138,8 +139,9 @@ pub(crate) async fn an_adopted_lock_keeps_token_and_fence(fixture: &Fixture) {
         assert_eq!((again.token, &again.fence_owner), (given.token, &given.owner));
         assert_eq!(fixture.release(0, &again).await, Released::Released);
         fixture.release(1, &waiter.granted().await).await;
-        fixture.until_nothing_is_left().await;
-    }
+    }))
+    .await;
+    fixture.until_nothing_is_left().await;
 }
 
 pub(crate) async fn a_handover_is_adopted_once(fixture: &Fixture) {

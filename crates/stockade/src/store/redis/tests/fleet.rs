@@ -26,7 +26,7 @@ use crate::{
 
 const ATTEMPTS: u64 = 20_000;
 /// A machine that is slow ends with fewer.
-const LONGEST: Duration = Duration::from_secs(40);
+const LONGEST: Duration = Duration::from_secs(20);
 const PROCESSES: usize = 4;
 /// Tasks of each process.
 const TASKS: u64 = 8;
