@@ -59,7 +59,7 @@ pub const NAMES: &[&str] = &[
     "process_virtual_memory_max_bytes",
 ];
 
-/// What became of a movement that was asked for.
+/// The result of a request for a movement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// In the ledger.
@@ -102,7 +102,7 @@ macro_rules! labels {
 }
 
 labels! {
-    /// What became of a request for a flash reservation.
+    /// The result of a request for a flash reservation.
     FlashOutcome {
         /// Made.
         Reserved = "reserved",
@@ -122,7 +122,7 @@ labels! {
 }
 
 labels! {
-    /// What became of an entry of a stream.
+    /// The fate of an entry of a stream.
     FlashFate {
         /// Stored.
         Stored = "stored",

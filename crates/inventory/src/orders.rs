@@ -13,7 +13,7 @@ pub struct OrderLine {
     pub number: u64,
     /// The invoice it belongs to.
     pub invoice: String,
-    /// What moves, as written in the file.
+    /// The SKU that moves, as written in the file.
     pub sku: Sku,
     /// Units that enter the stock: negative for a sale, positive for a return.
     pub delta: Delta,

@@ -23,7 +23,7 @@ impl Part {
         Ok(self.0.tell(text).await?)
     }
 
-    /// What stands behind `words` in the first line that contains them.
+    /// The text behind `words` in the first line that contains them.
     pub(crate) async fn says(&mut self, words: &str) -> Result<String, Failure> {
         Ok(self.0.says(words, START).await?)
     }

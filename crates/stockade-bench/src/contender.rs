@@ -2,7 +2,7 @@ use std::{error::Error, sync::Arc};
 
 use futures_util::future::{BoxFuture, FutureExt};
 
-/// What a contender fails with; a failure ends the run.
+/// The error of a contender; it ends the run.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
 /// One way to the same end. The task's number keeps tasks on resources of their own.

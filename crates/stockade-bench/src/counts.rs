@@ -7,12 +7,12 @@ use tokio::process::Command;
 
 use crate::{contender::Failure, goals, report::Figures};
 
-/// What one operation of each path allocates.
+/// The allocations of one operation of each path.
 pub(crate) async fn allocations(server: &RedisServer) -> Result<Figures, Failure> {
     Figures::new(goals::ALLOCATIONS, &["allocations"], counted(server, "allocations").await?)
 }
 
-/// What is kept for a lock, a waiter and a cached value.
+/// The memory for a lock, a waiter and a cached value.
 pub(crate) async fn memory(server: &RedisServer) -> Result<Figures, Failure> {
     Figures::new(
         "memory of one; counted in front of the system's allocator",

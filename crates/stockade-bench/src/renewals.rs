@@ -37,7 +37,7 @@ pub(crate) async fn figures(server: &RedisServer) -> Result<Figures, Failure> {
     )
 }
 
-/// What the rounds cost that a child has from `begin` to `end`, for one of them.
+/// The cost of one of the rounds that a child has from `begin` to `end`.
 async fn round(server: &RedisServer, kind: &str) -> Result<Vec<f64>, Failure> {
     let url = server.url();
     let mut part = Part::start("keep", &[("REDIS_URL", url.as_str()), ("KIND", kind)])?;

@@ -39,7 +39,7 @@ impl<S: Sync> FromRequestParts<S> for Sku {
     }
 }
 
-/// What the handler has: the cache, and where it says what it measured.
+/// The state of the handler: the cache, and the place of its measurements.
 #[derive(Clone)]
 struct Site {
     cache: Cache<Sku, String>,

@@ -80,7 +80,7 @@ impl ChildProcess {
         self.output.next_line().await.map_err(Error::io("hear a child process"))
     }
 
-    /// What stands behind `words` in the first line from here on that contains them.
+    /// The text behind `words` in the first line from here on that contains them.
     ///
     /// # Errors
     ///

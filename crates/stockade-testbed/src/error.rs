@@ -65,7 +65,7 @@ pub enum Error {
     /// Several servers did not get where they should.
     #[error("not within {limit:?}: {what}")]
     NotReached {
-        /// What was waited for.
+        /// The condition that did not come true.
         what: String,
         /// How long it was waited for.
         limit: Duration,
@@ -105,7 +105,7 @@ pub enum Error {
     /// The operating system refused something.
     #[error("could not {doing}")]
     Io {
-        /// What was being done.
+        /// The step that failed.
         doing: String,
         /// Why not.
         #[source]

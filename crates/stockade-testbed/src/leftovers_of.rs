@@ -62,7 +62,7 @@ impl Leftovers {
 }
 
 impl RedisServer {
-    /// What clients have left behind here.
+    /// The keys, subscriptions and connections that clients have left behind here.
     ///
     /// # Errors
     ///

@@ -11,7 +11,7 @@ pub(crate) const SERVER_KEY: &str = "server.key";
 pub(crate) const CLIENT: &str = "client.crt";
 pub(crate) const CLIENT_KEY: &str = "client.key";
 
-/// What a server needs for TLS.
+/// The files and the mode of a server's TLS.
 #[derive(Clone)]
 pub(crate) struct Tls {
     /// Names, and what belongs into them.

@@ -64,7 +64,7 @@ impl Goods {
         Self { pool, meter: Arc::new(Meter::new()), load: Arc::default() }
     }
 
-    /// What this side has done in its run.
+    /// The counts of this side in its run.
     pub(super) fn meter(&self) -> &Meter {
         &self.meter
     }

@@ -123,12 +123,12 @@ impl Ground {
         self.began.get().map(Instant::elapsed)
     }
 
-    /// What both sides sold, where the attack sells.
+    /// Keeps the sales of both sides, where the attack sells.
     pub(super) fn sold(&self, counts: [Count; 2]) {
         self.sold.get_or_init(|| counts);
     }
 
-    /// What another scheme of the lab sold, beside both sides.
+    /// Keeps the sales of another scheme of the lab.
     pub(super) fn sold_by(&self, scheme: Scheme, count: Count) {
         self.schemes.lock().unwrap_or_else(PoisonError::into_inner).push(SoldBy::new(scheme, count));
     }
@@ -137,7 +137,7 @@ impl Ground {
         self.schemes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What each side did, with the defences and without.
+    /// The figures of each side, with the defences and without.
     pub(super) fn figures(&self) -> [Figures; 2] {
         let [mut on, mut off] = self.meters().map(Meter::figures);
         if let Some([with, without]) = self.sold.get() {

@@ -112,7 +112,7 @@ impl Guarded {
     }
 }
 
-/// What both caches have in common.
+/// The settings of both caches.
 fn builder(redis: &Redis, goods: &Goods) -> CacheBuilder<Item, String> {
     let (one, several) = (goods.clone(), goods.clone());
     Cache::builder(redis)

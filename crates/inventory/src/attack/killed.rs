@@ -20,10 +20,10 @@ use super::{
     naive::Naive,
 };
 
-/// What the process says when it holds the locks.
+/// The line of the process when it holds the locks.
 pub(crate) const HELD: &str = "both locks are held";
 
-/// What the lock is for.
+/// The resource of the lock.
 const ITEM: Item = Item(GOODS + 2);
 
 const WAITERS: u64 = 20;

@@ -31,7 +31,7 @@ pub enum Attack {
     FlushedRedis,
 }
 
-/// What the page says about an attack before it runs.
+/// The description of an attack before it runs.
 #[derive(Debug, Serialize)]
 pub(crate) struct Described {
     pub(crate) name: Attack,
@@ -41,7 +41,7 @@ pub(crate) struct Described {
     off: &'static str,
     /// Whether it sells, and what became of the stock is told.
     sells: bool,
-    /// What the chart shows of both sides.
+    /// The figure of both sides that the chart draws.
     chart: Drawn,
     /// Why it can't be run here.
     #[serde(skip_serializing_if = "Option::is_none")]

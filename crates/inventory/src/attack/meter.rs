@@ -14,7 +14,7 @@ use crate::{
     replay::Latencies,
 };
 
-/// What one side has done since its run began.
+/// The counts of one side since its run began.
 #[derive(Debug)]
 pub(super) struct Meter {
     answered: AtomicU64,
@@ -52,7 +52,7 @@ pub(crate) struct Figures {
     pub(super) stock: Option<Stock>,
 }
 
-/// What a side sold.
+/// The sales of a side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Stock {
     /// Units there were.
@@ -65,7 +65,7 @@ pub(crate) struct Stock {
     pub(super) oversold: i64,
 }
 
-/// What a scheme of the lab sold.
+/// The sales of a scheme of the lab.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct SoldBy {
     scheme: Scheme,

@@ -3,7 +3,7 @@ use stockade::{Locks, Redis};
 
 use crate::lab::Lab;
 
-/// What the attacks have from the service.
+/// The connections and locks that the attacks share with the service.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) pg: PgPool,

@@ -56,9 +56,9 @@ pub(crate) struct Report {
     on: Figures,
     /// Without.
     off: Figures,
-    /// What came out, in a sentence; or why nothing did.
+    /// The result in a sentence, or the reason why there is none.
     verdict: String,
-    /// What other schemes of the lab sold meanwhile.
+    /// The sales of the other schemes of the lab meanwhile.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     schemes: Vec<SoldBy>,
 }

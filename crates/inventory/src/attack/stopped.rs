@@ -134,7 +134,7 @@ impl Side {
         }
     }
 
-    /// What the lock is for.
+    /// The resource of the lock.
     fn item(self) -> Item {
         Item(GOODS + u32::from(self == Self::Fenced))
     }

@@ -5,7 +5,7 @@ use super::{
     meter::{Figures, Stock},
 };
 
-/// What came out, in a sentence.
+/// The result in a sentence.
 pub(super) fn verdict(attack: Attack, on: &Figures, off: &Figures) -> String {
     let sentence = match attack {
         Attack::Breakdown => format!(

@@ -180,13 +180,13 @@ pub struct Args {
     #[arg(long, env = "LOG_REQUESTS", value_name = "WHICH", default_value = "refusals")]
     pub(super) log_requests: String,
 
-    /// What is logged, as tracing filter directives.
+    /// The log's filter, as tracing filter directives.
     #[arg(long, env = "RUST_LOG", value_name = "FILTER", default_value = "info")]
     pub(super) rust_log: String,
 }
 
 impl Args {
-    /// What the environment alone says.
+    /// The settings that only the environment has.
     ///
     /// # Errors
     ///

@@ -60,7 +60,7 @@ pub struct Config {
     pub log_format: LogFormat,
     /// Which answers are logged.
     pub logged_answers: LoggedAnswers,
-    /// What is logged.
+    /// The filter of the log.
     pub log_filter: Targets,
 }
 

@@ -27,7 +27,7 @@ pub struct DeadLetter<'a> {
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_dead_letter.insert"))]
 pub async fn insert(connection: &mut PgConnection, letter: &DeadLetter<'_>) -> Result<(), sqlx::Error> {
     // language=PostgreSQL
@@ -56,7 +56,7 @@ pub async fn insert(connection: &mut PgConnection, letter: &DeadLetter<'_>) -> R
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_dead_letter.has"))]
 pub async fn has(executor: impl PgExecutor<'_>, reservation: &str) -> Result<bool, sqlx::Error> {
     // language=PostgreSQL

@@ -21,7 +21,7 @@ pub struct Stored {
     pub generation: i64,
 }
 
-/// What was decided about a reservation.
+/// The decision about a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decided {
     /// Stored rather than rejected.
@@ -39,7 +39,7 @@ impl Decided {
 }
 
 impl Stored {
-    /// What was decided.
+    /// The decision.
     #[must_use]
     pub fn decided(&self) -> Decided {
         Decided { stored: self.stored, generation: self.generation }
@@ -62,7 +62,7 @@ impl FromRow<'_, PgRow> for Stored {
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_reservation.known"))]
 pub async fn known(executor: impl PgExecutor<'_>, ids: &[&str]) -> Result<HashMap<String, Decided>, sqlx::Error> {
     // language=PostgreSQL
@@ -78,7 +78,7 @@ pub async fn known(executor: impl PgExecutor<'_>, ids: &[&str]) -> Result<HashMa
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_reservation.find"))]
 pub async fn find(executor: impl PgExecutor<'_>, id: &str) -> Result<Option<Stored>, sqlx::Error> {
     // language=PostgreSQL
@@ -92,7 +92,7 @@ pub async fn find(executor: impl PgExecutor<'_>, id: &str) -> Result<Option<Stor
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_reservation.page"))]
 pub async fn page(
     executor: impl PgExecutor<'_>,
@@ -117,7 +117,7 @@ pub async fn page(
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_reservation.store"))]
 pub async fn store(
     connection: &mut PgConnection,
@@ -156,7 +156,7 @@ pub async fn store(
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_reservation.reject"))]
 pub async fn reject(
     connection: &mut PgConnection,

@@ -29,7 +29,7 @@ impl FromRow<'_, PgRow> for Sale {
     }
 }
 
-/// What all statements here return.
+/// The columns that all statements here return.
 macro_rules! sale {
     ($before:literal, $after:literal) => {
         concat!($before, " id, sku, opened, per_customer, ends_at, generation, stored, closing, closed_at ", $after)
@@ -40,7 +40,7 @@ macro_rules! sale {
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.insert"))]
 pub async fn insert(
     connection: &mut PgConnection,
@@ -65,7 +65,7 @@ pub async fn insert(
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.newest"))]
 pub async fn newest(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<Option<Sale>, sqlx::Error> {
     // language=PostgreSQL
@@ -77,7 +77,7 @@ pub async fn newest(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<Option<S
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.unclosed"))]
 pub async fn unclosed(executor: impl PgExecutor<'_>) -> Result<Vec<Sale>, sqlx::Error> {
     // language=PostgreSQL
@@ -89,7 +89,7 @@ pub async fn unclosed(executor: impl PgExecutor<'_>) -> Result<Vec<Sale>, sqlx::
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.begin_closing"))]
 pub async fn begin_closing(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<Option<Sale>, sqlx::Error> {
     // language=PostgreSQL
@@ -101,7 +101,7 @@ pub async fn begin_closing(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<O
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.close"))]
 pub async fn close(connection: &mut PgConnection, id: SaleId) -> Result<Option<Sale>, sqlx::Error> {
     // language=PostgreSQL
@@ -115,7 +115,7 @@ pub async fn close(connection: &mut PgConnection, id: SaleId) -> Result<Option<S
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.lock"))]
 pub async fn lock(connection: &mut PgConnection, id: SaleId) -> Result<Option<Sale>, sqlx::Error> {
     // language=PostgreSQL
@@ -128,7 +128,7 @@ pub async fn lock(connection: &mut PgConnection, id: SaleId) -> Result<Option<Sa
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.next_generation"))]
 pub async fn next_generation(
     connection: &mut PgConnection,

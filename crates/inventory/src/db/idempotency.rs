@@ -37,7 +37,7 @@ impl FromRow<'_, PgRow> for Stored {
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "idempotency.find"))]
 pub async fn find(connection: &mut PgConnection, key: &str) -> Result<Option<Stored>, sqlx::Error> {
     // language=PostgreSQL
@@ -52,7 +52,7 @@ pub async fn find(connection: &mut PgConnection, key: &str) -> Result<Option<Sto
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "idempotency.insert"))]
 pub async fn insert(
     connection: &mut PgConnection,
@@ -84,7 +84,7 @@ pub async fn insert(
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "idempotency.sweep"))]
 pub async fn sweep(pool: &PgPool, limit: i64) -> Result<u64, sqlx::Error> {
     // Rows that another instance sweeps, or that are being overwritten, are left alone.

@@ -36,7 +36,7 @@ impl FromRow<'_, PgRow> for Movement {
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "movement.page"))]
 pub async fn page(
     executor: impl PgExecutor<'_>,

@@ -31,7 +31,7 @@ pub static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {
 ///
 /// # Errors
 ///
-/// Whatever else the database answers.
+/// Any other error of the database.
 pub async fn is_current(pool: &PgPool) -> Result<bool, sqlx::Error> {
     let newest = MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or_default();
     // language=PostgreSQL

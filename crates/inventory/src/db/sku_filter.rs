@@ -6,7 +6,7 @@ use sqlx::{PgConnection, PgExecutor};
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "sku_filter.announce"))]
 pub async fn announce(executor: impl PgExecutor<'_>) -> Result<(), sqlx::Error> {
     // language=PostgreSQL
@@ -17,7 +17,7 @@ pub async fn announce(executor: impl PgExecutor<'_>) -> Result<(), sqlx::Error> 
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "sku_filter.is_announced"))]
 pub async fn is_announced(transaction: &mut PgConnection) -> Result<bool, sqlx::Error> {
     // It conflicts with the insert above, and not with itself. language=PostgreSQL

@@ -36,7 +36,7 @@ impl FromRow<'_, PgRow> for Stock {
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.find"))]
 pub async fn find(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<Option<Stock>, sqlx::Error> {
     // language=PostgreSQL
@@ -50,7 +50,7 @@ pub async fn find(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<Option<Sto
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.find_all"))]
 pub async fn find_all(executor: impl PgExecutor<'_>, skus: &[Sku]) -> Result<Vec<Stock>, sqlx::Error> {
     let skus: Vec<_> = skus.iter().map(|sku| sku.as_str().to_owned()).collect();
@@ -65,7 +65,7 @@ pub async fn find_all(executor: impl PgExecutor<'_>, skus: &[Sku]) -> Result<Vec
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.latest"))]
 pub async fn latest(executor: impl PgExecutor<'_>, limit: i64) -> Result<Vec<Sku>, sqlx::Error> {
     // language=PostgreSQL
@@ -78,7 +78,7 @@ pub async fn latest(executor: impl PgExecutor<'_>, limit: i64) -> Result<Vec<Sku
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.insert"))]
 pub async fn insert(
     connection: &mut PgConnection,
@@ -97,7 +97,7 @@ pub async fn insert(
 ///
 /// # Errors
 ///
-/// Whatever the database answers; [`sqlx::Error::RowNotFound`] when there is no such row.
+/// The error of the database; [`sqlx::Error::RowNotFound`] when there is no such row.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.update"))]
 pub async fn update(
     connection: &mut PgConnection,
@@ -118,7 +118,7 @@ pub async fn update(
 ///
 /// # Errors
 ///
-/// Whatever the database answers; [`sqlx::Error::RowNotFound`] when there is no such row.
+/// The error of the database; [`sqlx::Error::RowNotFound`] when there is no such row.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.delete"))]
 pub async fn delete(connection: &mut PgConnection, sku: &Sku, line: &Line<'_>) -> Result<u64, sqlx::Error> {
     // language=PostgreSQL
@@ -151,7 +151,7 @@ async fn change(
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.page"))]
 pub async fn page(executor: impl PgExecutor<'_>, after: Option<&Sku>, limit: i64) -> Result<Vec<Stock>, sqlx::Error> {
     // No SKU is the empty text, which sorts before every other.
@@ -188,7 +188,7 @@ impl FromRow<'_, PgRow> for Traced {
 ///
 /// # Errors
 ///
-/// Whatever the database answers.
+/// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "stock.search"))]
 pub async fn search(
     executor: impl PgExecutor<'_>,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
 
-/// What made a movement.
+/// The cause of a movement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The quantity was set to a number.
@@ -46,7 +46,7 @@ pub struct Movement {
     pub quantity: i64,
     /// The version of the stock afterwards.
     pub version: i64,
-    /// What the client said it was for.
+    /// The reason that the client gave.
     #[schema(required)]
     pub reference: Option<String>,
     /// The token of the ownership it was written under.
@@ -58,7 +58,7 @@ pub struct Movement {
     pub created_at: OffsetDateTime,
 }
 
-/// What a client says a movement is for: 1 to 200 characters, none of them a control character.
+/// The client's reason for a movement: 1 to 200 characters, none of them a control character.
 #[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
 #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$", example = "536365#1")]
 pub struct Reference(String);

@@ -77,7 +77,7 @@ impl Quantity {
         }
     }
 
-    /// What leads from `old` to this; `None` when they are equal.
+    /// The delta from `old` to this; `None` when they are equal.
     #[must_use]
     pub fn since(self, old: Self) -> Option<Delta> {
         (self != old).then_some(Delta(self.0 - old.0))

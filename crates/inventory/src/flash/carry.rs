@@ -29,7 +29,7 @@ impl From<sqlx::Error> for CarryError {
     }
 }
 
-/// What became of a reservation.
+/// The fate of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// Stored now.

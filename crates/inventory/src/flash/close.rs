@@ -93,7 +93,7 @@ async fn try_close(app: &App, sale: &Sale) -> Result<bool, CloseError> {
     Ok(true)
 }
 
-/// What the ledger says of units that go into a sale and come back from it.
+/// The reference in the ledger of units that go into a sale and come back from it.
 pub(crate) fn reference(sale: &Sale) -> Option<Reference> {
     Reference::new(format!("flash sale {}", sale.id)).ok()
 }

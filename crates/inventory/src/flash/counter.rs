@@ -20,7 +20,7 @@ pub(super) struct Counter {
     backlog: u32,
 }
 
-/// What the script said to a reservation.
+/// The answer of the script to a reservation.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// It is in the stream.

@@ -39,7 +39,7 @@ struct Inner {
     work: Notify,
 }
 
-/// What became of a request for a reservation.
+/// The result of a request for a reservation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// It was made.

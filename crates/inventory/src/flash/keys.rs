@@ -6,7 +6,7 @@ pub(super) struct Keys {
     pub(super) sale: String,
     /// Units by customer.
     pub(super) customers: String,
-    /// What was reserved, by the reservation's id.
+    /// The units of each reservation, by its id.
     pub(super) reservations: String,
     /// The entries that Postgres does not have yet.
     pub(super) stream: String,

@@ -55,7 +55,7 @@ pub(super) async fn settle(counter: &Counter, pg: &PgPool, sale: &Sale) -> Resul
     Ok(installed)
 }
 
-/// What every customer has, and which reservations are stored. What was rejected may be asked for again.
+/// Loads the units of each customer and the reservations that are stored. A rejected reservation may be made again.
 async fn load(counter: &Counter, pg: &PgPool, sale: &Sale, nonce: &str) -> Result<bool, ReconcileError> {
     let mut units: HashMap<String, i64> = HashMap::new();
     let mut after = String::new();

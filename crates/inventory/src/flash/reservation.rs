@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 use super::SaleId;
 use crate::domain::{Customer, Units};
 
-/// What a client asks for.
+/// A reservation that a client asks for.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// For whom.
@@ -17,7 +17,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// What the counter remembers of it.
+    /// The part of it that the counter keeps.
     pub(super) fn content(&self) -> String {
         format!("{}:{}", self.quantity.get(), self.customer.as_str())
     }

@@ -42,7 +42,7 @@ pub enum Stage {
     Open,
     /// Nothing is let in; what was reserved is still being stored.
     Closing,
-    /// What was not sold is back in stock.
+    /// The unsold units are back in stock.
     Closed,
 }
 

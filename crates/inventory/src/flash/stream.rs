@@ -28,7 +28,7 @@ type Fields = Option<Vec<Vec<u8>>>;
 pub(super) struct Entry {
     /// Its id, which begins with the time in milliseconds.
     pub(super) id: String,
-    /// What it says; the text of it where that is no reservation.
+    /// The reservation; the text of the entry if that is no reservation.
     pub(super) reservation: Result<Reservation, String>,
     /// All its words, by which the server knows it again.
     pub(super) words: Vec<u8>,

@@ -30,7 +30,7 @@ pub(super) const NO_SALE: Problem = Problem::NotFound("there is no flash sale of
 /// How often a request for the end of a sale looks whether it is closed.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// What a sale is to be.
+/// The sale that a client asks for.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = OpenSale)]
 #[serde(deny_unknown_fields, expecting = "an object with the fields `quantity`, `per_customer` and `ends_at`")]

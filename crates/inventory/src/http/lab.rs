@@ -34,7 +34,7 @@ const NO_RUN: Problem = Problem::NotFound("the scheme has no units: `POST /lab/{
 const UNDEFINED_TABLE: &str = "42P01";
 const INVALID_SCHEMA_NAME: &str = "3F000";
 
-/// What a run begins with.
+/// The units with which a run begins.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = LabUnits)]
 #[serde(deny_unknown_fields, expecting = "an object with the field `units`")]
@@ -42,7 +42,7 @@ pub(super) struct Begin {
     units: Units,
 }
 
-/// What a scheme sold since its units were set.
+/// The sales of a scheme since its units were set.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = LabRun)]
 pub(super) struct Shown {

@@ -29,7 +29,7 @@ use crate::{
     domain::{ApplyError, Kind, Quantity, Reference, Sku, Stock, Units},
 };
 
-/// What goes from where to where, and what for.
+/// A transfer: its two SKUs, the quantity and the reason.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = Transfer)]
 #[serde(

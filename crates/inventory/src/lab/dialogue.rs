@@ -4,16 +4,16 @@ use tokio::task::spawn_blocking;
 
 use super::Failure;
 
-/// What a process of buyers says when its connections stand.
+/// The line of a process of buyers when its connections stand.
 pub(super) const READY: &str = "ready";
-/// What it is told to begin, and to go on after it was stopped.
+/// The line that tells it to begin, and to go on after a stop.
 pub(super) const GO: &str = "go";
-/// What it says in the middle of a sale, to be stopped there.
+/// Its line in the middle of a sale, which asks for a stop.
 pub(super) const STOP_ME: &str = "stop me";
-/// What stands before its report.
+/// The words before its report.
 pub(super) const REPORT: &str = "report ";
 
-/// What the process is told next, without white space around it.
+/// The next line for the process, without white space around it.
 pub(super) async fn told() -> Result<String, Failure> {
     let read = spawn_blocking(|| {
         let mut line = String::new();

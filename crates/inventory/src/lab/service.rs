@@ -54,7 +54,7 @@ impl Lab {
         self.tasks.spawn(sale.in_current_span()).await.unwrap_or(Err(LabError::Unfinished))
     }
 
-    /// What a scheme sold in its last run.
+    /// The sales of a scheme in its last run.
     ///
     /// # Errors
     ///

@@ -5,7 +5,7 @@ use sqlx::{AssertSqlSafe, PgPool, postgres::PgConnectOptions};
 /// Records a sale, on a connection with [`options`].
 pub(super) const RECORD: &str = "insert into sold default values";
 
-/// What a scheme sold.
+/// The sales of a scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Count {
     /// Units there were.
@@ -58,7 +58,7 @@ pub(super) async fn set(pool: &PgPool, name: &str, units: i64) -> Result<(), sql
     Ok(())
 }
 
-/// What a scheme sold, by its tables.
+/// The sales of a scheme, by its tables.
 pub(super) async fn count(pool: &PgPool, name: &str) -> Result<Count, sqlx::Error> {
     let schema = schema(name);
     let sql = format!("select units, (select count(*) from {schema}.sold), quantity from {schema}.stock");

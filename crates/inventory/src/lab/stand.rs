@@ -26,7 +26,7 @@ const IDLE: Duration = Duration::from_secs(10);
 /// How long a new run waits for the sales that are under way.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// What the schemes have from the service.
+/// The connections and limits that the schemes share with the service.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) pg: PgPool,
@@ -40,7 +40,7 @@ pub(crate) struct Place {
     pub(crate) limit: Duration,
 }
 
-/// What a scheme of the service sells from.
+/// The tables, keys and connections of a scheme in the service.
 #[derive(Debug)]
 pub(super) struct Stand {
     scheme: Scheme,
@@ -108,7 +108,7 @@ impl Stand {
         Ok(sale)
     }
 
-    /// What was sold in the last run.
+    /// The sales of the last run.
     pub(super) async fn count(&self) -> Result<Count, LabError> {
         let mut count = shelf::count(&self.place.pg, &self.name).await?;
         if self.scheme.counts_in_redis() {

@@ -10,7 +10,7 @@ use super::Failure;
 use super::stops::Stops;
 use crate::{domain, flash::Flash};
 
-/// What a buyer buys from.
+/// The shop in which a buyer buys.
 #[derive(Debug)]
 pub(super) struct World {
     /// Connections that find the table of the scheme under the name `stock`.
@@ -21,7 +21,7 @@ pub(super) struct World {
     pub(super) locks: Locks,
     pub(super) flash: Flash,
     pub(super) sku: Sku,
-    /// What the flash sale sells.
+    /// The SKU of the flash sale.
     pub(super) product: domain::Sku,
     pub(super) lock_key: String,
     pub(super) counter_key: String,

@@ -6,7 +6,7 @@ use reqwest::{
 };
 use serde::Deserialize;
 
-/// What one attempt to apply an order line came to.
+/// The result of one attempt to apply an order line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// In the ledger; `replayed` when the service answered from its idempotency store.

@@ -13,7 +13,7 @@ pub(crate) struct Auditor {
     token: Secret,
 }
 
-/// What `/admin/conservation` answers.
+/// The answer of `/admin/conservation`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Ledger {
     holds: bool,
@@ -39,7 +39,7 @@ pub enum AuditError {
     /// The service answered with an error.
     #[error("no audit from {url}: {status}{remedy}")]
     Refused {
-        /// What was asked.
+        /// The URL that was asked.
         url: Url,
         /// The answer.
         status: StatusCode,

@@ -30,7 +30,7 @@ pub async fn run(args: Args) -> ExitCode {
     }
 }
 
-/// What decides about the status of the command.
+/// The results that decide about the status of the command.
 struct Outcome {
     lines: Lines,
     audit: Option<Audit>,

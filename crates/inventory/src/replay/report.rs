@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 use super::{Fleet, Latency, Lines, ReadSources, Verdict, scrape::Counters, tally::Tally};
 use crate::orders::Skip;
 
-/// What a replay came to.
+/// The result of a replay.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Report {
@@ -17,7 +17,7 @@ pub struct Report {
     pub get: Latency,
     /// Where reads were answered from, as their `Cache-Status` says.
     pub reads: ReadSources,
-    /// What the instances counted meanwhile; absent when none was asked.
+    /// The counts of the instances meanwhile; absent when no instance was asked.
     pub fleet: Option<Fleet>,
     /// How long the replay took.
     #[serde(serialize_with = "seconds")]

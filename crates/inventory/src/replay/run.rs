@@ -53,7 +53,7 @@ pub struct Plan {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Replay {
-    /// What became of each line of the plan, in its order.
+    /// The fate of each line of the plan, in its order.
     pub verdicts: Vec<Verdict>,
     /// The figures.
     pub report: Report,

@@ -12,7 +12,7 @@ use super::{
 const LONGEST_MICROS: u64 = 60_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// What one worker saw; added up at the end, so that workers share nothing while they run.
+/// The counts of one worker, added up at the end: workers share nothing while they run.
 #[derive(Debug)]
 pub(crate) struct Tally {
     pub(crate) adjust: Latencies,

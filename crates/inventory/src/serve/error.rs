@@ -50,7 +50,7 @@ pub enum StartError {
         variable: &'static str,
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// Signals can't be waited for, or a listener has no address.

@@ -12,7 +12,7 @@ use crate::{
 
 /// How many SKUs there are.
 pub(super) const SKUS: u32 = 2_000;
-/// What the flash sale is of.
+/// The SKU of the flash sale.
 pub(super) const FLASH: &str = "FLASH";
 /// How many connections ask at once.
 pub(crate) const TASKS: u32 = 64;

@@ -3,7 +3,7 @@ use serde::Serialize;
 use super::Verdict;
 use crate::{contender::Failure, goals};
 
-/// What was counted rather than timed, or timed by itself: rows of plain figures.
+/// Figures that were counted rather than timed, or timed by themselves: rows of plain figures.
 #[derive(Serialize)]
 pub(crate) struct Figures {
     pub(crate) title: &'static str,

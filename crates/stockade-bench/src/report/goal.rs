@@ -12,7 +12,7 @@ pub(crate) struct Goal {
     pub(crate) of: Option<&'static str>,
 }
 
-/// What became of a goal.
+/// The result of a goal.
 #[derive(Serialize)]
 pub(crate) struct Verdict {
     at_most: f64,

@@ -2,7 +2,7 @@ use std::{fs, path::Path};
 
 use crate::contender::Failure;
 
-/// What a run writes stands between these two lines of a page; the rest of the page is written by hand.
+/// A run writes between these two lines of a page; the rest of the page is written by hand.
 pub(super) const BEGIN: &str = "<!-- written by `make bench` -->\n";
 pub(super) const END: &str = "<!-- end of what `make bench` writes -->\n";
 
@@ -14,7 +14,7 @@ pub(super) fn fill(page: &Path, text: &str) -> Result<(), Failure> {
     Ok(fs::write(page, format!("{before}{BEGIN}\n{}\n\n{END}{after}", text.trim_end()))?)
 }
 
-/// What stands before, between and behind the marks.
+/// The text before, between and behind the marks.
 fn parts(page: &str) -> Option<[&str; 3]> {
     let (before, rest) = page.split_once(BEGIN)?;
     let (between, after) = rest.split_once(END)?;

@@ -75,7 +75,7 @@ impl Proxy {
         self.orders.send_modify(|orders| orders.fault = fault);
     }
 
-    /// What is set.
+    /// The fault that is set.
     #[must_use]
     pub fn fault(&self) -> Fault {
         self.orders.borrow().fault

@@ -194,7 +194,7 @@ impl RedisCluster {
         self.nodes.iter().filter(|node| node.pid() != 0)
     }
 
-    /// What the nodes that answer within 1 s know.
+    /// The views of the nodes that answer within 1 s.
     async fn views(&self) -> Vec<(&RedisServer, View)> {
         let views = self.running().map(async |node| (node, View::of(node).await));
         join_all(views).await.into_iter().filter_map(|(node, view)| Some((node, view.ok()?))).collect()

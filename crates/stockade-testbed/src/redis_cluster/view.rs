@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use crate::{RedisServer, Result, port::BUS};
 
-/// What one node knows of the cluster.
+/// The cluster as one node knows it.
 #[derive(Debug)]
 pub(super) struct View {
     /// `cluster_state:ok`.

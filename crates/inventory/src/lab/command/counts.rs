@@ -3,7 +3,7 @@ use stockade_testbed::RedisServer;
 
 use super::{Failure, scheme::Scheme};
 
-/// What the servers say that they were asked so far.
+/// The counts of commands and statements, by the servers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counts {
     pub(super) commands: u64,

@@ -2,7 +2,7 @@ use serde::Serialize;
 
 use super::{scheme::Scheme, worker::Report};
 
-/// What a scheme came to.
+/// The result of a scheme.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     pub(super) scheme: Scheme,

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::console;
 
-/// What a process of buyers is told.
+/// The settings of a process of buyers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Settings {
     pub(super) scheme: Scheme,
@@ -21,7 +21,7 @@ pub(super) struct Settings {
     pub(super) world: Setting,
 }
 
-/// What the buyers of a process saw.
+/// The sales and refusals of the buyers of a process.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Report {
     /// How long each sale took, in µs.
@@ -30,7 +30,7 @@ pub(super) struct Report {
     pub(super) last: u64,
     /// Attempts that were refused or broke off. None of them was told that it has a unit.
     pub(super) refused: u64,
-    /// What one of them was told.
+    /// The error that one of them got.
     pub(super) refusal: Option<String>,
 }
 

@@ -9,7 +9,7 @@ const LISTENERS: usize = 32;
 /// The newest snapshot, as JSON; `None` while nobody listens.
 type Newest = Option<Arc<str>>;
 
-/// What listeners can get.
+/// The events that listeners can get.
 #[derive(Clone, Debug)]
 pub(in crate::ops) struct Feeds {
     /// Snapshots of this instance.

@@ -48,7 +48,7 @@ impl Drop for Stream {
     }
 }
 
-/// What was heard of another instance.
+/// The last answer of another instance.
 #[derive(Debug, Default)]
 struct Heard(Mutex<Last>);
 
@@ -197,7 +197,7 @@ async fn events(client: &Client, url: &str, id: &str, heard: &Heard) -> Option<S
     }
 }
 
-/// What tells a snapshot from other texts.
+/// The text that tells a snapshot from other texts.
 #[derive(Deserialize)]
 struct Told<'a> {
     #[serde(borrow)]

@@ -2,7 +2,7 @@ use serde::Serialize;
 
 use crate::replay::scrape::Counters;
 
-/// What the instances counted during the replay.
+/// The counts of the instances during the replay.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Fleet {

@@ -79,7 +79,7 @@ fn threads(runtime: &Runtime, url: &str) -> Result<(), Failure> {
     })
 }
 
-/// What `work` allocates, by this thread.
+/// The allocations of `work` on this thread.
 fn counted(work: impl FnOnce() -> Result<(), Failure>) -> Result<AllocationInfo, Failure> {
     let mut done = Ok(());
     let counted = allocation_counter::measure(|| done = work());
