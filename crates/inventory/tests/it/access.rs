@@ -17,7 +17,7 @@ fn rights(text: &'static str, beginning: &str) -> impl Iterator<Item = &'static 
     line.unwrap_or_else(|| panic!("{beginning} is not documented")).split(' ')
 }
 
-/// What a part of the library needs beside the rights that there are.
+/// The rights that a part of the library needs, in addition to those that there are.
 fn further(part: &str) -> impl Iterator<Item = &'static str> + use<> {
     rights(OF_THE_LIBRARY, &format!("user {part} ")).filter(|rule| !["resetchannels", "-@all"].contains(rule))
 }

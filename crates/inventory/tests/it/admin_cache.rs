@@ -13,7 +13,7 @@ async fn void(instance: &Instance, path: &str) -> Answer {
     Answer::to(instance.admin(Method::DELETE, path)).await
 }
 
-/// What a read says is on hand, and where it is from.
+/// The quantity of a read, and its source.
 async fn read(instance: &Instance, sku: &str) -> (i64, String) {
     let answer = instance.get(&format!("/stock/{sku}")).await;
     (answer.json()["quantity"].as_i64().unwrap(), answer.header("cache-status").to_owned())

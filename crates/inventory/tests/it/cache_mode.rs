@@ -36,7 +36,7 @@ impl Pair {
         Self { stage, instances, ways, quantity: OPENING }
     }
 
-    /// What the second instance says is on hand, and where it has that from.
+    /// The quantity at the second instance, and its source.
     async fn read(&self) -> (i64, String) {
         let answer = self.instances[1].get("/stock/one").await;
         assert_eq!(answer.status, 200, "{answer:?}");

@@ -15,7 +15,7 @@ pub(crate) async fn logs(instance: &Instance, after: &str) -> Vec<Value> {
     page["instances"].as_array().unwrap_or_else(|| panic!("{page}")).clone()
 }
 
-/// What the instance itself has seen after the event with this number.
+/// The instance's own events after the event with this number.
 async fn log(instance: &Instance, after: u64) -> Value {
     let all = logs(instance, "").await;
     let id = all[0]["id"].as_str().unwrap();

@@ -11,7 +11,7 @@ fn authority(url: &str) -> &str {
     url.strip_prefix("http://").unwrap()
 }
 
-/// What a page of the fleet says of the instance at an address.
+/// The state of the instance at an address, by a page of the fleet.
 fn at<'a>(page: &'a Value, address: &str) -> Option<&'a Value> {
     page["instances"].as_array().unwrap().iter().find(|instance| instance["address"] == address)
 }

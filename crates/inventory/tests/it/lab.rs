@@ -20,7 +20,7 @@ async fn rows(args: &[&str]) -> Vec<Value> {
     serde_json::from_str(&out).unwrap()
 }
 
-/// What a row says under this name, as a count.
+/// The count of this name in a row.
 fn count(row: &Value, name: &str) -> i64 {
     row[name].as_i64().unwrap_or_else(|| panic!("{name} is no count in {row}"))
 }

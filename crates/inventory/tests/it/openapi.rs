@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::stage::{Answer, Instance, Stage};
 
-/// What the document of an instance says.
+/// The OpenAPI document of an instance.
 #[derive(Debug)]
 pub(crate) struct Document(Value);
 

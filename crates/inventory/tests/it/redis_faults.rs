@@ -22,7 +22,7 @@ use crate::{
 
 const REDIS_TIMEOUT: Duration = Duration::from_millis(250);
 const LOCK_WAIT: Duration = Duration::from_secs(2);
-/// What is promised on top of a time-out.
+/// The time that is promised on top of a time-out.
 const MARGIN: Duration = Duration::from_millis(100);
 /// What a machine with two cores and other work may add to one answer, or to the slowest of some. To the median of some
 /// it may add what requests that wait for nothing took at the same time.

@@ -62,7 +62,7 @@ pub(crate) async fn send(instance: &Instance, line: &OrderLine) -> Answer {
     Answer::to(instance.request(Method::POST, &path).json(&body)).await
 }
 
-/// What an answer says about the line that was sent.
+/// The verdict of an answer about the line that was sent.
 pub(crate) fn verdict(answer: &Answer) -> Verdict {
     match answer.status {
         StatusCode::OK => Verdict::Applied,

@@ -9,7 +9,7 @@ use tokio::{
     time::timeout,
 };
 
-/// What came back.
+/// The answer.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,

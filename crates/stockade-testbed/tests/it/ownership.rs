@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::support::{children_of, eventually, is_alive, pid_of, processes_with};
 
-/// What the command line of a supervisor contains.
+/// A part of the command line of a supervisor.
 const SUPERVISOR: &str = "Runs a server and never lets it outlive";
 
 /// An owner of servers, and what belongs to it.

@@ -7,7 +7,7 @@ use stockade_testbed::{Fault, Proxy, RedisServer};
 /// Longer than anything takes on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
-/// What everybody calls the lock: pottery can't do without this prefix.
+/// The name of the lock in all programs: pottery can't do without this prefix.
 pub(crate) const NAME: &str = "redlock:stock:1";
 
 pub(crate) struct Sku(pub(crate) &'static str);

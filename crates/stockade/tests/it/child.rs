@@ -24,7 +24,7 @@ impl Child {
         Self(ChildProcess::start(command).unwrap())
     }
 
-    /// What it says next.
+    /// The next line of the child.
     pub(crate) async fn next(&mut self) -> String {
         self.0.says(MARK, LIMIT).await.unwrap()
     }

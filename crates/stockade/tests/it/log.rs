@@ -12,7 +12,7 @@ use tracing::{
 static ANOTHER: LazyLock<Dispatch> =
     LazyLock::new(|| Dispatch::new(tracing_subscriber::fmt().with_writer(io::sink).finish()));
 
-/// What is logged on this thread, as text.
+/// The log of this thread, as text.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 

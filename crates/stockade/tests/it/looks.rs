@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use stockade_testbed::{RedisServer, Result};
 
-/// What a look showed.
+/// The result of a look.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Look {
-    /// What must never be, or nothing.
+    /// A state that must never be, or nothing.
     pub(crate) broken: String,
     /// How many values are stored.
     pub(crate) values: u64,

@@ -15,7 +15,7 @@ use crate::{
 
 const LIMIT: Duration = Duration::from_secs(20);
 const LEASE: Duration = Duration::from_secs(1);
-/// What the child does, and where its server is; unset in an ordinary test run.
+/// The part of the child, and the address of its server; unset in an ordinary test run.
 const ROLE: &str = "LOST_PROCESS";
 const SERVER: &str = "LOST_PROCESS_SERVER";
 

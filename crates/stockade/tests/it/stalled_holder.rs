@@ -16,7 +16,7 @@ use crate::{
 };
 
 const LEASE: Duration = Duration::from_secs(1);
-/// What the holder leaves out when it writes; unset in an ordinary test run.
+/// The check that the holder leaves out when it writes; unset in an ordinary test run.
 const ROLE: &str = "STALLED_HOLDER";
 const REDIS_URL: &str = "STALLED_HOLDER_REDIS";
 const POSTGRES_URL: &str = "STALLED_HOLDER_POSTGRES";
@@ -49,7 +49,7 @@ async fn whoever_looks_after_such_a_sleep_finds_the_lock_lost() {
     assert_eq!(run.lost_updates(), 0, "{run:?}");
 }
 
-/// What one run came to.
+/// The result of one run.
 #[derive(Debug)]
 struct Run {
     holder: String,

@@ -23,7 +23,7 @@ use crate::looks::look;
 const PATIENCE: Duration = Duration::from_secs(6);
 
 thread_local! {
-    /// What is done at the end of the test that runs on this thread.
+    /// The steps at the end of the test that runs on this thread.
     static ENDINGS: RefCell<Vec<BoxFuture<'static, ()>>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -9,7 +9,7 @@ use crate::check;
 const WRITERS: u8 = 2;
 const READERS: usize = 2;
 
-/// What keeps a strict cache from serving a value that is older than an acknowledged write.
+/// The defences of a strict cache against a value that is older than an acknowledged write.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a defence that can be switched off")]
 struct Cache {
@@ -358,7 +358,7 @@ fn a_strict_cache_never_serves_what_is_older_than_an_acknowledged_write() {
     assert!(states > 10_000, "the model is too small to show anything: {states} states");
 }
 
-/// What is found without one of the defences.
+/// Whether a run is found without one of the defences.
 fn without(model: &Cache) -> bool {
     let (states, found) = check(model.clone(), STALE);
     println!("{model:?}: {states} states, {found:?}");

@@ -13,7 +13,7 @@ const LEASE: u8 = 2;
 const STALE: u8 = 2;
 const END: u8 = 6;
 
-/// What keeps two clients from believing that they hold the lock, and a client that gave up from holding it.
+/// The defences against two clients that believe they hold the lock, and against a client that gave up and holds it.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a defence that can be switched off")]
 struct Lock {
@@ -23,7 +23,7 @@ struct Lock {
     maps_the_servers_clock: bool,
     /// Commands that come too late are refused.
     refuses_late_commands: bool,
-    /// What undoes an attempt whose connection is gone is repeated when a late copy would be refused.
+    /// The undoing of an attempt whose connection is gone is repeated when a late copy would be refused.
     repeats_the_cancel: bool,
     /// A release frees only what is its own.
     release_checks_the_owner: bool,

@@ -8,13 +8,13 @@ use crate::check;
 const WRITERS: usize = 2;
 const READERS: usize = 2;
 
-/// What keeps a cache from serving a value that is older than an invalidation of its tag.
+/// The defences of a cache against a value that is older than an invalidation of its tag.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a defence that can be switched off")]
 struct Tags {
     /// A load notes the count when its lease is given, not when it has ended.
     noted_before: bool,
-    /// What it notes is not given to the value that is there while it runs.
+    /// Its notes are not given to the value that is there while it runs.
     noted_apart: bool,
     /// A fill needs the token of its own lease.
     tokens: bool,
@@ -33,7 +33,7 @@ struct Tags {
     same_run_after: bool,
     /// Scripts name the run that they reach.
     own_run: bool,
-    /// What is forgotten raises the floor.
+    /// A stamp that is forgotten raises the floor.
     floor: bool,
 }
 
@@ -121,7 +121,7 @@ enum Follower {
     Done(Answer),
 }
 
-/// What a caller got: older than it must be, or not and after an invalidation, or before any.
+/// The value that a caller got: too old, or after an invalidation, or before any.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 enum Answer {
     Old,
@@ -144,7 +144,7 @@ struct State {
     committed: u8,
     acknowledged: u8,
     store: Store,
-    /// What the server comes back with when it is restarted.
+    /// The data of the server after a restart.
     saved: Option<Store>,
     run: u8,
     next_epoch: u8,
@@ -164,7 +164,7 @@ enum Action {
     Lose,
     Forget,
     Save,
-    /// What was saved is there again, and nothing since.
+    /// The saved data, and nothing since.
     Restart,
     /// The other key, which has no tag, is leased: what it finds out about tags stays.
     LeaseOther,
@@ -449,7 +449,7 @@ fn a_value_is_never_older_than_an_invalidation_of_its_tag() {
     assert!(states > 10_000, "the model is too small to show anything: {states} states");
 }
 
-/// What is found without one of the defences.
+/// Whether a run is found without one of the defences.
 fn without(model: &Tags) -> bool {
     let (states, found) = check(model.clone(), STALE);
     println!("{model:?}: {states} states, {found:?}");

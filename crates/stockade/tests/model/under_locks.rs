@@ -10,7 +10,7 @@ const READERS: usize = 2;
 /// How often the process takes its lock: what was asked for before it was asked for under none.
 const GRANTS: u8 = 1;
 
-/// What keeps the memory of a process from serving a value that is older than an acknowledged write.
+/// The defences of a process's memory against a value that is older than an acknowledged write.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a defence that can be switched off")]
 struct UnderLocks {
@@ -20,7 +20,7 @@ struct UnderLocks {
     live: bool,
     /// A commit whose lock was lost is acknowledged when its messages have come or are overdue.
     late_waits: bool,
-    /// What is invalidated between a question and its answer is not put into memory.
+    /// A value that is invalidated between a question and its answer is not put into memory.
     reserved: bool,
     /// A writer has its lock until its invalidations are made, unless it loses it.
     held_to_the_end: bool,
@@ -97,7 +97,7 @@ struct State {
     overdue: u8,
     writers: [Writer; WRITERS],
     readers: [Reader; READERS],
-    /// What was served from memory last, if that was not yet looked at.
+    /// The last value from memory that was not yet looked at.
     served: Option<Served>,
 }
 
@@ -345,7 +345,7 @@ fn what_is_served_under_a_lock_is_never_older_than_an_acknowledged_write() {
     assert!(states > 10_000, "the model is too small to show anything: {states} states");
 }
 
-/// What is found without one of the defences.
+/// Whether a run is found without one of the defences.
 fn without(model: &UnderLocks) -> bool {
     let (states, found) = check(model.clone(), STALE);
     println!("{model:?}: {states} states, {found:?}");

@@ -60,7 +60,7 @@ struct Wanted {
     tally: Mutex<Tally>,
 }
 
-/// What was seen of contended locks.
+/// The figures of contended locks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) sections: u64,
@@ -86,7 +86,7 @@ enum Place {
     Elsewhere,
 }
 
-/// What became of locks that were held when a primary was lost: how many, and how many of them were lost.
+/// The locks that were held when a primary was lost: how many, and how many of them were lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fate {
     pub(crate) there: (usize, usize),
@@ -129,7 +129,7 @@ impl Load {
         load
     }
 
-    /// What is held now, to be asked about later; from here on nobody gives anything back.
+    /// The locks that are held now, for later questions; from here on nobody gives anything back.
     pub(crate) fn at_the_loss(&self, share: usize) -> Vec<Witness> {
         self.trouble.send_replace(true);
         let held = self.held.iter().map(|(number, guard)| (held_name(*number), guard.fence()));

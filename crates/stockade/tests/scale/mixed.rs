@@ -60,7 +60,7 @@ async fn a_process() {
     say(&format!("recalled {recalls}"));
 }
 
-/// What a run of all processes came to.
+/// The result of a run of all processes.
 #[derive(Debug)]
 struct Run {
     reads: u64,

@@ -80,7 +80,7 @@ impl Drop for Prometheus {
     }
 }
 
-/// What Grafana would send.
+/// The query as Grafana would send it.
 fn filled_in(expr: &str) -> String {
     expr.replace("$__rate_interval", "5s").replace("$__range", "60s").replace("$instance", ".*")
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// What a query reads.
+/// The metrics and labels that a query reads.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Query {
     pub(super) selectors: Vec<Selector>,

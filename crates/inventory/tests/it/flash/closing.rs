@@ -11,7 +11,7 @@ use crate::{
     support::{assert_conserved, lock_keys, send, within},
 };
 
-/// What a dead holder kept is free again after so long; a test holds rows for less.
+/// The rows of a dead holder are free again after so long; a test holds rows for less.
 const SETTINGS: [(&str, &str); 5] = [
     ("LOCK_LEASE", "2s"),
     ("REQUEST_TIMEOUT", "2s"),

@@ -86,7 +86,7 @@ pub(crate) async fn reserved(instance: &Instance, customer: &str, quantity: i64)
     answer.json()["id"].as_str().unwrap().to_owned()
 }
 
-/// What an instance answers once it has a connection to a Redis that was killed or replaced.
+/// The answer of an instance once it has a connection to a Redis that was killed or replaced.
 async fn reserve_when_connected(instance: &Instance, customer: &str, quantity: i64) -> Answer {
     loop {
         let answer = reserve(instance, "A", customer, quantity, None).await;

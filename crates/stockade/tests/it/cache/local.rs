@@ -214,7 +214,7 @@ async fn messages_of_a_process_take_nothing_from_it_that_it_read_after_its_write
     server.end().await;
 }
 
-/// What `/metrics` says of the bound; nothing when it is not there.
+/// The bound in `/metrics`; nothing when it is not there.
 fn bound(metrics: &str) -> Option<f64> {
     let series = r#"stockade_cache_local_staleness_bound_seconds{cache="stock"} "#;
     metrics.lines().find_map(|line| line.strip_prefix(series))?.parse().ok()

@@ -12,7 +12,7 @@ use crate::world::World;
 
 type Found = Result<Lookup<Stock>, CacheError>;
 
-/// What callers saw, by the names of the outcomes.
+/// The outcomes that callers saw, by their names.
 #[derive(Default)]
 struct Seen(HashMap<&'static str, u64>);
 

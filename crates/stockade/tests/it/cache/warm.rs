@@ -44,7 +44,7 @@ fn running<S: Stream<Item = Sku> + Send + 'static>(warmup: Warmup<Sku, Stock, S>
     task
 }
 
-/// What it reports at its end.
+/// The report at its end.
 async fn ended(mut warmup: JoinSet<WarmReport>) -> WarmReport {
     warmup.join_next().await.unwrap().unwrap()
 }

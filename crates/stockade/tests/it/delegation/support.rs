@@ -11,7 +11,7 @@ use crate::{redis_traffic::calls, world::World};
 
 /// Longer than anything takes on a busy machine, and shorter than what a switched off defence leaves waiting.
 pub(super) const LIMIT: Duration = Duration::from_secs(20);
-/// What an attempt waits that is to be refused.
+/// The wait of an attempt that is to be refused.
 pub(super) const SHORT: Duration = Duration::from_millis(150);
 
 pub(super) struct Sku(pub(super) &'static str);

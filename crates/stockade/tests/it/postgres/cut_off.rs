@@ -245,7 +245,7 @@ async fn written_through_an_old_primary() -> bool {
     true
 }
 
-/// What is said on this server about its run and this cache.
+/// The keys on this server about its run and this cache.
 async fn marker(server: &RedisServer, cache: &str) -> String {
     let key = server.command(&["KEYS", &format!("*}}j:{cache}")]).await.unwrap();
     server.command(&["GET", &key]).await.unwrap()

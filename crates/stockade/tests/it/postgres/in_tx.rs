@@ -72,7 +72,7 @@ impl World {
         until(async || sqlx::query_scalar::<_, i64>(waiting).fetch_one(&self.pool).await.unwrap() == count).await;
     }
 
-    /// What the store holds for every key, leases included.
+    /// The data of the store for every key, leases included.
     async fn stored(&self) -> String {
         let keys = self.redis.command(&["KEYS", "*}e:stock:*"]).await.unwrap();
         let mut all = keys.clone();

@@ -22,7 +22,7 @@ use crate::world::World;
 
 /// The default time-out of a command, and what a busy machine adds to it. Well below the wait for a lock.
 const IN_TIME: Duration = Duration::from_millis(250 + 750);
-/// What an answer takes at most that waits for no time-out.
+/// The longest time of an answer that waits for no time-out.
 const AT_ONCE: Duration = Duration::from_millis(200);
 
 async fn ok() -> &'static str {

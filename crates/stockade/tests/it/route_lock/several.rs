@@ -176,7 +176,7 @@ async fn keys_may_come_from_path_and_body_together() {
     assert_eq!(send(&app, request).await.text(), "false false");
 }
 
-/// What a request is answered whose handler never ends, after it has begun a commit or not.
+/// The answer to a request whose handler never ends, after it has begun a commit or not.
 async fn held_too_long(commits: bool) -> (Value, Vec<bool>) {
     let locks = Locks::memory();
     let (show, mut shown) = mpsc::channel(1);

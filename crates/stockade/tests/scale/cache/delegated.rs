@@ -24,7 +24,7 @@ use crate::{
 /// Nanoseconds.
 const NOTICED: u64 = 3_000_000_000;
 
-/// What is done to the processes and the stores meanwhile.
+/// The faults of the processes and the stores meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Trouble {
     /// A process is killed, and another takes its place.

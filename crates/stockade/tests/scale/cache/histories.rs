@@ -28,7 +28,7 @@ const GATE: &str = "
     create constraint trigger gate after update on item deferrable initially deferred
         for each row execute function gate();";
 
-/// What is done to the processes and the store meanwhile.
+/// The faults of the processes and the store meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Trouble {
     /// A process is killed, and another takes its place.
@@ -55,7 +55,7 @@ struct Run {
     troubles: BTreeMap<Trouble, usize>,
     /// Commits that were looked at.
     looked_at: usize,
-    /// What was wrong whenever the store was looked at.
+    /// The errors of each look at the store.
     broken: Vec<String>,
     /// By the database's clock, in seconds, when the store last had its data taken away.
     lost: f64,

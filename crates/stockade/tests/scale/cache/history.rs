@@ -17,7 +17,7 @@ const SETTLES: u64 = 10_000_000_000;
 #[derive(Debug, Default)]
 pub(super) struct History {
     pub(super) records: Vec<Record>,
-    /// What was committed, by the database itself: key and version.
+    /// The commits by the database itself: key and version.
     pub(super) committed: BTreeSet<(u8, u64)>,
     /// Between which instants the store lost its data without its processes being told, or could not be told of writes.
     pub(super) losses: Vec<(u64, u64)>,

@@ -44,7 +44,7 @@ pub(super) const STATEMENT: Duration = Duration::from_millis(800);
 /// answered (0.25 s each), and as much again for a machine with other things to do.
 const DEADLINE: Duration = Duration::from_secs(11);
 const SCHEMA: &str = "create table item (id int8 primary key); insert into item select generate_series(0, 999)";
-/// What a load is known by among the statements of the database.
+/// The text by which the database's statements show a load.
 const LOAD: &str = "select id from item, pg_sleep(0.02) where id = $1";
 
 #[derive(Default)]
@@ -155,7 +155,7 @@ pub(super) async fn call(seat: Seat) {
     say(&counters.read());
 }
 
-/// What all processes say that they did since they last said it: sums, or the greatest.
+/// The counts of all processes since the last report: sums, or the greatest.
 async fn told(processes: &mut [Child], request: &str) -> BTreeMap<String, i64> {
     let mut told = BTreeMap::new();
     for process in processes {
@@ -218,7 +218,7 @@ fn is_normal(told: &BTreeMap<String, i64>) -> bool {
     told["hits"] > told["shed"] + told["kept"] + told["loaded"]
 }
 
-/// What was seen in the database and heard from the processes.
+/// The figures of the database and of the processes.
 #[derive(Default)]
 struct Watch {
     samples: u64,

@@ -8,7 +8,7 @@ pub(super) fn now() -> u64 {
     u64::try_from(now.tv_sec).unwrap() * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap()
 }
 
-/// What a process did.
+/// The reads and writes of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// A read of the cache that was a hit in Redis.

@@ -15,7 +15,7 @@ use crate::{
     support::{LIMIT, until},
 };
 
-/// What a child of these tests is to do; unset in an ordinary run.
+/// The part of a child of these tests; unset in an ordinary run.
 pub(super) const ROLE: &str = "STOCKADE_TEST_CACHE_ROLE";
 /// How long commands of Redis may take by default.
 pub(super) const SHORT: Duration = Duration::from_millis(250);

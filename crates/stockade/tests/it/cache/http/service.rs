@@ -177,7 +177,7 @@ impl Service {
         self.ask("GET", path, None).await
     }
 
-    /// What the cache did for this request.
+    /// The value of the header `Cache-Status`.
     pub(super) async fn status(&self, headers: &[(&str, &str)]) -> String {
         let (_, headers, _) = self.send("GET", "/stock/a", headers).await;
         header(&headers, "cache-status").unwrap_or_default().to_owned()

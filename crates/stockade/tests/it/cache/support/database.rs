@@ -51,7 +51,7 @@ pub(in crate::cache) struct Database {
     read: Notify,
 }
 
-/// What becomes of a query for a row that can't be loaded.
+/// The result of a query for a row that can't be loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cache) enum Bad {
     Fails,

@@ -37,7 +37,7 @@ pub(in crate::cache) fn crowd(stocks: &Stocks, id: &str) -> Reads {
     reads
 }
 
-/// What the next of them to end has found.
+/// The result of the next read to end.
 pub(in crate::cache) async fn ended(reads: &mut Reads) -> Lookup<Stock> {
     reads.join_next().await.unwrap().unwrap().unwrap()
 }

@@ -35,7 +35,7 @@ async fn tags_known(server: &RedisServer) -> usize {
     members - OTHERS
 }
 
-/// What was asked of the server meanwhile.
+/// The commands to the server meanwhile.
 async fn counted(server: &RedisServer, of: impl AsyncFnOnce()) -> BTreeMap<String, u64> {
     server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
     of().await;

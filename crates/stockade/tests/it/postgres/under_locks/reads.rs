@@ -188,7 +188,7 @@ async fn what_the_relay_drops_while_it_is_read_is_not_served_after() {
     world.end_behind(proxy).await;
 }
 
-/// What a writer that holds no lock writes is seen as late as it is without locks.
+/// A write without a lock is seen as late as it is without locks.
 #[tokio::test]
 async fn a_write_under_no_lock_is_seen_after_three_seconds_of_silence_at_most() {
     let world = World::start().await;
