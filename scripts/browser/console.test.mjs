@@ -232,7 +232,7 @@ test("each attack ends with its verdict, and its numbers are those of Postgres",
   }
   const [ledger] = await rows(`select count(*) from "lab-no-lock".sold`);
   assert.equal(await figure("last-unit", "off", "Sold"), Number(ledger));
-  assert.equal(await page.tab.locator("[data-scheme]").count(), 14);
+  await until("all schemes of the lab sold", async () => (await page.tab.locator("[data-scheme]").count()) === 14);
   assert.equal(await page.overflow(), 0);
   assert.deepEqual(page.said, []);
   await page.close();

@@ -109,7 +109,9 @@ export class AttackCard {
     look(this.#verdict, run.state === "failed" ? "verdict bad" : "verdict");
     this.#schemes.replaceChildren(...(run.schemes ? [schemes(run.schemes)] : []));
     this.#cells.forEach((cells, row) => {
-      SIDES.forEach(([side], index) => say(cells[index], this.#table[row][1](isRunning ? last[side] : run[side])));
+      // A verdict comes with its figures, also while something else goes on.
+      const figures = isRunning && !run.verdict ? last : run;
+      SIDES.forEach(([side], index) => say(cells[index], this.#table[row][1](figures[side])));
     });
   }
 
@@ -139,8 +141,9 @@ function schemes(all) {
   return element("table", { class: "numbers" }, element("thead", {}, head), element("tbody", {}, ...rows));
 }
 
-function words({ moments, elapsed_ms: elapsed }) {
-  return `${moments.length ? "under way" : "being prepared"}: ${seconds(elapsed / 1000)}`;
+function words({ moments, verdict, elapsed_ms: elapsed }) {
+  const now = verdict ? "other schemes sell" : moments.length ? "under way" : "being prepared";
+  return `${now}: ${seconds(elapsed / 1000)}`;
 }
 
 /** So many a second, from one moment to the next. */

@@ -22,6 +22,8 @@ pub(super) struct Run {
     attack: Attack,
     began: Instant,
     moments: Mutex<Vec<Moment>>,
+    /// Once both sides are done, while something else goes on.
+    so_far: Mutex<Option<Report>>,
     end: OnceLock<Report>,
 }
 
@@ -74,7 +76,13 @@ impl Drop for Ending<'_> {
 
 impl Run {
     pub(super) fn begin(attack: Attack) -> Self {
-        Self { attack, began: Instant::now(), moments: Mutex::default(), end: OnceLock::new() }
+        Self {
+            attack,
+            began: Instant::now(),
+            moments: Mutex::default(),
+            so_far: Mutex::default(),
+            end: OnceLock::new(),
+        }
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -96,6 +104,12 @@ impl Run {
         let [on, off] = ground.meters().map(Meter::sample);
         let moment = Moment { at_ms: millis(attacked), on, off };
         self.moments.lock().unwrap_or_else(PoisonError::into_inner).push(moment);
+        if ground.has_sold() {
+            let sides = ground.figures();
+            let told = verdict(self.attack, &sides[0], &sides[1]);
+            let report = self.told(How::Running, sides, told, ground.schemes());
+            *self.so_far.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+        }
     }
 
     /// Ends it: as it was told to, or with an error.
@@ -104,29 +118,28 @@ impl Run {
             self.note(ground);
             ground.attacked().map(|_| ground.figures())
         };
-        let [on, off] = ground.and_then(figures).unwrap_or_default();
+        let sides = ground.and_then(figures).unwrap_or_default();
+        let is_done = state == How::Ended || ground.is_some_and(Ground::has_sold);
         let verdict = match (state, why) {
-            (How::Ended, _) => verdict(self.attack, &on, &off),
+            (_, None) if is_done => verdict(self.attack, &sides[0], &sides[1]),
             (_, Some(error)) => format!("The attack broke off: {}.", crate::console::chain(&error)),
             (How::CutOff, None) => "The attack was cut off after 30 s, before both sides were done.".to_owned(),
             _ => "The attack was stopped before both sides were done.".to_owned(),
         };
         // There is one end.
-        let schemes = ground.map(Ground::schemes).unwrap_or_default();
-        let report = Report { attack: self.attack, state, elapsed_ms: self.elapsed_ms(), on, off, verdict, schemes };
-        let _ = self.end.set(report);
+        let _ = self.end.set(self.told(state, sides, verdict, ground.map(Ground::schemes).unwrap_or_default()));
     }
 
     pub(super) fn report(&self) -> Report {
-        self.end.get().cloned().unwrap_or_else(|| Report {
-            attack: self.attack,
-            state: How::Running,
-            elapsed_ms: self.elapsed_ms(),
-            on: Figures::default(),
-            off: Figures::default(),
-            verdict: String::new(),
-            schemes: Vec::new(),
-        })
+        if let Some(report) = self.end.get() {
+            return report.clone();
+        }
+        let so_far = self.so_far.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        so_far.unwrap_or_else(|| self.told(How::Running, <[Figures; 2]>::default(), String::new(), Vec::new()))
+    }
+
+    fn told(&self, state: How, [on, off]: [Figures; 2], verdict: String, schemes: Vec<SoldBy>) -> Report {
+        Report { attack: self.attack, state, elapsed_ms: self.elapsed_ms(), on, off, verdict, schemes }
     }
 
     pub(super) fn moments(&self) -> Vec<Moment> {

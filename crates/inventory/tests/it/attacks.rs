@@ -97,6 +97,15 @@ async fn stock_that_a_fence_guards_is_sold_once() {
     assert_eq!((stock(&stopped, "on", "sold"), stock(&stopped, "on", "lost")), (10, 0), "{stopped}");
     assert_eq!((stock(&stopped, "off", "sold"), stock(&stopped, "off", "lost")), (20, 10), "{stopped}");
 
+    if cfg!(feature = "demo") {
+        // Its other schemes take long: the verdict of the two sides does not wait for them.
+        assert_eq!(send(&instance, Method::POST, "/last-unit?callers=400").await.status, 202);
+        until("a verdict", async || run(&instance, "last-unit").await["verdict"] != "").await;
+        let told = run(&instance, "last-unit").await;
+        assert_eq!((&told["state"], stock(&told, "on", "sold")), (&"running".into(), 20), "{told}");
+        assert_eq!(send(&instance, Method::DELETE, "").await.status, 204);
+        until("its end", async || run(&instance, "last-unit").await["state"] == "stopped").await;
+    }
     let sold = attack(&instance, "last-unit", 400).await;
     let schemes = sold["schemes"].as_array().unwrap();
     let line = |name: &str| schemes.iter().find(|line| line["scheme"] == name).unwrap();
