@@ -7,11 +7,11 @@ use crate::contender::Failure;
 
 const START: Duration = Duration::from_secs(30);
 
-/// This program again, in another part.
+/// This program again, in another role.
 pub(crate) struct Part(ChildProcess);
 
 impl Part {
-    /// `part` is the first argument; nothing of this process' environment is passed on but `settings`.
+    /// `part` is the first argument. The child's environment holds `settings` and nothing else.
     pub(crate) fn start(part: &str, settings: &[(&str, &str)]) -> Result<Self, Failure> {
         let mut command = Command::new(env::current_exe()?);
         command.arg(part).env_clear().envs(settings.iter().copied());
@@ -23,7 +23,7 @@ impl Part {
         Ok(self.0.tell(text).await?)
     }
 
-    /// The text behind `words` in the first line that contains them.
+    /// Waits for the first line that contains `words`. Returns the text behind them.
     pub(crate) async fn says(&mut self, words: &str) -> Result<String, Failure> {
         Ok(self.0.says(words, START).await?)
     }

@@ -31,7 +31,7 @@ use crate::{
 const PROCESSES: usize = 3;
 const CALLERS: u32 = 1_000;
 const ROUNDS: u32 = 9;
-/// The time of a load, in place of a statement.
+/// How long a load takes, in place of a statement.
 const LOAD: Duration = Duration::from_millis(20);
 
 /// Loads and the time to the last answer, next to a cache in which every caller loads for itself.

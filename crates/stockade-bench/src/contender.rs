@@ -2,7 +2,7 @@ use std::{error::Error, sync::Arc};
 
 use futures_util::future::{BoxFuture, FutureExt};
 
-/// The error of a contender; it ends the run.
+/// The error of a contender, which ends the run.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
 /// One way to the same end. The task's number keeps tasks on resources of their own.
@@ -21,7 +21,7 @@ impl Contender {
         Self { name, once: Arc::new(move |task| once(task).boxed()) }
     }
 
-    /// Does it once.
+    /// Runs the operation once.
     pub(crate) async fn once(&self, task: u32) -> Result<(), Failure> {
         (self.once)(task).await
     }

@@ -12,7 +12,7 @@ pub(crate) async fn allocations(server: &RedisServer) -> Result<Figures, Failure
     Figures::new(goals::ALLOCATIONS, &["allocations"], counted(server, "allocations").await?)
 }
 
-/// The memory for a lock, a waiter and a cached value.
+/// The memory of a lock, a waiter and a cached value.
 pub(crate) async fn memory(server: &RedisServer) -> Result<Figures, Failure> {
     Figures::new(
         "memory of one; counted in front of the system's allocator",
@@ -21,7 +21,7 @@ pub(crate) async fn memory(server: &RedisServer) -> Result<Figures, Failure> {
     )
 }
 
-/// Lines of a name and its figures, apart by tabs.
+/// Lines of a name and its figures, with tabs between.
 async fn counted(server: &RedisServer, what: &str) -> Result<Vec<(String, Vec<f64>)>, Failure> {
     let program = env::current_exe()?.with_file_name("stockade-count");
     let ran = Command::new(&program).arg(what).env("REDIS_URL", server.url()).kill_on_drop(true).output().await;

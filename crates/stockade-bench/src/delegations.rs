@@ -1,4 +1,4 @@
-//! What delegations cost writers, and what they save a crowd of readers.
+//! The cost of delegations to writers, and the gain to a crowd of readers.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::{
     traffic::scripts,
 };
 
-/// How many delegate what is written.
+/// How many others have delegated the resource that is written.
 const DELEGATING: [usize; 4] = [0, 1, 2, 16];
 const ROUNDS: u32 = 101;
 const WAIT: Duration = Duration::from_secs(10);
 
-/// A write of what others have delegated to themselves, each on a connection of its own, as separate processes are.
+/// A write of a resource that others have delegated to themselves, each on a connection of its own.
 pub(crate) async fn writes(server: &RedisServer) -> Result<Figures, Failure> {
     let mut readers = Vec::new();
     for _ in 0..DELEGATING[DELEGATING.len() - 1] {

@@ -15,7 +15,7 @@ const ROUNDS: usize = 15;
 pub(crate) fn nanoseconds<H: FnMut(usize)>(make: &(impl Fn() -> H + Sync)) -> [f64; 2] {
     let runtime = Handle::current();
     let run = || {
-        // A value that memory does not give just now is asked for in Redis.
+        // A call that misses the memory asks Redis, which needs the runtime.
         let _inside = runtime.enter();
         let mut hit = make();
         let began = Instant::now();

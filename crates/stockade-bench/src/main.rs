@@ -1,9 +1,9 @@
 //! Measures Stockade next to other libraries, and next to floors: the fewest commands of a server that have the same
 //! effect.
 //!
-//! All contenders of a table run against one private Redis and one private PostgreSQL, in turns, so that they share
-//! whatever the machine does meanwhile. A figure is the median over the rounds; a ratio is the median of the ratios of
-//! each round to the first contender's, which is steadier than either time.
+//! All contenders of a table run against one private Redis and one private PostgreSQL, in turns, so that a disturbance
+//! of the machine affects them all. A figure is the median over the rounds; a ratio is the median of the ratios of each
+//! round to the first contender's, which is steadier than either time.
 //!
 //! ```text
 //! make bench            # everything, written to docs/benchmarks.*
@@ -45,7 +45,7 @@ use http::TASKS;
 use measure::{Plan, table};
 use report::{Report, Run};
 
-/// That of the service.
+/// The allocator of the service.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -65,7 +65,7 @@ fn main() -> Result<ExitCode, Failure> {
     }
 }
 
-/// Measures the groups whose name contains `only`; all of them, and then writes the report, without it.
+/// Measures the groups whose name contains `only`. Without it, measures all groups and writes the report.
 async fn measure_all(only: Option<&str>) -> Result<ExitCode, Failure> {
     PrometheusBuilder::new().install_recorder()?;
     let redis = RedisServer::start().await?;

@@ -11,14 +11,14 @@ pub(crate) struct Plan {
     /// How many ask at once: one shows the latency, many the throughput.
     pub(crate) tasks: u32,
     pub(crate) rounds: usize,
-    /// Of all tasks together, in each round.
+    /// The operations of all tasks together, in each round.
     pub(crate) operations: u32,
-    /// Whether each round follows one that is not timed: what a contender keeps while it is in use may go while others
-    /// have their turn.
+    /// Whether an untimed round comes before each timed one: while others have their turn, a contender may lose what it
+    /// keeps in use.
     pub(crate) warm: bool,
 }
 
-/// Runs the contenders in turns; the first is what the others are compared with.
+/// Runs the contenders in turns, and compares the others with the first.
 pub(crate) async fn table(title: &str, plan: Plan, contenders: &[Contender]) -> Result<Table, Failure> {
     let mut micros = vec![Vec::with_capacity(plan.rounds); contenders.len()];
     for contender in contenders {

@@ -22,7 +22,7 @@ const ROUNDS: usize = 5;
 const BEFORE: Duration = Duration::from_millis(200);
 const MEASURED: Duration = Duration::from_millis(500);
 
-/// What the tasks of all processes do again and again, and how many tasks there are.
+/// An operation that the tasks of all processes repeat, and how many tasks there are.
 #[derive(Clone, Copy)]
 struct Kind {
     name: &'static str,
@@ -30,15 +30,15 @@ struct Kind {
     tasks: u32,
 }
 
-/// Sections of one resource, each without work, by so many waiters in four processes (in two, when they are two), and
-/// the scripts that one of Stockade's took.
+/// Sections of one resource, each without work, by so many waiters in four processes (two waiters: in two), and the
+/// scripts that a section of Stockade took.
 pub(crate) async fn table(server: &RedisServer, waiters: u32) -> Result<(Table, f64), Failure> {
     let mut kinds = vec![
         Kind { name: "rslock, polls", kind: "peer", tasks: waiters },
         Kind { name: "stockade, handed over in order", kind: "stockade", tasks: waiters },
         Kind { name: "one PING, alone", kind: "ping", tasks: 1 },
     ];
-    // The goal of the 32 is about these two.
+    // The goal for 32 waiters compares these two.
     if waiters == 32 {
         kinds.push(Kind { name: "stockade, 2 waiters", kind: "stockade", tasks: 2 });
     }
@@ -64,7 +64,7 @@ pub(crate) fn scripts_of_a_section(counted: &[(u32, f64)]) -> Result<Figures, Fa
     Figures::new(goals::SCRIPTS, &["scripts, by INFO commandstats"], counted.iter().map(row).collect())
 }
 
-/// How many sections there were while they were measured, and in all.
+/// How many sections there were within the measured time, and in all.
 async fn round(server: &RedisServer, kind: Kind) -> Result<[f64; 2], Failure> {
     let processes = PROCESSES.min(kind.tasks);
     let (url, tasks) = (server.url(), (kind.tasks / processes).to_string());
@@ -79,14 +79,14 @@ async fn round(server: &RedisServer, kind: Kind) -> Result<[f64; 2], Failure> {
     Ok(sections)
 }
 
-/// The part of one process: its tasks take the resource again and again; it says how often while it was measured, and
-/// in all.
+/// The part of one process: its tasks take the resource again and again. It prints how often, within the measured time
+/// and in all.
 pub(crate) async fn wait() -> Result<ExitCode, Failure> {
     let (url, tasks) = (env::var("REDIS_URL")?, u32::from_str(&env::var("TASKS")?)?);
     let locks = Locks::new(&Redis::connect(url.clone()).await?);
     let connection = redis::Client::open(url.as_str())?.get_multiplexed_async_connection().await?;
     let mut peer = LockManager::new(vec![url]);
-    // As often as it takes, each at its default distance.
+    // Unlimited retries, each after the default delay.
     peer.set_retry(u32::MAX, Duration::from_millis(200));
     let kind = env::var("KIND")?;
     let begin = Instant::now() + BEFORE;

@@ -1,4 +1,4 @@
-//! What it costs to keep many locks.
+//! The cost of keeping many locks.
 
 use std::{env, process::ExitCode, time::Duration};
 
@@ -37,7 +37,7 @@ pub(crate) async fn figures(server: &RedisServer) -> Result<Figures, Failure> {
     )
 }
 
-/// The cost of one of the rounds that a child has from `begin` to `end`.
+/// The cost of one round of a child, between `begin` and its last line.
 async fn round(server: &RedisServer, kind: &str) -> Result<Vec<f64>, Failure> {
     let url = server.url();
     let mut part = Part::start("keep", &[("REDIS_URL", url.as_str()), ("KIND", kind)])?;
@@ -50,7 +50,7 @@ async fn round(server: &RedisServer, kind: &str) -> Result<Vec<f64>, Failure> {
     Ok(vec![(after[0] - before[0]) / rounds, client / rounds, (after[1] - before[1]) * 1e3 / rounds])
 }
 
-/// The part of the child: renews, and says what that took of its processor.
+/// The part of the child: renews, and prints the processor time that it took.
 pub(crate) async fn renew() -> Result<ExitCode, Failure> {
     let url = env::var("REDIS_URL")?;
     if env::var("KIND")? == "bare" { put_off(&url).await } else { hold(&url).await }
@@ -97,14 +97,14 @@ async fn put_off(url: &str) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lets the parent read its counters. Returns the processor's time so far.
+/// Lets the parent read its counters. Returns the processor time so far.
 fn begin() -> Result<f64, Failure> {
     println!("begin");
     std::io::stdin().read_line(&mut String::new())?;
     Ok(milliseconds())
 }
 
-/// Of the processor, by all threads of this process.
+/// The processor time of all threads of this process.
 #[expect(clippy::cast_precision_loss, reason = "some seconds")]
 fn milliseconds() -> f64 {
     let spent = clock_gettime(ClockId::ProcessCPUTime);

@@ -1,4 +1,4 @@
-//! What a server says that it was asked.
+//! The counters of a server.
 
 use stockade_testbed::RedisServer;
 

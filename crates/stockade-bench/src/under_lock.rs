@@ -19,7 +19,7 @@ use tower::ServiceExt;
 
 use crate::{contender::Failure, hits};
 
-/// There is one only.
+/// The only resource.
 #[derive(Clone)]
 struct Sku;
 
@@ -39,7 +39,7 @@ impl<S: Sync> FromRequestParts<S> for Sku {
     }
 }
 
-/// The state of the handler: the cache, and the place of its measurements.
+/// The state of the handler: the cache, and the channel for its result.
 #[derive(Clone)]
 struct Site {
     cache: Cache<Sku, String>,
@@ -65,7 +65,7 @@ pub(crate) async fn nanoseconds(redis: &Redis) -> Result<[f64; 2], Failure> {
     times.try_recv().map_err(|_| format!("a hit under a lock was not served from memory: {}", answer.status()).into())
 }
 
-/// Its request holds the lock all the while.
+/// Measures in a handler, whose request holds the lock all the while.
 async fn measure(State(site): State<Site>, request: Request) -> StatusCode {
     let (mut parts, _) = request.into_parts();
     let mut found = Cached::<String>::from_request_parts(&mut parts, &site).await;

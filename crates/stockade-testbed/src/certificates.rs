@@ -62,7 +62,7 @@ impl Certificates {
         })
     }
 
-    /// The authority's certificate, as PEM: what a client has to trust.
+    /// The authority's certificate, as PEM. A client has to trust it.
     #[must_use]
     pub fn authority_pem(&self) -> &str {
         &self.authority
@@ -80,7 +80,7 @@ impl Certificates {
         &self.client.key
     }
 
-    /// Names of files, and what belongs into them.
+    /// Names of files, and their contents.
     pub(crate) fn files(&self) -> [(&'static str, &str); 5] {
         use crate::tls::{AUTHORITY, CLIENT, CLIENT_KEY, SERVER, SERVER_KEY};
         [

@@ -15,9 +15,9 @@ use tokio::{
 
 use crate::{Error, Result, Watchdog, until::until};
 
-/// A process that is talked to line by line: often the running program again, in another part.
+/// A process that is talked to line by line: often the running program again, in another role.
 ///
-/// It dies with the value, and with this process however that ends.
+/// The process ends when the value is dropped, and with this process however that ends.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -45,7 +45,7 @@ pub struct ChildProcess {
 }
 
 impl ChildProcess {
-    /// Starts it. Its standard input and output lead here, its standard error where the command has it.
+    /// Starts the process. Its standard input and output lead here, its standard error where the command has it.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl ChildProcess {
         Ok(Self { process, input, output: BufReader::new(output).lines(), _watchdog: watchdog })
     }
 
-    /// Writes a line for it to read.
+    /// Writes a line for the process to read.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl ChildProcess {
         self.input.write_all(format!("{text}\n").as_bytes()).await.map_err(Error::io("tell a child process"))
     }
 
-    /// Its next line; `None` when it has said everything. Nothing is lost when the future is dropped.
+    /// The next line of the process; `None` when it has said everything. Nothing is lost when the future is dropped.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl ChildProcess {
         self.output.next_line().await.map_err(Error::io("hear a child process"))
     }
 
-    /// The text behind `words` in the first line from here on that contains them.
+    /// Waits for the first line from here on that contains `words`. Returns the text behind them.
     ///
     /// # Errors
     ///
@@ -99,8 +99,8 @@ impl ChildProcess {
         timeout(limit, said).await.map_err(late)?
     }
 
-    /// Stops it (SIGSTOP). Returns when it stands still: until the thread that takes the signal has had its turn, which
-    /// on a busy machine is not at once, the others go on.
+    /// Stops the process (SIGSTOP), and returns when it stands still. On a busy machine its threads go on for a moment
+    /// after the signal.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl ChildProcess {
         until("a child process stands still", async || matches!(waitid(WaitId::Pid(pid), options), Ok(Some(_)))).await
     }
 
-    /// Lets it go on (SIGCONT).
+    /// Lets the process go on (SIGCONT).
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ impl ChildProcess {
         self.signal(Signal::CONT)
     }
 
-    /// Asks it to end as Ctrl-C does (SIGINT).
+    /// Asks the process to end as Ctrl-C does (SIGINT).
     ///
     /// # Errors
     ///
@@ -130,7 +130,7 @@ impl ChildProcess {
         self.signal(Signal::INT)
     }
 
-    /// Kills it (SIGKILL), and returns when it is gone.
+    /// Kills the process (SIGKILL), and returns when it is gone.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl ChildProcess {
         self.process.kill().await.map_err(Error::io("kill a child process"))
     }
 
-    /// Returns when it has ended.
+    /// Returns when the process has ended.
     ///
     /// # Errors
     ///

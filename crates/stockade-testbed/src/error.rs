@@ -1,4 +1,4 @@
-//! What can go wrong with a private server.
+//! The errors of private servers.
 
 use std::{io, time::Duration};
 
@@ -46,7 +46,7 @@ pub enum Error {
     StillRunning {
         /// The command line.
         command: String,
-        /// Those that are left.
+        /// The processes that are left.
         pids: Vec<i32>,
         /// How long they were given.
         limit: Duration,
@@ -62,10 +62,10 @@ pub enum Error {
         /// How long it was given.
         limit: Duration,
     },
-    /// Several servers did not get where they should.
+    /// Several servers did not reach a state in time.
     #[error("not within {limit:?}: {what}")]
     NotReached {
-        /// The condition that did not come true.
+        /// The state that was waited for.
         what: String,
         /// How long it was waited for.
         limit: Duration,
@@ -77,16 +77,16 @@ pub enum Error {
     NoCompiler {
         /// The compiler that was tried.
         compiler: String,
-        /// Its words, or the system's.
+        /// The error of the compiler or of the system.
         why: String,
     },
     /// The server has the machine's clock.
     #[error("the server has no clock of its own: start it with `RedisBuilder::own_clock`")]
     NoClock,
-    /// Clients have not taken everything with them.
+    /// Clients have left something behind.
     #[error("left behind after {limit:?}: {left}")]
     LeftBehind {
-        /// What is there.
+        /// The things that are left.
         left: Box<Leftovers>,
         /// How long they were given.
         limit: Duration,
@@ -96,7 +96,7 @@ pub enum Error {
     Refused {
         /// The server.
         server: &'static str,
-        /// Its words.
+        /// The error text of the server.
         text: String,
     },
     /// PostgreSQL refuses to run as root, and there is no other user to run it as.
@@ -105,16 +105,16 @@ pub enum Error {
     /// The operating system refused something.
     #[error("could not {doing}")]
     Io {
-        /// The step that failed.
+        /// The action that failed.
         doing: String,
-        /// Why not.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
 }
 
 impl Error {
-    /// For `map_err`: names what was being done.
+    /// For `map_err`: names the action that failed.
     pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let doing = doing.into();
         move |source| Self::Io { doing, source }

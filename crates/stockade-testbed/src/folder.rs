@@ -12,7 +12,7 @@ use crate::{Error, Result, account::Account};
 
 /// A folder that only the server's user can enter, removed when dropped.
 ///
-/// For another user than ours it must lie below folders that everyone may pass through, which `TMPDIR` is not always.
+/// For another user than ours the folder must lie below folders that everyone may enter, as `TMPDIR` does not always.
 pub(crate) fn private(account: Option<Account>) -> Result<TempDir> {
     let doing = || Error::io("make a private folder for a server");
     let parent = match account {

@@ -4,8 +4,8 @@ use std::fmt;
 
 /// Keys, subscriptions and connections of Stockade that still exist although nobody should need them any more.
 ///
-/// Token floors (`…}f`) and run markers (`…}e`) are no leftovers: they stay on purpose. Neither is what sentinels
-/// subscribe to.
+/// Token floors (`…}f`) and run markers (`…}e`) are no leftovers: they stay on purpose. Channels of sentinels are no
+/// leftovers either.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leftovers {
@@ -24,7 +24,7 @@ impl Leftovers {
         self.keys.is_empty() && self.channels.is_empty() && self.clients.is_empty()
     }
 
-    /// Without those whose key, channel or connection name is one that the rule knows.
+    /// Leaves out the keys, channels and connections whose name the rule accepts.
     #[must_use]
     pub fn ignoring(mut self, rule: impl Fn(&str) -> bool) -> Self {
         for left in [&mut self.keys, &mut self.channels, &mut self.clients] {

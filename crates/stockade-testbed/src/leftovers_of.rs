@@ -6,8 +6,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{Error, Leftovers, RedisCluster, RedisServer, Result, SentinelGroup};
 
-/// How long clients are given to take everything with them: longer than the 12 s for which a dead waiter's entry
-/// outlives its wait.
+/// How long clients may take to clean up: longer than the 12 s for which a dead waiter's entry outlives its wait.
 const LIMIT: Duration = Duration::from_secs(20);
 
 impl Leftovers {
@@ -41,7 +40,7 @@ impl Leftovers {
         Ok(self)
     }
 
-    /// Asks until nothing is left but what the rule knows.
+    /// Asks until nothing is left but names that the rule accepts.
     async fn gone(
         limit: Duration,
         rule: impl Fn(&str) -> bool,
@@ -80,7 +79,7 @@ impl RedisServer {
         self.until_nothing_is_left_but(|_| false).await
     }
 
-    /// Waits until nothing is left behind but keys, channels and connections whose name the rule knows.
+    /// Waits until nothing is left behind but keys, channels and connections whose name the rule accepts.
     ///
     /// # Errors
     ///
@@ -91,8 +90,8 @@ impl RedisServer {
 }
 
 impl SentinelGroup {
-    /// What clients have left behind: keys on the primary, and subscriptions and connections on any server or sentinel
-    /// that runs.
+    /// The keys that clients have left behind on the primary, and their subscriptions and connections on any server or
+    /// sentinel that runs.
     ///
     /// # Errors
     ///
@@ -128,7 +127,7 @@ impl SentinelGroup {
 }
 
 impl RedisCluster {
-    /// What clients have left behind: keys on all primaries, and subscriptions and connections on any node that runs.
+    /// The keys that clients left behind on all primaries, and their subscriptions and connections on any running node.
     ///
     /// # Errors
     ///

@@ -16,7 +16,7 @@
 //! # }
 //! ```
 //!
-//! | what | which |
+//! | for | use |
 //! |---|---|
 //! | one Redis; on request with a password, TLS, a primary to follow or a clock that can be stepped | [`RedisServer`], [`RedisBuilder`] |
 //! | several independent Redis servers | [`RedisServer::start_many`] |
@@ -24,7 +24,7 @@
 //! | a cluster of three primaries and three replicas, failovers, slots that move in steps, on request over TLS | [`RedisCluster`] |
 //! | certificates of a private authority (feature `tls`) | `Certificates` |
 //! | one PostgreSQL | [`PostgresServer`] |
-//! | what a test has left behind on any of these | [`RedisServer::until_nothing_is_left`], [`Leftovers`] |
+//! | the leftovers of a test on any of these | [`RedisServer::until_nothing_is_left`], [`Leftovers`] |
 //! | another process, often this program again, that is stopped and killed | [`ChildProcess`] |
 //! | connections that hang, break or lose replies | [`Proxy`] |
 //!

@@ -172,7 +172,7 @@ async fn wanted<T>(
     if is_wanted { start.await.map(Some) } else { Ok(None) }
 }
 
-/// As a shell gives it: 128 and the signal's number for a command that was killed.
+/// The exit code that a shell gives: 128 and the signal's number for a command that was killed.
 fn code_of(status: ExitStatus) -> ExitCode {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     ExitCode::from(u8::try_from(code).unwrap_or(1))

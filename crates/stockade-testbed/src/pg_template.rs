@@ -107,7 +107,7 @@ fn write_secret(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// Where the template of this PostgreSQL belongs: in the Cargo target folder that this program was built in.
+/// The folder of the template of this PostgreSQL, in the Cargo target folder that this program was built in.
 async fn cache(bin: &Path) -> Result<Option<PathBuf>> {
     let Some(target) = target_folder() else { return Ok(None) };
     let output = Command::new(bin.join("postgres")).arg("--version").output().await;
@@ -119,7 +119,7 @@ async fn cache(bin: &Path) -> Result<Option<PathBuf>> {
     Ok(Some(target.join("stockade-testbed").join(format!("{}-{LAYOUT}", version.trim_end_matches('_')))))
 }
 
-/// Cargo marks its target folders with this file. One that others may write to is not trusted with a cluster.
+/// Cargo marks its target folders with this file. A folder that others may write to is not trusted with a cluster.
 fn target_folder() -> Option<PathBuf> {
     let program = env::current_exe().ok()?;
     let folder = program.ancestors().skip(1).take(5).find(|folder| folder.join("CACHEDIR.TAG").is_file())?;

@@ -1,4 +1,4 @@
-//! As much of PostgreSQL's protocol as it takes to log in and run a statement.
+//! The part of PostgreSQL's protocol that logs in and runs a statement.
 
 use std::{io, net::SocketAddr, time::Duration};
 

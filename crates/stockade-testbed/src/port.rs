@@ -12,8 +12,8 @@ use crate::{Error, Result};
 /// How often a server is started on another port before giving up.
 pub(crate) const ATTEMPTS: u32 = 5;
 
-/// Where a server's port is drawn from: always below the range that systems hand out to clients, so that a killed
-/// server finds its port free again. In that range a client's own end could take it meanwhile.
+/// The range that a server's port is drawn from: always below the range that systems hand out to clients, so that a
+/// killed server finds its port free again. In that range a client's own end could take it meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Range {
     #[default]

@@ -90,7 +90,7 @@ impl PostgresServer {
         Self::builder().start().await
     }
 
-    /// For further server parameters.
+    /// A builder, for further server parameters.
     #[must_use]
     pub fn builder() -> PostgresBuilder {
         PostgresBuilder::default()

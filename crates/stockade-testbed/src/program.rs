@@ -1,4 +1,4 @@
-//! Where the servers' programs are.
+//! The places of the servers' programs.
 
 use std::{
     env,

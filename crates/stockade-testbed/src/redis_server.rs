@@ -48,7 +48,7 @@ impl PartialEq for RedisServer {
 impl Eq for RedisServer {}
 
 impl RedisServer {
-    /// For a password, a primary to follow, and further arguments of `redis-server`.
+    /// A builder, for a password, a primary to follow, and further arguments of `redis-server`.
     #[must_use]
     pub fn builder() -> RedisBuilder {
         RedisBuilder::default()
@@ -236,7 +236,7 @@ impl RedisServer {
         self.command_within(resp::LIMIT, words).await
     }
 
-    /// For watching servers of which some may be frozen.
+    /// Like [`Self::command`], with 1 s for the answer: for servers that may be frozen.
     pub(crate) async fn ask(&self, words: &[&str]) -> Result<String> {
         self.command_within(until::ASK, words).await
     }

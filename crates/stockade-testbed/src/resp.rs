@@ -1,4 +1,4 @@
-//! As much of the Redis protocol as assertions need.
+//! The part of the Redis protocol that assertions need.
 
 use std::{io, net::SocketAddr, path::Path, pin::Pin, time::Duration};
 
@@ -10,10 +10,10 @@ use tokio::{
 
 use crate::{Error, Result};
 
-/// How long an answer may take unless something else is said.
+/// How long an answer may take by default.
 pub(crate) const LIMIT: Duration = Duration::from_secs(5);
 
-/// Where a server is reached.
+/// The address of a server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Place<'a> {
     Tcp(SocketAddr),

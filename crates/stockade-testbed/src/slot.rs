@@ -18,7 +18,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Without a process so far; `server` is its name in errors.
+    /// A slot without a process so far. `server` is its name in errors.
     pub(crate) fn empty(server: &'static str) -> Self {
         Self { server, child: Mutex::new(None), pid: AtomicI32::new(0) }
     }
@@ -50,7 +50,7 @@ impl Slot {
         }
     }
 
-    /// Kills the process if there is one, then takes in what `spawn` starts.
+    /// Kills the process if there is one, then keeps the one that `spawn` starts.
     pub(crate) async fn restart(&self, spawn: impl Future<Output = Result<Child>>) -> Result<()> {
         self.kill().await?;
         let mut child = self.child.lock().await;

@@ -11,16 +11,16 @@ pub(crate) const SERVER_KEY: &str = "server.key";
 pub(crate) const CLIENT: &str = "client.crt";
 pub(crate) const CLIENT_KEY: &str = "client.key";
 
-/// The files and the mode of a server's TLS.
+/// The settings of a server with TLS.
 #[derive(Clone)]
 pub(crate) struct Tls {
-    /// Names, and what belongs into them.
+    /// Names of files, and their contents.
     pub(crate) files: Vec<(&'static str, String)>,
     pub(crate) asks_clients: bool,
 }
 
 impl Tls {
-    /// TLS on the port and towards other servers, and no other way in but the socket.
+    /// Arguments for TLS on the port and towards other servers, with no other way in but the socket.
     pub(crate) fn args(&self, port: u16, folder: &Path) -> Vec<OsString> {
         let file = |name| folder.join(name).into_os_string();
         let asks = if self.asks_clients { "yes" } else { "no" };
@@ -54,7 +54,7 @@ pub(crate) fn socket(folder: &Path) -> PathBuf {
     folder.join("redis.sock")
 }
 
-/// Where a server that speaks TLS keeps what its clients need; gone with the server.
+/// The files that clients of a server with TLS need. They are gone with the server.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CertificateFiles {

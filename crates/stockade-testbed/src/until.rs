@@ -1,4 +1,4 @@
-//! Waiting for what several servers have to agree on.
+//! Waiting until several servers agree.
 
 use std::time::Duration;
 

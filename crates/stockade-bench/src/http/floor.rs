@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 
 use crate::contender::Failure;
 
-/// As many as the service has.
+/// The connections to Postgres: as many as the service has.
 const CONNECTIONS: u32 = 16;
 
 #[derive(Clone)]
@@ -73,7 +73,7 @@ async fn from_redis(State(mut floor): State<Floor>, Path(sku): Path<String>) -> 
     Ok(([(header::CONTENT_TYPE, "application/json")], found).into_response())
 }
 
-/// One more: the statements of the service, kept apart by the row's own lock.
+/// A floor for adjustments: the statements of the service, kept apart by the row's own lock.
 async fn for_update(State(floor): State<Floor>, Path(sku): Path<String>) -> Result<Json<Stock>, Response> {
     let sku = Sku::new(&sku).map_err(failed)?;
     let delta = Delta::new(1).map_err(failed)?;
@@ -91,7 +91,7 @@ async fn for_update(State(floor): State<Floor>, Path(sku): Path<String>) -> Resu
     Ok(Json(new))
 }
 
-/// One more, in the least: a statement that decides by its condition and writes the ledger.
+/// The least floor for adjustments: a statement that decides by its condition and writes the ledger.
 async fn conditional(State(floor): State<Floor>, Path(sku): Path<String>) -> Result<Response, Response> {
     const CHANGE: &str = "
         with changed as (

@@ -19,7 +19,7 @@ pub(crate) async fn reads(world: &World) -> Result<Vec<Contender>, Failure> {
     ])
 }
 
-/// The same while one request in a hundred is a write.
+/// Warm reads while one request in a hundred is a write.
 pub(crate) async fn reads_among_writes(world: &World) -> Result<Vec<Contender>, Failure> {
     let of = |path: &'static str| move |task, turn| get(&format!("{path}/S{}", sku(task, turn, SKUS)));
     let mixed = |task: u32, turn: u32| {

@@ -12,7 +12,7 @@ use stockade::{Locks, Redis, cache::Cache};
 use super::floor::{Floor, redis, routes};
 use crate::contender::Failure;
 
-/// Serves the handlers of the floor in a process that is in all else that of the service: its layers, recorder, log,
+/// Serves the handlers of the floor in a process that is otherwise that of the service: its layers, recorder, log,
 /// connections and background work. Below `/undelegated` is the service itself, with a lock of its own for each read
 /// and every hit in Redis.
 pub(crate) async fn serve() -> Result<ExitCode, Failure> {
@@ -20,7 +20,7 @@ pub(crate) async fn serve() -> Result<ExitCode, Failure> {
     let routes = async |app: App| {
         let floor = Floor { pg: app.pg.clone(), redis };
         let within = around(routes().with_state(floor), app.answers, app.limits.request);
-        // Built once the recorder is there, as that of the service.
+        // Built once the recorder is there, as the service's own routes are.
         let undelegated = inventory::http::app(undelegated(app, &url).await?);
         Ok(within.nest("/undelegated", undelegated))
     };

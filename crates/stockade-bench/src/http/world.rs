@@ -21,7 +21,7 @@ pub(crate) const TASKS: u32 = 64;
 pub(crate) struct World {
     pub(super) service: String,
     pub(super) floor: String,
-    /// The floor in a process that is in all else that of the service.
+    /// The floor in a process that is otherwise that of the service.
     pub(super) within: String,
     _parts: [Part; 3],
 }

@@ -3,11 +3,11 @@ use serde::Serialize;
 use super::Verdict;
 use crate::{contender::Failure, goals};
 
-/// Figures that were counted rather than timed, or timed by themselves: rows of plain figures.
+/// Rows of plain figures: counts, and times that are measured in another way than a table's.
 #[derive(Serialize)]
 pub(crate) struct Figures {
     pub(crate) title: &'static str,
-    /// What the values are, with their unit. Goals are about the first.
+    /// The names of the values, with their unit. Goals are about the first value.
     pub(crate) columns: Vec<&'static str>,
     pub(crate) rows: Vec<Figure>,
 }

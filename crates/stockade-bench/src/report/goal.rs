@@ -12,7 +12,7 @@ pub(crate) struct Goal {
     pub(crate) of: Option<&'static str>,
 }
 
-/// The result of a goal.
+/// The outcome of a goal.
 #[derive(Serialize)]
 pub(crate) struct Verdict {
     at_most: f64,

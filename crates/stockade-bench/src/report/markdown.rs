@@ -36,7 +36,7 @@ impl fmt::Display for Figures {
     }
 }
 
-/// With the digits that mean something. What does not apply is not a number.
+/// With the digits that mean something. A value that does not apply is NaN.
 fn number(value: f64) -> String {
     if value.is_nan() {
         "–".to_owned()

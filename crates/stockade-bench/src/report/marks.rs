@@ -2,7 +2,7 @@ use std::{fs, path::Path};
 
 use crate::contender::Failure;
 
-/// A run writes between these two lines of a page; the rest of the page is written by hand.
+/// The text of a run stands between these two lines of a page; the rest of the page is written by hand.
 pub(super) const BEGIN: &str = "<!-- written by `make bench` -->\n";
 pub(super) const END: &str = "<!-- end of what `make bench` writes -->\n";
 

@@ -1,4 +1,4 @@
-//! What was measured, as tables for people (Markdown, SVG) and for programs (JSON).
+//! The measurements, as tables for people (Markdown, SVG) and for programs (JSON).
 
 mod figures;
 mod goal;

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{Figures, Run, Table, Verdict, marks, svg::bars};
 use crate::contender::Failure;
 
-/// All that a run has measured, in its order.
+/// All measurements of a run, in their order.
 #[derive(Serialize)]
 pub(crate) struct Report {
     run: Run,
@@ -30,12 +30,12 @@ impl Report {
         self.keep(Entry::Timed(table));
     }
 
-    /// The same for what was counted.
+    /// Prints counts as soon as they are there, and keeps them.
     pub(crate) fn count(&mut self, figures: Figures) {
         self.keep(Entry::Counted(figures));
     }
 
-    /// The same for what is no table.
+    /// Prints a text as soon as it is there, and keeps it.
     pub(crate) fn note(&mut self, text: String) {
         self.keep(Entry::Note(text));
     }
@@ -80,7 +80,7 @@ impl Entry {
         if let Self::Timed(table) = self { Some(table) } else { None }
     }
 
-    /// Each with the row that it is about.
+    /// The verdicts, each with its row.
     fn verdicts(&self) -> Vec<(String, &Verdict)> {
         match self {
             Self::Timed(Table { title, tasks, rows }) => {

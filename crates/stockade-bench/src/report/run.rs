@@ -7,7 +7,7 @@ use tokio::process::Command;
 
 use crate::contender::Failure;
 
-/// Of what, when and on what a run was made.
+/// The sources, the day and the machine of a run.
 #[derive(Default, Serialize)]
 pub(crate) struct Run {
     commit: String,
@@ -32,7 +32,7 @@ impl Run {
     }
 }
 
-/// The sources; those that differ from their commit say so.
+/// The commit of the sources; it says so if they differ from it.
 async fn commit() -> String {
     let Some(commit) = said("git", &["rev-parse", "--short", "HEAD"]).await else { return "unknown".to_owned() };
     let changed = said("git", &["status", "--porcelain", "--untracked-files=no"]).await;

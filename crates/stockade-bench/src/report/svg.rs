@@ -8,7 +8,7 @@ const LINE: f64 = 22.0;
 const TITLE: f64 = 34.0;
 const GAP: f64 = 14.0;
 
-/// Bars of what each contender took, each table on a scale of its own.
+/// Bars of the time of each contender, each table on a scale of its own.
 pub(super) fn bars(tables: &[&Table]) -> Result<String, std::fmt::Error> {
     let lines: usize = tables.iter().map(|table| table.rows.len()).sum();
     let height = length(tables.len()) * (TITLE + GAP) + length(lines) * LINE + GAP;

@@ -9,7 +9,7 @@ pub(crate) struct Table {
     pub(crate) title: String,
     /// How many asked at once.
     pub(crate) tasks: u32,
-    /// The first is what the others are compared with.
+    /// The first is the one that the others are compared with.
     pub(crate) rows: Vec<Row>,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Row {
 }
 
 impl Table {
-    /// From the microseconds of each contender in each round.
+    /// A table from the microseconds of each contender in each round.
     pub(crate) fn new(title: &str, tasks: u32, names: &[&'static str], times: &[Vec<f64>]) -> Result<Self, Failure> {
         let row = |(name, own): (&&'static str, &Vec<f64>)| Row {
             name,

@@ -103,7 +103,7 @@ impl Child {
         self.pid
     }
 
-    /// Waits until `ready` says so, with a limit; a server that ends meanwhile is an error with its log.
+    /// Waits until `ready` is true, 30 s at most. A server that ends meanwhile is an error with its log.
     pub(crate) async fn until_ready(&mut self, mut ready: impl AsyncFnMut(Pid) -> bool) -> Result<()> {
         let deadline = Instant::now() + LIMIT;
         let mut pause = Duration::from_millis(2);
@@ -131,7 +131,7 @@ impl Child {
     pub(crate) async fn kill(mut self) -> Result<()> {
         let mut left = if self.ended()?.is_none() { self.kill_now()? } else { Vec::new() };
         let deadline = Instant::now() + LIMIT;
-        // The supervisor waits for the server; the server's orphans are nobody's here and can only be watched.
+        // The supervisor waits for the server. This process can't wait for the server's orphans, only watch them.
         let supervisor = timeout(LIMIT, self.supervisor.wait()).await;
         loop {
             left.retain(|pid| family::is_alive(*pid));
@@ -158,7 +158,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // The supervisor would do it, at the latest now that its pipe closes; this way it has happened on return.
+        // The supervisor kills the server too once its pipe closes, but this way the server is killed on return.
         if matches!(self.ended(), Ok(None)) {
             let _ = self.kill_now();
         }

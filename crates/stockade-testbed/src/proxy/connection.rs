@@ -22,13 +22,13 @@ enum Direction {
     Reply,
 }
 
-/// Bytes, or the end of the stream when there are none, and when they are due on the other side.
+/// Bytes, and when they are due on the other side. No bytes mean the end of the stream.
 struct Chunk {
     due: Instant,
     bytes: Vec<u8>,
 }
 
-/// A client's connection and what the proxy is told to do with it.
+/// A client's connection, and the orders for it.
 #[derive(Debug)]
 pub(super) struct Connection {
     client: TcpStream,
@@ -55,7 +55,7 @@ impl Connection {
             () = broken(self.orders.clone(), era) => None,
             server = connecting => server.ok(),
         };
-        // Without an upstream the client sees what it would see there: a connection that is refused.
+        // Without an upstream the client's connection is reset, since the proxy has already accepted it.
         let Some(mut server) = server else { return reset(&self.client) };
         let _ = (self.client.set_nodelay(true), server.set_nodelay(true));
 
@@ -84,13 +84,13 @@ fn reset(stream: &TcpStream) {
     let _ = stream.set_zero_linger();
 }
 
-/// Ends when this connection is to be broken.
+/// Returns when the proxy breaks this connection.
 async fn broken(mut orders: watch::Receiver<Orders>, era: u64) {
     // The proxy is gone when this fails, and its tasks with it.
     let _ = orders.wait_for(|orders| orders.era != era || orders.fault == Fault::Reset).await;
 }
 
-/// Ends when bytes may pass.
+/// Returns when bytes may pass.
 async fn passable(orders: &mut watch::Receiver<Orders>) {
     let _ = orders.wait_for(|orders| orders.fault != Fault::Hole).await;
 }

@@ -1,8 +1,8 @@
-//! What a proxy does to the traffic.
+//! The faults of a proxy.
 
 use std::time::Duration;
 
-/// What a [`Proxy`](super::Proxy) does to every connection, open or new, from the moment it is set.
+/// The effect of a [`Proxy`](super::Proxy) on every connection, open or new, from the moment it is set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
@@ -10,7 +10,7 @@ pub enum Fault {
     #[default]
     None,
     /// A network that swallows packets: connections are accepted and kept, and nothing is forwarded either way, not
-    /// even their end. What was sent meanwhile arrives when the fault ends, as TCP would send it again.
+    /// even their end. Bytes that were sent meanwhile arrive when the fault ends, as TCP would send them again.
     Hole,
     /// Forwards everything after this delay, in both directions. Throughput is not limited.
     Delay(Duration),

@@ -28,7 +28,7 @@ struct Orders {
 
 /// A TCP proxy in front of one address, with a fault that can be switched while connections are open.
 ///
-/// It runs on the runtime that it was started on and ends, with its connections, when dropped.
+/// The proxy runs on the runtime that it was started on and ends, with its connections, when dropped.
 #[derive(Debug)]
 pub struct Proxy {
     addr: SocketAddr,
@@ -60,7 +60,7 @@ impl Proxy {
         self.addr
     }
 
-    /// The same URL with host and port of the proxy.
+    /// `url` with host and port of the proxy.
     #[must_use]
     pub fn url_for(&self, url: &str) -> String {
         let (scheme, rest) = url.split_once("://").unwrap_or(("redis", url));
@@ -108,8 +108,8 @@ async fn accept(
                     accepted.fetch_add(1, Ordering::Relaxed);
                     connections.spawn(Connection::new(client, orders.clone()).run(upstream));
                 }
-                // Out of file descriptors, or the client was gone already: the listener itself is still good.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
+                // Out of file descriptors, or the client was gone already: the listener itself is still good.
                 Err(_) => tokio::task::yield_now().await,
             }
         }

@@ -79,7 +79,7 @@ impl ClusterBuilder {
         let nodes = try_join_all((0..count).map(|_| self.nodes.clone().start())).await?;
         let cluster = RedisCluster { nodes };
         let (primaries, replicas) = cluster.nodes.split_at(PRIMARIES.into());
-        // A node takes an epoch only while it knows no other.
+        // A node takes an epoch only while it knows no other node.
         assign_slots(primaries).await?;
         meet(&cluster.nodes).await?;
         until("all nodes of the cluster know each other", async || cluster.is_complete().await).await?;
@@ -97,7 +97,7 @@ async fn assign_slots(primaries: &[RedisServer]) -> Result<()> {
         let slots = share(index);
         let (first, last) = (slots.start.to_string(), (slots.end - 1).to_string());
         primary.command(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]).await?;
-        // Different ones from the start: nodes that find the same would have to sort that out between them.
+        // Different epochs from the start: nodes that find the same one would have to sort that out between them.
         primary.command(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]).await?;
     }
     Ok(())

@@ -11,15 +11,15 @@ impl RedisCluster {
     ///
     /// # Errors
     ///
-    /// As those of the steps.
+    /// The errors of the steps.
     pub async fn migrate(&self, slot: u16, to: &RedisServer) -> Result<()> {
         self.begin_migration(slot, to).await?;
         self.move_keys(slot).await?;
         self.finish_migration(slot).await
     }
 
-    /// First step: from here on the old primary answers for keys that it has, sends clients to `to` for those that it
-    /// has not (`-ASK`), and refuses what needs keys of both kinds (`-TRYAGAIN`).
+    /// First step: from here on the old primary answers for keys that it has, sends clients to `to` for the others
+    /// (`-ASK`), and refuses commands that need keys of both kinds (`-TRYAGAIN`).
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl RedisCluster {
         Ok(())
     }
 
-    /// The primary that a slot leaves, the one that it goes to, and the latter's id.
+    /// The primary that a slot leaves, the primary that it goes to, and the id of the second.
     async fn ends_of(&self, slot: u16) -> Result<(&RedisServer, &RedisServer, String)> {
         let still = || Error::NotReached { what: format!("slot {slot} is on the move"), limit: crate::until::ASK };
         let views = self.views().await;

@@ -58,7 +58,7 @@ impl RedisCluster {
         Self::builder().start().await
     }
 
-    /// For a password, further arguments of `redis-server`, and a cheaper cluster without replicas.
+    /// A builder, for a password, further arguments of `redis-server`, and a cheaper cluster without replicas.
     #[must_use]
     pub fn builder() -> ClusterBuilder {
         ClusterBuilder::default()
@@ -90,7 +90,7 @@ impl RedisCluster {
         slot.parse().map_err(|_| Error::Refused { server: "Redis", text: format!("{slot:?} is no slot") })
     }
 
-    /// The node that serves the slot: of those that answer within 1 s and say so of themselves, the one with the newest
+    /// The node that serves the slot: of those that answer within 1 s and claim the slot, the one with the newest
     /// configuration.
     ///
     /// # Errors
@@ -130,8 +130,8 @@ impl RedisCluster {
         Err(Error::NotReached { what: format!("{} has a running replica", primary.addr()), limit: until::ASK })
     }
 
-    /// Kills the primary of the slot and waits until its replica serves in its place, which is returned. The one that
-    /// was killed can be restarted; it comes back as a replica.
+    /// Kills the primary of the slot, waits until its replica serves in its place, and returns the replica. The killed
+    /// server can be restarted; it comes back as a replica.
     ///
     /// # Errors
     ///
@@ -142,7 +142,7 @@ impl RedisCluster {
         self.until_promoted_after(old, slot).await
     }
 
-    /// Has the replica take the slot over from its primary while that is alive (`CLUSTER FAILOVER`), and returns it.
+    /// Has the replica take the slot over from its living primary (`CLUSTER FAILOVER`), and returns the replica.
     ///
     /// # Errors
     ///
@@ -194,7 +194,7 @@ impl RedisCluster {
         self.nodes.iter().filter(|node| node.pid() != 0)
     }
 
-    /// The views of the nodes that answer within 1 s.
+    /// The view of each node that answers within 1 s.
     async fn views(&self) -> Vec<(&RedisServer, View)> {
         let views = self.running().map(async |node| (node, View::of(node).await));
         join_all(views).await.into_iter().filter_map(|(node, view)| Some((node, view.ok()?))).collect()

@@ -12,7 +12,7 @@ pub(super) struct View {
     nodes: Vec<Known>,
 }
 
-/// A node as one of them knows it: a line of `CLUSTER NODES`.
+/// A node as one node knows it: a line of `CLUSTER NODES`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) id: String,
@@ -26,7 +26,7 @@ pub(super) struct Known {
     /// Introduced, connected and not suspected.
     is_well: bool,
     port: u16,
-    /// First and last.
+    /// The slots that it serves, as ranges of first and last.
     slots: Vec<(u16, u16)>,
 }
 

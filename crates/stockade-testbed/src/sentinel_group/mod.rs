@@ -51,7 +51,7 @@ impl SentinelGroup {
         Self::builder().start().await
     }
 
-    /// For a password and further arguments of `redis-server`.
+    /// A builder, for a password and further arguments of `redis-server`.
     #[must_use]
     pub fn builder() -> SentinelBuilder {
         SentinelBuilder::new()
@@ -66,7 +66,7 @@ impl SentinelGroup {
         format!("{scheme}-sentinel://{credentials}{}/{}", addrs.join(","), Self::NAME)
     }
 
-    /// Where the sentinels listen.
+    /// The addresses of the sentinels.
     #[must_use]
     pub fn sentinel_addrs(&self) -> Vec<SocketAddr> {
         self.sentinels.iter().map(RedisServer::addr).collect()
@@ -109,7 +109,7 @@ impl SentinelGroup {
         Ok(self.servers.iter().filter(|server| *server != primary).collect())
     }
 
-    /// Kills the primary and waits until another server is promoted, which is returned. The one that was killed can be
+    /// Kills the primary, waits until another server is promoted, and returns that server. The killed server can be
     /// restarted; it comes back as a replica.
     ///
     /// # Errors
@@ -173,7 +173,7 @@ impl SentinelGroup {
         until("nothing is replicated", is_alone).await
     }
 
-    /// Ends what [`Self::cut_replication`] did, on all servers that run.
+    /// Undoes [`Self::cut_replication`], on all servers that run.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Counts what Stockade takes of a client, in a process that does nothing else, on one thread: so that counts repeat.
+//! Counts the cost of Stockade in a client, in a process that does nothing else, on one thread: so that counts repeat.
 //!
 //! `make bench` makes tables of it, and the test `it::bounds` holds it to bounds. `REDIS_URL` names the server.
 //!
@@ -24,7 +24,7 @@ use paths::{Path, Paths};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// Before anything is counted: metrics are registered then, buffers have grown, and every cache holds its value.
+/// Operations before the first count: they register metrics, grow buffers, and put a value into every cache.
 const WARM: u32 = 50;
 const COUNTED: u32 = 1_000;
 
@@ -53,9 +53,9 @@ fn allocations(runtime: &Runtime, url: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Each path on a thread of its own, in their order, while all others stand still. So what a thread does is the path,
-/// and neither the start of the program nor what it takes to connect. No thread ends before the last: its number would
-/// be given to the next. One line for each path: its name, a tab, and how often it was done.
+/// Runs each path on a thread of its own, in their order, while all others stand still. So a thread does its path, and
+/// neither the start of the program nor the connecting. No thread ends before the last: its number would be given to
+/// the next. One line for each path: its name, a tab, and how often it ran.
 fn threads(runtime: &Runtime, url: &str) -> Result<(), Failure> {
     let paths = runtime.block_on(Paths::open(url))?;
     thread::scope(|scope| {

@@ -18,10 +18,10 @@ const WAITERS: u32 = 1_000;
 const LEASE: Duration = Duration::from_secs(60);
 const BATCH: usize = 100;
 
-/// One line for each thing that is kept: its name, a tab, the bytes that this process asked its allocator for and has
-/// not given back, for one of them, a tab, and the bytes that one adds to MEMORY USAGE of the keys.
+/// One line for each kind of thing that is kept: its name, the bytes that one keeps of this process' allocator, and the
+/// bytes that one adds to MEMORY USAGE of the keys, with tabs between.
 pub(crate) fn print(runtime: &Runtime, url: &str) -> Result<(), Failure> {
-    // Caches begin to connect where they are built.
+    // Caches begin to connect when they are built, which needs a runtime.
     let _inside = runtime.enter();
     let redis = runtime.block_on(Redis::connect(url))?;
     let client = redis::Client::open(url)?;
@@ -37,7 +37,7 @@ pub(crate) fn print(runtime: &Runtime, url: &str) -> Result<(), Failure> {
     })?;
     println!("a cached value of 256 bytes, in Redis and in the process\t{}\t{}", taken[0], taken[1]);
 
-    // What a first operation sets up is not the price of one more.
+    // The price of one more does not include the setup of a first operation.
     let locks = Locks::builder().lease(LEASE).redis(&redis);
     runtime.block_on(async { locks.write(&Item::new(MANY)).acquire().await?.release().await })?;
 
@@ -94,7 +94,7 @@ fn kept(
     Ok([here / i64::from(count), there / i64::from(count)])
 }
 
-/// The sum over all keys.
+/// The sum of MEMORY USAGE over all keys.
 async fn usage(server: &mut MultiplexedConnection) -> Result<i64, Failure> {
     let keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*").query_async(server).await?;
     let mut sum = 0;

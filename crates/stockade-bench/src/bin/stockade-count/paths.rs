@@ -7,7 +7,7 @@ use crate::{Failure, service::Service};
 
 /// Far beyond what a command takes under a tool that makes it fifty times slower.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two looks at what connects.
+/// The pause between two looks at the connections.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// The operations that a program does most often.
@@ -24,7 +24,7 @@ pub(crate) enum Path {
     StockRead,
 }
 
-/// All that they need, connected and warm.
+/// Everything that the paths need, connected and warm.
 pub(crate) struct Paths {
     locks: Locks,
     remote: Cache<Item, String>,
@@ -63,7 +63,7 @@ impl Path {
         Self::StockRead,
     ];
 
-    /// How often it is done to count its instructions: what a thread does once must not show.
+    /// How often the path runs to count its instructions: often enough to hide what its thread does once.
     pub(crate) fn times(self) -> u32 {
         match self {
             Self::DelegatedRead | Self::MemoryHit => 5_000,
@@ -102,7 +102,7 @@ impl Paths {
         Ok(paths)
     }
 
-    /// Until everything is connected and every value is where it is read from.
+    /// Waits until everything is connected, and every value is in its tier.
     async fn warm(&self) -> Result<(), Failure> {
         while self.locks.write(&self.item).try_acquire().await.is_err() {
             sleep(PAUSE).await;
@@ -143,7 +143,7 @@ impl Paths {
     }
 }
 
-/// Values of 256 bytes, kept in the process up to so many bytes.
+/// A cache of values of 256 bytes, kept in the process up to `local` bytes.
 pub(crate) fn cache(redis: &Redis, name: &'static str, local: u64) -> Cache<Item, String> {
     let load = |item: Item| async move { Ok::<_, Infallible>(Some(format!("{:0>256}", item.0))) };
     let builder = Cache::builder(redis).name(name);

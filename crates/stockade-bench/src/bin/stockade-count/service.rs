@@ -25,7 +25,7 @@ use tower::ServiceExt;
 
 use crate::Failure;
 
-/// No request takes as long, nor waits.
+/// Longer than any request takes or waits.
 const LIMIT: Duration = Duration::from_secs(60);
 /// Longer than any path takes under a tool that makes it fifty times slower: a delegation is renewed by another task of
 /// the same thread.
@@ -45,7 +45,7 @@ impl Service {
     pub(crate) fn new(redis: &Redis) -> Result<Self, Failure> {
         let load = |sku: Sku| async { Ok::<_, Infallible>(stock(sku).ok()) };
         let app = app(App {
-            // Nothing of this asks the database, so nobody connects.
+            // No path asks the database, so nobody connects.
             pg: PgPool::connect_lazy("postgres://127.0.0.1/none")?,
             locks: Locks::builder().lease(LEASE).delegation_lease(LEASE).redis(redis),
             shared_reads: true,
@@ -63,7 +63,7 @@ impl Service {
         Ok(Self { fixed, stock: app })
     }
 
-    /// Until a read is answered under a delegation, from the memory of the process.
+    /// Waits until a read is answered under a delegation, from the memory of the process.
     pub(crate) async fn warm(&self) -> Result<(), Failure> {
         let local = |status: &HeaderValue| status.to_str().is_ok_and(|status| status.ends_with(LOCAL));
         while !answer(&self.stock, "/stock/85123A").await?.headers().get("cache-status").is_some_and(local) {
