@@ -10,7 +10,7 @@ const LOAD_MS: u64 = 5;
 /// How long the readers read.
 const TIME: Duration = Duration::from_secs(8);
 
-/// One caller in so many reads at a time.
+/// Readers at a time: the callers divided by this.
 const PART: u32 = 8;
 
 pub(super) async fn run(ground: &Ground, callers: Callers) -> Result<(), AttackError> {

@@ -1,6 +1,6 @@
 use serde::Deserialize;
 
-/// How many ask at once, on each side: 2,000, or fewer.
+/// How many callers ask at once on each side: 8 to 2,000.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "u32")]
 pub(crate) struct Callers(u32);

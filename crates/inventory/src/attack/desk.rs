@@ -35,7 +35,7 @@ struct Desk {
     on: Arc<Guarded>,
     off: Goods,
     runs: Mutex<Runs>,
-    /// Stops whatever runs.
+    /// Stops every run.
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -44,16 +44,16 @@ struct Desk {
 #[derive(Debug, Default)]
 struct Runs {
     last: BTreeMap<Attack, Arc<Run>>,
-    /// The one that was begun last, and what stops it.
+    /// The run that began last, and the token that stops it.
     newest: Option<(Arc<Run>, CancellationToken)>,
 }
 
 impl Attacks {
-    /// Connects nothing yet but the cache.
+    /// Connects only the cache. An attack makes the other connections when it needs them.
     ///
     /// # Errors
     ///
-    /// As `CacheBuilder::try_build`: on a cluster there are none.
+    /// As `CacheBuilder::try_build`, which refuses a cluster: there are no attacks on a cluster.
     pub(crate) fn new(place: Place) -> Result<Self, BuildError> {
         let [on, off] = [(); 2].map(|()| Goods::new(place.options.clone()));
         let on = Arc::new(Guarded::new(&place.redis, on)?);
@@ -65,7 +65,7 @@ impl Attacks {
     ///
     /// # Errors
     ///
-    /// [`AttackError::Running`]: another one is under way. [`AttackError::Elsewhere`]: it can't be run here.
+    /// [`AttackError::Running`]: another attack runs. [`AttackError::Elsewhere`]: this build can't run the attack.
     pub(crate) fn start(&self, attack: Attack, callers: Callers) -> Result<(), AttackError> {
         if let Some(missing) = attack.missing() {
             return Err(AttackError::Elsewhere(missing));
@@ -83,7 +83,7 @@ impl Attacks {
         Ok(())
     }
 
-    /// Stops the attack that is under way; without one it does nothing.
+    /// Stops the attack that is under way, if there is one.
     pub(crate) fn stop(&self) {
         if let Some((_, stop)) = &self.0.runs().newest {
             stop.cancel();
@@ -101,7 +101,7 @@ impl Attacks {
         Some((run.report(), run.moments()))
     }
 
-    /// Stops what runs, and closes the connections.
+    /// Stops the attack that is under way, and closes the connections.
     pub(crate) async fn shutdown(&self, limit: Duration) {
         let desk = &self.0;
         desk.stop.cancel();
@@ -154,7 +154,7 @@ impl Desk {
         Ok(Ground::new(Arc::clone(&self.on), off, &self.place))
     }
 
-    /// On a Redis that both sides have for themselves.
+    /// A ground on a Redis that only its two sides use.
     #[cfg(feature = "demo")]
     async fn own_ground(&self) -> Result<Ground, AttackError> {
         let server = OwnRedis::start().await?;

@@ -10,16 +10,16 @@ use crate::lab::LabError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum AttackError {
-    /// Another one is under way.
+    /// Another attack is under way.
     #[error("an attack is under way")]
     Running,
-    /// It needs what this instance does not have.
+    /// The attack needs something that this instance does not have.
     #[error("{0}")]
     Elsewhere(&'static str),
-    /// Postgres did not do what was asked.
+    /// A statement failed.
     #[error("the database of the attack failed")]
     Sql(#[from] sqlx::Error),
-    /// Redis did not do what was asked.
+    /// Redis failed, or the Redis of the attack did not start.
     #[error("the Redis of the attack failed")]
     Redis(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The lab did not sell.
@@ -37,7 +37,7 @@ pub(crate) enum AttackError {
     /// There is no runtime for the holder that is stopped.
     #[error("a holder can't be run")]
     Runtime(#[source] std::io::Error),
-    /// The process that is to be killed did not start, or did not get the locks.
+    /// The process to be killed did not start, or did not get the locks.
     #[error("the process that was to be killed does not hold its locks")]
     #[cfg(feature = "demo")]
     Holder(#[source] Box<dyn std::error::Error + Send + Sync>),

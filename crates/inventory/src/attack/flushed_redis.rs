@@ -3,7 +3,7 @@ use super::{AttackError, Callers, ground::Ground, outage};
 /// How long the readers read, in seconds: before and after.
 const SECONDS: u32 = 3;
 
-/// One caller in so many reads in a second.
+/// Reads in a second: the callers divided by this.
 const PART: u32 = 2;
 
 pub(super) async fn run(ground: &Ground, callers: Callers) -> Result<(), AttackError> {

@@ -1,4 +1,4 @@
-//! What the callers want: a table in a schema of its own.
+//! The table that callers read, in a schema of its own.
 
 use std::{
     sync::{
@@ -15,7 +15,7 @@ use sqlx::{
 
 use super::{item::Item, meter::Meter};
 
-/// How many there are, from 0 on.
+/// How many items the table has. The first is number 0.
 pub(super) const GOODS: u32 = 1_000;
 
 /// The connections of one side.
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a connection may stand idle.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// Makes the table, one caller at a time. What is in it never changes.
+/// Makes the table, one caller at a time. Its rows never change.
 const MAKE: &str = "set local client_min_messages = warning;
     select pg_advisory_xact_lock(hashtext('inventory attack'));
     create schema if not exists \"lab-attack\";
@@ -49,7 +49,7 @@ pub(super) async fn make(pool: &PgPool) -> Result<(), sqlx::Error> {
 pub(super) struct Goods {
     pool: PgPool,
     meter: Arc<Meter>,
-    /// How long a statement takes, in milliseconds.
+    /// How long a statement for one item takes, in milliseconds.
     load: Arc<AtomicU64>,
 }
 
@@ -64,12 +64,12 @@ impl Goods {
         Self { pool, meter: Arc::new(Meter::new()), load: Arc::default() }
     }
 
-    /// The counts of this side in its run.
+    /// The counts of this side in its current run.
     pub(super) fn meter(&self) -> &Meter {
         &self.meter
     }
 
-    /// From now on a statement that finds one item takes so many milliseconds.
+    /// From now on a statement for one item takes `millis` milliseconds.
     pub(super) fn set_load(&self, millis: u64) {
         self.load.store(millis, Relaxed);
     }
@@ -80,7 +80,7 @@ impl Goods {
         sqlx::query_scalar(FIND).bind(i64::from(number)).bind(load).fetch_optional(&self.pool).await
     }
 
-    /// Many in one statement, which takes no time.
+    /// Reads many items in one statement, without the sleep.
     pub(super) async fn find_all(&self, items: &[Item]) -> Result<Vec<(Item, Option<String>)>, sqlx::Error> {
         let _loading = self.meter.loading();
         let numbers: Vec<i64> = items.iter().map(|&Item(number)| number.into()).collect();

@@ -24,15 +24,15 @@ use super::{
 };
 use crate::lab::{Count, Lab, Scheme};
 
-/// How many wait at once on each side at most, where they come at a steady rate.
+/// How many callers of [`Ground::pace`] wait at once on each side at most.
 #[cfg(feature = "demo")]
 const AT_ONCE: usize = 2_000;
 
-/// How long a cache of the ground's own may take to end.
+/// How long a cache on the Redis of an attack may take to shut down.
 #[cfg(feature = "demo")]
 const LAST: Duration = Duration::from_secs(1);
 
-/// Where both sides are.
+/// The two sides of an attack, and the servers that they use.
 #[derive(Debug)]
 pub(super) struct Ground {
     pub(super) on: Arc<Guarded>,
@@ -45,7 +45,7 @@ pub(super) struct Ground {
     began: OnceLock<Instant>,
     sold: OnceLock<[Count; 2]>,
     schemes: Mutex<Vec<SoldBy>>,
-    /// A Redis that both sides have for themselves.
+    /// The Redis that the attack started, which only the two sides use.
     #[cfg(feature = "demo")]
     server: Option<OwnRedis>,
 }
@@ -72,13 +72,13 @@ impl Ground {
         }
     }
 
-    /// The same on a server of its own, which ends with the ground.
+    /// This ground with a Redis of its own, which ends with the ground.
     #[cfg(feature = "demo")]
     pub(super) fn on_server(self, server: OwnRedis) -> Self {
         Self { server: Some(server), ..self }
     }
 
-    /// The server of the ground's own.
+    /// The Redis that the attack started.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl Ground {
         self.server.as_ref().ok_or(AttackError::Elsewhere("the attack has no Redis of its own"))
     }
 
-    /// Ends what is the ground's own: its server, and the cache on it.
+    /// Shuts down the Redis that the attack started, and the cache on it.
     #[cfg(feature = "demo")]
     pub(super) async fn end(self) {
         let Some(server) = self.server else { return };
@@ -98,7 +98,7 @@ impl Ground {
         }
     }
 
-    /// As if no attack had been before; a load takes so many milliseconds.
+    /// Makes the table, empties both caches, and makes each load take `load_ms` milliseconds.
     pub(super) async fn prepare(&self, load_ms: u64) -> Result<(), AttackError> {
         goods::make(&self.pg).await?;
         self.on.settled().await;
@@ -110,7 +110,7 @@ impl Ground {
         Ok(())
     }
 
-    /// Forgets what preparing cost. From now on both sides are attacked.
+    /// Begins the attack: sets the meters of both sides to zero.
     pub(super) fn begin(&self) {
         for meter in self.meters() {
             meter.reset();
@@ -118,22 +118,17 @@ impl Ground {
         self.began.get_or_init(Instant::now);
     }
 
-    /// How long the attack has gone on; `None` while it is prepared.
+    /// The time since the attack began; `None` during its preparation.
     pub(super) fn attacked(&self) -> Option<Duration> {
         self.began.get().map(Instant::elapsed)
     }
 
-    /// Keeps the sales of both sides, where the attack sells.
+    /// Notes the counts of both sides, in an attack that sells.
     pub(super) fn sold(&self, counts: [Count; 2]) {
         self.sold.get_or_init(|| counts);
     }
 
-    /// Whether both sides have sold all that they are going to sell.
-    pub(super) fn has_sold(&self) -> bool {
-        self.sold.get().is_some()
-    }
-
-    /// Keeps the sales of another scheme of the lab.
+    /// Notes the count of another scheme of the lab.
     pub(super) fn sold_by(&self, scheme: Scheme, count: Count) {
         self.schemes.lock().unwrap_or_else(PoisonError::into_inner).push(SoldBy::new(scheme, count));
     }
@@ -142,7 +137,7 @@ impl Ground {
         self.schemes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The figures of each side, with the defences and without.
+    /// The figures of each side: with the defences, then without.
     pub(super) fn figures(&self) -> [Figures; 2] {
         let [mut on, mut off] = self.meters().map(Meter::figures);
         if let Some([with, without]) = self.sold.get() {
@@ -151,7 +146,7 @@ impl Ground {
         [on, off]
     }
 
-    /// With the defences, and without.
+    /// The meters of both sides: with the defences, then without.
     pub(super) fn meters(&self) -> [&Meter; 2] {
         [self.on.goods.meter(), self.off.goods.meter()]
     }
@@ -165,7 +160,7 @@ impl Ground {
         tokio::join!(with, without);
     }
 
-    /// Asks each side for some of the first items at random, so many times a second, however long the answers take.
+    /// Asks each side for random items below `items`, at a steady rate that does not depend on how long answers take.
     /// Returns when all are answered.
     #[cfg(feature = "demo")]
     pub(super) async fn pace(&self, items: u32, per_second: u32, seconds: u32) {

@@ -23,10 +23,10 @@ pub(super) const TTL: RangeInclusive<Duration> = Duration::from_secs(2)..=Durati
 const PATIENT_TTL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(2);
 const STALE: Duration = Duration::from_secs(60);
 
-/// How long it is remembered that there is no such item.
+/// How long the cache remembers that an item does not exist.
 const NULL_TTL: Duration = Duration::from_secs(2);
 
-/// How long the first attack waits for the connection.
+/// How long an attack waits until its caches are connected.
 const CONNECTED: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -41,9 +41,9 @@ pub(super) struct Guarded {
 /// How a cache treats a value that has expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// The first reader loads it, the others wait.
+    /// The first reader loads the value, the others wait.
     SingleFlight,
-    /// It is served as it is, and loaded again behind.
+    /// Readers get the expired value, and one load in the background brings the new one.
     StaleWhileRevalidate,
 }
 
@@ -61,7 +61,7 @@ impl Guarded {
         Ok(Self { goods, cache, patient, filter })
     }
 
-    /// Waits until the cache is connected, for a while. Without it every read would be a load.
+    /// Waits until the caches are connected, 2 s at most. Until then every read is a load.
     pub(super) async fn settled(&self) {
         let connected = async {
             while self.cache.is_degraded() || self.patient.is_degraded() {
@@ -75,7 +75,7 @@ impl Guarded {
         Ok(self.cache(way).get(&item).await?.value.map(|value| String::clone(&value)))
     }
 
-    /// Loads so many at the same moment.
+    /// Loads the first `many` items at the same moment.
     pub(super) async fn warm(&self, many: u32, way: Way) -> Result<(), AttackError> {
         let items: Vec<Item> = (0..many).map(Item).collect();
         for answer in self.cache(way).get_many(&items).await {
@@ -84,13 +84,13 @@ impl Guarded {
         Ok(())
     }
 
-    /// Forgets what an earlier run left.
+    /// Drops the values that an earlier run cached.
     pub(super) async fn clear(&self) -> Result<(), AttackError> {
         self.cache.clear().await?;
         Ok(self.patient.clear().await?)
     }
 
-    /// Waits until the filter knows what exists.
+    /// Waits until the filter knows all items.
     pub(super) async fn fill_filter(&self) -> Result<(), AttackError> {
         if !self.filter.stats().ready {
             self.filter.rebuild().await?;
@@ -112,7 +112,7 @@ impl Guarded {
     }
 }
 
-/// The settings of both caches.
+/// The settings that both caches share.
 fn builder(redis: &Redis, goods: &Goods) -> CacheBuilder<Item, String> {
     let (one, several) = (goods.clone(), goods.clone());
     Cache::builder(redis)

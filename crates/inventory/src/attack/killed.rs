@@ -20,21 +20,21 @@ use super::{
     naive::Naive,
 };
 
-/// The line of the process when it holds the locks.
+/// The line that the process prints once it holds the locks.
 pub(crate) const HELD: &str = "both locks are held";
 
-/// The resource of the lock.
+/// The item that the lock protects.
 const ITEM: Item = Item(GOODS + 2);
 
 const WAITERS: u64 = 20;
 
-/// How long each of them waits.
+/// How long each waiter waits.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// How long the process may take to start, and to take the locks.
 const STARTED: Duration = Duration::from_secs(10);
 
-/// How long it may take until all wait. Then the holder is killed even so.
+/// How long the attack waits for all waiters to be in the queue. Then it kills the holder anyway.
 const ALL_WAIT: Duration = Duration::from_millis(500);
 
 const LOOK: Duration = Duration::from_millis(2);
@@ -70,13 +70,13 @@ pub(super) async fn run(ground: &Ground) -> Result<(), AttackError> {
         holder.kill().await.map_err(AttackError::holder)
     };
     let (_, without, killed) = tokio::join!(with, without, killed);
-    // Nobody else ever would.
+    // The killed holder can't delete its key, and the key never expires.
     ground.off.unlock().await?;
     killed?;
     without.into_iter().collect()
 }
 
-/// This program again, with the settings of this process. It dies with the value.
+/// This program again, with the settings of this process. Dropping the value kills it.
 async fn start() -> Result<ChildProcess, AttackError> {
     let program = env::current_exe().map_err(AttackError::holder)?;
     let mut command = Command::new(program);
@@ -86,7 +86,7 @@ async fn start() -> Result<ChildProcess, AttackError> {
     Ok(holder)
 }
 
-/// Returns when as many wait for the lock as are going to.
+/// Returns when all `WAITERS` wait for the lock.
 async fn all_wait(locks: &Locks) {
     while !locks.inspect(&ITEM).await.is_ok_and(|seen| seen.waiting == WAITERS) {
         sleep(LOOK).await;

@@ -5,13 +5,13 @@ use super::{AttackError, Callers, avalanche, breakdown, ground::Ground, last_uni
 #[cfg(feature = "demo")]
 use super::{flushed_redis, frozen_redis, killed, restarted_redis};
 
-/// What goes wrong.
+/// An attack of the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Attack {
     /// A hot key expires while many ask for it.
     Breakdown,
-    /// Ids are asked for that do not exist.
+    /// Callers ask for ids that do not exist.
     Penetration,
     /// All keys were written at once, and expire at once.
     Avalanche,
@@ -31,7 +31,7 @@ pub enum Attack {
     FlushedRedis,
 }
 
-/// The description of an attack before it runs.
+/// The description of an attack, which the page shows before a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Described {
     pub(crate) name: Attack,
@@ -39,11 +39,11 @@ pub(crate) struct Described {
     does: &'static str,
     on: &'static str,
     off: &'static str,
-    /// Whether it sells, and what became of the stock is told.
+    /// Whether the attack sells: then its figures have a stock.
     sells: bool,
-    /// The figure of both sides that the chart draws.
+    /// The figure that the chart draws for both sides.
     chart: Drawn,
-    /// Why it can't be run here.
+    /// The reason why this build can't run the attack.
     #[serde(skip_serializing_if = "Option::is_none")]
     missing: Option<&'static str>,
 }
@@ -60,7 +60,7 @@ const DEMO: &str = "this attack starts a Redis or a process of its own, as only 
                     run `make demo`";
 
 impl Attack {
-    /// All, in the order in which the page shows them.
+    /// All attacks, in the order of the page.
     pub(crate) fn all() -> impl Iterator<Item = Described> {
         Self::value_variants().iter().map(|attack| attack.described())
     }
@@ -134,13 +134,13 @@ impl Attack {
         Described { name: self, title, does, on, off, sells, chart, missing: self.missing() }
     }
 
-    /// Why it can't be run here.
+    /// The reason why this build can't run the attack; `None` if it can.
     pub(super) fn missing(self) -> Option<&'static str> {
         let needs = self.has_own_redis() || self == Self::KilledHolder;
         (needs && cfg!(not(feature = "demo"))).then_some(DEMO)
     }
 
-    /// Whether it runs on a Redis that it starts and may harm.
+    /// Whether the attack starts a Redis of its own in order to harm it.
     pub(super) fn has_own_redis(self) -> bool {
         matches!(self, Self::FrozenRedis | Self::RestartedRedis | Self::FlushedRedis)
     }

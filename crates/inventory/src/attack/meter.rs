@@ -25,7 +25,7 @@ pub(super) struct Meter {
     times: Mutex<Latencies>,
 }
 
-/// A moment of one side. The counts go up from the start of the run.
+/// One side at a moment: counts since the attack began, and the statements under way.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Sample {
     answered: u64,
@@ -33,35 +33,35 @@ pub(crate) struct Sample {
     loading: u64,
 }
 
-/// One side of a run as a whole.
+/// The totals of one side of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Figures {
     /// Callers that were answered.
     pub(super) answered: u64,
     /// Callers that got an error.
     pub(super) failed: u64,
-    /// Statements that Postgres was asked.
+    /// Statements that were sent to Postgres.
     pub(super) loads: u64,
-    /// The most statements at once, with those that waited for a connection.
+    /// The most statements under way at once, including those that waited for a connection.
     pub(super) most_loading: u64,
     pub(super) p50_ms: f64,
     pub(super) p99_ms: f64,
     pub(super) slowest_ms: f64,
-    /// Where the attack sells.
+    /// The sales; `None` if the attack does not sell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stock: Option<Stock>,
 }
 
-/// The sales of a side.
+/// The sales of one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Stock {
-    /// Units there were.
+    /// Units at the start.
     pub(super) units: i64,
     /// Sales that were recorded.
     pub(super) sold: i64,
     /// Sales that left no trace in the stock.
     pub(super) lost: i64,
-    /// Sales beyond the units there were.
+    /// Sales beyond the units at the start.
     pub(super) oversold: i64,
 }
 
@@ -86,7 +86,7 @@ impl From<Count> for Stock {
     }
 }
 
-/// A statement under way, or that waits for a connection.
+/// A statement that is under way or waits for a connection. Dropping the value ends it.
 pub(super) struct Loading<'a>(&'a Meter);
 
 impl Meter {
@@ -102,7 +102,7 @@ impl Meter {
         }
     }
 
-    /// Begins anew.
+    /// Sets all counts to zero, except that of the statements under way.
     pub(super) fn reset(&self) {
         for count in [&self.answered, &self.failed, &self.loads, &self.most_loading] {
             count.store(0, Relaxed);
@@ -117,7 +117,7 @@ impl Meter {
         self.times.lock().unwrap_or_else(PoisonError::into_inner).record(since.elapsed());
     }
 
-    /// Counts a statement; it is under way until the answer is dropped.
+    /// Counts a statement, which is under way until the returned value is dropped.
     pub(super) fn loading(&self) -> Loading<'_> {
         self.loads.fetch_add(1, Relaxed);
         let now = self.loading.fetch_add(1, Relaxed) + 1;

@@ -1,9 +1,9 @@
 //! The attack lab: what happens to a database behind a cache when it goes wrong, with the defences of Stockade and
 //! without them, side by side.
 //!
-//! An attack runs both sides at the same time, on a table and keys of its own and on connections of its own: the
-//! service's data and pools are not touched. There is one at a time in an instance, it ends by itself, and it can be
-//! stopped. It is there only while `LAB` is on. What harms a Redis happens to one that the attack starts for itself.
+//! An attack runs both sides at the same time, on a table, keys and connections of its own: it does not touch the
+//! service's data and pools. An instance runs one attack at a time, and only while `LAB` is on. An attack ends by
+//! itself, and can be stopped. An attack that harms a Redis starts that Redis itself.
 
 mod avalanche;
 mod breakdown;

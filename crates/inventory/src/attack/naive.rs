@@ -1,4 +1,4 @@
-//! The side without defences, as it is often written: GET; where it finds nothing SELECT and SET.
+//! The side without defences, as it is often written: GET, and on a miss SELECT and SET.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ const CONNECTED: Duration = Duration::from_secs(2);
 pub(super) struct Naive {
     pub(super) goods: Goods,
     redis: Redis,
-    /// Made when it is needed, and again after a command failed.
+    /// The connection is made when it is needed, and again after a command failed.
     connection: Mutex<Option<MultiplexedConnection>>,
 }
 
@@ -40,7 +40,7 @@ impl Naive {
         Self { goods, redis, connection: Mutex::default() }
     }
 
-    /// Nothing is remembered of what does not exist.
+    /// Reads through the cache, which does not remember that an item does not exist.
     pub(super) async fn get(&self, item: Item) -> Result<Option<String>, AttackError> {
         let mut redis = self.connection().await?;
         let found: RedisResult<Option<String>> = cmd("GET").arg(key(item)).query_async(&mut redis).await;
@@ -56,7 +56,7 @@ impl Naive {
         Ok(loaded)
     }
 
-    /// Writes so many at the same moment.
+    /// Writes the first `many` items at the same moment.
     pub(super) async fn warm(&self, many: u32) -> Result<(), AttackError> {
         let items: Vec<Item> = (0..many).map(Item).collect();
         let mut sets = pipe();
@@ -67,7 +67,7 @@ impl Naive {
         self.answered(set).await
     }
 
-    /// Forgets what an earlier run left.
+    /// Drops the values that an earlier run cached.
     pub(super) async fn clear(&self) -> Result<(), AttackError> {
         let mut unlink = cmd("UNLINK");
         for number in 0..GOODS {
@@ -77,7 +77,7 @@ impl Naive {
         self.answered(unlinked).await
     }
 
-    /// `SETNX`: whether the lock is held now. Its key has no end.
+    /// `SETNX`: whether the caller holds the lock now. The key never expires.
     #[cfg(feature = "demo")]
     pub(super) async fn lock(&self) -> Result<bool, AttackError> {
         let set: RedisResult<bool> =

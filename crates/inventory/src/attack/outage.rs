@@ -1,4 +1,4 @@
-//! What befalls the Redis of the attack while both sides are read.
+//! An outage of the Redis of the attack while callers read both sides.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use super::{AttackError, ground::Ground, guarded::Way};
 
 const LOAD_MS: u64 = 20;
 
-/// How many items are read.
+/// How many items the callers read.
 const KEYS: u32 = 20;
 
-/// How long all is well at first.
+/// How long the callers read before the outage.
 const WELL: Duration = Duration::from_secs(1);
 
-/// Has both sides read for so many seconds. What befalls their server begins after the first.
+/// Has callers read both sides for `seconds`. The outage `befalls` begins after the first second.
 pub(super) async fn run(
     ground: &Ground,
     per_second: u32,

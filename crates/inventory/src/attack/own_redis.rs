@@ -1,4 +1,4 @@
-//! A Redis that an attack starts for itself, so that it may be harmed.
+//! A Redis that an attack starts in order to harm it.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use tokio::{runtime::Handle, task::spawn_blocking};
 
 use super::AttackError;
 
-/// A private server. It ends when this is dropped, frozen or not, and with the process.
+/// A private server. It ends, frozen or not, when the value is dropped, and with the process.
 #[derive(Clone, Debug)]
 pub(super) struct OwnRedis(Arc<RedisServer>);
 
-/// A server that stands still. It goes on when this is dropped, as when the attack is stopped.
+/// A frozen server. Dropping the value resumes it, also when the attack is stopped.
 pub(super) struct Frozen<'a>(&'a OwnRedis);
 
 impl OwnRedis {
@@ -34,7 +34,7 @@ impl OwnRedis {
         apart(|| async move { server.kill().await }).await
     }
 
-    /// Starts it again, empty, on the same port.
+    /// Restarts the server, empty, on the same port.
     pub(super) async fn restart(&self) -> Result<(), AttackError> {
         let server = Arc::clone(&self.0);
         apart(|| async move { server.restart().await }).await
@@ -53,7 +53,7 @@ impl Drop for Frozen<'_> {
     }
 }
 
-/// On a thread of its own: a future of the testbed stays on the thread that polls it first.
+/// Runs a future of the testbed, which need not be `Send`, on a thread of its own.
 async fn apart<T: Send + 'static, F: Future<Output = Result<T, Error>>>(
     work: impl FnOnce() -> F + Send + 'static,
 ) -> Result<T, AttackError> {

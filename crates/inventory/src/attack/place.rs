@@ -3,7 +3,7 @@ use stockade::{Locks, Redis};
 
 use crate::lab::Lab;
 
-/// The connections and locks that the attacks share with the service.
+/// The parts of the service that the attacks use.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) pg: PgPool,

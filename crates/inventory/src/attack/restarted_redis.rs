@@ -9,7 +9,7 @@ const GONE: Duration = Duration::from_secs(1);
 /// How long the readers read, in seconds: before, meanwhile and after.
 const SECONDS: u32 = 4;
 
-/// One caller in so many reads in a second.
+/// Reads in a second: the callers divided by this.
 const PART: u32 = 4;
 
 pub(super) async fn run(ground: &Ground, callers: Callers) -> Result<(), AttackError> {

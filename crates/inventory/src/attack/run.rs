@@ -13,7 +13,7 @@ use super::{
     verdict::verdict,
 };
 
-/// From one sample to the next.
+/// The time between two samples.
 const EVERY: Duration = Duration::from_millis(100);
 
 /// One run of an attack, now or in the past.
@@ -30,13 +30,13 @@ pub(super) struct Run {
 /// Both sides at a moment of the run.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Moment {
-    /// Since both sides are attacked.
+    /// The time since the attack began.
     at_ms: u64,
     on: Sample,
     off: Sample,
 }
 
-/// How a run ended.
+/// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum How {
@@ -52,20 +52,20 @@ pub(super) enum How {
 pub(crate) struct Report {
     attack: Attack,
     state: How,
-    /// Since it was begun, with what it takes to prepare it.
+    /// The time since the run began, with its preparation.
     elapsed_ms: u64,
     /// With the defences, since the attack began.
     on: Figures,
-    /// Without.
+    /// Without the defences, since the attack began.
     off: Figures,
-    /// The result in a sentence, or the reason why there is none.
+    /// The result in a sentence, or why there is none. Empty while the run goes on.
     verdict: String,
-    /// The sales of the other schemes of the lab meanwhile.
+    /// The sales of other schemes of the lab in the same run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     schemes: Vec<SoldBy>,
 }
 
-/// Ends its run when it is dropped, if nothing else did: a run that panicked is over too.
+/// Ends its run when dropped, unless the run has ended: a run that panicked ends too.
 pub(super) struct Ending<'a>(pub(super) &'a Run);
 
 impl Drop for Ending<'_> {
@@ -89,7 +89,7 @@ impl Run {
         self.end.get().is_some()
     }
 
-    /// Takes samples until it is dropped.
+    /// Takes samples until the future is dropped.
     pub(super) async fn sample(&self, ground: &Ground) {
         let mut ticks = interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -112,7 +112,7 @@ impl Run {
         }
     }
 
-    /// Ends it: as it was told to, or with an error.
+    /// Ends the run in `state`. `why` is the error that ended it, if one did.
     pub(super) fn end(&self, state: How, ground: Option<&Ground>, why: Option<AttackError>) {
         let figures = |ground: &Ground| {
             self.note(ground);
@@ -126,8 +126,10 @@ impl Run {
             (How::CutOff, None) => "The attack was cut off after 30 s, before both sides were done.".to_owned(),
             _ => "The attack was stopped before both sides were done.".to_owned(),
         };
-        // There is one end.
-        let _ = self.end.set(self.told(state, sides, verdict, ground.map(Ground::schemes).unwrap_or_default()));
+        // The first end counts; a later one changes nothing.
+        let schemes = ground.map(Ground::schemes).unwrap_or_default();
+        let report = Report { attack: self.attack, state, elapsed_ms: self.elapsed_ms(), on, off, verdict, schemes };
+        let _ = self.end.set(report);
     }
 
     pub(super) fn report(&self) -> Report {

@@ -7,19 +7,19 @@ use super::{AttackError, Callers, ground::Ground, guarded::Way, item::Item, naiv
 
 const LOAD_MS: u64 = 500;
 
-/// How many items are asked for.
+/// How many items the callers ask for.
 const ITEMS: u32 = 50;
 
 /// How long the readers read.
 const TIME: Duration = Duration::from_secs(5);
 
-/// One caller in so many reads at a time.
+/// Readers at a time: the callers divided by this.
 const PART: u32 = 20;
 
 pub(super) async fn run(ground: &Ground, callers: Callers) -> Result<(), AttackError> {
     ground.prepare(LOAD_MS).await?;
     tokio::try_join!(ground.on.warm(ITEMS, Way::StaleWhileRevalidate), ground.off.warm(ITEMS))?;
-    // On both sides all has expired by then.
+    // All values have expired on both sides by then.
     sleep(naive::TTL).await;
     ground.begin();
     let end = Instant::now() + TIME;

@@ -19,7 +19,7 @@ use crate::lab::Count;
 /// The lease of the holder that is stopped.
 const LEASE: Duration = Duration::from_millis(400);
 
-/// How long somebody waits for the lock, or for the other.
+/// How long a buyer waits for the lock, and a stopped holder for its successor.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const ROUNDS: i64 = 10;
@@ -92,7 +92,7 @@ async fn rounds(ground: &Ground, meter: &Meter, side: Side) -> Result<Count, Att
         let sold = sell(&ground.pg, &guard, side, || true).await;
         let _ = guard.release().await;
         meter.count(since, sold?);
-        // A holder that is gone needs no word.
+        // A holder that has ended needs no signal.
         let _ = go_on.try_send(());
     }
     let refused: u32 = holder.await.map_err(|_| AttackError::Thread)??;
@@ -103,7 +103,7 @@ async fn rounds(ground: &Ground, meter: &Meter, side: Side) -> Result<Count, Att
     Ok(Count { units: UNITS, sold, left })
 }
 
-/// Sells a unit; `pause` comes between read and write, and says whether to go on.
+/// Sells a unit. `pause` runs between read and write, and returns whether to write.
 async fn sell(pool: &PgPool, guard: &Guard, side: Side, pause: impl FnOnce() -> bool) -> Result<bool, AttackError> {
     if side == Side::Fenced {
         guard.fence().claim(pool).await?;
@@ -134,7 +134,7 @@ impl Side {
         }
     }
 
-    /// The resource of the lock.
+    /// The item that the lock protects.
     fn item(self) -> Item {
         Item(GOODS + u32::from(self == Self::Fenced))
     }

@@ -5,7 +5,7 @@ use super::{
     meter::{Figures, Stock},
 };
 
-/// The result in a sentence.
+/// The result of an attack, in a sentence or two.
 pub(super) fn verdict(attack: Attack, on: &Figures, off: &Figures) -> String {
     let sentence = match attack {
         Attack::Breakdown => format!(

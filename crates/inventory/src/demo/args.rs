@@ -8,7 +8,7 @@ pub struct Args {
     /// End after the report: status 0 when every check holds, 1 when one does not.
     #[arg(long, env = "DEMO_EXIT", value_parser = BoolishValueParser::new())]
     pub exit: bool,
-    /// Leave the console to be opened by hand. Without a terminal or a desktop it is anyway.
+    /// Do not open the console in a browser. Without a terminal or a desktop it is never opened.
     #[arg(long, env = "DEMO_NO_OPEN", value_parser = BoolishValueParser::new())]
     pub no_open: bool,
     /// Replay only the first N order lines.

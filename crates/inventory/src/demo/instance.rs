@@ -40,7 +40,7 @@ pub(super) struct Settings {
 #[derive(Debug)]
 pub(super) struct Instance {
     child: Child,
-    /// Kept open: what the instance says there later must not fail.
+    /// Kept open so that later output of the instance does not fail.
     _stdout: Lines<BufReader<ChildStdout>>,
     _watchdog: Watchdog,
     pub(super) url: Url,
@@ -106,7 +106,7 @@ impl Instance {
     /// Asks the instance to end, and kills it when it does not. An instance that ended otherwise is an error.
     pub(super) async fn stop(mut self, name: &str) -> Result<(), DemoError> {
         if let Some(pid) = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) {
-            // Already gone is as good.
+            // An instance that is gone already is fine.
             let _ = kill_process(pid, Signal::TERM);
         }
         let status = match timeout(STOP_LIMIT, self.child.wait()).await {
@@ -120,7 +120,7 @@ impl Instance {
     }
 }
 
-/// The address that an instance prints behind these words, because the system chose its port.
+/// The address that an instance prints behind `words`: the system chose its port.
 async fn address(stdout: &mut Lines<BufReader<ChildStdout>>, words: &str) -> Option<Url> {
     while let Ok(Some(line)) = stdout.next_line().await {
         if let Some(address) = line.strip_prefix(words) {

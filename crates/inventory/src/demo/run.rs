@@ -28,7 +28,7 @@ use crate::{
 
 /// The status that a shell reports for a command that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
-/// Of the visitors, to each instance.
+/// The connections of the visitors to each instance.
 const CONNECTIONS: usize = 8;
 const NAMES: [&str; 2] = ["instance-1", "instance-2"];
 
@@ -57,7 +57,7 @@ async fn demonstrate(args: Args, stop: &mut Stop) -> Result<ExitCode, DemoError>
     if args.keep {
         console::note(&format!("logs of the instances: {}", folder.path().display()));
     }
-    // A signal drops what is under way, which kills the children; nothing of theirs has to be kept.
+    // A signal drops the run, which kills the children; no data of theirs has to be kept.
     let (stage, holds) = tokio::select! {
         result = Stage::play(&args, folder.path()) => result?,
         () = stop.asked() => return Ok(ExitCode::from(INTERRUPTED)),
@@ -140,7 +140,7 @@ impl Stage {
         Ok(Traffic::start(ShopClient::http(CONNECTIONS)?, targets, Arc::clone(&self.lines)))
     }
 
-    /// A tab of the console. The link brings the token along, which ends with the demonstration.
+    /// The link to a tab of the console. It contains the token, which ends with the demonstration.
     fn console(&self, tab: &str) -> String {
         format!("{}#{tab}?token={}", self.instances[0].ops, self.settings.admin_token)
     }

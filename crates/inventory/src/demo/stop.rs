@@ -15,7 +15,7 @@ impl Stop {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
-    /// Resolves at the next of them. Cancel safe.
+    /// Resolves at the next signal. Cancel safe.
     pub(super) async fn asked(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}

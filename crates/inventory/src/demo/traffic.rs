@@ -19,7 +19,7 @@ const AT_ONCE: usize = 32;
 /// One visitor in five buys, and one in twenty asks for an SKU that does not exist.
 const BUYS: u32 = 5;
 const MISTYPES: u32 = 20;
-/// Visitors rather come for what the first order lines name, so that some of them meet.
+/// Visitors prefer the SKUs of the first order lines, so that some of them meet.
 const FAVOURITES: usize = 3;
 const LIMITS: RetryLimits = RetryLimits { retries: 2, total: Duration::from_secs(5) };
 
@@ -51,7 +51,7 @@ async fn come_and_go(client: ShopClient, lines: Arc<[OrderLine]>) {
     }
 }
 
-/// A visitor gives back what the one before has bought, so that the stock lasts. The console shows the answers.
+/// A visitor that buys a unit gives it back, so that the stock lasts. The console shows the answers.
 async fn visit(client: ShopClient, lines: Arc<[OrderLine]>, turn: usize) {
     let mut rng = SmallRng::from_rng(&mut rand::rng());
     let mut tally = Tally::new();

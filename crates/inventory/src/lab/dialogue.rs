@@ -4,16 +4,16 @@ use tokio::task::spawn_blocking;
 
 use super::Failure;
 
-/// The line of a process of buyers when its connections stand.
+/// The line of a process of buyers whose connections stand.
 pub(super) const READY: &str = "ready";
-/// The line that tells it to begin, and to go on after a stop.
+/// The line that tells the process to begin, and to go on after it was stopped.
 pub(super) const GO: &str = "go";
-/// Its line in the middle of a sale, which asks for a stop.
+/// The line with which the process asks to be stopped, in the middle of a sale.
 pub(super) const STOP_ME: &str = "stop me";
-/// The words before its report.
+/// The words before the report of the process.
 pub(super) const REPORT: &str = "report ";
 
-/// The next line for the process, without white space around it.
+/// The next line that the process is told, without white space around it.
 pub(super) async fn told() -> Result<String, Failure> {
     let read = spawn_blocking(|| {
         let mut line = String::new();

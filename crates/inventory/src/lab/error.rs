@@ -1,13 +1,13 @@
 use super::{Failure, SaleError, Scheme};
 
-/// Why the lab did not do it.
+/// Why the lab refused or failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum LabError {
     /// The service does not sell by this scheme.
     #[error("the service does not sell by this scheme: {}", .0.elsewhere().unwrap_or_default())]
     Elsewhere(Scheme),
-    /// As many sales as may be are under way, or a new run is about to begin.
+    /// As many sales as are allowed are under way, or a new run is about to begin.
     #[error("too many sales of the scheme are under way")]
     Full,
     /// Sales were under way for the whole wait.

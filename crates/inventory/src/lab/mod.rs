@@ -1,8 +1,8 @@
 //! The lab: one SKU, the same load, and every usual way to keep its stock right, side by side.
 //!
-//! Each scheme sells the same stock from a table (or a counter in Redis) of its own. What the buyers were told is then
-//! compared with what is left. The schemes are written to be read: each file of `schemes` is one of them, whole, with
-//! what is wrong with it. `inventory lab` plays them in several processes on private servers (feature `demo`), and the
+//! Each scheme sells the same stock from a table (or a counter in Redis) of its own. Then the sales that buyers were
+//! told of are compared with the units left. The schemes are written to be read: each file of `schemes` is one of them,
+//! whole, with its faults. `inventory lab` plays them in several processes on private servers (feature `demo`), and the
 //! service sells by them over HTTP while `LAB` is on ([`Lab`]).
 
 #[cfg(feature = "demo")]

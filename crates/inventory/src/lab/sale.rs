@@ -6,7 +6,7 @@ use stockade::{
 
 use super::Failure;
 
-/// The result of an attempt to buy one unit.
+/// The outcome of an attempt to buy one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sale {
     Sold,

@@ -49,12 +49,12 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// As the command line and the names of tables and keys spell it.
+    /// The name on the command line and in the names of tables and keys.
     pub(crate) fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// As the table and the chart call it.
+    /// The title in the table and the chart.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::NoLock => "no lock: read, think, write",
@@ -91,12 +91,12 @@ impl Scheme {
         }
     }
 
-    /// Those that the service sells by.
+    /// The schemes that the service sells by.
     pub(crate) fn served() -> impl Iterator<Item = Self> {
         Self::value_variants().iter().copied().filter(|scheme| scheme.elsewhere().is_none())
     }
 
-    /// The others: `inventory lab` plays them, on servers and in processes of its own.
+    /// The schemes that only `inventory lab` plays, on servers and in processes of its own.
     #[cfg(feature = "demo")]
     pub(crate) fn apart() -> impl Iterator<Item = Self> {
         Self::value_variants().iter().copied().filter(|scheme| scheme.elsewhere().is_some())
@@ -107,7 +107,7 @@ impl Scheme {
         matches!(self, Self::Decrby | Self::Script)
     }
 
-    /// The commands that a buyer sends to Redis. Those that run inside a script don't count.
+    /// The commands that a buyer sends to Redis, without those that run inside a script.
     #[cfg(feature = "demo")]
     pub(super) fn commands(self) -> &'static [&'static str] {
         match self {

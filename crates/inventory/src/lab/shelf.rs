@@ -8,11 +8,11 @@ pub(super) const RECORD: &str = "insert into sold default values";
 /// The sales of a scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Count {
-    /// Units there were.
+    /// Units at the start.
     pub(crate) units: i64,
     /// Sales that were recorded.
     pub(crate) sold: i64,
-    /// Units there are.
+    /// Units left.
     pub(crate) left: i64,
 }
 
@@ -22,7 +22,7 @@ impl Count {
         self.sold - (self.units - self.left)
     }
 
-    /// Sales beyond the units there were.
+    /// Sales beyond the units at the start.
     pub(crate) fn oversold(self) -> i64 {
         (self.sold - self.units).max(0)
     }
@@ -38,7 +38,7 @@ pub(super) fn options(connect: PgConnectOptions, name: &str) -> PgConnectOptions
     connect.options([("search_path", schema(name))])
 }
 
-/// Sets the stock to so many units and forgets what was sold, in one transaction. Makes the tables if need be, one
+/// Sets the stock to so many units and deletes the recorded sales, in one transaction. Makes the tables if need be, one
 /// caller at a time.
 pub(super) async fn set(pool: &PgPool, name: &str, units: i64) -> Result<(), sqlx::Error> {
     let schema = schema(name);

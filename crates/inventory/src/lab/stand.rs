@@ -17,16 +17,16 @@ use crate::{config::Database, domain, flash::Flash};
 /// How many sales of one scheme are under way at once. The next one is refused.
 const SALES: u32 = 64;
 
-/// How many connections to Postgres a scheme has at most, beside those of the service.
+/// The most connections to Postgres that a scheme has, apart from those of the service.
 const CONNECTIONS: u32 = 8;
 
-/// How long such a connection may stand idle.
+/// How long a connection of a scheme may stay idle.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// How long a new run waits for the sales that are under way.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// The connections and limits that the schemes share with the service.
+/// The parts of the service that the schemes use.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) pg: PgPool,
@@ -40,16 +40,16 @@ pub(crate) struct Place {
     pub(crate) limit: Duration,
 }
 
-/// The tables, keys and connections of a scheme in the service.
+/// The stock that a scheme of the service sells, and its connections.
 #[derive(Debug)]
 pub(super) struct Stand {
     scheme: Scheme,
     name: String,
     place: Arc<Place>,
     postgres: PgPool,
-    /// One permit for each sale under way. A new run has all of them.
+    /// One permit for each sale under way. A new run takes all of them.
     sales: Arc<Semaphore>,
-    /// With a connection to Redis, made when it is needed, and again after it failed.
+    /// Holds a connection to Redis, made when it is needed, and again after a command failed.
     world: Mutex<Option<Arc<World>>>,
 }
 
@@ -78,7 +78,7 @@ impl Stand {
         self.answered(set).await
     }
 
-    /// Takes the place of one sale.
+    /// Takes the permit of one sale.
     pub(super) fn enter(&self) -> Result<OwnedSemaphorePermit, LabError> {
         Arc::clone(&self.sales).try_acquire_owned().map_err(|_| LabError::Full)
     }
@@ -99,7 +99,7 @@ impl Stand {
                 let recorded = sqlx::query(shelf::RECORD).execute(&world.postgres).await;
                 recorded.map_err(|error| LabError::Unknown(error.into()))?;
             }
-            // A counter that was never set is not sold out.
+            // A counter that was never set is an error, and not sold out.
             Sale::SoldOut if self.scheme.counts_in_redis() => {
                 shelf::count(&self.place.pg, &self.name).await?;
             }

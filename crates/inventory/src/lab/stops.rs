@@ -8,7 +8,7 @@ use super::{
 };
 use crate::console;
 
-/// How long a process runs before it is stopped, and again after it went on.
+/// How long a process runs before its first stop, and between two stops.
 const RUNS: Duration = Duration::from_millis(500);
 
 /// Has this process stopped in the middle of a sale, as a virtual machine that is moved or a long page-in would.

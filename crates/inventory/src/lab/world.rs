@@ -10,7 +10,7 @@ use super::Failure;
 use super::stops::Stops;
 use crate::{domain, flash::Flash};
 
-/// The shop in which a buyer buys.
+/// The servers and settings that a buyer uses.
 #[derive(Debug)]
 pub(super) struct World {
     /// Connections that find the table of the scheme under the name `stock`.
@@ -33,7 +33,7 @@ pub(super) struct World {
     pub(super) stops: Option<Stops>,
 }
 
-/// The only one there is, for each scheme another.
+/// The one resource of a scheme.
 #[derive(Clone, Debug)]
 pub(super) struct Sku(pub(super) String);
 
@@ -59,12 +59,12 @@ impl World {
     }
 }
 
-/// The lock of the schemes that are not Stockade's.
+/// The key of the lock, for the schemes without Stockade's lock.
 pub(super) fn lock_key(name: &str) -> String {
     format!("lab:{name}:lock")
 }
 
-/// Where the stock of a scheme is that counts in Redis.
+/// The key of the stock, for the schemes that count in Redis.
 pub(super) fn counter_key(name: &str) -> String {
     format!("lab:{name}:units")
 }

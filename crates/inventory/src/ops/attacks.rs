@@ -23,7 +23,7 @@ const NO_RUN: Problem = Problem::NotFound("the attack has not been run: `POST` b
 #[derive(Debug, Serialize)]
 pub(super) struct List {
     attacks: Vec<Described>,
-    /// The last run of each that has been run.
+    /// The last run of each attack that has been run.
     runs: Vec<Report>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct List {
 pub(super) struct Run {
     #[serde(flatten)]
     report: Report,
-    /// Every 100 ms, and at the end.
+    /// One every 100 ms, and one at the end.
     moments: Vec<Moment>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct How {
     callers: Callers,
 }
 
-/// `GET /admin/attacks`: what there is, and the last run of each.
+/// `GET /admin/attacks`: all attacks, and the last run of each.
 pub(super) async fn list(State(app): State<App>) -> Result<Json<List>, Problem> {
     Ok(Json(List { attacks: Attack::all().collect(), runs: attacks(&app)?.reports() }))
 }
@@ -68,7 +68,7 @@ pub(super) async fn start(
     Ok(StatusCode::ACCEPTED)
 }
 
-/// `DELETE /admin/attacks`: stops the one that is under way.
+/// `DELETE /admin/attacks`: stops the attack that is under way.
 pub(super) async fn stop(State(app): State<App>) -> Result<StatusCode, Problem> {
     attacks(&app)?.stop();
     Ok(StatusCode::NO_CONTENT)

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{config::Secret, http::Problem};
 
-/// Lets a request pass that carries the bearer token; 401 for every other, before its route or method is looked at.
+/// Lets a request with the bearer token pass. Any other gets 401, before its route or method is looked at.
 pub(super) async fn require(State(token): State<Secret>, request: Request, next: Next) -> Response {
     let mut values = request.headers().get_all(AUTHORIZATION).iter();
     let given = match (values.next(), values.next()) {

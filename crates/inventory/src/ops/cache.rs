@@ -69,7 +69,7 @@ impl From<WarmReport> for WarmUp {
             WarmState::Running => "running",
             WarmState::Complete => "complete",
             WarmState::TimeUp => "time_up",
-            // Given up by the service, which does that when Redis is away.
+            // The service stopped the warm-up, as it does when Redis is away.
             WarmState::Unavailable | WarmState::Cancelled => "unavailable",
             _ => "ended",
         };
@@ -78,7 +78,7 @@ impl From<WarmReport> for WarmUp {
     }
 }
 
-/// `GET /admin/cache`: what the cache of this instance did since its start.
+/// `GET /admin/cache`: the counts of the cache of this instance since its start.
 pub(super) async fn show(State(app): State<App>) -> Json<View> {
     let stats = app.stocks.stats();
     Json(View {
@@ -119,7 +119,7 @@ pub(super) async fn clear(State(app): State<App>) -> Result<StatusCode, Problem>
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// `DELETE /admin/cache/{sku}`: the same for what is cached of one SKU, whether there is stock of it or not.
+/// `DELETE /admin/cache/{sku}`: the same for one SKU, whether there is stock of it or not.
 pub(super) async fn invalidate(State(app): State<App>, sku: Sku) -> Result<StatusCode, Problem> {
     app.stocks.invalidate(&sku).await.map_err(|error| Problem::from(&error))?;
     tracing::warn!(%sku, "an administrator invalidated a SKU");

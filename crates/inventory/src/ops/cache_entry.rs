@@ -17,7 +17,7 @@ pub(super) struct View {
     redis: TierView,
     /// Whether this instance is fetching it, from Redis or by a load.
     fetching: bool,
-    /// For a load by any instance, how long its lease still lasts.
+    /// How long the lease of a load by any instance still lasts.
     lease_ms: Option<u64>,
 }
 

@@ -20,7 +20,7 @@ use crate::{app::App, http::Problem};
 /// The most locks that a list shows.
 const MAX: usize = 1000;
 
-/// How many of them it shows with their holders and queues.
+/// How many locks it shows with their holders and queues.
 const MAX_SHOWN: usize = 100;
 
 #[derive(Debug, Serialize)]
@@ -66,7 +66,7 @@ struct PartyView {
     tag: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<u64>,
-    /// From 1, for waiters.
+    /// The place of a waiter in the queue, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,9 +113,9 @@ pub(super) struct Forced {
 }
 
 /// `DELETE /admin/locks/{resource}?now=`: takes the lock from its holders and claims its fence, so that a transaction
-/// which they begin later is refused. One that is under way is waited for, as long as a statement waits for a row; after
-/// that the answer is 503 `fence-not-raised`. Then the lock is taken all the same, and the next holder that begins a
-/// transaction raises the fence: its token is higher, and it waits for the same row.
+/// which they begin later is refused. It waits for a transaction under way, as long as a statement waits for a row, and
+/// then answers 503 `fence-not-raised`. The lock is taken all the same, and the next holder that begins a transaction
+/// raises the fence: its token is higher, and it waits for the same row.
 pub(super) async fn force(
     State(app): State<App>,
     Extension(log): Extension<LockLog>,

@@ -38,7 +38,7 @@ pub struct Ops {
 }
 
 impl Ops {
-    /// For the routes, and what has to run beside them for the console. Without a token there are no admin routes.
+    /// The state of the routes, and the console's sampler, which must run. Without a token there are no admin routes.
     #[must_use]
     pub fn new(
         app: App,

@@ -48,8 +48,8 @@ impl From<Traced> for Found {
     }
 }
 
-/// `GET /admin/stock?prefix=&after=`: the SKUs that begin with `prefix`, 20 at a time, with what is on hand in Postgres
-/// and what their last 50 movements left.
+/// `GET /admin/stock?prefix=&after=`: the SKUs that begin with `prefix`, 20 at a time, with the quantity in Postgres
+/// and the quantities after their last 50 movements.
 pub(super) async fn search(
     State(app): State<App>,
     query: Result<Query<Search>, QueryRejection>,

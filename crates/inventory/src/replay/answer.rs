@@ -6,7 +6,7 @@ use reqwest::{
 };
 use serde::Deserialize;
 
-/// The result of one attempt to apply an order line.
+/// The outcome of one attempt to apply an order line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// In the ledger; `replayed` when the service answered from its idempotency store.
@@ -30,7 +30,7 @@ struct Problem {
 }
 
 impl Answer {
-    /// No answer at all: the connection failed or the time was over. The idempotency key makes another attempt safe.
+    /// No answer at all: the connection failed or the time was up. The idempotency key makes another attempt safe.
     pub(crate) const NONE: Self = Self::Retry { after: None, untouched: false };
 
     pub(crate) fn read(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
@@ -38,7 +38,7 @@ impl Answer {
             return Self::Applied { replayed: headers.contains_key("idempotent-replayed") };
         }
         let problem: Problem = serde_json::from_slice(body).unwrap_or_default();
-        // A client error says by its kind that nothing was applied; anything else has to say so.
+        // A client error says by its kind that nothing was applied. Any other answer has to say so.
         let untouched = problem.applied.map_or(status.is_client_error(), |applied| !applied);
         match status {
             StatusCode::CONFLICT if problem.kind.ends_with("/insufficient-stock") => Self::Refused,

@@ -14,7 +14,7 @@ pub struct Args {
     /// Base URLs of the instances; lines go round them.
     #[arg(long, env = "REPLAY_TARGET", value_name = "URL", required = true, num_args = 1.., value_delimiter = ',')]
     pub target: Vec<Url>,
-    /// Ops URLs of the instances, to read what they count from /metrics.
+    /// Ops URLs of the instances, to read their counts from /metrics.
     #[arg(long, env = "REPLAY_OPS", value_name = "URL", num_args = 1.., value_delimiter = ',')]
     pub ops: Vec<Url>,
     /// How many order lines are under way at once.

@@ -33,7 +33,7 @@ struct Broken {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuditError {
-    /// No answer, or one that is none of the service's.
+    /// No answer, or one that is not from the service.
     #[error("no audit from {0}: is it the operators' port of an instance?")]
     NoAnswer(Url, #[source] reqwest::Error),
     /// The service answered with an error.
@@ -43,7 +43,7 @@ pub enum AuditError {
         url: Url,
         /// The answer.
         status: StatusCode,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
 }
@@ -77,7 +77,7 @@ impl Auditor {
 pub(crate) struct Audit {
     before: Ledger,
     after: Ledger,
-    /// Lines that this replay was told were applied, by it and for the first time.
+    /// Lines that this replay was the first to apply, by the answers that it got.
     applied: u64,
 }
 

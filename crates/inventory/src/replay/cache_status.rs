@@ -2,7 +2,7 @@ use reqwest::header::{HeaderMap, HeaderName};
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
-/// Where a read was answered from, by its `Cache-Status` header (RFC 9211).
+/// The source of a read's answer, by its `Cache-Status` header (RFC 9211).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A value kept in the process.

@@ -96,7 +96,7 @@ impl ShopClient {
         verdict
     }
 
-    /// The answer, and the reason where it is no success.
+    /// The answer, and the reason if it is no success.
     async fn attempt(&self, turn: usize, line: &OrderLine, key: &str, body: &Adjustment<'_>) -> (Answer, Reason) {
         let url = self.url(turn, &line.sku, "/adjustments");
         let request = self.http.post(url).header("idempotency-key", key).json(body);

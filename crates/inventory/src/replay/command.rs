@@ -14,7 +14,7 @@ use crate::{console, orders::Orders, traces::Exporter};
 /// How long the collector may take for the last spans.
 const LAST: Duration = Duration::from_secs(5);
 
-/// Reads the file, sends its lines, prints the report. Fails when a line's outcome is unknown or a line failed.
+/// Reads the file, sends its lines, prints the report. Fails if a line failed or is unknown, or the audit fails.
 pub async fn run(args: Args) -> ExitCode {
     match traced(args).await {
         Ok(Outcome { lines, audit })
@@ -30,13 +30,13 @@ pub async fn run(args: Args) -> ExitCode {
     }
 }
 
-/// The results that decide about the status of the command.
+/// The results that decide the exit status.
 struct Outcome {
     lines: Lines,
     audit: Option<Audit>,
 }
 
-/// Its spans go to a collector, if the environment names one.
+/// Runs the command. Its spans go to a collector, if the environment names one.
 async fn traced(args: Args) -> Result<Outcome, ReplayError> {
     let exporter = Exporter::from_env().map_err(ReplayError::Traces)?;
     if let Some(spans) = exporter.layer() {

@@ -40,7 +40,7 @@ pub enum JournalError {
         /// The line.
         line: usize,
     },
-    /// The file is that of another run.
+    /// The file belongs to another run.
     #[error("{path} belongs to the run {run}: leave --run out, or name another state file")]
     OtherRun {
         /// The file.
@@ -55,8 +55,8 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// [`JournalError`]. `wanted` is the name of the run where somebody gave one: that of an earlier file must be the
-    /// same.
+    /// [`JournalError`]. `wanted` is the name of the run, if somebody gave one. The run of an earlier file must have
+    /// the same name.
     pub async fn open(path: &Path, wanted: Option<&str>, new: impl FnOnce() -> String) -> Result<Self, JournalError> {
         let failed = |error| JournalError::File(path.to_owned(), error);
         let text = match tokio::fs::read_to_string(path).await {
@@ -84,7 +84,7 @@ impl Journal {
         Ok(Self { path: path.to_owned(), run, settled, file: Mutex::new(file) })
     }
 
-    /// The run and its settled lines; `None` for no text. The error is the number of the line that does not fit.
+    /// The run and its settled lines; `None` for an empty text. The error is the number of a line that does not fit.
     fn parse(text: &str) -> Result<Option<(String, HashSet<String>)>, usize> {
         let mut lines = text.lines();
         let Some(title) = lines.next() else { return Ok(None) };
@@ -108,8 +108,8 @@ impl Journal {
         self.settled.contains(&line.reference())
     }
 
-    /// Writes down what became of a line, if that is final: a line that failed, or whose outcome nobody knows, is sent
-    /// again the next time.
+    /// Writes a final outcome of a line down. A line that failed, or whose outcome is unknown, is sent again the next
+    /// time.
     pub(crate) async fn settle(&self, line: &OrderLine, verdict: Verdict) -> Result<(), JournalError> {
         let word = match verdict {
             Verdict::Applied => "applied",
@@ -120,7 +120,7 @@ impl Journal {
         let mut file = self.file.lock().await;
         let written = async {
             file.write_all(text.as_bytes()).await?;
-            // The file of tokio writes behind: only this says whether it did.
+            // A file of tokio writes behind: only `flush` says whether it wrote.
             file.flush().await
         };
         written.await.map_err(|error| JournalError::File(self.path.clone(), error))

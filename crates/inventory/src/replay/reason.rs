@@ -3,8 +3,8 @@ use std::borrow::Cow;
 use reqwest::StatusCode;
 use serde::Deserialize;
 
-/// Why a request was not answered as it should be, for the report: the type of a problem, a status, or what became of
-/// the connection.
+/// Why a request was not answered as it should be, for the report: the type of a problem, a status, or how the
+/// connection failed.
 pub(crate) type Reason = Cow<'static, str>;
 
 /// The longest type of a problem that is taken over.

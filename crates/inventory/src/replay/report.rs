@@ -11,13 +11,13 @@ use crate::orders::Skip;
 pub struct Report {
     /// The order lines.
     pub lines: Lines,
-    /// Latency of an order line from its first attempt to its answer, retries and their pauses included.
+    /// Latency of an order line from when it was begun, or due, to its outcome, retries and their pauses included.
     pub adjust: Latency,
     /// Latency of a read.
     pub get: Latency,
-    /// Where reads were answered from, as their `Cache-Status` says.
+    /// Reads by the source that their `Cache-Status` names.
     pub reads: ReadSources,
-    /// The counts of the instances meanwhile; absent when no instance was asked.
+    /// The counts of the instances during the replay; absent when no ops URL was given.
     pub fleet: Option<Fleet>,
     /// How long the replay took.
     #[serde(serialize_with = "seconds")]

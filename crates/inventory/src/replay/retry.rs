@@ -29,7 +29,7 @@ impl Backoff {
         Self { left: limits.retries, end: now + limits.total, last: FIRST }
     }
 
-    /// The pause before the next attempt; `None` when there shall be none. `asked` is what the server wants at least.
+    /// The pause before the next attempt; `None` when the line is given up. `asked` is the least that the server wants.
     pub(crate) fn next(&mut self, asked: Option<Duration>, now: Instant, rng: &mut impl Rng) -> Option<Duration> {
         self.left = self.left.checked_sub(1)?;
         self.last = rng.random_range(FIRST..=(self.last * 3).clamp(FIRST, LONGEST));

@@ -24,7 +24,7 @@ use crate::{
     orders::{OrderLine, OrdersError, Skip},
 };
 
-/// What to send, and how.
+/// The lines of a replay, and how to send them.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The lines, in their order.
@@ -45,7 +45,7 @@ pub struct Plan {
     pub limits: RetryLimits,
     /// The name of the run.
     pub run: String,
-    /// Where the outcomes of lines are written down.
+    /// The journal in which the outcomes of lines are written down.
     pub journal: Option<Arc<Journal>>,
 }
 
@@ -53,7 +53,7 @@ pub struct Plan {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Replay {
-    /// The fate of each line of the plan, in its order.
+    /// The outcome of each line of the plan, in its order.
     pub verdicts: Vec<Verdict>,
     /// The figures.
     pub report: Report,
@@ -100,8 +100,8 @@ struct Shared {
     journal: Option<Arc<Journal>>,
 }
 
-/// Sends every line of the plan once to its final answer. Dropping the future stops it: lines under way then may or may
-/// not have been applied.
+/// Sends every line of the plan until its final answer. Dropping the future stops the replay: lines under way then may
+/// or may not have been applied.
 ///
 /// # Errors
 ///
@@ -173,7 +173,7 @@ impl Shared {
         }
     }
 
-    /// Waits until the line is due; the instant from which its latency counts.
+    /// Waits until the line is due. Returns the instant from which its latency counts.
     async fn due(&self, index: usize) -> Instant {
         let Some(rate) = self.rate else {
             return Instant::now();

@@ -3,7 +3,7 @@ use std::ops::Sub;
 use futures_util::future::try_join_all;
 use reqwest::{Client, Url};
 
-/// The metrics of the instances, summed over all of them.
+/// The instances' own counts, summed over all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Counters {
     /// Loads that the caches sent to the database.

@@ -12,7 +12,7 @@ use super::{
 const LONGEST_MICROS: u64 = 60_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// The counts of one worker, added up at the end: workers share nothing while they run.
+/// The counts of one worker. They are added up at the end, so that workers share nothing while they run.
 #[derive(Debug)]
 pub(crate) struct Tally {
     pub(crate) adjust: Latencies,
@@ -151,7 +151,7 @@ impl Reads {
         self.local + self.redis + self.negative + self.stale
     }
 
-    /// The reads of which the source is known.
+    /// The reads whose source is known.
     pub(crate) fn known(&self) -> u64 {
         self.hits() + self.loads + self.collapsed + self.shed
     }

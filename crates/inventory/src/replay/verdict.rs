@@ -1,4 +1,4 @@
-/// The fate of an order line.
+/// The outcome of an order line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Acknowledged: the ledger must have it exactly once.

@@ -37,7 +37,7 @@ impl Carrier {
         Ok(Self { world, consumer })
     }
 
-    /// Stores what buyers reserve while they buy, and then what is left.
+    /// Stores reservations while buyers buy, and then those that are left.
     pub(super) async fn carry_while<T>(&mut self, buying: impl Future<Output = T>) -> Result<T, Failure> {
         let bought = CancellationToken::new();
         let buying = async {
@@ -60,7 +60,7 @@ impl Carrier {
         Ok(seen)
     }
 
-    /// Units that Postgres does not have as sold.
+    /// Units that Postgres has not stored as sold.
     pub(super) async fn left(&self) -> Result<i64, Failure> {
         Ok(query_scalar("select opened - stored from flash_sale").fetch_one(&self.world.postgres).await?)
     }

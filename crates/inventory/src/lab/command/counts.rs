@@ -3,7 +3,7 @@ use stockade_testbed::RedisServer;
 
 use super::{Failure, scheme::Scheme};
 
-/// The counts of commands and statements, by the servers.
+/// The counts of the servers so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counts {
     pub(super) commands: u64,
@@ -11,7 +11,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// The commands of this scheme on all of these servers, and the statements of buyers in the database.
+    /// The commands of this scheme on all of these servers, and the statements in the database.
     pub(super) async fn take(scheme: Scheme, servers: &[&RedisServer], postgres: &PgPool) -> Result<Self, Failure> {
         let mut commands = 0;
         for server in servers {

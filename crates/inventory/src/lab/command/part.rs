@@ -27,7 +27,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Returns when its connections stand.
+    /// Starts a process, and returns when its connections stand.
     pub(super) async fn start(settings: &Settings) -> Result<Self, Failure> {
         let mut command = Command::new(env::current_exe()?);
         command.arg("lab-worker").env_clear();
@@ -37,7 +37,7 @@ impl Part {
         Ok(Self { process, stopped_for: settings.world.lease * STOPPED_FOR, limit: settings.limit + MARGIN })
     }
 
-    /// Lets the buyers buy, and returns what they saw.
+    /// Lets the buyers buy, and returns their results.
     pub(super) async fn sell(mut self) -> Result<Report, Failure> {
         self.process.tell(GO).await?;
         let report = timeout(self.limit, self.report()).await??;
@@ -45,7 +45,7 @@ impl Part {
         Ok(serde_json::from_str(&report)?)
     }
 
-    /// Its report. Until then the process is stopped whenever it asks for it.
+    /// The report of the process. Until then it is stopped whenever it asks to be stopped.
     async fn report(&mut self) -> Result<String, Failure> {
         while let Some(line) = self.process.next_line().await? {
             if let Some(report) = line.strip_prefix(REPORT) {

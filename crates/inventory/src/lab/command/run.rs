@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use super::{Args, Failure, chart::chart, scheme::Scheme, stage::Stage, table::table};
 use crate::console;
 
-/// Plays every scheme and prints what came of it.
+/// Plays every scheme and prints the results.
 pub async fn run(args: Args) -> ExitCode {
     match Box::pin(play(args)).await {
         Ok(()) => ExitCode::SUCCESS,

@@ -26,7 +26,7 @@ const ANSWER: Duration = Duration::from_secs(1);
 /// How long a buyer waits for a lock before it gives up.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where a scheme finds its stock and its locks, and how it is played.
+/// The stock and the locks of a scheme, and how it is played.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Setting {
     /// The name of the scheme.
@@ -35,7 +35,7 @@ pub(super) struct Setting {
     pub(super) redis_url: String,
     /// The five servers of Redlock.
     pub(super) quorum: Vec<String>,
-    /// How many connections to Postgres there may be.
+    /// The buyers of this process, and its connections to Postgres at most.
     pub(super) workers: u32,
     pub(super) think: Duration,
     pub(super) lease: Duration,

@@ -45,7 +45,7 @@ impl Stage {
         Ok(Self { args, database_url, pool, _postgres: postgres, redis, quorum })
     }
 
-    /// Opens a scheme, lets everybody buy, and looks at what is left.
+    /// Opens a scheme, lets everybody buy, and looks at the units left.
     pub(super) async fn play(&self, scheme: Scheme) -> Result<Row, Failure> {
         self.open(scheme).await?;
         let settings = self.settings(scheme);
@@ -91,7 +91,7 @@ impl Stage {
     async fn open(&self, scheme: Scheme) -> Result<(), Failure> {
         let (name, units) = (scheme.name(), self.args.units);
         if scheme == Scheme::Flash {
-            // Its tables are those of the service.
+            // A flash sale uses the tables of the service, which `Carrier` makes.
             let schema = shelf::schema(&name);
             sqlx::raw_sql(AssertSqlSafe(format!("create schema {schema}"))).execute(&self.pool).await?;
             return Ok(());

@@ -12,12 +12,12 @@ pub(super) struct Row {
     pub(super) sold: u64,
     /// Sales that left no trace in the stock, since another buyer wrote over them.
     pub(super) lost: i64,
-    /// Units sold beyond those there were.
+    /// Units sold beyond those at the start.
     pub(super) oversold: u64,
     pub(super) per_second: f64,
-    /// In ms.
+    /// The median wait, in ms.
     pub(super) p50: f64,
-    /// In ms.
+    /// The wait that 99 of 100 stay within, in ms.
     pub(super) p99: f64,
     /// Commands that buyers sent to Redis, for each unit sold.
     pub(super) commands: f64,
@@ -62,7 +62,7 @@ impl Row {
     }
 }
 
-/// Of sorted values; 0 when there are none.
+/// A quantile of sorted values; 0 when there are none.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -21,7 +21,7 @@ pub(super) struct Settings {
     pub(super) world: Setting,
 }
 
-/// The sales and refusals of the buyers of a process.
+/// The results of the buyers of a process.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Report {
     /// How long each sale took, in µs.
@@ -30,11 +30,11 @@ pub(super) struct Report {
     pub(super) last: u64,
     /// Attempts that were refused or broke off. None of them was told that it has a unit.
     pub(super) refused: u64,
-    /// The error that one of them got.
+    /// The error of one of these attempts.
     pub(super) refusal: Option<String>,
 }
 
-/// A process of buyers: reads its settings from standard input and says what its buyers saw.
+/// A process of buyers: reads its settings from standard input and prints the results of its buyers.
 pub async fn work() -> ExitCode {
     match buy().await {
         Ok(()) => ExitCode::SUCCESS,
@@ -61,7 +61,7 @@ async fn buy() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Buys until the time is over or nothing is left.
+/// Buys until the time is up or nothing is left.
 async fn buyer(world: Arc<World>, settings: Settings, begun: Instant) -> Report {
     let mut report = Report::default();
     while begun.elapsed() < settings.limit {
@@ -82,7 +82,7 @@ async fn buyer(world: Arc<World>, settings: Settings, begun: Instant) -> Report 
 }
 
 impl Report {
-    /// Adds what others saw.
+    /// Adds the results of other buyers.
     pub(super) fn add(&mut self, other: Self) {
         self.waits.extend(other.waits);
         self.last = self.last.max(other.last);

@@ -1,5 +1,5 @@
 //! `DECRBY` on a counter: takes a unit and gives it back when there was none. The counter is below zero in between, and
-//! who dies there leaves it so. Postgres knows nothing of it.
+//! a buyer that dies there leaves it so. Postgres knows nothing of the sale.
 
 use deadpool_redis::redis::AsyncCommands;
 

@@ -1,6 +1,6 @@
 //! A flash sale, as the service runs it: one script decides about units left, the limit of the customer and repeated
-//! requests, and writes the reservation to a stream. A consumer stores the stream in Postgres, in batches. As fast as a
-//! counter in Redis, nearly; and Postgres has the last word about what was sold.
+//! requests, and writes the reservation to a stream. A consumer stores the stream in Postgres, in batches. Nearly as
+//! fast as a counter in Redis, and Postgres has the last word about the units sold.
 
 use rand::Rng;
 
@@ -10,7 +10,7 @@ use crate::{
     flash::{Answer, Asked, FlashError, Name},
 };
 
-/// Each of them may have every unit.
+/// Each customer may have every unit.
 const CUSTOMERS: u32 = 300;
 
 pub(in crate::lab) async fn sell(world: &World) -> Result<Sale, Failure> {

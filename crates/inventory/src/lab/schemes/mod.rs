@@ -1,7 +1,7 @@
 //! One file for each way to sell the last unit once.
 //!
-//! Those that read before they write share [`read_think_write`], which loses updates wherever two of it overlap: what
-//! differs is how each scheme keeps them apart.
+//! The schemes that read before they write share [`read_think_write`], which loses updates wherever two calls of it
+//! overlap. Each scheme keeps them apart in its own way.
 
 pub(super) mod conditional_update;
 pub(super) mod decrby;
@@ -28,7 +28,7 @@ use super::{
     world::World,
 };
 
-/// The critical section: the stock is read, the buyer thinks, and what it came to is written.
+/// The critical section: reads the stock, lets the buyer think, and writes the new stock.
 async fn read_think_write(world: &World, postgres: &mut PgConnection) -> Result<Sale, SaleError> {
     let quantity: i64 = sqlx::query_scalar("select quantity from stock").fetch_one(&mut *postgres).await?;
     if quantity < 1 {
@@ -39,7 +39,7 @@ async fn read_think_write(world: &World, postgres: &mut PgConnection) -> Result<
     Ok(Sale::Sold)
 }
 
-/// The pause of somebody who polls for a lock: 2 to 6 ms, so that those who wait do not ask in step.
+/// The pause of a buyer that polls for a lock: 2 to 6 ms, so that waiting buyers do not ask in step.
 async fn poll(world: &World, since: Instant) -> Result<(), SaleError> {
     if since.elapsed() > world.patience {
         return Err(SaleError::Busy("the lock was not to be had in time"));

@@ -1,5 +1,5 @@
-//! A version that the update compares: whoever comes second reads again. Right in every case; under contention most of
-//! the work is thrown away, and nobody is promised a turn.
+//! A version that the update compares: the second of two buyers reads again. Right in every case; under contention most
+//! of the work is thrown away, and nobody is promised a turn.
 
 use tokio::time::Instant;
 

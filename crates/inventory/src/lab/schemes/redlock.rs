@@ -1,5 +1,5 @@
-//! Redlock: the lock of [`set_nx_px`] on five servers that know nothing of each other; whoever has three of them within
-//! the lease holds it. It outlives the loss of two servers. A holder that is stopped beyond its lease writes as before.
+//! Redlock: the lock of [`set_nx_px`] on five servers that know nothing of each other. A buyer with three of them has
+//! the lock. It outlives the loss of two servers. A holder that is stopped beyond its lease writes as before.
 //!
 //! <https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/>
 
@@ -34,7 +34,7 @@ async fn take_majority(world: &World, owner: &str) -> bool {
         matches!(timeout(ANSWER, take(&mut server, world, owner)).await, Ok(Ok(true)))
     }));
     let taken = answers.await.into_iter().filter(|&taken| taken).count();
-    // Clocks run apart; what the paper takes off for it.
+    // Clocks run apart: the paper takes this off the lease.
     let drift = world.lease / 100 + Duration::from_millis(2);
     if taken > world.quorum.len() / 2 && begun.elapsed() + drift < world.lease {
         return true;

@@ -1,5 +1,5 @@
-//! `SET NX PX` with a value of one's own, and a script that deletes only that value: the lock of the Redis
-//! documentation. It ends by itself, and with it the protection of a holder that is still at work.
+//! `SET NX PX` with a random value, and a script that deletes only that value: the lock of the Redis documentation. The
+//! lock ends by itself, and with it the protection of a holder that is still at work.
 //!
 //! <https://redis.io/docs/latest/commands/set/#patterns>
 

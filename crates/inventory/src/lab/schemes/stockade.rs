@@ -18,7 +18,7 @@ pub(in crate::lab) async fn sell_unfenced(world: &World) -> Result<Sale, SaleErr
     let lock = world.locks.write(&world.sku).wait(world.patience).acquire().await?;
     let mut postgres = world.postgres.acquire().await?;
     let sale = read_think_write(world, &mut postgres).await?;
-    // That the lock was lost comes out here, when the damage is done: the sale stands in the table.
+    // The release is the first to tell that the lock was lost, and comes too late: the sale stands in the table.
     let _ = lock.release().await;
     Ok(sale)
 }

@@ -90,7 +90,7 @@ pub(in crate::ops) fn routes() -> Router<App> {
     })
 }
 
-/// What the page is served with, so that its modules come at once, not one after the other as imports name them.
+/// The `Link` header of the page: the browser loads all modules at once, not one after the other as imports name them.
 fn modules() -> HeaderValue {
     let modules = ASSETS.iter().filter(|asset| asset.1 == SCRIPT && asset.0 != CHARTS);
     let links = modules.map(|asset| format!("<{}>; rel=modulepreload", asset.0)).collect::<Vec<_>>().join(", ");

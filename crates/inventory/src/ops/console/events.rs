@@ -10,9 +10,9 @@ use super::Feed;
 use crate::http::{Problem, Retry};
 
 /// `GET /console/events`: a snapshot of this instance at once and then every second, as server-sent events, until the
-/// instance ends. `GET /console/fleet`: the same of all instances. 503 `load-shed` when as many listen as may.
+/// instance ends. `GET /console/fleet`: the same of all instances. 503 `load-shed` when all places are taken.
 ///
-/// It needs no token: it shows what `/metrics` and `/readyz` show, with no name of a SKU or a lock in it.
+/// The routes need no token: they show only what `/metrics` and `/readyz` show, and no name of a SKU or a lock.
 pub(in crate::ops) async fn events(
     Extension(feed): Extension<Feed>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {

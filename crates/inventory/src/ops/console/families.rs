@@ -10,7 +10,7 @@ pub(super) struct Family {
     pub(super) by: &'static [&'static str],
 }
 
-/// Not a label of the recorder: whether a request reads or writes.
+/// A label that the recorder does not have: whether a request reads or writes.
 pub(super) const ACCESS: &str = "access";
 
 const fn family(name: &'static str, by: &'static [&'static str]) -> Family {

@@ -9,7 +9,7 @@ const LISTENERS: usize = 32;
 /// The newest snapshot, as JSON; `None` while nobody listens.
 type Newest = Option<Arc<str>>;
 
-/// The events that listeners can get.
+/// The feeds of the console.
 #[derive(Clone, Debug)]
 pub(in crate::ops) struct Feeds {
     /// Snapshots of this instance.
@@ -18,7 +18,7 @@ pub(in crate::ops) struct Feeds {
     pub(in crate::ops) all: Feed,
 }
 
-/// Where listeners get snapshots. Cheap to clone.
+/// A feed of snapshots. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(in crate::ops) struct Feed {
     newest: watch::Receiver<Newest>,
@@ -26,7 +26,7 @@ pub(in crate::ops) struct Feed {
     wanted: Arc<Notify>,
 }
 
-/// The side of a feed that tells.
+/// The sending side of a feed.
 #[derive(Debug)]
 pub(super) struct Source {
     newest: watch::Sender<Newest>,
@@ -34,7 +34,7 @@ pub(super) struct Source {
 }
 
 impl Feed {
-    /// A feed, and what tells it. A new listener notifies `wanted`.
+    /// A feed and its source. A new listener notifies `wanted`.
     pub(super) fn new(wanted: &Arc<Notify>) -> (Self, Source) {
         let (sender, newest) = watch::channel(None);
         let places = Arc::new(Semaphore::new(LISTENERS));
@@ -53,7 +53,7 @@ impl Feed {
     }
 }
 
-/// Somebody who listens. Dropping it frees its place.
+/// A listener of a feed. Dropping it frees its place.
 #[derive(Debug)]
 pub(super) struct Listener {
     newest: watch::Receiver<Newest>,

@@ -1,4 +1,4 @@
-//! The console on the operators' port: a page, what it is made of, and a snapshot of the metrics once a second, of this
+//! The console on the operators' port: a page with its files, and a snapshot of the metrics once a second, of this
 //! instance and of all instances.
 
 mod assets;

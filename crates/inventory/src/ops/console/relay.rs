@@ -19,16 +19,16 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// How long the stream of another instance may be silent. A snapshot is due every second.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// From a stream that ended to the next attempt.
+/// The pause between the end of a stream and the next attempt.
 const AGAIN: Duration = Duration::from_secs(3);
 
 /// The largest snapshot, in bytes. One has about 10 KB.
 const LARGEST: usize = 256 * 1024;
 
-/// The snapshots of the other instances. Dropping it ends their streams.
+/// The snapshots of the other instances. Dropping the relay ends their streams.
 ///
-/// It asks only addresses that instances announced in Redis, only for `/console/events`, and it follows no redirect. An
-/// answer is passed on only if it is a snapshot of the instance that announced the address. Nothing secret is sent.
+/// The relay asks only addresses that instances announced in Redis, only for `/console/events`, and without redirects.
+/// It passes an answer on only if it is a snapshot of the instance that announced the address. It sends nothing secret.
 #[derive(Debug)]
 pub(super) struct Relay {
     client: Option<Client>,
@@ -48,7 +48,7 @@ impl Drop for Stream {
     }
 }
 
-/// The last answer of another instance.
+/// The last snapshot of another instance, and the last trouble with its stream.
 #[derive(Debug, Default)]
 struct Heard(Mutex<Last>);
 
@@ -58,14 +58,14 @@ struct Last {
     trouble: Option<State>,
 }
 
-/// How another instance is.
+/// The state of another instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Its snapshots come.
+    /// Its snapshots arrive.
     Live,
     /// It announces itself, and sends no snapshots now.
     Silent,
-    /// As many listen to it as may.
+    /// It refuses: it has as many listeners as it allows.
     Refused,
     /// Something else answers at its address.
     Stranger,
@@ -106,7 +106,7 @@ impl Relay {
         Self { client, streams: HashMap::new(), tasks: JoinSet::new() }
     }
 
-    /// The other instances now. Begins to listen to those that came, and ends the streams of those that are gone.
+    /// The other instances now. Begins to listen to new ones, and ends the streams of those that are gone.
     pub(super) fn look(&mut self, fleet: &Fleet) -> Vec<Other> {
         while self.tasks.try_join_next().is_some() {}
         let members = fleet.others();
@@ -132,7 +132,7 @@ impl Relay {
         };
         if state == State::Gone {
             self.streams.remove(&member.id);
-            // Of a snapshot that was dropped nothing is known any more.
+            // The stream ends, and with it the time of its last snapshot.
             let silent = silent.min(member.age);
             return Other { member, state, silent, snapshot: None };
         }
@@ -172,7 +172,7 @@ async fn follow(client: Client, url: String, id: String, heard: Arc<Heard>) {
     }
 }
 
-/// Notes every snapshot of a stream until it ends. Says what is wrong with an answer that is no such stream.
+/// Notes every snapshot of a stream until it ends. Returns the fault of an answer that is no stream of snapshots.
 async fn events(client: &Client, url: &str, id: &str, heard: &Heard) -> Option<State> {
     let response = timeout(SILENCE, client.get(url).send()).await.ok()?.ok()?;
     match response.status() {
@@ -197,14 +197,14 @@ async fn events(client: &Client, url: &str, id: &str, heard: &Heard) -> Option<S
     }
 }
 
-/// The text that tells a snapshot from other texts.
+/// The member by which a snapshot is recognised.
 #[derive(Deserialize)]
 struct Told<'a> {
     #[serde(borrow)]
     instance: &'a str,
 }
 
-/// The snapshot of an event, if it is one of this instance. It is one line of JSON.
+/// The snapshot of an event, which is one line of JSON, if it is of the instance `id`.
 fn snapshot(event: &[u8], id: &str) -> Option<Arc<str>> {
     let text = std::str::from_utf8(event).ok()?.strip_prefix("data: ")?.trim_end();
     let told: Told<'_> = serde_json::from_str(text).ok()?;

@@ -14,11 +14,11 @@ use super::{
 };
 use crate::{app::App, fleet::Fleet};
 
-/// From one snapshot to the next.
+/// The time between two snapshots.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Takes the snapshots: one a second for all listeners together, and none while nobody listens. It listens to the other
-/// instances while somebody wants all of them.
+/// instances while the feed of all instances has a listener.
 #[derive(Debug)]
 pub struct Sampler {
     own: Source,
@@ -32,7 +32,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// The feeds, and what has to run for them.
+    /// The feeds, and the sampler, which has to run for them.
     pub(in crate::ops) fn new(app: App, recorded: PrometheusHandle, fleet: Fleet, has_admin: bool) -> (Feeds, Self) {
         let wanted = Arc::<Notify>::default();
         let ((own, own_source), (all, all_source)) = (Feed::new(&wanted), Feed::new(&wanted));
@@ -50,7 +50,7 @@ impl Sampler {
                 relay = None;
                 self.own.tell(None);
                 self.all.tell(None);
-                // A listener that came before this line left its mark.
+                // A listener that came before this line has already notified.
                 self.wanted.notified().await;
                 ticks.reset_immediately();
             }

@@ -6,7 +6,7 @@ pub(super) struct Series<'a> {
 }
 
 impl<'a> Series<'a> {
-    /// Reads a line; `None` if it is none.
+    /// Reads a line; `None` if it has another form.
     pub(super) fn parse(line: &'a str) -> Option<Self> {
         let mut rest = line.trim_start_matches(|letter: char| letter != '{' && letter != ' ');
         let mut labels = Vec::new();
@@ -32,7 +32,7 @@ impl<'a> Series<'a> {
     }
 }
 
-/// Where the quote is that ends a label value. A quote behind a backslash is part of the value.
+/// The position of the quote that ends a label value. A quote behind a backslash is part of the value.
 fn end_of_quoted(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     text.bytes().position(|byte| {

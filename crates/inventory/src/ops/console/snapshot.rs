@@ -19,7 +19,7 @@ use crate::{
     metrics,
 };
 
-/// The instance now. Counters go up from the start of the process: whoever listens makes rates of them.
+/// The instance now. Counters go up from the start of the process, and listeners make rates of them.
 #[derive(Debug, Serialize)]
 pub(super) struct Snapshot {
     /// When it was taken: milliseconds since 1970.
@@ -27,7 +27,7 @@ pub(super) struct Snapshot {
     version: &'static str,
     /// The random id of this instance.
     instance: String,
-    /// Whether there are admin routes, for those who have the token.
+    /// Whether there are admin routes.
     admin: bool,
     /// Whether the attack lab is on.
     lab: bool,
@@ -45,11 +45,11 @@ struct NotReady {
     title: &'static str,
 }
 
-/// By the name of the family, and in it by the values of its labels with a `/` between.
+/// Values by the name of the family, then by the values of its labels with a `/` between.
 type Metrics = BTreeMap<&'static str, BTreeMap<String, f64>>;
 
 impl Snapshot {
-    /// Takes one from the page that `/metrics` shows: there are no other counters that could differ from these.
+    /// Takes a snapshot from the page that `/metrics` shows, so the two can't differ.
     pub(super) async fn take(app: &App, recorded: &PrometheusHandle, instance: &str, admin: bool) -> Self {
         let (ready, problem) = match health::state(app).await {
             Ok(ready) => (Some(ready), None),

@@ -5,7 +5,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// The event, as the console shows it.
+/// An event of a lock, as the console shows it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Entry {
     /// Counts up from 1 in its instance.

@@ -14,7 +14,7 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Those after the one with this number.
+    /// The events after the one with this number.
     pub(super) fn after(mut self, known: u64) -> Self {
         self.events.retain(|entry| entry.id > known);
         self

@@ -80,7 +80,7 @@ impl LockLog {
         self.lock().loss(forced);
     }
 
-    /// The events that are kept. From now on grants are kept, for 15 s.
+    /// The events that are kept. For the next 15 s grants are kept too.
     pub(super) fn events(&self) -> Events {
         let jostled = self.0.jostled.swap(0, Ordering::Relaxed);
         let mut kept = self.lock();

@@ -1,4 +1,4 @@
-//! What happened to the locks, for the console. Each instance keeps a log of its own, and writes it to Redis for the
+//! The events of the locks, for the console. Each instance keeps a log of its own, and writes it to Redis for the
 //! others while somebody reads.
 
 mod entry;

@@ -30,9 +30,9 @@ pub(in crate::ops) struct After {
     after: String,
 }
 
-/// `GET /admin/locks/events?after=`: what happened to the locks, for each instance: losses and forced releases, and
-/// grants since somebody asks. `after` is `ID:NUMBER,ID:NUMBER…`: the number of the newest event that is known of an
-/// instance. Another instance writes its log once a second or two, and from then on that somebody asks.
+/// `GET /admin/locks/events?after=`: the events of the locks of each instance: losses and forced releases, and the
+/// grants since somebody began to ask. `after` is `ID:NUMBER,ID:NUMBER…`: the number of the newest known event of each
+/// instance. Another instance writes its log once a second or two, while somebody asks.
 pub(in crate::ops) async fn events(
     Extension(log): Extension<LockLog>,
     Extension(fleet): Extension<Fleet>,

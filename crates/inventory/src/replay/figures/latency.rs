@@ -8,7 +8,7 @@ use crate::replay::tally::Latencies;
 #[derive(Clone, Copy, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Latency {
-    /// How many were answered.
+    /// How many were measured.
     pub count: u64,
     /// Half stay within this.
     #[serde(rename = "p50_ms", serialize_with = "millis")]

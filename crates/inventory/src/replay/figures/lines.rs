@@ -25,8 +25,8 @@ pub struct Lines {
     pub retries: u64,
     /// Lines of the file that move no stock, by reason.
     pub skipped: BTreeMap<Skip, u64>,
-    /// Lines given up, failed or unknown, by the reason of the last attempt: the type of a problem, a status, or what
-    /// became of the connection.
+    /// Lines given up, failed or unknown, by the reason of the last attempt: the type of a problem, a status, or how
+    /// the connection failed.
     pub failures: BTreeMap<Cow<'static, str>, u64>,
 }
 
@@ -45,7 +45,7 @@ impl Lines {
         lines
     }
 
-    /// Those with a final answer.
+    /// The lines with a final answer.
     pub(in crate::replay) fn answered(&self) -> u64 {
         self.applied + self.refused
     }

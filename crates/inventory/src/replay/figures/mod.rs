@@ -1,4 +1,4 @@
-//! What a report is made of.
+//! The parts of a report.
 
 mod fleet;
 mod latency;

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::replay::tally::Tally;
 
-/// Where reads were answered from.
+/// Reads by the source of their answer.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct ReadSources {
