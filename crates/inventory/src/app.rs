@@ -33,7 +33,7 @@ pub struct App {
     pub shared_reads: bool,
     /// Stock by SKU, cached.
     pub stocks: Cache<Sku, Stock>,
-    /// The SKUs that exist; `None` where nobody asks for that.
+    /// The filter of the SKUs that exist; `None` without one.
     pub filter: Option<Bloom>,
     /// The flash sales.
     pub flash: Flash,
@@ -43,7 +43,7 @@ pub struct App {
     pub attacks: Option<Attacks>,
     /// The limits of requests.
     pub limits: Limits,
-    /// How far the cache is loaded. The instance is not ready before that has ended.
+    /// The progress of the warm-up. The instance is not ready before the warm-up has ended.
     pub warm_up: WarmProgress,
     /// Which answers are logged.
     pub answers: LoggedAnswers,
@@ -87,12 +87,12 @@ pub struct Limits {
 pub struct Draining(Arc<AtomicBool>);
 
 impl Draining {
-    /// From now on.
+    /// Marks the instance as going away.
     pub fn start(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Whether it has begun.
+    /// Whether the instance is going away.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.0.load(Ordering::Acquire)

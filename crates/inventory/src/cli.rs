@@ -25,7 +25,7 @@ enum Command {
     Health(health::Args),
     /// Bring the database schema up to date.
     Migrate(serve::DatabaseArgs),
-    /// Build the filter of the SKUs that exist again.
+    /// Rebuild the filter of the SKUs that exist.
     Filter(serve::FilterArgs),
     /// Create stock from a file of order lines.
     Seed(seed::Args),
@@ -38,7 +38,7 @@ enum Command {
     /// Start private servers and two instances, replay order lines, report, serve until Ctrl-C.
     #[cfg(feature = "demo")]
     Demo(demo::Args),
-    /// Sell one SKU under every usual scheme, side by side: what is lost, what is oversold, how fast it goes.
+    /// Sell one SKU under every usual scheme, side by side: sales lost, units oversold, and speed.
     #[cfg(feature = "demo")]
     Lab(lab::Args),
     /// A process of buyers of `inventory lab`.

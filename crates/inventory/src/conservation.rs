@@ -1,5 +1,5 @@
-//! Whether stock was conserved, asked of the database: the ledger against the stock, and against what clients were
-//! told.
+//! Checks in the database that stock was conserved: compares the ledger with the stock, and with the outcomes that
+//! clients were told.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::{orders::OrderLine, replay::Verdict};
 /// Offenders named for each broken rule.
 const EXAMPLES: usize = 3;
 
-/// An order line and what its sender was told.
+/// An order line and the outcome that its sender was told.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Told<'a> {
@@ -116,7 +116,7 @@ impl Rule {
                 where version <= version_before or fencing_token < token_before
                 order by 1"
                 .to_owned(),
-            // The movements of one transaction have the same time; where two have it, too, each sums to zero.
+            // Movements of one transaction have the same time. If two transactions have it, their sum is still zero.
             Self::Transfers => "
                 select 'at ' || created_at || ': ' || count(*) || ' movements, sum ' || sum(delta)
                 from movement where kind = 'transfer'
@@ -158,7 +158,7 @@ impl Rule {
         matches!(self, Self::Acknowledged | Self::NotApplied | Self::Unknown | Self::Sent)
     }
 
-    /// All of them.
+    /// All rules.
     pub const ALL: [Self; 10] = [
         Self::Sum,
         Self::NotNegative,
@@ -173,8 +173,8 @@ impl Rule {
     ];
 }
 
-/// Of the order lines that were told one of these outcomes, those with a wrong number of movements in the ledger. A
-/// line without a movement counts zero.
+/// The query for the order lines with one of these outcomes and a wrong number of movements in the ledger. A line
+/// without a movement counts zero.
 fn lines_whose_count(outcomes: &str, is_wrong: &str) -> String {
     format!(
         "select told.reference || ' (' || told.sku || '): ' || count(movement.id) || ' times in the ledger'
@@ -188,17 +188,17 @@ fn lines_whose_count(outcomes: &str, is_wrong: &str) -> String {
     )
 }
 
-/// Checks every rule. `told` names every line that was ever sent to this database with what its sender was told; no
-/// instance may be writing.
+/// Checks every rule. `told` names every line that was ever sent to this database, with the outcome that its sender was
+/// told. No instance may write meanwhile.
 ///
 /// # Errors
 ///
-/// The database's. A broken rule is no error: see [`Conservation::violations`].
+/// The error of the database. A broken rule is no error: see [`Conservation::violations`].
 pub async fn check(pool: &PgPool, told: &[Told<'_>]) -> Result<Conservation, sqlx::Error> {
     check_rules(pool, told, &Rule::ALL).await
 }
 
-/// Checks the rules that need no client: the ledger against the stock. Instances may be writing.
+/// Checks the rules that need no client: the ledger against the stock. Instances may write meanwhile.
 ///
 /// # Errors
 ///

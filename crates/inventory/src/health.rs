@@ -35,7 +35,7 @@ enum HealthError {
     NotReady(String),
 }
 
-/// The members that a person wants to see, of a problem document.
+/// The members of a problem document that a person wants to see.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Problem {
@@ -48,7 +48,7 @@ struct Ready {
     status: String,
 }
 
-/// Asks once. Status 0 when the instance is ready, which it is without Redis too; 1 in every other case.
+/// Asks once. Status 0 if the instance is ready, 1 in every other case. It is ready without Redis too.
 pub async fn run(args: Args) -> ExitCode {
     match ask(&args).await {
         Ok(status) => {
@@ -67,7 +67,7 @@ async fn ask(args: &Args) -> Result<String, HealthError> {
     let limits = Duration::from_millis(1)..=Duration::from_secs(60);
     let limit = parse::duration("HEALTH_TIMEOUT", &args.timeout, limits)?;
     let no_answer = |error| HealthError::NoAnswer(address, error);
-    // A proxy of the environment leads away from this host.
+    // A proxy named by the environment would lead away from this host.
     let client = reqwest::Client::builder().no_proxy().timeout(limit).build().map_err(no_answer)?;
     let answer = client.get(format!("http://{address}/readyz")).send().await.map_err(no_answer)?;
     let status = answer.status();

@@ -14,25 +14,25 @@ pub const MOVEMENTS: &str = "inventory_movements_total";
 pub const FENCE_REJECTED: &str = "inventory_fence_rejected_total";
 /// Requests answered, by method, route and status.
 pub const HTTP_REQUESTS: &str = "http_requests_total";
-/// From the request's head to the response's, seconds.
+/// Seconds from the head of a request to the head of its answer.
 pub const HTTP_DURATION: &str = "http_request_duration_seconds";
 /// Requests being answered, by route.
 pub const HTTP_IN_FLIGHT: &str = "http_requests_in_flight";
 
 /// Connections to the database that this process has open, by state.
 pub const DATABASE_CONNECTIONS: &str = "inventory_database_connections";
-/// How many it may have open.
+/// The most connections that this process may have open.
 pub const DATABASE_CONNECTIONS_MAX: &str = "inventory_database_connections_max";
 /// Times that no connection was free within DATABASE_ACQUIRE_TIMEOUT.
 pub const DATABASE_TIMEOUTS: &str = "inventory_database_timeouts_total";
 
 /// Requests for a flash reservation, by outcome.
 pub const FLASH_RESERVATIONS: &str = "inventory_flash_reservations_total";
-/// Entries of the streams of flash sales that this instance finished, by what became of them.
+/// Entries of the streams of flash sales that this instance finished, by outcome.
 pub const FLASH_ENTRIES: &str = "inventory_flash_entries_total";
-/// Entries that were left in the stream that this instance last took some from.
+/// Entries left in the stream from which this instance last removed some.
 pub const FLASH_STREAM: &str = "inventory_flash_stream_entries";
-/// From a reservation to its row in the database, seconds.
+/// Seconds from a reservation to its row in the database.
 pub const FLASH_LAG: &str = "inventory_flash_lag_seconds";
 
 /// Every metric name of this crate, those of the process itself included.
@@ -59,7 +59,7 @@ pub const NAMES: &[&str] = &[
     "process_virtual_memory_max_bytes",
 ];
 
-/// The result of a request for a movement.
+/// The outcome of a request for a movement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// In the ledger.
@@ -102,15 +102,15 @@ macro_rules! labels {
 }
 
 labels! {
-    /// The result of a request for a flash reservation.
+    /// The outcome of a request for a flash reservation.
     FlashOutcome {
         /// Made.
         Reserved = "reserved",
         /// Made before, and answered again.
         Replayed = "replayed",
-        /// Fewer were left.
+        /// Fewer units were left.
         SoldOut = "sold_out",
-        /// The customer would have too many.
+        /// The customer would have too many units.
         LimitReached = "limit_reached",
         /// The sale had ended.
         SaleClosed = "sale_closed",
@@ -122,15 +122,15 @@ labels! {
 }
 
 labels! {
-    /// The fate of an entry of a stream.
+    /// The outcome of an entry of a stream.
     FlashFate {
         /// Stored.
         Stored = "stored",
-        /// Its units were given to somebody else.
+        /// Not stored: its units are gone, or its counter was replaced.
         Rejected = "rejected",
-        /// It was stored or rejected before.
+        /// The entry was stored or rejected before.
         Repeated = "repeated",
-        /// It can't be stored: a dead letter.
+        /// The entry can't be stored: a dead letter.
         Dead = "dead",
     }
 }
@@ -150,7 +150,7 @@ pub fn flash_stream(entries: i64) {
     gauge!(FLASH_STREAM).set(f64::from(i32::try_from(entries).unwrap_or(i32::MAX)));
 }
 
-/// Notes how long a reservation took to the database.
+/// Notes how long it took to store a reservation.
 pub fn flash_lag(lag: Duration) {
     histogram!(FLASH_LAG).record(lag);
 }
@@ -170,33 +170,32 @@ pub fn database_timed_out() {
     counter!(DATABASE_TIMEOUTS).increment(1);
 }
 
-/// Everything that is recorded, in the text format of Prometheus, with the process and the database pool as they are
-/// now.
+/// All metrics in the text format of Prometheus. Metrics of the process and of the database pool are read now.
 pub(crate) fn page(pool: &PgPool, recorded: &PrometheusHandle) -> String {
     metrics_process::Collector::default().collect();
     database(pool);
     recorded.render()
 }
 
-/// Shows what the pool of the database looks like now.
+/// Shows the present state of the database pool.
 fn database(pool: &PgPool) {
     let (open, idle) = (pool.size(), u32::try_from(pool.num_idle()).unwrap_or(u32::MAX));
-    // Both are read while others change them.
+    // The pool may change between the two reads.
     for (state, count) in [("idle", idle.min(open)), ("busy", open.saturating_sub(idle))] {
         gauge!(DATABASE_CONNECTIONS, "state" => state).set(f64::from(count));
     }
     gauge!(DATABASE_CONNECTIONS_MAX).set(f64::from(pool.options().get_max_connections()));
 }
 
-/// Shows the requests of a route that are answered as they should be, before the first.
+/// Shows the series of a route's normal answer before its first request.
 pub(crate) fn announce_route(method: &'static str, route: &'static str, status: u16) {
     let labels = [("method", method.to_owned()), ("route", route.to_owned()), ("status", status.to_string())];
     counter!(HTTP_REQUESTS, &labels).increment(0);
     let _ = histogram!(HTTP_DURATION, &labels);
 }
 
-/// Installs the recorder of this process and describes every metric. To be called before any lock or cache is built:
-/// they may keep handles of what was installed then.
+/// Installs the recorder of this process and describes every metric. Call it before you build a lock or a cache: they
+/// may keep handles of the recorder that they find.
 ///
 /// # Errors
 ///
@@ -224,7 +223,7 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
     describe_gauge!(FLASH_STREAM, "Entries left in the stream of a flash sale that this instance last took some from.");
     describe_histogram!(FLASH_LAG, Unit::Seconds, "From a flash reservation to its row in the database, seconds.");
     announce_flash();
-    // A counter that is absent until its first event looks like zero to nobody: `rate()` misses that event.
+    // `rate()` misses the first event of a counter that was absent before.
     counter!(FENCE_REJECTED).increment(0);
     counter!(DATABASE_TIMEOUTS).increment(0);
     for kind in [Kind::Set, Kind::Adjustment, Kind::Delete, Kind::Transfer, Kind::Flash] {

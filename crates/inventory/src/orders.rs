@@ -13,15 +13,15 @@ pub struct OrderLine {
     pub number: u64,
     /// The invoice it belongs to.
     pub invoice: String,
-    /// The SKU that moves, as written in the file.
+    /// The SKU, as written in the file.
     pub sku: Sku,
     /// Units that enter the stock: negative for a sale, positive for a return.
     pub delta: Delta,
 }
 
 impl OrderLine {
-    /// What the ledger calls this movement: the invoice and the place in the file, because one invoice may name one SKU
-    /// on several lines.
+    /// The reference of this movement in the ledger: the invoice and the place in the file, because one invoice may
+    /// name one SKU on several lines.
     #[must_use]
     pub fn reference(&self) -> String {
         format!("{}#{}", self.invoice, self.number)
@@ -69,7 +69,7 @@ pub enum OrdersError {
     File {
         /// The file.
         path: String,
-        /// Why.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
@@ -86,7 +86,7 @@ pub enum OrdersError {
 pub struct Orders {
     /// The lines that move stock.
     pub lines: Vec<OrderLine>,
-    /// How many do not, by reason.
+    /// How many lines move no stock, by reason.
     pub skipped: BTreeMap<Skip, u64>,
 }
 

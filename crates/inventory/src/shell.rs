@@ -1,4 +1,4 @@
-//! `inventory completions` and `inventory man`: what a shell and `man` want to know about the command line.
+//! `inventory completions` and `inventory man`: the command line for a shell and for `man`.
 
 use std::{io, path::PathBuf, process::ExitCode};
 

@@ -128,6 +128,11 @@ impl Ground {
         self.sold.get_or_init(|| counts);
     }
 
+    /// Whether both sides have sold all that they are going to sell.
+    pub(super) fn has_sold(&self) -> bool {
+        self.sold.get().is_some()
+    }
+
     /// Notes the count of another scheme of the lab.
     pub(super) fn sold_by(&self, scheme: Scheme, count: Count) {
         self.schemes.lock().unwrap_or_else(PoisonError::into_inner).push(SoldBy::new(scheme, count));

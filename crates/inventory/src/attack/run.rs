@@ -58,7 +58,7 @@ pub(crate) struct Report {
     on: Figures,
     /// Without the defences, since the attack began.
     off: Figures,
-    /// The result in a sentence, or why there is none. Empty while the run goes on.
+    /// The result in a sentence, or why there is none. Empty until both sides are done.
     verdict: String,
     /// The sales of other schemes of the lab in the same run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -127,9 +127,7 @@ impl Run {
             _ => "The attack was stopped before both sides were done.".to_owned(),
         };
         // The first end counts; a later one changes nothing.
-        let schemes = ground.map(Ground::schemes).unwrap_or_default();
-        let report = Report { attack: self.attack, state, elapsed_ms: self.elapsed_ms(), on, off, verdict, schemes };
-        let _ = self.end.set(report);
+        let _ = self.end.set(self.told(state, sides, verdict, ground.map(Ground::schemes).unwrap_or_default()));
     }
 
     pub(super) fn report(&self) -> Report {

@@ -2,7 +2,7 @@ use clap::{Args as _, Command, FromArgMatches};
 
 use super::Secret;
 
-/// Where the database is. Every flag has an environment variable of the same name.
+/// The address of the database. Every flag has an environment variable of the same name.
 #[derive(Clone, Debug, clap::Args)]
 pub struct DatabaseArgs {
     /// Postgres, as postgres://USER:PASSWORD@HOST:PORT/DATABASE. Required.
@@ -45,7 +45,7 @@ pub struct Args {
     #[arg(long, env = "LOCK_REDIS_URL_FILE", value_name = "FILE")]
     pub(super) lock_redis_url_file: Option<String>,
 
-    /// Redis for the cache. It may evict where it is another server than the locks'. Default: REDIS_URL.
+    /// Redis for the cache. It may evict keys if it is not the locks' server. Default: REDIS_URL.
     #[arg(long, env = "CACHE_REDIS_URL", value_name = "URL", hide_env_values = true)]
     pub(super) cache_redis_url: Option<Secret>,
 
@@ -61,12 +61,12 @@ pub struct Args {
     #[arg(long, env = "OPS_ADDR", value_name = "ADDR", default_value = "127.0.0.1:9464")]
     pub(super) ops_addr: String,
 
-    /// Where other instances reach the operators' port, as HOST:PORT, so that one console shows all of them. Default:
-    /// the address that it listens on.
+    /// HOST:PORT at which other instances reach the operators' port, so that one console shows all instances. Default:
+    /// the address that the port listens on.
     #[arg(long, env = "OPS_ADVERTISE", value_name = "HOST:PORT")]
     pub(super) ops_advertise: Option<String>,
 
-    /// The bearer token of the admin routes. Without one there are none.
+    /// The bearer token of the admin routes. Without a token there are none.
     #[arg(long, env = "ADMIN_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     pub(super) admin_token: Option<Secret>,
 
@@ -78,11 +78,11 @@ pub struct Args {
     #[arg(long, env = "LOCK_WAIT", value_name = "DURATION", default_value = "2s")]
     pub(super) lock_wait: String,
 
-    /// How long a read waits for its lock, at most LOCK_WAIT. Then it goes on without, and says so.
+    /// How long a read waits for its lock, at most LOCK_WAIT. Then it goes on without the lock, and says so.
     #[arg(long, env = "LOCK_READ_WAIT", value_name = "DURATION", default_value = "100ms")]
     pub(super) lock_read_wait: String,
 
-    /// How long a lock outlives its holder. Renewed at a third while it is held.
+    /// How long a lock outlives its holder. A held lock is renewed after a third of this.
     #[arg(long, env = "LOCK_LEASE", value_name = "DURATION", default_value = "10s")]
     pub(super) lock_lease: String,
 
@@ -94,7 +94,7 @@ pub struct Args {
     #[arg(long, env = "REDIS_TIMEOUT", value_name = "DURATION", default_value = "250ms")]
     pub(super) redis_timeout: String,
 
-    /// What a read may miss: `eventual` is cheapest, `strict` never misses an acknowledged write.
+    /// Which writes a read may miss: `eventual` is cheapest, `strict` never misses an acknowledged write.
     #[arg(long, env = "CACHE_MODE", value_name = "MODE", default_value = "eventual")]
     pub(super) cache_mode: String,
 
@@ -102,7 +102,7 @@ pub struct Args {
     #[arg(long, env = "CACHE_TTL", value_name = "FROM..TO", default_value = "300s..600s")]
     pub(super) cache_ttl: String,
 
-    /// How long it is remembered that a SKU does not exist.
+    /// How long the cache remembers that a SKU does not exist.
     #[arg(long, env = "NULL_TTL", value_name = "DURATION", default_value = "60s")]
     pub(super) null_ttl: String,
 
@@ -110,12 +110,12 @@ pub struct Args {
     #[arg(long, env = "CACHE_WARM_KEYS", value_name = "N", default_value = "1000")]
     pub(super) cache_warm_keys: String,
 
-    /// How long that may take; the instance is ready then at the latest.
+    /// How long the warm-up of the cache may take. Then the instance is ready in any case.
     #[arg(long, env = "CACHE_WARM_LIMIT", value_name = "DURATION", default_value = "10s")]
     pub(super) cache_warm_limit: String,
 
-    /// Whether reads ask a filter of the SKUs that exist before they ask the database: `on` or `off`. New SKUs are added
-    /// to it in any case.
+    /// Whether reads ask a filter of the SKUs that exist before they ask the database: `on` or `off`. The filter gets
+    /// new SKUs in any case.
     #[arg(long, env = "SKU_FILTER", value_name = "WHETHER", default_value = "on")]
     pub(super) sku_filter: String,
 
@@ -127,7 +127,7 @@ pub struct Args {
     #[arg(long, env = "DATABASE_MAX_CONNECTIONS", value_name = "N", default_value = "16")]
     pub(super) database_max_connections: String,
 
-    /// How long a request waits for one of them.
+    /// How long a request waits for a connection to the database.
     #[arg(long, env = "DATABASE_ACQUIRE_TIMEOUT", value_name = "DURATION", default_value = "1s")]
     pub(super) database_acquire_timeout: String,
 
@@ -143,15 +143,15 @@ pub struct Args {
     #[arg(long, env = "MAX_CONNECTIONS", value_name = "N", default_value = "4096")]
     pub(super) max_connections: String,
 
-    /// How long the head of a request may take to arrive, and how long a connection may stand idle between two.
+    /// How long the head of a request may take to arrive, and how long a connection may stay idle between two requests.
     #[arg(long, env = "HEADER_TIMEOUT", value_name = "DURATION", default_value = "30s")]
     pub(super) header_timeout: String,
 
-    /// How long requests are still taken after SIGTERM, while /readyz says that the instance is going away.
+    /// How long the instance still takes requests after SIGTERM, while /readyz says that it is going away.
     #[arg(long, env = "SHUTDOWN_DELAY", value_name = "DURATION", default_value = "0s")]
     pub(super) shutdown_delay: String,
 
-    /// How long all may take from SIGTERM to the end, SHUTDOWN_DELAY included.
+    /// How long the whole shutdown may take after SIGTERM, SHUTDOWN_DELAY included.
     #[arg(long, env = "SHUTDOWN_GRACE", value_name = "DURATION", default_value = "25s")]
     pub(super) shutdown_grace: String,
 
@@ -167,8 +167,8 @@ pub struct Args {
     #[arg(long, env = "FLASH_BACKLOG", value_name = "N", default_value = "10000")]
     pub(super) flash_backlog: String,
 
-    /// Whether the routes under /lab and the attacks of the console are there: `on` or `off`. They sell by every usual
-    /// scheme, right and wrong ones, and attack a cache, on tables and keys of their own.
+    /// Whether the instance serves the routes under /lab and the attacks of the console: `on` or `off`. They sell by
+    /// every usual scheme, right or wrong, and attack a cache, on tables and keys of their own.
     #[arg(long, env = "LAB", value_name = "WHETHER", default_value = "off")]
     pub(super) lab: String,
 
@@ -180,13 +180,13 @@ pub struct Args {
     #[arg(long, env = "LOG_REQUESTS", value_name = "WHICH", default_value = "refusals")]
     pub(super) log_requests: String,
 
-    /// The log's filter, as tracing filter directives.
+    /// Which log lines are written, as tracing filter directives.
     #[arg(long, env = "RUST_LOG", value_name = "FILTER", default_value = "info")]
     pub(super) rust_log: String,
 }
 
 impl Args {
-    /// The settings that only the environment has.
+    /// The arguments that the environment gives, without a command line.
     ///
     /// # Errors
     ///

@@ -18,8 +18,8 @@ impl Budget {
     /// LOCK_WAIT + DATABASE_ACQUIRE_TIMEOUT + STATEMENT_TIMEOUT ≤ REQUEST_TIMEOUT ≤ LOCK_LEASE, and
     /// SHUTDOWN_DELAY + LOCK_LEASE ≤ SHUTDOWN_GRACE.
     ///
-    /// A request that waited as long as it may for all three must still be answered; a lease must not end while its
-    /// request may go on; a shutdown must not cut off what a lease protects.
+    /// A request that waits as long as it may for all three must still be answered. A lease must not end while its
+    /// request may go on. A shutdown must not cut off work under a lease.
     pub(super) fn check(self) -> Result<(), ConfigError> {
         let steps = self.lock_wait + self.acquire + self.statement;
         if steps > self.request {

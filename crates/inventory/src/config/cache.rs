@@ -12,13 +12,13 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// The longest lifetime of a value in a strict cache, which refuses others.
+/// The longest lifetime of a value that a strict cache accepts.
 const STRICT_LIFETIME: Duration = Duration::from_secs(10 * 60);
 
 /// How stock is cached.
 #[derive(Clone, Debug)]
 pub struct CacheSettings {
-    /// Where its Redis is.
+    /// The URL of its Redis.
     pub redis: Secret,
     /// Whether the cache has another server than the locks, and so a connection of its own.
     pub has_own_redis: bool,
@@ -26,13 +26,13 @@ pub struct CacheSettings {
     pub mode: CacheMode,
     /// How long a value lives.
     pub ttl: RangeInclusive<Duration>,
-    /// How long an absence lives.
+    /// How long the cache remembers an absence.
     pub null_ttl: Duration,
     /// Whether reads ask the filter of the SKUs that exist.
     pub filter: bool,
     /// How many rows are loaded before the instance is ready.
     pub warm_keys: u32,
-    /// How long that may take.
+    /// How long the warm-up may take.
     pub warm_limit: Duration,
     /// How many loads run at once.
     pub max_loads: usize,
@@ -43,9 +43,9 @@ pub struct CacheSettings {
 /// Which writes a read may miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheMode {
-    /// A write that was acknowledged a moment ago, where the read has no lock of its SKU.
+    /// A read without the lock of its SKU may miss a write that was acknowledged a moment ago.
     Eventual,
-    /// Nothing that was acknowledged before it began.
+    /// A read misses no write that was acknowledged before it began.
     Strict,
 }
 
@@ -97,7 +97,7 @@ fn cache_mode(text: &str) -> Result<CacheMode, ConfigError> {
     }
 }
 
-/// A strict cache keeps nothing longer than its invalidations are kept, so that a Redis that lost some can be told again.
+/// A strict cache keeps no value longer than its invalidations are kept: a Redis that lost some can get them again.
 fn strict_lifetime(variable: &'static str, text: &str, end: Option<Duration>) -> Result<(), ConfigError> {
     if end.is_none_or(|end| end <= STRICT_LIFETIME) {
         return Ok(());

@@ -10,7 +10,7 @@ use super::{
     parse::{number, secret},
 };
 
-/// A transaction that stands still for this long was left by a process that was stopped. It holds up its successors.
+/// Postgres ends a transaction that is idle for this long: its process was stopped, and it holds up its successors.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
 
 /// How the database is used.
@@ -20,11 +20,11 @@ pub struct Database {
     pub options: PgConnectOptions,
     /// How many connections are open at most.
     pub max_connections: u32,
-    /// How long to wait for one.
+    /// How long to wait for a connection.
     pub acquire_timeout: Duration,
 }
 
-/// Without the options, which show their password.
+/// Leaves out the options, which show their password.
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Database")
@@ -49,11 +49,11 @@ impl Database {
 }
 
 impl DatabaseArgs {
-    /// Where the database is.
+    /// The address of the database, and how to log in.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] when it is not said, or not as a URL.
+    /// [`ConfigError`] when there is no URL, or it is malformed.
     pub fn options(&self) -> Result<PgConnectOptions, ConfigError> {
         const FORM: &str = "use postgres://USER:PASSWORD@HOST:PORT/DATABASE";
         let url = secret("DATABASE_URL", self.database_url.as_ref(), self.database_url_file.as_deref())?

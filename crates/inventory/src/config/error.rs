@@ -3,7 +3,7 @@ use std::fmt;
 /// The exit status of a start that its configuration prevents: `EX_CONFIG` of sysexits.h.
 pub const EX_CONFIG: u8 = 78;
 
-/// A setting that can't be used: which one, what it says, and what it should say.
+/// A setting that can't be used: its name, its value, its fault and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{variable}{}: {problem}: {remedy}", shown(.value.as_deref()))]
 pub struct ConfigError {
@@ -13,7 +13,7 @@ pub struct ConfigError {
     pub value: Option<String>,
     /// The fault of the value.
     pub problem: String,
-    /// What to do.
+    /// How to correct the setting.
     pub remedy: String,
 }
 

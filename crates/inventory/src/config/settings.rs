@@ -19,18 +19,17 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The leases that the locks accept.
 const LEASE: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(5 * 60);
 
-/// From shorter than any client takes to send a head, to longer than any pause in which an idle connection is worth
-/// keeping.
+/// From shorter than any client takes to send a head, to longer than any useful pause of an idle connection.
 const HEADER_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(10 * 60);
 
-/// Everything that `inventory serve` is told, checked.
+/// The checked settings of `inventory serve`.
 #[derive(Debug)]
 pub struct Config {
     /// The address of the public port.
     pub listen: SocketAddr,
     /// The address of the operators' port.
     pub ops: SocketAddr,
-    /// Where other instances reach it, if that differs.
+    /// The address at which other instances reach the operators' port, if it differs.
     pub advertise: Option<String>,
     /// The bearer token of the admin routes.
     pub admin_token: Option<Secret>,
@@ -46,9 +45,9 @@ pub struct Config {
     pub request_timeout: Duration,
     /// The connections of a port.
     pub connections: Connections,
-    /// From SIGTERM to the end of the listener.
+    /// The time from SIGTERM until the listener ends.
     pub shutdown_delay: Duration,
-    /// From SIGTERM to the end.
+    /// The time from SIGTERM until the process ends.
     pub shutdown_grace: Duration,
     /// How long answers are kept for repeated requests.
     pub idempotency_ttl: Duration,
@@ -60,7 +59,7 @@ pub struct Config {
     pub log_format: LogFormat,
     /// Which answers are logged.
     pub logged_answers: LoggedAnswers,
-    /// The filter of the log.
+    /// Which log lines are written.
     pub log_filter: Targets,
 }
 
@@ -76,7 +75,7 @@ pub struct Connections {
 /// How locks are taken.
 #[derive(Clone, Debug)]
 pub struct LockSettings {
-    /// Where their Redis is.
+    /// The URL of their Redis.
     pub redis: Secret,
     /// How long a request waits.
     pub wait: Duration,
@@ -84,7 +83,7 @@ pub struct LockSettings {
     pub read_wait: Duration,
     /// The lease.
     pub lease: Duration,
-    /// How many may wait for one.
+    /// How many may wait for one lock.
     pub max_waiters: u32,
 }
 
@@ -109,7 +108,7 @@ impl Config {
         found.or(config)
     }
 
-    /// Every setting is read before the first that is missing ends it.
+    /// Reads every setting before a missing one ends the function.
     fn read(args: &Args, found: &mut Findings) -> Option<Self> {
         let budget = budget(args, found);
         let database = Database::read(args, budget, found);

@@ -1,4 +1,4 @@
-//! Connections for the commands that do one thing and end, and why there is none.
+//! Connections for commands that do one thing and end, and the reasons why one can't be made.
 
 use std::{io, time::Duration};
 
@@ -7,19 +7,19 @@ use sqlx::{
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 
-/// How long a database may take to let somebody in.
+/// How long a database may take to accept a login.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The database, or the way to it, says no.
+    /// The database refused, or could not be reached.
     #[error("no connection to the database at {place}: is it running there, and does it let this host and user in?")]
     Refused {
         /// The address, without user and password.
         place: String,
-        /// What it says.
+        /// The error of the database or of the system.
         source: sqlx::Error,
     },
     /// The database lets others in, and this process has no connection left.
@@ -30,12 +30,12 @@ pub enum ConnectError {
     Busy {
         /// The address.
         place: String,
-        /// How many there are.
+        /// The most connections that the pool may have.
         max: u32,
     },
 }
 
-/// Where the database is: host, port and name.
+/// The address of the database: host, port and name.
 #[must_use]
 pub fn place(options: &PgConnectOptions) -> String {
     let host = options.get_socket().map_or_else(
@@ -59,7 +59,7 @@ pub async fn one(options: PgConnectOptions) -> Result<PgPool, ConnectError> {
 
 /// Takes a connection of the pool for a moment. The error says why there is none.
 ///
-/// A pool alone tries a database that refuses again until its time is up, and then has nothing to say but that.
+/// A pool alone retries a database that refuses until its time is up, and then reports only a time-out.
 ///
 /// # Errors
 ///

@@ -4,17 +4,17 @@ use sqlx::{PgConnection, PgExecutor};
 
 use crate::domain::Sku;
 
-/// How many are kept; older ones make place.
+/// How many dead letters are kept. The oldest are dropped.
 const KEPT: i64 = 1000;
 
 /// An entry that can't be stored.
 #[derive(Clone, Debug)]
 pub struct DeadLetter<'a> {
-    /// Of which SKU.
+    /// The SKU of the sale.
     pub sku: &'a Sku,
     /// The entry's id in the stream.
     pub entry: &'a str,
-    /// The reservation it makes, if it says so.
+    /// The id of the reservation that the entry makes, if it has one.
     pub reservation: Option<&'a str>,
     /// The entry's fields, as text.
     pub fields: &'a str,
@@ -22,7 +22,7 @@ pub struct DeadLetter<'a> {
     pub error: &'a str,
 }
 
-/// Keeps one, once for each entry, and drops the oldest beyond the newest 1,000. It replaces the letter of another
+/// Keeps a letter, once for each entry, and drops the oldest beyond the newest 1,000. It replaces the letter of another
 /// entry with the same id: a stream that was lost may give its ids again.
 ///
 /// # Errors

@@ -6,18 +6,18 @@ use sqlx::{FromRow, PgConnection, PgExecutor, Row, postgres::PgRow};
 
 use crate::flash::{Reservation, SaleId};
 
-/// A row.
+/// A row of the table.
 #[derive(Clone, Debug)]
 pub struct Stored {
     /// The reservation.
     pub id: String,
-    /// By whom.
+    /// The customer.
     pub customer: String,
-    /// Of how many units.
+    /// The units.
     pub quantity: i64,
-    /// False: rejected.
+    /// Whether it is stored; if not, it is rejected.
     pub stored: bool,
-    /// Under which counter of its sale.
+    /// The generation of the counter that let it in.
     pub generation: i64,
 }
 
@@ -26,12 +26,12 @@ pub struct Stored {
 pub struct Decided {
     /// Stored rather than rejected.
     pub stored: bool,
-    /// Under which counter of its sale.
+    /// The generation of the counter that let it in.
     pub generation: i64,
 }
 
 impl Decided {
-    /// Whether it stands for a request that was let in under this counter. A rejection under an earlier one does not.
+    /// Whether the decision holds for a request that this counter let in. A rejection under an earlier one does not.
     #[must_use]
     pub fn stands(self, generation: i64) -> bool {
         self.stored || self.generation >= generation
@@ -39,7 +39,7 @@ impl Decided {
 }
 
 impl Stored {
-    /// The decision.
+    /// The decision about the reservation.
     #[must_use]
     pub fn decided(&self) -> Decided {
         Decided { stored: self.stored, generation: self.generation }
@@ -58,7 +58,7 @@ impl FromRow<'_, PgRow> for Stored {
     }
 }
 
-/// Of these ids, those that have a row, and what was decided about them.
+/// The decision about each of these ids that has a row.
 ///
 /// # Errors
 ///
@@ -112,8 +112,8 @@ pub async fn page(
     .await
 }
 
-/// Stores these and counts their units, if the sale is not closed and they don't exceed what was opened: all or none.
-/// Returns whether they are stored. None of them is stored already; one that is rejected is stored in its place.
+/// Stores all of these and counts their units, or none: the sale must not be closed, and must have their units left.
+/// Returns whether they are stored. None of them may be stored before; a rejected one becomes stored.
 ///
 /// # Errors
 ///
@@ -152,7 +152,7 @@ pub async fn store(
     Ok(stored.rows_affected() > 0 || reservations.is_empty())
 }
 
-/// Keeps these as rejected, each id once, also those that were rejected before. What is stored stays so.
+/// Marks these as rejected under their generation, each id once. A stored reservation stays stored.
 ///
 /// # Errors
 ///

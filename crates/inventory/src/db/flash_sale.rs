@@ -29,7 +29,7 @@ impl FromRow<'_, PgRow> for Sale {
     }
 }
 
-/// The columns that all statements here return.
+/// Puts the columns that every statement here returns between two texts.
 macro_rules! sale {
     ($before:literal, $after:literal) => {
         concat!($before, " id, sku, opened, per_customer, ends_at, generation, stored, closing, closed_at ", $after)
@@ -85,7 +85,7 @@ pub async fn unclosed(executor: impl PgExecutor<'_>) -> Result<Vec<Sale>, sqlx::
     sqlx::query_as(SQL).fetch_all(executor).await
 }
 
-/// Begins the end of the open sale of `sku`. Returns it also when that had begun before.
+/// Begins to close the open sale of `sku`, and returns the sale. It also returns a sale that is closing already.
 ///
 /// # Errors
 ///
@@ -97,7 +97,7 @@ pub async fn begin_closing(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<O
     sqlx::query_as(SQL).bind(sku.as_str()).fetch_optional(executor).await
 }
 
-/// Closes a sale whose end has begun; `None` when somebody else has closed it.
+/// Closes a sale that is closing; `None` when somebody else has closed it.
 ///
 /// # Errors
 ///
@@ -123,8 +123,8 @@ pub async fn lock(connection: &mut PgConnection, id: SaleId) -> Result<Option<Sa
     sqlx::query_as(SQL).bind(id.0).fetch_optional(connection).await
 }
 
-/// The next generation of an open sale that has this one: what was reserved under this one is not stored from now on.
-/// `None` when somebody else began one, or the sale is not open any more.
+/// Begins the next generation of an open sale: reservations of this generation are not stored from now on. `None` when
+/// somebody else began one, or the sale is not open any more.
 ///
 /// # Errors
 ///

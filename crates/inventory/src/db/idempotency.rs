@@ -15,7 +15,7 @@ pub type Fingerprint = [u8; 32];
 /// An answer that was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// To what it was the answer.
+    /// The fingerprint of the request that it answers.
     pub fingerprint: Fingerprint,
     /// Its status.
     pub status: u16,

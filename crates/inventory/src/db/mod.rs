@@ -11,7 +11,7 @@ pub mod schema;
 pub mod sku_filter;
 pub mod stock;
 
-/// A value that the service would never have written: somebody else did, past the constraints.
+/// The error for a value that the service never writes: somebody else wrote it, past the constraints.
 fn undecodable(error: impl std::error::Error + Send + Sync + 'static) -> sqlx::Error {
     sqlx::Error::Decode(Box::new(error))
 }

@@ -9,11 +9,11 @@ use crate::domain::{Delta, Kind, Movement, Reference, Sku};
 pub struct Line<'a> {
     /// The kind of the change.
     pub kind: Kind,
-    /// By how much; a change by nothing has no line.
+    /// The change of the quantity; `None`: there is none, and no line is written.
     pub delta: Option<Delta>,
     /// The reference that the client gave.
     pub reference: Option<&'a Reference>,
-    /// The token of the ownership it is written under.
+    /// The fencing token that it is written under.
     pub fencing_token: u64,
 }
 

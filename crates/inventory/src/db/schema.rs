@@ -1,4 +1,4 @@
-//! Whether the database is what this version of the service needs.
+//! The schema that this version of the service needs.
 
 use std::sync::LazyLock;
 

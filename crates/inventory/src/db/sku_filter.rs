@@ -1,4 +1,4 @@
-//! The table `sku_filter`: whether there is a filter that has to be told of new SKUs.
+//! The table `sku_filter`: whether a filter has to be told of new SKUs.
 
 use sqlx::{PgConnection, PgExecutor};
 
@@ -20,7 +20,7 @@ pub async fn announce(executor: impl PgExecutor<'_>) -> Result<(), sqlx::Error> 
 /// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "sku_filter.is_announced"))]
 pub async fn is_announced(transaction: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    // It conflicts with the insert above, and not with itself. language=PostgreSQL
+    // The lock conflicts with the insert above, and not with itself. language=PostgreSQL
     sqlx::query("lock table sku_filter in share mode").execute(&mut *transaction).await?;
     // language=PostgreSQL
     sqlx::query_scalar("select exists (select from sku_filter)").fetch_one(transaction).await

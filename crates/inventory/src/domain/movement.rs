@@ -13,7 +13,7 @@ pub enum Kind {
     Adjustment,
     /// The SKU was removed.
     Delete,
-    /// Units went from one SKU to another: two movements, one of each.
+    /// Units went from one SKU to another: two movements, one of each SKU.
     Transfer,
     /// Units went into a flash sale, or came back from it.
     Flash,
@@ -40,25 +40,25 @@ pub struct Movement {
     pub id: i64,
     /// `seed`, `set`, `adjustment`, `delete`, `transfer` or `flash`.
     pub kind: String,
-    /// By how much.
+    /// The change of the quantity.
     pub delta: i64,
-    /// How many were on hand afterwards.
+    /// The quantity on hand afterwards.
     pub quantity: i64,
     /// The version of the stock afterwards.
     pub version: i64,
-    /// The reason that the client gave.
+    /// The reference that the client gave.
     #[schema(required)]
     pub reference: Option<String>,
-    /// The token of the ownership it was written under.
+    /// The fencing token that it was written under.
     #[schema(required)]
     pub fencing_token: Option<i64>,
-    /// When.
+    /// When it was made.
     #[serde(with = "time::serde::rfc3339")]
     #[schema(value_type = String, format = DateTime, example = "2026-05-04T09:30:00Z")]
     pub created_at: OffsetDateTime,
 }
 
-/// The client's reason for a movement: 1 to 200 characters, none of them a control character.
+/// The purpose of a movement, as the client says it: 1 to 200 characters, none of them a control character.
 #[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
 #[schema(value_type = String, min_length = 1, max_length = 200, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$", example = "536365#1")]
 pub struct Reference(String);

@@ -6,7 +6,7 @@ use utoipa::{
     openapi::{ObjectBuilder, OneOfBuilder, RefOr, Schema, Type},
 };
 
-/// How many are on hand: 0 to 1,000,000,000.
+/// The number of units on hand: 0 to 1,000,000,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
 #[schema(minimum = 0, maximum = 1_000_000_000, example = 12)]
 pub struct Quantity(i64);
@@ -27,7 +27,7 @@ pub struct QuantityError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplyError {
-    /// Fewer on hand than asked for.
+    /// Fewer units on hand than asked for.
     #[error("fewer on hand than asked for")]
     Insufficient,
     /// More than a quantity may be.
@@ -42,7 +42,7 @@ impl Quantity {
     /// The largest quantity.
     pub const MAX: i64 = 1_000_000_000;
 
-    /// None on hand.
+    /// No units on hand.
     pub const ZERO: Self = Self(0);
 
     /// Checks `value`.
@@ -77,7 +77,7 @@ impl Quantity {
         }
     }
 
-    /// The delta from `old` to this; `None` when they are equal.
+    /// The change from `old` to this quantity; `None` if they are equal.
     #[must_use]
     pub fn since(self, old: Self) -> Option<Delta> {
         (self != old).then_some(Delta(self.0 - old.0))
@@ -105,7 +105,7 @@ impl Delta {
 }
 
 impl PartialSchema for Delta {
-    /// Two ranges: a change of zero is none.
+    /// Two ranges, because zero is no change.
     fn schema() -> RefOr<Schema> {
         let range = |from: i64, to: i64| {
             ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(from)).maximum(Some(to)).build()
@@ -141,7 +141,7 @@ impl<'de> Deserialize<'de> for Delta {
     }
 }
 
-/// Takes integers only and says in plain words what it wanted.
+/// Takes integers only. Its error says in plain words what is expected.
 pub(super) struct Integer(pub(super) &'static str);
 
 impl de::Visitor<'_> for Integer {

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 /// A stock keeping unit: 1 to 64 characters, none of them a control character, not blank. Kept as given.
 ///
-/// It is what a route names, what the lock locks, and what the cache is keyed by.
+/// A route names a SKU, a lock protects it, and the cache is keyed by it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ToSchema)]
 #[schema(
     value_type = String,

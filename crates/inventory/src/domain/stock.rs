@@ -7,9 +7,9 @@ use super::{Quantity, Sku};
 /// The stock of one SKU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Stock {
-    /// Which one.
+    /// The SKU.
     pub sku: Sku,
-    /// How many.
+    /// The quantity on hand.
     pub quantity: Quantity,
     /// Differs after every change, and never returns for this SKU.
     pub version: u64,

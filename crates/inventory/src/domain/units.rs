@@ -5,7 +5,7 @@ use super::{Delta, Quantity, QuantityError, quantity::Integer};
 
 const UNITS: &str = "an integer from 1 to 1000000000";
 
-/// How many go from one place to another: from 1 to [`Quantity::MAX`].
+/// The number of units that move from one place to another: from 1 to [`Quantity::MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
 #[schema(minimum = 1, maximum = 1_000_000_000, example = 6)]
 pub struct Units(i64);
@@ -30,13 +30,13 @@ impl Units {
         self.0
     }
 
-    /// The change where they come from.
+    /// The change of the place that the units leave.
     #[must_use]
     pub fn taken(self) -> Delta {
         Delta(-self.0)
     }
 
-    /// The change where they go to.
+    /// The change of the place that the units reach.
     #[must_use]
     pub fn added(self) -> Delta {
         Delta(self.0)

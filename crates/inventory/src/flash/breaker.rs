@@ -8,10 +8,10 @@ use tokio::time::Instant;
 /// Failures in a row after which nothing is sent for a while.
 const FAILURES: u32 = 5;
 
-/// How long. Then one command finds out.
+/// How long nothing is sent. Then one command tries the server.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Refuses at once what would only wait for a server that does not answer.
+/// Refuses commands at once while the server does not answer.
 #[derive(Debug, Default)]
 pub(super) struct Breaker(Mutex<State>);
 

@@ -8,13 +8,13 @@ use crate::db::{self, flash_reservation::Decided};
 /// Why entries are not stored.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CarryError {
-    /// They can't be, however often it is tried.
+    /// The database refuses them, however often it is tried.
     #[error("the database does not take it")]
     Refused(#[source] sqlx::Error),
     /// Their sale is not in the database.
     #[error("there is no such sale")]
     NoSale,
-    /// The database gives no answer: it says nothing about them.
+    /// The database does not answer, which says nothing about the entries.
     #[error("the database does not answer")]
     Away(#[source] sqlx::Error),
 }
@@ -29,14 +29,14 @@ impl From<sqlx::Error> for CarryError {
     }
 }
 
-/// The fate of a reservation.
+/// The outcome of an entry in Postgres.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// Stored now.
     Stored,
-    /// Its units are not there any more.
+    /// Not stored: its units are gone, its counter was replaced, or the sale is closed.
     Rejected,
-    /// It had a row before; whether it is stored.
+    /// It had a row before, which says whether it is stored.
     Repeated(bool),
 }
 
@@ -46,10 +46,10 @@ impl Fate {
     }
 }
 
-/// Stores reservations of one sale, in one transaction; the fate of each, in their order.
+/// Stores reservations of one sale, in one transaction. Returns the fate of each, in their order.
 ///
-/// The sale's row is locked first: what is known of the ids, and how many units are left, is read after everything that
-/// other consumers stored, and nobody stores in between.
+/// It locks the sale's row first. So it reads the ids and the units left after everything that other consumers stored,
+/// and nobody stores in between.
 pub(super) async fn carry(pg: &PgPool, sale: SaleId, reservations: &[&Reservation]) -> Result<Vec<Fate>, CarryError> {
     let mut tx = pg.begin().await?;
     let sale = db::flash_sale::lock(&mut tx, sale).await?.ok_or(CarryError::NoSale)?;
@@ -68,7 +68,7 @@ pub(super) async fn carry(pg: &PgPool, sale: SaleId, reservations: &[&Reservatio
             }
         })
         .collect();
-    // An id may be there twice, of two counters: what was decided last is kept.
+    // An id may be there twice, from two counters: the last decision is kept.
     let is_last = |one: &Reservation| known.get(&one.id).is_some_and(|last| last.generation == one.generation);
     let with = |fate: Fate| -> Vec<&Reservation> {
         let all = reservations.iter().zip(&fates).filter(|(_, its)| **its == fate).map(|(one, _)| *one);
@@ -76,7 +76,7 @@ pub(super) async fn carry(pg: &PgPool, sale: SaleId, reservations: &[&Reservatio
     };
     let (stored, rejected) = (with(Fate::Stored), with(Fate::Rejected));
     if !stored.is_empty() && !db::flash_reservation::store(&mut tx, sale.id, &stored).await? {
-        // The row is locked, so what was left of it a moment ago still is.
+        // The row is locked, so the units that were left a moment ago are still left.
         return Err(CarryError::Away(sqlx::Error::RowNotFound));
     }
     if !rejected.is_empty() {
@@ -86,7 +86,7 @@ pub(super) async fn carry(pg: &PgPool, sale: SaleId, reservations: &[&Reservatio
     Ok(fates)
 }
 
-/// Whether a reservation is stored, of which nothing is known: one of the newest counter, whose units are there.
+/// Decides about a new reservation: stored if the newest counter let it in and enough units are left.
 fn decide(sale: &Sale, reservation: &Reservation, room: &mut i64) -> Fate {
     let is_current = sale.stage != Stage::Closed && reservation.generation == sale.generation;
     if !is_current || reservation.quantity < 1 || reservation.quantity > *room {

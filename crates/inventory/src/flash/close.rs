@@ -31,7 +31,7 @@ pub(super) enum CloseError {
 }
 
 impl CloseError {
-    /// Counts what requests count, too.
+    /// Counts the errors that requests count too.
     fn count(&self) {
         match self {
             Self::Fence(FenceError::Rejected { .. }) => metrics::fence_rejected(),
@@ -43,10 +43,10 @@ impl CloseError {
     }
 }
 
-/// Closes a sale whose end has begun, and gives back what was not sold. False while entries wait for Postgres.
+/// Closes a sale whose end has begun, and gives unsold units back. False while entries wait for Postgres.
 ///
-/// Nothing is let in first, and what was let in before is stored; then one transaction closes the sale and gives back.
-/// A second caller, or the same one after it was killed in between, finds the sale closed and gives nothing.
+/// First the counter closes, and all that it let in is stored. Then one transaction closes the sale and gives back. A
+/// second caller, or the same one after it was killed in between, finds the sale closed and gives nothing.
 pub(super) async fn close(app: &App, sale: &Sale) -> Result<bool, CloseError> {
     try_close(app, sale).await.inspect_err(CloseError::count)
 }
@@ -93,7 +93,7 @@ async fn try_close(app: &App, sale: &Sale) -> Result<bool, CloseError> {
     Ok(true)
 }
 
-/// The reference in the ledger of units that go into a sale and come back from it.
+/// The reference in the ledger for units that go into a sale and come back from it.
 pub(crate) fn reference(sale: &Sale) -> Option<Reference> {
     Reference::new(format!("flash sale {}", sale.id)).ok()
 }

@@ -27,7 +27,7 @@ use crate::{
 /// How often an entry that the database refuses is tried before it is a dead letter.
 const TRIES: u32 = 5;
 
-/// How often entries of others are looked for.
+/// How often this consumer looks for entries of others.
 const CLAIM: Duration = Duration::from_secs(1);
 
 /// Why a round ended early. The next round reads the same entries again.
@@ -39,17 +39,17 @@ pub(crate) enum RoundError {
     Database(#[from] CarryError),
 }
 
-/// One per sale and instance.
+/// The consumer of one sale in one instance.
 #[derive(Debug)]
 pub(crate) struct Consumer {
     sku: Sku,
     name: String,
-    /// Something was read and not finished.
+    /// Entries were read and not finished.
     behind: bool,
     claimed: Option<Instant>,
     /// Since when entries wait and none of them is for this consumer to read.
     waiting: Option<Instant>,
-    /// By entry.
+    /// How often the database refused an entry, by entry.
     refusals: HashMap<String, u32>,
 }
 
@@ -75,7 +75,7 @@ impl Consumer {
             let claimed = stream::claim(link, &self.sku, &self.name, idle).await?;
             entries.extend(claimed.into_iter().filter(|entry| !own.contains(&entry.id)));
         }
-        // Unless all of it is finished below, what was read is read again.
+        // The next round reads these entries again unless all are finished below.
         self.behind = !entries.is_empty();
         if entries.is_empty() {
             return Ok(0);
@@ -92,11 +92,11 @@ impl Consumer {
         Ok(finished.len())
     }
 
-    /// How long the entries of another consumer have to be idle before they are claimed.
+    /// How long the entries of another consumer have to be idle before this one claims them.
     ///
     /// That is a time by the clock of Redis. If that clock was set back, it takes hours to see that a consumer died. So
-    /// when entries wait for as long by the clock of this process, and there is none to read, all of them are claimed.
-    /// An entry that two consumers store is stored once.
+    /// if entries wait for as long by the clock of this process, and there is none to read, it claims all of them. An
+    /// entry that two consumers store is stored once.
     async fn idle(&mut self, link: &Link, has_read: bool) -> Result<Duration, LinkError> {
         if has_read || stream::length(link, &self.sku).await? == 0 {
             self.waiting = None;
@@ -106,7 +106,7 @@ impl Consumer {
         Ok(if since.elapsed() > STUCK { Duration::ZERO } else { STUCK })
     }
 
-    /// Stores them; those that are stored, rejected or dead letters.
+    /// Stores entries. Returns those that are stored, rejected or dead letters.
     #[tracing::instrument(name = "flash.store", level = "debug", skip_all, fields(entries = entries.len()))]
     async fn store<'a>(
         &mut self,
@@ -136,7 +136,7 @@ impl Consumer {
                     }
                 }
                 Err(CarryError::Away(error)) => return Err(CarryError::Away(error).into()),
-                // One of them spoils the batch: each by itself.
+                // One entry spoils the batch, so each is stored by itself.
                 Err(_) => finished.extend(self.one_by_one(flash, pg, sale, &all).await?),
             }
         }
@@ -188,7 +188,7 @@ impl Consumer {
     }
 }
 
-/// Counts an entry that is finished, and tells those who wait for it.
+/// Counts an entry that is finished, and tells the requests that wait for it.
 fn tell(flash: &Flash, entry: &Entry, reservation: &Reservation, fate: Fate) {
     let decided = Decided { stored: fate.is_stored(), generation: reservation.generation };
     flash.waiters().tell(&reservation.id, decided);

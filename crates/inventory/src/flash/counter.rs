@@ -23,15 +23,15 @@ pub(super) struct Counter {
 /// The answer of the script to a reservation.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// It is in the stream.
+    /// The reservation is in the stream.
     Reserved(Made),
-    /// It was made before, with this content.
+    /// The reservation was made before, with this content.
     Known(Made, String),
-    /// The sale takes nothing any more.
+    /// The sale takes no reservation any more.
     Closed,
-    /// Fewer are left.
+    /// Fewer units are left.
     SoldOut,
-    /// The customer has too many then.
+    /// The customer would have too many units.
     LimitReached,
     /// Too many entries wait for Postgres.
     Shed,
@@ -46,13 +46,13 @@ pub(super) enum Decision {
 /// Whether a counter can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// It can.
+    /// The counter can be used.
     Valid,
-    /// It is to be made now, by the caller.
+    /// The caller has to make the counter now.
     Entered,
-    /// Entries are left in the stream, which belong to Postgres before it can be made.
+    /// Entries are left in the stream, and must be stored before the counter can be made.
     Draining,
-    /// Somebody else makes it.
+    /// Somebody else makes the counter.
     Busy,
     /// There is a later sale or a later counter than the caller knows.
     Replaced,
@@ -87,7 +87,7 @@ impl Counter {
         }
     }
 
-    /// See [`Entry`]. `nonce` is the caller's leave to go on after [`Entry::Entered`].
+    /// Asks whether the counter can be used. After [`Entry::Entered`] the caller with `nonce` may make it.
     pub(super) async fn enter(&self, sale: &Sale, nonce: &str) -> Result<Entry, LinkError> {
         let keys = Keys::of(&sale.sku);
         let (id, generation) = (sale.id.to_string(), sale.generation.to_string());
@@ -103,7 +103,7 @@ impl Counter {
         })
     }
 
-    /// Adds to the units of customers, of a counter that is being made. False: somebody else makes it.
+    /// Adds units of customers to a counter that is being made. False if somebody else makes it.
     pub(super) async fn load_customers(
         &self,
         sku: &Sku,
@@ -114,7 +114,7 @@ impl Counter {
         self.load(nonce, [&keys.sale, &keys.customers], rows).await
     }
 
-    /// Adds to the known reservations of a counter that is being made. False: somebody else makes it.
+    /// Adds known reservations to a counter that is being made. False if somebody else makes it.
     pub(super) async fn load_reservations(
         &self,
         sku: &Sku,
@@ -131,7 +131,7 @@ impl Counter {
         Ok(self.link.run::<i64>(&LOAD, &keys, &args).await? == 1)
     }
 
-    /// Opens a counter that was made of `sale`. False: somebody else makes it, or the server is another one by now.
+    /// Opens the counter that was made of `sale`. False if somebody else makes it, or the server has changed.
     pub(super) async fn install(&self, sale: &Sale, nonce: &str) -> Result<bool, LinkError> {
         let keys = Keys::of(&sale.sku);
         let numbers = [i128::from(sale.generation), sale.unsold().into(), sale.per_customer.into(), sale.ends_ms()];
@@ -146,7 +146,7 @@ impl Counter {
         self.link.run(&CLOSE, &[&keys.sale, &keys.stream], &[&sale.id.to_string()]).await
     }
 
-    /// Drops what was kept for a closed sale.
+    /// Drops the data of a closed sale.
     pub(super) async fn forget(&self, sale: &Sale) -> Result<(), LinkError> {
         let keys = Keys::of(&sale.sku);
         self.link.run::<i64>(&FORGET, &keys.all(), &[&sale.id.to_string()]).await.map(|_| ())
@@ -167,7 +167,7 @@ impl Counter {
         }
     }
 
-    /// Whether a reservation of this id was let in, as far as the counter knows: its customer and units.
+    /// Units and customer of a reservation, as `UNITS:CUSTOMER`; `None` if the counter does not know the reservation.
     pub(super) async fn find(&self, sku: &Sku, reservation: &str) -> Result<Option<String>, LinkError> {
         let mut command = cmd("HGET");
         command.arg(Keys::of(sku).reservations).arg(reservation);
@@ -175,7 +175,7 @@ impl Counter {
     }
 }
 
-/// The script has the generation as a number, or none where the sale is closed and nothing is let in any more.
+/// The script answers the generation 0 if the counter has none, as that of a sale that was closed on an empty Redis.
 fn made(id: &str, generation: &str) -> Made {
     Made { id: id.to_owned(), generation: generation.parse().unwrap_or_default() }
 }

@@ -39,21 +39,21 @@ struct Inner {
     work: Notify,
 }
 
-/// The result of a request for a reservation.
+/// The answer to a request for a reservation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It was made.
+    /// The reservation was made.
     Reserved(Made),
-    /// It was made before.
+    /// The reservation was made before.
     Known(Made),
-    /// The sale takes nothing any more.
+    /// The sale takes no reservation any more.
     Closed,
     /// There is no counter, or none that can be used.
     Unsettled,
 }
 
 impl Flash {
-    /// On the Redis of the locks, each of whose commands may take `limit`.
+    /// Flash sales on the Redis of the locks. Each command to it may take `limit`.
     #[must_use]
     pub fn new(redis: &Redis, limit: Duration, settings: FlashSettings) -> Self {
         Self(Arc::new(Inner {
@@ -73,7 +73,7 @@ impl Flash {
         &self.0.waiters
     }
 
-    /// There is something to do for the keeper.
+    /// Tells the keeper that there is something to do.
     pub(crate) fn nudge(&self) {
         self.0.work.notify_one();
     }
@@ -101,8 +101,8 @@ impl Flash {
         self.0.sales.write().unwrap_or_else(PoisonError::into_inner).insert(sku.clone(), sale);
     }
 
-    /// Asks the script. It decides for the sale that this process knows; where that is another one by now it is asked
-    /// once more.
+    /// Asks the script about the sale that this process knows. If another sale is the current one by now, it asks once
+    /// more, about that sale.
     #[tracing::instrument(name = "flash.reserve", level = "debug", skip_all)]
     pub(crate) async fn reserve(&self, sku: &Sku, asked: &Asked) -> Result<Answer, FlashError> {
         let known = self.0.sales.read().unwrap_or_else(PoisonError::into_inner).get(sku).copied();

@@ -11,7 +11,7 @@ use crate::{app::App, db};
 /// How often Postgres is asked which sales there are.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How often it is asked whether a counter can still be used.
+/// How often the keeper checks that a counter can still be used.
 const CHECK: Duration = Duration::from_millis(250);
 
 /// The pause after a round, in which entries gather. A shorter one makes smaller transactions.
@@ -109,7 +109,7 @@ impl Keeper {
         pause
     }
 
-    /// Which sales are not closed.
+    /// Asks Postgres which sales are not closed, unless the last answer is still good.
     async fn look(&mut self) -> Result<(), sqlx::Error> {
         if self.looked.is_some_and(|last| last.elapsed() < LOOK) {
             return Ok(());
@@ -141,7 +141,7 @@ impl Keeper {
             Stage::Closed => true,
         };
         if !is_done {
-            // What was known of it may be out of date; and the next step may be possible at once.
+            // The sale as it was read may be out of date; and the next step may be possible at once.
             (self.looked, lane.checked) = (None, None);
         }
         Ok(finished > 0 || !is_done)

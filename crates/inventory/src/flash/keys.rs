@@ -2,11 +2,11 @@ use crate::domain::Sku;
 
 /// The keys of a SKU's sale, all in one slot of a cluster.
 pub(super) struct Keys {
-    /// The counter: which sale, under which run of the server, how many are left.
+    /// The counter: its sale, the run of the server, the units left.
     pub(super) sale: String,
     /// Units by customer.
     pub(super) customers: String,
-    /// The units of each reservation, by its id.
+    /// Content by the reservation's id.
     pub(super) reservations: String,
     /// The entries that Postgres does not have yet.
     pub(super) stream: String,
@@ -25,7 +25,7 @@ impl Keys {
         }
     }
 
-    /// In the order that the scripts expect.
+    /// The keys, in the order that the scripts expect.
     pub(super) fn all(&self) -> [&str; 4] {
         [&self.sale, &self.customers, &self.reservations, &self.stream]
     }

@@ -24,11 +24,11 @@ pub(super) enum ReconcileError {
     Database(#[from] sqlx::Error),
 }
 
-/// Sees to it that the counter of an open sale can be used. False: not yet, or not any more; `sale` may be out of date.
+/// Makes the counter of an open sale usable. False: not yet, or not any more; `sale` may be out of date.
 ///
-/// In this order: nothing is let in and nothing is left in the stream (`enter`); from now on nothing that was made
-/// under an earlier counter is stored (`next_generation`), so that what is stored stays as it is read; then the counter
-/// is made of that.
+/// First nothing is let in and nothing is left in the stream (`enter`). Then a generation begins, so that no
+/// reservation of an earlier counter is stored any more (`next_generation`). So the stored reservations stay as they
+/// are read, and the counter is made of them.
 pub(super) async fn settle(counter: &Counter, pg: &PgPool, sale: &Sale) -> Result<bool, ReconcileError> {
     let nonce = hex(&rand::random::<[u8; 16]>());
     match counter.enter(sale, &nonce).await? {
@@ -55,7 +55,7 @@ pub(super) async fn settle(counter: &Counter, pg: &PgPool, sale: &Sale) -> Resul
     Ok(installed)
 }
 
-/// Loads the units of each customer and the reservations that are stored. A rejected reservation may be made again.
+/// Loads the units of every customer, and the stored reservations. A rejected one may be asked for again.
 async fn load(counter: &Counter, pg: &PgPool, sale: &Sale, nonce: &str) -> Result<bool, ReconcileError> {
     let mut units: HashMap<String, i64> = HashMap::new();
     let mut after = String::new();

@@ -5,19 +5,19 @@ use sha2::{Digest, Sha256};
 use super::SaleId;
 use crate::domain::{Customer, Units};
 
-/// A reservation that a client asks for.
+/// The reservation that a client asks for.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// For whom.
+    /// The customer.
     pub customer: Customer,
-    /// How many.
+    /// The units.
     pub quantity: Units,
     /// The last part of the reservation's id. The first is the id of the sale.
     pub name: Name,
 }
 
 impl Asked {
-    /// The part of it that the counter keeps.
+    /// The text that the counter keeps: units and customer.
     pub(super) fn content(&self) -> String {
         format!("{}:{}", self.quantity.get(), self.customer.as_str())
     }
@@ -28,13 +28,13 @@ impl Asked {
 pub struct Name(String);
 
 impl Name {
-    /// Of a request with this Idempotency-Key.
+    /// The name for a request with this Idempotency-Key.
     #[must_use]
     pub fn of_key(key: &str) -> Self {
         Self(hex(&Sha256::digest(key.as_bytes())[..16]))
     }
 
-    /// Of a request that is sent once.
+    /// The name for a request that is sent once.
     #[must_use]
     pub fn random() -> Self {
         Self(hex(&rand::random::<[u8; 16]>()))
@@ -70,15 +70,15 @@ pub fn sale_of(reservation: &str) -> Option<SaleId> {
 /// A reservation on its way from the stream to Postgres.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// Names it for ever.
+    /// The id, which is never given twice.
     pub id: String,
-    /// Of which sale.
+    /// The sale.
     pub sale: SaleId,
-    /// Under which counter of that sale.
+    /// The generation of the counter that let it in.
     pub generation: i64,
-    /// For whom.
+    /// The customer.
     pub customer: String,
-    /// How many.
+    /// The units.
     pub quantity: i64,
 }
 
@@ -86,6 +86,6 @@ pub struct Reservation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Made {
     pub(crate) id: String,
-    /// Which counter of its sale it was.
+    /// The generation of the counter that let it in.
     pub(crate) generation: i64,
 }

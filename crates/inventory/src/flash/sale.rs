@@ -4,7 +4,7 @@ use time::OffsetDateTime;
 
 use crate::domain::Sku;
 
-/// Names one sale: never given twice, so that nothing of an earlier sale of a SKU can be taken for a part of this.
+/// The id of a sale. It is never given twice, so no part of an earlier sale of a SKU is taken for a part of this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SaleId(pub i64);
 
@@ -17,37 +17,37 @@ impl fmt::Display for SaleId {
 /// A sale as Postgres has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sale {
-    /// Which one.
+    /// The id.
     pub id: SaleId,
-    /// Of what.
+    /// The SKU.
     pub sku: Sku,
     /// Units that were taken out of stock for it.
     pub opened: i64,
     /// Units that one customer gets at most.
     pub per_customer: i64,
-    /// From then on nothing is reserved.
+    /// The time from which nothing is reserved.
     pub ends_at: OffsetDateTime,
     /// How many counters this sale has had. A reservation made under an earlier counter is not stored any more.
     pub generation: i64,
     /// Units of the reservations that are stored.
     pub stored: i64,
-    /// How far it is.
+    /// The stage of the sale.
     pub stage: Stage,
 }
 
-/// How far a sale is.
+/// The stage of a sale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Its counter lets reservations in, or is about to.
     Open,
     /// Nothing is let in; what was reserved is still being stored.
     Closing,
-    /// The unsold units are back in stock.
+    /// Unsold units are back in stock.
     Closed,
 }
 
 impl Sale {
-    /// Units that are neither stored nor, in a closed sale, anybody's.
+    /// Units that are not stored as sold. In a closed sale they are back in stock.
     #[must_use]
     pub fn unsold(&self) -> i64 {
         self.opened - self.stored

@@ -8,7 +8,7 @@ use deadpool_redis::redis::Script;
 pub(super) static RESERVE: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!(include_str!("lua/run.lua"), include_str!("lua/reserve.lua"))));
 
-/// Asks whether a counter can be used, and begins to make it where it can't.
+/// Asks whether a counter can be used, and begins to make it if it can't.
 pub(super) static ENTER: LazyLock<Script> =
     LazyLock::new(|| Script::new(concat!(include_str!("lua/run.lua"), include_str!("lua/enter.lua"))));
 
@@ -22,7 +22,7 @@ pub(super) static INSTALL: LazyLock<Script> =
 /// Lets nothing into a sale any more.
 pub(super) static CLOSE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/close.lua")));
 
-/// Drops what was kept for a closed sale.
+/// Drops the data of a closed sale.
 pub(super) static FORGET: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/forget.lua")));
 
 /// Removes entries that Postgres has.

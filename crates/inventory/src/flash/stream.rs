@@ -1,4 +1,4 @@
-//! What lies between the script and Postgres.
+//! The stream between the script and Postgres.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -17,7 +17,7 @@ const GROUP: &str = "postgres";
 /// Entries read at once.
 pub(super) const BATCH: usize = 500;
 
-/// An entry that its consumer has had for longer belongs to one that died.
+/// A consumer that has had an entry for longer counts as dead.
 pub(super) const STUCK: Duration = Duration::from_secs(3);
 
 /// Fields of an entry, as Redis gives them; none of an entry that is gone.
@@ -28,9 +28,9 @@ type Fields = Option<Vec<Vec<u8>>>;
 pub(super) struct Entry {
     /// Its id, which begins with the time in milliseconds.
     pub(super) id: String,
-    /// The reservation; the text of the entry if that is no reservation.
+    /// The reservation, or the text of an entry that is none.
     pub(super) reservation: Result<Reservation, String>,
-    /// All its words, by which the server knows it again.
+    /// All words of the entry, by which the server recognises it.
     pub(super) words: Vec<u8>,
     /// The span of the request that made it.
     pub(super) traceparent: Option<String>,
@@ -51,8 +51,8 @@ pub(super) async fn read(link: &Link, sku: &Sku, consumer: &str, again: bool) ->
     Ok(streams.into_iter().flatten().flat_map(|(_, entries)| entries).map(entry).collect())
 }
 
-/// Makes the group of a stream that has none: before the counter of a sale is made for the first time there is no stream
-/// either, but where somebody deleted the stream, reservations have begun a new one, which nobody would ever read.
+/// Makes the group of a stream that has none. There is no stream before the first counter of a sale. But if somebody
+/// deleted the stream, reservations have begun a new one, which nobody would ever read.
 async fn regroup(link: &Link, sku: &Sku) -> Result<(), LinkError> {
     let mut command = redis::cmd("XGROUP");
     command.arg("CREATE").arg(Keys::of(sku).stream).arg(GROUP).arg("0");
@@ -100,7 +100,7 @@ fn reservation(fields: &HashMap<&str, &str>) -> Option<Reservation> {
     })
 }
 
-/// As Postgres can keep it.
+/// A text that Postgres can keep.
 fn text(word: &[u8]) -> String {
     String::from_utf8_lossy(word).replace('\0', "\u{fffd}")
 }

@@ -16,7 +16,7 @@ use crate::db::{self, flash_reservation::Decided};
 /// How often Postgres is asked for reservations that another instance may have stored.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How many are asked for at once.
+/// How many reservations one query asks for.
 const BATCH: usize = 1000;
 
 /// Requests that wait until Postgres has their reservation.
@@ -44,7 +44,7 @@ impl Waiters {
         timeout(limit, waits).await.ok()?.ok()
     }
 
-    /// Tells those who wait for it, if this stands for their request.
+    /// Tells the requests that wait for the reservation, if the decision stands for them.
     pub(super) fn tell(&self, reservation: &str, decided: Decided) {
         let mut waiting = self.lock();
         let Some(all) = waiting.remove(reservation) else { return };
@@ -59,7 +59,7 @@ impl Waiters {
         }
     }
 
-    /// Asks Postgres for what others stored, as long as somebody waits.
+    /// Asks Postgres about reservations that others may have stored, while requests wait.
     pub(super) async fn watch(&self, pg: &PgPool) {
         loop {
             let ids = self.ids();
@@ -76,7 +76,7 @@ impl Waiters {
         }
     }
 
-    /// Those that are still waited for.
+    /// The ids that requests still wait for.
     fn ids(&self) -> Vec<String> {
         let mut waiting = self.lock();
         waiting.retain(|_, all| {

@@ -14,10 +14,10 @@ use tokio::{
 use super::member::{MOST, Member};
 use crate::flash::Link;
 
-/// Where instances announce themselves.
+/// The key of the list of instances.
 const KEY: &str = "inventory:{fleet}";
 
-/// From one announcement to the next: five in a lease.
+/// The time between two announcements: five in a lease.
 const PERIOD: Duration = Duration::from_secs(2);
 
 /// How long an instance that is gone is listed.
@@ -53,8 +53,8 @@ pub struct Announcer {
     wanted: Arc<Notify>,
 }
 
-/// Makes this process an instance of the fleet. `advertised` is where others reach its operators' port, which listens on
-/// `listens`.
+/// Makes this process an instance of the fleet. `advertised` is the address at which others reach its operators' port,
+/// which listens on `listens`.
 #[must_use]
 pub fn join(redis: &Redis, limit: Duration, advertised: Option<&str>, listens: SocketAddr) -> (Fleet, Announcer) {
     let id = format!("{:016x}", rand::random::<u64>());
@@ -75,13 +75,13 @@ impl Fleet {
         &self.id
     }
 
-    /// Where others reach this instance.
+    /// The address at which others reach this instance.
     pub(crate) fn address(&self) -> Option<&str> {
         self.address.as_deref()
     }
 
-    /// The other instances, each with the time since it announced itself. While Redis is away they are those that it
-    /// listed last, and grow older. Has them listed again, for the next call.
+    /// The other instances, each with the time since it announced itself. While Redis is away the last list stays, and
+    /// its times grow. Each call has a new list made, for the next call.
     pub(crate) fn others(&self) -> Vec<Member> {
         self.wanted.notify_one();
         let listed = self.listed.borrow();

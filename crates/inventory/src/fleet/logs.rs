@@ -20,8 +20,8 @@ const LARGEST: usize = 256 * 1024;
 static READ_LOGS: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/read_logs.lua")));
 
 impl Fleet {
-    /// Writes the log of this instance again and again while somebody reads, until it is dropped. `log` is called for
-    /// each.
+    /// Writes the log of this instance with each announcement while somebody reads the logs, until it is dropped. `log`
+    /// is called each time.
     pub(crate) async fn publish(mut self, log: impl Fn() -> Option<String>) {
         let key = log_key(&self.id);
         while self.listed.changed().await.is_ok() {
@@ -37,7 +37,7 @@ impl Fleet {
         }
     }
 
-    /// The other instances, each with its log if it has written one lately. They write from now on, for a while.
+    /// The other instances, each with its log if it has written one lately. They write for the next 15 s.
     pub(crate) async fn logs(&self) -> Vec<(Member, Option<String>)> {
         let mut others = self.others();
         others.retain(|member| member.age < LEASE);

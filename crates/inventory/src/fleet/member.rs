@@ -8,7 +8,7 @@ pub(crate) const LEASE: Duration = Duration::from_secs(10);
 /// The most instances that are listed.
 pub(crate) const MOST: usize = 64;
 
-/// No host name is longer.
+/// The longest address: no host name is longer.
 const LONGEST_ADDRESS: usize = 260;
 
 /// An instance, as it announced itself.
@@ -28,7 +28,7 @@ impl Member {
         format!("{id} {}", address.unwrap_or("-"))
     }
 
-    /// Reads such a text. `None` if no instance writes it so.
+    /// Reads the text that stands for an instance. `None` if it has another form.
     fn read(text: &str, age: Duration) -> Option<Self> {
         let (id, address) = text.split_once(' ')?;
         let is_id = id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -36,8 +36,8 @@ impl Member {
         is_id.then(|| Self { id: id.to_owned(), address, age })
     }
 
-    /// Reads the reply of the script. An instance that was started again leaves its old id at its address: only the
-    /// latest of an address counts.
+    /// Reads the reply of the script. An instance that restarts leaves its old id at its address, so only the latest id
+    /// of an address counts.
     pub(super) fn all(reply: &[(String, u64)]) -> Vec<Self> {
         let mut addresses = HashSet::new();
         let members = reply.iter().filter_map(|(text, age)| Self::read(text, Duration::from_millis(*age)));

@@ -1,4 +1,4 @@
-//! Which instances there are. Each announces itself in the Redis of the locks, with the address of its operators' port,
+//! The list of the instances. Each announces itself in the Redis of the locks, with the address of its operators' port,
 //! so that a console sees all of them.
 
 mod announcer;

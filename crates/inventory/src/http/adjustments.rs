@@ -24,7 +24,7 @@ use crate::{
     domain::{ApplyError, Delta, Kind, Quantity, Reference, Sku},
 };
 
-/// By how much, and what for.
+/// A change of stock, and its reference.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = Adjustment)]
 #[serde(deny_unknown_fields, expecting = "an object with the fields `delta` and, if you like, `reference`")]
@@ -52,8 +52,8 @@ pub(super) fn endpoint() -> Endpoint {
 
 /// `POST /stock/{sku}/adjustments`
 ///
-/// Reads, computes and writes in three steps, as any business logic does that is more than one statement; the lock and
-/// the fence are what keep two of them apart.
+/// Reads, computes and writes in three steps, as any business logic does that is more than one statement. The lock and
+/// the fence keep two adjustments apart.
 pub(super) async fn adjust(
     State(app): State<App>,
     Extension(request_id): Extension<RequestId>,

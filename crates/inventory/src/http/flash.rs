@@ -24,13 +24,13 @@ use crate::{
     flash::{Sale, Stage, reference},
 };
 
-/// The answer where there is no sale.
+/// The answer if there is no sale.
 pub(super) const NO_SALE: Problem = Problem::NotFound("there is no flash sale of this SKU");
 
 /// How often a request for the end of a sale looks whether it is closed.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// The sale that a client asks for.
+/// The settings of a new sale.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = OpenSale)]
 #[serde(deny_unknown_fields, expecting = "an object with the fields `quantity`, `per_customer` and `ends_at`")]
@@ -126,7 +126,7 @@ pub(super) async fn show(State(app): State<App>, sku: Sku) -> Result<Response, P
 
 /// `DELETE /flash/{sku}`
 ///
-/// Says that the sale is to end, which the keeper of any instance then does: this one, or another one if this one dies.
+/// Marks the sale as closing. The keeper of any instance then closes it, so it also closes if this instance dies.
 pub(super) async fn close(State(app): State<App>, sku: Sku) -> Result<Response, Problem> {
     db::flash_sale::begin_closing(&app.pg, &sku).await?;
     app.flash.nudge();

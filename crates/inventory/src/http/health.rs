@@ -27,7 +27,7 @@ pub(super) fn ready_endpoint() -> Endpoint {
         .problems([ProblemType::ShuttingDown, ProblemType::DatabaseUnavailable, ProblemType::WarmingUp])
 }
 
-/// `GET /healthz`: the process runs. Asks nothing of anybody, so that an outage elsewhere restarts no instance.
+/// `GET /healthz`: the process runs. Asks no other server, so that an outage elsewhere restarts no instance.
 pub(crate) async fn live() -> Json<Live> {
     Json(Live { status: "ok" })
 }
@@ -56,8 +56,8 @@ struct Checks {
 
 /// `GET /readyz`: whether requests should come here.
 ///
-/// Without its database the instance is not ready, nor before the warm-up of its cache has ended. Without Redis it is:
-/// reads go on, and taking every instance out of the balancer would turn a degraded service into none.
+/// The instance is not ready without its database, or before the warm-up of its cache has ended. It is ready without
+/// Redis: reads go on, and taking every instance out of the balancer would turn a degraded service into none.
 pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Ready>, Problem> {
     state(&app).await.map(Json)
 }

@@ -123,7 +123,7 @@ pub(crate) fn answer(stored: Stored) -> Response {
     response
 }
 
-/// The same answer, given again.
+/// An earlier answer, given again.
 pub(crate) fn replay(stored: Stored) -> Response {
     ([(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"))], answer(stored)).into_response()
 }

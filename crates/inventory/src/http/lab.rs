@@ -34,7 +34,7 @@ const NO_RUN: Problem = Problem::NotFound("the scheme has no units: `POST /lab/{
 const UNDEFINED_TABLE: &str = "42P01";
 const INVALID_SCHEMA_NAME: &str = "3F000";
 
-/// The units with which a run begins.
+/// The units that a run begins with.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = LabUnits)]
 #[serde(deny_unknown_fields, expecting = "an object with the field `units`")]
@@ -47,15 +47,15 @@ pub(super) struct Begin {
 #[schema(as = LabRun)]
 pub(super) struct Shown {
     scheme: String,
-    /// Units there were.
+    /// Units at the start.
     units: i64,
     /// Sales that were answered 201: the rows of the ledger of the scheme.
     sold: i64,
-    /// Units there are.
+    /// Units left.
     left: i64,
     /// Sales that left no trace in the stock. Below zero: units that left it without an answer 201.
     lost: i64,
-    /// Sales beyond the units there were.
+    /// Sales beyond the units at the start.
     oversold: i64,
 }
 
@@ -226,7 +226,7 @@ fn of_statement(error: sqlx::Error) -> Problem {
     }
 }
 
-/// Some schemes write without a transaction: without an answer they don't know.
+/// Some schemes write without a transaction: without an answer the outcome is unknown.
 fn unknown(error: &(dyn Error + 'static)) -> Problem {
     tracing::warn!(error, "a sale of the lab has no known outcome");
     Problem::OutcomeUnknown

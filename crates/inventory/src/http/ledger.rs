@@ -10,10 +10,10 @@ use crate::{
     metrics::{self, Outcome},
 };
 
-/// The answer to a write that needs stock where there is none.
+/// The answer to a write that needs stock if there is none.
 pub(super) const NO_STOCK: Problem = Problem::NotFound("there is no stock of this SKU");
 
-/// The line of the ledger for the step from `old` to `new`; no step, no line.
+/// The line of the ledger for the change from `old` to `new`. It is not written if they are equal.
 pub(super) fn line<'a>(
     fence: &Fence,
     kind: Kind,
@@ -24,7 +24,7 @@ pub(super) fn line<'a>(
     Line { kind, delta: new.since(old), reference, fencing_token: fence.token().get() }
 }
 
-/// Commits a change of `skus` and drops what is cached of them.
+/// Commits a change of `skus` and drops their cached values.
 pub(super) async fn commit(
     mut tx: Tx,
     app: &App,

@@ -20,7 +20,7 @@ const CLIENT_GONE: u16 = 499;
 const UNMATCHED: &str = "unmatched";
 
 /// The metrics of each route, looked up with its first request: to look them up with every request would cost more than
-/// the layers around the handler do. As many as the router has, and one for what matches none.
+/// the layers around the handler do. There is one for each route, and one for requests that match none.
 #[derive(Clone, Default)]
 pub(crate) struct Routes(Arc<RwLock<HashMap<String, Arc<Route>>>>);
 
@@ -31,7 +31,7 @@ struct Route {
     answers: RwLock<Vec<Answers>>,
 }
 
-/// Those of one method with one status.
+/// The metrics of one method with one status.
 struct Answers {
     method: &'static str,
     status: u16,
@@ -70,7 +70,7 @@ impl Route {
             return;
         }
         let mut answers = self.answers.write().unwrap_or_else(PoisonError::into_inner);
-        // Another request may have been the first meanwhile.
+        // Another request may have added it meanwhile.
         if note(&answers).is_none() {
             let first = Answers::of(&self.name, method, status);
             first.note(after);

@@ -46,7 +46,7 @@ impl Memory {
         Ok(replay(stored))
     }
 
-    /// The answer, kept in the transaction where a key asks for that.
+    /// The answer, which the transaction also keeps if the request has a key.
     pub(super) async fn keep(
         self,
         tx: &mut Tx,
@@ -66,8 +66,8 @@ impl Memory {
         Ok(stored)
     }
 
-    /// Answers a refusal on business grounds. With an Idempotency-Key it is remembered, and so committed, as a success
-    /// is.
+    /// Answers a refusal on business grounds. With an Idempotency-Key the refusal is kept, and so committed, as a
+    /// success is.
     pub(super) async fn refuse(
         self,
         mut tx: Tx,

@@ -1,4 +1,4 @@
-//! The public port: routes, what goes into them and what comes out.
+//! The public port: its routes, their requests and their answers.
 
 mod adjustments;
 mod error;

@@ -40,7 +40,7 @@ impl<T> Page<T> {
     }
 }
 
-/// No cache keeps it: it has no validator with which one could ask whether it still holds.
+/// No cache keeps a page: it has no validator by which a cache could ask whether it still holds.
 impl<T: Serialize> IntoResponse for Page<T> {
     fn into_response(self) -> Response {
         (CachePolicy::no_store(), Json(self)).into_response()

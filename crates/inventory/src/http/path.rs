@@ -44,8 +44,8 @@ impl Takes for Sku {
     }
 }
 
-/// Refuses a request whose path or query is not percent-encoded by the rules (RFC 3986, section 2.1). Decoders take the
-/// `%` of `%zz` for itself, so that two spellings would lead to one resource, one of which names nothing.
+/// Refuses a request whose path or query is not percent-encoded by the rules (RFC 3986, section 2.1). Decoders leave
+/// the `%` of `%zz` as it is, so two spellings would lead to one resource.
 pub(crate) fn well_formed(uri: &Uri) -> Result<(), Problem> {
     if is_well_formed(uri.path()) && uri.query().is_none_or(is_well_formed) {
         return Ok(());

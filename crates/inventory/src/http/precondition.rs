@@ -32,12 +32,12 @@ enum Tags {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Tag {
     weak: bool,
-    /// With its quotes.
+    /// The tag with its quotes.
     text: String,
 }
 
 impl Precondition {
-    /// Compares with the tag of what is there, if anything is.
+    /// Compares with the tag of the present resource, if there is one.
     pub(crate) fn check(&self, current: Option<EntityTag>) -> Result<(), Problem> {
         self.check_text(current.map(|tag| tag.to_string()).as_deref())
     }

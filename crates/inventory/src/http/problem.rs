@@ -10,7 +10,7 @@ use super::{ProblemType, RequestId, Retry, refusal::Refusal};
 
 /// Every error that leaves the service, as problem+json (RFC 9457).
 ///
-/// Nothing internal is in it: what failed inside is logged where it becomes a problem.
+/// A problem holds nothing internal. An inner error is logged where it becomes a problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
     /// A path, query or header that can't be read, or a body that is no JSON.
@@ -25,14 +25,14 @@ pub enum Problem {
     MethodNotAllowed,
     /// The body came too slowly.
     BodyTimeout,
-    /// Fewer on hand than asked for.
+    /// Fewer units are on hand than asked for.
     InsufficientStock {
         /// How many are on hand.
         available: i64,
     },
-    /// Fewer are left in the sale than asked for.
+    /// Fewer units are left in the sale than asked for.
     SoldOut,
-    /// The customer would have more than the sale gives to one.
+    /// The customer would have more units than the sale allows.
     LimitReached,
     /// The sale takes no reservation any more.
     SaleClosed,
@@ -54,21 +54,21 @@ pub enum Problem {
     IdempotencyMismatch,
     /// Somebody else held the lock for the whole wait.
     LockTimeout(Retry),
-    /// Too many wait for the lock.
+    /// Too many requests wait for the lock.
     QueueFull(Retry),
     /// A bug, or a database in a state that the service did not put it in.
     Internal,
     /// A request asked for a lock that it holds.
     NestedLock,
-    /// No lock without its store, and no write without its lock.
+    /// The Redis of the locks is away, and a write needs its lock.
     LockStoreUnavailable(Retry),
     /// The Redis of the cache did not confirm that values were voided.
     CacheStoreUnavailable,
-    /// A strict cache could not be told of a write, which was not made then.
+    /// The write was not made, because a strict cache could not be told of it.
     StrictCacheUnavailable,
     /// A lock was taken from its holders, and its fence could not be raised above them.
     FenceNotRaised,
-    /// A newer holder was there: the write was refused by the fence.
+    /// The fence refused the write, because there is a newer holder.
     FenceStale,
     /// Another transaction holds the fence.
     FenceBusy,

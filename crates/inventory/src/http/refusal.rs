@@ -14,12 +14,12 @@ impl Default for Retry {
     }
 }
 
-/// What the client of a refused request has to know in order to go on.
+/// The facts that the client of a refused request needs in order to go on.
 #[derive(Clone, Copy)]
 pub(super) struct Refusal {
     /// Whether the request had an effect; `None` when nobody can say.
     applied: Option<bool>,
-    /// When a retry makes sense; `None` where a blind retry could apply it twice.
+    /// When a retry makes sense; `None` if it would not help, or could apply the request twice.
     retry_after: Option<Duration>,
 }
 

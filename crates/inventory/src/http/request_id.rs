@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The header that carries it, in and out.
+/// The header with the id, in requests and answers.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The id of a request in logs and answers: the client's own id if it is valid, else a random one.

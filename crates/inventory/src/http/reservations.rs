@@ -65,7 +65,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
             .await
             .map_err(|_| Problem::BadRequest("the path is not UTF-8".into()))?;
         let id = params.iter().find(|(name, _)| *name == "id").map(|(_, text)| text.to_owned());
-        // Nothing that is longer, or holds something else, was ever given out.
+        // No id was ever longer, or had other characters.
         let is_one =
             |id: &String| id.len() <= 64 && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         id.filter(is_one).map(Self).ok_or(NO_RESERVATION)
@@ -105,7 +105,7 @@ pub(super) fn member() -> Endpoint {
 
 /// `POST /flash/{sku}/reservations`
 ///
-/// No lock and, unless answers wait for Postgres, no statement.
+/// A new reservation takes no lock and, unless answers wait for Postgres, no statement.
 pub(super) async fn reserve(
     State(app): State<App>,
     sku: Sku,
@@ -144,7 +144,7 @@ async fn made(app: &App, sku: &Sku, asked: &Asked, made: &Made, is_known: bool) 
     }
 }
 
-/// The answer where the counter has none: that of the first request, if this one repeats it.
+/// The answer if the counter gives none: that of the first request, if this one repeats it.
 async fn look_back(app: &App, sku: &Sku, asked: &Asked, is_repeatable: bool) -> Result<Response, Problem> {
     let sale = db::flash_sale::newest(&app.pg, sku).await?.ok_or(NO_SALE)?;
     if is_repeatable {
@@ -183,7 +183,7 @@ fn outcome(answer: &Result<Response, Problem>) -> FlashOutcome {
 /// `GET /flash/{sku}/reservations/{id}`
 pub(super) async fn show(State(app): State<App>, sku: Sku, Id(id): Id) -> Result<Response, Problem> {
     sale_of(&id).ok_or(NO_RESERVATION)?;
-    // Redis first: what it has not, or not any more, Postgres has if it ever was.
+    // Redis first: a reservation that Redis has no more, or never had, is in Postgres by then if it was ever made.
     let in_redis = app.flash.find(&sku, &id).await.map_err(Problem::from);
     if let Some(row) = db::flash_reservation::find(&app.pg, &id).await? {
         let state = if row.stored { "stored" } else { "rejected" };

@@ -21,7 +21,7 @@ const BODY_LIMIT: usize = 64 * 1024;
 
 /// The routes of the public port.
 ///
-/// The locks sit innermost, on the methods that exist: a 405 takes none. Around them, from the outside: id, span and
+/// The locks sit innermost, on the methods that exist: a 405 takes no lock. Around them, from the outside: id, span and
 /// metrics, panics, the form of the URL and the time limit.
 pub fn app(app: App) -> Router {
     // Reads proceed without their lock while its store is away, or when writers keep them from it: they say so then.
@@ -61,8 +61,8 @@ fn with_lab(routes: Api) -> Api {
         .route("/lab/{scheme}/sales", [lab::sale_endpoint()])
 }
 
-/// The layers around every request of the public port: the log of answers, and the limit for the whole request.
-/// Public, so that what it costs can be told from what a handler costs.
+/// The layers around every request of the public port: the log of answers, and the limit for the whole request. Public,
+/// so that a benchmark can tell the cost of the layers from that of a handler.
 pub fn around<S: Clone + Send + Sync + 'static>(
     routes: Router<S>,
     answers: LoggedAnswers,

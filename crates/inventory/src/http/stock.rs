@@ -100,7 +100,7 @@ impl Takes for Result<Cached<Stock>, CachedRejection<Problem>> {
 pub(super) async fn show(stock: Result<Cached<Stock>, CachedRejection<Problem>>) -> Response {
     match stock {
         Ok(stock) => stock.into_response(),
-        // The problem replaces the document; what the rejection says of the cache stays.
+        // The problem replaces the document; the cache headers of the rejection stay.
         Err(rejection) => {
             let problem = Problem::from(&rejection);
             let mut response = rejection.into_response();

@@ -73,7 +73,7 @@ pub(crate) async fn identify(
     traces::within(&server, answered).instrument(span).await
 }
 
-/// The line of a request: what was answered, and why.
+/// Writes the log line of a request: the status, and the problem if there is one.
 fn log(response: &Response, problem: Option<&str>, elapsed: Duration, answers: LoggedAnswers) {
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let (status, elapsed_ms) = (response.status(), millis(elapsed));
@@ -95,7 +95,7 @@ fn log(response: &Response, problem: Option<&str>, elapsed: Duration, answers: L
 
 fn span(request: &Request, id: &RequestId) -> Span {
     // The path is logged as it came, percent-encoded: nothing in it can break a line.
-    // An error's span, so that no filter takes the id from the lines that it lets through.
+    // The span is at level `error`, so that no filter takes the id from the lines that it lets through.
     let span = tracing::error_span!(
         "request",
         method = %request.method(),
@@ -111,8 +111,8 @@ fn span(request: &Request, id: &RequestId) -> Span {
     span
 }
 
-/// Writes the request's id into a problem, and turns an error of anybody else into one. The type of the problem is what
-/// the log calls it.
+/// Writes the request's id into a problem, and turns an error of another layer into a problem. Returns the type of the
+/// problem for the log.
 fn finish(mut response: Response, id: &RequestId, head: bool) -> (Response, Option<Cow<'static, str>>) {
     let problem = response.extensions_mut().remove::<Problem>().or_else(|| foreign(&response));
     let Some(problem) = problem else {
@@ -164,7 +164,7 @@ fn foreign(response: &Response) -> Option<Problem> {
 }
 
 /// Refuses a request whose URL is malformed, and ends one that takes longer than `limit`. A read is dropped. A write
-/// under a route lock goes on detached, so nobody can say here what becomes of it.
+/// under a route lock goes on detached, so its outcome is unknown.
 pub(crate) async fn admit(State(limit): State<Duration>, request: Request, next: Next) -> Response {
     if let Err(problem) = path::well_formed(request.uri()) {
         return problem.into_response();
@@ -256,7 +256,7 @@ mod tests {
     fn the_id_of_a_request_is_in_its_warnings_where_only_warnings_are_logged() {
         let filter = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).finish();
         tracing::subscriber::with_default(filter, || {
-            // Another test may have met the span first, where nobody wanted it, which is remembered.
+            // Another test may have met the span first, without a subscriber, and the callsite remembers that.
             tracing::callsite::rebuild_interest_cache();
             let request = Request::new(Body::empty());
             assert!(!span(&request, &RequestId::of(request.headers())).is_disabled());

@@ -29,7 +29,7 @@ use crate::{
     domain::{ApplyError, Kind, Quantity, Reference, Sku, Stock, Units},
 };
 
-/// A transfer: its two SKUs, the quantity and the reason.
+/// The SKUs and the units of a transfer, and its reference.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = Transfer)]
 #[serde(
@@ -68,7 +68,7 @@ impl<S: Send + Sync> FromRequest<S> for Transfer {
     }
 }
 
-/// The stock of both afterwards, and the token of each lock by its SKU.
+/// The stock of both SKUs afterwards, and the token of each lock by its SKU.
 #[derive(Debug, Serialize, ToSchema)]
 struct Transferred<'a> {
     #[schema(value_type = Stock)]

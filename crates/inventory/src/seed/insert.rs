@@ -30,7 +30,7 @@ pub enum SeedingError {
     /// The database refused.
     #[error("has `inventory migrate` run?")]
     Database(#[from] sqlx::Error),
-    /// Instances ask a filter of the SKUs that exist, and it was not named.
+    /// Instances use a filter of the SKUs that exist, and the seed was not told where it is.
     #[error(
         "instances ask a filter which SKUs there are, and would not find new ones: set CACHE_REDIS_URL or REDIS_URL as \
          they have it"
@@ -58,12 +58,12 @@ impl fmt::Display for Seeded {
 }
 
 /// Creates the [`opening_stock`] of every SKU of the lines that has no stock row, each with a movement in the ledger.
-/// Running it again changes nothing. Meant to run before instances serve: it holds no lock and tells no cache, so one
-/// that looked for a SKU earlier may remember its absence for as long as it keeps absent rows.
+/// Running it again changes nothing. Run it before instances serve: it holds no lock and tells no cache, so an instance
+/// that looked for a SKU earlier may still remember its absence.
 ///
 /// # Errors
 ///
-/// [`SeedingError`]; what earlier batches created stays.
+/// [`SeedingError`]. Rows of earlier batches stay.
 pub async fn seed(pool: &PgPool, lines: &[OrderLine], filter: Option<&Bloom>) -> Result<Seeded, SeedingError> {
     let opening: Vec<_> = opening_stock(lines).into_iter().collect();
     let mut created = 0;
@@ -73,7 +73,7 @@ pub async fn seed(pool: &PgPool, lines: &[OrderLine], filter: Option<&Bloom>) ->
     Ok(Seeded { skus: opening.len() as u64, created })
 }
 
-/// Creates those that are missing, and adds them to the filter before the commit.
+/// Creates the SKUs that are missing, and adds them to the filter before the commit.
 async fn create(pool: &PgPool, batch: &[(&Sku, i64)], filter: Option<&Bloom>) -> Result<u64, SeedingError> {
     let (skus, quantities): (Vec<Sku>, Vec<i64>) =
         batch.iter().map(|(sku, quantity)| ((*sku).clone(), *quantity)).unzip();

@@ -30,10 +30,10 @@ pub struct Args {
     /// Look only at the first N lines that move stock.
     #[arg(long, env = "SEED_LIMIT", value_name = "N")]
     pub limit: Option<usize>,
-    /// The Redis of the cache, as instances have it: new SKUs are added to its filter. Needed once one of them has run.
+    /// The Redis of the cache, as instances have it: new SKUs are added to its filter. Needed once an instance has run.
     #[arg(long, env = "CACHE_REDIS_URL", value_name = "URL", hide_env_values = true)]
     pub cache_redis_url: Option<Secret>,
-    /// The same, where CACHE_REDIS_URL is not set.
+    /// The Redis of the cache, if CACHE_REDIS_URL is not set.
     #[arg(long, env = "REDIS_URL", value_name = "URL", hide_env_values = true)]
     pub redis_url: Option<Secret>,
     /// The database, migrated before.
@@ -57,7 +57,7 @@ enum SeedError {
     Seed { place: String, source: SeedingError },
 }
 
-/// Seeds, and prints what was created.
+/// Seeds, and prints how many SKUs were created.
 pub async fn run(args: Args) -> ExitCode {
     match from_args(args).await {
         Ok((seeded, Orders { lines, skipped })) => {

@@ -8,8 +8,8 @@ use crate::{
 /// The opening quantity of every SKU, by SKU.
 ///
 /// The rule: nine tenths of the most that the lines, taken in their order, have out of stock at any moment, rounded up,
-/// but enough for the largest single line and at least one unit. So most lines find their goods and some of the last of
-/// a SKU do not: they are refused, as in a real shop. The same lines give the same quantities.
+/// but enough for the largest single line and at least one unit. So most lines are applied, and some of the last lines
+/// of a SKU are refused, as in a real shop. The same lines give the same quantities.
 #[must_use]
 pub fn opening_stock(lines: &[OrderLine]) -> BTreeMap<&Sku, i64> {
     let mut by_sku: BTreeMap<&Sku, Balance> = BTreeMap::new();

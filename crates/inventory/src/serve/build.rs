@@ -28,18 +28,18 @@ use crate::{
 /// Redis away the instance starts all the same, and serves reads.
 const CONNECTED: Duration = Duration::from_secs(1);
 
-/// The state of the service and what runs behind it.
+/// The state of the service, and its background work.
 pub(super) struct Service {
     pub(super) app: App,
     pub(super) relay: Relay,
     pub(super) warmup: Warmup,
     pub(super) lock_log: LockLog,
-    /// Where instances announce themselves.
+    /// The Redis in which instances announce themselves.
     pub(super) fleet_redis: Redis,
 }
 
 impl Service {
-    /// Builds it. Neither database nor Redis has to be reachable; a Redis that is reachable has to be fit.
+    /// Builds the service. Neither database nor Redis has to be reachable; a Redis that is reachable has to be fit.
     pub(super) async fn build(config: &Config) -> Result<Self, StartError> {
         let pg = pool(&config.database);
         let lock_log = LockLog::default();
@@ -81,7 +81,7 @@ impl Service {
         Ok(Self { app, relay, warmup, lock_log, fleet_redis })
     }
 
-    /// Waits until locks and cache are connected, for a while.
+    /// Waits until locks and cache are connected, 1 s at most.
     pub(super) async fn settle(app: &App) {
         let connected = async {
             while app.locks.is_degraded() || app.stocks.is_degraded() {

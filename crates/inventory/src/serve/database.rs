@@ -7,11 +7,11 @@ use crate::{config::Database, console, db};
 
 const LOOK: Duration = Duration::from_secs(5);
 
-/// How often a trouble is named that goes on.
+/// How often the log repeats a trouble that goes on.
 const REMINDER: Duration = Duration::from_secs(60);
 
-/// Says why the database gives no connection, from the start on, and when it does again. Requests only know that none
-/// came in time.
+/// Logs why the database gives no connection, from the start on, and when it gives one again. A request only knows that
+/// it got none in time.
 pub(super) async fn watch(database: Database, pool: PgPool) {
     let mut trouble: Option<(String, Instant)> = None;
     loop {

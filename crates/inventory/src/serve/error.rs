@@ -14,7 +14,7 @@ pub enum StartError {
     /// A Redis server can't be used as it is configured.
     #[error("{variable} (or REDIS_URL) = {url:?}: {source}")]
     Redis {
-        /// Which one.
+        /// The variable that names the server.
         variable: &'static str,
         /// The address, without user and password.
         url: String,
@@ -46,7 +46,7 @@ pub enum StartError {
     /// A port can't be bound.
     #[error("{variable}={address}: can't listen there: choose another address or end what listens there")]
     Bind {
-        /// Which one.
+        /// The variable of the port.
         variable: &'static str,
         /// The address.
         address: SocketAddr,

@@ -19,8 +19,8 @@ use crate::{
 /// How many rows a statement reads.
 const BATCH: i64 = 10_000;
 
-/// Opens the filter on the Redis of the cache. Where it is not complete, one process of the fleet builds it in the
-/// background; until then it lets every SKU pass.
+/// Opens the filter on the Redis of the cache. If it is not complete, one process of the fleet builds it in the
+/// background; until then the filter lets every SKU pass.
 ///
 /// # Errors
 ///
@@ -30,8 +30,8 @@ pub(crate) fn open(redis: &Redis, pg: &PgPool) -> Result<Bloom, BuildError> {
     Bloom::builder::<Sku>(redis).source(move || existing(pg.clone())).try_build()
 }
 
-/// Every SKU that exists. A transaction that creates a SKU and was writing before the filter was begun may have added it
-/// to an earlier filter only, so its end is waited for; a later one adds to this filter itself.
+/// Every SKU that exists. A transaction that was writing before this filter was begun may have added its SKU to an
+/// earlier filter only, so its end is awaited. A later transaction adds to this filter itself.
 fn existing(pg: PgPool) -> BoxStream<'static, Result<Sku, sqlx::Error>> {
     let begin = {
         let pg = pg.clone();

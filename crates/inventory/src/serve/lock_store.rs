@@ -12,7 +12,7 @@ const VARIABLE: &str = "LOCK_REDIS_URL";
 /// The locks and their servers.
 pub(super) struct LockStore {
     pub(super) locks: Locks,
-    /// The server for what is no lock: flash sales, and the cache without a server of its own. The first of a quorum.
+    /// The server of flash sales, and of a cache without a server of its own. The first of a quorum.
     pub(super) redis: Redis,
     /// Whether reads of one SKU share a lock.
     pub(super) shared_reads: bool,

@@ -18,7 +18,7 @@ use crate::{
 /// Sends log lines to standard error; standard output is for what the command says to its caller. Spans go to the
 /// collector too, if there is one.
 pub(super) fn install(format: LogFormat, filter: Targets, exporter: &Exporter) {
-    // The span of a request is the only one at `info`. Where those within it are logged too, its id is in the list.
+    // Only the span of a request is at `info`. If its inner spans are logged too, its id is in the list of spans.
     let with_list = Layer::<Registry>::max_level_hint(&filter).is_none_or(|level| level >= LevelFilter::DEBUG);
     let filter = filter.with_target(traces::TARGET, LevelFilter::OFF);
     // An error means that a subscriber is installed already, as in a test that runs the service in its own process.

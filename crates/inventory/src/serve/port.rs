@@ -34,13 +34,13 @@ use crate::{app::Draining, config::Connections};
 /// The longest request head, in bytes; 431 beyond it. Bodies have a limit of their own.
 const HEAD: usize = 32 * 1024;
 
-/// How long a connection that has asked for nothing yet may go on doing so once its port is closed.
+/// How long a connection without a request so far may stay open once its port is closed.
 const LAST_HEAD: Duration = Duration::from_millis(500);
 
-/// How long no connection is taken after the system had none to give, as when all file descriptors are in use.
+/// The pause after the system had no connection to give, as when all file descriptors are in use.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How often it is said at most that there are too many connections.
+/// How often at most the log says that there are too many connections.
 const REMINDER: Duration = Duration::from_secs(60);
 
 /// One port of an instance.
@@ -53,8 +53,8 @@ pub(super) struct Port {
 }
 
 impl Port {
-    /// Answers until `stop`, and ends once no request is under way. Neither an idle connection nor half a request head
-    /// is waited for. Dropped, it cuts everybody off.
+    /// Answers until `stop`, and ends once no request is under way. It does not wait for an idle connection or for half
+    /// a request head. Dropping the future cuts everybody off.
     pub(super) async fn serve(self, stop: CancellationToken) {
         let mut connections = JoinSet::new();
         let mut reminded: Option<Instant> = None;
@@ -75,7 +75,7 @@ impl Port {
                 }
             }
         }
-        // Those in the system's queue believe that they are connected.
+        // Clients in the system's queue believe that they are connected.
         while let Some(Ok((stream, _))) = self.listener.accept().now_or_never()
             && connections.len() < self.limits.max
         {
@@ -85,7 +85,7 @@ impl Port {
         while connections.join_next().await.is_some() {}
     }
 
-    /// Answers the requests of one connection. After `stop` the one that is under way is the last.
+    /// Answers the requests of one connection. After `stop` the request under way is the last.
     fn converse(&self, stream: TcpStream, stop: CancellationToken) -> impl Future<Output = ()> + Send + use<> {
         // Answers are written in one piece; waiting for more to send only delays them.
         if let Err(error) = stream.set_nodelay(true) {
@@ -108,7 +108,7 @@ impl Port {
                 _ = connection.as_mut() => return,
                 () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
             }
-            // Idle connections end there. One that has not asked for anything yet counts as busy: it gets a moment.
+            // Idle connections end at once. A connection without a request so far counts as busy: it gets a moment.
             if timeout(LAST_HEAD, connection.as_mut()).await.is_err() && asked.load(Ordering::Relaxed) {
                 let _ = connection.await;
             }
@@ -116,7 +116,7 @@ impl Port {
     }
 }
 
-/// HTTP/1.1, which is all that is spoken here.
+/// A server of HTTP/1.1, the only protocol here.
 fn http(limits: Connections) -> Builder {
     let mut builder = Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout).max_header_size(HEAD);
@@ -148,7 +148,7 @@ fn last(mut response: Response) -> Response {
     response
 }
 
-/// Listens.
+/// Binds a port.
 pub(super) async fn bind(variable: &'static str, address: SocketAddr) -> Result<TcpListener, super::StartError> {
     TcpListener::bind(address).await.map_err(|source| super::StartError::Bind { variable, address, source })
 }

@@ -1,4 +1,4 @@
-//! `inventory filter`: what people do with the filter of the SKUs that exist.
+//! `inventory filter`: rebuilds the filter of the SKUs that exist.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -23,8 +23,8 @@ pub struct FilterArgs {
 
 #[derive(Clone, Debug, clap::Subcommand)]
 enum FilterCommand {
-    /// Read all SKUs again: after stock was created or restored by other means than the service. It takes the settings
-    /// of `serve`; the present filter answers meanwhile.
+    /// Read all SKUs again, after stock was created or restored by other means than the service. It takes the settings
+    /// of `serve`. The present filter answers meanwhile.
     Rebuild(Box<Args>),
 }
 

@@ -35,10 +35,10 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// How many connections the operators' port takes: probes, a scrape, and some people.
 const OPERATORS: usize = 256;
 
-/// The time for each part of the end when nothing of the grace is left.
+/// The time for each step of the shutdown when nothing of the grace is left.
 const LAST: Duration = Duration::from_secs(1);
 
-/// Serves until SIGTERM or SIGINT, then ends what has begun. A second signal ends it at once.
+/// Serves until SIGTERM or SIGINT, then ends the requests that have begun. A second signal ends the process at once.
 pub async fn run(args: &Args) -> ExitCode {
     run_with(args, async |app| Ok(http::app(app))).await
 }
@@ -106,7 +106,7 @@ async fn serve(
     draining.start();
     tracing::info!(delay = ?config.shutdown_delay, "ending: not ready any more; after the delay the port is closed");
     let end = async {
-        // Requests come and are answered until balancers have seen it.
+        // Requests are answered until balancers have seen that the instance is going away.
         sleep(config.shutdown_delay).await;
         end(app, relay, Keeper { stop: keeping, task: keeper }, &mut servers, deadline).await;
         stop.cancel();
@@ -116,7 +116,7 @@ async fn serve(
     Ok(unless_signalled_again(end, &mut signals).await)
 }
 
-/// Waits for the end of the service. A second signal does not wait.
+/// Waits for the end of the service, or for a second signal.
 async fn unless_signalled_again(end: impl Future<Output = ()>, signals: &mut Signals) -> ExitCode {
     tokio::select! {
         () = end => {
@@ -130,13 +130,13 @@ async fn unless_signalled_again(end: impl Future<Output = ()>, signals: &mut Sig
     }
 }
 
-/// Lets requests end, then gives back what they and others left.
+/// Lets requests end, then releases locks and closes connections.
 async fn end(app: App, relay: Relay, keeper: Keeper, servers: &mut Servers, deadline: Instant) {
     if tokio::time::timeout_at(deadline, servers.drain()).await.is_err() {
         tracing::warn!("the time is up: requests that have not ended are cut off");
     }
     let left = || deadline.saturating_duration_since(Instant::now()).max(LAST);
-    // Another instance, or the next one, carries what is left of flash reservations.
+    // Another instance, or the next one, stores the flash reservations that are left.
     keeper.stop.cancel();
     if tokio::time::timeout(LAST, keeper.task.wait()).await.is_err() {
         tracing::warn!("flash reservations were still being stored");
@@ -147,7 +147,7 @@ async fn end(app: App, relay: Relay, keeper: Keeper, servers: &mut Servers, dead
     if let Some(attacks) = &app.attacks {
         attacks.shutdown(LAST).await;
     }
-    // Writes go on after their client left; their locks are held until they end.
+    // Writes go on after their client left, and hold their locks until they end.
     app.locks.shutdown(left()).await;
     app.stocks.shutdown(LAST).await;
     if let Some(filter) = app.filter {
@@ -176,7 +176,7 @@ async fn upkeep(metrics: PrometheusHandle) {
 /// Both ports. Dropping it closes them.
 struct Servers {
     public: JoinSet<()>,
-    /// Stays open to the end, so that somebody can watch it.
+    /// Stays open to the end, so that operators can watch the shutdown.
     _operators: JoinSet<()>,
     stop: CancellationToken,
 }

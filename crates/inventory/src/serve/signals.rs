@@ -9,12 +9,12 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// From now on neither ends the process by itself.
+    /// From now on neither signal ends the process by itself.
     pub(super) fn listen() -> io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// The next one.
+    /// Waits for the next signal.
     pub(super) async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

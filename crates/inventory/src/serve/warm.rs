@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The warm-up of an instance.
 pub(super) type Warmup = cache::Warmup<Sku, Stock, BoxStream<'static, Sku>>;
 
-/// Of the rows that changed last: what was written lately is what is read most.
+/// A warm-up of the rows that changed last, because they are read most.
 pub(super) fn prepare(stocks: &Cache<Sku, Stock>, pg: &PgPool, settings: &CacheSettings) -> Warmup {
     let (pg, limit) = (pg.clone(), i64::from(settings.warm_keys));
     let latest = async move {
@@ -36,7 +36,7 @@ pub(super) fn prepare(stocks: &Cache<Sku, Stock>, pg: &PgPool, settings: &CacheS
     stocks.warm(stream::once(latest).flat_map(stream::iter).boxed()).within(settings.warm_limit)
 }
 
-/// Runs it, and says what it did. Without Redis nothing would be kept of it, and nobody is to wait for that.
+/// Runs the warm-up, and logs its result. It stops when Redis is away, which could not keep the values.
 pub(super) async fn warm(warmup: Warmup, stocks: Cache<Sku, Stock>) {
     let report = tokio::select! {
         report = warmup.run() => report,
@@ -50,8 +50,7 @@ pub(super) async fn warm(warmup: Warmup, stocks: Cache<Sku, Stock>) {
     tracing::info!(?state, loaded, absent, present, failed, skipped, "the warm-up has ended");
 }
 
-/// Returns when Redis is away: at once when it is now, since the start has waited for it; else after it was for a
-/// while.
+/// Returns when Redis is away: at once if it is away now, since the start has waited for it, else after 1 s away.
 async fn is_away(stocks: &Cache<Sku, Stock>) {
     let mut patience = Duration::ZERO;
     let mut since: Option<Instant> = None;

@@ -8,7 +8,7 @@ use tracing_subscriber::layer::Identity;
 use super::{variables::wanted, whole::whole};
 use crate::config::ConfigError;
 
-/// In place of the one that exports: there is none.
+/// In place of the exporter, in a build without it.
 pub(crate) struct Exporter(Option<Infallible>);
 
 impl Exporter {

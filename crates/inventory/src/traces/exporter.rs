@@ -12,10 +12,10 @@ use super::{
 };
 use crate::config::ConfigError;
 
-/// The one protocol that is spoken.
+/// The only protocol that is spoken.
 const PROTOCOL: &str = "http/protobuf";
 
-/// Sends spans in batches from a thread of its own, out of a bounded queue: what finds no place there is dropped.
+/// Sends spans in batches from a thread of its own, out of a bounded queue. A span is dropped if the queue is full.
 pub(crate) struct Exporter(Option<SdkTracerProvider>);
 
 impl Exporter {
@@ -53,7 +53,7 @@ impl Exporter {
             .with_target("inventory", LevelFilter::DEBUG)
             .with_target("stockade", LevelFilter::DEBUG)
             .with_target(TARGET, LevelFilter::DEBUG)
-            // The span of a request in the log, which has one of its own here.
+            // A request has another span for the collector, so its span in the log is left out.
             .with_target("inventory::http::trace", LevelFilter::OFF);
         Some(layer.with_filter(spans))
     }
@@ -64,7 +64,7 @@ impl Exporter {
         }
     }
 
-    /// Sends what is left, for `limit` at most.
+    /// Sends the spans that are left, for `limit` at most.
     pub(crate) async fn shutdown(self, limit: Duration) {
         let Some(provider) = self.0 else { return };
         let sent = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(limit)).await;

@@ -1,9 +1,9 @@
-//! Spans to an OpenTelemetry collector, by OTLP over HTTP, as the standard `OTEL_…` variables say. With the feature
-//! `otlp` only: `serve` in a build without it says so where they are set.
+//! Spans to an OpenTelemetry collector, by OTLP over HTTP, as the standard `OTEL_…` variables say. Needs the feature
+//! `otlp`: `serve` in a build without it says so if the variables are set.
 //!
-//! The trace of a caller goes on: its `traceparent` is the parent of the request's span. `inventory replay` is such a
-//! caller. Work that goes on after the answer carries the `traceparent` of the request, and its span is linked to that
-//! of the request.
+//! The trace of a caller goes on, as that of `inventory replay` does: its `traceparent` is the parent of the request's
+//! span. Work that goes on after the answer carries the `traceparent` of the request, and its span is linked to the
+//! span of the request.
 
 #[cfg(not(feature = "otlp"))]
 mod absent;

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{app::App, http::ProblemType, metrics};
 
-/// Where the document is.
+/// The path of the document.
 const PATH: &str = "/openapi.json";
 
 const ABOUT: &str = "Stock of goods, with every change in a ledger.
@@ -114,7 +114,7 @@ fn document(paths: PathsBuilder, schemas: Schemas) -> OpenApi {
     OpenApiBuilder::new().info(info.build()).paths(paths.build()).components(Some(components)).build()
 }
 
-/// How a route lock refuses a request. The lock of a read is not waited for long: a read goes on without it.
+/// How a route lock refuses a request. A read waits only a moment for its lock, and then goes on without it.
 fn refusals_of_lock(method: &HttpMethod) -> Vec<ProblemType> {
     let mut refusals = vec![
         ProblemType::BadRequest,

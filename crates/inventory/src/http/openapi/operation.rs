@@ -24,10 +24,10 @@ pub(in crate::http) struct Operation {
     parameters: Vec<Parameter>,
     body: Option<RequestBody>,
     successes: Vec<Success>,
-    /// Of every success.
+    /// The headers of every success.
     headers: BTreeSet<Header>,
     problems: BTreeSet<ProblemType>,
-    /// Of every problem, where the way to it passes what sets them.
+    /// The headers of every problem that arises behind the layer that sets them.
     problem_headers: BTreeSet<Header>,
 }
 
@@ -65,7 +65,7 @@ impl Operation {
         self.problem_headers.insert(header);
     }
 
-    /// How the request may be refused.
+    /// Adds the problems that may refuse the request.
     pub(in crate::http) fn problems(&mut self, problems: impl IntoIterator<Item = ProblemType>) {
         self.problems.extend(problems);
     }
@@ -82,12 +82,12 @@ impl Operation {
         self.successes.push(Success { status, description, schema, headers });
     }
 
-    /// The statuses of what goes well.
+    /// The statuses of the successes.
     pub(super) fn successes(&self) -> impl Iterator<Item = StatusCode> + '_ {
         self.successes.iter().map(|success| success.status).filter(StatusCode::is_success)
     }
 
-    /// A type, which is among the schemas of the document then.
+    /// Adds a type to the schemas of the document, and returns the reference to it.
     pub(in crate::http) fn schema<T: ToSchema>(&mut self) -> Ref {
         let name = T::name();
         T::schemas(&mut self.schemas);
