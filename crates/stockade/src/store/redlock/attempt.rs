@@ -13,8 +13,9 @@ use crate::{
     store::{Attempt, LockError, Mode, Ownership},
 };
 
-/// How many rounds of one attempt may win too late. A single late round can be a process that was stopped for a moment.
-const MOST_LATE: u32 = 3;
+/// How many rounds in a row may be too slow: won too late, or without answers in time. A single slow round can be a
+/// process or a server that was stopped for a moment.
+const MOST_SLOW: u32 = 3;
 
 impl Inner {
     /// Runs rounds, with pauses between them, until the lock is granted or the wait is over.
@@ -35,8 +36,8 @@ impl Inner {
         // A shutdown waits for this attempt and for what it leaves to be undone.
         let _running = self.tasks.token();
         join_all(self.nodes.iter().map(|node| node.link.attempted())).await;
-        let (mut pauses, mut late) = (Pauses::new(self), 0);
-        for round in 0_u64.. {
+        let (mut pauses, mut slow, mut busy) = (Pauses::new(self), 0, false);
+        loop {
             if self.closing.is_cancelled() {
                 return Err(LockError::ShuttingDown);
             }
@@ -48,15 +49,18 @@ impl Inner {
                 Ok(ownership) => return Ok(ownership),
                 Err(failure) => failure,
             };
-            late += u32::from(matches!(failure, Failure::Late));
+            slow = if matches!(failure, Failure::Silent | Failure::Late) { slow + 1 } else { 0 };
+            busy |= matches!(failure, Failure::Busy { .. });
             let pause = match &failure {
                 Failure::Busy { left } if attempt.wait.is_zero() => return Err(LockError::Busy { remaining: *left }),
-                // Waiting does not bring servers back: a caller that has not waited yet gets the error at once.
-                Failure::Unavailable(error) if round == 0 => return Err(error.clone()),
+                // Waiting does not bring servers back: a caller that nobody is in the way of gets the error at once.
+                Failure::Unavailable(error) if !busy => return Err(error.clone()),
+                Failure::Silent if !busy && slow >= MOST_SLOW => return Err(self.no_quorum()),
                 // The round trips are too long for this lease.
-                Failure::Late if attempt.wait.is_zero() || late == MOST_LATE => return Err(self.no_quorum()),
+                Failure::Late if slow >= MOST_SLOW => return Err(self.no_quorum()),
+                Failure::Silent | Failure::Late if attempt.wait.is_zero() => return Err(self.no_quorum()),
                 Failure::Busy { left } => pauses.next(*left),
-                Failure::Unavailable(_) | Failure::Late => pauses.next(Duration::MAX),
+                Failure::Unavailable(_) | Failure::Silent | Failure::Late => pauses.next(Duration::MAX),
             };
             let left = until.map_or(Duration::MAX, Instant::remaining);
             tokio::select! {
@@ -70,11 +74,10 @@ impl Inner {
                         LockError::Timeout { key, waited, remaining: left.saturating_sub(pause), position: None }
                     }
                     Failure::Unavailable(error) => error,
-                    Failure::Late => self.no_quorum(),
+                    Failure::Silent | Failure::Late => self.no_quorum(),
                 });
             }
         }
-        Err(self.no_quorum())
     }
 }
 

@@ -54,8 +54,10 @@ enum Said {
 pub(super) enum Failure {
     /// A quorum answered, but others hold the lock on too many servers. `left`: the time until a quorum is free.
     Busy { left: Duration },
-    /// Fewer servers than a quorum answered.
+    /// Too many servers are down, or refuse.
     Unavailable(LockError),
+    /// Too many servers did not answer in time.
+    Silent,
     /// A quorum granted the lock, but too little of the lease is left.
     Late,
 }
@@ -153,10 +155,16 @@ impl Round {
     /// "Held by others" and "too few answer" are different failures, since only the first one is a reason to wait.
     fn failed(&self, over: bool) -> Option<Failure> {
         let spare = self.inner.nodes.len() - self.inner.quorum();
-        let faults = self.count(|said| said == Said::Fault || (over && said == Said::Nothing));
+        let mut faults = self.count(|said| said == Said::Fault);
         let busy = self.count(|said| matches!(said, Said::Busy { .. }));
         if faults > spare {
             return Some(self.unavailable());
+        }
+        if over {
+            faults += self.count(|said| said == Said::Nothing);
+        }
+        if faults > spare {
+            return Some(Failure::Silent);
         }
         let none_to_come = over || self.count(|said| said == Said::Nothing) == 0;
         (busy > spare || (none_to_come && busy + faults > spare)).then(|| {

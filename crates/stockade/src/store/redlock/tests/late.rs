@@ -1,4 +1,4 @@
-//! Commands that arrive after the attempt that sent them has failed.
+//! Answers and commands that come late.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,10 +6,10 @@ use futures_util::FutureExt;
 use stockade_testbed::Fault;
 use tokio::time::{sleep, timeout};
 
-use super::{LIMIT, RedlockStore, Settings, World, connected, is_no_quorum, key, once};
+use super::{LIMIT, RedlockStore, Settings, World, connected, is_no_quorum, key, once, write};
 use crate::{
     redis::Redis,
-    store::{Attempt, LockStore, redis::tests::detour::Detour},
+    store::{Attempt, LockStore, Released, redis::tests::detour::Detour},
 };
 
 /// Longer than a test may take, so a lock that is left behind stays visible.
@@ -38,6 +38,45 @@ async fn answers_that_come_after_the_attempt_has_failed_are_undone() {
         until_scripts_called(&world, server, 2).await;
         world.until_free(server).await;
     }
+    world.end_behind(proxies).await;
+}
+
+#[tokio::test]
+async fn a_majority_that_is_stopped_for_a_moment_costs_a_round_and_not_the_attempt() {
+    let world = World::start(3).await;
+    let store = world.store().await;
+    let key = key("stopped");
+    for server in &world.servers[..2] {
+        server.pause().unwrap();
+    }
+    world.command(2, &["CONFIG", "RESETSTAT"]).await;
+    let mut attempt = store.acquire(write(&key));
+    assert!((&mut attempt).now_or_never().is_none());
+    let (taken, ()) = tokio::join!(attempt, async {
+        // The first round, what undoes it, and the second round.
+        until_scripts_called(&world, 2, 3).await;
+        for server in &world.servers[..2] {
+            server.resume().unwrap();
+        }
+    });
+    let held = taken.unwrap();
+    assert_eq!(store.release(&held).await.unwrap(), Released::Released);
+    world.until_all_are_free().await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_majority_that_stays_silent_is_reported_long_before_the_wait_ends() {
+    let world = World::start(3).await;
+    let (store, proxies) = world.store_behind_proxies().await;
+    for proxy in &proxies[..2] {
+        proxy.set(Fault::Hole);
+    }
+    let refused = store.acquire(Attempt { wait: Duration::MAX, ..write(&key("silent")) });
+    let refused = timeout(LIMIT, refused).await.expect("it waits for servers that are away");
+    assert!(is_no_quorum(&refused), "{refused:?}");
+    proxies.iter().for_each(|proxy| proxy.set(Fault::None));
+    world.until_all_are_free().await;
     world.end_behind(proxies).await;
 }
 
