@@ -22,4 +22,5 @@ pub mod replay;
 pub mod seed;
 pub mod serve;
 mod shell;
+mod signals;
 mod traces;

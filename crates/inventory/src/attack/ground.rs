@@ -12,8 +12,6 @@ use tokio::time::Instant;
 #[cfg(feature = "demo")]
 use tokio::time::interval;
 
-#[cfg(feature = "demo")]
-use super::own_redis::OwnRedis;
 use super::{
     AttackError, goods,
     guarded::{Guarded, Way},
@@ -22,6 +20,8 @@ use super::{
     naive::Naive,
     place::Place,
 };
+#[cfg(feature = "demo")]
+use super::{lab_process::LabProcess, own_redis::OwnRedis};
 use crate::lab::{Count, Lab, Scheme};
 
 /// How many callers of [`Ground::pace`] wait at once on each side at most.
@@ -48,6 +48,9 @@ pub(super) struct Ground {
     /// The Redis that the attack started, which only the two sides use.
     #[cfg(feature = "demo")]
     server: Option<OwnRedis>,
+    /// The process that the attack started to sell under other schemes.
+    #[cfg(feature = "demo")]
+    pub(super) lab_process: tokio::sync::Mutex<Option<LabProcess>>,
 }
 
 impl Ground {
@@ -69,6 +72,8 @@ impl Ground {
             schemes: Mutex::default(),
             #[cfg(feature = "demo")]
             server: None,
+            #[cfg(feature = "demo")]
+            lab_process: tokio::sync::Mutex::default(),
         }
     }
 
@@ -88,9 +93,12 @@ impl Ground {
         self.server.as_ref().ok_or(AttackError::Elsewhere("the attack has no Redis of its own"))
     }
 
-    /// Shuts down the Redis that the attack started, and the cache on it.
+    /// Ends what the attack started: the process of the lab, or the Redis with the cache on it.
     #[cfg(feature = "demo")]
     pub(super) async fn end(self) {
+        if let Some(lab) = self.lab_process.into_inner() {
+            lab.end().await;
+        }
         let Some(server) = self.server else { return };
         self.on.shutdown(LAST).await;
         if let Err(error) = server.kill().await {

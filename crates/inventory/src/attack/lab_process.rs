@@ -1,11 +1,12 @@
 //! The schemes of the lab that need servers and processes of their own, as `inventory lab` plays them.
 
-use std::{env, process::Stdio};
+use std::{env, process::Stdio, time::Duration};
 
 use serde::Deserialize;
 use stockade_testbed::ChildProcess;
-use tokio::process::Command;
+use tokio::{process::Command, time::timeout};
 
+use super::AttackError;
 use crate::lab::{Count, Scheme};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -17,6 +18,9 @@ const THINKING: u32 = 1_000;
 /// How long a scheme may sell, in seconds.
 const LONGEST: &str = "3";
 
+/// How long the process may take to end its servers.
+const LAST: Duration = Duration::from_secs(5);
+
 /// A line of its table.
 #[derive(Deserialize)]
 struct Line {
@@ -25,23 +29,50 @@ struct Line {
     lost: i64,
 }
 
-/// Sells so many units under each of these schemes, one after the other. The process and all that it starts end with the
-/// future.
-///
-/// There are two units for each buyer: a fair lock then comes to the buyers of each process within the first half.
-pub(super) async fn play(units: u32) -> Result<Vec<(Scheme, Count)>, Failure> {
-    let schemes: Vec<_> = Scheme::apart().map(Scheme::name).collect();
-    let mut command = Command::new(env::current_exe()?);
-    command.args(["lab", "--json", "--seconds", LONGEST, "--only", &schemes.join(",")]);
-    command.args(["--units", &units.to_string(), "--workers", &units.div_ceil(2).to_string()]);
-    command.args(["--think", &format!("{}ms", THINKING.div_ceil(units))]).stderr(Stdio::null());
-    let mut lab = ChildProcess::start(command)?;
-    let mut table = String::new();
-    while let Some(line) = lab.next_line().await? {
-        table.push_str(&line);
+/// `inventory lab`, with servers of its own. Dropping the value kills the process and its servers, and may leave the
+/// folder of a server that was just being made.
+#[derive(Debug)]
+pub(super) struct LabProcess {
+    process: ChildProcess,
+    units: u32,
+}
+
+impl LabProcess {
+    /// Begins to sell so many units under each of these schemes, one after the other.
+    ///
+    /// There are two units for each buyer: a fair lock then comes to the buyers of each process within the first half.
+    pub(super) fn start(units: u32) -> Result<Self, AttackError> {
+        let start = || -> Result<ChildProcess, Failure> {
+            let schemes: Vec<_> = Scheme::apart().map(Scheme::name).collect();
+            let mut command = Command::new(env::current_exe()?);
+            command.args(["lab", "--json", "--seconds", LONGEST, "--only", &schemes.join(",")]);
+            command.args(["--units", &units.to_string(), "--workers", &units.div_ceil(2).to_string()]);
+            command.args(["--think", &format!("{}ms", THINKING.div_ceil(units))]).stderr(Stdio::null());
+            Ok(ChildProcess::start(command)?)
+        };
+        Ok(Self { process: start().map_err(AttackError::Schemes)?, units })
     }
-    let lines: Vec<Line> = serde_json::from_str(&table)?;
-    let count =
-        |line: &Line| Count { units: units.into(), sold: line.sold, left: i64::from(units) - line.sold + line.lost };
-    Ok(lines.iter().map(|line| (line.scheme, count(line))).collect())
+
+    /// Waits until all is sold, and returns what each scheme sold.
+    pub(super) async fn counts(&mut self) -> Result<Vec<(Scheme, Count)>, AttackError> {
+        let lines = self.lines().await.map_err(AttackError::Schemes)?;
+        let units = i64::from(self.units);
+        let count = |line: &Line| Count { units, sold: line.sold, left: units - line.sold + line.lost };
+        Ok(lines.iter().map(|line| (line.scheme, count(line))).collect())
+    }
+
+    async fn lines(&mut self) -> Result<Vec<Line>, Failure> {
+        let mut table = String::new();
+        while let Some(line) = self.process.next_line().await? {
+            table.push_str(&line);
+        }
+        Ok(serde_json::from_str(&table)?)
+    }
+
+    /// Has the process end its servers and itself.
+    pub(super) async fn end(mut self) {
+        // A process that has ended already can't be asked, and one that takes too long is killed.
+        let _ = self.process.interrupt();
+        let _ = timeout(LAST, self.process.wait()).await;
+    }
 }

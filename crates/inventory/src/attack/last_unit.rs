@@ -4,7 +4,7 @@ use futures_util::{StreamExt, stream};
 use tokio::time::{Instant, timeout};
 
 #[cfg(feature = "demo")]
-use super::lab_process;
+use super::lab_process::LabProcess;
 use super::{AttackError, Callers, ground::Ground, meter::Meter};
 use crate::lab::{Count, Scheme};
 
@@ -50,7 +50,8 @@ async fn served(ground: &Ground, buyers: u32, units: u32) -> Result<(), AttackEr
 /// The same under those that it does not sell by.
 #[cfg(feature = "demo")]
 async fn apart(ground: &Ground, units: u32) -> Result<(), AttackError> {
-    for (scheme, count) in lab_process::play(units).await.map_err(AttackError::Schemes)? {
+    let mut lab = ground.lab_process.lock().await;
+    for (scheme, count) in lab.insert(LabProcess::start(units)?).counts().await? {
         ground.sold_by(scheme, count);
     }
     Ok(())

@@ -7,7 +7,6 @@ mod args;
 mod error;
 mod instance;
 mod run;
-mod stop;
 mod traffic;
 mod verify;
 

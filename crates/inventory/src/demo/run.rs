@@ -15,7 +15,6 @@ use tokio::{time::Instant, try_join};
 use super::{
     Args, DemoError,
     instance::{Instance, Settings},
-    stop::Stop,
     traffic::Traffic,
     verify::verify,
 };
@@ -24,25 +23,23 @@ use crate::{
     orders::{OrderLine, Orders},
     replay::{Plan, RetryLimits, ShopClient, replay},
     seed::seed,
+    signals::{INTERRUPTED, Signals},
 };
 
-/// The status that a shell reports for a command that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
 /// The connections of the visitors to each instance.
 const CONNECTIONS: usize = 8;
 const NAMES: [&str; 2] = ["instance-1", "instance-2"];
 
 /// Gives the demonstration.
 pub async fn run(args: Args) -> ExitCode {
-    let stop = Stop::install();
-    let mut stop = match stop {
-        Ok(stop) => stop,
+    let mut signals = match Signals::listen() {
+        Ok(signals) => signals,
         Err(error) => {
             console::error(&error);
             return ExitCode::FAILURE;
         }
     };
-    match Box::pin(demonstrate(args, &mut stop)).await {
+    match Box::pin(demonstrate(args, &mut signals)).await {
         Ok(code) => code,
         Err(error) => {
             console::error(&error);
@@ -51,7 +48,7 @@ pub async fn run(args: Args) -> ExitCode {
     }
 }
 
-async fn demonstrate(args: Args, stop: &mut Stop) -> Result<ExitCode, DemoError> {
+async fn demonstrate(args: Args, signals: &mut Signals) -> Result<ExitCode, DemoError> {
     let folder = tempfile::Builder::new().prefix("inventory-demo-").disable_cleanup(args.keep).tempdir();
     let folder = folder.map_err(DemoError::Spawn)?;
     if args.keep {
@@ -60,7 +57,7 @@ async fn demonstrate(args: Args, stop: &mut Stop) -> Result<ExitCode, DemoError>
     // A signal drops the run, which kills the children; no data of theirs has to be kept.
     let (stage, holds) = tokio::select! {
         result = Stage::play(&args, folder.path()) => result?,
-        () = stop.asked() => return Ok(ExitCode::from(INTERRUPTED)),
+        () = signals.next() => return Ok(ExitCode::from(INTERRUPTED)),
     };
     if !args.exit {
         let _traffic = stage.traffic()?;
@@ -68,7 +65,7 @@ async fn demonstrate(args: Args, stop: &mut Stop) -> Result<ExitCode, DemoError>
         if !args.no_open && has_desktop() {
             let _ = open::that_detached(stage.console("overview"));
         }
-        stop.asked().await;
+        signals.next().await;
         console::note("ending");
     }
     stage.end().await?;

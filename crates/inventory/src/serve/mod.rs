@@ -13,7 +13,6 @@ mod port;
 mod rebuild;
 mod redis;
 mod run;
-mod signals;
 mod sweep;
 mod warm;
 

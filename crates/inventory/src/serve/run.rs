@@ -14,7 +14,6 @@ use super::{
     build::Service,
     database, log,
     port::{Port, bind},
-    signals::Signals,
     sweep::sweep,
     warm::warm,
 };
@@ -23,6 +22,7 @@ use crate::{
     config::{Args, Config, Connections},
     console, flash, fleet, http, metrics,
     ops::{self, Ops},
+    signals::Signals,
     traces::Exporter,
 };
 

@@ -1,7 +1,10 @@
 //! The attack lab on the operators' port.
 
+use std::{fs::Permissions, os::unix::fs::PermissionsExt};
+
 use reqwest::Method;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::stage::{Answer, Instance, Stage, until};
 
@@ -26,9 +29,20 @@ async fn attack(instance: &Instance, attack: &str, callers: u32) -> Value {
     ended
 }
 
-/// Where the instance finds `redis-server`.
-fn path() -> String {
-    std::env::var("PATH").expect("a test is run with PATH")
+/// Where an instance puts the folders of the servers that it starts. PostgreSQL's user has to enter it.
+fn folder() -> TempDir {
+    tempfile::Builder::new().permissions(Permissions::from_mode(0o711)).tempdir().unwrap()
+}
+
+/// An instance that attacks, and finds `redis-server` to attack.
+async fn attacker(stage: &Stage, folder: &TempDir) -> Instance {
+    let path = std::env::var("PATH").expect("a test is run with PATH");
+    stage.serve(&[("LAB", "on"), ("PATH", &path), ("TMPDIR", folder.path().to_str().unwrap())]).await
+}
+
+/// How many servers of an attack there are.
+fn servers(folder: &TempDir) -> usize {
+    std::fs::read_dir(folder.path()).unwrap().count()
 }
 
 fn figure(run: &Value, side: &str, name: &str) -> u64 {
@@ -89,7 +103,8 @@ async fn an_attack_is_one_at_a_time_and_can_be_stopped() {
 #[tokio::test]
 async fn stock_that_a_fence_guards_is_sold_once() {
     let stage = Stage::start().await;
-    let instance = stage.serve(&[("LAB", "on"), ("PATH", &path())]).await;
+    let folder = folder();
+    let instance = attacker(&stage, &folder).await;
     let stock = |run: &Value, side: &str, name: &str| run[side]["stock"][name].as_i64().unwrap();
 
     let stopped = attack(&instance, "stopped-holder", 8).await;
@@ -103,8 +118,11 @@ async fn stock_that_a_fence_guards_is_sold_once() {
         until("a verdict", async || run(&instance, "last-unit").await["verdict"] != "").await;
         let told = run(&instance, "last-unit").await;
         assert_eq!((&told["state"], stock(&told, "on", "sold")), (&"running".into(), 20), "{told}");
+        // At its worst moment: servers have a folder, and no supervisor yet that would remove it.
+        until("servers of its own", async || servers(&folder) > 0).await;
         assert_eq!(send(&instance, Method::DELETE, "").await.status, 204);
         until("its end", async || run(&instance, "last-unit").await["state"] == "stopped").await;
+        until("its servers are gone", async || servers(&folder) == 0).await;
     }
     let sold = attack(&instance, "last-unit", 400).await;
     let schemes = sold["schemes"].as_array().unwrap();
@@ -145,7 +163,8 @@ async fn the_lock_of_a_process_that_is_killed_goes_on_when_its_lease_ends_and_wi
 #[tokio::test]
 async fn a_redis_that_loses_its_keys_is_one_of_the_attacks_own() {
     let stage = Stage::start().await;
-    let instance = stage.serve(&[("LAB", "on"), ("PATH", &path())]).await;
+    let folder = folder();
+    let instance = attacker(&stage, &folder).await;
     stage.redis.command(&["SET", "mine", "kept"]).await.unwrap();
     let flushed = attack(&instance, "flushed-redis", 200).await;
     for side in ["on", "off"] {
@@ -162,11 +181,9 @@ async fn a_redis_that_loses_its_keys_is_one_of_the_attacks_own() {
 #[tokio::test]
 async fn a_frozen_redis_holds_up_only_those_without_defences_and_ends_with_its_attack() {
     let stage = Stage::start().await;
-    let folder = tempfile::tempdir().unwrap();
-    let servers = || std::fs::read_dir(folder.path()).unwrap().count();
-    let settings = [("LAB", "on"), ("PATH", &path()), ("TMPDIR", folder.path().to_str().unwrap())];
-    let instance = stage.serve(&settings).await;
-    assert_eq!(servers(), 0);
+    let folder = folder();
+    let instance = attacker(&stage, &folder).await;
+    assert_eq!(servers(&folder), 0);
     assert_eq!(send(&instance, Method::POST, "/frozen-redis?callers=400").await.status, 202);
     until("answers on one side only", async || {
         let frozen = run(&instance, "frozen-redis").await;
@@ -178,8 +195,8 @@ async fn a_frozen_redis_holds_up_only_those_without_defences_and_ends_with_its_a
         since.is_some_and(|since| answered(last, "off") > 0 && answered(last, "on") > answered(since, "on") + 10)
     })
     .await;
-    assert_eq!(servers(), 1, "it still stands still");
+    assert_eq!(servers(&folder), 1, "it still stands still");
     assert_eq!(send(&instance, Method::DELETE, "").await.status, 204);
     until("the end", async || run(&instance, "frozen-redis").await["state"] == "stopped").await;
-    until("its server is gone", async || servers() == 0).await;
+    until("its server is gone", async || servers(&folder) == 0).await;
 }

@@ -3,16 +3,28 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 
 use super::{Args, Failure, chart::chart, scheme::Scheme, stage::Stage, table::table};
-use crate::console;
+use crate::{
+    console,
+    signals::{INTERRUPTED, Signals},
+};
 
-/// Plays every scheme and prints the results.
+/// Plays every scheme and prints the results. A signal ends it early, with all servers and their folders.
 pub async fn run(args: Args) -> ExitCode {
-    match Box::pin(play(args)).await {
-        Ok(()) => ExitCode::SUCCESS,
+    match play_unless_signalled(args).await {
+        Ok(code) => code,
         Err(error) => {
             console::error(&*error);
             ExitCode::FAILURE
         }
+    }
+}
+
+async fn play_unless_signalled(args: Args) -> Result<ExitCode, Failure> {
+    let mut signals = Signals::listen()?;
+    tokio::select! {
+        biased;
+        () = signals.next() => Ok(ExitCode::from(INTERRUPTED)),
+        played = Box::pin(play(args)) => played.map(|()| ExitCode::SUCCESS),
     }
 }
 
