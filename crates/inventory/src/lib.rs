@@ -24,3 +24,4 @@ pub mod serve;
 mod shell;
 mod signals;
 mod traces;
+mod trouble;

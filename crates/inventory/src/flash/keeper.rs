@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{Sale, SaleId, Stage, close, consumer::Consumer, reconcile, reservation::hex};
-use crate::{app::App, db};
+use crate::{app::App, db, trouble::Trouble};
 
 /// How often Postgres is asked which sales there are.
 const LOOK: Duration = Duration::from_secs(1);
@@ -47,6 +47,8 @@ struct Keeper {
     name: String,
     sales: Vec<Sale>,
     looked: Option<Instant>,
+    /// Why Postgres does not say which sales there are.
+    trouble: Trouble,
     lanes: HashMap<SaleId, Lane>,
 }
 
@@ -55,10 +57,21 @@ struct Lane {
     consumer: Consumer,
     checked: Option<Instant>,
     failed: Option<Instant>,
+    /// Why it stands still.
+    trouble: Trouble,
+}
+
+/// What a step for a sale has done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Nothing,
+    Stored,
+    /// Its counter was made, or the sale goes towards its end.
+    Moved,
 }
 
 /// How long to wait for the next round.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy)]
 enum Pause {
     /// There was something to do.
     Short,
@@ -71,7 +84,7 @@ enum Pause {
 impl Keeper {
     fn new(app: App) -> Self {
         let name = hex(&rand::random::<[u8; 8]>());
-        Self { app, name, sales: Vec::new(), looked: None, lanes: HashMap::new() }
+        Self { app, name, sales: Vec::new(), looked: None, trouble: Trouble::default(), lanes: HashMap::new() }
     }
 
     async fn pause(&self, pause: Pause) {
@@ -88,21 +101,23 @@ impl Keeper {
     }
 
     async fn round(&mut self) -> Pause {
-        if let Err(error) = self.look().await {
-            tracing::warn!(error = &error as &dyn Error, "the flash sales are not known");
-            return Pause::Trouble;
+        match self.look().await {
+            Ok(()) => {
+                if self.trouble.end() {
+                    tracing::info!("the flash sales are known again");
+                }
+            }
+            Err(error) => {
+                if self.trouble.is_news(&error) {
+                    tracing::warn!(error = &error as &dyn Error, "the flash sales are not known");
+                }
+                return Pause::Trouble;
+            }
         }
         let mut pause = Pause::UntilNudged;
         for sale in std::mem::take(&mut self.sales) {
-            match self.tend(&sale).await {
-                Ok(true) => pause = pause.min(Pause::Short),
-                Ok(false) => {}
-                Err(error) => {
-                    tracing::warn!(error = error.as_ref() as &dyn Error, sku = %sale.sku, "a flash sale stands still");
-                    if let Some(lane) = self.lanes.get_mut(&sale.id) {
-                        lane.failed = Some(Instant::now());
-                    }
-                }
+            if self.tend(&sale).await {
+                pause = Pause::Short;
             }
             self.sales.push(sale);
         }
@@ -122,28 +137,56 @@ impl Keeper {
         Ok(())
     }
 
-    /// One step for one sale. Returns whether there was something to do.
-    async fn tend(&mut self, sale: &Sale) -> Result<bool, Box<dyn Error + Send + Sync>> {
-        let App { flash, pg, .. } = &self.app;
-        let fresh = || Lane { consumer: Consumer::new(sale.sku.clone(), &self.name), checked: None, failed: None };
-        let lane = self.lanes.entry(sale.id).or_insert_with(fresh);
+    /// One step for one sale, unless it failed a moment ago. Returns whether there was something to do.
+    async fn tend(&mut self, sale: &Sale) -> bool {
+        let lane = self.lanes.entry(sale.id).or_insert_with(|| Lane::new(sale, &self.name));
         if lane.failed.is_some_and(|last| last.elapsed() < TROUBLE) {
-            return Ok(false);
+            return false;
         }
-        let finished = lane.consumer.round(flash, pg).await?;
-        if lane.checked.is_some_and(|last| last.elapsed() < CHECK) {
-            return Ok(finished > 0);
+        match lane.step(&self.app, sale).await {
+            Ok(step) => {
+                lane.failed = None;
+                if lane.trouble.end() {
+                    tracing::info!(sku = %sale.sku, "a flash sale goes on again");
+                }
+                if step == Step::Moved {
+                    // The sale as it was read may be out of date; and the next step may be possible at once.
+                    (self.looked, lane.checked) = (None, None);
+                }
+                step != Step::Nothing
+            }
+            Err(error) => {
+                lane.failed = Some(Instant::now());
+                if lane.trouble.is_news(error.as_ref()) {
+                    tracing::warn!(error = error.as_ref() as &dyn Error, sku = %sale.sku, "a flash sale stands still");
+                }
+                false
+            }
         }
-        lane.checked = Some(Instant::now());
-        let is_done = match sale.stage {
-            Stage::Open => reconcile::settle(flash.counter(), pg, sale).await?,
-            Stage::Closing => close::close(&self.app, sale).await?,
-            Stage::Closed => true,
-        };
-        if !is_done {
-            // The sale as it was read may be out of date; and the next step may be possible at once.
-            (self.looked, lane.checked) = (None, None);
+    }
+}
+
+impl Lane {
+    fn new(sale: &Sale, consumer: &str) -> Self {
+        let consumer = Consumer::new(sale.sku.clone(), consumer);
+        Self { consumer, checked: None, failed: None, trouble: Trouble::default() }
+    }
+
+    /// Stores what is in the stream and, from time to time, checks the counter or ends the sale.
+    async fn step(&mut self, app: &App, sale: &Sale) -> Result<Step, Box<dyn Error + Send + Sync>> {
+        let App { flash, pg, .. } = app;
+        let finished = self.consumer.round(flash, pg).await?;
+        if self.checked.is_none_or(|last| last.elapsed() >= CHECK) {
+            self.checked = Some(Instant::now());
+            let is_done = match sale.stage {
+                Stage::Open => reconcile::settle(flash.counter(), pg, sale).await?,
+                Stage::Closing => close::close(app, sale).await?,
+                Stage::Closed => true,
+            };
+            if !is_done {
+                return Ok(Step::Moved);
+            }
         }
-        Ok(finished > 0 || !is_done)
+        Ok(if finished > 0 { Step::Stored } else { Step::Nothing })
     }
 }

@@ -29,7 +29,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use crate::{app::Draining, config::Connections};
+use crate::{app::Draining, config::Connections, trouble::REMINDER};
 
 /// The longest request head, in bytes; 431 beyond it. Bodies have a limit of their own.
 const HEAD: usize = 32 * 1024;
@@ -39,9 +39,6 @@ const LAST_HEAD: Duration = Duration::from_millis(500);
 
 /// The pause after the system had no connection to give, as when all file descriptors are in use.
 const PAUSE: Duration = Duration::from_secs(1);
-
-/// How often at most the log says that there are too many connections.
-const REMINDER: Duration = Duration::from_secs(60);
 
 /// One port of an instance.
 pub(super) struct Port {

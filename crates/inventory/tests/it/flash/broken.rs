@@ -15,8 +15,8 @@ async fn one_broken_sale_does_not_stop_the_others_and_goes_on_once_its_key_is_de
     let stage = Stage::start().await;
     let instance = stage.serve(&[]).await;
     for sku in ["A", "B"] {
-        instance.put(sku, 30).await;
-        open(&instance, sku, 30, 30).await;
+        instance.put(sku, 10_000).await;
+        open(&instance, sku, 10_000, 30).await;
     }
     assert_eq!(reserve(&instance, "A", "ann", 1, None).await.status, StatusCode::CREATED);
     until_stored(&stage, 1).await;
@@ -31,11 +31,36 @@ async fn one_broken_sale_does_not_stop_the_others_and_goes_on_once_its_key_is_de
     }
     until("B is stored", async || stage.count("select sum(stored)::bigint from flash_sale").await == 11).await;
 
+    // The sale that is broken is tried four times a second, and the other is stored as fast as ever.
+    let before = reads(&stage).await;
+    let mut units = 11;
+    let (served, failed) = loop {
+        let made = reserve(&instance, "B", &format!("c{units}"), 1, None).await;
+        units += i64::from(made.status == StatusCode::CREATED);
+        let now = reads(&stage).await;
+        let (served, failed) = (now.0 - before.0, now.1 - before.1);
+        if failed >= 8 {
+            break (served, failed);
+        }
+    };
+    assert!(served >= 2 * failed, "{served} reads were answered beside {failed} that were refused");
+    assert_eq!(instance.log().matches("a flash sale stands still").count(), 1, "{}", instance.log());
+
     stage.redis.command(&["DEL", STREAM]).await.unwrap();
     assert_eq!(reserve(&instance, "A", "bob", 1, None).await.status, StatusCode::CREATED);
-    until_stored(&stage, 12).await;
+    until_stored(&stage, units + 1).await;
+    assert_eq!(instance.log().matches("a flash sale goes on again").count(), 1, "{}", instance.log());
     until_closed(&instance).await;
     assert_conserved(&stage).await;
+}
+
+/// How many reads of streams Redis has answered, and how many it has refused.
+async fn reads(stage: &Stage) -> (u64, u64) {
+    let stats = stage.redis.command(&["INFO", "commandstats"]).await.unwrap();
+    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_xreadgroup:")).unwrap();
+    let field = |name| line.split(',').find_map(|field| field.strip_prefix(name)).unwrap().parse::<u64>().unwrap();
+    let failed = field("failed_calls=");
+    (field("calls=") - failed, failed)
 }
 
 #[tokio::test]
