@@ -3,7 +3,8 @@
 //! ```text
 //! cargo build -p stockade --features postgres --example service
 //! cargo run -p stockade-testbed -- exec -- target/debug/examples/service   # with a Redis and a PostgreSQL of its own
-//! curl -si -XPOST localhost:8080/stock/85123A/sell; curl -si localhost:8080/stock/85123A; curl -s localhost:8080/metrics
+//! curl -si -XPOST localhost:8080/stock/85123A/sell; curl -si localhost:8080/stock/85123A
+//! curl -s localhost:8080/metrics
 //! ```
 
 use std::{borrow::Cow, env, error::Error, time::Duration};

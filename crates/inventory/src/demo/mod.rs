@@ -1,4 +1,4 @@
-//! `inventory demo`: private servers, two instances, real order lines, a report, the checks, and visitors until the end.
+//! `inventory demo`: private servers, two instances, real order lines, a report, checks, and visitors until the end.
 //!
 //! Everything runs on free ports of 127.0.0.1, keeps its files in private folders, and ends with this process, however
 //! that ends.

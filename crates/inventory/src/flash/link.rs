@@ -192,7 +192,8 @@ impl Link {
 }
 
 /// Whether an error concerns the keys of this command only: no permission, no consumer group or one already, a value
-/// that another program put there. With other codes (LOADING, READONLY, NOREPLICAS) the server says that it accepts nothing now.
+/// that another program put there. With other codes (LOADING, READONLY, NOREPLICAS) the server says that it accepts
+/// nothing now.
 fn is_of_the_key(code: &str) -> bool {
     ["NOPERM", "NOGROUP", "BUSYGROUP", "WRONGTYPE", "ERR"].contains(&code)
 }

@@ -14,7 +14,8 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 use super::TARGET;
 
 /// The span of a request for the collector, named and filled in as OpenTelemetry asks of a server. It goes on with the
-/// trace of the caller. `logged` is the span of the same request in the log. It gets the id of a trace that begins here.
+/// trace of the caller. `logged` is the span of the same request in the log. It gets the id of a trace that begins
+/// here.
 pub(crate) fn server_span(request: &Request, id: &str, logged: &Span) -> Span {
     let route = request.extensions().get().map(MatchedPath::as_str);
     let method = request.method().as_str();

@@ -28,8 +28,8 @@ impl Commits {
         self.state.get_or_init(|| Arc::new(AtomicU8::new(OPEN)))
     }
 
-    /// Makes the work under this ownership part of the work under the ownership of `outer`: a commit under either counts
-    /// for both. Must be called before anybody is given this ownership.
+    /// Makes the work under this ownership part of the work under the ownership of `outer`: a commit under either
+    /// counts for both. Must be called before anybody is given this ownership.
     pub(crate) fn within(&self, outer: &Self) {
         // The cell is filled when a commit is first started or ruled out. Nobody can have done either yet.
         let _ = self.state.set(Arc::clone(outer.state()));

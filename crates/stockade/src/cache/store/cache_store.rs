@@ -39,8 +39,8 @@ impl<V: Send + Sync + 'static + serde::de::DeserializeOwned> Store<V> {
         }
     }
 
-    /// What the store has of a key, and how long the lease of its load still lasts, if it is being loaded. The entries of
-    /// a cache without Redis are those of the in-process tier.
+    /// What the store has of a key, and how long the lease of its load still lasts, if it is being loaded. The entries
+    /// of a cache without Redis are those of the in-process tier.
     pub(crate) async fn inspect(&self, key: &Key) -> (Tier, Option<Duration>) {
         match self {
             Self::Memory(..) => (Tier::Empty, None),

@@ -14,8 +14,8 @@ impl Trust {
 /// no longer trusted. Heartbeats come every second.
 pub(crate) const SILENCE: Duration = Duration::from_secs(3);
 
-/// After this time every process has heard of an invalidation, or serves nothing from memory. It is [`SILENCE`] plus one
-/// percent, because the clock that measures it may run faster by that much. Leases allow for the same drift.
+/// After this time every process has heard of an invalidation, or serves nothing from memory. It is [`SILENCE`] plus
+/// one percent, because the clock that measures it may run faster by that much. Leases allow for the same drift.
 pub(crate) const HEARD_WITHIN: Duration = Duration::from_millis(3_030);
 
 /// How long a server that was replaced by a new run may go on accepting writes. It stops when it has not heard from its

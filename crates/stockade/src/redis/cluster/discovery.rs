@@ -149,7 +149,7 @@ impl Shared {
         }
     }
 
-    /// The first view that a node gives. Nodes that serve slots are asked first, in random order, then those in the URL.
+    /// The first view that a node gives. Asks nodes that serve slots first, in random order, then those in the URL.
     async fn ask(&self) -> Option<View> {
         let known = self.map.read().unwrap_or_else(PoisonError::into_inner).nodes();
         let mut places: Vec<_> = known.iter().filter_map(|node| self.redis.dialer().info_of(node)).collect();

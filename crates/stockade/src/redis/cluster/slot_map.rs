@@ -138,7 +138,7 @@ mod tests {
         Value::BulkString(text.into())
     }
 
-    /// The view of the node `myself`: three nodes with these epochs, of which `first_half` has the first half of the slots.
+    /// The view of the node `myself`: three nodes with these epochs. `first_half` has the first half of the slots.
     fn view(myself: &str, epochs: [u64; 3], first_half: &str) -> View {
         let nodes: String = ["a", "b", "c"]
             .iter()

@@ -18,11 +18,11 @@ impl<'a> ServerInfo<'a> {
 
     /// Names the run of the server as a primary: its process and its replication history.
     ///
-    /// The run id names only the process. A primary that followed its successor for a while and is the primary again has
-    /// its old run id, but the data of the successor, which may lack the newest writes. Every promotion changes the
-    /// replication id (<https://redis.io/docs/latest/operate/oss_and_stack/management/replication/>). The id also changes
-    /// when a primary has been without replicas for `repl-backlog-ttl` (an hour by default): a new name for the same data
-    /// costs loads and loses nothing.
+    /// The run id names only the process. A primary that followed its successor for a while and is the primary again
+    /// has its old run id, but the data of the successor, which may lack the newest writes. Every promotion changes the
+    /// replication id (<https://redis.io/docs/latest/operate/oss_and_stack/management/replication/>). The id also
+    /// changes when a primary has been without replicas for `repl-backlog-ttl` (an hour by default): a new name for the
+    /// same data costs loads and loses nothing.
     pub(super) fn run(self) -> Result<Arc<str>, HandshakeError> {
         let process = self.field("run_id")?;
         // A service that does not tell it is named by the process alone.
