@@ -62,7 +62,7 @@ impl FromCache<App> for String {
     }
 }
 
-/// Reads often under the lock of its route.
+/// A handler that reads a cached value many times under the lock of its route.
 async fn read_often(State(app): State<App>, request: Request) -> StatusCode {
     let (mut parts, _) = request.into_parts();
     assert!(Cached::<String>::from_request_parts(&mut parts, &app).await.is_ok());
@@ -119,18 +119,18 @@ async fn a_hit_in_the_process_takes_no_memory() {
     }
 }
 
-/// Both scripts of a pair, their replies and all that is done about them; the driver of the connection included.
+/// Counts an acquire and a release: both scripts, their replies and the work of the connection's driver.
 #[test]
 fn a_lock_that_waits_for_nobody_takes_little_memory() {
     const PAIRS: u64 = 500;
     const MOST: u64 = 34;
     record();
-    // One thread, so that all is counted.
+    // The runtime has one thread, so that all allocations are counted.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let server = runtime.block_on(RedisServer::start()).unwrap();
     let redis = runtime.block_on(Redis::builder(server.url()).command_timeout(Duration::from_secs(20)).connect());
     let redis = redis.unwrap();
-    // An event that nobody keeps costs nothing.
+    // An event that its listener does not keep costs nothing.
     let (silent, watched) =
         runtime.block_on(async { (Locks::new(&redis), Locks::builder().on_event(|_| ()).redis(&redis)) });
     let pairs = |locks: &Locks, request: fn(&Locks) -> LockRequest| {

@@ -1,4 +1,4 @@
-//! All of them at once.
+//! All programs and Stockade contend for one lock at once.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const ROUNDS: u32 = 10;
 const LEASE: Duration = Duration::from_secs(5);
 const COUNTER: &str = "counter";
 
-/// Adds to the number as the other programs do, by a read and a write: two that are inside at once lose a count.
+/// Adds to the number as the other programs do, by a read and a write. Two holders at once would lose a count.
 async fn count(world: &World) {
     for _ in 0..ROUNDS {
         let guard = world.ours.write(&Sku("1")).wait(Duration::MAX).acquire().await.unwrap();

@@ -7,7 +7,7 @@ use tokio::{
     time::timeout,
 };
 
-/// For one line: a whole series of critical sections may be asked for.
+/// The limit for one answer. An answer may stand for a whole series of critical sections.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// A library that other programs lock with.
@@ -63,17 +63,17 @@ impl Peer {
         Self { kind, _process: process, input, output: BufReader::new(output).lines() }
     }
 
-    /// Tries once.
+    /// Tries once to lock `name`. Returns whether that succeeded.
     pub(crate) async fn acquires(&mut self, name: &str, lease: Duration) -> bool {
         self.ask(&format!("acquire {name} {}", lease.as_secs_f64())).await
     }
 
-    /// Gives back what it acquired; false when that was no longer its own.
+    /// Releases the lock. Returns `false` if the peer no longer held it.
     pub(crate) async fn releases(&mut self) -> bool {
         self.ask("release").await
     }
 
-    /// Adds to a number, one by one, in so many critical sections.
+    /// Adds one to a number in each of `rounds` critical sections.
     pub(crate) async fn counts(&mut self, name: &str, lease: Duration, counter: &str, rounds: u32) {
         assert!(self.ask(&format!("count {name} {} {counter} {rounds}", lease.as_secs_f64())).await);
     }

@@ -4,10 +4,10 @@ use futures_util::future::{join_all, try_join_all};
 use stockade::{Locks, Redis, Resource};
 use stockade_testbed::{Fault, Proxy, RedisServer};
 
-/// Longer than anything takes on a busy machine.
+/// The limit for each wait. Only a failing test reaches it, however busy the machine is.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
-/// The name of the lock in all programs: pottery can't do without this prefix.
+/// The name of the lock in all programs. pottery always adds this prefix.
 pub(crate) const NAME: &str = "redlock:stock:1";
 
 pub(crate) struct Sku(pub(crate) &'static str);
@@ -20,7 +20,7 @@ impl Resource for Sku {
     }
 }
 
-/// Three servers, and our locks on them. Others reach the servers directly, we through proxies.
+/// Three servers, and our locks on them. The peers reach the servers directly, and our locks through proxies.
 pub(crate) struct World {
     pub(crate) servers: Vec<RedisServer>,
     proxies: Vec<Proxy>,
@@ -37,7 +37,7 @@ impl World {
         Self { servers, proxies, ours }
     }
 
-    /// Cuts our connections off, or puts them back; nothing that was sent is lost.
+    /// Cuts our locks off from the servers, or connects them again. No command that was sent is lost.
     pub(crate) fn cut_us_off(&self, is_cut: bool) {
         for proxy in &self.proxies {
             proxy.set(if is_cut { Fault::Hole } else { Fault::None });
@@ -49,7 +49,7 @@ impl World {
         join_all(self.servers.iter().map(async |server| server.command(&["GET", NAME]).await.unwrap())).await
     }
 
-    /// Waits until nobody has the lock on any server.
+    /// Waits until the lock is free on every server.
     pub(crate) async fn until_free(&self) {
         until("the lock is free everywhere", async || self.holders().await.iter().all(String::is_empty)).await;
     }
@@ -64,7 +64,7 @@ impl World {
         until("one has the lock everywhere", one).await;
     }
 
-    /// How many scripts each server was asked for so far.
+    /// How many scripts each server has run so far.
     pub(crate) async fn scripts_called(&self) -> Vec<u64> {
         let stats = self.servers.iter().map(async |server| server.command(&["INFO", "commandstats"]).await.unwrap());
         let calls = |stats: &String| {
@@ -74,7 +74,7 @@ impl World {
         join_all(stats).await.iter().map(calls).collect()
     }
 
-    /// Ends our side; then nothing may be left.
+    /// Shuts our locks down, and checks that they leave nothing behind.
     pub(crate) async fn end(self) {
         self.ours.shutdown(LIMIT).await;
         for server in &self.servers {

@@ -50,7 +50,7 @@ async fn user(server: &RedisServer, rules: &[&str]) -> String {
     server.url().replace("redis://", "redis://somebody:password@")
 }
 
-/// Nothing was refused, neither to scripts nor in between.
+/// Fails if the server refused a command, sent directly or by a script.
 async fn assert_nothing_was_refused(server: &RedisServer) {
     let refused = server.command(&["ACL", "LOG"]).await.unwrap();
     assert!(refused.is_empty(), "{refused}");
@@ -114,7 +114,7 @@ async fn locks_work_with_what_is_documented() {
         let reader = timeout(LIMIT, reader).await.unwrap().unwrap().unwrap();
         assert_eq!(reader.release().await.unwrap(), Released::Released);
     }
-    // A queue that somebody leaves, a lease that ends, a forced end, several at once.
+    // A waiter that gives up, a lease that ends, a forced release, and several locks at once.
     let held = one.write(&Item(2)).acquire().await.unwrap();
     other.write(&Item(2)).wait(Duration::from_millis(100)).acquire().await.unwrap_err();
     one.force_release("item:2", Force::AfterLeases).await.unwrap();
@@ -146,7 +146,7 @@ async fn a_cache_works_with_what_is_documented() {
     let caches = [cache(&Redis::connect(&url).await.unwrap()), cache(&Redis::connect(&url).await.unwrap())];
     until("a connection", async || !caches.iter().any(Cache::is_degraded)).await;
     for item in [Item(7), Item(0)] {
-        // One loads, the other waits for it.
+        // One cache loads, and the other waits for that load.
         let (one, other) = tokio::join!(caches[0].get(&item), caches[1].get(&item));
         assert_eq!(one.unwrap().value, other.unwrap().value);
         caches[0].invalidate(&item).await.unwrap();
@@ -183,18 +183,18 @@ async fn classic_locks_work_with_what_is_documented() {
     let server = RedisServer::start().await.unwrap();
     let url = user(&server, &rules("legacy")).await;
     let locks = stockade::legacy::SetnxLocks::new(&Redis::connect(&url).await.unwrap()).unwrap();
-    // Over since 2001: taken over by an exchange.
+    // The lock expired in 2001, so the client takes it over with GETSET.
     server.command(&["SET", "lock.foo", "1000000000"]).await.unwrap();
     let held = locks.lock("lock.foo").lease(Duration::from_secs(60)).acquire().await.unwrap();
     assert!(locks.lock("lock.foo").try_acquire().await.unwrap().is_none());
-    // Moved a little, so that the release looks at the clock.
+    // The time was moved, as by a client that lost the race for the expired lock. So the release looks at the clock.
     let time: u64 = server.command(&["GET", "lock.foo"]).await.unwrap().trim().parse().unwrap();
     server.command(&["SET", "lock.foo", &(time + 1).to_string()]).await.unwrap();
     assert_eq!(held.release().await.unwrap(), Released::Released);
     assert_nothing_was_refused(&server).await;
 }
 
-/// Waits for a line with these words.
+/// Waits for a line of the log that has all these words.
 async fn logged(log: &Log, words: &[&str]) {
     let limit = Instant::now() + LIMIT;
     loop {
@@ -207,7 +207,7 @@ async fn logged(log: &Log, words: &[&str]) {
     }
 }
 
-/// Takes one right after the other away from a user. Whatever `open` opens has to name it in the log.
+/// Takes one right at a time away from a user. The log of the client that `open` makes must name the missing right.
 async fn name_each_missing_right<T>(
     servers: &[&RedisServer],
     role: &str,
@@ -245,7 +245,7 @@ async fn name_each_missing_right<T>(
     }
 }
 
-/// That right is missed when it is needed: one can lock without.
+/// Only a listing needs the right to SCAN. Without it, clients can lock.
 async fn until_refused_to_list(locks: &Locks, missing: &str) {
     if missing == "+scan" {
         let refused = async || locks.list(1).await.is_err_and(|error| error.to_string().contains("refused"));
@@ -282,7 +282,7 @@ async fn each_right_that_is_missing_on_a_cluster_is_named() {
     name_each_missing_right(&nodes, "locks-on-cluster", &url, async |redis: Redis, missing: &str| {
         let locks = Locks::new(&redis);
         until_refused_to_list(&locks, missing).await;
-        // A node is connected to when it is needed.
+        // A client connects to a node when it first needs the node.
         let _ = locks.write(&Item(1)).wait(Duration::ZERO).acquire().await;
         locks
     })
@@ -302,7 +302,7 @@ async fn each_right_that_is_missing_on_several_servers_is_named() {
         let others = [Redis::connect(&urls[1]).await.unwrap(), Redis::connect(&urls[2]).await.unwrap()];
         let locks = Locks::builder().redlock([first].into_iter().chain(others)).build().unwrap();
         if missing == "+scan" {
-            // Connected to a majority by then.
+            // The locks are then connected to a majority of the servers.
             locks.write(&Item(1)).acquire().await.unwrap().release().await.unwrap();
             locks.list(1).await.unwrap_err();
         }

@@ -1,4 +1,4 @@
-//! A test that runs in a process of its own, to be stopped and killed.
+//! A test that runs in a process of its own, which its parent can stop and kill.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use tokio::{
     process::Command,
 };
 
-/// Marks its lines among those of the test harness.
+/// Marks the lines of the child among those of the test harness.
 const MARK: &str = "child: ";
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// The parent's end.
+/// The parent's side of the child.
 pub(crate) struct Child(pub(crate) ChildProcess);
 
 impl Child {
-    /// This test binary again, running one test only, which finds what it needs in its environment.
+    /// Starts this test binary again with one test only. The test finds its settings in the environment.
     pub(crate) fn start(test: &str, environment: &[(&str, String)]) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
@@ -40,7 +40,7 @@ impl Child {
         self.tell("go on").await;
     }
 
-    /// One line.
+    /// Sends one line to the child.
     pub(crate) async fn tell(&mut self, text: &str) {
         self.0.tell(text).await.unwrap();
     }
@@ -49,7 +49,7 @@ impl Child {
         self.0.kill().await.unwrap();
     }
 
-    /// Stops it; all its threads stand still then.
+    /// Stops all threads of the child.
     pub(crate) async fn pause(&self) {
         self.0.pause().await.unwrap();
     }
@@ -65,7 +65,7 @@ pub(crate) fn say(text: &str) {
     println!("{MARK}{text}");
 }
 
-/// In the child: waits until the parent says to go on, or whatever it is that it says.
+/// In the child: waits for the next line of the parent, and returns it.
 pub(crate) async fn wait_for_parent() -> String {
     let mut line = String::new();
     BufReader::new(tokio::io::stdin()).read_line(&mut line).await.unwrap();

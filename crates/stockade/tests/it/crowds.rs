@@ -1,4 +1,4 @@
-//! Many tasks, many locks, many rounds: their leftovers and their cost.
+//! Many tasks, locks and rounds: what they leave behind, and what they cost.
 
 use std::{
     borrow::Cow,
@@ -32,7 +32,7 @@ impl Resource for Item {
     }
 }
 
-/// With the default settings: a crowd, and a machine that is busy, make no command late.
+/// Locks with the default settings: no crowd and no busy machine may make a command late.
 async fn locks(server: &World) -> Locks {
     let redis = Redis::connect(server.url()).await.unwrap();
     server.locks_of(Locks::builder(), &redis).await
@@ -73,7 +73,7 @@ async fn ten_thousand_rounds_leave_no_key_no_task_and_no_renewal() {
     let server = World::start().await;
     let locks = locks(&server).await;
     let warm = locks.write(&Item(0)).lease(lease).acquire().await.unwrap();
-    // Renewed once, so that everything there is for it is there.
+    // By then the lock was renewed once, so that everything which a renewal creates exists.
     sleep(lease).await;
     warm.release().await.unwrap();
     let before = Handle::current().metrics().num_alive_tasks();

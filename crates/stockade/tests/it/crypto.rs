@@ -1,4 +1,4 @@
-//! TLS in a process that has chosen its own cryptography.
+//! TLS in a process that has chosen its own provider of cryptography.
 
 use std::{process::Stdio, time::Duration};
 
@@ -7,10 +7,10 @@ use stockade::{Locks, Redis, Resource, redis::TlsOptions};
 use stockade_testbed::{Certificates, RedisServer};
 use tokio::process::Command;
 
-/// Tells a child of the test that it is one: the choice holds for a whole process.
+/// Set in a child of the test. The choice holds for a whole process, so the test needs a process of its own.
 const CHILD: &str = "STOCKADE_TEST_CRYPTO";
 
-/// Longer than anything takes on a busy machine.
+/// The limit for the child. Only a failing test reaches it, however busy the machine is.
 const LIMIT: Duration = Duration::from_secs(10);
 
 struct Item;
@@ -32,7 +32,7 @@ async fn lock_over_tls() {
     guard.release().await.unwrap();
 }
 
-/// Not a test by itself: what the child of the next one runs.
+/// Not a test by itself: the child of the next test runs this.
 #[tokio::test]
 async fn a_process_with_a_provider_of_its_own() {
     if std::env::var_os(CHILD).is_some() {

@@ -8,7 +8,7 @@ use stockade_testbed::{PostgresServer, RedisServer};
 
 use crate::child::Child;
 
-/// In the environment of a process that is an example: which.
+/// The variable that tells a process of these tests which example it runs.
 const PROGRAM: &str = "STOCKADE_EXAMPLE";
 
 #[path = "../../examples/catalogue.rs"]
@@ -20,7 +20,7 @@ mod transfer;
 #[path = "../../examples/worker.rs"]
 mod worker;
 
-/// The example, in a process that the tests below start. In an ordinary run it does nothing.
+/// Runs the example in a process that the tests below start. In an ordinary run it does nothing.
 #[test]
 fn program() {
     let Ok(example) = env::var(PROGRAM) else { return };
@@ -40,12 +40,12 @@ fn start(example: &str, redis: &RedisServer, environment: &[(&str, String)]) -> 
     Child::start("examples::program", &all)
 }
 
-/// All that it prints, once it has ended well.
+/// Runs an example to its end, which must be a success, and returns its output.
 async fn output(example: &str, redis: &RedisServer, environment: &[(&str, String)]) -> String {
     ended(start(example, redis, environment)).await
 }
 
-/// The rest of what it says, once it has ended well.
+/// The rest of an example's output. The example must end with success.
 async fn ended(mut child: Child) -> String {
     let mut said = String::new();
     let all = async {
@@ -60,7 +60,7 @@ async fn ended(mut child: Child) -> String {
     said
 }
 
-/// The rest of its first line that has `text` somewhere: a program marks none.
+/// The rest of the first line that contains `text`. The lines of examples have no mark.
 async fn says_somewhere(child: &mut Child, text: &str) -> String {
     child.0.says(text, Duration::from_secs(20)).await.unwrap()
 }
@@ -120,7 +120,7 @@ async fn two_instances_of_the_service_sell_each_unit_once_and_show_what_is_left(
         let request = client.get(format!("{address}/stock/85123A"));
         async move { request.send().await.unwrap().text().await.unwrap() }
     };
-    // Cached in both.
+    // After this loop the value is in the cache of both instances.
     for (_, address) in &instances {
         assert_eq!(stock(address).await, r#"{"quantity":20,"version":1}"#);
     }

@@ -36,7 +36,7 @@ async fn waiting(locks: &Locks, wanted: u64) {
     until("waiting", async || locks.inspect("stock:1").await.is_ok_and(|found| found.waiting == wanted)).await;
 }
 
-/// Keys of locks that are left, without the floors, of which there is one for a bucket whatever is locked.
+/// The keys of locks that are left, without the floors. A bucket keeps one floor for all its locks.
 async fn keys(server: &World) -> Vec<String> {
     let keys = server.command(&["KEYS", "*"]).await.unwrap();
     keys.split_whitespace()
@@ -69,7 +69,7 @@ async fn a_lock_of_one_process_keeps_out_another_and_leaves_nothing() {
     let (one, two) = (server.locks().await, server.locks().await);
     let guard = one.write(&Sku("1")).lease(LEASE).tag("one").acquire().await.unwrap();
     assert!(two.read(&Sku("1")).try_acquire().await.unwrap().is_none());
-    // Far beyond its lease: renewal keeps it.
+    // The lock is held far beyond its lease, since it is renewed.
     let refused = two.write(&Sku("1")).wait(LEASE * 3).acquire().await;
     assert!(matches!(refused, Err(LockError::Timeout { .. })), "{refused:?}");
     assert!(guard.is_held());
@@ -121,7 +121,7 @@ async fn a_hand_over_wakes_one_waiter_and_costs_the_others_no_command() {
     }
     let took = since.elapsed();
     let calls = scripts_called(&server).await - before;
-    // One release each and, where a grant took long to arrive, one renewal to confirm it; some polls as a fallback.
+    // Each waiter sends one release, and one renewal if its grant took long to arrive. There may be a few polls, too.
     assert!(calls >= WAITERS, "{calls} scripts: not counted");
     assert!(calls <= WAITERS * 2 + took.as_secs() * 2 + 10, "{calls} scripts for {WAITERS} hand-overs");
     until("no key is left", async || keys(&server).await.is_empty()).await;
@@ -153,7 +153,7 @@ async fn a_short_freeze_costs_no_lock() {
     let (one, two) = (server.locks().await, server.locks().await);
     let lease = LEASE * 3;
     let guard = one.write(&Sku("1")).lease(lease).acquire().await.unwrap();
-    // From before its first renewal until after it, with time left for another.
+    // The server stands still while the first renewal is due, and the lease leaves time for another.
     tokio::time::sleep(lease / 4).await;
     server.pause().unwrap();
     tokio::time::sleep(lease / 4).await;
@@ -190,8 +190,8 @@ async fn waiters_outlive_a_restart_without_data() {
     let guard = one.write(&Sku("1")).acquire().await.unwrap();
     let mut tasks = JoinSet::new();
     tasks.spawn(two.write(&Sku("1")).wait(LIMIT).acquire());
-    // Seen by the waiter's own connection, so that its place has been answered too: an attempt without any answer
-    // fails.
+    // The waiter's own connection sees the waiter, so the reply with its place has arrived, too. An attempt without any
+    // reply would fail.
     waiting(&two, 1).await;
     server.kill().await.unwrap();
     server.restart().await.unwrap();
@@ -209,7 +209,7 @@ async fn a_forced_release_reaches_the_holder_in_another_process() {
     let since = Instant::now();
     let forced = two.force_release("stock:1", Force::Now).await.unwrap();
     assert_eq!(tokio::time::timeout(LIMIT, guard.lost()).await.expect("not told"), LossReason::Forced);
-    // Well before its next renewal would have found out.
+    // The holder hears of it well before its next renewal.
     assert!(since.elapsed() < Duration::from_secs(2), "took {:?}", since.elapsed());
     assert_eq!((forced.holders, guard.release().await.unwrap()), (1, Released::Lost));
     server.end().await;

@@ -8,7 +8,8 @@ use tracing::{
     subscriber::{DefaultGuard, set_default},
 };
 
-/// Beside a single subscriber a line that is first written on a thread without one is taken for unwanted everywhere.
+/// A second subscriber. While there is only one, a log statement that first runs on a thread without a subscriber is
+/// switched off for all threads.
 static ANOTHER: LazyLock<Dispatch> =
     LazyLock::new(|| Dispatch::new(tracing_subscriber::fmt().with_writer(io::sink).finish()));
 
@@ -17,7 +18,7 @@ static ANOTHER: LazyLock<Dispatch> =
 pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    /// Written until the guard is dropped.
+    /// Starts a log of this thread. It is written until the guard is dropped.
     pub(crate) fn start() -> (Self, DefaultGuard) {
         LazyLock::force(&ANOTHER);
         let log = Self::default();

@@ -36,7 +36,7 @@ async fn a_lock_on_a_long_id_is_held_and_is_forced_by_the_key_that_is_listed() {
     assert!(listed.iter().all(|key| key.len() < 128), "{listed:?}");
     let key = guard.key();
     assert_eq!(key.to_string(), shown);
-    // By the key that is stored, and by the text that was hashed.
+    // The lock is found by the key that is stored, and by the text that was hashed.
     for name in [key.as_str(), &shown] {
         assert_eq!(two.inspect(name).await.unwrap().holders[0].token, Some(guard.token()));
     }

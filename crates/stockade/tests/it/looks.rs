@@ -1,4 +1,4 @@
-//! A look at all keys of all caches on a server, in one atomic step.
+//! Inspects all keys of all caches on a server, in one atomic step.
 
 use std::time::Duration;
 
@@ -7,24 +7,24 @@ use stockade_testbed::{RedisServer, Result};
 /// The result of a look.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Look {
-    /// A state that must never be, or nothing.
+    /// Describes a state that must never occur. Empty if there is none.
     pub(crate) broken: String,
     /// How many values are stored.
     pub(crate) values: u64,
-    /// How many loads have a lease that lasts.
+    /// How many loads have a lease that has not expired.
     pub(crate) loads: u64,
     /// The transactions that have announced their commit.
     pub(crate) transactions: Vec<String>,
 }
 
-/// Looks, and fails when anything is there that must never be.
+/// Inspects the keys, and fails if their state is one that must never occur.
 pub(crate) async fn look(server: &RedisServer) -> Look {
     let look = try_look(server).await.unwrap();
     assert_eq!(look.broken, "", "{look:?}");
     look
 }
 
-/// [`look`], of a server that may be down.
+/// [`look`] at a server that may be down.
 pub(crate) async fn try_look(server: &RedisServer) -> Result<Look> {
     let script = include_str!("../../src/cache/store/redis/tests/scripts/invariants.lua");
     let reply = server.command_within(Duration::from_secs(60), &["EVAL", script, "0"]).await?;

@@ -45,7 +45,7 @@ async fn a_lock_is_renewed_over_any_number_of_broken_connections() {
     let began = Instant::now();
     while began.elapsed() < LEASE * 4 {
         proxy.reset_connections();
-        // Renewals come in between, on connections that were made since.
+        // Meanwhile the lock is renewed on new connections.
         assert!(timeout(LEASE / 2, next.join_next()).await.is_err(), "it was taken from its holder");
         assert!(guard.is_held(), "{:?}", guard.loss());
     }
@@ -72,12 +72,12 @@ async fn a_holder_that_is_cut_off_knows_before_its_successor_begins() {
     let next = next.unwrap();
     assert_eq!(reason, LossReason::Expired);
     assert!(guard.remaining().is_zero() && !guard.is_held());
-    // Both timers may be late by what a busy machine takes; the lease itself is compared without any.
+    // A busy machine may delay both timers. The comparison of the lease itself depends on no timer.
     assert!(knew < began + LEASE / 4, "it believed on for {:?}", knew.saturating_duration_since(began));
     assert!(began < cut + LEASE * 3, "{:?}", began - cut);
     assert!(next.token() > token);
 
-    // What it had sent meanwhile arrives, and is nothing to its successor.
+    // The commands that the holder sent meanwhile arrive, and do not harm its successor.
     proxy.set(Fault::None);
     assert!(!matches!(timeout(LIMIT, guard.release()).await.unwrap(), Ok(Released::Released)));
     sleep(Duration::from_millis(50)).await;

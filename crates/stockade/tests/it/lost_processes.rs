@@ -15,7 +15,7 @@ use crate::{
 
 const LIMIT: Duration = Duration::from_secs(20);
 const LEASE: Duration = Duration::from_secs(1);
-/// The part of the child, and the address of its server; unset in an ordinary test run.
+/// The role of the child, and the address of its server. Both are unset in an ordinary test run.
 const ROLE: &str = "LOST_PROCESS";
 const SERVER: &str = "LOST_PROCESS_SERVER";
 
@@ -54,7 +54,7 @@ async fn acquire(locks: &Locks) -> Guard {
     locks.write(&Item).wait(LIMIT).acquire().await.unwrap()
 }
 
-/// The child: a process of its own when the tests below start it, nothing in an ordinary run.
+/// The child, when the tests below start it in a process of its own. In an ordinary run it does nothing.
 #[tokio::test]
 async fn a_process() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -64,7 +64,7 @@ async fn a_process() {
         "waits" => {
             let mut attempt = JoinSet::new();
             attempt.spawn(locks.write(&Item).wait(LIMIT).acquire());
-            // Seen on its own connection, so that its place has been answered: an attempt without any answer fails.
+            // This connection sees the waiter, so the reply with its place has arrived, too. Without a reply it fails.
             waiting(&locks, 1).await;
             say("waits");
             let guard = attempt.join_next().await.unwrap().unwrap().unwrap();
@@ -98,7 +98,7 @@ async fn a_grant_that_lay_in_a_stopped_process_is_not_believed() {
     child.says("waits").await;
     child.pause().await;
     held.release().await.unwrap();
-    // The grant is in the child's socket, and over before it can be read.
+    // The grant is in the child's socket, and expires before the child can read it.
     let next = acquire(&locks).await;
     child.resume();
     let asked = waiting(&locks, 1);
@@ -123,7 +123,7 @@ async fn a_killed_holder_costs_one_lease_and_leaves_nothing() {
     let mut next = JoinSet::new();
     next.spawn(locks.write(&Item).wait(LIMIT).acquire());
     waiting(&locks, 1).await;
-    // Alive, it keeps its lock as long as it likes.
+    // A holder that is alive keeps its lock for as long as it likes.
     assert!(timeout(LEASE * 2, next.join_next()).await.is_err());
     child.kill().await;
     let killed = Instant::now();

@@ -8,7 +8,7 @@ fn text(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The code blocks of a page that begin so.
+/// The code blocks of a page that begin with this fence.
 fn blocks(page: &str, fence: &str) -> Vec<String> {
     let fence = format!("```{fence}\n");
     page.split(&fence).skip(1).map(|rest| rest.split_once("```").unwrap().0.to_owned()).collect()
@@ -19,7 +19,7 @@ fn the_project_page_shows_the_snippets_of_the_guide_which_are_compiled() {
     let shown = blocks(&text("README.md"), "rust");
     let compiled = blocks(&text("crates/stockade/src/guide.md"), "rust,no_run");
     assert_eq!([shown.len(), compiled.len()], [3, 3]);
-    // Each goes on where the one before it ends: the guide hides what stands above, and compiles it again.
+    // Each block continues the one before it: the guide repeats the blocks above as hidden lines, and compiles them.
     for (above, block) in compiled.iter().enumerate() {
         let whole: String = block
             .lines()

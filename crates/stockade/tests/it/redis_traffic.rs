@@ -31,7 +31,7 @@ impl Resource for Item {
 }
 
 async fn locks(url: &str) -> Locks {
-    // A machine that stalls must not make commands late: each would be sent again and counted.
+    // With a shorter time-out a machine that stalls would make commands late, and each would be sent and counted again.
     let redis = Redis::builder(url).command_timeout(Duration::from_secs(5)).connect().await.expect("no Redis");
     let locks = Locks::new(&redis);
     let limit = Instant::now() + LIMIT;
@@ -71,13 +71,13 @@ const PAIRS: u64 = 1000;
 async fn count_uncontended_pairs(url: &str, server: &RedisServer) -> Locks {
     let locks = locks(url).await;
     let pair = async || locks.write(&Item("pair")).acquire().await.unwrap().release().await.unwrap();
-    // A floor ahead of the clock costs one SET more; within one process that takes two grants in one microsecond.
+    // A floor ahead of the clock would cost one SET more. Within one process that takes two grants in one microsecond.
     let expected = [("del", 1), ("evalsha", 2), ("get", 1), ("set", 2), ("time", 1)];
     count(server, pair, &expected).await;
     locks
 }
 
-/// Calls of each command in so many pairs, none of which waits.
+/// Checks how often the server ran each command in [`PAIRS`] pairs, none of which waits.
 async fn count(server: &RedisServer, pair: impl AsyncFn() -> Released, expected: &[(&str, u64)]) {
     assert_eq!(pair().await, Released::Released);
     server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
@@ -85,7 +85,7 @@ async fn count(server: &RedisServer, pair: impl AsyncFn() -> Released, expected:
         assert_eq!(pair().await, Released::Released);
     }
     let mut calls = calls(server).await;
-    // What sentinels and replicas ask of their primary.
+    // These commands come from sentinels and replicas.
     calls.retain(|command, _| !["ping", "publish", "replconf"].contains(&command.as_str()));
     let expected = expected.iter().map(|(command, calls)| ((*command).to_owned(), calls * PAIRS));
     assert_eq!(calls, expected.collect());
@@ -99,7 +99,7 @@ async fn an_uncontended_pair_of_a_reader_asks_only_what_there_is() {
     let mut expected = vec![("del", 1), ("evalsha", 2), ("exists", 2), ("get", 1), ("hdel", 1), ("hset", 1)];
     expected.extend([("pexpireat", 1), ("set", 2), ("time", 1)]);
     count(&server, pair, &expected).await;
-    // Beside one whose lease ends later the records need no other end.
+    // Next to a reader with a longer lease, the expiry of the records need not be changed.
     let others = server.opened(self::locks(&server.url()).await);
     let other = others.read(&Item("read")).lease(Duration::from_secs(300)).acquire().await.unwrap();
     let mut expected = vec![("evalsha", 2), ("exists", 1), ("get", 1), ("hdel", 1), ("hexists", 1), ("hlen", 1)];
@@ -133,13 +133,13 @@ async fn an_uncontended_pair_of_resources_is_one_call_and_a_release_of_each() {
     server.end().await;
 }
 
-/// Contends for one lock as one of several processes: a line per section, in the order in which they were asked for.
+/// Contends for one lock as one of several processes. Writes a line per section, in the order of the requests.
 async fn contend(url: &str) {
     let locks = locks(url).await;
     let mut output = tokio::io::stdout();
     output.write_all(b"\nready\n").await.unwrap();
     output.flush().await.unwrap();
-    // The parent says so when all are ready.
+    // The parent sends a line when all children are ready.
     BufReader::new(tokio::io::stdin()).lines().next_line().await.unwrap();
     let asked = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
     let mut waiters = JoinSet::new();
@@ -148,7 +148,7 @@ async fn contend(url: &str) {
         waiters.spawn(async move {
             let mut sections = Vec::new();
             for _ in 0..ROUNDS {
-                // One thread, and the command takes its place at the first poll: this number is the order of arrival.
+                // On the one thread the first poll queues the command, so the numbers have the order of arrival.
                 let number = asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
                 let guard = locks.write(&Item("contended")).wait(LIMIT).acquire().await.unwrap();
                 sections.push((number, guard.token().get()));
@@ -166,7 +166,7 @@ async fn contend(url: &str) {
     output.flush().await.unwrap();
 }
 
-/// Not a test by itself: what the children of the next one run.
+/// Not a test by itself: the children of the next test run this.
 #[tokio::test]
 async fn a_contending_process() {
     if let Ok(url) = std::env::var(SERVER) {
@@ -207,7 +207,7 @@ async fn serve_several_processes(url: &str, server: &RedisServer) {
             own.extend(line.strip_prefix("token ").map(|token| token.parse::<u64>().unwrap()));
         }
         assert_eq!(own.len(), WAITERS * ROUNDS);
-        // Tokens are minted in grant order, so within a process they must come in the order of asking.
+        // Tokens are minted in the order of grants, so within a process they must rise in the order of requests.
         assert!(own.is_sorted(), "served out of order: {own:?}");
         tokens.push(own);
     }
@@ -217,8 +217,8 @@ async fn serve_several_processes(url: &str, server: &RedisServer) {
     assert!(evalsha * 10 <= sections * 21, "{evalsha} for {sections} sections: {calls:?}");
     assert!(calls["publish"] <= sections + sections / 10, "more than one was woken: {calls:?}");
 
-    // Between the processes: everybody asks again at the end of the queue, so that while all are busy nobody comes
-    // twice before the others have come once.
+    // Each waiter queues again at the end. So while all are busy, no waiter is served twice before all others were
+    // served once.
     let mut order: Vec<(u64, usize)> =
         tokens.iter().enumerate().flat_map(|(process, own)| own.iter().map(move |token| (*token, process))).collect();
     order.sort_unstable();

@@ -1,8 +1,8 @@
 //! A holder that is stopped for longer than its lease, in a process of its own, on a real Redis and a real Postgres.
 //!
-//! It reads under its lock, is stopped before it writes, and writes after somebody else did. Its local check of the
-//! lease is left out on purpose: what is left is the fence. One run has the fence, one does without and loses an
-//! update: the second shows that the check at the end can fail.
+//! The holder reads under its lock, is stopped before it writes, and writes after its successor did. It does not check
+//! its lease on purpose, so that only the fence can stop it. A second run without the fence loses an update, which
+//! shows that the check at the end can fail.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 const LEASE: Duration = Duration::from_secs(1);
-/// The check that the holder leaves out when it writes; unset in an ordinary test run.
+/// The check that the holder leaves out when it writes. Unset in an ordinary test run.
 const ROLE: &str = "STALLED_HOLDER";
 const REDIS_URL: &str = "STALLED_HOLDER_REDIS";
 const POSTGRES_URL: &str = "STALLED_HOLDER_POSTGRES";
@@ -87,14 +87,14 @@ impl Run {
         Self { holder: outcome, successor_token_is_higher, acknowledged, quantity }
     }
 
-    /// Ten units were there and each acknowledged update took one.
+    /// How many updates were lost. There were ten units, and each acknowledged update took one.
     fn lost_updates(&self) -> i32 {
         assert!(self.successor_token_is_higher, "{self:?}");
         self.acknowledged - (10 - self.quantity)
     }
 }
 
-/// The holder: a process of its own when the tests above start it, nothing in an ordinary run.
+/// The holder, when the tests above start it in a process of its own. In an ordinary run it does nothing.
 #[tokio::test]
 async fn holder_process() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -125,7 +125,7 @@ async fn holder_process() {
     }
 }
 
-/// Locks that were just built may not have their connection yet.
+/// Tries until the lock is granted, since new locks may not have their connection yet.
 async fn acquire(locks: &Locks) -> Guard {
     loop {
         match locks.write(&Sku("a")).wait(LEASE * 10).acquire().await {
@@ -135,7 +135,7 @@ async fn acquire(locks: &Locks) -> Guard {
     }
 }
 
-/// Writes as on another driver, without asking the guard whether it is still valid.
+/// Writes as code on another driver would, without asking the guard whether it is still valid.
 async fn write(pool: &PgPool, quantity: i32, fence: Option<&Fence>) -> bool {
     let mut tx = pool.begin().await.unwrap();
     if let Some(fence) = fence {

@@ -1,4 +1,4 @@
-//! A Redis or a group of servers, the processes that a test plays there, and the keys that they leave.
+//! A Redis or a group of servers, the clients of a test that act as processes, and the keys that they leave.
 
 use std::{
     cell::RefCell,
@@ -18,8 +18,8 @@ use tokio::{
 
 use crate::looks::look;
 
-/// How long what locks have left may take to go. Shorter than queue entries and most leases live: what only expires is
-/// left behind.
+/// How long the leftovers of locks may take to go. Queue entries and most leases live longer, so a key that goes only
+/// because it expires counts as left behind.
 const PATIENCE: Duration = Duration::from_secs(6);
 
 thread_local! {
@@ -27,7 +27,7 @@ thread_local! {
     static ENDINGS: RefCell<Vec<BoxFuture<'static, ()>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A cache that is shut down at the end of the test that runs on this thread, when it has nothing under way any more.
+/// A cache that is shut down at the end of the test on this thread, once none of its loads is under way.
 pub(crate) fn cached<K, V>(cache: Cache<K, V>) -> Cache<K, V>
 where
     K: Resource + Clone + Send + Sync + 'static,
@@ -36,7 +36,7 @@ where
     let ending = cache.clone();
     ENDINGS.with_borrow_mut(|endings| {
         endings.push(Box::pin(async move {
-            // Of a load that is over nothing is left by which another caller could find it.
+            // A load that has ended must be gone from the table in which callers find loads to join.
             let limit = Instant::now() + PATIENCE;
             while ending.stats().fetching > 0 {
                 assert!(Instant::now() < limit, "left under way: {:?}", ending.stats());
@@ -60,9 +60,9 @@ pub(crate) async fn patient(url: &str) -> Redis {
     Redis::builder(url).command_timeout(Duration::from_secs(10)).connect().await.unwrap()
 }
 
-/// Waits until every read that was begun before has heard from the store what there is, and has joined a load when
-/// there is one to join: a read of something else that is not stored goes out behind them on the same connection, asks
-/// twice, and is loaded on a task.
+/// Waits until every read that began before has its answer from the store, and has joined a load if there is one to
+/// join. To do so it reads a key that is not stored: that read is sent behind the others on the same connection, asks
+/// the store twice, and its load runs on a task.
 pub(crate) async fn caught_up<K, V>(cache: &Cache<K, V>, something_else: &K)
 where
     K: Resource + Clone + Send + Sync + 'static,
@@ -71,14 +71,14 @@ where
     cache.get(something_else).await.unwrap();
 }
 
-/// Keys of caches that may stay: sequences, markers, epochs, tables of tags and filters for ever, entries until they
-/// expire.
+/// Whether a key of a cache may stay. Sequences, markers, epochs, tables of tags and filters stay for ever, and entries
+/// until they expire.
 fn stays(name: &str) -> bool {
     ["}s:", "}j:", "}t:", "}c:", "}b:", "}b0:", "}b1:", "}e:"].iter().any(|part| name.contains(part))
 }
 
-/// What clients have left that nobody should need any more. What lies in a cache is looked at: all of it ends by
-/// itself, nobody is loading and no write is announced.
+/// The leftovers of clients that no client needs any more. The keys of caches are inspected, too: all of them must
+/// expire by themselves, and no load may have a lease and no write an announcement.
 async fn left_of(left: Leftovers, server: &RedisServer) -> Leftovers {
     let mut left = left.ignoring(stays);
     let look = look(server).await;
@@ -87,14 +87,14 @@ async fn left_of(left: Leftovers, server: &RedisServer) -> Leftovers {
     left
 }
 
-/// Shuts all caches and filters of this thread's test down.
+/// Shuts down all caches and filters of the test on this thread.
 async fn shut_down() {
     for ending in ENDINGS.take() {
         ending.await;
     }
 }
 
-/// Looks until nothing is left, nor more tasks than there were `before`.
+/// Waits until there are no leftovers, and no more tasks than there were `before`.
 async fn nothing_is_left(before: usize, left: impl AsyncFn() -> Leftovers) {
     let limit = Instant::now() + PATIENCE;
     loop {
@@ -108,7 +108,7 @@ async fn nothing_is_left(before: usize, left: impl AsyncFn() -> Leftovers) {
     }
 }
 
-/// Every test of locks on Redis ends with [`World::end`], and so do those of caches and filters.
+/// A Redis, and the locks of a test on it. Tests of locks, caches and filters must end with [`World::end`].
 pub(crate) struct World {
     server: Arc<RedisServer>,
     locks: Mutex<Vec<Locks>>,
@@ -119,13 +119,13 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn start() -> Self {
         let tasks = Handle::current().metrics().num_alive_tasks();
-        // An earlier test on this thread may have had no world to end in.
+        // An earlier test on this thread may have ended without a world, and left its steps here.
         drop(ENDINGS.take());
         let server = Arc::new(RedisServer::start().await.unwrap());
         Self { server, locks: Mutex::default(), tasks, ended: false }
     }
 
-    /// The server, for what outlives the test's hold on its world, such as a loader.
+    /// The server, for code that outlives the test's reference to its world, such as a loader.
     pub(crate) fn shared(&self) -> Arc<RedisServer> {
         Arc::clone(&self.server)
     }
@@ -135,7 +135,7 @@ impl World {
         self.locks_of(Locks::builder(), &Redis::connect(self.url()).await.unwrap()).await
     }
 
-    /// [`World::locks`] with settings and a way to the server.
+    /// [`World::locks`] with other settings and another connection.
     pub(crate) async fn locks_of(&self, builder: LocksBuilder, redis: &Redis) -> Locks {
         let locks = self.opened(builder.redis(redis));
         let limit = Instant::now() + Duration::from_secs(20);
@@ -152,13 +152,12 @@ impl World {
         locks
     }
 
-    /// Shuts all locks and caches down and looks for what they leave: keys, subscriptions, connections and tasks.
+    /// Shuts down all locks and caches, and fails if they leave keys, subscriptions, connections or tasks.
     pub(crate) async fn end(self) {
         self.end_behind(()).await;
     }
 
-    /// [`World::end`] of locks that reach the server through something of the test's: that goes when they are shut
-    /// down.
+    /// [`World::end`] for locks that reach the server through `way`, such as a proxy. It is dropped after the shutdown.
     pub(crate) async fn end_behind(mut self, way: impl Send) {
         self.ended = true;
         let all = std::mem::take(&mut *self.locks.lock().unwrap());
@@ -168,7 +167,7 @@ impl World {
         shut_down().await;
         drop(way);
         nothing_is_left(self.tasks, async || match self.server.pid() {
-            // A server that was killed has nothing.
+            // A server that was killed has no keys.
             0 => Leftovers::default(),
             _ => left_of(self.server.leftovers().await.unwrap(), &self.server).await,
         })
@@ -211,7 +210,7 @@ impl Group {
         Self { servers: servers.start().await.unwrap(), tasks, ended: false }
     }
 
-    /// Shuts all caches and filters down and looks for what they leave on any server, and at the keys of the primary.
+    /// Shuts down all caches and filters, and fails if they leave anything on a server. Inspects the primary's keys.
     pub(crate) async fn end(mut self) {
         self.ended = true;
         shut_down().await;

@@ -1,4 +1,4 @@
-//! Two writers of one row, two loading readers and one that joins their loads.
+//! Two writers of one row, two readers that load, and a third reader that joins their loads.
 
 use std::collections::BTreeSet;
 
@@ -17,17 +17,17 @@ struct Cache {
     intents: bool,
     /// An intent does not end because time passed.
     intents_last: bool,
-    /// No lease is given while an intent stands.
+    /// No lease is given while there is an intent.
     lease_heeds_intents: bool,
     /// A fill needs the token of its own lease.
     tokens: bool,
-    /// Each attempt has a token of its own; otherwise both readers share that of their process.
+    /// Each attempt has a token of its own. Without this defence both readers share the token of their process.
     fresh_tokens: bool,
-    /// The announcement and the end void the token.
+    /// The announcement of a write and the end of its intent void the token.
     void: bool,
-    /// Nobody joins a load once its fill is on the way.
+    /// No caller joins a load once its fill is on its way.
     closes_before_fill: bool,
-    /// A reader that joined after the row was asked for takes the answer only if it was stored.
+    /// A reader that joined after the query of the load takes the answer only if the value was stored.
     late_need_acceptance: bool,
 }
 
@@ -45,7 +45,7 @@ const STRICT: Cache = Cache {
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 enum Writer {
     Idle,
-    /// Holds the row lock, has written, has not told anybody.
+    /// Holds the row lock, and has written. No cache was told.
     Written,
     Announced,
     Committed,
@@ -59,11 +59,11 @@ enum Reader {
     Called {
         least: u8,
     },
-    /// There was no value.
+    /// The store had no value.
     Missed {
         least: u8,
     },
-    /// An intent stood: loads without a lease.
+    /// There was an intent, so the reader loads without a lease.
     Bypassing {
         least: u8,
     },
@@ -76,7 +76,7 @@ enum Reader {
         token: u8,
         seen: u8,
     },
-    /// The fill was executed; its reply is on the way.
+    /// The fill was executed, and its reply is on its way.
     Filled {
         least: u8,
         seen: u8,
@@ -92,7 +92,7 @@ enum Reader {
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 enum Follower {
     Idle,
-    /// `late`: the row had been asked for already.
+    /// `late`: the caller joined after the query of the load.
     Joined {
         reader: usize,
         least: u8,
@@ -123,16 +123,16 @@ enum Action {
     Announce(u8),
     Commit(u8),
     RollBack(u8),
-    /// The end of the intent is executed, and the write acknowledged.
+    /// The end of the intent is executed, and the write is acknowledged.
     End(u8),
-    /// The write is acknowledged, the end of its intent was lost.
+    /// The write is acknowledged, and the end of its intent is lost.
     LoseEnd(u8),
     /// A reader or the relay ends the intent of a transaction that is over.
     Settle(u8),
-    /// An intent lapses.
+    /// An intent ends because time has passed.
     Lapse(u8),
     Evict,
-    /// The lease to load runs out.
+    /// The lease of a load expires.
     ExpireToken,
     Call(usize),
     Read(usize),
@@ -276,7 +276,7 @@ impl Model for Cache {
                 } else if let Some(seen) = state.value {
                     Reader::Done { least, seen }
                 } else if state.token.is_some() {
-                    // Told when it may look again.
+                    // Another reader has the lease. The store tells this reader when to ask again.
                     return None;
                 } else {
                     let token = if self.fresh_tokens { state.next_token } else { 1 };
@@ -310,7 +310,7 @@ impl Model for Cache {
                     && !accepted
                     && self.late_need_acceptance
                 {
-                    // It asks again, in a call that began when it did: another follower in this model.
+                    // The follower asks again. In this model it then counts as a new follower.
                     state.follower = Follower::Idle;
                 }
             }
@@ -358,7 +358,7 @@ fn a_strict_cache_never_serves_what_is_older_than_an_acknowledged_write() {
     assert!(states > 10_000, "the model is too small to show anything: {states} states");
 }
 
-/// Whether a run is found without one of the defences.
+/// Whether a run with a stale answer is found without one of the defences.
 fn without(model: &Cache) -> bool {
     let (states, found) = check(model.clone(), STALE);
     println!("{model:?}: {states} states, {found:?}");

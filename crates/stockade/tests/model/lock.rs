@@ -1,4 +1,4 @@
-//! Three clients, one lock, a clock of a few ticks, messages and commands that take as long as they like.
+//! Three clients, one lock and a clock of a few ticks. Messages and commands may take any time.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::check;
 const CLIENTS: usize = 3;
 /// The length of a lease.
 const LEASE: u8 = 2;
-/// From this age on a command is refused.
+/// The age from which a command is refused.
 const STALE: u8 = 2;
 const END: u8 = 6;
 
@@ -17,15 +17,16 @@ const END: u8 = 6;
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a defence that can be switched off")]
 struct Lock {
-    /// A lease that was confirmed counts from when it was asked for, not from when the answer came.
+    /// A confirmed lease counts from the sending of the request, not from the arrival of the answer.
     counts_from_sending: bool,
-    /// A grant that was pushed is believed in until its end on the server's clock, however late it is read.
+    /// A pushed grant is believed only until its end on the server's clock, however late it is read.
     maps_the_servers_clock: bool,
-    /// Commands that come too late are refused.
+    /// The server refuses commands that come too late.
     refuses_late_commands: bool,
-    /// The undoing of an attempt whose connection is gone is repeated when a late copy would be refused.
+    /// If the connection of an attempt is gone, its cancel is repeated when a late copy of the attempt is sure to be
+    /// refused.
     repeats_the_cancel: bool,
-    /// A release frees only what is its own.
+    /// A release frees the lock only if its client is the owner.
     release_checks_the_owner: bool,
 }
 
@@ -40,16 +41,16 @@ const SAFE: Lock = Lock {
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 enum Client {
     Idle,
-    /// Asked at this time, and has no answer.
+    /// The client has asked at this time, and has no answer.
     Asking {
         sent: u8,
     },
     Queued,
-    /// Believes to hold it until then.
+    /// The client believes that it holds the lock until then.
     Holding {
         until: u8,
     },
-    /// Gave up; what undoes the attempt is on its way. `sent`: when the attempt was sent.
+    /// The client gave up, and its cancel is on its way. `sent`: when the attempt was sent.
     GivenUp {
         sent: u8,
     },
@@ -66,12 +67,12 @@ enum Message {
     Release {
         client: usize,
     },
-    /// Undoes an attempt; `again`: it goes out when a late copy of the attempt would be refused.
+    /// Undoes an attempt. `again`: it is sent once a late copy of the attempt would be refused.
     Cancel {
         client: usize,
         again: bool,
     },
-    /// To a client: granted at `now`, or handed over at `now`, to its end `x`.
+    /// Tells a client that it has the lock since `now` until `x`.
     Granted {
         client: usize,
         now: u8,
@@ -205,11 +206,11 @@ impl Model for Lock {
         }
         for (number, client) in state.clients.iter().enumerate() {
             match client {
-                // Clients are alike: they begin in order.
+                // Clients are alike, so it is enough that they begin in order.
                 Client::Idle if number == 0 || state.clients[number - 1] != Client::Idle => {
                     actions.push(Action::Ask(number));
                 }
-                // Only one gives up, so that the model stays small.
+                // Only the first client gives up, so that the model stays small.
                 Client::Asking { .. } if number == 0 => actions.push(Action::GiveUp(number)),
                 Client::Holding { .. } => actions.push(Action::GiveBack(number)),
                 _ => {}
@@ -230,7 +231,7 @@ impl Model for Lock {
             Action::GiveUp(client) => {
                 let Client::Asking { sent } = state.clients[client] else { return None };
                 state.clients[client] = Client::GivenUp { sent };
-                // On another connection: nothing orders it with the attempt.
+                // The cancel is sent on another connection, so it may overtake the attempt.
                 state.wire.insert(Message::Cancel { client, again: false });
             }
             Action::GiveBack(client) => {
@@ -276,7 +277,7 @@ fn at_most_one_client_believes_that_it_holds_the_lock() {
     assert!(states > 10_000, "the model is too small to show anything: {states} states");
 }
 
-/// Whether it comes to `sought` without one of the defences.
+/// Whether the model comes to `sought` without one of the defences.
 fn without(model: &Lock, sought: &'static str) -> bool {
     let (states, found) = check(model.clone(), sought);
     println!("{model:?}: {states} states, {found:?}");

@@ -1,8 +1,8 @@
-//! The protocols as models, every interleaving of which is looked at: locks, the leases and intents of a cache, its
-//! tags, and what is served from memory under a lock.
+//! Models of the protocols, checked in every interleaving: locks, the leases and intents of a cache, its tags, and the
+//! values that are served from memory under a lock.
 //!
-//! Each model has its defences as switches. With all of them it must find nothing; without any one of them it must find
-//! the run that the defence is there for.
+//! Each model has a switch for each defence. With all defences the check must find no failing run. Without any one of
+//! them it must find the run that this defence prevents.
 
 #![expect(clippy::print_stdout, reason = "the number of states is a result")]
 
@@ -15,8 +15,8 @@ use std::{fmt::Debug, hash::Hash};
 
 use stateright::{Checker, HasDiscoveries, Model};
 
-/// Looks at all states, or until a run is found that breaks the `sought` property. The number of states, and the names
-/// of what was found.
+/// Visits all states, or stops at a run that breaks the property `sought`. Returns the number of states, and the names
+/// of the properties that were broken.
 fn check<M>(model: M, sought: &'static str) -> (usize, Vec<&'static str>)
 where
     M: Model + Send + Sync + 'static,

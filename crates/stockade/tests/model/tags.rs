@@ -1,5 +1,5 @@
-//! Two keys of a cache, one of them with a tag: two writers that invalidate it, two loading readers and one that joins
-//! their loads, and a store that loses what it knows of tags, or comes back as it was before.
+//! Two keys of a cache, one of them with a tag. There are two writers that invalidate the tag, two readers that load, a
+//! third reader that joins their loads, and a store that may lose its tags or come back with old data.
 
 use stateright::{Model, Property};
 
@@ -12,24 +12,24 @@ const READERS: usize = 2;
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a defence that can be switched off")]
 struct Tags {
-    /// A load notes the count when its lease is given, not when it has ended.
+    /// A load notes the stamp of the tags when its lease is given, not when the load has ended.
     noted_before: bool,
-    /// Its notes are not given to the value that is there while it runs.
+    /// The noted stamp is not given to the value that is stored while the load runs.
     noted_apart: bool,
     /// A fill needs the token of its own lease.
     tokens: bool,
-    /// A value is not stored if its tag was invalidated after its count was noted. Readers that joined late do not get
-    /// it.
+    /// A value is not stored if its tag was invalidated after its stamp was noted. Readers that joined late do not get
+    /// the value.
     fills_judged: bool,
-    /// Nor served by the lease script.
+    /// The lease script does not serve such a value.
     leases_judged: bool,
-    /// Nor taken from a read.
+    /// A reader does not take such a value.
     reads_judged: bool,
-    /// A table that is begun says nothing of what is older.
+    /// A new table has a new epoch, so older values do not count as valid.
     epochs: bool,
-    /// Nor does one that another run of the server has left behind.
+    /// A table from another run of the server is not used.
     runs: bool,
-    /// A process that was connected to another run when it asked about tags does not believe the answer.
+    /// A process does not believe an answer about tags if it was connected to another run when it asked.
     same_run_after: bool,
     /// Scripts name the run that they reach.
     own_run: bool,
@@ -63,15 +63,15 @@ struct Table {
     epoch: u8,
     newest: u8,
     floor: u8,
-    /// When the tag was last invalidated, if that is known.
+    /// The stamp of the tag's last invalidation, if it is known.
     tag: Option<u8>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Hash, PartialEq, Eq)]
 struct Store {
-    /// Of the key with the tag.
+    /// The value of the key with the tag.
     value: Option<(u8, Stamp)>,
-    /// The reader whose lease it is: each has one at most.
+    /// The reader that has the lease. Each reader has one lease at most.
     token: Option<usize>,
     noted: Option<Stamp>,
     table: Option<Table>,
@@ -88,7 +88,7 @@ enum Writer {
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 enum Reader {
     Idle,
-    /// Has a value, and has to ask about its tag. `run`: the one it was read from.
+    /// Has a value, and has to ask about its tag. `run`: the run of the server from which the value was read.
     Found {
         least: u8,
         seen: u8,
@@ -112,7 +112,7 @@ enum Reader {
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 enum Follower {
     Idle,
-    /// `late`: the row had been asked for already.
+    /// `late`: the caller joined after the query of the load.
     Joined {
         reader: usize,
         least: u8,
@@ -121,7 +121,7 @@ enum Follower {
     Done(Answer),
 }
 
-/// The value that a caller got: too old, or after an invalidation, or before any.
+/// The age of the value that a caller got: too old, valid after an invalidation, or before any invalidation.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 enum Answer {
     Old,
@@ -144,11 +144,11 @@ struct State {
     committed: u8,
     acknowledged: u8,
     store: Store,
-    /// The data of the server after a restart.
+    /// The data that the server has after a restart.
     saved: Option<Store>,
     run: u8,
     next_epoch: u8,
-    /// One thing goes wrong: the table is lost, stamps are forgotten, or the server comes back as it was.
+    /// One thing may go wrong: the table is lost, stamps are forgotten, or the server comes back with old data.
     went_wrong: bool,
     writers: [Writer; WRITERS],
     readers: [Reader; READERS],
@@ -158,34 +158,34 @@ struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Commit(usize),
-    /// The tag is invalidated, and the write acknowledged.
+    /// The tag is invalidated, and the write is acknowledged.
     Invalidate(usize),
     /// The table is evicted.
     Lose,
     Forget,
     Save,
-    /// The saved data, and nothing since.
+    /// The server restarts with the saved data.
     Restart,
-    /// The other key, which has no tag, is leased: what it finds out about tags stays.
+    /// The other key, which has no tag, is leased. A table that this creates stays.
     LeaseOther,
-    /// The lease to load runs out.
+    /// The lease of a load expires.
     ExpireToken,
-    /// A call begins, and finds what is stored.
+    /// A call begins, and reads the stored value.
     Read(usize),
-    /// `again`: the process looked which run it is connected to between its two questions, not before them.
+    /// `again`: the process noted its run between its two questions, not before them.
     Judge {
         reader: usize,
         again: bool,
     },
-    /// A load is begun although there is a value.
+    /// A load begins although there is a value.
     LeaseEarly(usize),
-    /// `behind`: names the run before.
+    /// `behind`: the script names the previous run.
     Lease {
         reader: usize,
         behind: bool,
     },
     Load(usize),
-    /// Nobody joins a load once its fill is on the way, so that nothing can come between the fill and its reply.
+    /// The fill and its reply are one step. No caller joins a load once its fill is on its way.
     Fill {
         reader: usize,
         behind: bool,
@@ -207,7 +207,7 @@ impl Tags {
         })
     }
 
-    /// The table for a script that names this run. A table of another run is replaced by an empty one.
+    /// The table for a script that names this run. A new table replaces that of another run.
     fn table<'a>(&self, state: &'a mut State, run: u8) -> &'a mut Table {
         let table = state.store.table.filter(|table| self.is_of(*table, run));
         let table = table.unwrap_or_else(|| {
@@ -225,7 +225,7 @@ impl Tags {
 
     fn lease(&self, state: &mut State, reader: usize, least: u8, run: u8) -> Option<Reader> {
         if state.store.token.is_some() {
-            // Told when it may look again.
+            // Another reader has the lease. The store tells this reader when to ask again.
             return None;
         }
         let noted = self.stamp(state, run);
@@ -238,7 +238,7 @@ impl Tags {
         Some(Reader::Leased { least })
     }
 
-    /// Whether it was stored.
+    /// Stores a value. Returns whether it was stored.
     fn fill(&self, state: &mut State, reader: usize, seen: u8, run: u8) -> bool {
         if self.tokens && state.store.token != Some(reader) {
             return false;
@@ -411,7 +411,7 @@ impl Model for Tags {
                     && joined == reader
                 {
                     state.follower = if late && !accepted {
-                        // It asks again, in a call that began when it did: another follower in this model.
+                        // The follower asks again. In this model it then counts as a new follower.
                         Follower::Idle
                     } else {
                         Follower::Done(Answer::of(least, seen))
@@ -449,7 +449,7 @@ fn a_value_is_never_older_than_an_invalidation_of_its_tag() {
     assert!(states > 10_000, "the model is too small to show anything: {states} states");
 }
 
-/// Whether a run is found without one of the defences.
+/// Whether a run with a stale answer is found without one of the defences.
 fn without(model: &Tags) -> bool {
     let (states, found) = check(model.clone(), STALE);
     println!("{model:?}: {states} states, {found:?}");

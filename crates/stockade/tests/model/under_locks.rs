@@ -1,5 +1,5 @@
-//! One key of a cache that is built `under_locks`: a process whose readers share a lock that it takes and gives back,
-//! the memory of this process, and two writers that may lose their lock before they commit.
+//! One key of a cache that is built `under_locks`. The readers of a process share a lock that the process takes and
+//! gives back, and the memory of the process. Two writers may lose their lock before they commit.
 
 use stateright::{Model, Property};
 
@@ -7,18 +7,18 @@ use crate::check;
 
 const WRITERS: usize = 2;
 const READERS: usize = 2;
-/// How often the process takes its lock: what was asked for before it was asked for under none.
+/// How often the process takes its lock. Values that were asked for before that were asked for under no lock.
 const GRANTS: u8 = 1;
 
 /// The defences of a process's memory against a value that is older than an acknowledged write.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a defence that can be switched off")]
 struct UnderLocks {
-    /// Only what was asked for under the lock that is held now is served.
+    /// A value is served only if it was asked for under the lock that is held now.
     asked_since: bool,
-    /// Nothing is served while a message of an invalidation is overdue.
+    /// No value is served while a message of an invalidation is overdue.
     live: bool,
-    /// A commit whose lock was lost is acknowledged when its messages have come or are overdue.
+    /// A commit whose lock was lost is acknowledged once its messages have come or are overdue.
     late_waits: bool,
     /// A value that is invalidated between a question and its answer is not put into memory.
     reserved: bool,
@@ -33,19 +33,19 @@ const ALL: UnderLocks =
 enum Lock {
     Free,
     Writer(usize),
-    /// Held shared by the process, the so-manieth time.
+    /// The process holds the lock shared, for the n-th time.
     Shared(u8),
 }
 
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 enum Writer {
     Idle,
-    /// It has the lock, or had it, and has claimed its row.
+    /// The writer has the lock, or had it, and has claimed its row.
     Writing,
     Committed {
         version: u8,
     },
-    /// Its invalidations are made, and it had lost its lock by then. `overdue`: the messages have come, or count as
+    /// The writer has made its invalidations, and had lost its lock by then. `overdue`: the messages have come, or are
     /// overdue.
     Waiting {
         version: u8,
@@ -54,7 +54,7 @@ enum Writer {
     Over,
 }
 
-/// `under`: the lock under which it was asked for; zero without one.
+/// A reader of the process. `under`: the lock under which it asked, or zero.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 enum Reader {
     Idle,
@@ -62,7 +62,7 @@ enum Reader {
         under: u8,
         void: bool,
     },
-    /// Found nothing, and may load.
+    /// The reader found no value, and may load.
     Leased {
         under: u8,
         void: bool,
@@ -72,7 +72,7 @@ enum Reader {
         void: bool,
         seen: u8,
     },
-    /// Has the answer of the store, and has not put it into memory.
+    /// The reader has the answer of the store, and has not put it into memory.
     Answered {
         under: u8,
         void: bool,
@@ -86,48 +86,48 @@ struct State {
     grants: u8,
     committed: u8,
     acknowledged: u8,
-    /// In Redis.
+    /// The value in Redis.
     value: Option<u8>,
-    /// The reader whose lease it is.
+    /// The reader that has the lease.
     token: Option<usize>,
-    /// In the memory of the process.
+    /// The value in the memory of the process, and the lock under which it was asked for.
     memory: Option<(u8, u8)>,
     /// Messages on their way to the process, in order, and how many of them are overdue.
     messages: u8,
     overdue: u8,
     writers: [Writer; WRITERS],
     readers: [Reader; READERS],
-    /// The last value from memory that was not yet looked at.
+    /// The value that the last step served from memory.
     served: Option<Served>,
 }
 
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 enum Served {
     Old,
-    /// It holds a write.
+    /// The value contains every acknowledged write, and at least one.
     Good,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
-    /// A writer gets the lock, and claims its row.
+    /// A writer gets the lock and claims its row.
     Acquire(usize),
-    /// Its lease ends, it is forced, or gives the lock back.
+    /// The writer's lease ends, its lock is forced, or it gives the lock back.
     Lose(usize),
     Commit(usize),
-    /// Its invalidations are made.
+    /// The writer makes its invalidations.
     Flush(usize),
     Acknowledge(usize),
-    /// It dies, and the relay makes its invalidations.
+    /// The writer dies, and the relay makes its invalidations.
     Relay(usize),
-    /// The process gets the lock, gives it back.
+    /// The process gets the lock.
     Share,
     Recall,
-    /// So much time passes that messages on their way are overdue.
+    /// Time passes until the messages on their way are overdue.
     Wait,
     Hear,
     Ask(usize),
-    /// The question arrives at the store.
+    /// A reader's question arrives at the store.
     Find(usize),
     Load(usize),
     Fill(usize),
@@ -171,7 +171,7 @@ impl Model for UnderLocks {
         for (number, writer) in state.writers.iter().enumerate() {
             match *writer {
                 Writer::Idle if state.lock == Lock::Free => actions.push(Action::Acquire(number)),
-                // The other's claim waits for the row, which is locked from the claim to the commit.
+                // The claim of the other writer waits for the row, which is locked from the claim to the commit.
                 Writer::Writing => actions.push(Action::Commit(number)),
                 Writer::Committed { .. } => actions.extend([Action::Flush(number), Action::Relay(number)]),
                 Writer::Waiting { overdue: true, .. } => actions.push(Action::Acknowledge(number)),
@@ -209,7 +209,7 @@ impl Model for UnderLocks {
         let mut state = State { served: None, ..last.clone() };
         match action {
             Action::Acquire(writer) => {
-                // Its claim waits for those that have claimed the row.
+                // The claim waits for a writer that has claimed the row.
                 if state.writers.contains(&Writer::Writing) {
                     return None;
                 }
@@ -269,7 +269,7 @@ impl Model for UnderLocks {
                 let Reader::Asking { under, void } = state.readers[number] else { return None };
                 state.readers[number] = match state.value {
                     Some(seen) => Reader::Answered { under, void, seen },
-                    // Another reader's lease is waited for.
+                    // The reader waits for another reader's lease.
                     None if state.token.is_some() => return None,
                     None => {
                         state.token = Some(number);
@@ -322,7 +322,7 @@ impl Model for UnderLocks {
 }
 
 impl Reader {
-    /// The key was invalidated.
+    /// Notes that the key was invalidated.
     fn forget(&mut self) {
         match self {
             Self::Idle => {}
@@ -345,7 +345,7 @@ fn what_is_served_under_a_lock_is_never_older_than_an_acknowledged_write() {
     assert!(states > 10_000, "the model is too small to show anything: {states} states");
 }
 
-/// Whether a run is found without one of the defences.
+/// Whether a run with a stale answer is found without one of the defences.
 fn without(model: &UnderLocks) -> bool {
     let (states, found) = check(model.clone(), STALE);
     println!("{model:?}: {states} states, {found:?}");

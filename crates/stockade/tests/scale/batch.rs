@@ -32,8 +32,8 @@ fn all(kind: &str) -> BTreeMap<String, usize> {
     BTreeMap::from([(kind.to_owned(), KEYS)])
 }
 
-/// With the default settings: the cache believes no answer that was asked for over three seconds ago, and waits no longer
-/// than the time-out of a command. A debug build on a starved machine is too slow for 20,000 keys.
+/// Uses the default settings: the cache uses no answer to a question that is older than three seconds, and waits no
+/// longer than the time-out of a command. A debug build on a starved machine is too slow for 20,000 keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_keys_are_warmed_read_and_invalidated_by_one_call_each() {
     let _turn = turn().await;

@@ -1,5 +1,5 @@
-//! What the loss of a primary costs holders of locks and waiters. `STOCKADE_FAILOVERS` says how often each test loses a
-//! primary: more often for figures, once for a test.
+//! What the loss of a primary costs holders of locks and waiters. `STOCKADE_FAILOVERS` sets how often each test loses a
+//! primary: once by default, and more often for figures.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use crate::{
 /// How a primary is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
-    /// `kill -9`: its connections are closed by the system.
+    /// `kill -9`. The system closes the connections.
     Killed,
-    /// Its machine is gone, or cut off: nothing is answered, nothing closed. It comes back as it was.
+    /// The machine is lost or cut off. The primary answers nothing, closes nothing and comes back as it was.
     Silent,
 }
 
@@ -56,7 +56,7 @@ async fn measure(group: Group, loss: Loss, name: &str) {
         fates.push(load.fate(&held, since).await);
         let lost = load.lost();
         let new = group.until_replaced(old, share).await;
-        // A silent one takes itself for the primary, and executes what has been sent to it meanwhile.
+        // A silent primary still believes that it is the primary, and runs the commands that were sent meanwhile.
         loss.mend(old).await;
         group.until_settled_without(old, share).await;
         load.until_all_go_on().await;
@@ -83,21 +83,22 @@ async fn measure(group: Group, loss: Loss, name: &str) {
         outages[outages.len() / 2],
     ));
     assert_eq!(elsewhere_lost, 0, "{fates:?}");
-    // A lease outlasts the loss, unless the machine stalls for longer than its renewal leaves.
+    // Most leases outlast the loss, unless the machine stalls for too long.
     let brief = outages.iter().all(|outage| *outage < LEASE / 2);
     assert!(there_lost * 10 <= there || !brief, "{fates:?} within {outages:?}");
-    // Replication is asynchronous: a grant that no replica has yet may be made a second time while its holder still
-    // believes in it, until the holder is told. The other lost locks have expired by the time the next one is served.
+    // Replication is asynchronous, so a grant that no replica had may be made a second time before its holder is told.
+    // The other lost locks have expired before the next holder is served.
     assert!(beside.max(behind) * 2 <= lost, "{beside} beside another, {behind} behind, {lost} lost");
     assert!(outages.iter().all(|outage| *outage < Duration::from_secs(20)), "{outages:?}");
 }
 
-/// With so short a silence sentinels may fail over twice: what that costs is counted as well.
+/// Sentinels with a short time-out may fail over twice. The cost of that is counted as well.
 async fn sentinels() -> Group {
     Group::Sentinels(SentinelGroup::builder().down_after(Duration::from_secs(1)).start().await.unwrap())
 }
 
-/// By default all nodes refuse everything while one of them is down, and what was just handed over is lost on all.
+/// By default all nodes refuse commands while one of them is down. Then locks that were just handed over would be lost
+/// on all nodes.
 async fn cluster() -> RedisCluster {
     RedisCluster::builder().arg("--cluster-require-full-coverage").arg("no").start().await.unwrap()
 }

@@ -4,7 +4,7 @@ use stockade_testbed::{RedisCluster, RedisServer, SentinelGroup};
 
 use crate::support::{keys, until};
 
-/// Servers of which one takes the place of another.
+/// Servers that replace a lost primary by a replica.
 pub(crate) enum Group {
     Sentinels(SentinelGroup),
     Cluster(RedisCluster),
@@ -33,7 +33,7 @@ impl Group {
         }
     }
 
-    /// Waits until another server is the primary in the place of `old`, and returns it.
+    /// Waits until another server is the primary in place of `old`, and returns that server.
     pub(crate) async fn until_replaced(&self, old: &RedisServer, share: usize) -> &RedisServer {
         match self {
             Self::Sentinels(group) => group.until_promoted_after(old).await.unwrap(),
@@ -61,7 +61,7 @@ impl Group {
         .await;
     }
 
-    /// The share that each lock is in, of those that are held.
+    /// The share of each lock that is held.
     pub(crate) async fn shares_of_locks(&self) -> HashMap<String, usize> {
         let mut shares = HashMap::new();
         for share in 0..self.shares() {

@@ -10,10 +10,10 @@ use crate::support::{calls, half, keys, process, report, take_all, until};
 const LOCKS: usize = 10_000;
 const LEASE: Duration = Duration::from_secs(10);
 const HOLD: Duration = Duration::from_secs(30);
-/// Leases are renewed at a third of their length.
+/// How many renewals of each lock are due during the test. A lease is renewed at a third of its length.
 const PERIODS: f64 = 9.0;
 
-/// How late renewals were, of those that were sent from this thread.
+/// How late the renewals were that were sent from this thread.
 #[derive(Debug)]
 pub(crate) struct Lag {
     pub(crate) renewals: f64,
@@ -28,7 +28,7 @@ impl fmt::Display for Lag {
     }
 }
 
-/// Looks again and again at locks that are held and must not be lost, and measures for this long how late renewals are.
+/// Measures for this time how late renewals are, and fails if one of these locks is lost.
 #[expect(clippy::future_not_send, reason = "the recorder belongs to the thread of a runtime that has one only")]
 pub(crate) async fn watched(guards: &[Guard], for_so_long: Duration) -> Lag {
     let recorder = PrometheusBuilder::new().set_quantiles(&[0.5, 0.99, 1.0]).unwrap().build_recorder();
@@ -37,7 +37,7 @@ pub(crate) async fn watched(guards: &[Guard], for_so_long: Duration) -> Lag {
     let end = Instant::now() + for_so_long;
     while Instant::now() < end {
         assert!(guards.iter().all(Guard::is_held), "lost: {:?}", guards.iter().find_map(Guard::loss));
-        // Samples count by the time at which they are taken in.
+        // A sample counts from the time of the upkeep that takes it in.
         handle.run_upkeep();
         sleep(Duration::from_millis(250)).await;
     }
@@ -73,9 +73,10 @@ async fn ten_thousand_locks_are_kept_for_three_leases() {
          renewal scripts per period of {:?}; renewals late by {lag}",
         LEASE / 3
     ));
-    // Up to a hundred locks in each, and more scripts for those whose first renewal is not on the grid yet.
+    // A script renews up to a hundred locks. There are more scripts for locks whose first renewal is not on the grid
+    // yet.
     assert!(scripts <= 300.0, "{calls:?}");
-    // Each is renewed once per period: GET and SET of its state.
+    // Each lock is renewed once per period, by GET and SET of its state.
     let renewals = calls["set"] as f64 / PERIODS;
     assert!((LOCKS as f64 * 0.9..LOCKS as f64 * 1.1).contains(&renewals), "{renewals} per period");
     assert!(lag.p99 < LEASE / 3 / 10, "renewals are late by {lag}");

@@ -14,15 +14,15 @@ use crate::{
 
 const LOCKS: usize = 3_000;
 const LEASE: Duration = Duration::from_secs(10);
-/// For how long one of three primaries says nothing: longer than a lease.
+/// How long one of three primaries is silent: longer than a lease.
 const SILENCE: Duration = Duration::from_secs(15);
 
-/// The renewals for a node run where its first lock was taken: those for the silent one on a thread of its own, so that
-/// only those for the others are measured.
+/// The renewals for a node run on the runtime that took its first lock. Those for the silent node run on another
+/// thread, so that only the renewals for the other nodes are measured.
 #[tokio::test]
 async fn a_primary_that_says_nothing_makes_no_renewal_on_others_late() {
     let _half = half().await;
-    // By default nodes refuse everything while one of them is down.
+    // By default all nodes refuse commands while one of them is down.
     let cluster = RedisCluster::builder().without_replicas().arg("--cluster-require-full-coverage").arg("no");
     let cluster = cluster.start().await.unwrap();
     let silent = &cluster.nodes()[0];
@@ -44,7 +44,7 @@ async fn a_primary_that_says_nothing_makes_no_renewal_on_others_late() {
     let (runtime, same) = (apart.handle().clone(), locks.clone());
     let taken = tokio::task::spawn_blocking(move || runtime.block_on(take_all(slice::from_ref(&same), there)));
     let there = taken.await.unwrap();
-    // All are on the grid of their renewals by then.
+    // By then all locks are on the grid of their renewals.
     sleep(LEASE / 2).await;
     let before = watched(&elsewhere, SILENCE).await;
     silent.pause().unwrap();
@@ -62,7 +62,7 @@ async fn a_primary_that_says_nothing_makes_no_renewal_on_others_late() {
     assert!(there.iter().all(|guard| guard.loss() == Some(LossReason::Expired)), "not told at the end of the lease");
     let due = elsewhere.len() as f64 * (silence.as_secs_f64() / (LEASE / 3).as_secs_f64());
     assert!((due * 0.8..due * 1.2).contains(&lag.renewals), "{} renewals for {due}", lag.renewals);
-    // What waits for a silent node waits for seconds; a machine that does much else stops for one now and then.
+    // Renewals that waited for the silent node would be late by seconds. A busy machine may stop for one now and then.
     assert!(lag.p99 < LEASE / 9, "renewals are late by {lag}, before by {before}");
     assert!(elsewhere.iter().all(Guard::is_held));
     drop((there, elsewhere));

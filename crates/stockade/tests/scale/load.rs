@@ -21,16 +21,16 @@ use crate::{
 };
 
 const PROCESSES: usize = 3;
-/// Locks that are held all the time, by each process.
+/// How many locks each process holds all the time.
 const HELD: usize = 1_000;
-/// Locks that all processes want all the time.
+/// How many locks all processes contend for all the time.
 const CONTENDED: usize = 24;
-/// Locks that each process has for itself, takes and gives back all the time.
+/// How many locks of its own each process takes and releases all the time.
 const OWN: usize = 32;
-/// Locks by which it is found out whether a primary serves.
+/// How many locks are only taken to find out whether a primary serves again.
 const PROBES: usize = 64;
 const SECTION: Duration = Duration::from_millis(100);
-/// The lease of a lock that is handed over, until the new holder has renewed it a first time.
+/// The lease of a lock that is handed over, until the new holder has renewed it.
 const GRANT: Duration = Duration::from_secs(2);
 pub(crate) const LEASE: Duration = Duration::from_secs(10);
 
@@ -42,7 +42,7 @@ fn probe_name(number: usize) -> String {
     format!("probe-{number}")
 }
 
-/// Locks that are held and wanted, and what their holders believe.
+/// Locks that are held and contended for, with the fences of their holders.
 pub(crate) struct Load {
     processes: Vec<Locks>,
     held: Vec<(usize, Guard)>,
@@ -64,11 +64,11 @@ struct Wanted {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) sections: u64,
-    /// How many of them ended with the lock lost.
+    /// How many sections ended with the lock lost.
     pub(crate) lost: u64,
-    /// How often somebody entered while another believed in his lease.
+    /// How often a holder entered while another still believed in its lease.
     pub(crate) beside: u64,
-    /// How often somebody entered with a token that was not above the last.
+    /// How often a holder entered with a token that was not above the last.
     pub(crate) behind: u64,
     last_token: u64,
 }
@@ -81,16 +81,16 @@ pub(crate) struct Witness {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// On the primary that was lost, with what its lease had left.
+    /// On the primary that was lost, with the time that its lease had left.
     There(Duration),
     Elsewhere,
 }
 
-/// The locks that were held when a primary was lost: how many, and how many of them were lost.
+/// How many locks were held when a primary was lost, and how many of them were lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fate {
     pub(crate) there: (usize, usize),
-    /// Handed over so recently that the holder had not made the short lease of a grant longer yet.
+    /// Locks that were handed over so recently that their holder had not renewed the short lease of a grant.
     pub(crate) just_granted: (usize, usize),
     pub(crate) elsewhere: (usize, usize),
 }
@@ -129,7 +129,7 @@ impl Load {
         load
     }
 
-    /// The locks that are held now, for later questions; from here on nobody gives anything back.
+    /// The locks that are held now, to be checked later. From here on no holder releases its lock.
     pub(crate) fn at_the_loss(&self, share: usize) -> Vec<Witness> {
         self.trouble.send_replace(true);
         let held = self.held.iter().map(|(number, guard)| (held_name(*number), guard.fence()));
@@ -141,7 +141,7 @@ impl Load {
         held.chain(inside).map(witness).collect()
     }
 
-    /// Waits until somebody gets a free lock of the share.
+    /// Waits until a free lock of the share can be taken.
     pub(crate) async fn until_served(&self, share: usize) {
         let names = (0..PROBES).map(probe_name).filter(|name| self.shares[name] == share);
         let limit = Instant::now() + LIMIT;
@@ -154,7 +154,7 @@ impl Load {
         }
     }
 
-    /// Waits until each of those that were held is confirmed by the new primary or known to be lost.
+    /// Waits until each lock that was held is renewed on the new primary or known to be lost.
     pub(crate) async fn fate(&self, held: &[Witness], since: Instant) -> Fate {
         until("every holder knows", async || {
             let knows = |fence: &Fence| fence.loss().is_some() || fence.remaining() + since.elapsed() > LEASE;
@@ -180,8 +180,8 @@ impl Load {
         self.held.iter().filter(|(_, guard)| guard.loss().is_some()).count()
     }
 
-    /// Takes what was lost again, and looks on the servers whether each lock has the one holder that believes in it.
-    /// Returns how many were lost.
+    /// Takes lost locks again, and checks on the servers that each lock has exactly its own holder. Returns how many
+    /// locks were lost.
     pub(crate) async fn check_holders(&mut self) -> usize {
         let mut lost = 0;
         for (number, guard) in &mut self.held {
@@ -201,7 +201,7 @@ impl Load {
         lost
     }
 
-    /// Waits until every task that wants a lock has had it again.
+    /// Waits until every task that contends for a lock has had it again.
     pub(crate) async fn until_all_go_on(&self) {
         let before: Vec<_> = self.wanted.iter().map(|lock| lock.sections()).collect();
         let turns = 2 * PROCESSES as u64;
@@ -211,7 +211,7 @@ impl Load {
         .await;
     }
 
-    /// Gives everything back, and tells of the contended locks.
+    /// Releases all locks, and returns the figures of the contended ones.
     pub(crate) async fn end(mut self) -> Tally {
         self.workers.shutdown().await;
         drop(self.held);
@@ -243,11 +243,11 @@ impl Wanted {
         believers.into_iter().filter(|fence| fence.loss().is_none())
     }
 
-    /// One section after the other.
+    /// Runs one section after the other.
     async fn work(self: Arc<Self>, locks: Locks, mut troubled: watch::Receiver<bool>) {
         loop {
             let Ok(guard) = locks.write(&Item(self.name.clone())).wait(LIMIT).acquire().await else {
-                // A refusal comes at once.
+                // A refusal comes at once, so pause before the next attempt.
                 sleep(Duration::from_millis(20)).await;
                 continue;
             };

@@ -1,4 +1,4 @@
-//! As many reads as writes of one resource, from many processes: where delegations do not pay.
+//! As many reads as writes of one resource, from many processes. Delegations do not pay here.
 
 use std::time::Duration;
 
@@ -14,20 +14,20 @@ use crate::{
 };
 
 const PROCESSES: u64 = 16;
-/// Of each process, one after the other.
+/// How many sections each process runs, one after the other.
 const SECTIONS: u64 = 100;
-/// Between two sections of a process, in milliseconds.
+/// The longest pause between two sections of a process, in milliseconds.
 const MOST_PAUSE: u64 = 60;
-/// Tells a child where its server is; unset in an ordinary run.
+/// Tells a child where its server is. Unset in an ordinary run.
 const SERVER: &str = "STOCKADE_TEST_MIXED_SERVER";
-/// Whether its reads may be delegated, and where its random numbers begin.
+/// Whether the child's reads may be delegated, and the seed of its random numbers.
 const ROLE: &str = "STOCKADE_TEST_MIXED_ROLE";
 
 fn item() -> Item {
     Item("mixed".to_owned())
 }
 
-/// Not a test by itself: what each of the processes runs.
+/// Not a test by itself: each of the processes runs this.
 #[tokio::test]
 async fn a_process() {
     let (Ok(server), Ok(role)) = (std::env::var(SERVER), std::env::var(ROLE)) else { return };
@@ -48,7 +48,7 @@ async fn a_process() {
         };
         slowest = slowest.max(began.elapsed());
         guard.release().await.unwrap();
-        // A delegation only begins where nobody waits, and where all come at once somebody always does.
+        // A delegation only begins while nobody waits. Without pauses somebody always waits.
         sleep(Duration::from_millis(random.random_range(0..MOST_PAUSE))).await;
     }
     say(&format!("{reads} {}", slowest.as_micros()));
@@ -108,11 +108,12 @@ async fn as_many_reads_as_writes_of_sixteen_processes_cost_what_they_cost_withou
     let sections = PROCESSES * SECTIONS;
     report(&format!("{sections} sections of {PROCESSES} processes, without delegations: {without:?}; with: {with:?}"));
     assert_eq!(with.reads, without.reads, "the same random numbers");
-    // Nobody waits much longer than for everybody else once: the share of each process ends before the last has begun.
+    // No process starves: a waiter waits for each of the others about once, which takes far less than half of the run.
     for run in [&without, &with] {
         assert!(run.slowest < run.took / 2, "somebody starves: {run:?}");
     }
-    // Where they do not pay a ninth of the reads is recalled at most; each process has the first with its second read.
+    // Where delegations do not pay, at most a ninth of the reads is recalled. The first delegation of each process
+    // comes with its second read.
     assert!((1..=(with.reads + 8 * PROCESSES) / 9).contains(&with.recalls), "{} recalls", with.recalls);
     assert!(with.scripts * 10 <= without.scripts * 11, "{} scripts beside {}", with.scripts, without.scripts);
     assert!(without.scripts * 10 <= sections * 21 + 10 * PROCESSES, "{} scripts", without.scripts);

@@ -22,7 +22,7 @@ use crate::support::{Item, LIMIT, calls, keys, process, report, turn, until};
 const STORES: usize = 4;
 const WAITERS: usize = 2500;
 const ALL: usize = STORES * WAITERS;
-/// Tell a child of the test where its server is, and which child it is.
+/// These variables tell a child of the test where its server is, and its number.
 const SERVER: &str = "STOCKADE_TEST_SCALE_SERVER";
 const NUMBER: &str = "STOCKADE_TEST_SCALE_NUMBER";
 
@@ -34,7 +34,7 @@ fn builder() -> LocksBuilder {
     Locks::builder().max_waiters(u32::try_from(ALL).unwrap())
 }
 
-/// The tags of the waiters, in the order of their places, read from the server's own structures.
+/// The tags of the waiters in the order of their places, read from the keys on the server.
 async fn queue(server: &RedisServer) -> Vec<usize> {
     let (mut order, mut records) = (String::new(), String::new());
     for key in keys(server).await {
@@ -122,7 +122,7 @@ async fn ten_thousand_waiters_are_served_in_order_over_one_subscription_per_stor
     until("nothing is left", async || keys(&server).await.is_empty()).await;
 }
 
-/// Not a test by itself: what the children of the next one run.
+/// Not a test by itself: the children of the next test run this.
 #[tokio::test]
 async fn a_process_of_waiters() {
     let Ok(url) = std::env::var(SERVER) else { return };
@@ -156,7 +156,7 @@ impl Process {
         Self(ChildProcess::start(command).unwrap())
     }
 
-    /// Token and number of each that was served.
+    /// Token and number of each waiter that was served.
     async fn served(mut self) -> Vec<(u64, usize)> {
         let mut served = Vec::new();
         while let Some(line) = timeout(LIMIT, self.0.next_line()).await.expect("a child hangs").unwrap() {
@@ -168,7 +168,7 @@ impl Process {
     }
 }
 
-/// Processes one behind the other in the queue of a lock that this one holds.
+/// Processes whose waiters are one behind the other in the queue of a lock that this process holds.
 async fn processes(server: &RedisServer) -> (Guard, Vec<Process>) {
     let locks = process(&server.url(), builder()).await;
     let holder = locks.write(&item()).acquire().await.unwrap();
@@ -182,7 +182,7 @@ async fn processes(server: &RedisServer) -> (Guard, Vec<Process>) {
     (holder, processes)
 }
 
-/// The longest that a script kept the server from everything else.
+/// The longest time that a script blocked the server.
 async fn slowest(server: &RedisServer) -> Duration {
     let log = server.command(&["SLOWLOG", "GET", "-1"]).await.unwrap();
     let lines: Vec<&str> = log.lines().collect();
@@ -216,7 +216,7 @@ async fn thousands_of_waiters_of_a_killed_process_hold_up_nobody() {
     served.sort_unstable();
     let order: Vec<usize> = served.into_iter().map(|(_, number)| number).collect();
     assert!(order == places, "not in the order of the queue");
-    // A message for each grant and few for those passed over, however many they are.
+    // There is one message for each grant, and few for the waiters that were passed over, however many they are.
     assert!(calls["publish"] < (ALL - WAITERS) as u64 + 200, "{calls:?}");
     assert!(slowest < Duration::from_millis(250), "{slowest:?}");
 }
@@ -244,7 +244,7 @@ async fn waiters_of_a_stopped_process_are_passed_over_together_and_come_back() {
     assert_eq!(back.len(), WAITERS, "not all came back");
     let last = served.iter().map(|(token, _)| *token).max();
     assert!(back.iter().all(|(token, _)| Some(*token) > last), "served twice");
-    // A message for each grant and few for those passed over, however many they are.
+    // There is one message for each grant, and few for the waiters that were passed over, however many they are.
     assert!(calls["publish"] < (ALL - WAITERS) as u64 + 200, "{calls:?}");
     assert!(slowest < Duration::from_millis(250), "{slowest:?}");
     until("nothing is left", async || keys(&server).await.is_empty()).await;

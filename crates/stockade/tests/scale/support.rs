@@ -11,17 +11,17 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// Longer than anything takes on a busy machine.
+/// The limit for each wait. Only a failing test reaches it, however busy the machine is.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 static MACHINE: Semaphore = Semaphore::const_new(2);
 
-/// The machine for a test that measures what it can do.
+/// Reserves the whole machine, for a test that measures.
 pub(crate) async fn turn() -> SemaphorePermit<'static> {
     MACHINE.acquire_many(2).await.unwrap()
 }
 
-/// Half of the machine, for a test that mostly waits: for a minute to pass, or for a failover.
+/// Reserves half of the machine, for a test that mostly waits for time to pass or for a failover.
 pub(crate) async fn half() -> SemaphorePermit<'static> {
     MACHINE.acquire().await.unwrap()
 }
@@ -39,7 +39,7 @@ impl Resource for Item {
 
 /// Locks of one more process, connected.
 pub(crate) async fn process(url: &str, builder: LocksBuilder) -> Locks {
-    // A stall of the machine is not what is measured here: commands that came late would be sent again and counted.
+    // With a short time-out, a stall of the machine would make commands late, and each would be sent and counted again.
     let redis = Redis::builder(url).command_timeout(Duration::from_secs(10)).connect().await.unwrap();
     let locks = builder.redis(&redis);
     until("a connection", async || locks.list(1).await.is_ok()).await;
@@ -54,7 +54,7 @@ pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) 
     }
 }
 
-/// Until the store answers in time, as it may not while it is busy or a server is being replaced.
+/// Asks until the store answers in time. It may not while it is busy, or while a server is being replaced.
 pub(crate) async fn retried<T>(ask: impl AsyncFn() -> Result<T, LockError>) -> T {
     let limit = Instant::now() + LIMIT;
     loop {
@@ -66,7 +66,7 @@ pub(crate) async fn retried<T>(ask: impl AsyncFn() -> Result<T, LockError>) -> T
     }
 }
 
-/// Takes these locks, each process in turn one of them.
+/// Takes these locks. The processes take them in turn.
 pub(crate) async fn take_all(processes: &[Locks], names: impl IntoIterator<Item = String>) -> Vec<Guard> {
     let mut requests = names.into_iter().zip(processes.iter().cycle()).peekable();
     let mut guards = Vec::new();
@@ -97,7 +97,7 @@ pub(crate) async fn keys(server: &RedisServer) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Shown whether or not the test passes.
+/// Prints the text whether or not the test passes.
 pub(crate) fn report(text: &str) {
     let _ = writeln!(std::io::stderr(), "\n{text}");
 }

@@ -1,4 +1,4 @@
-//! Everything is missing at once: what is lost is loaded again within the limits.
+//! All values are missing at once. The caches load them again within their limits.
 
 use std::{
     collections::HashMap,
@@ -19,7 +19,7 @@ use crate::world::{Group, World};
 
 const CALLERS: usize = 2000;
 const KEYS: usize = 1000;
-/// Of one cache.
+/// The limit of one cache.
 const MAX_LOADS: usize = 4;
 const QUICK: Duration = Duration::from_millis(5);
 
@@ -29,11 +29,11 @@ struct Storm {
     loaded: usize,
     degraded: usize,
     shed: usize,
-    /// Gave up waiting for somebody else's load.
+    /// Reads that gave up waiting for another reader's load.
     late: usize,
 }
 
-/// A read by each caller, all at once: of every key by both caches.
+/// One read by each caller, all at once. Each of the two caches reads every key.
 async fn storm(fleet: &[&Stocks; 2]) -> Storm {
     let mut reads = JoinSet::new();
     for caller in 0..CALLERS {
@@ -68,13 +68,13 @@ async fn database() -> Arc<Database> {
     Arc::new(database)
 }
 
-/// One that does not wait long for Redis.
+/// A cache that does not wait long for Redis.
 async fn quick(url: &str) -> CacheBuilder<Sku, Stock> {
     let redis = Redis::builder(url).command_timeout(Duration::from_secs(2)).connect().await.unwrap();
     Cache::builder(&redis.namespace("shop")).max_loads(MAX_LOADS)
 }
 
-/// The database saw no more loads at a time than both caches may run, and nothing of the storm is left in memory.
+/// Checks that the database saw no more loads at a time than both caches may run, and that no load is left in memory.
 async fn is_over(fleet: &[&Stocks; 2], database: &Database) {
     let most = database.most_running.load(Ordering::SeqCst);
     assert!(most <= 2 * MAX_LOADS, "{most} loads at a time");
@@ -84,7 +84,7 @@ async fn is_over(fleet: &[&Stocks; 2], database: &Database) {
     .await;
 }
 
-/// Storms until every read is a hit in Redis.
+/// Repeats the storm until every read is a hit in Redis.
 async fn recovers(fleet: &[&Stocks; 2], database: &Database) {
     let limit = Instant::now() + Duration::from_secs(120);
     while storm(fleet).await.hits < CALLERS {
@@ -106,8 +106,7 @@ async fn killed_frozen_and_flushed_redis_never_costs_more_loads_than_allowed() {
     server.kill().await.unwrap();
     database.slow(Duration::from_millis(50));
     let gone = storm(fleet).await;
-    // What one process had loaded it still serves; of what it never had, a part is loaded, and the rest is told to
-    // wait.
+    // A process still serves the values that it had loaded. It loads some of the others, and refuses the rest.
     assert!(gone.degraded > 400 && gone.loaded > 0 && gone.shed > 0, "{gone:?}");
     is_over(fleet, &database).await;
     database.slow(QUICK);
@@ -116,7 +115,7 @@ async fn killed_frozen_and_flushed_redis_never_costs_more_loads_than_allowed() {
 
     server.pause().unwrap();
     let frozen = storm(fleet).await;
-    // Every read that was a hit left its value here.
+    // Every read that was a hit left its value in the memory of its process.
     assert_eq!((frozen.degraded, frozen.loaded, frozen.shed), (CALLERS, 0, 0), "{frozen:?}");
     is_over(fleet, &database).await;
     server.resume().unwrap();
@@ -145,8 +144,8 @@ async fn a_failover_never_costs_more_loads_than_allowed() {
     group.end().await;
 }
 
-/// Ends without a look for what is left: of so many values without grace, some are stored so slowly that their key ends
-/// before they do by more than a look allows.
+/// Ends without [`World::end`]. With so many values and no grace, some values are stored so slowly that their key
+/// expires earlier than the inspection of the keys allows.
 #[tokio::test]
 async fn what_is_loaded_together_does_not_expire_together() {
     const VALUES: usize = 10_000;

@@ -14,7 +14,7 @@ use crate::world::World;
 
 type Batches = Arc<Mutex<Vec<Vec<String>>>>;
 
-/// Loads several rows by one query, and notes which.
+/// Loads several rows by one query, and notes the keys of each query.
 fn batching(builder: CacheBuilder<Sku, Stock>, database: &Arc<Database>) -> (CacheBuilder<Sku, Stock>, Batches) {
     let batches = Batches::default();
     let (database, noted) = (Arc::clone(database), Arc::clone(&batches));
@@ -116,7 +116,7 @@ async fn a_key_that_can_not_be_encoded_and_a_query_that_fails_concern_only_thems
         assert!(matches!(failed, Err(CacheError::Load(_))), "{failed:?}");
     }
     database.down(false);
-    // The leases were given back: nobody waits for them to run out.
+    // The leases were given back, so no caller waits until they expire.
     let again = tokio::time::timeout(Duration::from_secs(20), found(&stocks, &["b", "c"])).await.unwrap();
     assert_eq!(again, [Some(2), None]);
     server.end().await;

@@ -20,8 +20,8 @@ use tokio::sync::Semaphore;
 use super::support::{Database, Loading, Sku, Stocks, eventually, get, process_at, quantity, sku};
 use crate::world::{World, attended, patient};
 
-/// One that is not taken for silent on a busy machine: a builder that gives up leaves the filter to nobody for half a
-/// minute.
+/// A Redis with a long time-out. If a process gave up building a filter on a busy machine, no other process would
+/// begin for half a minute.
 pub(super) async fn redis(url: &str) -> Redis {
     patient(url).await.namespace("shop")
 }
@@ -37,10 +37,10 @@ pub(super) async fn filter(url: &str) -> Bloom {
     bloom
 }
 
-/// Enough for every attempt to build a filter, however slow the machine is.
+/// More permits than attempts to build a filter, however slow the machine is.
 pub(super) const PLENTY: usize = 100;
 
-/// A filter of the ids n0 to n999, and the permits of which each further reading of its source needs one.
+/// A filter of the ids n0 to n999, and the permits for its source. Each further reading of the source takes a permit.
 pub(super) async fn rationed(url: &str) -> (Bloom, Arc<Semaphore>) {
     let gate = Arc::new(Semaphore::new(PLENTY));
     let waits = Arc::clone(&gate);
@@ -99,7 +99,7 @@ async fn an_id_that_never_existed_costs_no_load() {
 async fn a_filter_that_is_not_surely_complete_lets_everything_pass() {
     let server = World::start().await;
     let database = Database::with(&[("n7", 7), ("n8", 8), ("n9", 9)]);
-    // A source that stops before its end: the filter is never complete.
+    // The source stops before its end, so the filter is not complete until there is a permit.
     let gate = Arc::new(Semaphore::new(0));
     let waits = Arc::clone(&gate);
     let slow = move || {
@@ -123,7 +123,7 @@ async fn a_filter_that_is_not_surely_complete_lets_everything_pass() {
     gate.forget_permits(PLENTY);
     assert!(!bloom.may_hold(&sku("none")).await, "complete, and says nothing");
 
-    // Gone, whole or in part: nothing can be said until it is built again.
+    // If the filter is lost, in part or as a whole, it is ignored until it is built again.
     let bits = server.command(&["KEYS", "*}b1:stock"]).await.unwrap();
     server.command(&["DEL", &bits]).await.unwrap();
     assert_eq!(quantity(&get(&stocks, "n8").await), Some(8), "without its bits");
@@ -140,7 +140,7 @@ async fn a_filter_from_an_earlier_run_of_the_server_is_not_believed() {
     let server = World::start().await;
     let (bloom, gate) = rationed(&server.url()).await;
     server.command(&["SAVE"]).await.unwrap();
-    // Added and acknowledged, and lost with the server.
+    // This id is acknowledged, and lost with the server.
     bloom.add(&[sku("new")]).await.unwrap();
     assert!(bloom.may_hold(&sku("new")).await);
     server.restart().await.unwrap();
@@ -160,7 +160,7 @@ async fn an_id_added_while_the_next_filter_is_built_is_in_it() {
     let source = move || {
         counted.fetch_add(1, Ordering::SeqCst);
         let waits = Arc::clone(&waits);
-        // Everything was read before the new id came.
+        // The source has read all rows but one before the new id comes.
         ids(0..10).chain(stream::once(async move {
             waits.acquire().await.unwrap().forget();
             Ok(sku("last"))
@@ -244,7 +244,7 @@ async fn sizes_that_can_not_be_are_refused() {
     assert_eq!(setting(Bloom::builder::<Sku>(&redis).try_build()), "source");
 }
 
-/// A million absent ids may pass at 1.2 times the rate that the filter was made for.
+/// Of a million absent ids, the filter may let 1.2 times the rate pass that it was made for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[expect(clippy::print_stdout, reason = "the rate is a result")]
 async fn a_million_absent_ids_pass_at_the_rate_that_was_asked_for() {

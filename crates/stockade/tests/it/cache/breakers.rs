@@ -1,4 +1,4 @@
-//! A side that does not answer is left alone, and asked again by one.
+//! A Redis or a database that does not answer is left alone, and probed by one caller at a time.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -8,7 +8,7 @@ use tokio::{task::JoinSet, time::Instant};
 use super::support::{Database, Loading, Stocks, eventually, get, patient, process, reading, sku};
 use crate::world::World;
 
-/// How many of so many reads at once took that long.
+/// How many of `count` reads at once took `slow` or longer.
 async fn slow_reads(stocks: &Stocks, count: usize, slow: Duration) -> usize {
     let mut reads = JoinSet::new();
     for _ in 0..count {
@@ -26,7 +26,7 @@ async fn slow_reads(stocks: &Stocks, count: usize, slow: Duration) -> usize {
 async fn a_redis_that_accepts_and_never_answers_is_left_alone_and_asked_again_by_one() {
     let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
-    // So long that no read takes it for any other reason.
+    // The time-out is so long that no read takes as long for another reason.
     let (patience, slow) = (Duration::from_secs(2), Duration::from_millis(1800));
     let redis = Redis::builder(server.url()).command_timeout(patience).connect().await.unwrap().namespace("shop");
     let stocks = Cache::builder(&redis).grace(Duration::from_secs(60)).on(&database).await;
@@ -57,7 +57,7 @@ async fn loads_that_never_end_open_the_breaker_and_one_finds_out_when_they_do() 
         assert!(matches!(found, Err(CacheError::Timeout(_))), "{found:?}");
     }
     let mut loads = 5;
-    // A machine with other things to do may be late for the time in which it is open: one tries then, and it is longer.
+    // On a busy machine a read may come after the breaker's pause. It is let through, and the next pause is longer.
     let retry_after = loop {
         match stocks.get(&sku("a")).await {
             Err(CacheError::Shed { retry_after }) => break retry_after,
@@ -67,7 +67,7 @@ async fn loads_that_never_end_open_the_breaker_and_one_finds_out_when_they_do() 
     };
     assert_eq!(database.loads(), loads);
     tokio::time::sleep(retry_after).await;
-    // All of these come when one may try, and that one is held.
+    // All these reads come when the breaker lets one through. The load of that read is held.
     let mut reads = JoinSet::new();
     for number in 0..50 {
         reading(&mut reads, &stocks, &format!("late{number}"));
@@ -95,7 +95,7 @@ async fn batches_are_held_by_the_same_limits() {
     let stocks = builder.on(&database).await;
     let gate = database.shut();
     let mut reads = JoinSet::new();
-    // Some by batches, some alone, and each batch is one load.
+    // Some keys are loaded in batches and some alone. Each batch is one load.
     for number in 0..10 {
         reading(&mut reads, &stocks, &format!("alone{number}"));
         let (stocks, keys) = (stocks.clone(), ["x", "y"].map(|id| sku(&format!("{id}{number}"))));
@@ -109,7 +109,7 @@ async fn batches_are_held_by_the_same_limits() {
         found.unwrap().unwrap();
     }
     assert_eq!((database.loads(), database.most_running.load(Ordering::SeqCst)), (20, 3));
-    // And by the same breaker.
+    // The same breaker also counts batches.
     database.down(true);
     for number in 0..2 {
         let keys = ["p", "q"].map(|id| sku(&format!("{id}{number}")));
@@ -118,7 +118,7 @@ async fn batches_are_held_by_the_same_limits() {
     }
     let refused = stocks.get_many(&[sku("p"), sku("q")]).await;
     assert!(refused.iter().all(|found| matches!(found, Err(CacheError::Shed { .. }))), "{refused:?}");
-    // Each batch, and then its keys by themselves, until five failed.
+    // After a batch has failed, its keys are loaded one by one, until there were five failures.
     let loads = database.loads();
     assert!((25..=26).contains(&loads), "{loads}");
     server.end().await;
@@ -133,7 +133,7 @@ async fn so_many_wait_for_the_database_and_the_rest_is_told_at_once() {
     for number in 0..200 {
         reading(&mut reads, &stocks, &number.to_string());
     }
-    // Two run and 64 times as many wait.
+    // Two loads run, and 64 times as many wait.
     let began = Instant::now();
     for _ in 0..200 - 2 - 2 * 64 {
         let found = reads.join_next().await.unwrap().unwrap();

@@ -46,7 +46,7 @@ async fn every_value_and_every_remembered_absence_is_dropped_in_every_process() 
     database.write("tagged", Some(20));
     database.write("none", Some(30));
     one.clear().await.unwrap();
-    // The first of them finds nothing, the second what that has loaded.
+    // The first cache finds nothing and loads. The second finds the values that the first has loaded.
     for stocks in [&two, &one] {
         for (id, row) in [("a", 10), ("tagged", 20), ("none", 30)] {
             assert_eq!(quantity(&get(stocks, id).await), Some(row), "{id}");
@@ -75,7 +75,7 @@ async fn a_load_that_was_running_is_neither_stored_nor_waited_for() {
 
     database.write("a", Some(2));
     two.clear().await.unwrap();
-    // Not held up by the load that will not be stored, although its lease lasts.
+    // The read does not wait for the load that will not be stored, although the lease of that load has not expired.
     let first = timeout(Duration::from_secs(20), ended(&mut waiting)).await;
     assert_eq!(quantity(&first.expect("it waits for a load from before")), Some(2));
     gate.add_permits(1);
@@ -117,7 +117,7 @@ async fn an_expired_value_from_before_is_not_served_in_place_of_a_load_that_fail
     let two = process(&server).await.ttl(short()).grace(grace).on(&database).await;
     get(&one, "a").await;
     database.down(true);
-    // It was read there as well, and kept.
+    // The other process has read the value, too, and kept it.
     eventually("it is served as expired", || async {
         two.get(&sku("a")).await.is_ok_and(|found| found.info.stale.is_some())
     })
@@ -173,7 +173,7 @@ async fn a_server_that_comes_back_from_before_it_is_told_again() {
     server.restart().await.unwrap();
     eventually("it is on line again", || async { !stocks.is_degraded() }).await;
     assert!(stored(&server, "a").await, "the server has lost the old value, too");
-    // One that never heard of it.
+    // This process never heard of the clear.
     let other = process(&server).await.on(&database).await;
     assert_eq!(quantity(&get(&other, "a").await), Some(2));
     server.end().await;

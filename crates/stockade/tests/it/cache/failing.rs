@@ -1,4 +1,4 @@
-//! Rows that can't be loaded, and the others, which can.
+//! Rows that can't be loaded, next to rows that can.
 
 use std::{
     pin::pin,
@@ -23,20 +23,21 @@ use super::support::{Bad, Database, Loading, Sku, Stock, Stocks, eventually, get
 use crate::world::World;
 
 const WINDOW: Duration = Duration::from_millis(400);
-/// How long each of these goes on: some windows.
+/// How long each test reads: for five windows and a half.
 const RUN: Duration = Duration::from_millis(2200);
 
 fn held(builder: CacheBuilder<Sku, Stock>) -> CacheBuilder<Sku, Stock> {
     builder.hold_off(WINDOW).early_refresh(0.0)
 }
 
-/// How often a row that keeps failing may be tried in so long: once for each window that begun, and twice before the
-/// first.
+/// The most loads of a row that keeps failing, within the time `ran`. Two loads in a row must fail before the row is
+/// held off, and then one load is tried after each window. The argument `processes` is added to that: 1 is for a load
+/// at the end of the run, and 2 also for a load of several rows, which does not count as a failure of this row.
 fn tries(processes: u32, ran: Duration) -> usize {
     usize::try_from(ran.as_millis() / WINDOW.as_millis()).unwrap() + 2 + processes as usize
 }
 
-/// Reads that come every 5 ms until the other future is over.
+/// Reads every 5 ms until the other future has ended.
 async fn beside<T>(read: impl AsyncFn(), until: impl Future<Output = T>) -> T {
     let mut until = pin!(until);
     loop {
@@ -51,7 +52,7 @@ async fn beside<T>(read: impl AsyncFn(), until: impl Future<Output = T>) -> T {
     }
 }
 
-/// Reads of rows that nobody has asked for before, about 20 a second. Each must be answered.
+/// Reads about 20 rows a second, each for the first time. Each read must be answered.
 async fn healthy(stocks: &Stocks, what: &str) -> Duration {
     let began = Instant::now();
     let mut number = 0;
@@ -143,7 +144,7 @@ async fn one_of_several_that_can_not_be_loaded_takes_nobody_with_it() {
             assert!(many.iter().all(|found| found.as_ref().is_ok_and(|found| found.info.stored)), "{round}: {many:?}");
         }
         let tried = database.mend("bad");
-        // Once more with others.
+        // One more load is that of the row together with others.
         assert!((3..=tries(2, began.elapsed())).contains(&tried), "{bad:?}: tried {tried} times");
     }
     server.end().await;
@@ -202,7 +203,7 @@ async fn rows_at_fault_never_count_against_the_database_and_other_failures_do() 
 #[tokio::test]
 async fn a_row_that_keeps_failing_does_not_keep_an_open_breaker_open() {
     let database = Database::with(&[]);
-    // So short that the first to try is mostly the bad one.
+    // The row is held off so briefly that the load which the breaker lets through is mostly of the bad row.
     let stocks = Cache::memory().hold_off(Duration::from_millis(1)).loading(&database).build();
     database.spoil("bad", Bad::Fails);
     for _ in 0..3 {
@@ -221,7 +222,7 @@ async fn a_row_that_keeps_failing_does_not_keep_an_open_breaker_open() {
         let failed = stocks.get(&sku("bad")).await;
         tried.fetch_add(usize::from(matches!(failed, Err(CacheError::Load(_)))), Ordering::SeqCst);
     };
-    // Nobody else comes before it was let through a few times while the breaker finds out.
+    // No other row is read before the breaker has let the bad row through a few times.
     let probed = async || tried.load(Ordering::SeqCst) >= 3;
     beside(read, timeout(Duration::from_secs(10), eventually("it has tried", probed))).await.unwrap();
     get(&stocks, "good").await;
@@ -239,7 +240,7 @@ async fn a_thousand_keys_at_once_wait_for_their_turn_and_leave_one_to_others() {
     let (cache, many) = (stocks.clone(), keys.clone());
     calls.spawn(async move { cache.get_many(&many).await });
     database.queried().await;
-    // Others come meanwhile, also for what this call has not begun to load.
+    // Meanwhile others read, also keys that this call has yet to load.
     for id in ["other", "one more", "999", "998"] {
         get(&stocks, id).await;
     }

@@ -49,7 +49,7 @@ async fn a_filter_is_built_anew_while_the_old_one_answers() {
     server.end().await;
 }
 
-/// A filter of the ids below `end`, and how often its source was called and how often at a time.
+/// A filter of the ids below `end`. Counts the calls of its source, and the most calls at a time.
 async fn counted(url: &str, end: &Arc<AtomicU64>, calls: &Arc<AtomicUsize>, most: &Arc<AtomicUsize>) -> Bloom {
     struct Running(Arc<AtomicUsize>);
     impl Drop for Running {
@@ -144,7 +144,7 @@ async fn a_filter_that_was_cleared_lets_all_pass_and_keeps_what_is_added_while_i
     let (bloom, gate) = rationed(&server.url()).await;
     let other = filter(&server.url()).await;
     bloom.add(&[sku("before")]).await.unwrap();
-    // Only its own source may build it, so that the moment is known.
+    // Without the other process the filter is built only from the source of this one, which waits for permits.
     other.shutdown(std::time::Duration::from_secs(1)).await;
     bloom.clear().await.unwrap();
     assert!(bloom.may_hold(&sku("none")).await, "empty, and says absent");

@@ -41,7 +41,7 @@ async fn a_filter_whose_server_comes_back_without_its_newest_bits_is_not_believe
         eventually("the filter is replicated", || async { state(server, "run").await == completed_under }).await;
     }
 
-    // Its newest bits go with the first server, which is frozen, not restarted: it stays the same process.
+    // The newest bits of the filter are lost with the first server. It is frozen, so it stays the same process.
     group.cut_replication().await.unwrap();
     bloom.add(&[sku("new")]).await.unwrap();
     first.pause().unwrap();
@@ -49,7 +49,7 @@ async fn a_filter_whose_server_comes_back_without_its_newest_bits_is_not_believe
     eventually("the filter is asked at the second server", || async { bloom.add(&[sku("later")]).await.is_ok() }).await;
     assert!(bloom.may_hold(&sku("new")).await, "an acknowledged id is answered as absent by the second server");
 
-    // And comes back as it was, with what the second one had.
+    // The first server comes back as the same process, with the data of the second.
     first.resume().unwrap();
     group.mend_replication().await.unwrap();
     let third = group.servers().iter().find(|server| *server != first && *server != second).unwrap();
@@ -83,7 +83,7 @@ async fn a_filter_whose_building_outlived_its_server_is_not_completed() {
     eventually("it is being built", || async { begun.load(Ordering::SeqCst) > 0 }).await;
     let first = run_of(&server).await;
     server.command(&["SAVE"]).await.unwrap();
-    // Added to what is being built, acknowledged, and lost with the server.
+    // This id is added to the filter that is being built, acknowledged, and lost with the server.
     bloom.add(&[sku("new")]).await.unwrap();
     server.restart().await.unwrap();
     eventually("connected again", || async { bloom.add(&[sku("other")]).await.is_ok() }).await;

@@ -1,11 +1,11 @@
-//! Values under the keys of a cache that no cache put there.
+//! Values under the keys of a cache that were written by another program.
 
 use stockade::cache::Source;
 
 use super::support::{Database, Loading, entry_key, eventually, field, get, patient, process, quantity, sku};
 use crate::world::World;
 
-/// Sets one of the words that stand before a payload.
+/// Replaces one of the words in front of a payload.
 const OTHER_WORD: &str = r"
     local v, place = redis.call('HGET', KEYS[1], ARGV[1]), 0
     local line, rest = string.match(v, '^([^\n]*)(\n.*)$')
@@ -36,11 +36,11 @@ async fn a_foreign_value_under_a_key_of_a_cache_is_deleted_by_who_meets_it() {
     for command in foreign {
         server.command(&["DEL", command[1]]).await.unwrap();
         server.command(command).await.unwrap();
-        // By a reader.
+        // A reader deletes the foreign value.
         eventually("it is stored over what was there", || async { hit().await }).await;
         server.command(&["DEL", command[1]]).await.unwrap();
         server.command(command).await.unwrap();
-        // By a write.
+        // A write deletes the foreign value.
         database.write("a", Some(8));
         stocks.invalidate(&sku("a")).await.unwrap();
         assert_eq!(quantity(&get(&stocks, "a").await), Some(8), "{command:?}");
@@ -59,7 +59,7 @@ async fn what_can_not_be_read_of_an_entry_is_a_miss() {
     get(&stocks, "a").await;
     let entry = entry_key(&server, "a").await;
     let v = field(&server, &entry, "v").await.unwrap();
-    // Fresh until, loaded at, epoch, epoch and newest stamp of tags, kind, version, how long the load took.
+    // The words: fresh until, loaded at, epoch, epoch and newest stamp of tags, kind, version, duration of the load.
     for word in 1..=8 {
         for text in ["", "x", "-1", "inf", "1e300"] {
             eventually("it is stored", || async { get(&stocks, "a").await.info.source == Source::Redis }).await;

@@ -18,12 +18,12 @@ const TTL: Duration = Duration::from_millis(50);
 const WINDOW: Duration = Duration::from_millis(400);
 const LONG: Duration = Duration::from_secs(60);
 
-/// Values that expire at once and are good for a minute more.
+/// Values that expire almost at once, with a minute of grace.
 fn expiring(builder: CacheBuilder<Sku, Stock>) -> CacheBuilder<Sku, Stock> {
     builder.ttl(TTL..=TTL).grace(LONG).hold_off(WINDOW).early_refresh(0.0)
 }
 
-/// Loads these and waits until they have expired.
+/// Loads these rows and waits until their values have expired.
 async fn expire(stocks: &Stocks, ids: &[&str]) {
     for id in ids {
         get(stocks, id).await;
@@ -83,7 +83,7 @@ async fn a_value_that_only_this_process_kept_is_held_as_well() {
     database.down(true);
     server.command(&["DEL", &entry_key(&server, "a").await]).await.unwrap();
     crowd(&[&stocks], &database).await;
-    // One that has nothing to serve is held off by so many failures, too.
+    // A process without an expired value is also held off after these failures.
     let other = expiring(patient(&server.url()).await).on(&database).await;
     eventually("it is held off", || async {
         matches!(other.get(&sku("a")).await, Err(CacheError::HeldOff { retry_after }) if retry_after <= WINDOW)
@@ -137,7 +137,7 @@ async fn several_keys_at_once_are_held_off_each() {
         }
     }
     assert_eq!(database.loads(), before + 1);
-    // The key that a write dropped is free, the other is not.
+    // The key that was written may be loaded, and the other is still held off.
     database.down(false);
     database.write("a", Some(8));
     stocks.invalidate(&sku("a")).await.unwrap();
@@ -161,7 +161,7 @@ async fn what_is_past_its_grace_is_loaded_and_held_off_when_that_fails_too() {
     assert_eq!(database.loads(), before + 1);
     let refused = stocks.get(&sku("a")).await;
     assert!(matches!(refused, Err(CacheError::HeldOff { retry_after }) if retry_after > LONG / 2), "{refused:?}");
-    // A write may have mended it.
+    // A write may have mended the row, so it ends the hold-off.
     database.down(false);
     stocks.invalidate(&sku("a")).await.unwrap();
     assert_eq!(get(&stocks, "a").await.info.source, Source::Load);
@@ -173,7 +173,7 @@ async fn a_load_ahead_of_the_end_that_failed_is_not_repeated_by_each_read() {
     let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let ttl = Duration::from_secs(3);
-    // So eager that each read in the second half of its life finds it due.
+    // With this eagerness each read in the second half of the value's life finds that it is due for a refresh.
     let builder = patient(&server.url()).await.ttl(ttl..=ttl).early_refresh(1e9).hold_off(LONG);
     let stocks = builder.on(&database).await;
     get(&stocks, "a").await;
@@ -203,7 +203,7 @@ async fn who_came_after_a_write_is_not_given_the_value_that_a_failing_load_began
     database.queried().await;
     database.write("a", Some(8));
     writer.invalidate(&sku("a")).await.unwrap();
-    // These know of the write, and board the load that is held in its query.
+    // These readers know of the write, and join the load that is held in its query.
     let mut late = JoinSet::new();
     for _ in 0..20 {
         reading(&mut late, &reader, "a");

@@ -20,7 +20,7 @@ fn kept_absent(tier: Tier) -> bool {
     matches!(tier, Tier::Kept(kept) if kept.absent)
 }
 
-/// A process whose values have a version and a tag, with and without a tier of its own.
+/// A process whose values have a version and a tag. With `local` it also keeps values in its memory.
 async fn tagging(server: &World, local: bool, database: &Arc<Database>) -> Stocks {
     let database = Arc::clone(database);
     let loader = move |sku: Sku| {

@@ -1,11 +1,11 @@
-//! Ids as users may send them.
+//! Ids as hostile users may send them.
 
 use stockade::cache::{CacheError, Source};
 
 use super::support::{Database, Loading, eventually, get, process, quantity, sku};
 use crate::world::World;
 
-/// Each of them tries to be another, to be a key of another kind, or to lie in another slot.
+/// Ids that try to be equal to another id, to be a key of another kind, or to choose their slot.
 const HOSTILE: [&str; 24] = [
     "a",
     "a:b",
@@ -55,7 +55,7 @@ async fn no_id_reaches_the_value_of_another_or_leaves_its_slot() {
     let entries: Vec<_> = entries.lines().collect();
     assert_eq!(entries.len(), rows.len(), "{entries:?}");
     for key in &entries {
-        // The first braces name the slot; with no other ones, nothing in an id does.
+        // The first braces name the slot. There are no other braces, so an id can't choose the slot.
         assert_eq!((key.matches('{').count(), key.matches('}').count()), (1, 1), "{key}");
         assert!(key.starts_with("shop:v1:{") && !key.contains(char::is_control), "{key:?}");
     }
@@ -97,7 +97,7 @@ async fn an_id_that_is_empty_is_refused_before_anything_is_sent() {
 #[tokio::test]
 async fn ids_of_any_length_are_cached_each_for_itself_under_short_keys() {
     let server = World::start().await;
-    // Over the limit by themselves and by their encoding, and alike but for their ends.
+    // Ids that are over the limit by themselves or when encoded, and that differ only in their ends.
     let long = "x".repeat(10 << 10);
     let ids = [format!("{long}1"), format!("{long}2"), ":".repeat(200), ":".repeat(201)];
     let rows: Vec<_> = ids.iter().map(String::as_str).zip(1..).collect();

@@ -17,7 +17,7 @@ async fn a_reader_that_came_after_a_write_does_not_take_the_load_that_began_befo
     let server = World::start().await;
     let database = Database::with(&[("a", 0)]);
     let stocks = process(&server).await.on(&database).await;
-    // Another process writes, so that this one's flight is not detached by its own invalidation.
+    // Another process writes, since an invalidation of its own would keep later readers of this process from the load.
     let writer = process(&server).await.on(&database).await;
 
     let gate = database.shut();
@@ -42,7 +42,7 @@ async fn a_reader_that_came_after_a_write_does_not_take_the_load_that_began_befo
 async fn a_reader_that_came_after_a_write_does_not_join_a_fill_under_way() {
     const WAY: Duration = Duration::from_secs(1);
     let server = Arc::new(World::start().await);
-    // It goes on while the only thread of this runtime is kept busy.
+    // The proxy goes on while the only thread of the test's runtime is kept busy.
     let outside = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let proxy = outside.spawn(Proxy::start(server.addr())).await.unwrap().unwrap();
     let database = Database::with(&[("a", 0)]);
@@ -58,12 +58,12 @@ async fn a_reader_that_came_after_a_write_does_not_join_a_fill_under_way() {
     proxy.set(Fault::Delay(WAY));
     gate.add_permits(1);
     eventually("the fill has arrived", || async { stored(&server, "a").await }).await;
-    // Its reply is still on the way.
+    // The reply to the fill is still on its way.
     database.write("a", Some(1));
     writer.invalidate(&sku("a")).await.unwrap();
     let mut late = JoinSet::new();
     reading(&mut late, &far, "a");
-    // Both replies are there before either is looked at: which of the two callers goes on first is up to the runtime.
+    // Both replies arrive before the test's thread reads either, so the runtime decides which caller goes on first.
     let (go_on, wait) = mpsc::channel::<()>();
     let mut busy = JoinSet::new();
     busy.spawn(async move {
@@ -74,7 +74,7 @@ async fn a_reader_that_came_after_a_write_does_not_join_a_fill_under_way() {
     });
     let asked = Arc::clone(&server);
     let both_there = async move {
-        // One for each reader, and two that the script of the first fill made.
+        // One HGET for each reader, and two by the script of the first fill.
         while !asked.command(&["INFO", "commandstats"]).await.unwrap().contains("cmdstat_hget:calls=4,") {
             sleep(Duration::from_millis(5)).await;
         }
@@ -103,7 +103,7 @@ async fn no_load_is_joined_whose_fill_is_on_its_way() {
     }
     eventually("all load", || async { database.running.load(Ordering::SeqCst) == KEYS }).await;
     assert_eq!(stocks.stats().fetching, KEYS);
-    // What they send from here on lies before a server that does not answer.
+    // Commands from here on wait in front of a server that does not answer.
     server.pause().unwrap();
     gate.add_permits(KEYS);
     eventually("nobody can join them", || async { stocks.stats().fetching == 0 }).await;

@@ -1,4 +1,4 @@
-//! The permit to load: when the loader may begin, and the release of the permit afterwards.
+//! The lease of a load: when the loader may begin, and how the lease is given back.
 
 use std::{
     sync::{Arc, Mutex, atomic::Ordering},
@@ -17,7 +17,7 @@ use super::support::{
 };
 use crate::world::{World, cached};
 
-/// Milliseconds that the key of an entry has left; -1 when it has no end.
+/// How many milliseconds the key of an entry has left. -1 if it does not expire.
 async fn left(server: &RedisServer, id: &str) -> i64 {
     server.command(&["PTTL", &entry_key(server, id).await]).await.unwrap().parse().unwrap()
 }
@@ -111,7 +111,7 @@ async fn lifetimes_of_any_length_are_kept_and_end() {
             assert!(left < 61_000 && left != -1, "{id}: {left}");
         }
         stocks.invalidate_tag("of all").await.unwrap();
-        // What is kept for decades would be found at the end.
+        // The end of the test would find an entry that is kept for decades.
         stocks.invalidate(&sku(id)).await.unwrap();
     }
     server.end().await;
@@ -126,14 +126,14 @@ async fn in_memory_reads_reloads_and_refreshes_of_a_key_load_one_at_a_time() {
     let reloading = stocks.clone();
     database.slow(Duration::from_millis(300));
     let key = sku("a");
-    // A read loads, and a reload comes.
+    // A reload comes while a read loads.
     let mut reads = JoinSet::new();
     reading(&mut reads, &stocks, "a");
     database.queried().await;
     assert!(stocks.reload(&key).await.unwrap().info.stored);
     reads.join_next().await.unwrap().unwrap().unwrap();
     assert_eq!((database.loads(), database.most_running.load(Ordering::SeqCst)), (2, 1));
-    // A value that expired is loaded again for nobody, and a reload comes.
+    // A reload comes while an expired value is loaded in the background.
     eventually("it has expired", || async { get(&stocks, "a").await.info.stale.is_some() }).await;
     assert!(stocks.reload(&key).await.unwrap().info.stored);
     assert_eq!((database.loads(), database.most_running.load(Ordering::SeqCst)), (4, 1));
@@ -160,7 +160,7 @@ async fn in_memory_a_write_voids_the_lease_of_a_load_that_runs() {
     database.open();
     database.write("a", Some(8));
     stocks.invalidate(&sku("a")).await.unwrap();
-    // It does not wait for a load that is from before the write.
+    // The read does not wait for a load that began before the write.
     assert_eq!(quantity(&get(&stocks, "a").await), Some(8));
     gate.add_permits(1);
     let early = reads.join_next().await.unwrap().unwrap().unwrap();

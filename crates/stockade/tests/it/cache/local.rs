@@ -1,4 +1,4 @@
-//! The in-process tier: true as long as the subscription to invalidations is, and not believed longer.
+//! The in-process tier. It is used only while the subscription to invalidations works.
 
 use std::{thread, time::Duration};
 
@@ -57,13 +57,13 @@ async fn a_read_that_races_a_write_leaves_nothing_stale_behind() {
     server.end().await;
 }
 
-/// Does the work in another process, as far as servers can tell, and keeps this one from doing anything meanwhile.
+/// Does `work` on another thread, like another process, and blocks the thread of the test meanwhile.
 fn while_all_stands_still<T: Send>(work: impl Future<Output = T> + Send) -> T {
     let run = || Builder::new_current_thread().enable_all().build().unwrap().block_on(work);
     thread::scope(|scope| scope.spawn(run).join().unwrap())
 }
 
-/// Whether Redis reads a value within so many looks, after those that it had read.
+/// Looks up to `looks` times whether Redis has read more values than `before`.
 async fn reads_a_value(server: &RedisServer, before: Option<u64>, looks: u32) -> bool {
     for _ in 0..looks {
         if calls(server).await.get("hget").copied() > before {
@@ -83,7 +83,7 @@ async fn a_write_between_a_read_and_its_answer_leaves_nothing_stale_behind() {
     let before = calls(&server).await.get("hget").copied();
     let mut reads = JoinSet::new();
     reading(&mut reads, &reader, "a");
-    // Redis has read the value while nobody here can take its answer.
+    // Wait until Redis has read the value while the blocked thread can't take its answer.
     while !while_all_stands_still(reads_a_value(&server, before, 20)) {
         assert!(reads.try_join_next().is_none(), "the answer came before the write");
         tokio::task::yield_now().await;
@@ -92,7 +92,7 @@ async fn a_write_between_a_read_and_its_answer_leaves_nothing_stale_behind() {
     while_all_stands_still(async {
         process(&server).await.on(&database).await.invalidate(&sku("a")).await.unwrap();
     });
-    // The answer and the news of the write are both here, in this order.
+    // The answer and then the message of the write have both arrived.
     let found = reads.join_next().await.unwrap().unwrap().unwrap();
     assert_eq!((quantity(&found), found.info.source), (Some(0), Source::Redis), "it was not read before the write");
     assert_eq!(quantity(&get(&reader, "a").await), Some(1), "the old value was kept");
@@ -118,9 +118,9 @@ async fn a_subscription_that_went_silent_is_not_believed() {
         let asked = cut.elapsed();
         let found = get(&reader, "a").await;
         let stale = quantity(&found) == Some(0);
-        // Three seconds of silence, and the last beat may be as old as the cut.
+        // The tier is trusted for three seconds after the last heartbeat, which may have come just before the cut.
         assert!(!stale || found.info.degraded || asked < Duration::from_millis(3100), "stale after {asked:?}");
-        // Unverified since then, within its grace at first.
+        // After that the value is served as degraded, until its grace ends.
         assert!(!stale || asked < Duration::from_millis(8100), "stale past its grace, after {asked:?}");
         degraded += u32::from(stale && found.info.degraded);
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -166,12 +166,12 @@ async fn a_gap_in_the_sequence_empties_the_tier() {
     writer.invalidate(&sku("a")).await.unwrap();
     warm(&reader, "a").await;
     warm(&reader, "b").await;
-    // As if messages had been lost: the sequence of `a`'s bucket goes on without them.
+    // The sequence of the bucket goes on, as if messages had been lost.
     let sequence = server.command(&["KEYS", "shop:v1:{*}s:stock"]).await.unwrap();
     server.command(&["INCRBY", &sequence, "5"]).await.unwrap();
     eventually("a beat or message shows the gap", || async { get(&reader, "b").await.info.source != Source::Local })
         .await;
-    // What it holds from now on it believes again.
+    // Values that the process stores from now on are trusted again.
     warm(&reader, "b").await;
     server.end().await;
 }
@@ -214,7 +214,7 @@ async fn messages_of_a_process_take_nothing_from_it_that_it_read_after_its_write
     server.end().await;
 }
 
-/// The bound in `/metrics`; nothing when it is not there.
+/// The bound in `/metrics`. `None` if it is not there.
 fn bound(metrics: &str) -> Option<f64> {
     let series = r#"stockade_cache_local_staleness_bound_seconds{cache="stock"} "#;
     metrics.lines().find_map(|line| line.strip_prefix(series))?.parse().ok()
@@ -234,8 +234,8 @@ async fn how_old_an_answer_may_be_is_shown_and_holds() {
     let recent_proof = |bound: f64| bound > 0.0 && bound < 1.8;
     eventually("it is above zero", || async { bound(&metrics.render()).is_some_and(recent_proof) }).await;
     warm(&reader, "a").await;
-    // Nothing but hits of the memory, and beats of others, which say nothing of the way here: it keeps the proof up by
-    // itself.
+    // There are only hits in memory, and heartbeats of others, which say nothing about the delay to this process. Still
+    // the process proves again and again that its values are recent.
     let (mut looks, mut recent) = (0, 0);
     let until = Instant::now() + Duration::from_secs(5);
     while Instant::now() < until {
@@ -247,7 +247,7 @@ async fn how_old_an_answer_may_be_is_shown_and_holds() {
     }
     assert!(recent * 10 > looks * 8, "{recent} of {looks}");
 
-    // Cut off without a word, it grows to its limit, and is zero once nothing is served.
+    // When the connection goes silent, the bound grows to its limit. It is zero once no value is served from memory.
     proxy.set(Fault::Hole);
     let cut = Instant::now();
     database.write("a", Some(1));
@@ -270,7 +270,8 @@ async fn how_old_an_answer_may_be_is_shown_and_holds() {
     proxy.set(Fault::None);
     eventually("it is shown again", || async { bound(&metrics.render()).is_some_and(recent_proof) }).await;
 
-    // Cut off by the server, nothing that it held before is served after. No message tells of the change.
+    // When the server closes the connections, older values in memory are not served any more. No message tells of the
+    // change.
     eventually("it is on line again", || async { !reader.is_degraded() }).await;
     warm(&reader, "a").await;
     server.command(&["DEL", &entry_key(&server, "a").await]).await.unwrap();
@@ -297,10 +298,10 @@ async fn a_connection_that_lags_is_not_believed_although_messages_come() {
     let proxy = Proxy::start(server.addr()).await.unwrap();
     let database = Database::with(&[("a", 0)]);
     let writer = process(&server).await.on(&database).await;
-    // Of so much patience that the connection is not given up for its overdue replies.
+    // The time-out is so long that the connection is not closed for its overdue replies.
     let reader = patient(&proxy.url_for(&server.url())).await.local(WEIGHT).on(&database).await;
     warm(&reader, "a").await;
-    // Later and later, so that there is never a silence.
+    // The delay grows step by step, so that the channel is never silent.
     for lag in 1..=5 {
         proxy.set(Fault::Delay(Duration::from_secs(lag)));
         let next = Instant::now() + Duration::from_millis(500);
@@ -314,7 +315,7 @@ async fn a_connection_that_lags_is_not_believed_although_messages_come() {
     let written = Instant::now();
     while written.elapsed() < Duration::from_secs(6) {
         let asked = written.elapsed();
-        // A read that has to ask Redis takes its time now.
+        // A read that has to ask Redis takes seconds now, so it is given up.
         if let Ok(found) = tokio::time::timeout(Duration::from_millis(50), get(&reader, "a")).await {
             let missed = quantity(&found) == Some(0) && !found.info.degraded;
             assert!(!missed || asked < Duration::from_millis(3100), "missed for {asked:?}");

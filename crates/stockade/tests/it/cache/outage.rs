@@ -38,7 +38,7 @@ async fn while_redis_is_frozen_reads_go_on_marked_and_all_recovers() {
         }
     }
     assert_eq!(database.loads(), before);
-    // It may have been looked at, and the machine may have stalled.
+    // A read may have probed the server, and the machine may have stalled.
     assert!(waited <= 5, "{waited} of 40 reads waited for it");
     let cold = get(&stocks, "cold").await;
     assert_eq!((quantity(&cold), cold.info.degraded, cold.info.source), (Some(2), true, Source::Load));
@@ -46,7 +46,7 @@ async fn while_redis_is_frozen_reads_go_on_marked_and_all_recovers() {
     assert!(stocks.is_degraded());
     let refused = stocks.invalidate(&sku("warm")).await;
     assert!(matches!(refused, Err(CacheError::Unavailable(_))), "{refused:?}");
-    // The process that wrote forgets its own copy all the same.
+    // The process that wrote drops its own copy although Redis was not told.
     database.write("warm", Some(3));
     assert_eq!(quantity(&get(&stocks, "warm").await), Some(3));
 
@@ -94,7 +94,7 @@ async fn while_redis_is_gone_loads_stay_within_their_limit() {
     assert_eq!(database.most_running.load(Ordering::SeqCst), 4);
     assert_eq!(stocks.stats().shed, shed);
 
-    // One key is one load, without Redis too.
+    // Without Redis, too, a process loads a key once at a time.
     let before = database.loads();
     database.slow(Duration::from_millis(100));
     for _ in 0..100 {
@@ -156,7 +156,7 @@ async fn when_the_database_fails_an_expired_value_is_served_within_its_grace() {
     let short = Duration::from_millis(100)..=Duration::from_millis(100);
     let stocks = process(&server).await.ttl(short).grace(Duration::from_secs(2)).on(&database).await;
     get(&stocks, "a").await;
-    // One that never held the value finds it in Redis.
+    // The other process never had the value, and finds it in Redis.
     let other = process(&server).await.grace(Duration::from_secs(2)).on(&database).await;
     database.down(true);
     eventually("it has expired", || async {
@@ -172,7 +172,7 @@ async fn when_the_database_fails_an_expired_value_is_served_within_its_grace() {
     assert_eq!(stocks.stats().stale, 1);
     assert!(matches!(stocks.get(&sku("b")).await, Err(CacheError::Load(error)) if error.to_string().contains("down")));
     eventually("its grace ends", || async { stocks.get(&sku("a")).await.is_err() }).await;
-    // After some more the breaker of the database is open, and refuses with the time of its next attempt.
+    // After more failures the breaker of the database opens. Its refusals tell when the next attempt is allowed.
     let rows = AtomicUsize::new(0);
     eventually("loads are shed", || async {
         let row = sku(&format!("c{}", rows.fetch_add(1, Ordering::SeqCst)));

@@ -29,7 +29,7 @@ async fn an_outage_is_one_line_in_the_log_however_many_caches_and_attempts_meet_
     for outage in 1..=2 {
         server.kill().await.unwrap();
         eventually("all notice", are_up(false)).await;
-        // Each of the four tries again several times in so long.
+        // Each of the four clients tries to connect several times meanwhile.
         sleep(Duration::from_secs(2)).await;
         server.restart().await.unwrap();
         eventually("all are connected again", are_up(true)).await;

@@ -29,7 +29,7 @@ async fn what_is_damaged_is_loaded_anew_and_overwritten() {
         let set = format!("{head} redis.call('HSET', KEYS[1], ARGV[1], {damaged})");
         server.command(&["EVAL", &set, "1", &key, &v, text]).await.unwrap();
     };
-    // All of it, and only the payload.
+    // The whole value is damaged, or only the payload.
     for (refused, (damaged, text)) in [
         ("ARGV[2]", ""),
         ("ARGV[2]", "garbage"),
@@ -47,7 +47,7 @@ async fn what_is_damaged_is_loaded_anew_and_overwritten() {
         let stats = stocks.stats();
         assert_eq!((stats.payloads_refused, stats.load, stats.error), (refused as u64 + 1, refused as u64 + 2, 0));
     }
-    // Cut off behind the header of the payload and within it, and within the words before it.
+    // The value is cut off within the words in front of the payload, and within and behind the payload's header.
     for length in ["0", "20", "60", "head - 1", "head", "head + 5", "head + 15", "head + 20"] {
         stocks.invalidate(&sku("a")).await.unwrap();
         get(&stocks, "a").await;
@@ -58,7 +58,7 @@ async fn what_is_damaged_is_loaded_anew_and_overwritten() {
     server.end().await;
 }
 
-/// Two versions of a program during a deployment.
+/// The caches of two versions of a program, as during a deployment.
 async fn versions(
     server: &RedisServer,
     database: &Arc<Database>,
@@ -94,7 +94,7 @@ async fn versions_side_by_side_keep_values_of_their_own_and_a_write_drops_both()
     server.end().await;
 }
 
-/// As 0.1 had a value: a field for each of its parts.
+/// Version 0.1 stored a value in several fields, one for each of its parts.
 #[tokio::test]
 async fn a_value_in_several_fields_and_one_in_a_single_field_are_kept_beside_each_other() {
     let server = World::start().await;
@@ -102,7 +102,7 @@ async fn a_value_in_several_fields_and_one_in_a_single_field_are_kept_beside_eac
     let stocks = process(&server).await.on(&database).await;
     get(&stocks, "a").await;
     let key = entry_key(&server, "a").await;
-    // That version looks at this field of the values of others, and takes away what is no longer of use by it.
+    // Version 0.1 reads this field of other versions' values, and deletes values that are out of use by it.
     let expires = field(&server, &key, "exp").await.unwrap();
     let expires: u64 = server.command(&["HGET", &key, &expires]).await.unwrap().parse().unwrap();
     let seconds: u64 = server.command(&["TIME"]).await.unwrap().lines().next().unwrap().parse().unwrap();
@@ -188,7 +188,7 @@ async fn what_a_version_that_is_gone_left_behind_is_cleared_away() {
     let both = (2 * own.lines().count()).to_string();
     assert_eq!(server.command(&["HLEN", &key]).await.unwrap(), both, "both are there");
     assert!(lives(server.command(&["PTTL", &key]).await.unwrap()) + 5_000 > before, "the longer lifetime counts");
-    // Sixty seconds of grace, as the one that clears away reckons it, are over.
+    // The value expired so long ago that sixty seconds of grace, which the new version assumes, are over, too.
     let fields = server.command(&["HKEYS", &key]).await.unwrap();
     let expires = fields.lines().find(|field| field.starts_with("exp:") && !own.contains(*field)).unwrap();
     server.command(&["HSET", &key, expires, "1"]).await.unwrap();
@@ -200,7 +200,7 @@ async fn what_a_version_that_is_gone_left_behind_is_cleared_away() {
     server.end().await;
 }
 
-/// A cache of texts; each is the letter of its id, as often as its number says.
+/// A cache of texts. The text of the id `x3` is `xxx`.
 async fn texts(server: &RedisServer) -> CacheBuilder<Sku, String> {
     let redis = Redis::connect(server.url()).await.unwrap().namespace("shop");
     Cache::builder(&redis).loader(|sku: Sku| async move {
@@ -245,7 +245,7 @@ async fn a_value_over_the_limit_is_returned_and_not_stored() {
     }
     assert!(!stored(&server, "a").await);
     assert_eq!((stocks.stats().payloads_refused, stocks.stats().local_entries), (2, 0));
-    // Compression does not make it fit: what is inflated is held to the limit.
+    // Compression does not help, since the limit is for the inflated value.
     let long = texts(&server).await.name("texts").max_value(1000).compress(Compression::lz4().above(10));
     let long = cached(long.build());
     eventually("the cache is on line", || async { !long.is_degraded() }).await;
@@ -253,7 +253,7 @@ async fn a_value_over_the_limit_is_returned_and_not_stored() {
     server.end().await;
 }
 
-/// A number that is not written if it is 1 or 2, and not read if it is 3: 1 is an error, the others panic.
+/// A number that can't be written if it is 1 or 2, nor read if it is 3 or 4. 1 and 4 are errors, 2 and 3 panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Brittle(u64);
 
@@ -275,7 +275,7 @@ impl<'de> Deserialize<'de> for Brittle {
     }
 }
 
-/// A cache of brittle numbers, whose loads and leases last so long that no test outlives a lease that is kept.
+/// A cache of brittle numbers. Its leases last so long that a test would fail before a lease that is kept expires.
 async fn brittle(server: &RedisServer, database: &Arc<Database>) -> Cache<Sku, Brittle> {
     let redis = patient_redis(&server.url()).await.namespace("shop");
     let (one, many) = (Arc::clone(database), Arc::clone(database));
@@ -320,7 +320,7 @@ async fn a_value_that_can_not_be_written_is_returned_and_its_lease_given_back_at
         database.open();
         assert!(!stored(&server, id).await);
     }
-    // Of several each by itself, and nobody waits for what was not stored.
+    // Of several keys each one is stored or not by itself, and no caller waits for a value that was not stored.
     for _ in 0..2 {
         let keys = ["panics", "good", "fails"].map(sku);
         let many = tokio::time::timeout(Duration::from_secs(30), one.get_many(&keys)).await.expect("a lease was kept");

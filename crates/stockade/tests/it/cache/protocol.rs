@@ -79,7 +79,7 @@ async fn a_value_loaded_before_a_write_is_not_stored_after_it() {
     database.write("a", Some(1));
     writer.invalidate(&sku("a")).await.unwrap();
     gate.add_permits(1);
-    // Its call began before the write: either value is right for it.
+    // The call of this reader began before the write, so either value is right.
     slow.join_next().await.unwrap().unwrap().unwrap();
     assert_eq!(reader.stats().fill_rejected, 1);
     assert!(!stored(&server, "a").await, "the old value was stored");
@@ -129,7 +129,7 @@ async fn a_load_that_outlived_its_lease_does_not_overwrite_its_successor() {
     reading(&mut late, &slow, "a");
     database.queried().await;
     database.open();
-    // The lease ends; the row changes without anybody telling, so that only the token can keep the order.
+    // The lease expires, and the row changes without an invalidation, so that only the token can keep the order.
     let key = entry_key(&server, "a").await;
     server.command(&["HSET", &key, &field(&server, &key, "tokx").await.unwrap(), "1"]).await.unwrap();
     database.write("a", Some(1));
@@ -186,7 +186,7 @@ async fn waiters_in_other_processes_are_woken_by_the_fill() {
         leader.invalidate(&sku("a")).await.unwrap();
     }
     assert_eq!(database.loads(), 5);
-    // Without the message it would be the poll, a quarter of a second.
+    // Without the message the readers would wait for their poll, a quarter of a second.
     assert!(quickest < Duration::from_millis(100), "{quickest:?}");
     server.end().await;
 }
@@ -271,7 +271,7 @@ async fn while_a_writer_commits_nothing_is_stored() {
     server.command(&["DEL", &intents]).await.unwrap();
     assert!(get(&stocks, "a").await.info.stored);
 
-    // An intent that came while a load was running refuses its fill.
+    // An intent that comes while a load runs makes the store refuse its fill.
     stocks.invalidate(&sku("a")).await.unwrap();
     let gate = database.shut();
     let mut tasks = JoinSet::new();
@@ -372,7 +372,7 @@ async fn shutdown_waits_for_loads_and_begins_none() {
     timeout(SOON, closing.join_next()).await.unwrap();
     assert!(stored(&server, "a").await);
 
-    // One that does not end is given up.
+    // A load that does not end is given up.
     let stocks = process(&server).await.on(&database).await;
     reading(&mut tasks, &stocks, "b");
     database.queried().await;

@@ -15,7 +15,7 @@ async fn a_value_in_use_is_loaded_again_before_it_expires_by_one_process() {
     let server = World::start().await;
     let database = Database::with(&[("a", 7)]);
     let ttl = Duration::from_secs(3);
-    // So eager that it is due as soon as half its life is over.
+    // With this eagerness a value is due for a refresh as soon as half of its life is over.
     let one = process(&server).await.ttl(ttl..=ttl).early_refresh(1e9).on(&database).await;
     let two = process(&server).await.ttl(ttl..=ttl).early_refresh(1e9).on(&database).await;
     get(&one, "a").await;

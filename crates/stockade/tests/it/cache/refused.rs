@@ -1,4 +1,4 @@
-//! A Redis that answers, and refuses.
+//! A Redis that answers with refusals.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ async fn a_server_out_of_memory_takes_invalidations_by_tag() {
     writer.invalidate_tag("all").await.unwrap();
     eventually("the reader hears of it", || async { quantity(&get(&reader, "a").await) == Some(1) }).await;
     assert_eq!(quantity(&get(&writer, "a").await), Some(1));
-    // Of one that nobody invalidated, and of a cache that has no table of tags yet.
+    // The server also takes the invalidation of a new tag, in a cache that has no table of tags yet.
     let other = tagged(patient(&server.url()).await.name("other"), &database).await;
     other.invalidate_tag("new").await.unwrap();
     server.end().await;
@@ -93,7 +93,7 @@ async fn a_redis_that_never_answers_costs_a_few_reads_their_time_and_no_more() {
     let database = Database::with(&[("a", 7)]);
     let stocks = hasty(&server.url()).await.on(&database).await;
     server.pause().unwrap();
-    // Each of these runs into the time-out of a command, until the breaker counts enough of them.
+    // Each of these reads waits for the time-out of a command, until the breaker has counted enough of them.
     for _ in 0..5 {
         get(&stocks, "a").await;
     }
@@ -101,7 +101,7 @@ async fn a_redis_that_never_answers_costs_a_few_reads_their_time_and_no_more() {
     for _ in 0..40 {
         assert!(get(&stocks, "a").await.info.degraded);
     }
-    // One of them may have been let through to look.
+    // The breaker may have let one of the reads through to probe the server.
     assert!(began.elapsed() < Duration::from_secs(2), "40 reads took {:?}", began.elapsed());
     server.resume().unwrap();
     server.end().await;

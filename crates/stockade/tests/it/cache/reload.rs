@@ -1,4 +1,4 @@
-//! Loads that are asked for although there is a value.
+//! Loads that a caller requests although there is a value.
 
 use std::{
     pin::pin,
@@ -24,7 +24,7 @@ fn reloading(reads: &mut Reads, stocks: &Stocks) {
     reads.spawn(async move { stocks.reload(&sku("a")).await });
 }
 
-/// A load that was asked for, has read its row, and goes on with a permit.
+/// Begins a reload that has read its row, and waits for a permit.
 async fn held(database: &Database, stocks: &Stocks) -> (Arc<Semaphore>, Reads) {
     let gate = database.shut();
     let mut reads = Reads::new();
@@ -39,7 +39,7 @@ async fn the_old_value_is_served_until_the_new_one_takes_its_place() {
     let database = Database::with(&[("a", 7)]);
     let (stocks, other) = (process(&server).await.on(&database).await, process(&server).await.on(&database).await);
     get(&stocks, "a").await;
-    // Past the cache: nobody was told.
+    // This write is not told to the cache.
     database.write("a", Some(8));
     let (gate, mut tasks) = held(&database, &stocks).await;
     for reader in [&stocks, &other] {
@@ -66,7 +66,7 @@ async fn calls_that_come_while_a_load_runs_share_the_next_one() {
         let stocks = stocks.on(&database).await;
         get(&stocks, "a").await;
         let (gate, mut tasks) = held(&database, &stocks).await;
-        // That load has read the row. A reader that comes now may know of this write:
+        // The load has read the row before this write. A caller that comes now may know of the write.
         database.write("a", Some(8));
         let key = sku("a");
         let mut late = pin!(join_all((0..20).map(|_| stocks.reload(&key))));

@@ -27,13 +27,13 @@ impl Pair {
         self.proxy.url_for(&self.first.url())
     }
 
-    /// The second server takes what the first one was told so far, and lacks what it is told from here on.
+    /// The second server takes over all writes of the first so far. It lacks the writes from here on.
     pub(crate) async fn part(&self) {
         caught_up(&self.second, &self.first).await;
         self.second.command(&["REPLICAOF", "NO", "ONE"]).await.unwrap();
     }
 
-    /// The second server takes over and the first follows it, and then it is the other way round. Nobody sees any of it.
+    /// The second server takes over and the first follows it, then the other way round. No client sees any of this.
     pub(crate) async fn change_places_twice(&self) {
         self.proxy.set(Fault::Reset);
         follow(&self.first, &self.second).await;

@@ -44,7 +44,7 @@ async fn the_first_reload_and_the_first_warm_up_are_stored() {
     assert!(info.stored && !info.degraded, "{info:?}");
 
     let stocks = cached(process(&server).await.loading(&database).build());
-    // Not as often as Redis has to be asked again.
+    // The report counts each key once, however often a call asked Redis again.
     let report = stocks.warm(stream::iter([sku("a"), sku("b")])).run().await;
     assert_eq!((report.present, report.loaded), (1, 1), "{report:?}");
     assert!(stored(&server, "b").await);
@@ -87,7 +87,7 @@ async fn a_filter_is_asked_and_added_to_at_once() {
 
 #[tokio::test]
 async fn under_a_silent_redis_the_first_read_waits_for_one_time_out_and_no_other_does() {
-    /// An eighth of what an attempt to connect may take.
+    /// An eighth of the limit for an attempt to connect.
     const TIME_OUT: Duration = Duration::from_millis(250);
     let server = World::start().await;
     let database = Database::with(&[("a", 7)]);

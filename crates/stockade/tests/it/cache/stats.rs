@@ -1,4 +1,4 @@
-//! The counters of the cache, compared with the calls that callers made and the loader got.
+//! The counters of the cache, compared with the outcomes of calls and with the calls of the loader.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -35,7 +35,7 @@ impl Seen {
     }
 }
 
-/// One step of a caller: it gets one value or several, reloads, writes, or goes away.
+/// One step of a caller: it gets one value or several, reloads, writes, or gives up its call.
 async fn step(stocks: Stocks, database: Arc<Database>, dice: u32, id: u32) -> Vec<Found> {
     let key = sku(&id.to_string());
     match dice {
@@ -82,7 +82,7 @@ fn loads(stats: &CacheStats) -> [(&'static str, u64); 5] {
     ]
 }
 
-/// On one thread, to which the recorder belongs.
+/// Runs on one thread, to which the recorder belongs.
 #[tokio::test]
 async fn every_read_and_every_load_is_counted_once() {
     let recorder = PrometheusBuilder::new().build_recorder();
@@ -102,11 +102,11 @@ async fn every_read_and_every_load_is_counted_once() {
         database.slow(Duration::from_millis(if mood == 1 { 150 } else { mood % 3 }));
         database.down(mood == 4);
         database.panics(mood == 7);
-        // Not so many failures in a row that the breaker opens, and all is shed from then on.
+        // There are only a few failures in a row, since the breaker would open and shed all later loads.
         let bad = [1, 4, 7].contains(&mood);
         let mut tasks = JoinSet::new();
         for _ in 0..if bad { 3 } else { random.random_range(1..40) } {
-            // A load for certain.
+            // With these dice the step is a load for certain.
             let dice = if bad { 60 } else { random.random_range(0..100) };
             tasks.spawn(step(stocks.clone(), Arc::clone(&database), dice, random.random_range(0..8)));
         }
@@ -114,7 +114,7 @@ async fn every_read_and_every_load_is_counted_once() {
             found.unwrap().iter().for_each(|found| seen.add(found));
         }
     }
-    // One that a shutdown gives up.
+    // A shutdown gives up this load.
     let _gate = database.shut();
     let mut tasks = JoinSet::new();
     reading(&mut tasks, &stocks, "9");

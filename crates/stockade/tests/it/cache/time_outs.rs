@@ -1,4 +1,4 @@
-//! Readers that wait for less than a load may take, and loads that land when nobody waits any more.
+//! Readers that do not wait for the end of a load, and loads that end when no reader waits any more.
 
 use std::{pin::pin, sync::atomic::Ordering, time::Duration};
 
@@ -19,12 +19,12 @@ const SOFT: Duration = Duration::from_secs(1);
 const HARD: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(60);
 
-/// Values that expire at once and are good for a minute more, and loads that may take as long.
+/// Values that expire almost at once and have a long grace, and loads that may take as long as the grace.
 fn expiring(builder: CacheBuilder<Sku, Stock>) -> CacheBuilder<Sku, Stock> {
     builder.ttl(TTL..=TTL).grace(LONG).early_refresh(0.0).load_timeout(LONG)
 }
 
-/// Has it loaded, and waits until it has expired.
+/// Loads a value, and waits until it has expired.
 async fn expire(stocks: &Stocks, id: &str) {
     get(stocks, id).await;
     tokio::time::sleep(TTL).await;
@@ -37,7 +37,7 @@ async fn after_the_soft_time_out_an_expired_value_does_and_the_load_goes_on() {
         let database = Database::with(&[("a", 7), ("b", 1)]);
         let stocks = expiring(builder).soft_timeout(SOFT).on(&database).await;
         expire(&stocks, "a").await;
-        // Past the cache: nobody was told.
+        // This write is not told to the cache.
         database.write("a", Some(8));
         let gate = database.shut();
         let began = Instant::now();
@@ -55,7 +55,7 @@ async fn after_the_soft_time_out_an_expired_value_does_and_the_load_goes_on() {
         assert!(many.iter().all(|found| quantity(found.as_ref().unwrap()) == Some(7)));
         assert!(reads.try_join_next().is_none());
         assert_eq!((database.loads(), stocks.stats().stale), (3, 4));
-        // Both loads are held; no other gets a permit.
+        // The two permits are for the two loads that are held.
         gate.add_permits(2);
         let b = reads.join_next().await.unwrap().unwrap().unwrap();
         assert_eq!((quantity(&b), b.info.source), (Some(1), Source::Load));
@@ -77,7 +77,7 @@ async fn after_the_hard_time_out_there_is_an_error_and_the_load_lands() {
     assert!(late(stocks.get(&sku("a")).await.map(drop)));
     let many = stocks.get_many(&["a", "b"].map(sku)).await;
     assert!(many.into_iter().all(|found| late(found.map(drop))));
-    // Its load waits for the other one.
+    // The load of the reload waits for the load that runs.
     assert!(late(stocks.reload(&sku("a")).await.map(drop)));
     eventually("both are being loaded", || async { database.loads() == 2 }).await;
     gate.add_permits(2);

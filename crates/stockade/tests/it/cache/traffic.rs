@@ -9,7 +9,7 @@ use super::support::{Database, Loading, Sku, get, process, sku};
 use crate::redis_traffic::calls;
 use crate::world::World;
 
-/// Scripts that the beat may have run meanwhile, one a second.
+/// How many scripts the heartbeat may have run meanwhile, one a second.
 const BEATS: u64 = 10;
 
 async fn counted(server: &RedisServer, of: impl AsyncFnOnce()) -> BTreeMap<String, u64> {
@@ -35,7 +35,7 @@ async fn a_hit_is_one_field_of_one_hash_and_nothing_else() {
     })
     .await;
     assert_eq!(calls["hget"], 100);
-    // What else there may be is the beat.
+    // All other commands are those of the heartbeat.
     for (command, count) in &calls {
         let of_a_beat = ["evalsha", "time", "get", "publish"].contains(&command.as_str());
         assert!(command == "hget" || of_a_beat && *count <= BEATS, "{calls:?}");
@@ -55,7 +55,8 @@ async fn a_miss_is_a_read_a_lease_and_a_fill_and_an_invalidation_one_script() {
         }
     })
     .await;
-    // The read, and what the fill looks at of its lease; the script of the lease looks at all of the entry.
+    // Each miss is one HGET of the read and two of the fill, for its lease. The script of the lease reads the entry by
+    // HMGET.
     assert_eq!((missed["hget"], missed["hmget"]), (100 + 200, 100));
     assert_about(&missed, "evalsha", 200);
     let dropped = counted(&server, async || {

@@ -1,4 +1,4 @@
-//! Loading before anybody asks.
+//! Warm-ups: loads before the first read.
 
 use std::{
     num::{NonZeroU32, NonZeroUsize},
@@ -44,12 +44,12 @@ fn running<S: Stream<Item = Sku> + Send + 'static>(warmup: Warmup<Sku, Stock, S>
     task
 }
 
-/// The report at its end.
+/// The report of a warm-up at its end.
 async fn ended(mut warmup: JoinSet<WarmReport>) -> WarmReport {
     warmup.join_next().await.unwrap().unwrap()
 }
 
-/// Another process, which has a lease for each of some keys.
+/// Another process, which holds the leases of some keys.
 struct Other {
     database: Arc<Database>,
     gate: Arc<Semaphore>,
@@ -67,14 +67,14 @@ impl Other {
         Self { database, gate, _reads: reads }
     }
 
-    /// None of its loads comes to anything.
+    /// Makes all loads of the other process fail.
     fn gives_up(&self) {
         self.database.down(true);
         self.gate.close();
     }
 }
 
-/// Waits until somebody was told that another process loads it.
+/// Waits until a caller was told that another process loads the key.
 async fn told_to_wait(server: &RedisServer, id: &str) {
     let told = || async { field(server, &entry_key(server, id).await, "w").await.is_some() };
     eventually("somebody waits for another process", told).await;
@@ -165,14 +165,14 @@ async fn a_key_that_somebody_loads_is_not_loaded_twice() {
     let database = Database::with(&[("a", 1), ("b", 2)]);
     let other = patient(&server.url()).await.on(&database).await;
     let stocks = patient(&server.url()).await.on(&database).await;
-    // Another process loads `a`, and the warm-up comes.
+    // The warm-up comes while another process loads `a`.
     let gate = database.shut();
     let mut reads = JoinSet::new();
     reading(&mut reads, &other, "a");
     database.queried().await;
     let warmup = warming(&stocks, &["a".to_owned(), "b".to_owned()]);
     database.queried().await;
-    // The warm-up loads `b`, and reads come.
+    // Reads come while the warm-up loads `b`.
     reading(&mut reads, &stocks, "b");
     reading(&mut reads, &other, "b");
     told_to_wait(&server, "a").await;
@@ -197,7 +197,7 @@ async fn half_of_the_places_stay_free_for_reads() {
     let gate = database.shut();
     let warmup = warming(&stocks, &rows[..200]);
     eventually("it has its share", || async { database.running.load(Ordering::SeqCst) == 2 }).await;
-    // Its loads are stuck, and 198 more wait. A read passes them.
+    // Two loads of the warm-up are stuck and 198 more wait. A read passes them.
     database.open();
     let began = Instant::now();
     assert_eq!(quantity(&get(&stocks, "live").await), Some(7));
@@ -289,7 +289,7 @@ async fn what_another_process_gave_up_is_loaded_at_half_of_the_rate() {
     let began = Instant::now();
     other.gives_up();
     assert_eq!(ended(warmup).await.loaded, 12);
-    // A tenth of a second lies between two.
+    // A tenth of a second is between two loads.
     assert!(began.elapsed() > Duration::from_secs(1), "12 loads in {:?}", began.elapsed());
     server.end().await;
 }
@@ -301,7 +301,7 @@ async fn a_read_that_came_to_a_load_of_a_warm_up_that_can_not_begin_goes_on_with
     let database = holding(&rows);
     let stocks = patient(&server.url()).await.max_loads(2).on(&database).await;
     let other = Other::loads(&server, &rows[..1]).await;
-    // A read has the place that the warm-up would have, once it has looked for its key.
+    // A read has the load slot that the warm-up needs after it has looked for its key.
     let gate = database.shut();
     let mut reads = JoinSet::new();
     reading(&mut reads, &stocks, "first");
@@ -311,8 +311,7 @@ async fn a_read_that_came_to_a_load_of_a_warm_up_that_can_not_begin_goes_on_with
     let warmup = running(warmup);
     eventually("it looks", || async { progress.report().keys == 1 }).await;
     stocks.invalidate(&sku("of which the answer comes behind")).await.unwrap();
-    // A read looks for the same key, and before it knows that there is none the warm-up gets the place and asks for a
-    // lease.
+    // A read asks the store for the same key. Before the answer comes, the warm-up gets the slot and asks for a lease.
     server.pause().unwrap();
     let mut read = JoinSet::new();
     reading(&mut read, &stocks, "a");
@@ -323,7 +322,7 @@ async fn a_read_that_came_to_a_load_of_a_warm_up_that_can_not_begin_goes_on_with
     server.resume().unwrap();
     told_to_wait(&server, "a").await;
     reads.join_next().await.unwrap().unwrap().unwrap();
-    // From here on there is none for it.
+    // From here on another read has the slot.
     let gate = database.shut();
     reading(&mut reads, &stocks, "second");
     database.queried().await;
@@ -390,13 +389,13 @@ async fn one_that_is_dropped_begins_no_more_and_what_runs_is_stored() {
     server.end().await;
 }
 
-/// One load is held at this gate, of the first key. It must be the only one.
+/// One load, of the first key, is held at this gate. The warm-up must end with it and begin no other.
 async fn ends_what_it_began(server: &RedisServer, stocks: &Stocks, database: &Database, gate: &Semaphore) {
     assert_eq!((database.loads(), stocks.stats().fetching), (1, 1));
     database.open();
     gate.add_permits(1);
     eventually("it ends", || async { stocks.stats().fetching == 0 && stored(server, "n0").await }).await;
-    // Reads are as they always are.
+    // Reads work as before.
     assert_eq!(quantity(&get(stocks, "n1").await), Some(7));
     assert_eq!(database.loads(), 2, "a load began after the end");
 }

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use super::support::{LIMIT, SHORT, Sku, delegations, locks, locks_of, read, read_within, scripts, until, waiting};
 use crate::world::World;
 
-/// Held by a writer, after so many reads that the next one asks for a delegation.
+/// A lock that a writer holds, after so many reads that the next read asks for a delegation.
 async fn written(reader: &Locks, writer: &Locks) -> Guard {
     read(reader, "1").await.release().await.unwrap();
     writer.write(&Sku("1")).wait(LIMIT).acquire().await.unwrap()
@@ -66,7 +66,7 @@ async fn the_end_of_one_reader_is_no_end_for_the_others() {
     let (reader, writer) = (locks(&world).await, locks(&world).await);
     let held = written(&reader, &writer).await;
     let mut readers = Attempts::new();
-    // The one that begins the attempt waits the shortest, and the next goes away.
+    // The reader that begins the attempt has the shortest wait, and the next one gives up.
     readers.spawn(reader.read(&Sku("1")).wait(SHORT).delegate().acquire());
     waiting(&writer, "1", 1).await;
     let mut gone = Attempts::new();
@@ -79,7 +79,7 @@ async fn the_end_of_one_reader_is_no_end_for_the_others() {
     assert!(matches!(refused, Err(LockError::Timeout { position: Some(1), .. })), "{refused:?}");
     gone.shutdown().await;
     waiting(&writer, "1", 2).await;
-    // Beyond the end that the store was told first.
+    // Wait until the store was told a later end than that of the first reader.
     until("told a later end", async || {
         let found = writer.inspect(&Sku("1")).await.unwrap();
         found.waiters.first().is_some_and(|first| first.mode == Mode::Read && first.remaining > SHORT * 10)

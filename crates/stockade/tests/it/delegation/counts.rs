@@ -46,13 +46,13 @@ async fn of_reads_and_writes_in_turn_a_ninth_of_the_reads_is_recalled_at_most() 
     for processes in [1, 4, 16] {
         let (recalls, reads) = recalls_of_reads(processes, &recorded).await;
         assert!(recalls > 0, "{processes} processes never delegated");
-        // The first of each process comes with its second read.
+        // The first delegation of each process comes with its second read, without the eight reads before.
         let first = 8 * processes as u64;
         assert!(recalls * 9 <= reads + first, "{processes} processes: {recalls} recalls of {reads} reads");
     }
 }
 
-/// Writers had nothing to do with its end.
+/// The first delegation ends without a writer, so the process soon gets another.
 #[tokio::test]
 async fn one_that_nobody_used_any_more_is_followed_by_another() {
     let world = World::start().await;

@@ -57,7 +57,7 @@ async fn a_reader_keeps_it_however_long_it_stays() {
     let locks = locks_of(&world, Locks::builder().delegation_lease(Duration::from_millis(100))).await;
     let token = delegated(&locks, "1").await;
     let guard = read(&locks, "1").await;
-    // Ten leases without another reader.
+    // The reader stays for ten leases, and no other reader comes.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!((guard.loss(), guard.token()), (None, token));
     assert_eq!(delegations(&locks, "1").await, 1);
@@ -74,7 +74,8 @@ async fn only_those_share_who_ask_for_it() {
         read(&without, "1").await.release().await.unwrap();
         assert_eq!(delegations(&locks, "1").await, 0);
     }
-    // A shorter lease than that of the delegation: writers would wait longer for it than its reader asked for.
+    // The reader's lease is shorter than that of the delegation. If the reader shared it, and its process died, writers
+    // would wait longer than the reader allows.
     let token = delegated(&locks, "2").await;
     let brief = locks.read(&Sku("2")).lease(Duration::from_millis(500)).delegate().acquire().await.unwrap();
     assert_ne!(brief.token(), token);

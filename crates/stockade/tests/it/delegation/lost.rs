@@ -1,4 +1,4 @@
-//! Connections and data that are lost, and what is released late.
+//! Lost connections, lost data and late releases.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::support::{LIMIT, SHORT, Sku, delegated, delegations, locks, locks_of, read, read_within, until};
 use crate::world::World;
 
-/// A lease that outlasts every test: what ends is ended by something else.
+/// A lease that outlasts every test, so that a delegation ends only for another reason.
 const LONG: Duration = Duration::from_secs(60);
 
 #[tokio::test]
@@ -72,7 +72,7 @@ async fn whoever_forces_it_ends_it_for_all_inside() {
     world.end().await;
 }
 
-/// The one thread of this test renews nothing while it reads.
+/// The only thread of this test reads all the time, so the lease is not renewed.
 #[tokio::test]
 async fn nobody_enters_when_the_lease_is_over() {
     const LEASE: Duration = Duration::from_millis(500);
@@ -82,7 +82,7 @@ async fn nobody_enters_when_the_lease_is_over() {
     delegated(&locks, "1").await;
     let since = Instant::now();
     loop {
-        // Looked at before it enters: this thread may have to wait for its turn at any point.
+        // The time is taken before the read enters, since the machine may stop this thread at any point.
         let before = since.elapsed();
         let read = locks.read(&Sku("1")).wait(LIMIT).delegate().acquire();
         if read.now_or_never().is_none_or(|read| read.is_err()) {

@@ -11,13 +11,13 @@ use crate::{
     world::World,
 };
 
-/// Where the child's server is; unset in an ordinary test run.
+/// The address of the child's server. Unset in an ordinary test run.
 const SERVER: &str = "DELEGATING_PROCESS_SERVER";
-/// How long a delegation lives without its process, and what a busy machine may add.
+/// How long a delegation lasts without its process, and the delay that a busy machine may add.
 const LEASE: Duration = Duration::from_secs(2);
 const SLACK: Duration = Duration::from_secs(4);
 
-/// The child: a process of its own when the tests below start it, nothing in an ordinary run.
+/// The child, when the tests below start it in a process of its own. In an ordinary run it does nothing.
 #[tokio::test]
 async fn a_process() {
     let Ok(url) = std::env::var(SERVER) else { return };

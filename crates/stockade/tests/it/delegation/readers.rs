@@ -1,4 +1,4 @@
-//! Which state each reader has, and which state readers share.
+//! The state that each reader has alone, and the state that readers share.
 
 use std::{
     sync::{
@@ -37,7 +37,7 @@ async fn one_who_stays_for_too_long_keeps_nobody_waiting() {
     let (reader, writer) = (locks(&world).await, locks(&world).await);
     delegated(&reader, "1").await;
     let stays = reader.read(&Sku("1")).wait(LIMIT).max_hold(SHORT).delegate().acquire().await.unwrap();
-    // It is never dropped meanwhile.
+    // The guard of the reader that stays is not dropped meanwhile.
     drop(writer.write(&Sku("1")).wait(LIMIT).acquire().await.unwrap());
     assert_eq!(stays.loss(), Some(LossReason::Expired));
     drop(stays);
@@ -58,7 +58,7 @@ async fn a_fence_that_outlives_its_guard_comes_to_an_end() {
     world.end().await;
 }
 
-/// Readers and writers of two processes, each of whom says when it is inside.
+/// Readers and writers of two processes. Each of them notes when it is inside.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_enters_while_it_is_recalled_is_inside_before_the_writer_or_comes_after() {
     const WRITES: usize = 100;

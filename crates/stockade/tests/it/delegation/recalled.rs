@@ -28,7 +28,7 @@ async fn a_writer_comes_after_the_readers_inside_and_before_those_who_come_later
     tasks.spawn(writer.write(&Sku("1")).wait(LIMIT).acquire());
     waiting(&writer, "1", 1).await;
     for process in [&one, &two] {
-        // Recalled by a message: nobody enters any more, and the lease of those inside goes on.
+        // A message recalls the delegation. No reader enters any more, and those inside are still renewed.
         let process = process.clone();
         until("recalled", async || matches!(read_within(&process, "1", SHORT).await, Err(LockError::Timeout { .. })))
             .await;
@@ -56,7 +56,7 @@ async fn a_write_of_the_same_process_recalls_before_it_asks() {
     delegated(&locks, "1").await;
     world.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
     let written = locks.write(&Sku("1")).wait(LIMIT).acquire().await.unwrap();
-    // The release of the delegation, behind which the write finds the resource free.
+    // The delegation is released before the write is sent, so the write finds the resource free.
     assert_eq!(calls(&world).await.get("publish"), None, "nobody had to be told anything");
     drop(written);
     delegated(&locks, "2").await;
@@ -66,7 +66,7 @@ async fn a_write_of_the_same_process_recalls_before_it_asks() {
     world.end().await;
 }
 
-/// A process that reads all the time, and how often it has.
+/// A process that reads all the time, with a count of its reads.
 struct Reading {
     stop: Arc<AtomicBool>,
     reads: Arc<AtomicU64>,
@@ -90,7 +90,7 @@ impl Reading {
         Self { stop, reads, tasks }
     }
 
-    /// Returns once delegations alone hold the resources, and have been of use.
+    /// Waits until the resources are held only by delegations, and a hundred reads have used them.
     async fn in_full_swing(&self, locks: &Locks, skus: &[&'static str]) {
         let before = self.reads.load(Ordering::Relaxed);
         until("read by delegation", async || {
@@ -112,7 +112,7 @@ impl Reading {
     }
 }
 
-/// Attempts that don't wait, while another process reads all the time: how many of twenty were served.
+/// Makes twenty attempts that don't wait, while another process reads all the time. Returns how many were served.
 async fn served(sku: &[&'static str], attempt: impl AsyncFn(&Locks) -> Result<bool, LockError>) -> usize {
     let world = World::start().await;
     let (reader, other) = (locks(&world).await, locks(&world).await);
@@ -127,7 +127,7 @@ async fn served(sku: &[&'static str], attempt: impl AsyncFn(&Locks) -> Result<bo
     served
 }
 
-/// A busy machine may keep a reader inside for longer than such an attempt waits.
+/// How many of the twenty must be served. A busy machine may keep a reader inside for longer than an attempt waits.
 const MOST: usize = 15;
 
 #[tokio::test]

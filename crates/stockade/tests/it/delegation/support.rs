@@ -9,9 +9,9 @@ use tokio::time::{sleep, timeout};
 
 use crate::{redis_traffic::calls, world::World};
 
-/// Longer than anything takes on a busy machine, and shorter than what a switched off defence leaves waiting.
+/// The limit for each wait: long for a busy machine, and shorter than the waits that a missing defence causes.
 pub(super) const LIMIT: Duration = Duration::from_secs(20);
-/// The wait of an attempt that is to be refused.
+/// The wait of an attempt that must be refused.
 pub(super) const SHORT: Duration = Duration::from_millis(150);
 
 pub(super) struct Sku(pub(super) &'static str);
@@ -43,7 +43,7 @@ pub(super) async fn locks_of(world: &World, builder: LocksBuilder) -> Locks {
     world.locks_of(builder, &redis).await
 }
 
-/// A read that may share.
+/// A read that may use a delegation.
 pub(super) async fn read(locks: &Locks, sku: &'static str) -> Guard {
     read_within(locks, sku, LIMIT).await.unwrap()
 }
@@ -52,7 +52,7 @@ pub(super) async fn read_within(locks: &Locks, sku: &'static str, wait: Duration
     locks.read(&Sku(sku)).wait(wait).delegate().acquire().await
 }
 
-/// The token of a read that is over.
+/// Reads once, and returns the token of that read.
 pub(super) async fn token_of_read(locks: &Locks, sku: &'static str) -> Token {
     let guard = read(locks, sku).await;
     let token = guard.token();
@@ -60,7 +60,7 @@ pub(super) async fn token_of_read(locks: &Locks, sku: &'static str) -> Token {
     token
 }
 
-/// Reads until the process has a delegation; its token.
+/// Reads until the process has a delegation. Returns the token of the delegation.
 pub(super) async fn delegated(locks: &Locks, sku: &'static str) -> Token {
     let mut token = token_of_read(locks, sku).await;
     until("delegated", async || {
@@ -82,7 +82,7 @@ pub(super) async fn waiting(locks: &Locks, sku: &'static str, wanted: u64) {
     until("waiting", async || locks.inspect(&Sku(sku)).await.is_ok_and(|found| found.waiting == wanted)).await;
 }
 
-/// The scripts that `work` leads to.
+/// How many scripts the server runs during `work`.
 pub(super) async fn scripts(server: &RedisServer, work: impl AsyncFnOnce()) -> u64 {
     server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
     work().await;

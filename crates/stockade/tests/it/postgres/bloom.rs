@@ -16,7 +16,7 @@ use stockade::{
 use super::{Sku, database, looked_twice, until};
 use crate::world::{World, attended, cached};
 
-/// Reads all ids that exist, after every transaction that was writing has ended. Counts how often it is begun.
+/// A filter that reads all ids, after every transaction that was writing has ended. Counts how often its source begins.
 pub(super) fn filter(redis: &Redis, pool: &PgPool, begun: &Arc<AtomicUsize>) -> Bloom {
     let (pool, begun) = (pool.clone(), Arc::clone(begun));
     let source = move || {
@@ -62,7 +62,7 @@ async fn a_row_whose_id_was_added_is_found_as_soon_as_it_is_committed() {
     tx.invalidate(&cache, &Sku("new"));
     tx.commit().await.unwrap();
     assert_eq!(cache.get(&Sku("new")).await.unwrap().value.as_deref(), Some(&5));
-    // What the addition is there for.
+    // Without the addition, the filter hides the new row.
     create(&pool, "forgotten").await.commit().await.unwrap();
     assert_eq!(cache.get(&Sku("forgotten")).await.unwrap().info.source, Source::Filter);
     server.end().await;
@@ -91,12 +91,12 @@ async fn a_transaction_that_commits_while_the_filter_is_built_is_in_it() {
     let (_server, pool) = database().await;
     let server = World::start().await;
     let redis = Redis::connect(server.url()).await.unwrap();
-    // Its id goes to a filter that is about to be lost.
+    // The transaction adds its id to no filter, so only the source can find the id.
     let tx = create(&pool, "slow").await;
     let begun = Arc::default();
     let bloom = filter(&redis, &pool, &begun);
     until(async || begun.load(Ordering::SeqCst) == 1).await;
-    // The source has begun, and looks again and again whether the transaction is over.
+    // The source has begun, and asks again and again whether the transaction is over.
     looked_twice(&pool, async || bloom.stats().ready).await;
     assert!(!bloom.stats().ready, "complete although a transaction was about to commit");
     tx.commit().await.unwrap();

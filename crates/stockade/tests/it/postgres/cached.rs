@@ -1,5 +1,5 @@
-//! A table in Postgres, strict caches of it on a Redis, and a hand on the moments that matter: a load that has read its
-//! row, a COMMIT that is under way.
+//! A table in Postgres, and strict caches of it on a Redis. A test can hold a load that has read its row, and a COMMIT
+//! that is under way.
 
 use std::{
     sync::{
@@ -21,23 +21,23 @@ use tokio::sync::Semaphore;
 use super::{Sku, until, with_tables};
 use crate::{looks::look, world};
 
-/// Every test ends with [`World::end`].
+/// The servers of a test, which must end with [`World::end`].
 pub(super) struct World {
     pub(super) postgres: PostgresServer,
     pub(super) pool: PgPool,
     pub(super) redis: world::World,
     pub(super) relay: Mutex<Option<Relay>>,
-    /// Whether its caches wait for Redis as long as a busy machine takes.
+    /// Whether the caches wait for Redis as long as a busy machine needs.
     is_patient: bool,
     reads: Arc<Reads>,
 }
 
-/// How loads go.
+/// The loads of a test.
 #[derive(Default)]
 pub(super) struct Reads {
-    /// Those that have read the row.
+    /// How many loads have read the row.
     count: AtomicUsize,
-    /// Where those then wait that began while it was shut.
+    /// A load that read the row while the gate was shut waits here.
     gate: Mutex<Option<Arc<Semaphore>>>,
 }
 
@@ -52,18 +52,17 @@ impl World {
         Self { postgres, pool, redis, relay: Mutex::default(), is_patient: false, reads: Arc::default() }
     }
 
-    /// For what does not show what happens when Redis does not answer in time.
+    /// A world for tests that do not depend on time-outs of Redis.
     pub(super) async fn patient() -> Self {
         Self { is_patient: true, ..Self::start().await }
     }
 
-    /// Looks for what is left of the caches, and of what was announced to them.
+    /// Fails if the caches leave anything behind, announcements included.
     pub(super) async fn end(self) {
         self.end_behind(()).await;
     }
 
-    /// [`World::end`] of caches that reach the store through something of the test's: that goes when they are shut
-    /// down.
+    /// [`World::end`] for caches that reach the store through `way`, such as a proxy. It is dropped after the shutdown.
     pub(super) async fn end_behind(self, way: impl Send) {
         self.end_relay().await;
         self.redis.end_behind(way).await;
@@ -96,7 +95,7 @@ impl World {
         until(async || cache.get(&Sku("a")).await.unwrap().info.source == Source::Redis).await;
     }
 
-    /// From now on loads stop when they have read the row, until what is returned is closed.
+    /// From now on loads stop when they have read the row, until the returned semaphore is closed.
     pub(super) fn shut(&self) -> Arc<Semaphore> {
         let gate = Arc::new(Semaphore::new(0));
         *self.reads.gate.lock().unwrap() = Some(Arc::clone(&gate));
@@ -113,17 +112,17 @@ impl World {
         self.reads.count.load(Ordering::Acquire)
     }
 
-    /// Waits until more loads than these have read the row.
+    /// Waits until more than `loads` loads have read the row.
     pub(super) async fn loaded_after(&self, loads: usize) {
         until(async || self.loads() > loads).await;
     }
 
-    /// A transaction that sets the quantity, up to its commit.
+    /// A transaction that has set the quantity and has not committed.
     pub(super) async fn write(&self, cache: &Cache<Sku, i32>, quantity: i32) -> Tx {
         write(&self.pool, cache, quantity).await
     }
 
-    /// From now on every COMMIT that changes the stock waits until the returned connection lets go.
+    /// From now on every COMMIT that changes the stock waits until the returned connection releases its lock.
     pub(super) async fn hold_commits(&self) -> PgConnection {
         sqlx::raw_sql(
             "create function hold() returns trigger language plpgsql as
@@ -139,7 +138,7 @@ impl World {
         holder
     }
 
-    /// Waits until a transaction has come to its COMMIT, and names it.
+    /// Waits until a transaction has come to its COMMIT. Returns the id of the transaction.
     pub(super) async fn committing(&self) -> String {
         const SQL: &str = "select backend_xid::text from pg_stat_activity where wait_event = 'advisory'";
         let committing = async || -> Vec<String> { sqlx::query_scalar(SQL).fetch_all(&self.pool).await.unwrap() };
@@ -147,7 +146,7 @@ impl World {
         committing().await.remove(0)
     }
 
-    /// [`World::committing`], for a write to a strict cache: the store has its announcement by then.
+    /// [`World::committing`] for a write to a strict cache. Checks that the store has the announcement by then.
     pub(super) async fn announced(&self) {
         let (transaction, look) = (self.committing().await, look(&self.redis).await);
         assert!(look.transactions.contains(&transaction), "{transaction} commits unannounced: {look:?}");
@@ -163,7 +162,7 @@ impl World {
     }
 }
 
-/// Whether the entry has such a field, which is named for the shape of its value.
+/// Whether the entry has the field `name`. The full name of a field also has the shape of the value.
 pub(super) async fn has(server: &stockade_testbed::RedisServer, key: &str, name: &str) -> bool {
     let fields = server.command(&["HKEYS", key]).await.unwrap();
     fields.lines().any(|field| field.split(':').next() == Some(name))
@@ -188,17 +187,17 @@ pub(super) fn stock_at(redis: &Redis, pool: &PgPool, reads: &Arc<Reads>) -> Cach
             let gate = reads.gate.lock().unwrap().clone();
             reads.count.fetch_add(1, Ordering::AcqRel);
             if let Some(gate) = gate {
-                // Closed when all are let go.
+                // The gate is closed when the test lets all loads go on.
                 let _ = gate.acquire().await;
             }
             row
         }
     };
-    // No machine is so busy that it takes this long.
+    // A load does not take this long, however busy the machine is.
     Cache::builder(redis).load_timeout(Duration::from_secs(10)).loader(load)
 }
 
-/// A transaction that sets the quantity, up to its commit.
+/// A transaction that has set the quantity and has not committed.
 pub(super) async fn write(pool: &PgPool, cache: &Cache<Sku, i32>, quantity: i32) -> Tx {
     let mut tx = Tx::unfenced(pool).await.unwrap();
     sqlx::query("set local lock_timeout = '20s'").execute(&mut *tx).await.unwrap();
@@ -207,7 +206,7 @@ pub(super) async fn write(pool: &PgPool, cache: &Cache<Sku, i32>, quantity: i32)
     tx
 }
 
-/// Builds it and waits until it is on line.
+/// Builds a cache, and waits until the cache is on line.
 pub(super) async fn online(builder: CacheBuilder<Sku, i32>) -> Cache<Sku, i32> {
     let cache = world::cached(builder.build());
     until(async || !cache.is_degraded()).await;

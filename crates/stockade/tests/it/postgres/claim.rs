@@ -80,7 +80,7 @@ async fn a_refusal_of_a_live_guard_raises_the_lock_store_above_the_fence() {
     let locks = Locks::memory();
     let held = locks.write(&Sku("a")).acquire().await.unwrap();
 
-    // What a store that failed over without its newest writes looks like: the fence is an hour ahead.
+    // The fence is an hour ahead of the store, as if the store had failed over and lost its newest writes.
     let ahead = held.fence().token().get() + 3_600_000_000;
     assert!(claim(&mut pool.acquire().await.unwrap(), "stock:a", i64::try_from(ahead).unwrap(), "lost").await);
     assert!(matches!(held.begin(&pool).await, Err(FenceError::Rejected { .. })));
@@ -132,7 +132,7 @@ async fn a_begin_that_is_dropped_while_it_waits_leaves_nothing_behind() {
 #[tokio::test]
 async fn a_claim_that_fails_leaves_its_connection_clean() {
     let (server, other) = database().await;
-    // The one connection is the one on which it failed.
+    // The pool has only the connection on which the claim fails.
     let pool = PgPoolOptions::new().max_connections(1).connect_with((*other.connect_options()).clone()).await.unwrap();
     let locks = Locks::memory();
     let held = locks.write(&Sku("a")).acquire().await.unwrap();

@@ -48,7 +48,7 @@ async fn a_session_that_ended_before_commit_was_sent_is_not_applied() {
 #[tokio::test]
 async fn a_session_that_ends_while_it_commits_leaves_the_outcome_unknown() {
     let (_server, pool) = database().await;
-    // A trigger that runs at COMMIT holds it open for long enough to be hit.
+    // A trigger that runs at COMMIT keeps it open for so long that the test can hit it.
     sqlx::raw_sql(
         "create function dawdle() returns trigger language plpgsql as $$ begin perform pg_sleep(20); return null; end $$;
          create constraint trigger dawdle after update on stock deferrable initially deferred

@@ -15,12 +15,12 @@ use crate::{
     world,
 };
 
-/// The kind of cache that the child writes to, and where its servers are; unset in an ordinary test run.
+/// The kind of cache that the child writes to, and the addresses of its servers. Unset in an ordinary test run.
 const KIND: &str = "CRASHED";
 const REDIS: &str = "CRASHED_REDIS";
 const POSTGRES: &str = "CRASHED_POSTGRES";
 
-/// The child: a process of its own when the tests below start it, nothing in an ordinary run.
+/// The child, when the tests below start it in a process of its own. In an ordinary run it does nothing.
 #[tokio::test]
 async fn a_writer() {
     let Ok(kind) = std::env::var(KIND) else { return };
@@ -28,14 +28,14 @@ async fn a_writer() {
     let builder = stock_at(&world::patient(&std::env::var(REDIS).unwrap()).await, &pool, &Arc::default());
     let cache = online(if kind == "strict" { builder.strict(&pool) } else { builder }).await;
     let mut tx = write(&pool, &cache, 9).await;
-    // One that is stored by its hash.
+    // The key of this long id is stored by its hash.
     tx.invalidate(&cache, &Sku(str::repeat("x", 600).leak()));
     say("written");
     tx.commit().await.unwrap();
     wait_for_parent().await;
 }
 
-/// The child commits, and is killed before a word of that reached Redis.
+/// The child commits, and is killed before it can tell Redis.
 async fn crash(world: &World, kind: &str) {
     let holder = world.hold_commits().await;
     let proxy = Proxy::start(world.redis.addr()).await.unwrap();
@@ -48,7 +48,7 @@ async fn crash(world: &World, kind: &str) {
     release(holder).await;
     until(async || quantity(&mut world.pool.acquire().await.unwrap()).await == 9).await;
     child.kill().await;
-    // What it sent into the hole is lost with its connections.
+    // The commands that the child sent into the hole are lost with its connections.
     proxy.set(Fault::Reset);
 }
 
@@ -100,7 +100,7 @@ async fn what_was_announced_of_a_transaction_that_runs_or_is_prepared_is_not_swe
         world.redis.command(&["HSET", &intents, intent, &format!("{xid} 1")]).await.unwrap();
         world.redis.command(&["ZADD", announcements, &xid, &format!("{intent} stock:a")]).await.unwrap();
     }
-    // What no writer announces keeps nothing from being swept.
+    // Members that no writer announces do not keep the relay from sweeping the others.
     world
         .redis
         .command(&["ZADD", announcements, "0", "foreign", "0.5", "b1 stock:a", "-1", "b2 stock:a"])
@@ -109,7 +109,7 @@ async fn what_was_announced_of_a_transaction_that_runs_or_is_prepared_is_not_swe
     sqlx::raw_sql("prepare transaction 'held'").execute(&mut first).await.unwrap();
     sqlx::raw_sql("rollback").execute(&mut third).await.unwrap();
     let left = async || world.redis.command(&["HKEYS", &intents]).await.unwrap();
-    // The newest is looked at behind the others.
+    // The relay looks at the newest announcement last.
     until(async || !left().await.contains("a3")).await;
     assert_eq!((left().await.contains("a1"), left().await.contains("a2")), (true, true), "{}", left().await);
     assert_eq!(world.redis.command(&["ZCARD", announcements]).await.unwrap(), "2");

@@ -1,5 +1,4 @@
-//! An old primary that does not know of its successor: processes that go on reading from it, and processes that go on
-//! writing to it.
+//! An old primary that does not know of its successor, with processes that go on reading from it and writing to it.
 
 use std::time::Duration;
 
@@ -25,10 +24,11 @@ use crate::{
 const OVERWRITTEN: i32 = 10;
 const WRITTEN: i32 = 9;
 
-/// What a server takes another two seconds for, counting in whole ones and once in each.
+/// The `min-replicas-max-lag` of a pair. A server may take up to two seconds longer, since it counts whole seconds and
+/// checks once a second.
 pub(super) const LAG: Duration = Duration::from_secs(3);
 
-/// An old primary, the one that takes its place, and the replica that goes with that.
+/// An old primary, the new primary that takes its place, and a replica of the new primary.
 pub(super) struct Pair {
     pub(super) old: RedisServer,
     between: Proxy,
@@ -50,12 +50,12 @@ impl Pair {
         Self { old, between, new, third }
     }
 
-    /// Waits until the one to come has heard of this cache: an eventual one is asked about where another server had it.
+    /// Waits until the new primary has the marker of this cache. Without the marker an eventual cache needs no relay.
     async fn knows(&self, cache: &str) {
         until(async || !marker(&self.new, cache).await.trim().is_empty()).await;
     }
 
-    /// The old primary hears nothing any more from the other two, of which one becomes the primary.
+    /// Cuts the old primary off from the two others, and promotes the new primary.
     pub(super) async fn divide(&self) {
         self.between.set(Fault::Hole);
         self.new.command(&["REPLICAOF", "NO", "ONE"]).await.unwrap();
@@ -67,7 +67,7 @@ pub(super) async fn replication(server: &RedisServer) -> String {
     server.command(&["INFO", "replication"]).await.unwrap()
 }
 
-/// Waits until a strict cache takes hits from this server, for which a relay takes its time.
+/// Vouches for the server in place of a relay, which would take long, and waits until the strict cache uses its hits.
 pub(super) async fn vouched_by_hand(server: &RedisServer, cache: &Cache<Sku, i32>) {
     let marker = server.command(&["KEYS", "*}j:stock"]).await.unwrap();
     let unsure = server.command(&["GET", &marker]).await.unwrap();
@@ -105,9 +105,10 @@ async fn an_old_primary_serves_what_was_overwritten_for_a_bounded_time() {
     panic!("the old primary never served what was overwritten: nothing was shown");
 }
 
-/// From the division to the last hit after the write.
+/// How long after the division a reader was last served the old value from the old primary.
 async fn served_by_an_old_primary() -> Duration {
-    // A write stands for two seconds; one second is for a machine with other things to do.
+    // The lag and two seconds in which the server notices it, two for which a successful write is proof, and one for a
+    // busy machine.
     const BOUND: Duration = Duration::from_secs(3 + 2 + 2 + 1);
     let world = World::patient().await;
     let pair = Pair::start(LAG).await;
@@ -151,7 +152,7 @@ async fn proof_that_a_primary_takes_writes_costs_two_commands_a_second() {
             reads += 1;
         }
         if since.elapsed() < Duration::from_secs(4) {
-            // The machine stood still. The scripts of a load delete, too.
+            // The machine stood still, so begin again. The scripts of loads delete, too, and would spoil the count.
             assert!(attempt < ATTEMPTS, "it is not believed for four seconds");
             until(async || source(&cache).await == Source::Redis).await;
             continue;
@@ -159,7 +160,7 @@ async fn proof_that_a_primary_takes_writes_costs_two_commands_a_second() {
         let calls = calls(&pair.old).await;
         let writes = since.elapsed().as_millis() / 500;
         assert_eq!(calls["hget"], reads, "{calls:?}");
-        // One more was on its way when this began, and one was due.
+        // One more may have been on its way at the beginning, and one may be due at the end.
         assert!((1..=writes + 2).contains(&calls["del"].into()), "{writes} were due: {calls:?}");
         break;
     }
@@ -175,7 +176,7 @@ async fn hits_come_back_when_a_primary_takes_writes_again() {
     let (log, _logging) = Log::start();
     pair.new.pause().unwrap();
     until(async || source(&cache).await == Source::Load).await;
-    // A server that refuses is well: more refusals than a breaker takes leave it closed.
+    // A server that refuses still answers, so even many refusals do not open the breaker.
     for _ in 0..10 {
         assert_eq!(read(&cache).await, OVERWRITTEN);
     }
@@ -196,7 +197,7 @@ async fn what_was_written_through_an_old_primary_is_seen_at_the_new_one() {
     panic!("the old primary never took the write: nothing was shown");
 }
 
-/// Whether the old primary took the write: ten seconds after the division it takes none.
+/// Whether the old primary took the write. It takes none later than ten seconds after the division.
 async fn written_through_an_old_primary() -> bool {
     let world = World::patient().await;
     let pair = Pair::start(Duration::from_secs(10)).await;
@@ -204,7 +205,7 @@ async fn written_through_an_old_primary() -> bool {
     let writer = online(world.at(&pair.old.url()).await.strict(&world.pool)).await;
     let eventual_writer = eventual(&pair.old).await;
     vouched_by_hand(&pair.old, &writer).await;
-    // Rows that are applied to each new run, which shows that it was done.
+    // The relay applies these rows again to each new run, so their effect shows that it did.
     let kept = "insert into stockade.outbox (cache, resource, applied_at)
         values ('stock', 'stock:a', now()), ('eventual', 'stock:a', now())";
     sqlx::raw_sql(kept).execute(&world.pool).await.unwrap();
@@ -223,7 +224,7 @@ async fn written_through_an_old_primary() -> bool {
     until(async || stored(&pair.new).await == 0).await;
     read_both().await;
 
-    // Announced, committed and ended where the readers never hear of it.
+    // The write is announced, committed and ended on the old primary, where the readers do not hear of it.
     let mut tx = world.write(&writer, WRITTEN).await;
     tx.invalidate(&eventual_writer, &Sku("a"));
     match tx.commit().await {
@@ -245,7 +246,7 @@ async fn written_through_an_old_primary() -> bool {
     true
 }
 
-/// The keys on this server about its run and this cache.
+/// The marker that says whether this cache trusts the run of this server.
 async fn marker(server: &RedisServer, cache: &str) -> String {
     let key = server.command(&["KEYS", &format!("*}}j:{cache}")]).await.unwrap();
     server.command(&["GET", &key]).await.unwrap()
@@ -271,7 +272,7 @@ async fn a_primary_that_takes_writes_beside_another_is_not_vouched_for() {
     }
     until(async || log.text().matches("does not believe it").count() == 2).await;
 
-    // The relay has waited for the eventual cache as long as it would for the other.
+    // The relay trusts the run for the eventual cache. By then it would have trusted it for the strict one, too.
     let caches = [reader.invalidator(), eventual.invalidator()];
     *world.relay.lock().unwrap() = Some(Relay::spawn(world.pool.clone(), caches));
     until(async || marker(&pair.new, "eventual").await.ends_with(" t")).await;
@@ -279,7 +280,7 @@ async fn a_primary_that_takes_writes_beside_another_is_not_vouched_for() {
     assert_eq!(read(&reader).await, OVERWRITTEN);
     world.write(&writer, WRITTEN).await.commit().await.unwrap();
 
-    // Somebody does what the warning says.
+    // An operator does what the warning says.
     for server in [&pair.old, &pair.new] {
         set_replicas(server, "1").await;
     }
@@ -327,7 +328,7 @@ async fn a_strict_cache_on_a_redis_with_replicas_says_once_what_bounds_nothing()
 async fn how_long_an_old_primary_may_be_written_to_is_counted_from_the_first_write_of_the_new_one() {
     let world = World::patient().await;
     let pair = Pair::start(Duration::from_secs(10)).await;
-    // The old one keeps a replica, and the new one has none.
+    // The old primary keeps a replica, and the new primary has none.
     let fourth = RedisServer::builder().replica_of(&pair.old).start().await.unwrap();
     pair.third.pause().unwrap();
     let writer = online(world.at(&pair.old.url()).await.strict(&world.pool)).await;
@@ -344,7 +345,7 @@ async fn how_long_an_old_primary_may_be_written_to_is_counted_from_the_first_wri
 
     pair.third.resume().unwrap();
     until(async || !reader.is_degraded()).await;
-    // Longer than a relay pauses when it could not do something.
+    // Seven seconds are longer than the pause of a relay after a failure.
     let since = Instant::now();
     until(async || source(&reader).await == Source::Redis || since.elapsed() > Duration::from_secs(7)).await;
     world.write(&writer, WRITTEN).await.commit().await.unwrap();
@@ -372,7 +373,7 @@ async fn a_strict_cache_behind_sentinels_wants_primaries_that_stop_writing() {
     set_replicas(primary, "1").await;
     let cache = online(world.at(&group.url()).await.strict(&world.pool)).await;
     vouched_by_hand(primary, &cache).await;
-    // Somebody takes it back, and thinks better of it.
+    // An operator takes the setting back, and sets it again.
     let (log, _logging) = Log::start();
     set_replicas(primary, "0").await;
     until(async || source(&cache).await == Source::Load).await;

@@ -23,14 +23,14 @@ use super::{
 };
 use crate::{redis_traffic::calls, world::patient};
 
-/// A filter that takes ids, complete or not.
+/// A filter that accepts ids. It may not be complete yet.
 async fn open(world: &World, url: &str) -> Bloom {
     let bloom = filter(&patient(url).await, &world.pool, &Arc::new(AtomicUsize::new(0)));
     until(async || bloom.add(&[Sku("other")]).await.is_ok()).await;
     bloom
 }
 
-/// [`World::end_behind`] of a world with filters.
+/// Shuts down the filters, and then the world by [`World::end_behind`].
 async fn end<const N: usize>(world: World, filters: [Bloom; N], way: impl Send) {
     for filter in filters {
         filter.shutdown(Duration::from_secs(5)).await;
@@ -44,7 +44,7 @@ async fn source(cache: &Cache<Sku, i32>, id: &'static str) -> Source {
 
 #[tokio::test]
 async fn a_filter_at_an_old_primary_hides_a_row_for_a_bounded_time() {
-    // Three seconds are for a machine with other things to do.
+    // The lag, two seconds in which the server notices it, and three for a busy machine.
     const BOUND: Duration = Duration::from_secs(3 + 2 + 3);
     let world = World::patient().await;
     let pair = Pair::start(LAG).await;
@@ -79,7 +79,8 @@ async fn an_id_that_was_added_at_an_old_primary_is_in_the_filter_of_the_new_one(
     pair.divide().await;
     pair.new.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
     let known = open(&world, &pair.new.url()).await;
-    // A filter that may be built is, before it is looked at for the third time. Each look sets three expiries.
+    // If the filter may be built at once, it is built before its process looks at it for the third time. Each look sets
+    // three expiries.
     until(async || known.stats().ready || calls(&pair.new).await.get("pexpire").is_some_and(|calls| *calls >= 9)).await;
     let mut tx = create(&world.pool, "new").await;
     tx.add(&left, &Sku("new"));

@@ -1,4 +1,4 @@
-//! A commit in one task, and a downgrade of its lock in another, or in the process that adopts it: nobody may
+//! A commit in one task, and a downgrade of its lock in another task or in the process that adopts the lock. Nobody may
 //! read in between.
 
 use stockade::{
@@ -14,7 +14,7 @@ use super::{
     quantity, until,
 };
 
-/// A transaction that sets the quantity to 4, up to its commit. It may wait for longer than others.
+/// A transaction that has set the quantity to 4 and has not committed. It may wait longer for locks than others.
 async fn write(world: &World, writer: &Guard) -> Tx {
     let mut tx = writer.begin(&world.pool).await.unwrap();
     sqlx::query("set local lock_timeout = '20s'").execute(&mut *tx).await.unwrap();
@@ -86,9 +86,9 @@ async fn a_lock_under_which_a_commit_was_never_answered_is_not_shared() {
     let mut commits = held_commit(&world, &writer).await;
     commits.shutdown().await;
     let writer = refused(writer).await;
-    // Another transaction under the guard comes behind it.
+    // Another transaction under the guard has to wait for the commit.
     assert!(matches!(writer.begin(&world.pool).await, Err(FenceError::Busy(_))));
-    // Applied, though nobody is there to hear it.
+    // The commit is applied, although nobody waits for its answer.
     release(holder).await;
     until(async || quantity(&mut world.pool.acquire().await.unwrap()).await == 4).await;
     writer.begin(&world.pool).await.unwrap().rollback().await.unwrap();
@@ -106,13 +106,13 @@ async fn a_downgrade_on_the_way_to_a_commit_refuses_it() {
         let writer = here.write(&Sku("a")).acquire().await.unwrap();
         let mut tx = write(&world, &writer).await;
         tx.invalidate(cache, &Sku("a"));
-        // It has been asked to commit and waits to write down what it makes stale.
+        // The transaction has been told to commit, and waits to write its invalidations into the outbox.
         let mut busy = world.pool.begin().await.unwrap();
         sqlx::query("lock table stockade.outbox in access exclusive mode").execute(&mut *busy).await.unwrap();
         let mut commits = commit(tx);
         blocked(&world.pool, 1).await;
         let released = if std::ptr::eq(cache, &strict) {
-            // COMMIT comes after a strict cache was told.
+            // With a strict cache, COMMIT is sent after the cache was told, so the downgrade can still refuse it.
             let reader = writer.downgrade().await.unwrap();
             busy.rollback().await.unwrap();
             let refused = commits.join_next().await.unwrap().unwrap().unwrap_err();
@@ -120,7 +120,7 @@ async fn a_downgrade_on_the_way_to_a_commit_refuses_it() {
             assert_eq!(quantity(&mut world.pool.acquire().await.unwrap()).await, 10);
             reader.release().await.unwrap()
         } else {
-            // COMMIT is in the same message.
+            // With an eventual cache, COMMIT is in the same message as the outbox rows, so the downgrade is refused.
             let writer = refused(writer).await;
             busy.rollback().await.unwrap();
             commits.join_next().await.unwrap().unwrap().unwrap();
@@ -144,7 +144,7 @@ async fn a_lock_is_not_handed_over_beside_a_commit_and_none_follows() {
     release(holder).await;
     commits.join_next().await.unwrap().unwrap().unwrap();
 
-    // Begun before the handover, and asked to commit when others may read.
+    // This transaction begins before the handover, and is told to commit when others may read.
     let mut late = write(&world, &writer).await;
     sqlx::query("update stock set quantity = 3").execute(&mut *late).await.unwrap();
     let adopted = there.adopt(writer.hand_over().unwrap()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Reads inside a transaction that writes: they see its writes, and the cache has no part in them.
+//! Reads inside a transaction that writes. They see its writes, and do not use the cache.
 
 use std::time::Duration;
 
@@ -16,17 +16,17 @@ use crate::world;
 
 type Stocks = Cache<Sku, i32>;
 
-/// Every test ends with [`World::end`].
+/// The servers of a test, which must end with [`World::end`].
 struct World {
     _postgres: PostgresServer,
     pool: PgPool,
     redis: world::World,
 }
 
-/// Shuts the gate until the transaction is over, to all but itself.
+/// Shuts the gate to all other transactions until this one is over.
 const HOLD: &str = "select pg_advisory_xact_lock(7)";
 
-/// The row; for `gated` the one of `a`, behind the gate.
+/// Loads a row. `gated` stands for the row of `a` behind the gate.
 async fn load(connection: &mut PgConnection, sku: Sku) -> Result<Option<i32>, sqlx::Error> {
     let gated = sku.0 == "gated";
     if gated {
@@ -41,7 +41,7 @@ async fn load(connection: &mut PgConnection, sku: Sku) -> Result<Option<i32>, sq
 impl World {
     async fn start() -> Self {
         let (postgres, _) = database().await;
-        // Without time-outs, for the gate.
+        // This pool has no time-outs, since statements wait at the gate.
         let pool = PgPool::connect(&postgres.url()).await.unwrap();
         Self { _postgres: postgres, pool, redis: world::World::start().await }
     }
@@ -160,7 +160,7 @@ async fn it_joins_no_load_and_no_read_joins_it() {
     let stocks = world.process().await;
     let mut tx = world.writing(&stocks, 4).await;
     let mut tasks = JoinSet::new();
-    // What holds the gate goes through it.
+    // The transaction that holds the gate can pass it.
     sqlx::query(HOLD).execute(&mut *tx).await.unwrap();
     tasks.spawn(read(stocks.clone(), Sku("gated")));
     world.waiting(1).await;

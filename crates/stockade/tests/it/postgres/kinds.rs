@@ -33,7 +33,7 @@ async fn a_downgraded_guard_checks_and_claims_no_more() {
     let mut tx = writer.begin(&pool).await.unwrap();
     sqlx::query("update stock set quantity = 4").execute(&mut *tx).await.unwrap();
     tx.commit().await.unwrap();
-    // Begun under the exclusive lock, and not committed under it.
+    // This transaction begins under the exclusive lock, and is not committed before the downgrade.
     let mut late = writer.begin(&pool).await.unwrap();
     sqlx::query("update stock set quantity = 3").execute(&mut *late).await.unwrap();
     let reader = writer.downgrade().await.unwrap();
@@ -42,7 +42,7 @@ async fn a_downgraded_guard_checks_and_claims_no_more() {
 
     assert!(matches!(reader.fence().claim(&pool).await, Err(FenceError::Shared(Mode::Read))));
     assert!(matches!(fence.claim_args(), Err(FenceError::Shared(Mode::Read))), "nor one that was cloned before");
-    // The claim before was its own; it reads what it wrote, as one that no newer writer came after.
+    // The last claim was that of the downgraded guard. No newer writer has claimed, so both readers see its write.
     let other = locks.read(&Sku("a")).acquire().await.unwrap();
     let mut tx = other.begin(&pool).await.unwrap();
     assert_eq!(quantity(&mut tx).await, 4);
@@ -67,7 +67,7 @@ async fn an_adopted_guard_claims_as_the_one_that_was_handed_over() {
     let mut tx = adopted.begin(&pool).await.expect("the row has its token and its owner");
     sqlx::query("update stock set quantity = 7").execute(&mut *tx).await.unwrap();
     tx.commit().await.unwrap();
-    // The fence that stayed behind would be taken for the adopted one's.
+    // The old fence has the same token and owner as the adopted one, so Postgres could not tell them apart.
     assert!(matches!(fence.begin(&pool).await, Err(FenceError::Lost(LossReason::HandedOver))));
     assert!(matches!(fence.claim_args(), Err(FenceError::Lost(LossReason::HandedOver))));
     assert_eq!(rows(&pool).await, 1);

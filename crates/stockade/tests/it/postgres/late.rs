@@ -49,7 +49,7 @@ async fn a_load_beside_a_commit_is_not_shared_with_callers_that_came_after_it() 
     commits.spawn(async move { tx.commit().await.unwrap() });
     world.committing().await;
 
-    // It has read the row as it was before the write.
+    // The early load reads the row as it was before the write.
     let (gate, before) = (world.shut(), world.loads());
     let mut early = reading(&reader);
     world.loaded_after(before).await;
@@ -69,7 +69,7 @@ async fn a_fill_that_a_new_run_accepts_is_no_answer_for_callers_that_came_after_
     let world = World::patient().await;
     let writer = world.cache().await;
     let strict = world.at(&world.redis.url()).await.strict(&world.pool);
-    // Long enough for a load to outlast the restart.
+    // With this time-out a load outlasts the restart.
     let reader = online(strict.load_timeout(Duration::from_secs(20))).await;
     world.vouched(&reader).await;
     let relay = world.relay.lock().unwrap().take().unwrap();
@@ -80,7 +80,7 @@ async fn a_fill_that_a_new_run_accepts_is_no_answer_for_callers_that_came_after_
     let mut reads = reading(&reader);
     world.loaded_after(before).await;
     world.open();
-    // What survives is the leave to load, and not the write that voids it.
+    // The snapshot has the lease of the load, and not the write that voids it.
     world.redis.command(&["SAVE"]).await.unwrap();
     world.write(&writer, 9).await.commit().await.unwrap();
     world.redis.restart().await.unwrap();

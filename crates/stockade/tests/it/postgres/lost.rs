@@ -1,4 +1,4 @@
-//! A Redis that comes back without what it had acknowledged, and a server that took over without it.
+//! A Redis that comes back without writes that it had acknowledged, or a replica that takes over without them.
 
 use std::time::Duration;
 
@@ -35,8 +35,8 @@ async fn a_write_that_a_failover_lost_is_not_read_from_before_it() {
         until(async || has(server, &key, "v").await).await;
     }
 
-    // Announced, committed and ended where nobody takes it along, as it may be in the last moment before that is
-    // refused.
+    // The write is announced, committed and ended on a primary that has lost its replicas. That is possible in the last
+    // moments before the primary refuses writes.
     old.command(&["CONFIG", "SET", "min-replicas-to-write", "0"]).await.unwrap();
     group.cut_replication().await.unwrap();
     world.write(&cache, 9).await.commit().await.unwrap();
@@ -73,7 +73,7 @@ async fn a_run_that_lost_an_announcement_is_not_believed_before_its_transaction_
     world.announced().await;
     assert_ne!(world.keys('i').await, "");
 
-    // The announcement goes with the server, and its writer can't tell the next one when it is done.
+    // The announcement is lost with the run of the server, and the writer can't tell the next run of its commit.
     proxy.set(Fault::Hole);
     world.redis.restart().await.unwrap();
     until(async || !reader.is_degraded()).await;
@@ -101,7 +101,7 @@ async fn the_relay_tells_once_for_which_transactions_it_waits() {
     let told = || log.text().lines().filter(|line| line.contains("pg_stat_activity")).count();
     until(async || told() > 0).await;
     assert!(since.elapsed() >= Duration::from_secs(10), "told after {:?}", since.elapsed());
-    // The transaction is below what it names, and it is said which cache waits.
+    // The warning names a transaction id above that of the transaction, and the cache that waits.
     let text = log.text();
     let line = text.lines().find(|line| line.contains("pg_stat_activity")).unwrap();
     let below = line.split("below ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
@@ -118,7 +118,7 @@ async fn the_relay_tells_once_for_which_transactions_it_waits() {
 async fn a_run_is_not_believed_because_it_has_served_for_long() {
     let world = World::patient().await;
     let pool = world.pool.clone();
-    // It outlives by far what the cache would have given it.
+    // The loader gives its values a much longer life than the cache would.
     let load = move |sku: Sku| {
         let pool = pool.clone();
         async move {
@@ -139,7 +139,8 @@ async fn a_run_is_not_believed_because_it_has_served_for_long() {
     world.redis.restart().await.unwrap();
     until(async || !cache.is_degraded()).await;
     assert!(world.is_stored().await, "the snapshot was not read");
-    // Asked again and again, nobody says so. What is read meanwhile is something else: a read stores what it loads.
+    // For a second the cache asks again and again, and nobody vouches for the run. The reads are of another row, since
+    // a read of `a` would store its new value.
     let since = Instant::now();
     until(async || {
         let other = cache.get(&Sku("b")).await.unwrap().info.source;
@@ -158,7 +159,7 @@ async fn a_value_that_a_restart_brought_back_is_dropped_by_the_relay_of_who_came
     assert_eq!(read(&witness).await, 10);
     world.redis.command(&["SAVE"]).await.unwrap();
     world.write(&witness, 9).await.commit().await.unwrap();
-    // No process is left that saw the server go, and no work is left.
+    // No process is left that saw the server go, and no row waits to be applied.
     relay.shutdown(Duration::from_secs(1)).await;
     witness.shutdown(Duration::from_secs(1)).await;
     let pending = "select count(*) from stockade.outbox where applied_at is null";

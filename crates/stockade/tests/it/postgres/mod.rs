@@ -79,7 +79,7 @@ pub(crate) async fn pool(url: &str) -> PgPool {
     PgPoolOptions::new().max_connections(16).connect_with(options).await.unwrap()
 }
 
-/// Claims by hand, as another process would; whether it was accepted.
+/// Claims by hand, as another process would. Returns whether the claim was accepted.
 async fn claim(connection: &mut PgConnection, resource: &str, token: i64, owner: &str) -> bool {
     let claimed: Option<i64> = sqlx::query_scalar(Fence::CLAIM_SQL)
         .bind(resource)
@@ -107,8 +107,8 @@ async fn blocked(pool: &PgPool, count: i64) {
     .await;
 }
 
-/// Waits until somebody looks for the second time whether the transactions that were running have ended, or until it is
-/// `over` because nobody does.
+/// Waits until a process asks for the second time whether the transactions that were running have ended, or until
+/// `over` holds.
 #[expect(clippy::future_not_send, reason = "the condition stays with the test that waits for it")]
 async fn looked_twice(pool: &PgPool, over: impl AsyncFn() -> bool) {
     const LOOKS: &str = "select query_start::text from pg_stat_activity
@@ -127,8 +127,8 @@ async fn looked_twice(pool: &PgPool, over: impl AsyncFn() -> bool) {
     .await;
 }
 
-/// Waits until `condition` holds, for 40 s at most: a relay takes thirteen of them over a primary that may have a
-/// rival.
+/// Waits until `condition` holds, for 40 s at most. If a primary may have a rival, a relay takes thirteen seconds
+/// before it trusts the primary.
 pub(crate) async fn until(condition: impl AsyncFn() -> bool) {
     let limit = tokio::time::Instant::now() + Duration::from_secs(40);
     while !condition().await {

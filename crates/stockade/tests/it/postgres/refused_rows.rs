@@ -1,4 +1,4 @@
-//! Rows of the outbox that a cache does not take while it takes others.
+//! Rows of the outbox that a cache refuses, while it accepts others.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{log::Log, world};
 
-/// More than a relay takes at a time.
+/// More rows than a relay takes at a time.
 const REFUSED: i64 = 300;
 
 impl World {
@@ -26,14 +26,14 @@ impl World {
         self.redis.command(&["ACL", "SETUSER", "relay", "allkeys"]).await.unwrap();
     }
 
-    /// Rows that their committers left; `%` stands for the number of each.
+    /// Inserts rows as if their writers had left them to the relay. `%` stands for the number of each row.
     async fn left(&self, resource: &str, rows: i64) {
         const LEFT: &str = "insert into stockade.outbox (cache, resource, created_at)
             select 'stock', replace($1, '%', n::text), now() - interval '1 min' from generate_series(1, $2) n";
         sqlx::query(LEFT).bind(resource).bind(rows).execute(&self.pool).await.unwrap();
     }
 
-    /// Rows that are not applied, and those of them that were refused: once at least, and more than once.
+    /// How many rows are not applied, and how many of them were refused at least once and more than once.
     async fn waiting(&self) -> (i64, i64, i64) {
         const WAITING: &str =
             "select count(*), count(*) filter (where attempts > 0), count(*) filter (where attempts > 1)
@@ -67,13 +67,13 @@ async fn rows_that_are_refused_keep_no_others_waiting_and_are_tried_again() {
 
 #[tokio::test]
 async fn no_run_is_vouched_for_while_a_row_is_refused() {
-    // A line that is first written where nobody listens is never heard elsewhere.
+    // A log statement that first runs without a subscriber is switched off for the other tests, too.
     let (_log, _logging) = Log::start();
     let world = World::patient().await;
     let url = world.restricted().await;
     let redis = world::patient(&url).await;
     let cache = online(stock_at(&redis, &world.pool, &Arc::default()).strict(&world.pool)).await;
-    // Behind the row that is refused.
+    // Rows that are accepted come behind a row that is refused.
     world.left("stock:x", 1).await;
     world.left("stock:a", REFUSED).await;
     *world.relay.lock().unwrap() = Some(Relay::spawn(world.pool.clone(), [cache.invalidator()]));
@@ -96,7 +96,7 @@ async fn a_foreign_value_in_place_of_announcements_is_no_announcement() {
     let intents = entry.replace("}e:", "}i:");
     let source = async || reader.get(&Sku("a")).await.unwrap().info.source;
     for quantity in [9, 8] {
-        // A text, and fields that no writer announces.
+        // A text, or a hash with fields that no writer announces.
         let foreign: [&[&str]; 2] = [&["SET", &intents, "foreign"], &["HSET", &intents, "somebody", "else"]];
         for command in foreign {
             world.redis.command(command).await.unwrap();
@@ -106,7 +106,7 @@ async fn a_foreign_value_in_place_of_announcements_is_no_announcement() {
             assert_eq!(world.redis.command(&["EXISTS", &intents]).await.unwrap(), "0");
         }
     }
-    // By the relay.
+    // The relay also deletes a foreign value.
     world.redis.command(&["SET", &intents, "foreign"]).await.unwrap();
     let left = "insert into stockade.outbox (cache, resource, intent, created_at)
         values ('stock', 'stock:a', 'lost', now() - interval '1 min')";

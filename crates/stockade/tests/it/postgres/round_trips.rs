@@ -1,4 +1,4 @@
-//! How often a transaction asks Postgres, counted on the wire.
+//! How many round trips to Postgres a transaction costs, counted on the wire.
 
 use std::{
     io, iter,
@@ -23,7 +23,7 @@ use tokio::{
 
 use super::{Sku, database, quantity};
 
-/// Passes messages on and counts how often the server says that it is ready for the next question.
+/// Passes the server's messages on, and counts how often the server is ready for the next query.
 async fn answers(mut server: OwnedReadHalf, mut client: OwnedWriteHalf, count: Arc<AtomicU64>) -> io::Result<()> {
     loop {
         let mut head = [0; 5];
@@ -36,7 +36,7 @@ async fn answers(mut server: OwnedReadHalf, mut client: OwnedWriteHalf, count: A
     }
 }
 
-/// The way to this server that counts.
+/// A proxy to this server that counts the answers.
 async fn counted(server: &PostgresServer, tasks: &mut JoinSet<()>) -> (SocketAddr, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (addr, count, server) = (listener.local_addr().unwrap(), Arc::<AtomicU64>::default(), server.addr());
@@ -61,7 +61,8 @@ async fn a_fence_and_an_invalidation_cost_no_round_trip_beside_begin_and_commit(
     let (addr, count) = counted(&server, &mut tasks).await;
     let options: PgConnectOptions = server.url().parse().unwrap();
     let options = options.port(addr.port()).ssl_mode(PgSslMode::Disable);
-    // On one connection the next transaction begins when the driver has taken it back, for which it asks once.
+    // There is one connection. The next transaction begins when the driver has taken the connection back, which costs a
+    // round trip.
     let pool = PgPoolOptions::new().max_connections(1).test_before_acquire(false).connect_with(options).await.unwrap();
     let locks = Locks::memory();
     let stocks = Cache::memory().loader(|_: Sku| async { Ok::<_, sqlx::Error>(Some(1)) }).build();
@@ -72,7 +73,7 @@ async fn a_fence_and_an_invalidation_cost_no_round_trip_beside_begin_and_commit(
         tx.invalidate(&stocks, &Sku("a"));
         tx.commit().await.unwrap();
     };
-    // The first prepares its statements, and looks at the schema.
+    // The first transaction prepares its statements, and checks the schema.
     transaction().await;
     drop(pool.acquire().await.unwrap());
     let before = count.load(Ordering::SeqCst);
@@ -81,10 +82,10 @@ async fn a_fence_and_an_invalidation_cost_no_round_trip_beside_begin_and_commit(
     }
     let connection = pool.acquire().await.unwrap();
     let asked = count.load(Ordering::SeqCst) - before;
-    // BEGIN with the claim, the update, the outbox with COMMIT. Nobody waits for the driver, which then ends the empty
-    // transaction that CHAIN began and asks whether the connection is alive, together.
+    // A caller waits for BEGIN with the claim, the update, and the outbox with COMMIT. No caller waits for the driver,
+    // which then ends the empty transaction that CHAIN began, and tests the connection.
     let (waited, driver) = (3 * TRANSACTIONS, 2 * TRANSACTIONS);
-    // Before the first it may have been asking still.
+    // One of the driver's round trips may be left from before the first transaction.
     assert!((waited + driver..=waited + driver + 1).contains(&asked), "{asked} for {TRANSACTIONS} transactions");
     drop(connection);
     assert_eq!(quantity(&mut pool.acquire().await.unwrap()).await, 11 + i32::try_from(TRANSACTIONS).unwrap());

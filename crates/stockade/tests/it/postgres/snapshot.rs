@@ -1,12 +1,12 @@
-//! Why the claim is a statement of its own: the same race, run both ways.
+//! Why the claim is a statement of its own: the same race with one statement and with two.
 
 use sqlx::PgPool;
 use stockade::{Fence, Locks};
 
 use super::{Sku, blocked, claim, database, quantity};
 
-/// One holder has claimed and taken a unit, and has not committed. Its successor claims and reads, which waits; then
-/// the first commits. What does the successor read?
+/// One holder has claimed and taken a unit, and has not committed. Its successor claims and reads, and has to wait.
+/// Then the first holder commits. Returns the quantity that the successor reads.
 async fn successor_reads(pool: &PgPool, in_one_statement: bool) -> i32 {
     let mut first = pool.begin().await.unwrap();
     assert!(claim(&mut first, "stock:a", 33, "first").await);

@@ -59,7 +59,7 @@ async fn a_commit_that_is_held_up_keeps_its_intent_however_long_it_takes() {
     let committing = async { tx.commit().await.unwrap() };
     let reading = async {
         world.announced().await;
-        // Past the age from which readers ask what became of the transaction, and a second question.
+        // This is longer than the age at which readers ask whether the transaction has ended, even twice.
         let since = tokio::time::Instant::now();
         while since.elapsed() < Duration::from_millis(3500) {
             assert_eq!(read(&reader).await, 10);
@@ -77,7 +77,7 @@ async fn a_commit_that_is_held_up_keeps_its_intent_however_long_it_takes() {
 async fn the_intent_of_a_writer_that_died_while_it_committed_is_ended_by_a_reader() {
     let world = World::start().await;
     let (writer, reader) = (world.cache().await, world.cache().await);
-    // A relay would end the intent too.
+    // A relay would also end the intent, so there must be none.
     world.end_relay().await;
     let _holder = world.hold_commits().await;
     let tx = world.write(&writer, 9).await;
@@ -122,7 +122,7 @@ async fn a_write_that_can_not_be_announced_is_not_applied() {
     assert_eq!(refused.applied(), Some(false));
     assert_eq!(quantity(&mut world.pool.acquire().await.unwrap()).await, 10);
     world.redis.resume().unwrap();
-    // What was sent in front of the frozen server is executed now; a reader finds that its transaction is over.
+    // The server now runs the announcement that was sent while it was frozen. A reader finds the transaction over.
     until(async || {
         assert_eq!(read(&cache).await, 10);
         world.keys('i').await.is_empty() && world.is_stored().await
@@ -141,7 +141,7 @@ async fn a_strict_cache_where_announcements_may_be_evicted_is_refused() {
     };
     assert!(matches!(build(&redis, true), Err(BuildError::Setting { setting: "strict", .. })));
     build(&redis, false).unwrap();
-    // Without leave to evict, a server that does is not taken.
+    // Without `allow_eviction`, a server that evicts keys is refused.
     let server = RedisServer::builder().args(["--maxmemory-policy", "allkeys-lru"]).start().await.unwrap();
     let redis = Redis::builder(server.url()).command_timeout(Duration::from_secs(10)).connect().await;
     assert!(redis.is_err(), "{redis:?}");
@@ -163,7 +163,7 @@ async fn no_value_of_a_strict_cache_outlives_the_outbox() {
     let builder = world.at(&url).await.name("eventual").ttl(KEPT..=long).null_ttl(long);
     builder.try_build().map(drop).unwrap();
 
-    // What a loader says is cut, for a row as for an absence.
+    // The lifetime that a loader gives is cut, both for a row and for an absence.
     let load = |sku: Sku| async move {
         let row = (sku.0 == "a").then_some(10);
         Ok::<_, sqlx::Error>(Loaded::new(row).ttl(KEPT * 6))
@@ -243,8 +243,8 @@ async fn an_end_that_was_lost_is_made_up_for_by_the_relay() {
         release(holder).await;
     };
     tokio::join!(committing, freezing);
-    // The commands in front of the frozen server go with it, so nobody but the relay ends the intent: the cache is read
-    // by nobody.
+    // This PING waits until it fails. By then the writer has given up the end of its intent. Nobody reads the cache, so
+    // the relay has to end the intent.
     world.redis.command(&["PING"]).await.unwrap_err();
     world.redis.resume().unwrap();
     until(async || world.keys('i').await.is_empty()).await;
@@ -263,7 +263,7 @@ async fn a_store_that_comes_back_with_old_values_is_not_believed_until_they_are_
     let relay = world.relay.lock().unwrap().take().unwrap();
     relay.shutdown(Duration::from_secs(1)).await;
 
-    // It reads the snapshot, with the value from before the write.
+    // The server reads the snapshot, with the value from before the write.
     world.redis.restart().await.unwrap();
     until(async || !cache.is_degraded()).await;
     assert!(world.is_stored().await, "the snapshot was not read");
@@ -300,7 +300,7 @@ async fn a_store_out_of_memory_is_vouched_for() {
 async fn a_row_does_not_wait_for_the_transaction_that_a_new_run_waits_for() {
     let world = World::start().await;
     let cache = online(world.at(&world.redis.url()).await.strict(&world.pool)).await;
-    // A long transaction that writes.
+    // A long transaction has written something, and goes on.
     let mut long = world.pool.begin().await.unwrap();
     sqlx::query("set local idle_in_transaction_session_timeout = 0").execute(&mut *long).await.unwrap();
     sqlx::query("insert into stock values ('b', 1)").execute(&mut *long).await.unwrap();
@@ -356,7 +356,7 @@ async fn no_read_is_older_than_a_write_that_was_acknowledged_before_it() {
         world.write(&writer, 1000 + number).await.commit().await.unwrap();
         acknowledged.store(1000 + number, Ordering::Release);
         if number % 10 == 0 {
-            // Time for the readers to fill, so that there is something to be stale.
+            // Let the readers fill the cache, so that there is a value that could become stale.
             let before = hits.load(Ordering::Relaxed);
             until(async || hits.load(Ordering::Relaxed) > before).await;
         }
@@ -371,13 +371,13 @@ async fn no_read_is_older_than_a_write_that_was_acknowledged_before_it() {
     world.end().await;
 }
 
-/// More keys than a connection takes at once, with the default settings.
+/// With the default settings, this is more keys than a connection takes at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_of_twenty_thousand_keys_is_announced_and_committed() {
     let world = World::start().await;
     let cache = world.cache().await;
     let mut tx = world.write(&cache, 9).await;
-    // Postgres waits for the announcement, however busy the machine is.
+    // Postgres must not end the transaction during the announcement, however busy the machine is.
     sqlx::query("set local idle_in_transaction_session_timeout = '120s'").execute(&mut *tx).await.unwrap();
     for number in 0..20_000 {
         tx.invalidate(&cache, &Sku(number.to_string().leak()));

@@ -1,4 +1,4 @@
-//! Tags bound to a transaction: with its commit, only with it, and also when the cache can't be told.
+//! Tags that a transaction invalidates: with its commit, only if it commits, and also if the cache can't be told.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use stockade_testbed::{Fault, Proxy};
 use super::{Sku, database, quantity, until};
 use crate::world::{World, cached, patient};
 
-/// Values with the tag `all`.
+/// A cache whose values have the tag `all`.
 async fn cache(url: &str, pool: &PgPool) -> Cache<Sku, i32> {
     let cache = cached(Cache::builder(&patient(url).await).loader(loader(pool)).build());
     until(async || !cache.is_degraded()).await;
@@ -93,7 +93,7 @@ async fn a_tag_that_could_not_be_told_is_invalidated_by_the_relay() {
         sqlx::query_scalar::<_, i64>(left).fetch_one(&pool).await.unwrap() == 0
     })
     .await;
-    // Once more costs a load and changes nothing.
+    // Applying the row again costs a load and changes nothing.
     until(async || read(&readers).await == (Some(9), Source::Redis)).await;
     assert_eq!(relay.reapply().await.unwrap(), 1);
     assert_eq!(read(&readers).await, (Some(9), Source::Load));

@@ -12,7 +12,7 @@ use crate::{
 
 const WRITES: u64 = 50;
 
-/// Scripts run by that many writes, one after the other. What the beat runs meanwhile, one a second, is among them.
+/// How many scripts the server runs during the writes, one after the other. Those of the heartbeat count, one a second.
 async fn scripts(server: &RedisServer, pool: &PgPool, cache: &Cache<Sku, i32>) -> u64 {
     until(async || !cache.is_degraded()).await;
     server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();

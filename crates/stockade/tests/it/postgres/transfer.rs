@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::{Sku, blocked, claim, database};
 
-/// Units over all stocks.
+/// The units of all stocks together.
 const UNITS: i64 = 400;
 const SKUS: [Sku; 4] = [Sku("a"), Sku("b"), Sku("c"), Sku("d")];
 
@@ -32,11 +32,11 @@ async fn quantity(connection: &mut PgConnection, sku: &Sku) -> i32 {
     query.bind(sku.0).fetch_one(connection).await.unwrap()
 }
 
-/// Reads both and writes both: an update that comes between is lost.
+/// Reads both rows and then writes both, so that an update in between is lost.
 async fn transfer(held: &MultiGuard, pool: &PgPool, from: &Sku, to: &Sku) -> Result<(), FenceError> {
     let mut tx = held.begin(pool).await?;
     let (left, had) = (quantity(&mut tx, from).await, quantity(&mut tx, to).await);
-    // Time for others to come between.
+    // Leave time for other transfers to come in between.
     tokio::time::sleep(Duration::from_millis(2)).await;
     for (sku, quantity) in [(from, left - 1), (to, had + 1)] {
         let update = sqlx::query("update stock set quantity = $2 where sku = $1");
@@ -96,8 +96,8 @@ async fn transfers_in_opposite_orders_over_a_redis_keep_the_sum() {
 async fn transactions_of_live_and_stale_holders_never_wait_in_a_circle() {
     let (_server, pool) = database().await;
     stocked(&pool).await;
-    // Two lock stores that know nothing of each other, as after a failover that lost data: both hold both. What is left
-    // to order them is the order of the claims.
+    // Two lock stores that do not know of each other, as after a failover that lost data: each grants both locks. Only
+    // the order of the claims can keep the transactions from waiting for each other.
     let stores = [Locks::memory(), Locks::memory()];
     let mut tasks = JoinSet::new();
     for (locks, [from, to]) in stores.into_iter().zip([[0, 1], [1, 0]]) {

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::log::Log;
 
-/// A transaction that has written, and goes on.
+/// The connection of a transaction that has written, and goes on.
 async fn writing(pool: &PgPool) -> PgConnection {
     let mut connection = pool.acquire().await.unwrap().detach();
     sqlx::raw_sql("set idle_in_transaction_session_timeout = 0; begin; select pg_current_xact_id()")
@@ -27,7 +27,7 @@ async fn writing(pool: &PgPool) -> PgConnection {
     connection
 }
 
-/// Whether what was writing when this was called goes on.
+/// Whether a transaction that was writing at the time of this call goes on.
 async fn goes_on(pool: &PgPool) -> bool {
     timeout(Duration::from_millis(500), settled(pool)).await.is_err()
 }
@@ -46,7 +46,7 @@ async fn transactions_of_other_databases_keep_nobody_waiting() {
     assert!(!cache.stats().vouched_for, "nobody vouched yet");
     world.vouched(&cache).await;
     assert!(cache.stats().vouched_for);
-    // Nor does the next run of the Redis wait for it.
+    // The next run of Redis does not wait for that transaction either.
     world.redis.restart().await.unwrap();
     until(async || cache.get(&Sku("a")).await.unwrap().info.source == Source::Redis).await;
     sqlx::raw_sql("select pg_current_xact_id_if_assigned(); commit").execute(&mut elsewhere).await.unwrap();
@@ -63,7 +63,7 @@ async fn transactions_of_other_users_and_prepared_ones_are_waited_for() {
     let plain = pool(&format!("postgres://plain:plain@{place}")).await;
     assert!(!goes_on(&plain).await);
 
-    // A session of a user about whom this one may know little.
+    // The session belongs to another user, of whose sessions a plain user sees little.
     let mut session = writing(&admin).await;
     assert!(goes_on(&plain).await, "a session is not waited for");
     sqlx::raw_sql("prepare transaction 'held'").execute(&mut session).await.unwrap();

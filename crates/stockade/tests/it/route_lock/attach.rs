@@ -58,7 +58,7 @@ async fn safe_methods_share_and_the_others_exclude() {
         join(send(&app, request(Method::GET, "/stock/1")), send(&app, request(Method::HEAD, "/stock/1"))).await;
     assert_eq!((get.status.as_u16(), head.status.as_u16()), (200, 200));
 
-    // Of two writes one waits in vain while the other stays in the handler, where only the next read meets it.
+    // The write stays in the handler until `unlock` meets it there. Meanwhile the read waits for the lock in vain.
     let (first, second) = (send(&app, request(Method::POST, "/stock/1")), send(&app, request(Method::GET, "/stock/1")));
     let unlock = async {
         tokio::time::sleep(2 * SHORT).await;

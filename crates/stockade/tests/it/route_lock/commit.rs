@@ -18,7 +18,7 @@ use tower::ServiceExt;
 use super::support::{LIMIT, Sku, idle, request, send, until};
 use crate::postgres::database;
 
-/// Enough for a transaction on a busy machine, up to its commit.
+/// How long a transaction may take before its commit, also on a busy machine.
 const HOLD: Duration = Duration::from_secs(1);
 
 /// Makes every COMMIT that follows an update take this long.

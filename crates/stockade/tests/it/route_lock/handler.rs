@@ -24,7 +24,7 @@ use tower::ServiceExt;
 
 use super::support::{LIMIT, SHORT, Sku, idle, is_free, request, send, until};
 
-/// A handler that says when it was entered, waits to be let go, and tells a run to the end from being dropped.
+/// A handler that reports when it is entered, waits until it may go on, and notes whether it ended or was dropped.
 #[derive(Clone, Default)]
 struct Work {
     entered: Arc<Notify>,
@@ -75,18 +75,18 @@ async fn disconnect(app: Router, method: &str, work: &Work) {
     let head = format!("{method} /stock/1 HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n");
     client.write_all(head.as_bytes()).await.unwrap();
     work.entered.notified().await;
-    // A reset rather than a half-close, which a server may take for the end of the requests only.
+    // Reset the connection. A server may take a half-close for the end of the requests only.
     client.set_zero_linger().unwrap();
     drop(client);
     if method == "GET" {
         until("the read was dropped", async || work.is_dropped()).await;
     } else {
-        // The connection is gone once the server has read its end; a second one, served later, comes after that.
+        // The server serves this second connection after it has read the end of the first.
         let mut probe = TcpStream::connect(address).await.unwrap();
         probe.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await.unwrap();
         probe.read_to_end(&mut Vec::new()).await.unwrap();
     }
-    // All connections of the server end with it.
+    // The shutdown ends all connections of the server.
     server.shutdown().await;
 }
 
@@ -216,7 +216,7 @@ async fn a_handler_that_holds_too_long_is_ended_and_answered() {
     }
 }
 
-/// A handler that says that its commit is on its way, and comes to its end when let go.
+/// A handler that reports that its commit is on its way, and ends when it may go on.
 fn committing(locks: &Locks, work: &Work) -> Router {
     let commit = {
         let work = work.clone();
@@ -266,7 +266,7 @@ async fn nothing_commits_after_it_was_said_that_nothing_was_applied() {
     assert!(!left.recv().await.unwrap().commit_started());
 }
 
-/// The handler under the inner lock runs on a task of its own, which the end of the outer one does not reach.
+/// The handler under the inner lock runs on a task of its own, which the end of the outer lock does not stop.
 #[tokio::test]
 async fn nothing_commits_under_an_inner_lock_after_the_outer_one_said_that_nothing_was_applied() {
     for method in [Method::GET, Method::POST] {

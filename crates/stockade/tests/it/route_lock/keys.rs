@@ -129,7 +129,7 @@ async fn a_thousand_random_values_have_a_thousand_keys() {
     let locks = Locks::memory();
     let app = app(&locks);
     let mut random = StdRng::seed_from_u64(7);
-    // Few and short ones, so that values that could run into each other do meet.
+    // The values are short and have few letters, so that values whose keys could collide do come up.
     let alphabet = ['%', ':', '{', '3', 'A', 'a'];
     let mut seen: HashMap<String, (String, String)> = HashMap::new();
     for _ in 0..1000 {

@@ -1,4 +1,4 @@
-//! The lock as a layer: every row of its promises, over the public API.
+//! The lock as a layer: every promise of its table, tested by the public API.
 
 mod attach;
 #[cfg(feature = "postgres")]

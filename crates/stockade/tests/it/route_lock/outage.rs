@@ -1,4 +1,4 @@
-//! The route lock on a real Redis, counted by its own statistics, frozen and lost.
+//! The route lock on a real Redis whose scripts are counted, and that is frozen or lost.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use tokio::{
 use super::support::{LIMIT, Sku, hold, idle, is_free, request, send, until};
 use crate::world::World;
 
-/// The default time-out of a command, and what a busy machine adds to it. Well below the wait for a lock.
+/// The default time-out of a command, and the delay that a busy machine adds. Well below the wait for a lock.
 const IN_TIME: Duration = Duration::from_millis(250 + 750);
 /// The longest time of an answer that waits for no time-out.
 const AT_ONCE: Duration = Duration::from_millis(200);
@@ -53,7 +53,7 @@ async fn scripts(server: &World) -> u64 {
     line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
 }
 
-/// Polls until the server has run `expected` scripts since `before`, and sees that it ran no more.
+/// Waits until the server has run `expected` scripts since `before`, and fails if it has run more.
 async fn settled(server: &World, before: u64, expected: u64) {
     until("the scripts have run", async || scripts(server).await >= before + expected).await;
     assert_eq!(scripts(server).await - before, expected);
@@ -77,7 +77,7 @@ async fn a_locked_request_costs_two_scripts_and_what_takes_no_lock_costs_none() 
         settled(&server, before, 2).await;
     }
 
-    // The inner of two locks asks the store for nothing.
+    // The inner lock sends nothing to the store.
     let before = scripts(&server).await;
     let route = post(ok).route_layer(lock.clone()).route_layer(lock);
     let nested = Router::new().route("/stock/{sku}", route);
@@ -233,7 +233,7 @@ async fn clients_that_leave_at_any_moment_leave_nothing_behind() {
     until("no waiter is left", async || locks.inspect("stock:1").await.unwrap().waiting == 0).await;
     drop(held);
     idle(&locks).await;
-    // The floor of the tokens and the marker of the run stay, nothing of the resource does.
+    // The floor of the tokens and the marker of the run stay. No key of the resource is left.
     let keys = server.command(&["KEYS", "*"]).await.unwrap();
     assert!(!keys.contains("stock:1"), "{keys}");
     server.end().await;

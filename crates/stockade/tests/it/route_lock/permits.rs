@@ -22,7 +22,7 @@ async fn so_many_requests_at_a_time_hold_a_resource_and_no_more() {
     };
     let lock = RouteLock::by::<Sku>(&locks).permits(2).wait(SHORT);
     let app = Router::new().route("/stock/{sku}", get(wait_inside).post(wait_inside).route_layer(lock));
-    // Safe or not: they are counted alike.
+    // Safe and unsafe methods take the same permits.
     let two = join_all([send(&app, request(Method::GET, "/stock/1")), send(&app, request(Method::POST, "/stock/1"))]);
     let third = async {
         until("both are inside", || async { locks.inspect("stock:1").await.unwrap().holders.len() == 2 }).await;

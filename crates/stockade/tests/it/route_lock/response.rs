@@ -31,12 +31,12 @@ fn whole() -> Response {
     "whole".into_response()
 }
 
-/// Two chunks.
+/// A response of two chunks.
 fn streamed() -> Response {
     Body::from_stream(stream::iter(["a", "b"]).map(Ok::<_, Infallible>)).into_response()
 }
 
-/// A chunk, and then nothing for ever.
+/// A response of one chunk that never ends.
 fn endless() -> Response {
     Body::from_stream(stream::iter(["a"]).chain(stream::pending()).map(Ok::<_, Infallible>)).into_response()
 }

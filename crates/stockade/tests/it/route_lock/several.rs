@@ -1,4 +1,4 @@
-//! A route that locks all resources its request names, those in its body included.
+//! A route that locks all resources that its request names, also in its body.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -176,7 +176,7 @@ async fn keys_may_come_from_path_and_body_together() {
     assert_eq!(send(&app, request).await.text(), "false false");
 }
 
-/// The answer to a request whose handler never ends, after it has begun a commit or not.
+/// The answer to a request whose handler never ends. With `commits` it has begun a commit before.
 async fn held_too_long(commits: bool) -> (Value, Vec<bool>) {
     let locks = Locks::memory();
     let (show, mut shown) = mpsc::channel(1);

@@ -13,9 +13,9 @@ use serde_json::Value;
 use stockade::{Guard, Locks, Resource};
 use tower::ServiceExt;
 
-/// A wait that ends within a test only if it is meant to.
+/// A short wait, for attempts that must end by it.
 pub(super) const SHORT: Duration = Duration::from_millis(100);
-/// Longer than anything takes that works.
+/// The limit for each wait. Only a failing test reaches it.
 pub(super) const LIMIT: Duration = Duration::from_secs(10);
 
 pub(super) struct Sku(pub(super) String);
@@ -52,7 +52,7 @@ impl Answer {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    /// The members of a problem, which must be one of this status and type, not applied.
+    /// The members of a problem. Fails unless the answer is a problem with this status and type.
     #[track_caller]
     pub(super) fn refusal(&self, status: u16, slug: &str) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
@@ -82,7 +82,7 @@ pub(super) async fn until<F: Future<Output = bool>>(what: &str, mut condition: i
     assert!(tokio::time::timeout(LIMIT, polling).await.is_ok(), "never seen: {what}");
 }
 
-/// Waits until nothing is held or waited for.
+/// Waits until no lock is held or waited for.
 pub(super) async fn idle(locks: &Locks) {
     until("all locks free", async || locks.list(10).await.unwrap().is_empty()).await;
 }
@@ -95,7 +95,7 @@ pub(super) async fn hold(locks: &Locks, id: &str) -> Guard {
     locks.write(&Sku(id.to_owned())).wait(LIMIT).acquire().await.unwrap()
 }
 
-/// Whether somebody else could write now.
+/// Whether another request could take the lock to write now.
 pub(super) async fn is_free(locks: &Locks, id: &str) -> bool {
     locks.write(&Sku(id.to_owned())).try_acquire().await.unwrap().is_some()
 }

@@ -28,7 +28,7 @@ fn app(lock: RouteLock) -> Router {
     Router::new().route("/stock/{sku}", get(echo).post(echo).route_layer(lock))
 }
 
-/// A request whose body is what is sent through the channel.
+/// A request whose body consists of the chunks that are sent through the channel.
 fn upload(method: Method) -> (mpsc::Sender<&'static str>, Request) {
     let (chunks, receiver) = mpsc::channel(1);
     let stream = stream::unfold(receiver, async |mut receiver: mpsc::Receiver<&'static str>| {

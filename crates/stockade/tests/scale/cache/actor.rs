@@ -1,4 +1,4 @@
-//! What each process of a history does: it reads, it writes, and it notes both.
+//! The work of each process of a history: it reads, writes, and notes both.
 
 use std::{
     path::Path,
@@ -35,7 +35,7 @@ struct Actor {
     locks: Locks,
     pool: PgPool,
     log: Log,
-    /// No write begins any more.
+    /// Set when no write may begin any more.
     written: AtomicBool,
     over: AtomicBool,
 }
@@ -45,7 +45,7 @@ impl Actor {
         while !self.over.load(Ordering::Relaxed) {
             let key = random.random_range(0..KEYS);
             let begin = now();
-            // Loads that are held back or fail answer nothing.
+            // A load that is refused or fails has no answer to note.
             if let Ok(lookup) = self.cache.get(&item(key)).await {
                 let what = if lookup.info.source == Source::Redis { What::Hit } else { What::Load };
                 self.log.note(what, key, begin, *lookup.value.unwrap());
@@ -54,7 +54,7 @@ impl Actor {
         }
     }
 
-    /// Reads past the cache. A reader that asks the cache afterwards must not find an older value there.
+    /// Reads from the database directly. A reader that asks the cache afterwards must not find an older value there.
     async fn read_database(&self, mut random: StdRng) {
         while !self.over.load(Ordering::Relaxed) {
             let begin = now();
@@ -70,7 +70,7 @@ impl Actor {
     async fn write(&self, fenced: bool, mut random: StdRng) {
         while !self.written.load(Ordering::Relaxed) {
             let key = random.random_range(0..KEYS);
-            // What is refused has not happened; what fails in between is known by the database.
+            // A refused write has not happened. If a write fails otherwise, the database knows its outcome.
             let _ = if fenced { self.write_fenced(key).await } else { self.write_unfenced(key).await };
             sleep(Duration::from_millis(random.random_range(40..400))).await;
         }
@@ -92,11 +92,11 @@ impl Actor {
     }
 }
 
-/// The whole life of a process: the role names the file for what it does, and where its random numbers begin.
+/// The whole life of a process. The role names the file of its log, and the seed of its random numbers.
 pub(super) async fn act(role: &str, seat: Seat) {
     let (path, seed) = role.split_once(' ').unwrap();
     let mut random = StdRng::seed_from_u64(seed.parse().unwrap());
-    // Short lives, so that values also expire and are refreshed early while they are written.
+    // The lifetimes are short, so that values also expire and are refreshed early while they are written.
     let lives = Duration::from_millis(300)..=Duration::from_millis(1500);
     let cache = Cache::builder(&seat.redis).ttl(lives).loader(loader(&seat.pool)).strict(&seat.pool).build();
     let locks = Locks::builder().lease(Duration::from_secs(1)).redis(&seat.locks);

@@ -20,8 +20,7 @@ use crate::{
     support::{LIMIT, report, turn},
 };
 
-/// How long after a failure that processes notice by their connections they may still act as if it had not been.
-/// Nanoseconds.
+/// How long processes may go on as before after a failure that they notice by their connections. In nanoseconds.
 const NOTICED: u64 = 3_000_000_000;
 
 /// The faults of the processes and the stores meanwhile.
@@ -95,7 +94,7 @@ impl Run {
     async fn make(&mut self, trouble: Trouble) {
         *self.troubles.entry(trouble).or_default() += 1;
         let place = self.random.random_range(0..PROCESSES);
-        // From within a lease to beyond that of a delegation.
+        // The pause may be shorter than a lease, or longer than that of a delegation.
         let pause = Duration::from_millis(self.random.random_range(200..2500));
         let (number, begin) = (self.processes[place].number, now());
         match trouble {
@@ -135,7 +134,7 @@ impl Run {
         self.logs.iter().map(|log| Log::count(log)).sum()
     }
 
-    /// Lets the processes come to their end, and reads what they noted.
+    /// Waits for the end of the processes, and reads their logs.
     async fn end(mut self) -> Self {
         for done in ["written", "over"] {
             all_go_on(self.processes.iter_mut().map(|process| &mut process.child).collect(), done).await;
@@ -154,9 +153,9 @@ async fn no_read_under_a_delegation_is_older_than_a_write_acknowledged_before_it
     report(&format!("STOCKADE_SEED={seed}"));
     let mut run = Run::start(seed).await;
     let began = Instant::now();
-    // One of each, whatever the seed is.
+    // Each kind of trouble comes once, whatever the seed is.
     let mut first = vec![Trouble::Freeze, Trouble::Restart, Trouble::Partition, Trouble::Stop, Trouble::Kill];
-    // Of ten records nine are reads under a delegation.
+    // About nine of ten records are reads under a delegation.
     while began.elapsed() < long || !first.is_empty() || run.noted() < delegated * 10 / 9 {
         assert!(began.elapsed() < long + 3 * LIMIT, "too few reads: {}", run.noted());
         let pause = run.random.random_range(100..700);

@@ -1,4 +1,4 @@
-//! One hot key that changes again and again: each time the whole fleet loads it once.
+//! One hot key that changes again and again. After each change the whole fleet loads it once.
 
 use std::{
     collections::BTreeSet,
@@ -38,7 +38,7 @@ async fn cache(seat: &Seat, loads: &Arc<AtomicU64>) -> Cache<Item, i64> {
         let (pool, loads) = (pool.clone(), Arc::clone(&loads));
         async move {
             loads.fetch_add(1, Ordering::Relaxed);
-            // Long enough for every caller to come while it runs.
+            // The load is so slow that all callers come while it runs.
             sqlx::query_scalar::<_, i64>("select epoch from item, pg_sleep(0.02)").fetch_optional(&pool).await
         }
     };
@@ -47,7 +47,7 @@ async fn cache(seat: &Seat, loads: &Arc<AtomicU64>) -> Cache<Item, i64> {
     cache
 }
 
-/// A process: each time it is told to, all its callers ask.
+/// A process. Each time that the parent tells it to go on, all its callers read.
 pub(super) async fn call(role: &str, seat: Seat) {
     let loads = Arc::new(AtomicU64::new(0));
     let cache = cache(&seat, &loads).await;

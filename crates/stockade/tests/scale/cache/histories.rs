@@ -1,5 +1,5 @@
-//! Histories of four processes that are killed and stopped while the store fails: what all of them read and wrote must
-//! be what one register per key could have done.
+//! Histories of four processes that are killed and stopped while the store fails. All their reads and writes together
+//! must be possible with one register per key.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
@@ -41,7 +41,7 @@ enum Trouble {
     Freeze,
     /// The store loses its data, and no process is told.
     Flush,
-    /// Commits are held up at their last step, and looked at there.
+    /// Commits are held at their last step, and checked there.
     Gate,
 }
 
@@ -53,11 +53,11 @@ struct Run {
     folder: tempfile::TempDir,
     history: History,
     troubles: BTreeMap<Trouble, usize>,
-    /// Commits that were looked at.
+    /// How many commits were checked.
     looked_at: usize,
     /// The errors of each look at the store.
     broken: Vec<String>,
-    /// By the database's clock, in seconds, when the store last had its data taken away.
+    /// When the store last lost its data, in seconds by the database's clock.
     lost: f64,
 }
 
@@ -120,7 +120,7 @@ impl Run {
                 sleep(pause / 4).await;
                 self.site.redis.restart().await.unwrap();
                 self.lost = self.database_time().await;
-                // Until somebody has vouched for it every read is a load, which shows nothing after a while.
+                // Every read is a load until a relay has vouched for the store. More of these would show nothing.
                 until("the store is believed", async || self.is_vouched_for().await).await;
             }
             Trouble::Freeze => {
@@ -148,11 +148,12 @@ impl Run {
         sqlx::query_scalar(SQL).fetch_one(&self.site.pool).await.unwrap()
     }
 
-    /// A transaction that has come to its COMMIT has its announcement in the store, unless that lost its data since.
+    /// Checks that the store has the announcement of each transaction that has come to its COMMIT, unless the store has
+    /// lost its data since.
     async fn look_at_commits(&mut self) {
         let mut gate = self.site.pool.acquire().await.unwrap();
         sqlx::query("select pg_advisory_lock(7)").execute(&mut *gate).await.unwrap();
-        // As many as come while others wait; one whose announcement takes longer is looked at another time.
+        // Only transactions that come within this time are checked. Any that take longer are checked another time.
         sleep(Duration::from_millis(self.random.random_range(20..200))).await;
         let committing = self.committing(&mut gate).await;
         let looked = self.look().await;
@@ -179,11 +180,11 @@ impl Run {
         sqlx::query_scalar(SQL).bind(self.lost).fetch_all(gate).await.unwrap()
     }
 
-    /// Lets the processes come to their end, and reads what they noted.
+    /// Waits for the end of the processes, and reads their logs.
     async fn end(mut self) -> Self {
         for (done, wanted) in [("written", false), ("over", true)] {
             if wanted {
-                // Readers are there to end what the killed have announced.
+                // The readers still run, and end the announcements of killed writers.
                 until("no announcement is left", async || {
                     try_look(&self.site.redis).await.is_ok_and(|look| look.transactions.is_empty())
                 })
@@ -222,7 +223,7 @@ async fn no_read_of_any_process_is_older_than_a_write_or_read_before_it() {
     report(&format!("STOCKADE_SEED={seed}"));
     let mut run = Run::start(seed).await;
     let began = Instant::now();
-    // One of each, whatever the seed is.
+    // Each kind of trouble comes once, whatever the seed is.
     let mut first =
         vec![Trouble::Gate, Trouble::Flush, Trouble::Freeze, Trouble::Restart, Trouble::Stop, Trouble::Kill];
     while began.elapsed() < long || !first.is_empty() {

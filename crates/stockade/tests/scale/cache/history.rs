@@ -9,31 +9,31 @@ use sqlx::PgPool;
 
 use super::record::{Log, Record, What};
 
-/// How long a write whose announcement was lost with the data of the store may stay unseen: until the relay has made up
-/// for it, on a machine that is busy. Nanoseconds.
+/// How long a write may stay unseen whose announcement was lost with the data of the store. The relay makes up for it
+/// within this time, also on a busy machine. In nanoseconds.
 const SETTLES: u64 = 10_000_000_000;
 
-/// All that was done and is known about it.
+/// All operations of a run, and the facts that are needed to judge them.
 #[derive(Debug, Default)]
 pub(super) struct History {
     pub(super) records: Vec<Record>,
-    /// The commits by the database itself: key and version.
+    /// The key and the version of each commit, as the database knows them.
     pub(super) committed: BTreeSet<(u8, u64)>,
-    /// Between which instants the store lost its data without its processes being told, or could not be told of writes.
+    /// The periods in which the store lost its data without the processes noticing, or could not be told of writes.
     pub(super) losses: Vec<(u64, u64)>,
-    /// Which process was cut off, stopped or killed, and between which instants. Its writes that were under way may be
-    /// seen by some and not by others until they are acknowledged.
+    /// Which process was cut off, stopped or killed, and the period. Of its writes that were under way, some processes
+    /// may see a write before it is acknowledged, and others not.
     pub(super) disturbed: Vec<(u8, u64, u64)>,
 }
 
-/// From `since` on nobody may read an older version.
+/// From `since` on no process may read an older version.
 #[derive(Clone, Copy, Debug)]
 struct Bound {
     since: u64,
     by: Record,
 }
 
-/// A write as far as it is known.
+/// The known facts of a write.
 #[derive(Clone, Copy, Debug)]
 struct Write {
     process: u8,
@@ -43,7 +43,7 @@ struct Write {
 }
 
 impl History {
-    /// Reads what the processes committed, and what they noted.
+    /// Reads the commits from the database, and the logs of the processes.
     pub(super) async fn read(&mut self, pool: &PgPool, logs: &[PathBuf]) {
         let committed: Vec<(i16, i64)> =
             sqlx::query_as("select key, version from written").fetch_all(pool).await.unwrap();
@@ -57,7 +57,7 @@ impl History {
         self.records.iter().filter(|record| record.what == what).count()
     }
 
-    /// Everything that can't have happened. Versions of a key rise with each commit; zero is what was there before.
+    /// All records that break the rules. Versions of a key rise with each commit, and begin with zero.
     pub(super) fn wrongs(&self) -> Vec<String> {
         let mut by_key: BTreeMap<u8, Vec<Record>> = BTreeMap::new();
         for record in &self.records {
@@ -97,8 +97,8 @@ impl History {
         wrongs
     }
 
-    /// Until when a write may be unseen although `by` had it: because the store lost its announcement while it was
-    /// under way, or its process was disturbed before it was acknowledged.
+    /// Until when a write may be unseen although `by` had it. Zero unless the store lost the announcement while the
+    /// write was under way, or the process was disturbed before the write was acknowledged.
     fn unsettled_until(&self, write: Write, by: What) -> u64 {
         let over = write.end.unwrap_or(write.begin + SETTLES);
         let met = |first: u64, last: u64| first <= over && write.begin <= last;
@@ -111,7 +111,7 @@ impl History {
     }
 }
 
-/// Reads that began after somebody had a newer version: from a write that was acknowledged, or from another read.
+/// Reads that began after a newer version was known, from an acknowledged write or another read.
 fn older_than_allowed(records: &[Record], mut bounds: Vec<Bound>) -> Vec<String> {
     let mut reads: Vec<_> = records.iter().filter(|record| record.what.is_read()).collect();
     reads.sort_unstable_by_key(|read| read.begin);

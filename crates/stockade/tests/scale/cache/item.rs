@@ -1,4 +1,4 @@
-//! The rows that the processes of a history read and write, and what is kept of each write.
+//! The rows that the processes of a history read and write, and the record of each write.
 
 use std::pin::Pin;
 
@@ -10,7 +10,7 @@ use crate::support::Item;
 
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// The rows have the keys below this.
+/// The number of rows. Their keys are the numbers below this.
 pub(super) const KEYS: u8 = 5;
 
 pub(super) const SCHEMA: &str = "
@@ -37,10 +37,10 @@ pub(super) fn loader(pool: &PgPool) -> impl Fn(Item) -> Loading + Clone + Send +
 
 type Loading = Pin<Box<dyn Future<Output = Result<Option<i64>, sqlx::Error>> + Send>>;
 
-/// Gives the row a new version and commits; notes the version before the commit and after it.
+/// Gives the row a new version and commits. Notes the version before and after the commit.
 pub(super) async fn write(mut tx: Tx, cache: &Cache<Item, i64>, log: &Log, key: u8, begin: u64) -> Result<(), Failure> {
     let row = i16::from(key);
-    // The row's lock first, so that versions rise in the order of commits.
+    // Take the lock of the row first, so that versions rise in the order of commits.
     sqlx::query("select from item where key = $1 for update").bind(row).execute(&mut *tx).await?;
     let version: i64 =
         sqlx::query_scalar("update item set version = nextval('versions') where key = $1 returning version")

@@ -1,7 +1,7 @@
 //! The cache of four processes on one Redis and one Postgres.
 //!
-//! A few seconds each by default; `STOCKADE_LONG_RUNS=1` makes them long. `STOCKADE_SEED` repeats the random choices of
-//! a run, though not the order in which its processes come to run.
+//! Each test takes a few seconds by default. `STOCKADE_LONG_RUNS=1` makes them long. `STOCKADE_SEED` repeats the random
+//! choices of a run, but not the order in which its processes are scheduled.
 
 mod actor;
 mod delegated;
@@ -24,12 +24,12 @@ fn amount<T>(short: T, long: T) -> T {
     if std::env::var_os("STOCKADE_LONG_RUNS").is_some() { long } else { short }
 }
 
-/// Where random choices begin: another each time, or the one of a run to be repeated.
+/// The seed of random choices: a new one for each run, or that of a run to be repeated.
 fn seed() -> u64 {
     std::env::var("STOCKADE_SEED").ok().map_or_else(rand::random, |seed| seed.parse().unwrap())
 }
 
-/// Not a test by itself: what the processes of the others run.
+/// Not a test by itself: the processes of the other tests run this.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process() {
     let Ok(role) = std::env::var(ROLE) else { return };

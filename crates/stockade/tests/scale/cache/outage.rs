@@ -1,4 +1,4 @@
-//! The store is killed under load, comes back frozen, and then for good: the database never has more loads than all
+//! The store is killed under load, comes back frozen, and then works again. The database never has more loads than all
 //! processes together may run.
 
 use std::{
@@ -35,16 +35,16 @@ const CALLERS: usize = 300;
 const ITEMS: i64 = 1000;
 /// How many loads a process may run at a time.
 const LIMIT_OF_LOADS: usize = 4;
-/// How many the processes may run together.
+/// How many loads all processes together may run at a time.
 const MOST_LOADS: i64 = 16;
 const LOAD_TIMEOUT: Duration = Duration::from_secs(1);
-/// Shorter, so that what a load was given up for does not go on in the database.
+/// Shorter than the time-out of loads, so that no statement of a load that was given up goes on in the database.
 pub(super) const STATEMENT: Duration = Duration::from_millis(800);
-/// A wait for the loads of other processes (3 s), one for a place (0.5 s), a load (1 s), four commands that are not
-/// answered (0.25 s each), and as much again for a machine with other things to do.
+/// The limit for an answer: a wait for the loads of other processes (3 s), one for a load slot (0.5 s), a load (1 s),
+/// four commands without an answer (0.25 s each), and as much again for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(11);
 const SCHEMA: &str = "create table item (id int8 primary key); insert into item select generate_series(0, 999)";
-/// The text by which the database's statements show a load.
+/// The statement of a load, by which the database's sessions show loads.
 const LOAD: &str = "select id from item, pg_sleep(0.02) where id = $1";
 
 #[derive(Default)]
@@ -56,7 +56,7 @@ struct Counters {
     kept: AtomicI64,
     loaded: AtomicI64,
     shed: AtomicI64,
-    /// Failed, or took too long: on a machine with other things to do that may be.
+    /// Reads that failed or took too long, as a few may on a busy machine.
     late: AtomicI64,
     failed: AtomicI64,
     slowest_ms: AtomicI64,
@@ -78,7 +78,7 @@ impl Counters {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What they show since they were last read; the slowest, the running and the most running at a time as they are.
+    /// The counts since the last call. The numbers of running loads are not reset.
     fn read(&self) -> String {
         let since = |counter: &AtomicI64| counter.swap(0, Ordering::Relaxed);
         let told = [
@@ -97,7 +97,7 @@ impl Counters {
     }
 }
 
-/// Counts a load while it lives.
+/// Counts a load as running until it is dropped.
 struct Running(Arc<Counters>);
 
 impl Running {
@@ -115,7 +115,8 @@ impl Drop for Running {
     }
 }
 
-/// A process: its callers ask until it is told to end; each time it is told to go on it says what it did.
+/// A process. Its callers read until the parent ends it. Each time that the parent tells it to go on, it reports its
+/// counts.
 pub(super) async fn call(seat: Seat) {
     let counters = Arc::new(Counters::default());
     let (pool, counts) = (seat.pool.clone(), Arc::clone(&counters));
@@ -126,7 +127,7 @@ pub(super) async fn call(seat: Seat) {
             sqlx::query_scalar::<_, i64>(LOAD).bind(item.0.parse::<i64>().unwrap()).fetch_optional(&pool).await
         }
     };
-    // Values end soon, also those that are kept for bad times, so that there is always something to load.
+    // Lifetime and grace are short, so that there is always something to load.
     let lives = Duration::from_secs(2)..=Duration::from_secs(4);
     let builder = Cache::builder(&seat.redis).ttl(lives).grace(Duration::from_secs(1)).loader(load);
     let cache = builder.max_loads(LIMIT_OF_LOADS).load_timeout(LOAD_TIMEOUT).build();
@@ -155,7 +156,7 @@ pub(super) async fn call(seat: Seat) {
     say(&counters.read());
 }
 
-/// The counts of all processes since the last report: sums, or the greatest.
+/// The counts of all processes since the last report, as sums or as the greatest count.
 async fn told(processes: &mut [Child], request: &str) -> BTreeMap<String, i64> {
     let mut told = BTreeMap::new();
     for process in processes {
@@ -196,7 +197,7 @@ async fn while_the_store_is_down_the_fleet_loads_no_more_than_it_may() {
         let is_down = ["killed", "frozen"].contains(&name);
         assert!(!is_down || told["loaded"] > 0 && told["shed"] > 0, "{name}: {told:?}");
     }
-    // What is missing after the outage is loaded as fast as the limits let it; then hits are the rule again.
+    // Values that are missing after the outage are loaded as fast as the limits allow. Then most reads are hits again.
     let limit = Instant::now() + LIMIT;
     while !is_normal(&watch.phase("normal again", &site, &mut processes, phase).await) {
         assert!(Instant::now() < limit, "it does not recover");

@@ -37,21 +37,21 @@ impl What {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) what: What,
-    /// In the order in which processes were started.
+    /// The number of the process, in the order in which the processes were started.
     pub(super) process: u8,
     pub(super) key: u8,
-    /// When it was called. For a write that is about to commit, when its transaction began.
+    /// When the operation was called. For a write that is about to commit, when its transaction began.
     pub(super) begin: u64,
-    /// When it returned.
+    /// When the operation returned.
     pub(super) end: u64,
-    /// Read or written.
+    /// The version that was read or written.
     pub(super) version: u64,
 }
 
-/// A divisor of a page, so that a process that is killed leaves only whole records.
+/// The bytes of a record. They divide a page, so that a process that is killed leaves only whole records.
 const LENGTH: usize = 32;
 
-/// Where a process writes what it did, as it does it.
+/// The file into which a process writes its operations when they end.
 #[derive(Debug)]
 pub(super) struct Log(File);
 
@@ -60,12 +60,12 @@ impl Log {
         Self(File::options().create_new(true).append(true).open(path).unwrap())
     }
 
-    /// How much is written down so far, in a log that somebody else writes.
+    /// How many records a log of another process has so far.
     pub(super) fn count(path: &Path) -> usize {
         std::fs::metadata(path).map_or(0, |file| usize::try_from(file.len()).unwrap() / LENGTH)
     }
 
-    /// Notes what ends now.
+    /// Notes an operation that ends now.
     pub(super) fn note(&self, what: What, key: u8, begin: u64, version: i64) {
         let (end, version) = (now(), u64::try_from(version).unwrap());
         let mut bytes = [0; LENGTH];
@@ -77,9 +77,9 @@ impl Log {
         (&self.0).write_all(&bytes).unwrap();
     }
 
-    /// All that this process wrote, until it ended or was killed.
+    /// All records of this process, until it ended or was killed.
     pub(super) fn read(path: &Path, process: u8) -> Vec<Record> {
-        // A process that was killed at once has none.
+        // A process that was killed at once has no log.
         let bytes = std::fs::read(path).unwrap_or_default();
         let record = |bytes: &[u8]| {
             let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());

@@ -15,11 +15,11 @@ use crate::{
     support::{LIMIT, until},
 };
 
-/// The part of a child of these tests; unset in an ordinary run.
+/// The role of a child of these tests. Unset in an ordinary run.
 pub(super) const ROLE: &str = "STOCKADE_TEST_CACHE_ROLE";
 /// How long commands of Redis may take by default.
 pub(super) const SHORT: Duration = Duration::from_millis(250);
-/// Where a stall of the machine is not what is looked at.
+/// A time-out for tests in which a stall of the machine must not count.
 pub(super) const LONG: Duration = Duration::from_secs(20);
 /// How long statements may take by default.
 pub(super) const STATEMENT: Duration = Duration::from_secs(2);
@@ -27,17 +27,17 @@ const REDIS: &str = "STOCKADE_TEST_CACHE_REDIS";
 const LOCKS: &str = "STOCKADE_TEST_CACHE_LOCKS";
 const POSTGRES: &str = "STOCKADE_TEST_CACHE_POSTGRES";
 
-/// Owned by the test.
+/// The servers of a test.
 pub(super) struct Site {
     pub(super) redis: RedisServer,
-    /// For locks: what happens to the cache's does not happen to it.
+    /// The Redis of the locks, which has none of the faults of the cache's Redis.
     pub(super) locks: RedisServer,
     pub(super) postgres: PostgresServer,
     pub(super) pool: PgPool,
 }
 
 impl Site {
-    /// Servers with Stockade's schema, a watch over its fences, and what the SQL makes.
+    /// Starts servers with Stockade's schema, a watch over its fences, and the tables of `sql`.
     pub(super) async fn start(sql: &'static str) -> Self {
         let (redis, locks) = (RedisServer::start().await.unwrap(), RedisServer::start().await.unwrap());
         let postgres = PostgresServer::start().await.unwrap();
@@ -49,12 +49,12 @@ impl Site {
         Self { redis, locks, postgres, pool }
     }
 
-    /// A process that has said that it is ready.
+    /// Starts a process, and waits until it is ready.
     pub(super) async fn process(&self, role: &str) -> Child {
         self.process_with_locks_at(role, self.locks.url()).await
     }
 
-    /// One whose way to the locks is another.
+    /// Starts a process that reaches the locks at another address.
     pub(super) async fn process_with_locks_at(&self, role: &str, locks: String) -> Child {
         let environment =
             [(ROLE, role.to_owned()), (REDIS, self.redis.url()), (LOCKS, locks), (POSTGRES, self.postgres.url())];
@@ -63,12 +63,12 @@ impl Site {
         child
     }
 
-    /// The test's own ways to the servers.
+    /// The test's own connections to the servers.
     pub(super) async fn seat(&self) -> Seat {
         Seat::at(&self.redis.url(), &self.locks.url(), &self.postgres.url(), LONG, STATEMENT).await
     }
 
-    /// Waits until nothing of the processes is left on the servers but what is stored until it expires.
+    /// Waits until the processes have left nothing on the servers but values that expire.
     pub(super) async fn until_nothing_is_left(&self) {
         let stays = |name: &str| ["}e:", "}s:", "}j:", "}t:", "}c:"].iter().any(|part| name.contains(part));
         self.redis.until_nothing_is_left_but(stays).await.unwrap();
@@ -78,7 +78,7 @@ impl Site {
         assert_eq!(looked.transactions, Vec::<String>::new());
     }
 
-    /// Sessions of the processes that run something, and whose statement has this in it.
+    /// How many sessions of the processes run a statement that contains `part`. If `part` is empty, all sessions count.
     pub(super) async fn sessions(&self, part: &str) -> i64 {
         const SQL: &str = "select count(*) from pg_stat_activity where application_name = 'process'
             and ($1 = '' or (state = 'active' and position($1 in query) > 0))";
@@ -86,7 +86,7 @@ impl Site {
     }
 }
 
-/// A process's ways to the servers.
+/// A process's connections to the servers.
 pub(super) struct Seat {
     pub(super) redis: Redis,
     pub(super) locks: Redis,
@@ -94,7 +94,7 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    /// In a child of a test: the ways that its parent has named.
+    /// In a child of a test: connections to the servers that its parent has named.
     pub(super) async fn taken(command: Duration, statement: Duration) -> Self {
         let [redis, locks, postgres] = [REDIS, LOCKS, POSTGRES].map(|name| std::env::var(name).unwrap());
         Self::at(&redis, &locks, &postgres, command, statement).await
@@ -106,7 +106,7 @@ impl Seat {
     }
 }
 
-/// A pool whose size stands in nobody's way.
+/// A pool that is large enough for every process.
 async fn pool(url: &str, statement: Duration) -> PgPool {
     let name = if std::env::var(ROLE).is_ok() { "process" } else { "test" };
     let timeouts = Timeouts { statement, ..Timeouts::default() };
@@ -114,7 +114,7 @@ async fn pool(url: &str, statement: Duration) -> PgPool {
     PgPoolOptions::new().max_connections(20).acquire_timeout(LIMIT).connect_with(options).await.unwrap()
 }
 
-/// Lets all of these processes go on, and waits until each has said that it is `done`.
+/// Lets all these processes go on, and waits until each has said `done`.
 pub(super) async fn all_go_on(mut processes: Vec<&mut Child>, done: &str) {
     for process in &mut processes {
         process.go_on().await;

@@ -1,4 +1,4 @@
-//! What each process of a history under delegations does: requests read under the lock of their route, and writers
+//! The work of each process of a history under delegations: requests read under the lock of their route, and writers
 //! write.
 
 use std::{
@@ -44,7 +44,7 @@ use crate::{
 
 const READERS: usize = 4;
 const WRITERS: usize = 2;
-/// Reads of one reader between two pauses: a delegation pays where many come together.
+/// The most reads of one reader between two pauses. A delegation pays when many reads come together.
 const BURST: u32 = 400;
 const WAIT: Duration = Duration::from_secs(2);
 
@@ -76,7 +76,7 @@ impl FromCache<Shop> for i64 {
     }
 }
 
-/// Its answer carries what was read, and from where.
+/// A handler whose answer carries the version that was read, and its source.
 async fn show(version: Cached<i64>) -> Response {
     let read = (*version, version.info().source);
     let mut answer = ().into_response();
@@ -89,7 +89,7 @@ struct Visitor {
     locks: Locks,
     pool: PgPool,
     log: Log,
-    /// No write begins any more.
+    /// Set when no write may begin any more.
     written: AtomicBool,
     over: AtomicBool,
 }
@@ -108,7 +108,7 @@ impl Visitor {
                 let begin = now();
                 let Ok(answer) = routes.clone().oneshot(request).await;
                 let Some((version, source)) = answer.extensions().get() else {
-                    // What is refused answers nothing.
+                    // A refused request has no version to note.
                     sleep(Duration::from_millis(5)).await;
                     break;
                 };
@@ -126,7 +126,7 @@ impl Visitor {
 
     async fn write(&self, mut random: StdRng) {
         while !self.written.load(Ordering::Relaxed) {
-            // What is refused has not happened; what fails in between is known by the database.
+            // A refused write has not happened. If a write fails otherwise, the database knows its outcome.
             let _ = self.write_once(random.random_range(0..KEYS)).await;
             sleep(Duration::from_millis(random.random_range(5..60))).await;
         }
@@ -142,7 +142,7 @@ impl Visitor {
     }
 }
 
-/// The whole life of a process: the role names the file for what it does, and where its random numbers begin.
+/// The whole life of a process. The role names the file of its log, and the seed of its random numbers.
 pub(super) async fn visit(role: &str, seat: Seat) {
     let (path, seed) = role.split_once(' ').unwrap();
     let mut random = StdRng::seed_from_u64(seed.parse().unwrap());

@@ -1,4 +1,4 @@
-//! Answers to clients, and how clients may cache them.
+//! Answers to clients, and the headers by which clients may cache them.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -45,7 +45,7 @@ async fn a_client_that_has_the_value_gets_304_without_a_body() {
     for tags in [&service.tag(40), tag.trim_matches('"'), "\"41\"", "41", ""] {
         assert_eq!(service.ask("GET", "/stock/a", Some(tags)).await.0, StatusCode::OK, "{tags}");
     }
-    // The condition is one for safe methods.
+    // `If-None-Match` counts only for safe methods.
     assert_eq!(service.ask("POST", "/stock/a", Some("*")).await.0, StatusCode::OK);
 
     service.write(6, 42);
@@ -82,7 +82,7 @@ async fn a_view_has_a_tag_of_its_own() {
     }
     assert_eq!(service.ask("GET", "/quantity/a", Some(&service.tag(41))).await.0, StatusCode::OK);
     assert_eq!(service.ask("GET", "/stock/a", Some(view)).await.0, StatusCode::OK);
-    // What a handler makes of the parts is nobody's but its own.
+    // A handler that makes an answer of the parts gets no tag, since only the handler knows its answer.
     assert_eq!(header(&service.get("/parts/a").await.1, "etag"), None);
     service.end().await;
 }
@@ -133,7 +133,7 @@ async fn a_read_that_can_not_be_answered_is_503_and_tells_nothing_of_why() {
     assert!(body.contains(r#""applied":false"#) && header(&headers, "cache-control") == Some("no-store"), "{body}");
     assert!(body.contains("send the request again after the time in Retry-After"), "{body}");
     assert!(header(&headers, "retry-after").unwrap().parse::<u64>().unwrap() >= 1);
-    // Of many rows: one alone would be held off by itself.
+    // Each read is of another row, since a single row would be held off by itself.
     let rows = AtomicU64::new(0);
     eventually("loads are shed", || async {
         let (status, headers, body) = service.get(&format!("/stock/{}", rows.fetch_add(1, Ordering::SeqCst))).await;

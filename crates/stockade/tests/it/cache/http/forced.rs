@@ -1,4 +1,4 @@
-//! Loads that a request asks for.
+//! Loads that a request demands.
 
 use axum::http::StatusCode;
 use futures_util::future::join_all;
@@ -31,7 +31,7 @@ async fn a_load_is_forced_by_those_who_may_and_by_nobody_else() {
     let tag = service.tag(42);
     assert_eq!((header(&headers, "etag"), header(&headers, "age")), (Some(tag.as_str()), Some("0")));
     assert_eq!(service.get("/stock/a").await.2, body, "it is there for all");
-    // It was compared with what is there now, and so may be told that it has that.
+    // The tag is compared with the new value, so 304 is right although the row was loaded again.
     let (status, headers, _) = service.send("GET", "/stock/a", &[OPERATOR, NO_CACHE, ("if-none-match", &tag)]).await;
     assert_eq!(status, StatusCode::NOT_MODIFIED);
     assert_eq!(header(&headers, "cache-status"), Some("stockade; fwd=request; stored"));

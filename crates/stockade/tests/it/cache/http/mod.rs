@@ -1,4 +1,4 @@
-//! `Cached` as extractor and as answer.
+//! `Cached` as an extractor and as an answer.
 
 mod answers;
 mod forced;

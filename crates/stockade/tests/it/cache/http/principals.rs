@@ -1,4 +1,4 @@
-//! Several principals behind one URL: each gets their own, whatever tag a client holds.
+//! Several principals behind one URL. Each gets its own answer, whatever tag a client sends.
 
 use std::{borrow::Cow, convert::Infallible, time::Duration};
 
@@ -30,7 +30,7 @@ use crate::{
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Whose cookie it is.
+/// The principal of a request, by its cookie.
 #[derive(Clone, Debug)]
 struct Session(String);
 
@@ -70,7 +70,7 @@ impl FromCache<App> for Profile {
         &app.profiles
     }
 
-    /// Everybody is at their first version.
+    /// Each profile has version 1, so that versions do not tell profiles apart.
     fn version(&self) -> Option<u64> {
         Some(1)
     }
@@ -93,7 +93,7 @@ async fn me(profile: Cached<Profile>) -> Cached<Profile> {
     profile
 }
 
-/// A view that depends on the user, of a value that does not.
+/// A view that depends on the user, of a value that does not depend on the user.
 async fn report(headers: HeaderMap, profile: Cached<Profile>) -> Cached<Vec<u64>> {
     let is_auditor = headers.contains_key("x-auditor");
     profile.map(|profile| if is_auditor { vec![profile.balance] } else { Vec::new() })

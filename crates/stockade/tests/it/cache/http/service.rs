@@ -112,7 +112,7 @@ pub(super) struct Service {
     pub(super) app: App,
     pub(super) rows: Arc<Mutex<HashMap<String, Stock>>>,
     pub(super) down: Arc<AtomicBool>,
-    /// Loads go through it before they read the row.
+    /// A load passes this gate before it reads the row.
     pub(super) gate: Arc<RwLock<()>>,
     loads: Arc<AtomicUsize>,
 }
@@ -191,7 +191,7 @@ impl Service {
         self.loads.load(Ordering::SeqCst)
     }
 
-    /// Past the cache: nobody is told.
+    /// Writes the row without telling the cache.
     pub(super) fn write(&self, quantity: u64, version: u64) {
         self.rows.lock().unwrap().insert("a".to_owned(), Stock { quantity, version });
     }

@@ -42,11 +42,11 @@ pub(in crate::cache) struct Database {
     pub(in crate::cache) most_running: AtomicUsize,
     down: AtomicBool,
     panics: AtomicBool,
-    /// Rows that can't be loaded, and how often that was tried.
+    /// Rows that can't be loaded, and how often each was tried.
     bad: Mutex<HashMap<String, (Bad, usize)>>,
     /// How long a query takes after it has read its row.
     slow: Mutex<Duration>,
-    /// While shut, queries that have read their row wait for it.
+    /// While the gate is shut, a query waits here after it has read its row.
     gate: Mutex<Option<Arc<Semaphore>>>,
     read: Notify,
 }
@@ -92,12 +92,12 @@ impl Database {
         self.panics.store(panics, Ordering::SeqCst);
     }
 
-    /// From now on no query that has to do with this row ends well.
+    /// From now on every query that includes this row fails, panics or hangs.
     pub(in crate::cache) fn spoil(&self, id: &str, bad: Bad) {
         self.bad.lock().unwrap().insert(id.to_owned(), (bad, 0));
     }
 
-    /// It does again. Returns how often it was asked for in the meantime.
+    /// From now on queries of this row succeed again. Returns how often the row was tried meanwhile.
     pub(in crate::cache) fn mend(&self, id: &str) -> usize {
         self.bad.lock().unwrap().remove(id).map_or(0, |(_, tried)| tried)
     }
@@ -110,11 +110,11 @@ impl Database {
         Some(*bad)
     }
 
-    /// From now on queries stop after reading their row; each permit added lets one go on.
+    /// From now on a query stops after it has read its row. Each permit that is added lets one query go on.
     pub(in crate::cache) fn shut(&self) -> Arc<Semaphore> {
         let gate = Arc::new(Semaphore::new(0));
         *self.gate.lock().unwrap() = Some(Arc::clone(&gate));
-        // News of an earlier query is none of the next.
+        // Forget the notification of an earlier query.
         let _ = self.read.notified().now_or_never();
         gate
     }

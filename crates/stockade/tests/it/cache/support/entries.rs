@@ -7,13 +7,13 @@ pub(in crate::cache) async fn entry_key(server: &RedisServer, id: &str) -> Strin
     server.command(&["KEYS", &format!("shop:v1:{{*}}e:stock:stock:{id}")]).await.unwrap()
 }
 
-/// Whether Redis holds a value for it.
+/// Whether Redis has a value of this row.
 pub(in crate::cache) async fn stored(server: &RedisServer, id: &str) -> bool {
     let key = entry_key(server, id).await;
     !key.is_empty() && field(server, &key, "v").await.is_some()
 }
 
-/// The name that a field of an entry has there, when one version of the program has it.
+/// The full name of this field in an entry. It includes the version of the program.
 pub(in crate::cache) async fn field(server: &RedisServer, key: &str, name: &str) -> Option<String> {
     let fields = server.command(&["HKEYS", key]).await.unwrap();
     let mut named = fields.lines().filter(|field| field.split(':').next() == Some(name));

@@ -1,4 +1,4 @@
-//! A database that can be held, caches of several processes on it, and their reads.
+//! A database whose queries a test can hold, caches of several processes on it, and their reads.
 
 mod database;
 mod entries;

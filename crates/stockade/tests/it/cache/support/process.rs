@@ -8,12 +8,12 @@ use crate::world::{self, cached};
 
 pub(in crate::cache) type Stocks = Cache<Sku, Stock>;
 
-/// A cache of its own, as another process would have it.
+/// A cache with a connection of its own, as another process would have it.
 pub(in crate::cache) async fn process(server: &RedisServer) -> CacheBuilder<Sku, Stock> {
     process_at(&server.url()).await
 }
 
-/// One whose commands and loads may take as long as they need on a machine with other things to do.
+/// A cache whose commands and loads may take as long as a busy machine needs.
 pub(in crate::cache) async fn patient(url: &str) -> CacheBuilder<Sku, Stock> {
     Cache::builder(&world::patient(url).await.namespace("shop")).load_timeout(Duration::from_secs(60))
 }
@@ -22,19 +22,18 @@ pub(in crate::cache) async fn process_at(url: &str) -> CacheBuilder<Sku, Stock> 
     Cache::builder(&world::patient(url).await.namespace("shop"))
 }
 
-/// One that gives a silent server up as soon as it does by default. On a machine that stalls it does so with any
-/// server.
+/// A cache with the default time-out of commands. On a machine that stalls it also gives up servers that answer.
 pub(in crate::cache) async fn hasty(url: &str) -> CacheBuilder<Sku, Stock> {
     Cache::builder(&Redis::connect(url).await.unwrap().namespace("shop"))
 }
 
 pub(in crate::cache) trait Loading {
-    /// Builds on this database and waits until the cache is on line.
+    /// Builds a cache of this database, and waits until the cache is on line.
     async fn on(self, database: &Arc<Database>) -> Stocks;
 
     fn loading(self, database: &Arc<Database>) -> Self;
 
-    /// Loads several at once, too.
+    /// Also loads several rows by one query.
     fn batching(self, database: &Arc<Database>) -> Self;
 }
 

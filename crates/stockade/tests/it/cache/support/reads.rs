@@ -22,13 +22,13 @@ pub(in crate::cache) async fn get(stocks: &Stocks, id: &str) -> Lookup<Stock> {
 /// Reads on tasks of their own.
 pub(in crate::cache) type Reads = JoinSet<Result<Lookup<Stock>, CacheError>>;
 
-/// One more of them.
+/// Begins one more read.
 pub(in crate::cache) fn reading(reads: &mut Reads, stocks: &Stocks, id: &str) {
     let (stocks, id) = (stocks.clone(), sku(id));
     reads.spawn(async move { stocks.get(&id).await });
 }
 
-/// Fifty that begin now.
+/// Fifty reads that begin now.
 pub(in crate::cache) fn crowd(stocks: &Stocks, id: &str) -> Reads {
     let mut reads = Reads::new();
     for _ in 0..50 {
@@ -42,7 +42,7 @@ pub(in crate::cache) async fn ended(reads: &mut Reads) -> Lookup<Stock> {
     reads.join_next().await.unwrap().unwrap().unwrap()
 }
 
-/// Writes 300 times while eight tasks read. Each write is told by `tell`, and seen within the limit from then on.
+/// Writes 300 times while eight tasks read. `tell` invalidates each write. Within the limit every read must see it.
 pub(in crate::cache) async fn race(database: &Database, reader: &Stocks, limit: Duration, tell: impl AsyncFn()) {
     let stop = CancellationToken::new();
     let mut readers = JoinSet::new();
@@ -70,14 +70,14 @@ pub(in crate::cache) async fn race(database: &Database, reader: &Stocks, limit: 
     assert!(reader.stats().hits_local > 100, "{:?}", reader.stats());
 }
 
-/// [`world::caught_up`] with something that no cache has seen: it costs one load.
+/// [`world::caught_up`] with a key that no cache has seen. Costs one load.
 pub(in crate::cache) async fn caught_up(stocks: &Stocks) {
     static SEEN: AtomicUsize = AtomicUsize::new(0);
     let unseen = format!("something else {}", SEEN.fetch_add(1, Ordering::SeqCst));
     world::caught_up(stocks, &sku(&unseen)).await;
 }
 
-/// A read from the memory of this process, read twice so that the first may fill it.
+/// Reads until the value comes from the memory of this process. The first read may fill the memory.
 pub(in crate::cache) async fn warm(stocks: &Stocks, id: &str) {
     eventually("the value is in this process", || async { get(stocks, id).await.info.source == Source::Local }).await;
 }

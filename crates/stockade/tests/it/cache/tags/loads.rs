@@ -27,7 +27,7 @@ async fn a_value_loaded_before_its_tag_was_invalidated_is_not_stored_after_it() 
     writer.invalidate_tag("a").await.unwrap();
     database.open();
     gate.add_permits(1);
-    // Its call began before the write: either value is right for it.
+    // The call of this reader began before the write, so either value is right.
     ended(&mut slow).await;
     assert_eq!(reader.stats().fill_rejected, 1);
     assert!(!stored(&server, "a").await, "the old value was stored");
@@ -41,12 +41,12 @@ async fn an_early_load_under_way_does_not_bring_back_what_a_tag_has_dropped() {
     let server = World::start().await;
     let database = Database::with(&[("a", 0)]);
     let ttl = Duration::from_secs(3);
-    // So eager that it is due as soon as half its life is over.
+    // With this eagerness a value is due for a refresh as soon as half of its life is over.
     let eager = tagged(patient(&server.url()).await.ttl(ttl..=ttl).early_refresh(1e9), &database).await;
     let writer = tagged(patient(&server.url()).await, &database).await;
     get(&eager, "a").await;
     let gate = database.shut();
-    // Another tag, so that the lease of the early load has another stamp than the value.
+    // Another tag is invalidated, so that the lease of the early load has another stamp than the value.
     writer.invalidate_tag("other").await.unwrap();
     eventually("it is loaded early", || async {
         assert_eq!(source(&eager, "a").await, Source::Redis);
@@ -75,7 +75,7 @@ async fn the_lease_of_an_early_load_does_not_make_an_outdated_value_young() {
     get(&stocks, "a").await;
     database.write("a", Some(1));
     stocks.invalidate_tag("a").await.unwrap();
-    // A load that is held: it has the lease, and the old value is still there.
+    // The load is held. It has the lease, and the old value is still in Redis.
     let gate = database.shut();
     let mut first = JoinSet::new();
     reading(&mut first, &stocks, "a");

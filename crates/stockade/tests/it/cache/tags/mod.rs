@@ -1,4 +1,4 @@
-//! Values that are invalidated together: every run in which a value from before could survive.
+//! Values that are invalidated together by a tag, in every case in which an old value could survive.
 
 mod loads;
 mod local;

@@ -9,7 +9,7 @@ use crate::{
     world::cached,
 };
 
-/// A cache in which a value has the tag `all`, and one more for each letter of its id but `-`.
+/// A cache in which a value has the tag `all`, and a tag for each letter of its id except `-`.
 pub(super) fn tagging(builder: CacheBuilder<Sku, Stock>, database: &Arc<Database>) -> CacheBuilder<Sku, Stock> {
     let database = Arc::clone(database);
     builder.loader(move |sku: Sku| {

@@ -23,7 +23,7 @@ use crate::{
     world::{World, cached},
 };
 
-/// The table has four members that are no tags.
+/// The number of members of the table that are not tags.
 const OTHERS: usize = 4;
 
 async fn table(server: &RedisServer) -> String {
@@ -35,7 +35,7 @@ async fn tags_known(server: &RedisServer) -> usize {
     members - OTHERS
 }
 
-/// The commands to the server meanwhile.
+/// How often the server ran each command while `of` ran.
 async fn counted(server: &RedisServer, of: impl AsyncFnOnce()) -> BTreeMap<String, u64> {
     server.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
     of().await;
@@ -57,12 +57,12 @@ async fn only_values_with_tags_cost_a_second_command() {
         })
         .await;
         assert_eq!((hits.get("hget"), hits.get("zmscore")), (Some(&100), asked), "{hits:?}");
-        // What else there may be is the beat, which comes once a second.
+        // All other commands are those of the heartbeat, which comes once a second.
         for (command, count) in &hits {
             let of_a_beat = ["evalsha", "time", "get", "publish"].contains(&command.as_str()) && *count < 10;
             assert!(of_a_beat || ["hget", "zmscore"].contains(&command.as_str()), "{hits:?}");
         }
-        // Nor does a load cost a round trip more: one script for the lease, one to store.
+        // A load costs no further round trip either: one script for the lease, and one that stores.
         let loads = counted(&server, async || {
             for _ in 0..20 {
                 stocks.invalidate(&sku("a")).await.unwrap();
@@ -102,8 +102,8 @@ async fn twenty_thousand_values_are_invalidated_by_one_script() {
     assert_eq!(found(&ids[..1000], 0, Source::Redis).await, 1000);
     written.store(1, Ordering::SeqCst);
     let asked = counted(&server, async || stocks.invalidate_tag("all").await.unwrap()).await;
-    // One script with eight, and the heartbeats of a busy machine's second or two. A command for each value or for each
-    // of its chunks would be hundreds.
+    // The invalidation is one script with eight commands. On a busy machine there are heartbeats of a second or two. A
+    // command for each value, or for each chunk of values, would make hundreds.
     assert_eq!(asked["zadd"], 1, "{asked:?}");
     assert!(asked.values().sum::<u64>() < 40, "{asked:?}");
     assert_eq!(found(&ids, 1, Source::Load).await, MANY, "some are no misses");
@@ -124,7 +124,7 @@ async fn a_table_that_is_lost_outdates_every_value_with_tags_and_no_other() {
     get(&plain, "a").await;
     database.write("a", Some(1));
     stocks.invalidate_tag("a").await.unwrap();
-    // As an eviction does it: with it goes the news of the tag.
+    // An eviction would delete the tables like this. The invalidation of the tag is lost with its table.
     for table in ["shop:v1:{*}t:stock", "shop:v1:{*}t:plain"] {
         let table = server.command(&["KEYS", table]).await.unwrap();
         server.command(&["DEL", &table]).await.unwrap();
@@ -175,7 +175,8 @@ async fn a_run_of_the_server_that_lost_the_news_of_a_tag_serves_no_value_that_ha
     server.command(&["SAVE"]).await.unwrap();
     database.write("a", Some(1));
     stocks.invalidate_tag("a").await.unwrap();
-    // It reads the snapshot: the value, the table, but not the news. So does a replica that was promoted too early.
+    // The server reads the snapshot: the value and the table, without the invalidation. A replica that was promoted too
+    // early has the same data.
     server.restart().await.unwrap();
     eventually("it is on line again", || async { !stocks.is_degraded() }).await;
     assert!(stored(&server, "a").await && !table(&server).await.is_empty(), "the snapshot was not read");
@@ -196,7 +197,7 @@ async fn stamps_are_forgotten_once_no_value_can_be_older() {
         stocks.invalidate_tag(&number.to_string()).await.unwrap();
     }
     assert!(tags_known(&server).await <= 50);
-    // Lease, lifetime and grace are 600 ms together.
+    // Together the lease, lifetime and grace of a value are 600 ms.
     eventually("the stamps are old", || async {
         stocks.invalidate_tag("again").await.unwrap();
         tags_known(&server).await == 1
@@ -263,7 +264,7 @@ async fn a_stamp_that_is_forgotten_too_early_costs_loads_and_no_stale_answer() {
     server.end().await;
 }
 
-/// Ends without a look for what is left: times from before a step of the clock are broken to it.
+/// Ends without [`World::end`](crate::world::World::end): the inspection takes times from before a step for broken.
 #[tokio::test]
 async fn a_clock_that_is_set_back_or_forwards_brings_nothing_back() {
     const HOUR: Duration = Duration::from_secs(3600);
@@ -283,7 +284,7 @@ async fn a_clock_that_is_set_back_or_forwards_brings_nothing_back() {
         stocks.invalidate_tag("a").await.unwrap();
         assert_eq!(quantity(&get(&stocks, "a").await), Some(version));
     }
-    // While a load runs, too.
+    // The clock is also stepped while a load runs.
     let gate = database.shut();
     stocks.invalidate(&sku("a")).await.unwrap();
     let mut slow = JoinSet::new();

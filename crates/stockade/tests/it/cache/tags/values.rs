@@ -63,7 +63,7 @@ async fn an_expired_value_is_not_served_once_its_tag_was_invalidated() {
     gate.add_permits(1);
     let found = get(&stocks, "a").await;
     assert_eq!((quantity(&found), found.info.stale), (Some(1), None));
-    // Neither does it take the place of an error.
+    // The expired value is not served in place of an error either.
     stocks.invalidate_tag("a").await.unwrap();
     database.down(true);
     assert!(matches!(stocks.get(&sku("a")).await, Err(CacheError::Load(_))));
@@ -101,7 +101,7 @@ async fn several_keys_at_once_honour_tags() {
     stocks.invalidate_tag("x").await.unwrap();
     assert_eq!(found().await, [(1, Source::Load), (1, Source::Load), (0, Source::Redis)]);
 
-    // One invalidated while all are loaded spoils its own only.
+    // If a tag is invalidated while all keys are loaded, only its own value is not stored.
     for id in ["ax", "bx", "c"] {
         stocks.invalidate(&sku(id)).await.unwrap();
     }
@@ -114,7 +114,7 @@ async fn several_keys_at_once_honour_tags() {
     });
     assert!(!stored(&server, "ax").await && stored(&server, "bx").await && stored(&server, "c").await);
 
-    // So does one whose tag is refused.
+    // If the tag of a row is refused, only that row fails.
     database.write("bad", Some(1));
     let many = stocks.get_many(&[sku("bad"), sku("ax")]).await;
     assert!(matches!(many[0], Err(CacheError::Tag(TagError::Control))), "{:?}", many[0]);

@@ -18,10 +18,10 @@ use crate::postgres::{
     quantity, until,
 };
 
-/// After so long every process has heard of a write, or serves nothing from memory.
+/// After this time every process has heard of a write, or serves nothing from memory.
 const HEARD: Duration = Duration::from_secs(3);
 
-/// A transaction that sets the quantity to 9 and drops it from this cache, up to its commit.
+/// A transaction that has set the quantity to 9, invalidates it in this cache, and has not committed.
 async fn nine(tx: Tx, cache: &Cache<Sku, i32>) -> Tx {
     let mut tx = tx;
     sqlx::query("update stock set quantity = 9 where sku = 'a'").execute(&mut *tx).await.unwrap();
@@ -29,8 +29,7 @@ async fn nine(tx: Tx, cache: &Cache<Sku, i32>) -> Tx {
     tx
 }
 
-/// A world, a way to it that can be made slow, the cache of a writer, that of a reader behind this way, and locks of
-/// both.
+/// A world, a proxy that can be made slow, the caches of a writer and of a reader behind the proxy, and their locks.
 async fn world() -> (World, Proxy, [Cache<Sku, i32>; 2], [Locks; 2]) {
     let world = World::patient().await;
     let proxy = Proxy::start(world.redis.addr()).await.unwrap();
@@ -40,8 +39,8 @@ async fn world() -> (World, Proxy, [Cache<Sku, i32>; 2], [Locks; 2]) {
     (world, proxy, [writer, reader], locks)
 }
 
-/// A writer claims and writes, `loses` its lock, and commits when another process has read under it and hears late of
-/// the write.
+/// A writer claims, writes and loses its lock by `loses`. It commits when another process has read under the lock, and
+/// that process hears late of the write.
 async fn no_old_read_after_the_commit_of_one_that<F: Future<Output = Option<Guard>>>(
     loses: impl FnOnce(Guard, Locks) -> F,
 ) {
@@ -86,7 +85,7 @@ async fn no_read_is_older_than_a_commit_of_a_writer_that_stood_still_beyond_its_
     let here = world.redis.locks_of(Locks::builder(), &redis).await;
     let guard = here.write(&Sku("a")).lease(Duration::from_secs(1)).acquire().await.unwrap();
     let tx = nine(guard.begin(&world.pool).await.unwrap(), &writer).await;
-    // To the store it stands still: nothing of it arrives there.
+    // To the store the writer stands still, since none of its commands arrive.
     way.set(Fault::Hole);
     let mut visit = Visit::begin(&there, &reader).await;
     assert_eq!((*visit.read().await, visit.read().await.info().source), (10, Source::Local));
@@ -113,7 +112,7 @@ async fn a_commit_waits_when_its_lock_was_held_for_too_long_or_one_of_several_is
     until(async || !guard.is_held()).await;
     assert!(commit(tx).await >= HEARD);
     drop(guard);
-    // Whichever of them it is.
+    // The commit waits whichever of the locks is lost.
     for lost in ["stock:a", "stock:b"] {
         let guard = here.write_all(&[Sku("a"), Sku("b")]).acquire().await.unwrap();
         let (fences, tx) = (guard.fences(), guard.begin(&world.pool).await.unwrap());
@@ -160,7 +159,7 @@ async fn a_commit_that_is_dropped_while_it_waits_leaves_nothing_behind() {
     world.end_behind(proxy).await;
 }
 
-/// A commit that is in the database, while the cache of its writer does not answer; `None` when it was over too soon.
+/// A commit that is in the database, while the cache of its writer does not answer. `None` if it ended too soon.
 async fn being_flushed(world: &World, tx: Tx) -> Option<JoinSet<()>> {
     let mut commits = JoinSet::new();
     commits.spawn(async move { tx.commit().await.unwrap() });
@@ -171,7 +170,7 @@ async fn being_flushed(world: &World, tx: Tx) -> Option<JoinSet<()>> {
 #[tokio::test]
 async fn a_lock_is_not_downgraded_before_what_was_written_under_it_is_dropped() {
     let (world, proxy, [_, writer], [here, _]) = world().await;
-    // A quarter of a second is a long time, but not on every machine.
+    // The flush ends after a quarter of a second, so on a slow machine the test may have to try again.
     for attempt in 0.. {
         let ten = "update stock set quantity = 10 where sku = 'a'";
         sqlx::query(ten).execute(&world.pool).await.unwrap();
@@ -213,7 +212,7 @@ async fn a_lock_is_downgraded_after_a_commit_that_was_dropped_while_caches_were_
         proxy.set(Fault::None);
         match downgraded {
             Ok(_) => break,
-            // The commit was dropped between its effect and its answer, so nobody knows of the answer.
+            // The commit was dropped after its effect and before its answer, so its outcome is unknown here.
             Err(refused) => {
                 assert!(attempt < 10 && matches!(refused.error, LockError::Committing { .. }), "{}", refused.error);
             }

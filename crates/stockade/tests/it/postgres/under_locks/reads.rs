@@ -51,7 +51,7 @@ async fn what_was_asked_for_under_the_lock_is_served_from_memory() {
     write(&world, &locks, &cache, 9).await;
     let mut visit = Visit::begin(&locks, &cache).await;
     assert_eq!((*visit.read().await, visit.read().await.info().source), (9, Source::Local));
-    // Also what another process has loaded, and that there is no such row.
+    // Values that another process has loaded, and absences, are also served from memory.
     let other = online(world.at(&world.redis.url()).await.under_locks()).await;
     let (mut beside, loads) = (Visit::begin(&locks, &other).await, world.loads());
     let sources = [beside.read().await.info().source, beside.read().await.info().source];
@@ -69,7 +69,7 @@ async fn without_a_shared_lock_of_its_key_nothing_is_served_from_memory() {
     let cache = online(world.at(&world.redis.url()).await.under_locks()).await;
     let other = online(world.at(&world.redis.url()).await.name("others")).await;
     let locks = world.redis.locks().await;
-    // Taken before the value is read into memory: a later lock would not allow that value, whichever its key.
+    // This lock is taken before the value is read into memory. A lock taken later would never allow that value.
     let mut elsewhere = Visit::under(Visit::lock(&locks, "b").read(), &cache, "a").await;
     let mut visit = Visit::begin(&locks, &cache).await;
     visit.read().await;
@@ -77,10 +77,10 @@ async fn without_a_shared_lock_of_its_key_nothing_is_served_from_memory() {
     let unlocked = cache.get(&Sku("a")).await.unwrap();
     assert_eq!(unlocked.info.source, Source::Redis);
     assert_eq!(elsewhere.read().await.info().source, Source::Redis);
-    // A cache that was not told that all writers hold the lock.
+    // This cache is built without `under_locks`.
     let mut plain = Visit::begin(&locks, &other).await;
     assert_eq!((plain.read().await.info().source, plain.read().await.info().source), (Source::Load, Source::Redis));
-    // Its request is over, and a writer may be in.
+    // The request is over, so a writer may hold the lock.
     visit.leave().await;
     assert_eq!(visit.read().await.info().source, Source::Redis);
     drop(plain);
@@ -142,7 +142,7 @@ async fn what_was_asked_for_before_the_lock_is_not_served_under_it() {
     let mut visit = Visit::begin(&locks, &reader).await;
     assert_eq!((*visit.read().await, visit.read().await.info().source), (10, Source::Local));
     visit.leave().await;
-    // The message of the write comes a second later than the lock.
+    // The message of the write arrives a second later than the lock.
     proxy.set(Fault::Delay(Duration::from_secs(1)));
     write(&world, &locks, &writer, 9).await;
     let mut visit = Visit::begin(&locks, &reader).await;
@@ -188,7 +188,7 @@ async fn what_the_relay_drops_while_it_is_read_is_not_served_after() {
     world.end_behind(proxy).await;
 }
 
-/// A write without a lock is seen as late as it is without locks.
+/// A write without the lock is seen as late as with a cache that does not use locks.
 #[tokio::test]
 async fn a_write_under_no_lock_is_seen_after_three_seconds_of_silence_at_most() {
     let world = World::start().await;

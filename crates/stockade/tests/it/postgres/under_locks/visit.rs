@@ -42,18 +42,18 @@ impl FromCache<Shop> for i32 {
     }
 }
 
-/// A request that holds the lock of its route for as long as its test wants, and reads as often as it is told: to a
-/// cache that is what all requests are which share a lock.
+/// A request that holds the lock of its route until the test ends it, and reads as often as the test wants. To a cache
+/// this is like several requests that share a lock.
 pub(super) struct Visit {
     parts: Parts,
     shop: Shop,
     request: JoinSet<()>,
-    /// The request ends with it.
+    /// The request ends when this channel is closed.
     stay: mpsc::Receiver<Parts>,
 }
 
 impl Visit {
-    /// One that holds the lock of the stock `a` shared, and reads that.
+    /// A request that holds the lock of the stock `a` shared, and reads that stock.
     pub(super) async fn begin(locks: &Locks, cache: &Cache<Sku, i32>) -> Self {
         Self::under(Self::lock(locks, "a").read(), cache, "a").await
     }
@@ -62,7 +62,7 @@ impl Visit {
         RouteLock::key(locks, move |_| Key::of(&Sku(id)).ok())
     }
 
-    /// One that reads the stock `id` under this lock.
+    /// A request that reads the stock `id` under this lock.
     pub(super) async fn under(lock: RouteLock, cache: &Cache<Sku, i32>, id: &'static str) -> Self {
         let (entered, mut stay) = mpsc::channel(1);
         let visit = move |request: Request| async move {
@@ -82,14 +82,14 @@ impl Visit {
         <Cached<i32> as FromRequestParts<Shop>>::from_request_parts(&mut self.parts, &self.shop).await.unwrap()
     }
 
-    /// How a read came about, of a row that need not exist.
+    /// Reads a row that need not exist. Returns where the answer came from.
     pub(super) async fn look(&mut self) -> CacheInfo {
         let found = <Cached<i32> as OptionalFromRequestParts<Shop>>::from_request_parts(&mut self.parts, &self.shop);
         found.await.unwrap();
         *self.parts.extensions.get().unwrap()
     }
 
-    /// The request ends, and its lock is given back. Its parts stay: code that holds them can go on reading.
+    /// Ends the request, which releases its lock. Its parts stay, so code that holds them can go on reading.
     pub(super) async fn leave(&mut self) {
         self.stay.close();
         while self.request.join_next().await.is_some() {}
