@@ -11,7 +11,7 @@ use crate::{
 const OF_THE_LIBRARY: &str = include_str!("../../../stockade/src/redis/access.md");
 const OF_THE_SERVICE: &str = include_str!("../../README.md");
 
-/// The rights in the line that begins so.
+/// The rights in the line that starts with `beginning`.
 fn rights(text: &'static str, beginning: &str) -> impl Iterator<Item = &'static str> + use<> {
     let line = text.lines().find_map(|line| line.strip_prefix(beginning));
     line.unwrap_or_else(|| panic!("{beginning} is not documented")).split(' ')

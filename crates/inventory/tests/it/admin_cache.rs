@@ -28,7 +28,7 @@ async fn behind_its_back(stage: &Stage, quantity: i64) {
     sqlx::query("update stock set quantity = $1").bind(quantity).execute(&stage.pool).await.unwrap();
 }
 
-/// Reads until the new value comes. It comes by a load, and never goes again.
+/// Reads until the new value comes. The value must come from a load, and stay.
 async fn loads_again(instance: &Instance, sku: &str, new: i64) {
     until("it is loaded again", async || {
         let (quantity, from) = read(instance, sku).await;
@@ -61,7 +61,7 @@ async fn what_an_administrator_voids_is_loaded_again_by_every_instance() {
     for instance in [&b, &a] {
         loads_again(instance, "one", 5).await;
         let (quantity, from) = read(instance, "other").await;
-        assert!(quantity == 10 && from.contains("; hit"), "what was not named stays: {quantity} {from}");
+        assert!(quantity == 10 && from.contains("; hit"), "a key that was not named stays: {quantity} {from}");
     }
 
     for instance in [&a, &b] {

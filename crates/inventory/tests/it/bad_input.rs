@@ -6,7 +6,7 @@ use crate::{
     wire::{Reply, exchange},
 };
 
-/// A request that must be refused, and how.
+/// A request that must be refused, and its refusal.
 struct Case {
     name: String,
     request: Vec<u8>,
@@ -365,7 +365,7 @@ fn others() -> Vec<Case> {
     ]
 }
 
-/// Words that only the inside of the service would say.
+/// Words that only the inside of the service uses.
 const INTERNAL: [&str; 14] = [
     "sqlx", "postgres", "redis", "select ", "relation", "panick", ".rs", "::", "serde", " at line", "i64", "stockade",
     "unwrap", "struct",

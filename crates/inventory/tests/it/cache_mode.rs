@@ -12,7 +12,7 @@ use crate::{
 
 const OPENING: i64 = 1000;
 
-/// Two instances, each with a way of its own to the Redis of the cache, and stock of `one`.
+/// Two instances with a proxy each to the Redis of the cache, and stock of `one`.
 struct Pair {
     stage: Stage,
     instances: [Instance; 2],
@@ -47,7 +47,7 @@ impl Pair {
         until(source, async || self.read().await.1.ends_with(source)).await;
     }
 
-    /// The first instance takes a unit, and the second one is asked as soon as that was acknowledged.
+    /// The first instance takes a unit. The second is read as soon as that write is acknowledged.
     async fn take_and_read(&mut self, times: usize) {
         for _ in 0..times {
             let taken = self.instances[0].adjust("one", -1).await;
@@ -58,7 +58,7 @@ impl Pair {
         }
     }
 
-    /// The commands that Redis was sent during fifty reads in a row, by name.
+    /// How often Redis ran each command during fifty reads in a row.
     async fn commands_of_fifty_reads(&self) -> BTreeMap<String, u64> {
         let before = calls(&self.stage).await;
         for _ in 0..50 {
@@ -89,7 +89,7 @@ async fn a_strict_read_misses_no_write_that_was_acknowledged() {
     pair.until_read_from("detail=redis").await;
     let commands = pair.commands_of_fifty_reads().await;
     figure(&format!("fifty strict reads: {commands:?}"));
-    assert!(commands.get("hget").is_some_and(|calls| *calls >= 50), "every one asks Redis: {commands:?}");
+    assert!(commands.get("hget").is_some_and(|calls| *calls >= 50), "every read asks Redis: {commands:?}");
     pair.take_and_read(20).await;
 
     pair.ways[1].set(Fault::Hole);
@@ -119,7 +119,7 @@ async fn an_eventual_cache_takes_writes_without_its_redis_and_reads_see_them_lat
     pair.until_read_from("detail=local").await;
     let commands = pair.commands_of_fifty_reads().await;
     figure(&format!("fifty eventual reads: {commands:?}"));
-    // What goes on in the background counts, too.
+    // Background work is counted, too.
     assert!(commands.get("hget").is_none_or(|calls| *calls < 10), "they do not ask Redis: {commands:?}");
     pair.take_and_read(20).await;
 

@@ -24,10 +24,10 @@ async fn connect(address: &str, sent: &[u8]) -> TcpStream {
     stream
 }
 
-/// Waits until the other side has ended the connection, and says what it wrote before.
+/// Waits until the other side ends the connection, and returns all that it wrote before.
 async fn ended(mut stream: TcpStream) -> Vec<u8> {
     let mut said = Vec::new();
-    // A reset is an end as well.
+    // A reset also ends the connection.
     let _ = timeout(Duration::from_secs(20), stream.read_to_end(&mut said)).await.expect("the connection is ended");
     said
 }
@@ -59,7 +59,7 @@ async fn half_sent_heads_and_idle_connections_are_ended_on_both_ports_and_hinder
     assert_eq!(instance.put("A", 1).await.status, StatusCode::CREATED);
     join_all(streams.into_iter().map(ended)).await;
     figure(&format!("320 connections that ask for nothing were ended after {:?}", opened.elapsed()));
-    // On a connection of its own: that of the PUT is idle for as long, and may be ended while a request goes out on it.
+    // The connection of the PUT has been idle as long as the others and may be ended now, so use a new one.
     let request = b"GET /stock/A HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
     assert_eq!(exchange(public, request).await.status, 200);
 }
@@ -75,8 +75,8 @@ async fn more_connections_than_allowed_wait_and_leave_the_operators_alone() {
         assert_eq!(health.status, StatusCode::OK);
         assert!(health.took < Duration::from_secs(2), "{:?}", health.took);
     });
-    assert_eq!(put.status, StatusCode::CREATED, "once those had their time");
-    assert!(put.took > Duration::from_millis(500), "there was no place for it: {:?}", put.took);
+    assert_eq!(put.status, StatusCode::CREATED, "the PUT gets a place when the others time out");
+    assert!(put.took > Duration::from_millis(500), "the PUT did not wait for a place: {:?}", put.took);
     join_all(held.into_iter().map(ended)).await;
 }
 
@@ -126,7 +126,7 @@ async fn a_shutdown_waits_for_requests_and_not_for_connections() {
 #[tokio::test]
 async fn a_balancer_that_polls_readiness_loses_nothing_in_a_shutdown() {
     let stage = Stage::start().await;
-    // Redis may be slow on a busy machine; a refusal for that is no lost request.
+    // Redis may be slow on a busy machine, and the test must not count refusals for that as lost requests.
     let mut leaving = stage.serve(&[("SHUTDOWN_DELAY", "8s"), ("REDIS_TIMEOUT", "5s"), ("RUST_LOG", "warn")]).await;
     leaving.put("A", 1_000_000).await;
     let staying = stage.serve(&[("REDIS_TIMEOUT", "5s")]).await;

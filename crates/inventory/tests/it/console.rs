@@ -28,7 +28,7 @@ impl Events {
         Self::at(client, instance, "/console/events").await
     }
 
-    /// The same on one of the paths.
+    /// [`Events::of`], on the path `path`.
     pub(crate) async fn at(client: &Client, instance: &Instance, path: &str) -> Self {
         let listening = Mutex::new(None);
         until("a place is free", async || {
@@ -57,7 +57,7 @@ impl Events {
         }
     }
 
-    /// Waits for a snapshot that is as `wanted`.
+    /// Waits for a snapshot for which `wanted` holds.
     pub(crate) async fn until(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
         for _ in 0..30 {
@@ -66,7 +66,7 @@ impl Events {
                 return last;
             }
         }
-        panic!("{what}: not within 30 snapshots, of which this is the last: {last}");
+        panic!("{what}: not within 30 snapshots, the last of them: {last}");
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn client() -> Client {
     Client::builder().no_proxy().build().unwrap()
 }
 
-/// The paths that a file of the page asks for.
+/// The paths that a file of the page requests.
 fn mentioned(file: &str) -> BTreeSet<String> {
     let quoted = file.split('"').skip(1).step_by(2);
     let paths = quoted.filter_map(|path| match path.strip_prefix("./") {
@@ -121,7 +121,7 @@ async fn the_page_is_whole_small_and_runs_nothing_that_is_not_its_own() {
     }
     assert!(seen.len() > 10 && size < LIMIT, "{size} bytes: {seen:?}");
 
-    // All modules are asked for with the page, not each when the import that names it is read.
+    // The browser requests all modules with the page, and not each one when it reads its import.
     let page = Answer::to(client.get(&instance.ops)).await;
     let links = page.header("link").split(", ");
     let announced =

@@ -15,7 +15,7 @@ async fn look(instance: &Instance, sku: &str) -> Value {
 #[tokio::test]
 async fn a_key_is_looked_up_while_it_is_loaded_kept_and_voided() {
     let stage = Stage::start().await;
-    // The filter would answer for a SKU that was never there.
+    // With the filter, a SKU that never existed would not be loaded.
     let [a, b] = <[_; 2]>::try_from(fleet(&stage, 2, &[("SKU_FILTER", "off")]).await).ok().unwrap();
     let hostile = "%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E";
     assert_eq!(a.put(hostile, 10).await.status, 201);

@@ -9,7 +9,7 @@ use crate::{
     stage::{Answer, Instance, Stage, until},
 };
 
-/// The logs of all instances, the one that is asked first.
+/// The logs of all instances. The instance that answers comes first.
 pub(crate) async fn logs(instance: &Instance, after: &str) -> Vec<Value> {
     let page = Answer::to(instance.admin(Method::GET, &format!("/admin/locks/events?after={after}"))).await.json();
     page["instances"].as_array().unwrap_or_else(|| panic!("{page}")).clone()
@@ -108,7 +108,7 @@ async fn the_log_of_each_instance_is_shown_by_all_while_somebody_asks_and_nothin
     let known = format!("{}:{}", first["id"].as_str().unwrap(), first["log"]["newest"]);
     assert_eq!(kinds(&of_other(known).await["log"]), [""; 0], "it is known");
 
-    // Whoever can write to Redis can write a log too.
+    // A program that can write to Redis can also write a log.
     let log = "{\"events\":[{\"what\":\"<script>\"}]}";
     stage.redis.command(&["SET", "inventory:{fleet}:log:00000000000000aa", log]).await.unwrap();
     announce(&stage, "00000000000000aa 127.0.0.1:9", 0).await;

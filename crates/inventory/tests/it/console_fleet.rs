@@ -46,7 +46,7 @@ async fn each_instance_shows_all_and_says_which_are_away() {
         let is_anywhere = |instance: &Value| instance["state"] == "no_address" && instance["address"].is_null();
         is(page, "127.0.0.1:1", "silent") && page["instances"].as_array().unwrap().iter().any(is_anywhere)
     };
-    page.until("all that were announced are listed", announced).await;
+    page.until("all announced instances are listed", announced).await;
 
     b.kill().await;
     let away = page.until("it is away", |page| is(page, &of_b, "silent")).await;
@@ -58,9 +58,9 @@ async fn each_instance_shows_all_and_says_which_are_away() {
     page.until("without Redis the page goes on", alone).await;
 }
 
-/// Announces an instance, so many milliseconds ago: whoever can write to Redis can announce anything.
+/// Announces an instance as of `ago_ms` ago. Any program that can write to Redis can announce instances.
 pub(crate) async fn announce(stage: &Stage, member: &str, ago_ms: u64) {
-    // A time after the whole millisecond of an announcement would be one of the future, which is removed.
+    // Rounded down to milliseconds, as the service reads the clock: it removes announcements from the future.
     let script = "local t = redis.call('TIME') \
                   return redis.call('ZADD', KEYS[1], t[1] * 1000 + math.floor(t[2] / 1000) - ARGV[1], ARGV[2])";
     let ago = ago_ms.to_string();

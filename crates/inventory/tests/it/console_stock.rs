@@ -33,7 +33,7 @@ async fn stock_is_found_by_prefix_with_its_ledger_and_checked() {
         let path = format!("/stock/{}/adjustments", encoded(HOSTILE));
         assert_eq!(Answer::to(instance.request(Method::POST, &path).json(&body)).await.status, 200);
     }
-    // Stock of nothing needs no movement.
+    // A quantity of zero needs no movement.
     sqlx::query(
         "insert into stock (sku, quantity)
          select sku, 0 from unnest(array['P_', 'Pa', 'p-lower', 'P%', $1, $1 || $1]) as sku
@@ -61,7 +61,7 @@ async fn stock_is_found_by_prefix_with_its_ledger_and_checked() {
         after = format!("&after={}", encoded(next));
     }
     assert_eq!(pages, [20, 20, 5]);
-    // Letters that stand for others in patterns stand for themselves, and no SKU is beyond the greatest letter.
+    // Wildcards of SQL patterns match only themselves, and the greatest letter can be a prefix, too.
     assert_eq!(search(&instance, "prefix=P_").await.0, ["P_"]);
     assert_eq!(search(&instance, "prefix=P%25").await.0, ["P%"]);
     let [two, four] = [2, 4].map(|times| "\u{10ffff}".repeat(times));

@@ -10,7 +10,7 @@ use tokio::{
 
 use crate::stage::until;
 
-/// Only a demonstration that hangs needs it.
+/// Only a demonstration that hangs reaches this limit.
 const LIMIT: Duration = Duration::from_secs(120);
 
 fn demo(args: &[&str]) -> Command {
@@ -23,7 +23,7 @@ fn demo(args: &[&str]) -> Command {
 struct Serving {
     child: Child,
     addresses: Vec<String>,
-    /// Of both instances.
+    /// The metrics URLs of both instances.
     metrics: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ impl Serving {
         kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
     }
 
-    /// Waits until every instance has applied an adjustment since this was called.
+    /// Waits until every instance has applied one more adjustment.
     async fn until_somebody_buys(&self) {
         for url in &self.metrics {
             let applied = async || -> f64 {

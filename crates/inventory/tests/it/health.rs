@@ -8,7 +8,7 @@ use crate::stage::{Instance, Stage, bare_command, outcome, until};
 
 async fn health(address: &str) -> (ExitStatus, String) {
     let mut command = bare_command("health");
-    // A proxy that is not there: this host is asked without one.
+    // No proxy listens on port 1: the check must connect to this host directly.
     command.env("OPS_ADDR", address).env("HEALTH_TIMEOUT", "1s").env("http_proxy", "http://127.0.0.1:1");
     outcome(command).await
 }

@@ -1,4 +1,4 @@
-//! Connections to Postgres that it closes while nobody uses them.
+//! Connections that Postgres closes while they are idle.
 
 use futures_util::future::join_all;
 use reqwest::StatusCode;
@@ -16,12 +16,12 @@ async fn adjust_all(instance: &Instance) -> Vec<StatusCode> {
 async fn connections_that_the_database_closed_while_they_were_idle_fail_no_request() {
     let stage = Stage::start().await;
     let url = format!("{}?application_name=service", stage.database_url);
-    // The first request opens a connection for each that was closed, which takes a while on a busy machine.
+    // The first request after the close opens new connections, which takes a while on a busy machine.
     let instance = stage.serve(&[("DATABASE_URL", &url), ("DATABASE_ACQUIRE_TIMEOUT", "5s")]).await;
     for sku in SKUS {
         assert_eq!(instance.put(sku, 1).await.status, StatusCode::CREATED);
     }
-    // As many connections as adjustments.
+    // While the table is locked each adjustment needs a connection of its own.
     let mut held = stage.pool.begin().await.unwrap();
     sqlx::query("lock table stock").execute(&mut *held).await.unwrap();
     let (adjusted, ()) = tokio::join!(adjust_all(&instance), async {
@@ -31,7 +31,7 @@ async fn connections_that_the_database_closed_while_they_were_idle_fail_no_reque
     });
     assert_eq!(adjusted, [StatusCode::OK; 8]);
 
-    // What goes on after an answer may use a connection a moment longer.
+    // Work that goes on after an answer may use a connection a moment longer.
     let busy = "select count(*) from pg_stat_activity where application_name = 'service' and state <> 'idle'";
     until("all are idle", async || stage.count(busy).await == 0).await;
     let idle = "select array_agg(pid) from pg_stat_activity where application_name = 'service' and state = 'idle'";

@@ -21,7 +21,7 @@ use crate::{
 async fn killing_an_instance_in_the_middle_of_a_replay_loses_and_repeats_nothing() {
     let _alone = alone().await;
     let stage = Stage::start().await;
-    // Not a multiple of the instances, which take turns: every SKU is sent to every one of them.
+    // With seven SKUs and three instances in turn, every SKU is sent to every instance.
     let lines: Vec<OrderLine> = (1..=3_000).map(|number| line(number, &format!("sku-{}", number % 7), -1)).collect();
     seed(&stage.pool, &lines, None).await.unwrap();
     let mut instances = fleet(&stage, 3, &[]).await;
@@ -88,7 +88,7 @@ async fn the_lock_of_a_killed_instance_comes_free_within_its_lease_and_its_waite
     instances[0].kill().await;
     row.rollback().await.unwrap();
 
-    // A wait is shorter than a lease: those who came at once would give up first.
+    // A wait is shorter than a lease, so waiters that came right after the kill would give up too early.
     tokio::time::sleep_until(killed + Duration::from_millis(3_500)).await;
     let queue = async || -> u64 {
         let mut waiting = 0;
@@ -129,5 +129,5 @@ async fn the_lock_of_a_killed_instance_comes_free_within_its_lease_and_its_waite
             .unwrap();
     assert_eq!(order, lines.iter().map(OrderLine::reference).collect::<Vec<_>>());
     let last = instances[2].get("/stock/held").await;
-    assert_eq!(last.json()["quantity"], 94, "the dead one's movement was rolled back");
+    assert_eq!(last.json()["quantity"], 94, "the dead holder's movement was rolled back");
 }

@@ -3,7 +3,7 @@ use std::{process::Stdio, time::Duration};
 use serde_json::Value;
 use tokio::{process::Command, time::timeout};
 
-/// Only a lab that hangs needs it.
+/// Only a lab that hangs reaches this limit.
 const LIMIT: Duration = Duration::from_secs(120);
 
 async fn lab(args: &[&str]) -> (bool, String, String) {
@@ -43,7 +43,7 @@ async fn schemes_that_are_right_sell_every_unit_once_and_no_lock_oversells() {
     };
     assert!(asked("stockade", "commands") >= 2.0 && asked("decrby", "commands") >= 1.0);
     assert!(asked("for-update", "statements") >= 4.0 && asked("script", "statements") < 1.0);
-    // Stored in batches, and stored.
+    // A flash sale sells in Redis, and stores its units in Postgres in batches.
     assert!(asked("flash", "commands") >= 1.0 && asked("flash", "statements") > 0.0);
 }
 

@@ -37,8 +37,9 @@ async fn run(instance: &Instance, scheme: &str) -> [i64; 5] {
     ["units", "sold", "left", "lost", "oversold"].map(|name| shown[name].as_i64().unwrap())
 }
 
-/// Two sales of ten units that are made to overlap: the first has read the stock when its write must wait for the row,
-/// which the test holds, and Redis loses its lock. Then comes the second. The row is free once both wait.
+/// Two sales out of ten units that are made to overlap. The first has read the stock and waits for the row, which the
+/// test holds. Then Redis loses the lock of the first sale, and the second sale comes. Once both wait, the row is
+/// released.
 async fn overlap(stage: &Stage, instance: &Instance, scheme: &'static str) -> [Answer; 2] {
     assert_eq!(begin(instance, scheme, 10).await.status, 200);
     let mut row = stage.pool.begin().await.unwrap();
@@ -156,7 +157,7 @@ async fn a_sale_goes_on_when_its_client_is_gone_and_more_than_64_at_once_are_ref
     let mut sales: FuturesUnordered<_> = (0..65).map(|_| sell(&instance, "conditional-update")).collect();
     let refused = sales.next().await.unwrap();
     assert_eq!((refused.status.as_u16(), refused.problem().as_str()), (503, "load-shed"), "{refused:?}");
-    until("as many write as there are connections", async || blocked(&stage).await == 8).await;
+    until("every connection has a write", async || blocked(&stage).await == 8).await;
     drop(sales);
     let in_flight = "http_requests_in_flight{route=\"/lab/{scheme}/sales\"} 0\n";
     until("the service knows that the clients are gone", async || instance.metrics().await.contains(in_flight)).await;
@@ -178,7 +179,7 @@ async fn without_the_lab_there_are_no_routes_and_nothing_in_the_database() {
         }
         assert!(!instance.get("/openapi.json").await.text.contains("/lab"));
     }
-    // On, it creates nothing before somebody sets units.
+    // An instance with the lab on creates nothing before a client sets units.
     drop(stage.serve(&[("LAB", "on")]).await);
     assert_eq!(stage.count("select count(*) from pg_namespace where nspname like 'lab%'").await, 0);
 }

@@ -33,7 +33,7 @@ async fn ask(instance: &Instance, method: Method, path: &str, id: &str, body: Op
 #[tokio::test]
 async fn a_refusal_has_its_reason_in_the_log_and_what_went_well_has_no_line() {
     let stage = Stage::start().await;
-    // Whether the filter knows an absent SKU, or a load has to find out, is another question.
+    // Without the filter, only a load can tell that a SKU is absent.
     let instance = stage.serve(&[("LOG_FORMAT", "json"), ("SKU_FILTER", "off")]).await;
     assert_eq!(ask(&instance, Method::PUT, "/stock/A", "put", Some(r#"{"quantity":1}"#)).await.status, 201);
     let read = ask(&instance, Method::GET, "/stock/A", "get", None).await;
@@ -92,7 +92,7 @@ async fn a_lock_that_never_came_is_logged_with_its_wait() {
 #[tokio::test]
 async fn the_statements_of_a_request_and_of_its_load_are_in_its_span() {
     let stage = Stage::start().await;
-    // No warm-up: the request would share the load of one that comes upon the row at the same time.
+    // No warm-up, since the request could join a load of the warm-up.
     let log = "info,inventory=debug,stockade=debug,sqlx=debug";
     let settings = [("LOG_FORMAT", "json"), ("RUST_LOG", log), ("CACHE_WARM_KEYS", "0")];
     let instance = stage.serve(&settings).await;

@@ -35,7 +35,7 @@ impl Document {
     }
 
     /// Fails unless the document names this answer in the row of the request. A request without a row may be answered
-    /// with 404 and 405, and with 400 for what is no URL.
+    /// with 404, 405, or, if its path is no URL, 400.
     pub(crate) fn assert_names(&self, method: &str, path: &str, status: u16, problem: &str) {
         let Some(row) = self.row(method, path) else {
             assert!([400, 404, 405].contains(&status), "{method} {path}: {status} {problem} has no row");
@@ -46,7 +46,7 @@ impl Document {
     }
 }
 
-/// Whether a path is one of the template's. Parameters are whole segments, and not empty.
+/// Whether a path fits the template. Parameters are whole segments, and not empty.
 fn fits(template: &str, path: &str) -> bool {
     let (template, path) = (template.split('/'), path.split('/'));
     template.clone().count() == path.clone().count()
@@ -75,8 +75,8 @@ async fn the_document_has_a_row_for_every_method_and_every_problem_type_and_for_
             named.extend(examples.into_iter().flat_map(|examples| examples.keys().cloned()));
         }
     }
-    // A wrong token, a cache that was not voided, a fence that was not raised and a second attack are answers of the
-    // operators' port, and a wrong method has no row that could name its answer.
+    // Answers of the operators' port: a wrong token, a cache that was not voided, a fence that was not raised, a second
+    // attack. A wrong method has no row that could name its answer.
     let elsewhere = [
         ProblemType::Unauthorized,
         ProblemType::CacheStoreUnavailable,

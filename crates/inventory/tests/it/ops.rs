@@ -7,7 +7,7 @@ use crate::stage::{Answer, Stage, until};
 #[tokio::test]
 async fn admin_routes_want_the_token_and_without_one_there_are_none() {
     let stage = Stage::start().await;
-    // Without the filter a read of what does not exist is a load.
+    // Without the filter a read of an absent SKU is a load.
     let guarded = stage.serve(&[("SKU_FILTER", "off")]).await;
     let open = stage.serve(&[("ADMIN_TOKEN", "")]).await;
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
@@ -134,7 +134,7 @@ async fn distinct_paths_methods_and_skus_make_no_series() {
         visit(n).await;
     }
     let after = instance.metrics().await;
-    // Counters of what happens now and then may appear meanwhile; distinct values would have added hundreds.
+    // Counters of rare events may appear meanwhile. Distinct label values would add hundreds of series.
     assert!(series(&after) < series(&before) + 20, "{after}");
     assert!(!after.contains("none-") && !after.contains("sku-1"), "{after}");
     assert!(after.contains(r#"http_requests_total{method="GET",route="unmatched",status="404"} 200"#), "{after}");
@@ -252,7 +252,7 @@ async fn the_pool_of_the_database_is_in_the_metrics() {
         );
         assert_eq!(instance.get("/stock").await.problem(), "database-unavailable");
         assert!(!is("inventory_database_timeouts_total 0").await);
-        until("it is said why", async || instance.log().contains("raise DATABASE_MAX_CONNECTIONS")).await;
+        until("the log names the reason", async || instance.log().contains("raise DATABASE_MAX_CONNECTIONS")).await;
         rows.rollback().await.unwrap();
     };
     let (first, second, ()) = tokio::join!(instance.adjust("A", -1), instance.adjust("B", -1), look);

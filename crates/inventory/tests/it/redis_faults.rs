@@ -24,15 +24,15 @@ const REDIS_TIMEOUT: Duration = Duration::from_millis(250);
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 /// The time that is promised on top of a time-out.
 const MARGIN: Duration = Duration::from_millis(100);
-/// What a machine with two cores and other work may add to one answer, or to the slowest of some. To the median of some
-/// it may add what requests that wait for nothing took at the same time.
+/// The delay that a busy machine with two cores may add to one answer, or to the slowest of several. The delay of the
+/// median is measured.
 const SLACK: Duration = Duration::from_millis(400);
-/// The time within which all must be as before.
+/// The time within which everything must work again.
 const RECOVERY: Duration = Duration::from_secs(10);
 
 const SETTINGS: [(&str, &str); 3] = [("REDIS_TIMEOUT", "250ms"), ("LOCK_WAIT", "2s"), ("STATEMENT_TIMEOUT", "3s")];
 
-/// Every adjustment that was sent, with what was said about it.
+/// Every adjustment that was sent, with its verdict.
 #[derive(Default)]
 struct Ledger {
     next: AtomicU64,
@@ -48,7 +48,7 @@ impl Ledger {
     }
 }
 
-/// Readers and a writer per instance, from before the fault until it is over.
+/// Two readers and a writer per instance, from before the fault until after it.
 async fn load(instances: &[Instance], ledger: &Ledger, stop: &CancellationToken) -> Vec<Answer> {
     let each = instances.iter().flat_map(|instance| (0..3).map(move |worker| (instance, worker)));
     let workers = each.map(async |(instance, worker)| {
@@ -66,14 +66,14 @@ async fn load(instances: &[Instance], ledger: &Ledger, stop: &CancellationToken)
     join_all(workers).await.into_iter().flatten().collect()
 }
 
-/// Stuck on a row when Redis fails: one past its claim, one past its claim with another behind it in the queue.
+/// Adjustments that are stuck when Redis fails: one past its claim, and one in the queue behind another such holder.
 struct Caught {
     past_the_claim: Answer,
     queued: Answer,
     let_go: Duration,
 }
 
-/// Brings three adjustments to where the fault shall find them, breaks Redis, and lets them go on while others arrive.
+/// Holds three adjustments at a certain point, breaks Redis, and lets them go on while others arrive.
 async fn caught(stage: &Stage, instances: &[Instance], ledger: &Ledger, fault: impl AsyncFnOnce()) -> Caught {
     let mut rows = stage.pool.begin().await.unwrap();
     sqlx::query("select 1 from stock where sku in ('past', 'queue') for update").execute(&mut *rows).await.unwrap();
@@ -98,7 +98,7 @@ async fn caught(stage: &Stage, instances: &[Instance], ledger: &Ledger, fault: i
     Caught { past_the_claim: past, queued, let_go: let_go - started }
 }
 
-/// New adjustments of SKUs that nobody else touches, all at once.
+/// Sends eight adjustments of a SKU that nobody has locked, all at once. Each must be refused.
 async fn refused(instances: &[Instance], ledger: &Ledger) {
     let adjust = join_all((0..8).map(|n| ledger.adjust(&instances[n % 2], "new")));
     let (answers, delay) = delays(instances, adjust).await;
@@ -114,7 +114,7 @@ async fn refused(instances: &[Instance], ledger: &Ledger) {
     assert!(took[7] <= REDIS_TIMEOUT + MARGIN + SLACK, "{took:?}, delays {delay:?}");
 }
 
-/// After the first few the breaker answers. It lets one through now and then, which takes a time-out.
+/// After a few failures the breaker refuses adjustments at once. Now and then it lets one through, which times out.
 async fn refused_at_once(instances: &[Instance], ledger: &Ledger) {
     let ask = async {
         let mut answers = Vec::new();
@@ -134,7 +134,7 @@ async fn refused_at_once(instances: &[Instance], ledger: &Ledger) {
     assert!(took[10] <= MARGIN / 2 + delay, "{took:?}, delays {delay:?}");
 }
 
-/// Reads go on, marked, and never as "not modified".
+/// Reads still work, are marked as degraded, and are never answered with "not modified".
 async fn degraded_reads(instances: &[Instance], etag: &str) {
     let read = async {
         let mut answers = Vec::new();
@@ -157,7 +157,7 @@ async fn degraded_reads(instances: &[Instance], etag: &str) {
     assert!(took[10] <= MARGIN / 2 + delay, "{took:?}, delays {delay:?}");
 }
 
-/// Everything works again on every instance, without a restart and without a key left behind.
+/// Every instance works again without a restart, and no key is left behind.
 async fn recovered(stage: &Stage, instances: &mut [Instance], ledger: &Ledger) {
     for instance in &*instances {
         let writes = async || ledger.adjust(instance, "new").await.status == 200;
@@ -175,7 +175,7 @@ async fn recovered(stage: &Stage, instances: &mut [Instance], ledger: &Ledger) {
     for instance in instances {
         assert!(instance.is_running(), "{}", instance.log());
     }
-    // The entry of a waiter that could not be taken out ends by its wait and 12 s.
+    // An entry of a waiter that could not be removed expires 12 s after the end of its wait.
     let limit = LOCK_WAIT + Duration::from_secs(13);
     let took = within(limit, "no stuck key", async || lock_keys(stage).await.is_empty()).await;
     figure(&format!("the last key of a lock was gone {took:?} later"));

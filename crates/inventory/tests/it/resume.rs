@@ -1,4 +1,4 @@
-//! `inventory replay` with a state file and an audit, as its user runs it.
+//! `inventory replay` with a state file and an audit, as users run it.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::stage::{ADMIN_TOKEN, Answer, Instance, Stage, bare_command, outcome};
 
-/// A folder of this test's own, and in it an order file: two SKUs, three lines each.
+/// A new folder with an order file: two SKUs, three lines each.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
@@ -22,7 +22,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Whether it succeeded, and everything it said.
+/// Runs a replay. Returns whether it succeeded, and its whole output.
 async fn replay(instance: &Instance, folder: &Path, options: &[&str]) -> (bool, String) {
     let mut command = bare_command("replay");
     command.args(["--target", &instance.url, "--browse", "0", "--csv"]);
@@ -47,7 +47,7 @@ async fn a_replay_goes_on_where_it_was_killed_and_applies_nothing_twice() {
     assert!(ended && adjustments().await == 4, "{output}");
     assert!(begun.elapsed() >= Duration::from_millis(150), "the fourth line is due after three twentieths of a second");
     let state = std::fs::read_to_string(folder.join("state")).unwrap();
-    // Killed between the answer to the fourth line and its end in the file.
+    // As if the replay had been killed while it wrote the fourth line's result to the file.
     let (before, _) = state.trim_end().rsplit_once('\n').unwrap();
     std::fs::write(folder.join("state"), format!("{before}\n4#4\tappl")).unwrap();
 

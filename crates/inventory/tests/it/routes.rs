@@ -138,7 +138,7 @@ async fn every_instance_gives_the_same_tag_also_after_a_restart() {
     let stage = Stage::start().await;
     let (mut first, second) = (stage.serve(&[]).await, stage.serve(&[]).await);
     let tag = first.put("A", 10).await.header("etag").to_owned();
-    // Not killed: the release of the lock may still be on its way when the answer is here.
+    // The instance is not killed, since the release of its lock may still be on its way after the answer.
     first.terminate();
     first.ended().await;
     let third = stage.serve(&[]).await;
@@ -236,7 +236,7 @@ async fn head_answers_what_get_answers_without_its_body() {
     assert_eq!((absent.status.as_u16(), absent.header("content-type")), (404, "application/problem+json"));
 }
 
-/// Without a command for the lock or the value, as long as nobody writes.
+/// While nobody writes, a read sends no command for the lock or for the value.
 #[tokio::test]
 async fn what_is_read_often_comes_from_memory_and_holds_every_write() {
     let stage = Stage::start().await;

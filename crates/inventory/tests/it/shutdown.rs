@@ -17,7 +17,7 @@ async fn a_shutdown_under_load_loses_no_acknowledged_write_and_leaves_no_lock() 
     {
         let write = async |n: usize| {
             let sku = ["A", "B", "C"][n % 3];
-            // Until the port is closed.
+            // Send requests until the port is closed.
             while let Ok(response) = instance.adjustment(sku, -1).send().await {
                 let answer = Answer::of(response).await;
                 match answer.status.as_u16() {

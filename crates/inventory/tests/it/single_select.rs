@@ -1,4 +1,4 @@
-//! A thousand readers of something that no cache knows cost the database one query.
+//! A thousand readers of a row that is in no cache cost the database one query.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::{
 
 const READERS: usize = 1_000;
 
-/// A query is repeated when it is given up, and a machine with other work must not make it so.
+/// Long time-outs. A query that timed out on a busy machine would be repeated.
 const PATIENT: [(&str, &str); 8] = [
-    // It would leave no select for an absent SKU.
+    // With the filter, an absent SKU would need no select.
     ("SKU_FILTER", "off"),
     ("REDIS_TIMEOUT", "5s"),
     ("LOCK_WAIT", "20s"),
@@ -58,7 +58,7 @@ async fn a_thousand_readers_of_a_cold_sku_over_three_processes_cost_one_select()
     assert_eq!(read_by_all(&stage, &instances, "/stock/cold", StatusCode::OK).await, 1);
     assert_eq!(instances[1].get("/stock/cold").await.json()["quantity"], 7);
     assert_eq!(read_by_all(&stage, &instances, "/stock/absent", StatusCode::NOT_FOUND).await, 1);
-    // What the readers of an instance shared goes when nobody has used it for a while.
+    // The delegation that the readers of an instance shared ends when nobody has used it for a while.
     let nothing = async || lock_keys(&stage).await.is_empty();
     within(Duration::from_secs(5), "no reader left anything behind", nothing).await;
 }

@@ -19,7 +19,7 @@ async fn until_built(instance: &Instance) {
     until("the filter is complete", async || cache(instance).await["filter"]["ready"] == true).await;
 }
 
-/// Asks for so many ids that do not exist; how often that asked the database.
+/// Reads `ids` SKUs that don't exist. Returns how many of these reads asked the database.
 async fn loads_of_absent(instance: &Instance, name: &str, ids: u64) -> u64 {
     let loads = async || cache(instance).await["loads_absent"].as_u64().unwrap();
     let before = loads().await;
@@ -42,17 +42,17 @@ async fn ids_that_never_existed_cost_the_database_no_more_than_the_false_positiv
     figure(&format!("{ids} absent ids: {loads} loads"));
     assert!(loads <= ids / 100, "{loads} loads of {ids}");
     for n in [1, 1_000, 2_000] {
-        assert_eq!(instance.get(&format!("/stock/n{n}")).await.status, 200, "the filter knows what was there before");
+        assert_eq!(instance.get(&format!("/stock/n{n}")).await.status, 200, "the filter knows earlier SKUs");
     }
     let without = stage.serve(&[("SKU_FILTER", "off")]).await;
-    assert_eq!(loads_of_absent(&without, "other", 20).await, 20, "what the filter is there for");
+    assert_eq!(loads_of_absent(&without, "other", 20).await, 20, "without the filter every read asks the database");
 }
 
 #[tokio::test]
 async fn a_sku_is_found_by_every_instance_as_soon_as_it_was_created() {
     let stage = Stage::start().await;
     let [a, b] = <[_; 2]>::try_from(fleet(&stage, 2, &[]).await).ok().unwrap();
-    // One that asks no filter adds to it all the same.
+    // An instance that does not ask the filter still adds to it.
     let off = stage.serve(&[("SKU_FILTER", "off")]).await;
     for instance in [&a, &b] {
         until_built(instance).await;
@@ -89,7 +89,7 @@ async fn what_was_created_by_other_means_is_found_after_the_filter_was_told_or_b
     let csv = ("SEED_CSV", orders.to_str().unwrap());
     let (status, output) = stage.run("seed", &[csv]).await;
     assert!(!status.success() && output.contains("CACHE_REDIS_URL"), "{output}");
-    assert_eq!(stage.count("select count(*) from stock").await, 0, "it creates nothing that would not be found");
+    assert_eq!(stage.count("select count(*) from stock").await, 0, "it creates no SKU that the filter would hide");
     let (status, output) = stage.run("seed", &[csv, ("REDIS_URL", &stage.redis.url())]).await;
     assert!(status.success(), "{output}");
     assert_eq!(instance.get("/stock/seeded").await.status, 200);

@@ -23,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 pub(crate) const ADMIN_TOKEN: &str = "correct-horse";
 
-/// The servers, and a way to look behind the service's back.
+/// The servers of a test, and a pool with which the test reads and changes the database without the service.
 pub(crate) struct Stage {
     pub(crate) redis: RedisServer,
     pub(crate) postgres: PostgresServer,
@@ -33,7 +33,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// With a migrated database.
+    /// A stage with a migrated database.
     pub(crate) async fn start() -> Self {
         let stage = Self::bare().await;
         let (status, output) = stage.run("migrate", &[]).await;
@@ -41,7 +41,7 @@ impl Stage {
         stage
     }
 
-    /// With an empty database.
+    /// A stage with an empty database.
     pub(crate) async fn bare() -> Self {
         let (redis, postgres) = tokio::join!(RedisServer::start(), PostgresServer::start());
         let (redis, postgres) = (redis.unwrap(), postgres.unwrap());
@@ -62,7 +62,7 @@ impl Stage {
         command
     }
 
-    /// Runs a command that ends by itself; its status and everything it said.
+    /// Runs a command that ends by itself. Returns its status and its whole output.
     pub(crate) async fn run(&self, subcommand: &str, settings: &[(&str, &str)]) -> (ExitStatus, String) {
         outcome(self.command(subcommand, settings)).await
     }
@@ -131,7 +131,7 @@ async fn address(lines: &mut Lines<BufReader<ChildStdout>>, prefix: &str, log: &
     line.strip_prefix(prefix).unwrap_or_else(|| panic!("{line}")).to_owned()
 }
 
-/// A running `inventory serve`. Dropping it kills it; so does the end of this process, however it ends.
+/// A running `inventory serve`. It is killed when it is dropped, and when this process ends in any way.
 pub(crate) struct Instance {
     child: Child,
     _watchdog: Watchdog,
@@ -195,12 +195,12 @@ impl Instance {
         self.signal(Signal::TERM);
     }
 
-    /// `kill -STOP`: it holds its ports and answers nobody.
+    /// `kill -STOP`: the instance keeps its ports and answers nobody.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// `kill -CONT`: it goes on.
+    /// `kill -CONT`: the instance goes on.
     pub(crate) fn thaw(&self) {
         self.signal(Signal::CONT);
     }
@@ -236,7 +236,7 @@ pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: reqwest::header::HeaderMap,
     pub(crate) text: String,
-    /// From sending the request to the end of the answer; from its head for a response that was received elsewhere.
+    /// From sending the request to the end of the answer. For a response received elsewhere, from its head to its end.
     pub(crate) took: Duration,
 }
 

@@ -3,7 +3,7 @@ use sqlx::ConnectOptions;
 
 use crate::stage::{Stage, bare_command, outcome};
 
-/// Enough to start, if somebody listened there.
+/// Settings that would be enough to start if servers listened there.
 const BASE: [(&str, &str); 4] = [
     ("DATABASE_URL", "postgres://stock:hunter2@127.0.0.1:1/stock"),
     ("REDIS_URL", "redis://:hunter2@127.0.0.1:1"),
@@ -28,7 +28,7 @@ fn a_password_of_its_own_is_taken_as_it_is_and_goes_before_that_of_the_url() {
 
 #[tokio::test]
 async fn bad_settings_are_refused_by_name_with_a_remedy_before_anything_listens() {
-    // Variable, its value, and what the message must say besides.
+    // A variable, its value, and texts that must be in the message.
     let cases = [
         ("DATABASE_URL", "", &["DATABASE_URL: not set", "postgres://"][..]),
         ("DATABASE_URL", "mysql://u:hunter2@h/d", &["DATABASE_URL", "postgres://USER"]),
@@ -150,7 +150,7 @@ async fn locks_and_cache_may_be_behind_sentinels_or_tls() {
     let variables = [("REDIS_URL", secure.url()), ("SSL_CERT_FILE", files.authority.display().to_string())];
     let instance = stage.serve(&variables.each_ref().map(|(name, value)| (*name, value.as_str()))).await;
     assert_eq!(instance.put("B", 1).await.status, 201);
-    // A handshake that takes longer than this is a server that is away, for which an instance waits.
+    // If a handshake took longer than the time-out, the server would count as down and the instance would wait for it.
     let settings = [("REDIS_URL", secure.url()), ("REDIS_TIMEOUT", "2s".to_owned())];
     let (status, output) = stage.run("serve", &settings.each_ref().map(|(name, value)| (*name, value.as_str()))).await;
     assert_eq!(status.code(), Some(78), "{output}");

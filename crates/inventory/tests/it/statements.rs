@@ -1,4 +1,4 @@
-//! Every statement of the service on a migrated database: what it binds fits the columns, and its rows can be read.
+//! Every statement of the service on a migrated database: its parameters fit the columns, and its rows can be read.
 
 use std::time::Duration;
 

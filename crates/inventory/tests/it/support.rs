@@ -18,14 +18,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::stage::{self, Answer, Instance, Stage};
 
-/// One fault test at a time: they measure, and their load would be measured with the rest.
+/// Lets one fault test run at a time, since its measurements would include the load of others.
 pub(crate) async fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::const_new(());
     ALONE.lock().await
 }
 
-/// How long the machine keeps a request waiting that has nothing to wait for, at worst, while `work` runs. A promise of
-/// so many milliseconds can't be kept to less than that.
+/// The longest time that `/healthz`, which waits for nothing, takes to answer while `work` runs. Limits on other
+/// answers must allow for this delay.
 pub(crate) async fn delays<T>(instances: &[Instance], work: impl Future<Output = T>) -> (T, Duration) {
     let stop = CancellationToken::new();
     let probes = instances.iter().map(async |instance| {
@@ -55,7 +55,7 @@ pub(crate) async fn fleet(stage: &Stage, count: usize, settings: &[(&str, &str)]
     .await
 }
 
-/// Sends a line, which the ledger calls by its reference.
+/// Sends a line. Its movement in the ledger has the line's reference.
 pub(crate) async fn send(instance: &Instance, line: &OrderLine) -> Answer {
     let body = json!({ "delta": line.delta, "reference": line.reference() });
     let path = format!("/stock/{}/adjustments", line.sku);
@@ -91,7 +91,7 @@ pub(crate) async fn blocked(stage: &Stage) -> i64 {
     stage.count("select count(*) from pg_stat_activity where wait_event_type = 'Lock'").await
 }
 
-/// Waits until `condition` holds, for `limit` at most; says how long it took.
+/// Waits until `condition` holds, for `limit` at most. Returns how long it took.
 pub(crate) async fn within(limit: Duration, what: &str, condition: impl AsyncFn() -> bool) -> Duration {
     let start = Instant::now();
     while !condition().await {

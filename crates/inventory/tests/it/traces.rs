@@ -131,12 +131,12 @@ async fn the_trace_of_a_caller_goes_on_through_lock_fence_statements_cache_and_f
     let reserve = collector.child(&server, "flash.reserve").await;
     let stored = collector.find("flash.store", |_| true).await;
     assert_eq!(value(&stored.attributes, "entries"), "1");
-    // The reservation is stored after the answer, by whichever instance: the stream carries where it comes from.
+    // The reservation is stored after the answer, by any instance, so the stream carries its span.
     let links: Vec<_> = stored.links.iter().map(|link| (link.trace_id.clone(), link.span_id.clone())).collect();
     assert_eq!(links, [(reserve.trace_id, reserve.span_id)]);
 
     let of_caller = collector.spans().into_iter().filter(|span| hex(&span.parent_span_id) == PARENT).count();
-    assert_eq!(of_caller, 1, "one request was not sampled by its caller");
+    assert_eq!(of_caller, 1, "the caller did not sample one of the requests");
     let resource = collector.requests.lock().unwrap()[0].resource_spans[0].resource.clone().unwrap();
     assert_eq!(value(&resource.attributes, "service.name"), "inventory");
 }
@@ -237,7 +237,7 @@ async fn the_last_spans_are_sent_before_the_end_and_a_silent_collector_does_not_
     let resource = collector.requests.lock().unwrap()[0].resource_spans[0].resource.clone().unwrap();
     assert_eq!(value(&resource.attributes, "service.name"), "shop");
 
-    // It takes connections, and never answers.
+    // The listener takes connections and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
     let mut instance = stage.serve(&[("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)]).await;

@@ -20,7 +20,7 @@ async fn transfer(instance: &Instance, from: &str, to: &str, quantity: i64) -> A
     Answer::to(asked(instance, &json!({ "from": from, "to": to, "quantity": quantity }))).await
 }
 
-/// How often a lock was waited for, or had at once.
+/// How many locks were granted, at once or after a wait.
 async fn waits(instance: &Instance) -> u64 {
     let metrics = instance.metrics().await;
     let waits = metrics.lines().filter(|line| line.starts_with("stockade_lock_wait_seconds_count"));
@@ -171,7 +171,7 @@ async fn opposite_transfers_on_several_instances_end_and_keep_every_unit() {
     for sku in SKUS {
         instances[0].put(sku, 20).await;
     }
-    // Each pair in both directions, by turns: without one order for all, two of them would wait for each other.
+    // Each pair in both directions. Without a common order of locks, two transfers would wait for each other.
     let pairs: Vec<_> = (0..SKUS.len())
         .flat_map(|from| (0..SKUS.len()).filter(move |to| *to != from).map(move |to| (SKUS[from], SKUS[to])))
         .collect();
@@ -200,7 +200,7 @@ async fn killing_an_instance_in_the_middle_of_transfers_loses_no_unit_and_double
     const TRANSFERS: usize = 1_000;
     let _alone = alone().await;
     let stage = Stage::start().await;
-    // The locks of the dead come free within the wait of those behind them.
+    // The wait is nearly as long as a lease. A request gets a lock of the killed instance at its first or second try.
     let settings = [
         ("LOCK_WAIT", "4s"),
         ("DATABASE_ACQUIRE_TIMEOUT", "500ms"),
@@ -215,7 +215,7 @@ async fn killing_an_instance_in_the_middle_of_transfers_loses_no_unit_and_double
         survivor.put(&format!("S{number}"), 1_000).await;
     }
     let written = async || stage.count("select count(*) from movement where kind = 'transfer'").await;
-    // Each is sent to the one that dies until nobody answers there, and then, with its key, to the other.
+    // Each transfer goes to the doomed instance first. Without an answer it goes, with the same key, to the survivor.
     let send = async |number: usize| {
         let (from, to) = (number % 5, (number + 1 + number / 5 % 4) % 5);
         let body = json!({

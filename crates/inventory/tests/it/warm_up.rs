@@ -10,7 +10,7 @@ use crate::{
     support::{figure, within},
 };
 
-/// With rows `n0` to `n59`, of which the last changed last.
+/// A stage with rows `n0` to `n59`, in the order of their last changes.
 async fn stocked() -> Stage {
     let stage = Stage::start().await;
     let insert = "insert into stock (sku, quantity) select 'n' || number, 7 from generate_series(0, 59) number";
@@ -41,7 +41,7 @@ async fn an_instance_is_ready_when_its_cache_is_warm() {
     assert!(warm.header("cache-status").contains("; hit"), "{warm:?}");
     let cold = instance.get("/stock/n9").await;
     assert!(cold.header("cache-status").contains("fwd=uri-miss"), "{cold:?}");
-    // The next instance finds everything there.
+    // The next instance loads only the nine rows that are not in the cache yet.
     let other = stage.serve(&[]).await;
     until("it is ready", async || other.get("/readyz").await.status == 200).await;
     let report = warm_up(&other).await;

@@ -1,4 +1,4 @@
-//! Requests written byte by byte, for those that no client library would send.
+//! Requests written byte by byte, since no client library would send them.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl Reply {
     }
 }
 
-/// Sends `request` and reads to the end of the connection, which the request must ask for by `Connection: close`.
+/// Sends `request` and reads to the end of the connection. The request must contain `Connection: close`.
 pub(crate) async fn exchange(authority: &str, request: &[u8]) -> Reply {
     let mut stream = TcpStream::connect(authority).await.unwrap();
     // The server may answer and close before it has read everything.

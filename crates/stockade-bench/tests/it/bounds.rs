@@ -1,7 +1,7 @@
-//! What the paths that are taken most often may cost a client. Nothing is timed: allocations and instructions are
-//! counted.
+//! Bounds on the client's cost of the paths that are taken most often. Nothing is timed: allocations and instructions
+//! are counted.
 //!
-//! They are those of a debug build, in which all tests are built: a release build of the same crates takes minutes. It
+//! Like all tests, they run in a debug build, since a release build of the same crates takes minutes. A release build
 //! runs far fewer instructions, but work that a change adds shows in both.
 //!
 //! A bound lies some 15 % above what was measured. A change that makes a path cheaper lowers its bound.
@@ -35,8 +35,8 @@ const BOUNDS: [Bound; 7] = [
 ];
 
 const COUNT: &str = env!("CARGO_BIN_EXE_stockade-count");
-/// What else happens on a thread, as a heartbeat that was due, only adds. So the least of some runs is what a path
-/// takes.
+/// Other work on a thread, such as a heartbeat, only adds to the count. So the smallest count of several runs is the
+/// cost of a path.
 const RUNS: usize = 3;
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn no_path_runs_more_instructions_than_its_bound() {
     }
 }
 
-/// Of one operation of each path. The paths run on the second thread, the third and so on, each by itself.
+/// The instructions of one operation of each path. Each path runs on a thread of its own, from the second thread on.
 fn instructions(server: &RedisServer) -> BTreeMap<String, f64> {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("counts");
@@ -112,14 +112,14 @@ fn succeeded(command: &mut Command) -> Output {
     ran
 }
 
-/// Names and figures, apart by a tab.
+/// Names and figures, separated by a tab.
 fn lines(ran: &Output) -> BTreeMap<String, f64> {
     let text = str::from_utf8(&ran.stdout).unwrap();
     let pairs = text.lines().map(|line| line.split_once('\t').unwrap());
     pairs.map(|(name, figure)| (name.to_owned(), figure.parse().unwrap())).collect()
 }
 
-/// Shown whether or not the test passes: what a bound should be lowered to is known from it.
+/// Prints the figures whether or not the test passes, so that bounds can be lowered to them.
 fn say(what: &str, counted: &BTreeMap<String, f64>) {
     let figures: Vec<_> = counted.iter().map(|(path, figure)| format!("{path} {figure:.1}")).collect();
     let _ = writeln!(std::io::stderr(), "\n{what} of one operation: {}", figures.join(", "));

@@ -10,7 +10,7 @@ async fn time(redis: &RedisServer) -> i64 {
     time.lines().next().unwrap().parse().unwrap()
 }
 
-/// How far the server's clock is ahead, in minutes: nothing that a busy machine does to this test is seen in them.
+/// How far the server's clock is ahead, in whole minutes, which a busy machine does not change.
 async fn minutes_ahead(redis: &RedisServer, machine: &RedisServer) -> i64 {
     (time(redis).await - time(machine).await + 30).div_euclid(60)
 }

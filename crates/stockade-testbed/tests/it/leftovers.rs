@@ -7,7 +7,7 @@ use tokio::{
     time::timeout,
 };
 
-/// A client that has done this and stays.
+/// A client that has sent `command` and stays connected.
 async fn client(server: &RedisServer, command: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server.addr()).await.unwrap();
     stream.write_all(format!("{command}\r\n").as_bytes()).await.unwrap();

@@ -14,7 +14,7 @@ use crate::support::{children_of, eventually, is_alive, pid_of, processes_with};
 /// A part of the command line of a supervisor.
 const SUPERVISOR: &str = "Runs a server and never lets it outlive";
 
-/// An owner of servers, and what belongs to it.
+/// An owner of servers, with its processes and folders.
 struct Owner {
     process: Child,
     command: u32,

@@ -44,7 +44,7 @@ async fn a_private_postgres_takes_statements_and_counts_them() {
     assert!(taken.contains("already exists"), "{taken}");
 }
 
-/// A machine has a few thousand segments: without this some runs of all tests used them up.
+/// A machine has a few thousand segments. Without the cleanup a few test runs would use them up.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_killed_postgres_leaves_no_shared_memory() {
@@ -80,7 +80,7 @@ async fn a_paused_postgres_freezes_open_and_new_sessions() {
     let backends = children_of(postgres.pid());
     assert!(backends.len() > 4, "{backends:?}");
     postgres.pause().unwrap();
-    // That of a session which has just ended may not be waited for yet.
+    // The backend of a session that has just ended may be dead but still listed.
     let frozen = |pid: &u32| is_stopped(*pid) || !is_alive(*pid);
     eventually("every backend is stopped", async || backends.iter().all(frozen)).await;
     assert!(backends.iter().filter(|pid| is_stopped(**pid)).count() > 4);

@@ -58,8 +58,7 @@ async fn a_server_with_tls_refuses_plain_connections() {
     let mut plain = TcpStream::connect(redis.addr()).await.unwrap();
     plain.write_all(b"PING\r\n").await.unwrap();
     let mut answer = [0; 64];
-    // A server that takes this for the start of a handshake closes the connection, with an alert before that or
-    // without.
+    // The server takes PING for a broken handshake and closes the connection, with or without an alert.
     let length = plain.read(&mut answer).await.unwrap_or_default();
     assert!(!answer.starts_with(b"+"), "{:?}", &answer[..length]);
 }

@@ -1,4 +1,4 @@
-//! What a route does with a store that fails, which no public store can be made to do at will.
+//! Routes with a store that fails. No public store can be made to fail at will.
 
 use std::{
     sync::{
@@ -27,7 +27,7 @@ use crate::{
     store::{Attempt, LockStore, Ownership},
 };
 
-/// Gives no usable answer, and counts how often it is asked.
+/// A store that gives no usable answer, and counts its calls.
 #[derive(Debug, Default)]
 struct Down {
     asked: AtomicUsize,

@@ -38,7 +38,7 @@ fn every_profile_is_documented_and_its_instance_is_scraped() {
     }
 }
 
-/// Two services on one port can't run together, and nothing may be reached from elsewhere.
+/// Two services on one port can't run together, and no service may be reachable from other machines.
 #[test]
 fn every_port_is_published_once_and_on_this_machine_only() {
     let compose = text("docker-compose.yml");

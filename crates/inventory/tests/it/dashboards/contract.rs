@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// Name and labels, of every metric.
+/// The name and the labels of every metric.
 pub(super) const METRICS: &[(&str, &[&str])] = &[
     ("stockade_lock_acquisitions_total", &["lock", "mode", "outcome"]),
     ("stockade_lock_wait_seconds", &["lock", "mode"]),
@@ -54,7 +54,7 @@ pub(super) const METRICS: &[(&str, &[&str])] = &[
     ("process_virtual_memory_max_bytes", &[]),
 ];
 
-/// The name without what a histogram adds to it.
+/// The name without the suffix of a histogram's series.
 pub(super) fn base_name(series: &str) -> &str {
     ["_bucket", "_sum", "_count"]
         .into_iter()
@@ -62,14 +62,14 @@ pub(super) fn base_name(series: &str) -> &str {
         .unwrap_or(series)
 }
 
-/// The labels of a series as Prometheus has it, those added by the scrape included.
+/// The labels of a series in Prometheus, including those that the scrape adds.
 pub(super) fn labels_of(series: &str) -> Option<BTreeSet<&'static str>> {
     let (_, labels) = METRICS.iter().find(|(name, _)| *name == base_name(series))?;
     let bucket = series.ends_with("_bucket").then_some("le");
     Some(labels.iter().copied().chain(["instance", "job"]).chain(bucket).collect())
 }
 
-/// The values of labels whose set is closed, over all metrics; `None` where it is not or where patterns are used.
+/// All values of a label, over all metrics. `None` if the set of values is open, or if queries use patterns.
 pub(super) fn values_of(label: &str) -> Option<&'static [&'static str]> {
     Some(match label {
         "mode" => &["read", "write"],

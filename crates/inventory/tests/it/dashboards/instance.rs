@@ -7,7 +7,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Of the operators' port.
+/// The token of the operators' port.
 pub(super) const ADMIN_TOKEN: &str = "correct-horse";
 
 /// One instance on private servers. Everything ends when it is dropped.
@@ -26,7 +26,7 @@ impl Instance {
             let mut command = Command::new(env!("CARGO_BIN_EXE_inventory"));
             command.arg(name).env_clear().env("DATABASE_URL", postgres.url()).env("REDIS_URL", redis.url());
             command
-                // What is asked here is what an instance exposes, not how soon it gives a busy machine's Redis up.
+                // On a busy machine Redis may be slow, and these tests only look at what an instance exposes.
                 .env("REDIS_TIMEOUT", "2s")
                 .env("LISTEN_ADDR", "127.0.0.1:0")
                 .env("OPS_ADDR", "127.0.0.1:0")

@@ -30,12 +30,12 @@ async fn scrape(instance: &Instance) -> BTreeMap<String, BTreeSet<String>> {
 async fn an_instance_exposes_the_contract_and_answers_every_request_of_the_load_test() {
     let instance = Instance::start().await;
     let http = Client::new();
-    // What the load test sets up comes first: the other requests need it.
+    // The PUTs come first, since the other requests need the stock that they create.
     let (of_sale, mut requests): (BTreeSet<_>, Vec<_>) = split(requests_of_the_load_test());
     requests.sort_by_key(|(method, _)| method != "PUT");
     assert!(requests.len() >= 6, "{requests:?}");
     let other = request_for(&http, &instance, "PUT", "/stock/71053").send().await.unwrap();
-    assert!(other.status().is_success(), "what a transfer goes to: {}", other.status());
+    assert!(other.status().is_success(), "the target of transfers: {}", other.status());
     for (method, route) in &requests {
         for _ in 0..2 {
             let answer = request_for(&http, &instance, method, route).send().await.unwrap();
@@ -86,7 +86,7 @@ async fn sell_by_flash(http: &Client, instance: &Instance, requests: &BTreeSet<(
     }
 }
 
-/// A request of the load test, to the port that has its route.
+/// A request of the load test, sent to the port that has the route.
 pub(super) fn request_for(http: &Client, instance: &Instance, method: &str, route: &str) -> RequestBuilder {
     let port = if is_operators(route) { &instance.ops } else { &instance.url };
     let url = format!("{port}{}", route.replace("{sku}", "85123A"));
@@ -100,7 +100,7 @@ pub(super) fn request_for(http: &Client, instance: &Instance, method: &str, rout
     }
 }
 
-/// Its requests need each other.
+/// Whether the route is one of flash sales, whose requests depend on each other.
 pub(super) fn is_of_a_sale(route: &str) -> bool {
     route.starts_with("/flash/")
 }
@@ -109,13 +109,13 @@ pub(super) fn is_operators(route: &str) -> bool {
     route == "/metrics" || route.starts_with("/admin/")
 }
 
-/// Method and route of every request in the load test's code, whose tags must say the same.
+/// Method and route of every request in the load test's code. The request's tag must name the same.
 pub(super) fn requests_of_the_load_test() -> BTreeSet<(String, String)> {
     let mut requests = BTreeSet::new();
     for (file, code) in scripts("loadtest/lib") {
         for call in code.split("http.").skip(1) {
             let Some((method, rest)) = call.split_once('(') else { continue };
-            // What follows the target in the template of the URL, up to its query.
+            // The path is the part of the URL template after the target, up to the query.
             let Some((_, path)) = rest.strip_prefix("`${").and_then(|rest| rest.split_once('}')) else { continue };
             let path = path.split(['`', '?']).next().unwrap().replace("${encodeURIComponent(sku)}", "{sku}");
             let path = path.replace("${id}", "{id}");

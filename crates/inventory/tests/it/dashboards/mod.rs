@@ -1,5 +1,5 @@
-//! Dashboards, Prometheus, the load test, compose and the example settings name metrics, labels, routes and variables
-//! of the service. Here they are held to it.
+//! These tests check that dashboards, Prometheus, the load test, compose and the example settings name only metrics,
+//! labels, routes and variables that the service has.
 
 mod compose;
 mod contract;

@@ -20,7 +20,7 @@ use super::{
     targets,
 };
 
-/// Only a Prometheus that finds nothing needs it.
+/// The limit for each wait. Only a failing test reaches it.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A private Prometheus that scrapes one instance every second. It ends when it is dropped.
@@ -44,7 +44,7 @@ impl Prometheus {
         );
         let file = folder.path().join("prometheus.yml");
         std::fs::write(&file, config).unwrap();
-        // It takes no port 0; the one that was free a moment ago is.
+        // Prometheus does not accept port 0, so take a port that was free a moment ago.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let mut command = Command::new("prometheus");
         command.arg(format!("--config.file={}", file.display())).arg(format!("--web.listen-address={address}"));
@@ -56,7 +56,7 @@ impl Prometheus {
         Self { process, url, http: Client::new(), _folder: folder, _watchdog: watchdog }
     }
 
-    /// How many results a query has now; `None` while it does not answer.
+    /// How many results a query has now; `None` if Prometheus does not answer.
     async fn results(&self, query: &str) -> Option<usize> {
         let url = Url::parse_with_params(&format!("{}query", self.url), [("query", query)]).unwrap();
         let answer: Value = self.http.get(url).send().await.ok()?.json().await.ok()?;

@@ -28,7 +28,7 @@ impl Query {
                 rest = after(&rest[start..], ']');
                 continue;
             }
-            // A letter inside a number, as in 1e3, is none of a name; no query here has one.
+            // A number with a letter, such as 1e3, would be taken for a name. No query here has one.
             let word: String = rest[start..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
             rest = rest[start + word.len()..].trim_start();
             if word == "by" {

@@ -8,7 +8,7 @@ use std::{
 
 use super::{contract, project, promql::Query, text};
 
-/// Whether a program of the Prometheus package is there. Says so when it is not.
+/// Whether a program of the Prometheus package is installed. If not, prints that.
 pub(super) fn has(program: &str) -> bool {
     let there = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !there {
@@ -61,7 +61,7 @@ fn every_rule_names_metrics_labels_and_values_that_exist() {
     let files = ["dashboards/rules/recording.yml", "dashboards/rules/alerts.yml"];
     let recorded = values(files[0], "record");
     for expr in files.iter().flat_map(|file| values(file, "expr")) {
-        // What is recorded has a colon in its name; what it is made of is looked at where it is.
+        // Recorded names have a colon, which the parser does not know. Their own expressions are checked, too.
         let raw = recorded.iter().fold(expr.clone(), |expr, name| expr.replace(name.as_str(), "up"));
         for selector in Query::parse(&raw).selectors.iter().filter(|selector| selector.metric != "up") {
             let labels = contract::labels_of(&selector.metric)
@@ -84,7 +84,7 @@ fn each_alert_is_a_rule_of_the_console_with_the_same_bound() {
     for (alert, expr) in
         values("dashboards/rules/alerts.yml", "alert").into_iter().zip(values("dashboards/rules/alerts.yml", "expr"))
     {
-        // An instance that is gone says nothing about itself: the page sees that by itself.
+        // No metric of a lost instance tells of the loss, so the page detects it without a rule.
         if alert == "TargetDown" {
             assert!(advice.contains("docs/runbook.md, TargetDown"));
             continue;

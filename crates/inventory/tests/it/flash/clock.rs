@@ -31,7 +31,7 @@ async fn a_counter_that_was_left_half_made_before_the_clock_was_set_back_is_made
     open(&first, "A", 5, 5).await;
     reserved(&first, "ann", 3).await;
     until_stored(&stage, 3).await;
-    // It has entered, and waits for the table that says what is stored.
+    // The instance begins a new counter and waits for the locked table of stored reservations.
     let mut held = stage.pool.begin().await.unwrap();
     sqlx::query("lock table flash_reservation in access exclusive mode").execute(&mut *held).await.unwrap();
     stage.redis.restart().await.unwrap();
@@ -77,7 +77,7 @@ async fn a_late_removal_spares_a_reservation_that_has_the_id_of_a_lost_one() {
     // From now on the server knows the script that removes entries.
     reserved(&far, "ann", 1).await;
     until_stored(&stage, 1).await;
-    // The next one is stored, and its removal is under way for a long time.
+    // The next reservation is stored, and the command that removes its entry is held back.
     let held = hold_sales(&stage).await;
     reserved(&far, "bob", 2).await;
     within(Duration::from_secs(10), "it waits for the row", async || blocked(&stage).await == 1).await;
@@ -91,8 +91,8 @@ async fn a_late_removal_spares_a_reservation_that_has_the_id_of_a_lost_one() {
     stage.redis.step_clock_backwards(HOUR).unwrap();
     let mut near = stage.serve(&[PATIENT]).await;
     until_open(&near).await;
-    // As if the reservation before had been made just before that millisecond. With its clock set back, the server goes
-    // on from there.
+    // The stream's last id is just before that of the lost entry. Since the clock was set back, the server counts on
+    // from there and gives the next entry the same id.
     let millis: u64 = lost.split_once('-').unwrap().0.parse().unwrap();
     stage.redis.command(&["XSETID", STREAM, &format!("{}-{}", millis - 1, u64::MAX)]).await.unwrap();
     let held = hold_sales(&stage).await;
@@ -129,7 +129,7 @@ async fn a_dead_letter_is_kept_though_a_lost_stream_had_one_under_its_id() {
     open(&instance, "A", 5, 5).await;
     for word in ["old", "new"] {
         until_open(&instance).await;
-        // Bytes that are no text, too: an entry is known again by what the server has.
+        // The fields also have bytes that are no text. An entry is removed only if its bytes are those that were read.
         let add = "return redis.call('XADD', KEYS[1], '9999999999999-7', ARGV[1], '\\255\\0')";
         stage.redis.command(&["EVAL", add, "1", STREAM, word]).await.unwrap();
         within(Duration::from_secs(10), "a dead letter", async || {

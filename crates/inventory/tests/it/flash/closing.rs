@@ -1,4 +1,4 @@
-//! The end of a sale: its units come back once, whoever dies or comes second.
+//! The end of a sale. Unsold units come back once, even if an instance dies or two instances close the sale.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn unsold_units_come_back_once_after_a_kill_in_the_middle_and_with_two_tha
     assert_eq!(third.get("/stock/A").await.json()["quantity"], 8);
     assert_conserved(&stage, &[]).await;
 
-    // Both want to close the next one: the one has the lock and waits for the row, the other waits for the lock.
+    // Two instances close the next sale: one has the lock and waits for the row, the other waits for the lock.
     open(&second, "A", 5, 5).await;
     let held = stage.hold_row().await;
     let both = async {
@@ -53,7 +53,7 @@ async fn unsold_units_come_back_once_after_a_kill_in_the_middle_and_with_two_tha
     };
     let ((), _) = tokio::join!(both, close(&third, "A"));
     until_closed(&second).await;
-    // First come, first served: the other one has had its turn before this.
+    // The lock is fair, so the other instance has had its turn before this adjustment.
     let after = line(1, "A", -1);
     assert_eq!(send(&second, &after).await.json()["quantity"], 7);
     assert_eq!(stage.count("select count(*) from movement where kind = 'flash'").await, 4);

@@ -13,7 +13,7 @@ use crate::{
     support::{alone, blocked, figure, fleet, within},
 };
 
-/// Requests and units; `FLASH_REQUESTS=20000` is the whole.
+/// The numbers of requests and of units. `FLASH_REQUESTS=20000` makes a long run.
 fn scale() -> (usize, i64) {
     let requests = std::env::var("FLASH_REQUESTS").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000_usize);
     (requests, i64::try_from(requests / 4).unwrap())
@@ -24,7 +24,7 @@ async fn three_kills_oversell_nothing_and_store_every_acknowledged_reservation_o
     let _alone = alone().await;
     let (requests, units) = scale();
     let mut stage = Stage::start().await;
-    // What was answered is in the file: with `everysec` a kill may lose what was not written yet.
+    // With `everysec` a kill could lose reservations that were acknowledged but not yet in the file.
     let durable = ["--appendonly", "yes", "--appendfsync", "always"];
     stage.redis = RedisServer::builder().args(durable).start().await.unwrap();
     let mut instances = fleet(&stage, 3, &[]).await;
@@ -34,8 +34,8 @@ async fn three_kills_oversell_nothing_and_store_every_acknowledged_reservation_o
 
     let told: Mutex<Vec<String>> = Mutex::default();
     let made = async || i64::try_from(told.lock().await.len()).unwrap();
-    // 300 customers, each of whom wants more than it may have; every request is repeated with its key until it is
-    // decided, by the instance that is left.
+    // 300 customers ask for more than their limit allows. Each request is repeated with its key until it is decided,
+    // after two attempts by the instance that survives.
     let load = stream::iter(0..requests).for_each_concurrent(48, |number| {
         let (told, third) = (&told, &*third);
         let urls = [first.url.clone(), second.url.clone()];

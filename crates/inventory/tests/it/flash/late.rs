@@ -1,4 +1,4 @@
-//! Scripts that arrive late: of a sale that is over, and of an instance that made a counter too slowly.
+//! Scripts that arrive late: from an earlier sale, and from an instance that made a counter too slowly.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ async fn a_late_script_of_an_earlier_sale_leaves_a_later_one_alone() {
     open(&near, "A", 5, 5).await;
     reserved(&far, "ann", 1).await;
     until_stored(&stage, 1).await;
-    // Sent for the first sale, delivered in the second.
+    // This request is sent during the first sale and delivered during the second.
     proxy.set(Fault::Hole);
     let unknown = reserve(&far, "A", "late", 2, None).await;
     assert_eq!(unknown.problem(), "outcome-unknown");
@@ -60,7 +60,7 @@ async fn a_late_script_of_an_earlier_sale_leaves_a_later_one_alone() {
     assert_conserved(&stage).await;
 }
 
-/// All that Redis has of the sale of `A`.
+/// The contents of the keys in Redis of the sale of `A`.
 async fn counter(stage: &Stage) -> Vec<String> {
     let mut all = Vec::new();
     for key in &KEYS[..3] {
@@ -69,8 +69,8 @@ async fn counter(stage: &Stage) -> Vec<String> {
     all
 }
 
-/// By its id the second reservation comes before the first. A counter is made in that order, so an instance that has read
-/// the first does not see the second any more.
+/// The id of the second reservation sorts before that of the first. A counter is made in the order of ids, so an
+/// instance that has read the first does not see the second any more.
 const KEYS_OF_ANN: [&str; 2] = ["first", "second"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -82,13 +82,13 @@ async fn an_instance_that_makes_a_counter_too_slowly_changes_nothing() {
     open(&first, "A", 20, 5).await;
     assert_eq!(reserve(&first, "A", "ann", 3, Some(KEYS_OF_ANN[0])).await.status, StatusCode::CREATED);
     until_stored(&stage, 3).await;
-    // The second makes a counter once, so that its one connection has prepared the statements.
+    // The second instance makes a counter once, which prepares the statements on its one connection.
     first.freeze();
     stage.redis.restart().await.unwrap();
     until_open(&second).await;
     second.freeze();
     first.thaw();
-    // Each of the two has entered, begun a generation, and waits for the table that says what is stored.
+    // Each instance begins a generation and waits for the locked table of stored reservations.
     let mut held = stage.pool.begin().await.unwrap();
     sqlx::query("lock table flash_reservation in access exclusive mode").execute(&mut *held).await.unwrap();
     stage.redis.restart().await.unwrap();
@@ -96,7 +96,7 @@ async fn an_instance_that_makes_a_counter_too_slowly_changes_nothing() {
     let age = ["HSET", KEYS[0], "since", "0"];
     second.thaw();
     within(Duration::from_secs(10), "the second makes it", async || {
-        // As if the one that makes it had taken two seconds.
+        // As if the instance that makes the counter had taken two seconds.
         stage.redis.command(&age).await.unwrap();
         blocked(&stage).await == 2
     })
@@ -105,7 +105,7 @@ async fn an_instance_that_makes_a_counter_too_slowly_changes_nothing() {
     stage.redis.command(&age).await.unwrap();
     held.rollback().await.unwrap();
 
-    // The first goes on with a counter that the second took over, and must not open it.
+    // The first instance goes on with a counter that the second took over, and must not open that counter.
     until_open(&first).await;
     let second_of_ann = reserve(&first, "A", "ann", 2, Some(KEYS_OF_ANN[1])).await;
     assert_eq!(second_of_ann.status, StatusCode::CREATED, "{second_of_ann:?}");
@@ -114,7 +114,7 @@ async fn an_instance_that_makes_a_counter_too_slowly_changes_nothing() {
     assert_eq!(state(&first, &id).await, "stored");
     until_stored(&stage, 5).await;
     first.kill().await;
-    // The second goes on with what it read before, and must not put it over the counter that is in use.
+    // The second instance goes on with old rows, and must not replace the counter that is in use.
     second.thaw();
     reserved(&second, "bob", 1).await;
     until_stored(&stage, 6).await;

@@ -61,7 +61,7 @@ async fn an_entry_made_under_an_earlier_counter_is_rejected() {
     .await;
     assert_eq!(stage.count("select stored from flash_sale").await, 0);
 
-    // A sale opened anew takes nothing of the one before.
+    // A new sale of the same SKU stores no entry of the previous sale.
     until_closed(&instance).await;
     open(&instance, "A", 5, 5).await;
     entry("1-late", "1", generation).await;
@@ -80,7 +80,7 @@ async fn what_waits_for_the_database_is_bounded_and_only_what_it_refuses_is_a_de
     let instance = stage.serve(&[("FLASH_BACKLOG", "3")]).await;
     instance.put("A", 20).await;
     open(&instance, "A", 20, 20).await;
-    // The row is held: nothing can be stored, as with a database that does not answer.
+    // While the row is held nothing can be stored, as if the database did not answer.
     let mut held = stage.pool.begin().await.unwrap();
     sqlx::query("select from flash_sale for update").execute(&mut *held).await.unwrap();
     for _ in 0..3 {
@@ -115,7 +115,7 @@ async fn a_reservation_made_again_is_stored_although_that_of_a_lost_counter_is_r
     eventual.put("A", 9).await;
     open(&eventual, "A", 9, 9).await;
     until_open(&durable).await;
-    // What a consumer read from a Redis that lost it: under the counter before.
+    // Adds an entry of the previous counter, as if a consumer had read it from a Redis that then lost it.
     let lost = async |key: &'static str| {
         let id = "select '1-' || encode(substring(sha256(convert_to($1, 'UTF8')) from 1 for 16), 'hex')";
         let id: String = sqlx::query_scalar(id).bind(key).fetch_one(&stage.pool).await.unwrap();
@@ -134,7 +134,7 @@ async fn a_reservation_made_again_is_stored_although_that_of_a_lost_counter_is_r
     let repeated = reserve(&eventual, "A", "ann", 1, Some("before")).await;
     assert_eq!((repeated.status, repeated.json()["state"].as_str()), (StatusCode::CREATED, Some("stored")));
 
-    // In one batch, and with an answer that waits for it.
+    // The lost and the new entries are in one batch. The answer of the durable instance waits for that batch.
     let held = hold_sales(&stage).await;
     for key in ["eventual", "durable"] {
         lost(key).await;
@@ -149,7 +149,7 @@ async fn a_reservation_made_again_is_stored_although_that_of_a_lost_counter_is_r
     assert_eq!(waited.status, StatusCode::CREATED, "{waited:?}");
     until_stored(&stage, 3).await;
 
-    // Rejected before the next counter was made of what is stored.
+    // This entry is rejected before the next counter is made from the stored reservations.
     lost("after").await;
     within(Duration::from_secs(20), "rejected", async || rows(rejected).await == 1).await;
     stage.redis.restart().await.unwrap();

@@ -65,7 +65,7 @@ pub(crate) async fn until_open(instance: &Instance) {
     .await;
 }
 
-/// Closes the sale of `A`, whatever has to be stored first.
+/// Closes the sale of `A`, and waits while reservations have yet to be stored.
 pub(crate) async fn until_closed(instance: &Instance) {
     within(Duration::from_secs(30), "the sale is closed", async || {
         let answer = close(instance, "A").await;
@@ -79,7 +79,7 @@ async fn assert_conserved(stage: &Stage) {
     assert!(checked.holds(), "{checked}");
 }
 
-/// A unit that was reserved: the id of the reservation.
+/// Reserves units, and returns the id of the reservation.
 pub(crate) async fn reserved(instance: &Instance, customer: &str, quantity: i64) -> String {
     let answer = reserve(instance, "A", customer, quantity, None).await;
     assert_eq!(answer.status, StatusCode::CREATED, "{answer:?}");
@@ -99,7 +99,7 @@ async fn reserve_when_connected(instance: &Instance, customer: &str, quantity: i
     }
 }
 
-/// A transaction that holds the rows of all sales: nothing is stored, and no counter is made.
+/// A transaction that holds the rows of all sales. Until it ends, nothing is stored and no counter is made.
 async fn hold_sales(stage: &Stage) -> Transaction<'_, Postgres> {
     let mut held = stage.pool.begin().await.unwrap();
     sqlx::query("select from flash_sale for update").execute(&mut *held).await.unwrap();

@@ -41,7 +41,7 @@ async fn a_sale_takes_units_out_of_stock_and_gives_back_what_was_not_sold() {
     assert_eq!((late.status, late.problem().as_str()), (StatusCode::CONFLICT, "sale-closed"));
     assert_eq!(instances[0].get(&place).await.json()["state"], "stored");
 
-    // A sale after it knows nothing of it.
+    // The reservations of this sale do not count in the next one.
     assert_eq!(open(&instances[0], "A", 7, 3).await.status, StatusCode::CREATED);
     assert_eq!(reserve(&instances[1], "A", "ann", 3, None).await.status, StatusCode::CREATED);
     until_closed(&instances[0]).await;
@@ -105,7 +105,7 @@ async fn neither_the_limit_of_a_customer_nor_an_idempotency_key_can_be_raced() {
     let other = reserve(&instances[0], "A", "once", 1, Some("order-7")).await;
     assert_eq!(other.problem(), "idempotency-mismatch");
     until_closed(&instances[0]).await;
-    // What a client asks after the end is answered as it was.
+    // A request repeated after the end of the sale gets the same answer as before.
     let again = reserve(&instances[1], "A", "once", 2, Some("order-7")).await;
     assert_eq!((again.status, again.header("idempotent-replayed")), (StatusCode::CREATED, "true"), "{again:?}");
     assert_eq!(stage.count("select stored from flash_sale").await, 7);

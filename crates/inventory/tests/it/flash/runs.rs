@@ -27,10 +27,10 @@ async fn a_counter_that_was_restored_from_an_old_file_gives_nothing_away() {
     reserved(&instance, "ann", 3).await;
     until_stored(&stage, 3).await;
     stage.redis.command(&["SAVE"]).await.unwrap();
-    // The file says that seven are left; it does not know these four.
+    // The file says that seven are left, since these four were reserved after it was written.
     reserved(&instance, "bob", 4).await;
     until_stored(&stage, 7).await;
-    // The keeper waits for the row, so that nobody makes a new counter before the script is asked.
+    // The keeper waits for the row, so no instance makes a new counter before the reservation of dan.
     let held = hold_sales(&stage).await;
     reserved(&instance, "cid", 1).await;
     within(Duration::from_secs(10), "the keeper waits", async || blocked(&stage).await == 1).await;
@@ -58,7 +58,7 @@ async fn a_replica_that_lacks_the_last_reservations_oversells_nothing_and_stores
     let (quick, durable) = tokio::join!(stage.serve(&[PATIENT]), stage.serve(&[PATIENT, ("FLASH_DURABLE", "on")]));
     quick.put("A", UNITS).await;
     open(&quick, "A", UNITS, UNITS).await;
-    // These three are stored, the next five are in the stream; the replica has both.
+    // The replica has these three, which are stored, and the next five, which are in the stream.
     let mut kept = vec![reserved(&durable, "ann", 3).await];
     let held = hold_sales(&stage).await;
     for _ in 0..5 {
@@ -67,7 +67,7 @@ async fn a_replica_that_lacks_the_last_reservations_oversells_nothing_and_stores
     within(Duration::from_secs(10), "the replica has them", async || has(&replica, 6, 5).await).await;
     replica.command(&["REPLICAOF", "NO", "ONE"]).await.unwrap();
     held.rollback().await.unwrap();
-    // The replica lacks four that are stored, and six that may be lost: they were told once Redis had them.
+    // The replica lacks four units that are stored, and six that were acknowledged by Redis alone and may be lost.
     kept.push(reserved(&durable, "cid", 4).await);
     until_stored(&stage, 12).await;
     let held = hold_sales(&stage).await;
@@ -76,7 +76,7 @@ async fn a_replica_that_lacks_the_last_reservations_oversells_nothing_and_stores
         told.push(reserved(&quick, "dan", 1).await);
     }
     stage.redis.kill().await.unwrap();
-    // As where one address leads to whatever server is the primary.
+    // As if one address always led to the current primary.
     replica.command(&["CONFIG", "SET", "port", &stage.redis.port().to_string()]).await.unwrap();
     held.rollback().await.unwrap();
     until_open(&quick).await;
@@ -116,7 +116,7 @@ async fn a_primary_that_returns_with_the_data_of_its_successor_makes_its_counter
     within(Duration::from_secs(10), "it follows its successor", async || has(&stage.redis, 1, 0).await).await;
     stage.redis.command(&["REPLICAOF", "NO", "ONE"]).await.unwrap();
 
-    // The process is the one that made the counter, and what it says of the counter is not true any more.
+    // The process that made the counter still runs, but its counter is now the older one of its successor.
     within(Duration::from_secs(20), "three are left", async || {
         let answer = instance.get("/flash/A").await;
         answer.status == StatusCode::OK

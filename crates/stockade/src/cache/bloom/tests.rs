@@ -28,7 +28,7 @@ impl Resource for Sku {
     }
 }
 
-/// A filter whose source counts how often it is read, and is empty once `complete` says so.
+/// A filter whose source counts its reads, and ends without an id when `complete` is notified.
 async fn filter(url: &str, complete: &Arc<Notify>) -> (Bloom, Arc<AtomicUsize>) {
     let (complete, reads) = (Arc::clone(complete), Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&reads);

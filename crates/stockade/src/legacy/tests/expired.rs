@@ -1,4 +1,4 @@
-//! Clients that take over a lock whose time is over.
+//! Clients that take over an expired lock.
 
 use std::time::Duration;
 

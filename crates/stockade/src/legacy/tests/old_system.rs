@@ -33,7 +33,7 @@ async fn old_system(url: String, rounds: u64) {
     }
 }
 
-/// Not one atomic step: an update in between is lost.
+/// Reads and writes in two steps, so that an update in between is lost.
 async fn count(connection: &mut redis::aio::MultiplexedConnection) {
     let seen: Option<u64> = redis::cmd("GET").arg("counter").query_async(connection).await.unwrap();
     redis::cmd("SET").arg("counter").arg(seen.unwrap_or_default() + 1).exec_async(connection).await.unwrap();

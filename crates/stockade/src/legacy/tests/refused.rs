@@ -46,7 +46,7 @@ async fn bad_input_is_refused_and_changes_nothing() {
     assert!(lock(&locks.unit(Unit::Millis)).try_acquire().await.unwrap().is_none());
 }
 
-/// The URL says that it is a cluster, so no server is needed.
+/// The URL names a cluster, so no server is needed.
 #[tokio::test]
 async fn a_cluster_is_refused() {
     let redis = Redis::connect("redis-cluster://127.0.0.1:1").await.unwrap();

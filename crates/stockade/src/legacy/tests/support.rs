@@ -47,7 +47,7 @@ pub(super) fn lock(locks: &SetnxLocks) -> SetnxLock {
     locks.lock(KEY).lease(Duration::from_secs(60)).wait(LIMIT)
 }
 
-/// A time that is over, as a crashed holder leaves it.
+/// An expired time, as a crashed holder leaves it.
 pub(super) fn past() -> String {
     (Unit::Seconds.now() - 10).to_string()
 }

@@ -1,4 +1,4 @@
-//! What readers share of an ownership, and what is their own.
+//! Readers that share one ownership: what is the same for all of them, and what each reader has alone.
 
 use std::{sync::Arc, time::Duration};
 

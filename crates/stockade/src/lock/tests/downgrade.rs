@@ -15,7 +15,7 @@ async fn a_downgraded_guard_reads_beside_others_and_is_renewed() {
     assert_eq!((reader.mode(), reader.token(), fence.mode()), (Mode::Read, token, Mode::Read));
     let second = tokio::time::timeout(LIMIT, tasks.join_next()).await.unwrap().unwrap().unwrap().unwrap();
     second.release().await.unwrap();
-    // Far beyond the lease it still keeps writers out.
+    // The renewed read lock keeps writers out far beyond its lease.
     assert!(matches!(locks.write(&Sku("1")).wait(SHORT * 5).acquire().await, Err(LockError::Timeout { .. })));
     assert!(reader.is_held());
     assert_eq!(reader.release().await.unwrap(), Released::Released);
@@ -53,7 +53,7 @@ async fn a_downgrade_that_is_dropped_on_its_way_releases() {
     let guard = locks.write(&Sku("1")).acquire().await.unwrap();
     assert!(tokio::time::timeout(SHORT, guard.downgrade()).await.is_err());
     idle(&locks).await;
-    // Never polled at all.
+    // A downgrade that is dropped before its first poll.
     let guard = locks.write(&Sku("1")).acquire().await.unwrap();
     drop(guard.downgrade());
     idle(&locks).await;
@@ -67,7 +67,7 @@ async fn a_downgrade_without_an_answer_gives_back_a_guard_that_reads() {
     let fence = guard.fence();
     let failed = guard.downgrade().await.unwrap_err();
     assert!(matches!(failed.error, LockError::Unavailable { .. }), "{failed}");
-    // Others may read by now, so nobody may write under it.
+    // The store may have let readers in, so nobody may write under the guard.
     assert_eq!((failed.guard.mode(), fence.mode()), (Mode::Read, Mode::Read));
     assert!(failed.guard.is_held());
     store.set_downgrades(Downgrades::Answered);

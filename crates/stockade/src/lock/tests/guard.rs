@@ -67,7 +67,7 @@ async fn a_hold_beyond_its_limit_is_told_and_hands_over() {
 #[tokio::test]
 async fn a_guard_that_is_dropped_or_detached_releases() {
     let locks = Locks::memory();
-    // So long a lease that it is no way out.
+    // The lease is so long that only a release can free the lock during the test.
     let request = || locks.write(&Sku("1")).lease(Duration::from_secs(300));
     drop(request().acquire().await.unwrap());
     idle(&locks).await;
@@ -80,7 +80,7 @@ async fn a_guard_knows_that_its_lease_is_over_although_nothing_ran() {
     let locks = Locks::memory();
     let guard = locks.write(&Sku("1")).lease(SHORT).acquire().await.unwrap();
     let until = Instant::now() + SHORT * 2;
-    // No task gets to run meanwhile: neither the renewal nor what would tell of the loss.
+    // No task runs meanwhile: neither the renewal nor the task that reports the loss.
     while !until.remaining().is_zero() {
         std::hint::spin_loop();
     }
@@ -96,7 +96,7 @@ async fn a_release_that_is_dropped_on_its_way_still_releases() {
     idle(&locks).await;
     store.hang_releases(false);
     let guard = locks.write(&Sku("1")).acquire().await.unwrap();
-    // Never polled at all.
+    // A release that is dropped before its first poll.
     drop(guard.release());
     idle(&locks).await;
 }
@@ -172,7 +172,7 @@ async fn a_reader_knows_since_when_it_keeps_writers_out() {
     let since = fence.shared_since().unwrap();
     assert!(asked <= since && since <= Instant::now());
     assert_eq!(fence.shared_since(), Some(since));
-    // One that was handed over counts from when it came, not from when it was asked for.
+    // A handed-over lock counts as shared since the grant, not since the request.
     let waiting = locks.write(&Sku("1")).acquire();
     let mut tasks = tokio::task::JoinSet::new();
     tasks.spawn(waiting);
@@ -200,7 +200,7 @@ async fn a_downgraded_guard_keeps_writers_out_as_a_reader_since_it_is_one() {
     let reader = writer.downgrade().await.unwrap();
     let since = reader.fence().shared_since().unwrap();
     assert!(since > written);
-    // It is a reader already, and only renewed.
+    // The guard is a reader already, so the downgrade only renews it.
     let reader = reader.downgrade().await.unwrap();
     assert_eq!(reader.fence().shared_since(), Some(since));
 }

@@ -16,7 +16,7 @@ async fn a_guard_goes_on_elsewhere_with_its_token() {
     assert_eq!((adopted.token(), adopted.mode(), adopted.key().as_str()), (token, Mode::Write, "stock:1"));
     assert_eq!(adopted.key().label(), "stock");
     assert_eq!(locks.inspect("stock:1").await.unwrap().holders[0].tag, "import");
-    // Renewed from now on.
+    // The adopted lock is renewed from now on.
     assert!(matches!(locks.write(&Sku("1")).wait(SHORT * 5).acquire().await, Err(LockError::Timeout { .. })));
     assert!(adopted.is_held());
     let second = other.adopt(Handover::from_text(&text).unwrap()).await;
@@ -84,7 +84,7 @@ async fn a_text_says_all_and_only_a_whole_one_is_taken() {
             assert_eq!(Handover::from_text(&text[..cut]).unwrap_err(), HandoverTextError, "{cut}");
         }
         assert!(Handover::from_text(&text.replace("handover-1", "handover-2")).is_err());
-        // What makes it a secret is not shown.
+        // The secret parts are not shown.
         let shown = format!("{handover:?}");
         let owner = text.split(';').nth(5).unwrap();
         assert!(!shown.contains(&owner[..16]) && !shown.contains(owner.rsplit('.').next().unwrap()), "{shown}");

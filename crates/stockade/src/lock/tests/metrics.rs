@@ -72,7 +72,7 @@ async fn each_of_several_resources_is_counted_as_its_own() {
     held.release().await.unwrap();
     assert_eq!((count("granted").as_deref(), gauge("stockade_locks_held").as_deref()), (Some("3"), Some("0")));
 
-    // The last in the order that is kept to: two are granted before it, and the step for all counts for nothing.
+    // The last key in lock order: two keys are granted before it. The step that asks for all at once is not counted.
     let mut keys = ["1", "2", "3"].map(|id| crate::resource::Key::new("stock", id).unwrap());
     keys.sort_by_key(|key| (key.bucket(), key.to_string()));
     let last = locks.write_keys([keys[2].clone()]).acquire().await.unwrap();

@@ -98,7 +98,7 @@ async fn messages_show_no_id() {
 
 #[tokio::test]
 async fn what_is_held_is_renewed_while_the_rest_is_waited_for() {
-    // This store has no step for several, so all but the last are held before the last is asked for.
+    // This store can't take several keys in one step, so two keys are held before the last one is asked for.
     let (locks, store) = Faulty::locks();
     let mut keys = ["1", "2", "3"].map(|id| Key::new("stock", id).unwrap());
     keys.sort_by_key(|key| (key.bucket(), key.to_string()));
@@ -165,7 +165,7 @@ async fn a_release_that_is_dropped_on_its_way_still_releases_all() {
     assert!(tokio::time::timeout(SHORT, held.release()).await.is_err());
     idle(&locks).await;
     let held = both().acquire().await.unwrap();
-    // Never polled at all.
+    // A release that is dropped before its first poll.
     drop(held.release());
     idle(&locks).await;
     drop(both().acquire().await.unwrap());

@@ -5,7 +5,7 @@ use crate::{
     lock::{RedlockBuilder, RedlockError},
 };
 
-/// Servers that need not be there, each with an address of its own.
+/// `N` servers with addresses of their own, where nothing needs to listen.
 async fn servers<const N: usize>() -> [Redis; N] {
     let mut port = 0;
     let connects = [(); N].map(|()| {

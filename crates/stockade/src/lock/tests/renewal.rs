@@ -47,7 +47,7 @@ async fn a_fence_learns_of_the_end_of_its_lease_without_any_task() {
     let locks = Locks::memory();
     let guard = locks.write(&Sku("1")).lease(SHORT).acquire().await.unwrap();
     let fence = guard.fence();
-    // Released, so that nothing renews and nothing watches.
+    // After the release nothing renews or watches the lock.
     guard.release().await.unwrap();
     assert_eq!(tokio::time::timeout(LIMIT, fence.lost()).await.expect("never told"), LossReason::Expired);
     assert_eq!(fence.remaining(), Duration::ZERO);

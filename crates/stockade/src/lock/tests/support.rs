@@ -57,12 +57,12 @@ pub(super) struct Faulty {
     downgrades: Mutex<Downgrades>,
 }
 
-/// What becomes of downgrades.
+/// The way in which downgrades end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Downgrades {
     #[default]
     Answered,
-    /// Done, but nobody hears of it.
+    /// Done, but the call never returns.
     Hang,
     /// Done, but the reply is lost.
     Unanswered,
@@ -88,7 +88,7 @@ impl Faulty {
         self.acquires.load(Ordering::SeqCst)
     }
 
-    /// How often a key was asked to be renewed.
+    /// How many renewals of a key were requested.
     pub(super) fn renewals(&self, key: &str) -> usize {
         self.renewals.lock().unwrap().iter().filter(|renewed| *renewed == key).count()
     }

@@ -18,7 +18,7 @@ fn numbered(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(|number| format!("stock:{number}"))
 }
 
-/// What kept rows name, all at once.
+/// The resources of all kept rows.
 async fn kept(pool: &PgPool) -> Vec<String> {
     let rows = outbox::after(pool, &["stock"], i64::MIN, i64::MAX).await.unwrap();
     rows.into_iter().map(|row| row.resource).collect()
@@ -33,7 +33,7 @@ async fn rows_applied_together_are_kept_as_one_and_applied_again_one_by_one() {
         ('stock', 'stock:announced', 'intent', clock_timestamp() - interval '5 s'), ('other', 'x', null, clock_timestamp())";
     sqlx::raw_sql(others).execute(&pool).await.unwrap();
     let relay = Relay::spawn(pool.clone(), [cache]);
-    // One for the batch, the one that was announced, and the other cache's.
+    // Three rows: one for the batch, the announced one, and the other cache's, which is not applied.
     until(async || rows(&pool).await == (3, 1)).await;
     let announced =
         "select array_agg(resource) from stockade.outbox where intent = 'intent' and applied_at is not null";
@@ -53,7 +53,7 @@ async fn rows_that_are_marked_while_all_are_applied_again_are_met() {
     let ids = pending(&pool, numbered(60)).await;
     let mut met = BTreeSet::new();
     let mut last = i64::MIN;
-    // Some of those met and some of those still to come, only the latter, and only the former.
+    // While the rows are read, others are marked: rows before and after this point, only later ones, only earlier ones.
     for marked in [&ids[15..25], &ids[50..58], &ids[..5], &[]] {
         let page = outbox::after(&pool, &["stock"], last, 20).await.unwrap();
         last = page.last().map_or(last, |row| row.id);
@@ -98,7 +98,7 @@ async fn rows_that_two_processes_mark_are_kept_once_and_those_of_one_that_died_a
     }
 }
 
-/// It knows a row's columns of before, and that `#` is the whole cache.
+/// The older version does not know the column `resources`, but knows that `#` stands for the whole cache.
 #[tokio::test]
 async fn a_relay_of_an_older_version_drops_the_whole_cache_in_place_of_what_it_can_not_see() {
     let (_server, pool) = database().await;

@@ -33,14 +33,14 @@ impl Resource for Sku {
     }
 }
 
-/// Remembers what it was told to invalidate; while `down` it never answers, as a frozen store.
+/// A cache that records its invalidations. While `down` it never answers, like a frozen store.
 #[derive(Default)]
 struct Recorder {
     down: AtomicBool,
     seen: Mutex<Vec<String>>,
-    /// The run of its store that nobody vouched for.
+    /// The run of its store that no relay has vouched for.
     unsure: Mutex<Option<UnsureRun>>,
-    /// With so many of the next invalidations the connection to its store is another one.
+    /// How many of the next invalidations each raise the connection number of the unsure run.
     reconnects: AtomicUsize,
 }
 
@@ -206,7 +206,7 @@ async fn a_commit_whose_cache_is_frozen_answers_in_time_and_the_relay_catches_up
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     assert_eq!(rows(&pool).await, (1, 1));
 
-    // Long enough for the relay to have failed too.
+    // By then the relay has failed, too.
     tokio::time::sleep(Duration::from_secs(4)).await;
     assert_eq!(rows(&pool).await, (1, 1));
     recorder.down.store(false, Ordering::Release);
@@ -224,7 +224,7 @@ async fn a_row_waits_for_every_cache_of_its_name() {
         values ('stock', 'stock:a', clock_timestamp() - interval '5 s')";
     sqlx::query(row).execute(&pool).await.unwrap();
     let relay = Relay::spawn(pool.clone(), [one, other]);
-    // It is there again for the next round.
+    // One cache fails, so the next round applies the row to both again.
     until(async || taking.seen().len() > 1).await;
     frozen.down.store(false, Ordering::Release);
     until(async || frozen.seen() == ["stock:a"] && rows(&pool).await == (1, 0)).await;
@@ -316,14 +316,14 @@ async fn the_relay_outlives_an_outage_of_postgres() {
 async fn a_commit_that_is_refused_counts_as_none() {
     let (_server, pool) = database().await;
     let locks = Locks::memory();
-    // Nothing was sent, and the request may still say so.
+    // Nothing was sent, so the request may still be answered as not applied.
     let writer = locks.write(&Sku("a")).acquire().await.unwrap();
     let (fence, tx) = (writer.fence(), writer.begin(&pool).await.unwrap());
     let adopted = locks.adopt(writer.hand_over().unwrap()).await.unwrap();
     assert!(matches!(tx.commit().await, Err(CommitError::Downgraded)));
     assert!(fence.ownership.commits.close());
     adopted.release().await.unwrap();
-    // Nor is there anything to wait for before others read.
+    // A downgrade does not wait for a commit that was refused.
     let writer = locks.write(&Sku("a")).acquire().await.unwrap();
     let tx = writer.begin(&pool).await.unwrap();
     assert!(writer.fence().ownership.commits.close());

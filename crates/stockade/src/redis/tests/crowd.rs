@@ -31,7 +31,7 @@ async fn connected(server: &RedisServer) -> Link {
     link
 }
 
-/// For a server that is stopped for longer than a command may take, without being silent.
+/// A link whose time-out is longer than the server is stopped.
 async fn patient(server: &RedisServer) -> Link {
     let redis = Redis::builder(server.url()).command_timeout(PATIENCE).connect().await.unwrap();
     let (link, _) = open(&redis).await;
@@ -39,13 +39,13 @@ async fn patient(server: &RedisServer) -> Link {
     link
 }
 
-/// A server that can be told to take its time.
+/// A server that `DEBUG SLEEP` can delay.
 pub(crate) async fn leisurely() -> RedisServer {
     RedisServer::builder().arg("--enable-debug-command").arg("yes").start().await.unwrap()
 }
 
-/// Each is answered after 15 ms, and all of them after a second and a half, which is six command time-outs. They are so
-/// long that the server reads them one by one: it writes its replies when it has run all that it has read.
+/// A hundred commands of 15 ms each: together they take six command time-outs. A server writes its replies when it has
+/// run all that it has read, so each command has so many bytes that the server reads it alone.
 pub(crate) fn slow(link: &Link) -> Vec<impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<>> {
     let mut command = redis::cmd("DEBUG");
     command.arg("SLEEP").arg(format!("0.015{:0<20000}", ""));
@@ -83,7 +83,7 @@ async fn an_attempt_that_was_not_sent_is_taken_back_and_one_that_was_is_not() {
     let first = attempt(&link, "first", PATIENCE);
     let attempts: Vec<_> = (0..CROWD).map(|_| attempt(&link, "crowd", PATIENCE)).collect();
     let last = attempt(&link, "last", PATIENCE);
-    // Fire and forget keeps its place.
+    // A command is also sent in its place if nobody waits for its reply.
     drop(append(&link, "kept"));
     let receipts: Vec<_> = attempts.iter().map(|attempt| attempt.receipt.clone()).collect();
     let (one, other) = (first.receipt.clone(), last.receipt.clone());
@@ -105,7 +105,7 @@ async fn what_undoes_goes_ahead_of_the_crowd_and_renewals_ahead_of_both() {
     let crowd: Vec<_> = (0..CROWD).map(|_| append(&link, "crowd")).collect();
     let undo = |sha: &str| evalsha(sha, vec!["list".into()], vec![b"undoing".to_vec()]);
     let undoing: Vec<_> = (0..CROWD).map(|_| link.call_regardless(&APPEND, &undo)).collect();
-    // There is no connection of their own yet.
+    // Renewals have no connection of their own yet.
     let renewal = link.call_renewal(&APPEND, vec!["list".into()], vec![b"renewal".to_vec()]);
     server.resume().unwrap();
     renewal.await.unwrap();
@@ -156,7 +156,7 @@ async fn an_attempt_without_a_place_in_time_is_no_failure_of_the_server() {
         evalsha(sha, vec!["list".into()], Vec::new())
     };
     let brief = link.attempt(&APPEND, make, Duration::from_millis(1), None);
-    // As many more as failures open the breaker.
+    // Five more, which as failures would open the breaker.
     let more = join_all((0..5).map(|_| attempt(&link, "crowd", Duration::from_millis(1)).reply));
     let (refused, more) = join(brief.reply, more).await;
     for refused in more.into_iter().chain([refused]) {

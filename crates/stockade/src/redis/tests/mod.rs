@@ -75,8 +75,7 @@ async fn up(link: &Link) {
     until("an open link", || link.is_up()).await;
 }
 
-/// Waits until so many more connections were tried, each of which begins with a greeting. Those of the testbed do
-/// without.
+/// Waits for `times` more attempts to connect. Each attempt sends HELLO, which the testbed does not.
 async fn until_tried(server: &RedisServer, times: u64) {
     let greetings = async || {
         let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
@@ -245,7 +244,7 @@ async fn a_user_who_may_not_publish_connects_where_nothing_is_heard() {
     up(&link).await;
 }
 
-/// What a link belongs to, and is told by.
+/// The owner of a link. Without it the link can't prepare connections.
 struct Owner(Link);
 
 struct Told(Weak<Owner>);
@@ -268,7 +267,7 @@ async fn a_link_connects_only_when_what_it_belongs_to_is_there() {
     let redis = Redis::connect(server.url()).await.unwrap();
     let owner = Arc::new_cyclic(|owner| {
         let link = Link::new(&redis, "lock", Vec::new(), SCRIPTS, Arc::new(Told(Weak::clone(owner))));
-        // As long as another link takes to connect.
+        // The owner is made only after another link had time to connect.
         let other = Link::new(&redis, "lock", Vec::new(), SCRIPTS, Arc::new(Events(Arc::default()))).started();
         let limit = Instant::now() + Duration::from_secs(10);
         while !other.is_up() && Instant::now() < limit {

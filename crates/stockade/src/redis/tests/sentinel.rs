@@ -14,7 +14,7 @@ use crate::redis::{
 #[tokio::test]
 async fn the_primary_is_found_by_whichever_sentinels_answer() {
     let group = SentinelGroup::start().await.unwrap();
-    // A frozen one costs nothing while a majority answers.
+    // A frozen sentinel costs nothing while a majority answers.
     group.sentinels()[0].pause().unwrap();
     let redis = Redis::connect(group.url()).await.unwrap();
     let opened = redis.dialer().open(None).await.unwrap();
@@ -40,7 +40,7 @@ async fn a_sentinel_that_missed_the_last_failover_is_not_believed() {
     let opened = redis.dialer().open(None).await.unwrap();
     let info = primary.command(&["INFO", "server"]).await.unwrap();
     assert!(info.contains(&format!("run_id:{}", process_of(&opened.run_id))));
-    // Now only the one answers that knows of the old primary, which takes itself for one.
+    // Now only the outdated sentinel answers. It names the old primary, which still believes that it is the primary.
     first.pause().unwrap();
     second.pause().unwrap();
     old.restart().await.unwrap();

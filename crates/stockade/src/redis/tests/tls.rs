@@ -15,7 +15,7 @@ async fn refusal(url: &str, options: TlsOptions) -> String {
     }
 }
 
-/// Of the same servers without TLS.
+/// The refusal of a client that connects to these servers without TLS.
 async fn plain_refusal(url: &str) -> String {
     let url = url.replacen("rediss", "redis", 1);
     match Redis::builder(url).command_timeout(Duration::from_secs(20)).connect().await {
@@ -24,7 +24,7 @@ async fn plain_refusal(url: &str) -> String {
     }
 }
 
-/// One that hangs up and does not speak TLS either may be about to end.
+/// A server that hangs up on a plain client, and does not speak TLS either, may be shutting down.
 #[tokio::test]
 async fn a_server_that_hangs_up_for_another_reason_is_waited_for() {
     use stockade_testbed::{Fault, Proxy};
@@ -41,7 +41,7 @@ async fn a_server_that_hangs_up_for_another_reason_is_waited_for() {
 }
 
 impl TlsOptions {
-    /// What a client needs for servers with these certificates that ask for one.
+    /// The options for servers with these certificates that ask clients for a certificate.
     pub(crate) fn mutual(certificates: &Certificates) -> Self {
         trusting(certificates).client_certificate(certificates.client_certificate_pem(), certificates.client_key_pem())
     }
@@ -105,7 +105,7 @@ async fn what_is_wrong_with_tls_is_said_with_its_remedy() {
     let none = refusal(&url, trusting(&certificates)).await;
     assert!(none.contains("does not speak TLS"), "{none}");
 
-    // The other way round the server hangs up, as one that is about to end does: it is asked whether it speaks TLS.
+    // A TLS server hangs up on a plain client, as if it were shutting down, so the client tests whether it speaks TLS.
     let hang_up = plain_refusal(&server.url()).await;
     assert!(hang_up.contains("rediss://"), "{hang_up}");
 }
@@ -136,7 +136,7 @@ async fn what_is_wrong_with_tls_behind_sentinels_is_said_with_its_remedy() {
 
     let certificates = Certificates::new().unwrap();
     let group = SentinelGroup::builder().mutual_tls(&certificates).start().await.unwrap();
-    // One that is down or silent hides nothing.
+    // A sentinel that is down does not hide the refusals of the others.
     group.sentinels()[0].kill().await.unwrap();
     let unknown = refusal(&group.url(), TlsOptions::mutual(&Certificates::new().unwrap())).await;
     assert!(unknown.contains("root_certificates"), "{unknown}");

@@ -1,4 +1,4 @@
-//! Servers that are reached and can't be used, which no waiting mends.
+//! Servers that answer but can't be used, so that waiting does not help.
 
 use stockade_testbed::RedisServer;
 
@@ -9,7 +9,7 @@ async fn refusal(url: &str) -> ConnectError {
     Redis::connect(url).await.expect_err(url)
 }
 
-/// A lone node: it serves no slot, and says what it is all the same.
+/// A node without slots. It still tells clients that it is part of a cluster.
 async fn node() -> RedisServer {
     RedisServer::builder().args(["--cluster-enabled", "yes"]).start().await.unwrap()
 }
@@ -21,7 +21,7 @@ async fn a_replica_is_refused_with_the_address_of_its_primary() {
     let refused = refusal(&replica.url()).await;
     let ConnectError::Replica { primary: named } = &refused else { panic!("{refused:?}") };
     assert_eq!(*named, primary.addr().to_string());
-    // Without its primary, too.
+    // A replica is also refused while its primary is down.
     primary.kill().await.unwrap();
     assert!(matches!(refusal(&replica.url()).await, ConnectError::Replica { .. }));
     replica.command(&["REPLICAOF", "NO", "ONE"]).await.unwrap();
@@ -90,7 +90,7 @@ async fn what_a_server_has_against_its_use_is_kept_until_it_is_used_or_gone() {
     up(&link).await;
     assert_eq!(link.unfit(), None);
     server.command(&["REPLICAOF", "127.0.0.1", "1"]).await.unwrap();
-    // The first write finds out.
+    // The first write finds out that the server is a replica.
     super::until("its words", || {
         drop(append(&link, "x"));
         link.unfit().is_some_and(|said| said.contains("replica of 127.0.0.1:1"))

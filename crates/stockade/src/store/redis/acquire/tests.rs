@@ -27,7 +27,7 @@ const TRIES_ONCE: Terms = Terms { waits: false, ..WAITS };
 const FIRST: Asking = Asking { first: true, scripts_lost: false, stale: false };
 const LATER: Asking = Asking { first: false, ..FIRST };
 
-/// A state as the tables below have it.
+/// The name of a state in the tables below.
 fn word(state: State) -> String {
     let doubt = |waiting: Waiting| if waiting.trouble.is_some() { " in doubt" } else { "" };
     match state {
@@ -124,7 +124,7 @@ impl PartialEq<Asking> for State {
 fn each_answer_leads_to_its_state() {
     let full = || reply(Acquired::Full { waiters: 8, remaining: TEN, now: 1 });
     let capacity = || reply(Acquired::Capacity { present: 2, now: 1 });
-    // What the answer leads to: an attempt that does not wait, the first question of a waiter, a later one.
+    // The next state of an attempt that does not wait, after a waiter's first question, and after a later question.
     let table: &[(&str, &dyn Fn() -> Answer, [&str; 3])] = &[
         ("free", &|| reply(free()), ["enters"; 3]),
         ("free, replicas not asked", &|| told(free(), Copies::Unknown, true), ["enters"; 3]),
@@ -162,7 +162,7 @@ fn a_question_is_repeated_once_for_lost_scripts_and_once_as_too_old() {
         let place = &mut QueuePlace::default();
         let State::Asking(once) = asking.next(Answer::ScriptsLost(lost()), WAITS, place) else { panic!() };
         let State::Asking(twice) = once.next(stale(), WAITS, place) else { panic!() };
-        // Other reasons to ask again do not make it forget.
+        // A redirection does not make the attempt forget its earlier reasons to ask again.
         let State::Asking(twice) = twice.next(Answer::Redirected, WAITS, place) else { panic!() };
         assert_eq!(word(twice.next(Answer::ScriptsLost(lost()), WAITS, place)), then[0]);
         assert_eq!(word(twice.next(stale(), WAITS, place)), then[1]);
@@ -230,7 +230,7 @@ fn a_grant_that_is_gone_leaves_the_place_it_was_granted_at() {
 #[test]
 fn each_wakeup_leads_to_its_state() {
     let grant = || Grant { token: token(), now: 1, until: Instant::now() + TEN, handed_off: TEN };
-    // What it leads to without and in doubt, and whether the place is known to be gone after it.
+    // The next state without and in doubt, and whether the place in the queue is then known to be gone.
     let table: &[(&dyn Fn() -> Wakeup, [&str; 2], bool)] = &[
         (&|| Wakeup::Mail(Mail::Closing), ["shut down"; 2], false),
         (&|| Wakeup::Mail(Mail::Granted(grant())), ["enters"; 2], true),

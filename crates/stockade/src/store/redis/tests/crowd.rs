@@ -57,7 +57,7 @@ async fn an_attempt_that_is_given_up_before_it_was_sent_sends_nothing() {
 async fn an_attempt_takes_no_memory_for_what_it_seldom_does() {
     let world = World::start().await;
     let store = world.store().await;
-    // It is copied to its place, and kept for as long as it waits. What confirms a grant takes three times as much.
+    // An attempt stays in memory as long as it waits. The future that confirms a grant is three times as large.
     let attempt = Waiter::new(&store.inner, write(&key("a"))).acquire();
     assert!(size_of_val(&attempt) <= 4_096, "{} bytes", size_of_val(&attempt));
     drop(attempt);

@@ -113,7 +113,7 @@ async fn what_gives_way_is_recalled_with_its_primary() {
     group.failover().await.unwrap();
     until("recalled", || readers.recalled() == Some(Recall::Disconnected)).await;
     until_moved(&store, before).await;
-    assert_eq!(held.loss(), None, "who is inside stays");
+    assert_eq!(held.loss(), None, "the holder stays");
     store.release(&held).await.unwrap();
     end(group).await;
 }
@@ -263,13 +263,13 @@ async fn nothing_is_renewed_on_an_old_primary_that_goes_on_answering() {
     end(group).await;
 }
 
-/// Every connection is one of TLS: to sentinels, to the primary, to the one that follows it, and between all of them.
+/// Every connection uses TLS: to the sentinels, to the old and the new primary, and between the servers.
 #[cfg(feature = "tls")]
 #[tokio::test]
 async fn locks_over_tls_are_kept_over_a_failover_and_handed_over_after_it() {
     let certificates = Certificates::new().unwrap();
     let group = SentinelGroup::builder().mutual_tls(&certificates).start().await.unwrap();
-    // Handshakes take longer, too, where nothing is optimised.
+    // Handshakes are slow in a debug build.
     let redis =
         Redis::builder(group.url()).tls(TlsOptions::mutual(&certificates)).command_timeout(Duration::from_secs(2));
     let redis = redis.connect().await.unwrap();
@@ -304,7 +304,7 @@ async fn a_planned_switch_keeps_locks_and_refuses_nothing_for_long() {
     let before = server(&store).link.generation();
     group.switch_over().await.unwrap();
     until_moved(&store, before).await;
-    // The new connection may be one more to the old primary, which closes all when it becomes a replica.
+    // The new connection may go to the old primary again, which closes all connections when it becomes a replica.
     let limit = Instant::now() + LIMIT;
     while let Err(error) = store.renew(slice::from_ref(&held)).await {
         assert!(Instant::now() < limit, "{error}");

@@ -225,7 +225,7 @@ async fn a_server_out_of_memory_takes_no_lock_away() {
     world.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
     let refused = store.acquire(write(&key("more"))).await;
     assert!(matches!(refused, Err(LockError::Unavailable { reason: Unavailable::Refused, .. })), "{refused:?}");
-    // Each alone, and both in one script.
+    // Renew each lock alone, and both in one script.
     for some in [&held[..1], &held[1..], &held] {
         let before: Vec<_> = some.iter().map(|ownership| ownership.deadline()).collect();
         store.renew(some).await.unwrap();
@@ -245,7 +245,7 @@ async fn a_lease_shorter_than_the_round_trips_that_confirm_it_is_given_up() {
     proxy.set(Fault::Delay(Duration::from_millis(40)));
     let attempt = Attempt { lease: Duration::from_millis(100), wait: Duration::ZERO, ..write(&key("short")) };
     let refused = timeout(LIMIT, store.acquire(attempt)).await.expect("it goes on for ever");
-    // On a busy machine it is over before it is confirmed at all.
+    // On a busy machine the lease ends before the grant is confirmed.
     assert!(
         matches!(refused, Err(LockError::Unavailable { reason: Unavailable::Timeout, .. } | LockError::Busy { .. })),
         "{refused:?}"

@@ -172,7 +172,7 @@ async fn an_attempt_dropped_in_any_state_leaves_nothing() {
     let world = World::start().await;
     let (store, other) = (world.store().await, world.store().await);
     let key = key("dropped");
-    // Never polled; sent and not answered; answered and not read; free, so that it is granted unseen.
+    // Attempts on a free lock, dropped before the first poll, before the answer, and with the answer unread.
     drop(store.acquire(write(&key)));
     for read_first in [false, true] {
         let mut attempt = store.acquire(write(&key));
@@ -183,7 +183,7 @@ async fn an_attempt_dropped_in_any_state_leaves_nothing() {
         drop(attempt);
         world.until_nothing_is_left().await;
     }
-    // Queued; and granted by hand-off, unseen.
+    // Attempts dropped in the queue, and after a hand-off that they have not read.
     for handed_over in [false, true] {
         let held = other.acquire(write(&key)).await.unwrap();
         let mut attempt = store.acquire(write(&key));
@@ -202,7 +202,7 @@ async fn an_attempt_dropped_in_any_state_leaves_nothing() {
         // The server may have run the cancel before its reply is read here.
         until("the answer to the cancel", || store.inner.waiters.is_settled()).await;
     }
-    // A wait that ends.
+    // An attempt whose wait ends.
     let held = other.acquire(write(&key)).await.unwrap();
     let brief = Attempt { wait: Duration::from_millis(30), ..write(&key) };
     assert!(store.acquire(brief).await.is_err());

@@ -23,7 +23,7 @@ fn tasks() -> usize {
 async fn one_task_reads_the_replies_to_many_releases() {
     let world = World::start().await;
     let store = connected(&patient(&world.server.url()).await).await;
-    // The task ends with the last of them, and another begins with the next.
+    // The task ends after the last release, and the next release begins another task.
     for _ in 0..2 {
         let held = many(&store).await;
         let before = tasks();

@@ -96,7 +96,7 @@ async fn a_lock_that_is_handed_over_is_entered_when_a_replica_has_it() {
         if alone {
             assert!(is_unreplicated(&entered), "{entered:?}");
         } else {
-            // The release, a renewal and the question behind it.
+            // Two scripts, the release and a renewal, and one WAIT behind the renewal.
             assert_eq!((pair.calls("evalsha").await, pair.calls("wait").await), (2, 1));
             store.release(&entered.unwrap()).await.unwrap();
         }

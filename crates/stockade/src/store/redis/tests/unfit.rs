@@ -25,7 +25,7 @@ async fn a_primary_that_is_made_a_replica_is_named_and_used_again_once_it_is_pro
     let store = world.store().await;
     world.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
     assert!(told(&store).await.contains("replica of 127.0.0.1:1"));
-    // What the breaker refuses has the same reason.
+    // Refusals of the breaker have the same reason.
     until("an open breaker", || store.refusing(&key("unfit")).is_some()).await;
     assert!(told(&store).await.contains("replica of 127.0.0.1:1"));
     assert!(store.list(1).await.unwrap_err().to_string().contains("replica of 127.0.0.1:1"));

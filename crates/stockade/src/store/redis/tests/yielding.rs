@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// What a message in the inbox of the store leads to, without its way there.
+/// Hands a message to the store, as if it came from the server.
 fn told(store: &RedisStore, message: &str) {
     Inbox(Arc::downgrade(&store.inner)).message(&server(store), "", message.as_bytes());
 }

@@ -10,7 +10,7 @@ use crate::cache::strict::OVERDUE;
 #[derive(Debug)]
 pub(super) struct Oracle {
     pub(super) word: &'static str,
-    /// The reason, if there may be several.
+    /// Why the reply is this one, if it can have several reasons.
     pub(super) why: &'static str,
     pub(super) seen: Seen,
 }

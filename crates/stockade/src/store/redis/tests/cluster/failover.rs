@@ -25,7 +25,7 @@ async fn after_a_failover_holders_know_where_they_are_and_waiters_keep_their_ord
     let primary = cluster.nodes.primary_of(slot).await.unwrap();
     let replica = cluster.nodes.replica_of(primary).await.unwrap();
     assert_eq!(primary.command(&["WAIT", "1", "10000"]).await.unwrap().trim(), "1");
-    // From here on the replica gets nothing any more: what was sent to it would be read when it goes on.
+    // From here on the replica gets no writes. Its connection is closed, too, or it would read pending writes later.
     replica.pause().unwrap();
     primary.command(&["CLIENT", "KILL", "TYPE", "replica"]).await.unwrap();
     let lost = holder.acquire(long(&lost)).await.unwrap();

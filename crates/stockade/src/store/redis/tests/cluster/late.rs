@@ -30,7 +30,7 @@ async fn store_at(cluster: &Cluster, key: &Key, command_timeout: Duration) -> Ar
     store
 }
 
-/// Waits until this holds of the keys that locks have.
+/// Waits until `wanted` holds for the keys of locks.
 async fn until_keys(what: &str, cluster: &Cluster, wanted: impl Fn(&[String]) -> bool + Send + Sync) {
     let there = async {
         while !wanted(&cluster.nodes.leftovers().await.unwrap().keys) {
@@ -72,11 +72,11 @@ async fn an_acquire_without_an_answer_is_undone_although_no_later_one_could_be_s
 #[tokio::test]
 async fn an_acquire_without_an_answer_is_undone_although_a_later_one_was_refused() {
     let cluster = Cluster::start().await;
-    // Knows the nodes by their own addresses.
+    // This store knows the nodes by their own addresses.
     let other = connected(&patient(&cluster.nodes.url()).await).await;
     let refused = [
         Attempt { wait: Duration::ZERO, ..write(&key_on(0)) },
-        // Knocks first.
+        // This attempt knocks first.
         Attempt { max_waiters: 0, ..write(&key_on(1)) },
         Attempt { mode: Mode::Permit, permits: 2, ..write(&key_on(2)) },
     ];
@@ -120,7 +120,7 @@ async fn attempts_that_went_with_a_connection_come_back_with_the_next() {
     let attempts = keys_on(0).take(ATTEMPTS).map(|key| Attempt { wait: Duration::ZERO, ..write(&key) });
     let attempts: Vec<_> = attempts.map(|attempt| acquire(&store, attempt)).collect();
     until_taken(&cluster, ATTEMPTS).await;
-    // The ways of those that were on it end with the fault.
+    // The end of the fault closes the connections whose replies were dropped.
     proxy.set(Fault::None);
     for attempt in attempts {
         store.release(&granted(attempt).await).await.unwrap();

@@ -14,7 +14,8 @@ async fn what_gives_way_is_recalled_when_its_slot_moves() {
     let store = cluster.store().await;
     let key = key_on(0);
     let slot = key.bucket().slot();
-    // No message reaches the first in its bucket, which is never open to others.
+    // The store does not listen in the bucket before its first lock there. Until it listens, no message could recall a
+    // lock, so a lock serves only the reader that asked for it.
     let first_that_is_told = async {
         loop {
             let (attempt, readers) = yielding(read(&key));
@@ -31,7 +32,7 @@ async fn what_gives_way_is_recalled_when_its_slot_moves() {
     cluster.nodes.move_keys(slot).await.unwrap();
     cluster.nodes.finish_migration(slot).await.unwrap();
     until("recalled", || readers.recalled() == Some(Recall::Disconnected)).await;
-    assert_eq!(held.loss(), None, "who is inside stays");
+    assert_eq!(held.loss(), None, "the reader inside stays");
     store.release(&held).await.unwrap();
     cluster.end().await;
 }
@@ -98,7 +99,7 @@ async fn waiters_are_handed_the_lock_at_the_new_place_without_a_poll() {
         waiting.push(acquire(&other, write(&key)));
         until_waiting(&holder, &key, place).await;
     }
-    // The push that ends the old subscription is enough to find the new place. A poll may come before it by chance.
+    // The push that ends the old subscription is enough to find the new place. By chance a poll may come first.
     let mut unasked = false;
     for round in 0..8 {
         cluster.reset_stats().await;

@@ -127,7 +127,7 @@ impl Resource for Sku {
 
 #[tokio::test]
 async fn a_cache_on_a_cluster_is_refused() {
-    // No server is asked: the address says that it is a cluster.
+    // The address names a cluster, so no server is asked.
     let redis = Redis::connect("redis-cluster://127.0.0.1:1").await.unwrap();
     let cache = Cache::<Sku, u32>::builder(&redis).loader(|_| async { Ok::<_, Infallible>(None) });
     assert_eq!(cache.try_build().unwrap_err(), BuildError::Cluster("stock"));

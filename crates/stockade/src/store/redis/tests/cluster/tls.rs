@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// Until it is answered: a node is left and another connected to meanwhile.
+/// Renews until the store answers. Meanwhile it leaves one node and connects to another.
 async fn renew(store: &RedisStore, held: &Arc<Ownership>) {
     let limit = Instant::now() + LIMIT;
     while let Err(error) = store.renew(slice::from_ref(held)).await {
@@ -30,7 +30,7 @@ async fn locks_over_tls_follow_their_slot_over_a_migration_and_a_failover() {
     let certificates = Certificates::new().unwrap();
     let cluster = Cluster::of(RedisCluster::builder().password("s3cret").mutual_tls(&certificates)).await;
     let options = TlsOptions::mutual(&certificates);
-    // Handshakes take longer, too, where nothing is optimised.
+    // Handshakes are slow in a debug build.
     let redis = Redis::builder(cluster.nodes.url()).tls(options).command_timeout(Duration::from_secs(2));
     let redis = redis.connect().await.unwrap();
     let (holder, other) = (connected(&redis).await, connected(&redis).await);
