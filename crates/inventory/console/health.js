@@ -54,7 +54,7 @@ function postgres(history) {
 
 function subscription(history) {
   const bound = seconds(history.now("stockade_cache_local_staleness_bound_seconds"));
-  const isUp = history.now("stockade_subscription_up");
+  const isUp = history.lowest("stockade_subscription_up");
   if (isUp === null) return ["not used", "good", ""];
   return isUp
     ? ["live", "good", `values in memory miss writes for ${bound} at most`]

@@ -28,6 +28,12 @@ export class History {
     return sum(this.newest, family, wanted);
   }
 
+  /** The lowest value of a gauge over its keys; `null` where there is no such family. */
+  lowest(family) {
+    const series = this.newest.metrics[family];
+    return series ? Math.min(...Object.values(series)) : null;
+  }
+
   /** By how much a counter rose in the last seconds. */
   rise(family, seconds, wanted = () => true) {
     const after = sum(this.newest, family, wanted);

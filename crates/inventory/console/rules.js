@@ -79,7 +79,7 @@ export const RULES = [
     alert: "SubscriptionDown",
     level: "warn",
     over: 0,
-    value: (history) => 1 - (history.now("stockade_subscription_up") ?? 1),
+    value: (history) => 1 - (history.lowest("stockade_subscription_up") ?? 1),
     says: () => "This instance does not hear of invalidations, so it serves nothing from its memory.",
     todo: "It subscribes again by itself. If it does not: compare CLIENT LIST of Redis with maxclients.",
   },

@@ -50,7 +50,7 @@ names! {
     REDIS_ERRORS = "stockade_redis_errors_total";
     /// Connections made after the first.
     REDIS_RECONNECTS = "stockade_redis_reconnects_total";
-    /// 1 while the invalidation subscription is live.
+    /// 0 while a cache of this process does not hear of invalidations; else 1.
     SUBSCRIPTION_UP = "stockade_subscription_up";
     /// 1 for the state each breaker is in, 0 for the others.
     BREAKER_STATE = "stockade_breaker_state";

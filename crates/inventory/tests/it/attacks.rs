@@ -173,8 +173,12 @@ async fn a_redis_that_loses_its_keys_is_one_of_the_attacks_own() {
         assert!((10..60).contains(&figure(&flushed, side, "loads")), "{flushed}");
     }
     assert_eq!(stage.redis.command(&["GET", "mine"]).await.unwrap(), "kept");
-    let is_up = async || instance.metrics().await.contains("\nstockade_subscription_up 1\n");
-    until("the metrics are those of the service again", is_up).await;
+    let has = |text: &str, cache| text.contains(&format!("\nstockade_subscription_up{{cache=\"{cache}\"}} 1\n"));
+    until("neither the cache of the service nor that of the attack is shown as cut off", async || {
+        let metrics = instance.metrics().await;
+        has(&metrics, "stock") && has(&metrics, "attack")
+    })
+    .await;
 }
 
 #[cfg(feature = "demo")]

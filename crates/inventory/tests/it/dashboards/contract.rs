@@ -17,7 +17,7 @@ pub(super) const METRICS: &[(&str, &[&str])] = &[
     ("stockade_redis_command_seconds", &["op"]),
     ("stockade_redis_errors_total", &["role", "kind"]),
     ("stockade_redis_reconnects_total", &[]),
-    ("stockade_subscription_up", &[]),
+    ("stockade_subscription_up", &["cache"]),
     ("stockade_breaker_state", &["breaker", "state"]),
     ("stockade_cache_requests_total", &["cache", "outcome"]),
     ("stockade_cache_loads_total", &["cache", "outcome"]),

@@ -1,9 +1,9 @@
 //! The in-process tier. It is used only while the subscription to invalidations works.
 
-use std::{thread, time::Duration};
+use std::{borrow::Cow, convert::Infallible, thread, time::Duration};
 
 use metrics_exporter_prometheus::PrometheusBuilder;
-use stockade::cache::Source;
+use stockade::{Cache, Redis, Resource, cache::Source};
 use stockade_testbed::{Fault, Proxy, RedisServer};
 use tokio::{runtime::Builder, task::JoinSet, time::Instant};
 
@@ -218,6 +218,47 @@ async fn messages_of_a_process_take_nothing_from_it_that_it_read_after_its_write
 fn bound(metrics: &str) -> Option<f64> {
     let series = r#"stockade_cache_local_staleness_bound_seconds{cache="stock"} "#;
     metrics.lines().find_map(|line| line.strip_prefix(series))?.parse().ok()
+}
+
+#[tokio::test]
+async fn each_cache_of_a_process_shows_whether_it_hears_of_invalidations() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let metrics = recorder.handle();
+    let _recorder = metrics::set_default_local_recorder(&recorder);
+    let server = World::start().await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let database = Database::with(&[]);
+    let stocks = hasty(&proxy.url_for(&server.url())).await.on(&database).await;
+    let redis = Redis::connect(&server.url()).await.unwrap().namespace("shop");
+    let prices = Cache::builder(&redis).loader(|_: Price| async { Ok::<_, Infallible>(None::<u8>) }).build();
+    let shown = async |stock: u8, price: u8| {
+        eventually("both gauges are as they should be", async || {
+            let text = metrics.render();
+            let has = |cache, up| text.contains(&format!("\nstockade_subscription_up{{cache=\"{cache}\"}} {up}\n"));
+            has("stock", stock) && has("price", price)
+        })
+        .await;
+    };
+    shown(1, 1).await;
+    proxy.set(Fault::Hole);
+    shown(0, 1).await;
+    // An alert on the cache ends with the cache.
+    stocks.shutdown(Duration::ZERO).await;
+    shown(1, 1).await;
+    prices.shutdown(Duration::ZERO).await;
+    server.end_behind(proxy).await;
+}
+
+/// The key of another cache than that of [`Database`].
+#[derive(Clone)]
+struct Price;
+
+impl Resource for Price {
+    const KIND: &'static str = "price";
+
+    fn id(&self) -> Cow<'_, str> {
+        Cow::Borrowed("a")
+    }
 }
 
 #[tokio::test]

@@ -23,7 +23,6 @@ use crate::{
         tags::Tag,
     },
     clock::Instant,
-    metrics::{self, SUBSCRIPTION_UP},
     redis::{Handshake, LinkError, RoutedEvents, Server, ServerClock, Succession, Up},
     resource::{Bucket, Key, Label},
 };
@@ -61,7 +60,6 @@ pub(super) struct Subscription<V> {
 impl<V> Subscription<V> {
     pub(super) fn new(keys: Keys, local: Arc<Local<V>>, longest: Duration, strict: bool) -> Self {
         let channel = keys.channel();
-        metrics::gauge(SUBSCRIPTION_UP, &[], 0.0);
         Self {
             keys,
             local,
@@ -246,7 +244,6 @@ impl<V: Send + Sync + 'static> RoutedEvents<()> for Subscription<V> {
         let now = Instant::now();
         self.sequences.begin(now);
         self.liveness.opened(now);
-        metrics::gauge(SUBSCRIPTION_UP, &[], 1.0);
         self.wakes.wake_all();
     }
 
@@ -256,7 +253,6 @@ impl<V: Send + Sync + 'static> RoutedEvents<()> for Subscription<V> {
 
     fn dropped(&self) {
         self.liveness.closed();
-        metrics::gauge(SUBSCRIPTION_UP, &[], 0.0);
     }
 
     fn leaving(&self, _buckets: &[Bucket]) {}

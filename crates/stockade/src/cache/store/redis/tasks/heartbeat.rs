@@ -11,7 +11,6 @@ use crate::{
         subscription::Subscription,
     },
     clock::Instant,
-    metrics::{self, SUBSCRIPTION_UP},
     redis::{LinkError, RoutedLink},
     resource::Bucket,
 };
@@ -37,9 +36,6 @@ pub(crate) async fn keep<V: Send + Sync + 'static>(
             () = stop.cancelled() => return,
             () = sleep(TICK + jitter) => {}
         }
-        let live = subscription.liveness.is_live(Instant::now());
-        // The caches of a process share the gauge, and one that has ended leaves its last state there.
-        metrics::gauge(SUBSCRIPTION_UP, &[], if live { 1.0 } else { 0.0 });
         let Some(server) = servers.of(Bucket::FIRST).filter(|server| server.link.is_up()) else { continue };
         let link = &server.link;
         if asked.elapsed() >= EVERY

@@ -2,5 +2,6 @@
 
 pub(super) mod heartbeat;
 pub(super) mod staleness_gauge;
+pub(super) mod subscription_gauge;
 pub(super) mod trust_gauge;
 pub(super) mod write_probe;
