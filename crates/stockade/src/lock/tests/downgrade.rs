@@ -1,12 +1,12 @@
 use std::time::Duration;
 
-use super::support::{Downgrades, Faulty, LIMIT, SHORT, Sku, idle, until};
+use super::support::{Downgrades, Faulty, LEASE, LIMIT, SHORT, Sku, idle, until};
 use crate::lock::{Force, LockError, Locks, LossReason, Mode, Released};
 
 #[tokio::test]
 async fn a_downgraded_guard_reads_beside_others_and_is_renewed() {
     let locks = Locks::memory();
-    let writer = locks.write(&Sku("1")).lease(SHORT).acquire().await.unwrap();
+    let writer = locks.write(&Sku("1")).lease(LEASE).acquire().await.unwrap();
     let (token, fence) = (writer.token(), writer.fence());
     let mut tasks = tokio::task::JoinSet::new();
     tasks.spawn(locks.read(&Sku("1")).acquire());
@@ -16,7 +16,7 @@ async fn a_downgraded_guard_reads_beside_others_and_is_renewed() {
     let second = tokio::time::timeout(LIMIT, tasks.join_next()).await.unwrap().unwrap().unwrap().unwrap();
     second.release().await.unwrap();
     // The renewed read lock keeps writers out far beyond its lease.
-    assert!(matches!(locks.write(&Sku("1")).wait(SHORT * 5).acquire().await, Err(LockError::Timeout { .. })));
+    assert!(matches!(locks.write(&Sku("1")).wait(LEASE * 2).acquire().await, Err(LockError::Timeout { .. })));
     assert!(reader.is_held());
     assert_eq!(reader.release().await.unwrap(), Released::Released);
     idle(&locks).await;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::support::{Faulty, SHORT, Sku, idle, until};
+use super::support::{Faulty, LEASE, SHORT, Sku, idle, until};
 use crate::{
     clock::Instant,
     lock::{Force, LockError, Locks, LossReason, Mode, Released, Token},
@@ -46,8 +46,8 @@ async fn the_lock_goes_with_the_last_guard_of_an_ownership() {
 #[tokio::test]
 async fn renewal_keeps_a_lock_far_beyond_its_lease() {
     let locks = Locks::memory();
-    let guard = locks.write(&Sku("1")).lease(SHORT).acquire().await.unwrap();
-    assert!(matches!(locks.write(&Sku("1")).wait(SHORT * 5).acquire().await, Err(LockError::Timeout { .. })));
+    let guard = locks.write(&Sku("1")).lease(LEASE).acquire().await.unwrap();
+    assert!(matches!(locks.write(&Sku("1")).wait(LEASE * 2).acquire().await, Err(LockError::Timeout { .. })));
     assert!(guard.is_held());
     assert_eq!(guard.release().await.unwrap(), Released::Released);
 }
@@ -105,9 +105,9 @@ async fn a_release_that_is_dropped_on_its_way_still_releases() {
 async fn a_guard_lives_on_without_its_locks() {
     let locks = Locks::memory();
     let other = locks.clone();
-    let guard = locks.write(&Sku("1")).lease(SHORT).acquire().await.unwrap();
+    let guard = locks.write(&Sku("1")).lease(LEASE).acquire().await.unwrap();
     drop(locks);
-    assert!(matches!(other.write(&Sku("1")).wait(SHORT * 3).acquire().await, Err(LockError::Timeout { .. })));
+    assert!(matches!(other.write(&Sku("1")).wait(LEASE * 2).acquire().await, Err(LockError::Timeout { .. })));
     assert!(guard.is_held());
 }
 

@@ -1,12 +1,12 @@
 use std::time::Duration;
 
-use super::support::{SHORT, Sku, idle, until};
+use super::support::{LEASE, SHORT, Sku, idle, until};
 use crate::lock::{Handover, HandoverTextError, LockError, Locks, LossReason, Mode, Released};
 
 #[tokio::test]
 async fn a_guard_goes_on_elsewhere_with_its_token() {
     let locks = Locks::memory();
-    let guard = locks.write(&Sku("1")).lease(SHORT).tag("import").acquire().await.unwrap();
+    let guard = locks.write(&Sku("1")).lease(LEASE).tag("import").acquire().await.unwrap();
     let (token, fence) = (guard.token(), guard.fence());
     let text = guard.hand_over().unwrap().to_text();
     assert_eq!((fence.loss(), fence.remaining()), (Some(LossReason::HandedOver), Duration::ZERO));
@@ -17,7 +17,7 @@ async fn a_guard_goes_on_elsewhere_with_its_token() {
     assert_eq!(adopted.key().label(), "stock");
     assert_eq!(locks.inspect("stock:1").await.unwrap().holders[0].tag, "import");
     // The adopted lock is renewed from now on.
-    assert!(matches!(locks.write(&Sku("1")).wait(SHORT * 5).acquire().await, Err(LockError::Timeout { .. })));
+    assert!(matches!(locks.write(&Sku("1")).wait(LEASE * 2).acquire().await, Err(LockError::Timeout { .. })));
     assert!(adopted.is_held());
     let second = other.adopt(Handover::from_text(&text).unwrap()).await;
     assert!(matches!(second, Err(LockError::HandoverVoid)), "{second:?}");
@@ -29,7 +29,7 @@ async fn a_guard_goes_on_elsewhere_with_its_token() {
 #[tokio::test]
 async fn a_handover_that_is_never_adopted_ends_with_its_lease() {
     let locks = Locks::memory();
-    let guard = locks.write(&Sku("1")).lease(SHORT).acquire().await.unwrap();
+    let guard = locks.write(&Sku("1")).lease(LEASE).acquire().await.unwrap();
     let handover = guard.hand_over().unwrap();
     let next = locks.write(&Sku("1")).wait(Duration::from_secs(5)).acquire().await.unwrap();
     let late = locks.adopt(handover).await;

@@ -1,6 +1,6 @@
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
-use super::support::{SHORT, Sku, until};
+use super::support::{LEASE, SHORT, Sku, until};
 use crate::lock::{Force, Locks};
 
 /// The value of a line of the exposition.
@@ -92,10 +92,10 @@ async fn each_loss_is_counted_once_by_its_reason() {
     let lost =
         |reason: &str| value(&handle, &format!("stockade_lock_lost_total{{lock=\"stock\",reason=\"{reason}\"}}"));
 
-    let forced = locks.write(&Sku("1")).lease(SHORT).acquire().await.unwrap();
+    let forced = locks.write(&Sku("1")).lease(LEASE).acquire().await.unwrap();
     let limited = locks.write(&Sku("2")).max_hold(SHORT).acquire().await.unwrap();
-    let released = locks.write(&Sku("3")).lease(SHORT).acquire().await.unwrap();
-    let renewed = locks.write(&Sku("4")).lease(SHORT).acquire().await.unwrap();
+    let released = locks.write(&Sku("3")).lease(LEASE).acquire().await.unwrap();
+    let renewed = locks.write(&Sku("4")).lease(LEASE).acquire().await.unwrap();
     locks.force_release("stock:1", Force::Now).await.unwrap();
     let after = released.fence();
     released.release().await.unwrap();

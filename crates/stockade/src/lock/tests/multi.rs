@@ -4,7 +4,7 @@ use std::{
     time::Duration,
 };
 
-use super::support::{Faulty, LIMIT, SHORT, Sku, idle, until};
+use super::support::{Faulty, LEASE, LIMIT, SHORT, Sku, idle, until};
 use crate::{
     Resource,
     lock::{Force, LockError, Locks, LossReason, MultiRequest, Released, RunError},
@@ -104,7 +104,7 @@ async fn what_is_held_is_renewed_while_the_rest_is_waited_for() {
     keys.sort_by_key(|key| (key.bucket(), key.to_string()));
     let last = locks.write_keys([keys[2].clone()]).acquire().await.unwrap();
     let mut tasks = tokio::task::JoinSet::new();
-    tasks.spawn(locks.write_keys(keys.clone()).lease(SHORT).wait(LIMIT).acquire());
+    tasks.spawn(locks.write_keys(keys.clone()).lease(LEASE).wait(LIMIT).acquire());
     until("it waits", async || locks.inspect(keys[2].as_str()).await.unwrap().waiting == 1).await;
     // Far beyond the lease.
     until("renewed", async || keys[..2].iter().all(|key| store.renewals(key.as_str()) > 5)).await;

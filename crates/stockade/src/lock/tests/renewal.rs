@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::runtime::Handle;
 
-use super::support::{Faulty, LIMIT, SHORT, Sku, until};
+use super::support::{Faulty, LEASE, LIMIT, SHORT, Sku, until};
 use crate::{
     lock::{Locks, LossReason, Released, renewal::Renewals},
     resource::Key,
@@ -12,7 +12,7 @@ use crate::{
 #[tokio::test]
 async fn renewals_that_fail_are_repeated_before_the_deadline() {
     let (locks, store) = Faulty::locks();
-    let lease = SHORT * 4;
+    let lease = LEASE * 2;
     let guard = locks.write(&Sku("1")).lease(lease).acquire().await.unwrap();
     store.fail_renewals(2);
     until("renewed after failures", async || store.renewals("stock:1") >= 5).await;
@@ -24,7 +24,7 @@ async fn renewals_that_fail_are_repeated_before_the_deadline() {
 async fn a_renewal_that_hangs_is_given_up_for_another() {
     let (locks, store) = Faulty::locks();
     store.hang_renewals_of("stock:1");
-    let guard = locks.write(&Sku("1")).lease(SHORT * 4).acquire().await.unwrap();
+    let guard = locks.write(&Sku("1")).lease(LEASE * 3).acquire().await.unwrap();
     until("a second attempt", async || store.renewals("stock:1") >= 2).await;
     assert!(guard.is_held(), "given up too late");
     store.hang_renewals_of("nothing");
@@ -36,7 +36,7 @@ async fn a_renewal_that_hangs_is_given_up_for_another() {
 async fn a_silent_store_cannot_keep_a_loss_from_its_holder() {
     let (locks, store) = Faulty::locks();
     store.hang_renewals_of("stock:1");
-    let guard = locks.write(&Sku("1")).lease(SHORT).acquire().await.unwrap();
+    let guard = locks.write(&Sku("1")).lease(LEASE).acquire().await.unwrap();
     let told = tokio::time::timeout(LIMIT, guard.fence().ownership.lost()).await;
     assert_eq!(told.expect("the renewal task is blocked"), LossReason::Expired);
     assert_eq!(guard.remaining(), Duration::ZERO);
@@ -45,7 +45,7 @@ async fn a_silent_store_cannot_keep_a_loss_from_its_holder() {
 #[tokio::test]
 async fn a_fence_learns_of_the_end_of_its_lease_without_any_task() {
     let locks = Locks::memory();
-    let guard = locks.write(&Sku("1")).lease(SHORT).acquire().await.unwrap();
+    let guard = locks.write(&Sku("1")).lease(LEASE).acquire().await.unwrap();
     let fence = guard.fence();
     // After the release nothing renews or watches the lock.
     guard.release().await.unwrap();
@@ -57,9 +57,9 @@ async fn a_fence_learns_of_the_end_of_its_lease_without_any_task() {
 async fn a_renewal_that_hangs_delays_neither_renewals_nor_losses_of_others() {
     let (locks, store) = Faulty::locks();
     store.hang_renewals_of("stock:hangs");
-    let hanging = locks.write(&Sku("hangs")).lease(SHORT * 9).acquire().await.unwrap();
+    let hanging = locks.write(&Sku("hangs")).lease(LEASE * 3).acquire().await.unwrap();
     until("its renewal hangs", async || store.renewals("stock:hangs") == 1).await;
-    let other = locks.write(&Sku("other")).lease(SHORT * 3).acquire().await.unwrap();
+    let other = locks.write(&Sku("other")).lease(LEASE * 2).acquire().await.unwrap();
     let limited = locks.write(&Sku("limited")).max_hold(SHORT).acquire().await.unwrap();
     until("the other is renewed", async || store.renewals("stock:other") >= 1).await;
     limited.fence().ownership.lost().await;
@@ -82,7 +82,7 @@ async fn a_shard_that_does_not_answer_keeps_no_other_from_being_renewed() {
     let name = |sku: &Sku| format!("stock:{}", sku.0);
     store.put_on_shard(&name(&stuck), 1);
     store.hang_renewals_of(&name(&stuck));
-    let lease = SHORT * 4;
+    let lease = LEASE * 2;
     let hanging = locks.write(&stuck).lease(lease).acquire().await.unwrap();
     let kept = locks.write(&other).lease(lease).acquire().await.unwrap();
     tokio::time::timeout(LIMIT, hanging.lost()).await.expect("not told");
@@ -101,7 +101,7 @@ async fn shards_that_came_and_went_leave_nothing() {
     renewals.add(&kept.fence().ownership, None);
     for shard in 1..10 {
         store.put_on_shard("stock:moves", shard);
-        let guard = locks.write(&Sku("moves")).lease(SHORT).acquire().await.unwrap();
+        let guard = locks.write(&Sku("moves")).lease(LEASE).acquire().await.unwrap();
         let renewal = renewals.add(&guard.fence().ownership, None);
         let before = store.renewals("stock:moves");
         until("renewed there", async || store.renewals("stock:moves") > before).await;
@@ -116,9 +116,9 @@ async fn shards_that_came_and_went_leave_nothing() {
 #[tokio::test]
 async fn nothing_is_renewed_after_a_release_or_a_loss() {
     let (locks, store) = Faulty::locks();
-    let released = locks.write(&Sku("released")).lease(SHORT).acquire().await.unwrap();
-    let lost = locks.write(&Sku("lost")).lease(SHORT).acquire().await.unwrap();
-    let kept = locks.write(&Sku("kept")).lease(SHORT).acquire().await.unwrap();
+    let released = locks.write(&Sku("released")).lease(LEASE).acquire().await.unwrap();
+    let lost = locks.write(&Sku("lost")).lease(LEASE).acquire().await.unwrap();
+    let kept = locks.write(&Sku("kept")).lease(LEASE).acquire().await.unwrap();
     released.release().await.unwrap();
     lost.fence().ownership.lose(LossReason::Stolen);
     until("others are renewed", async || store.renewals("stock:kept") >= 3).await;
@@ -133,7 +133,7 @@ async fn renewals_that_are_due_together_are_one_call_for_all() {
     let skus: Vec<String> = (0..50).map(|n| n.to_string()).collect();
     let mut guards = Vec::new();
     for sku in &skus {
-        guards.push(locks.write(&Sku(Box::leak(sku.clone().into_boxed_str()))).lease(SHORT).acquire().await.unwrap());
+        guards.push(locks.write(&Sku(Box::leak(sku.clone().into_boxed_str()))).lease(LEASE).acquire().await.unwrap());
     }
     until("all are renewed twice", async || skus.iter().all(|sku| store.renewals(&format!("stock:{sku}")) >= 2)).await;
     assert!(guards.iter().all(super::super::Guard::is_held));

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::support::{LIMIT, SHORT, Sku, until};
+use super::support::{LEASE, LIMIT, Sku, until};
 use crate::{
     clock::Instant,
     lock::{LockError, Locks, LossReason},
@@ -31,10 +31,10 @@ async fn a_shutdown_refuses_those_who_come_and_those_who_wait() {
 #[tokio::test]
 async fn a_shutdown_renews_until_its_limit_and_then_releases() {
     let locks = Locks::memory();
-    let guard = locks.write(&Sku("1")).lease(SHORT).acquire().await.unwrap();
+    let guard = locks.write(&Sku("1")).lease(LEASE).acquire().await.unwrap();
     let fence = guard.fence();
     let since = Instant::now();
-    let limit = SHORT * 4;
+    let limit = LEASE * 2;
     let mut told = tokio::task::JoinSet::new();
     told.spawn(async move { (fence.lost().await, since.elapsed()) });
     locks.shutdown(limit).await;

@@ -54,11 +54,11 @@ async fn one_that_is_not_used_is_given_back() {
 #[tokio::test]
 async fn a_reader_keeps_it_however_long_it_stays() {
     let world = World::start().await;
-    let locks = locks_of(&world, Locks::builder().delegation_lease(Duration::from_millis(100))).await;
+    let locks = locks_of(&world, Locks::builder().delegation_lease(Duration::from_millis(400))).await;
     let token = delegated(&locks, "1").await;
     let guard = read(&locks, "1").await;
-    // The reader stays for ten leases, and no other reader comes.
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    // The reader stays for four leases, and no other reader comes.
+    tokio::time::sleep(Duration::from_millis(1600)).await;
     assert_eq!((guard.loss(), guard.token()), (None, token));
     assert_eq!(delegations(&locks, "1").await, 1);
     drop(guard);

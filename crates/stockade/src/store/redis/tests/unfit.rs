@@ -1,5 +1,7 @@
 //! The reason why a server can't be used reaches the attempts that want a lock.
 
+use tokio::time::timeout;
+
 use super::{LIMIT, World, key, opened, until, write};
 use crate::{
     redis::Redis,
@@ -26,7 +28,12 @@ async fn a_primary_that_is_made_a_replica_is_named_and_used_again_once_it_is_pro
     world.command(&["REPLICAOF", "127.0.0.1", "1"]).await;
     assert!(told(&store).await.contains("replica of 127.0.0.1:1"));
     // Refusals of the breaker have the same reason.
-    until("an open breaker", || store.refusing(&key("unfit")).is_some()).await;
+    let refusing = async {
+        while store.refusing(&key("unfit")).is_none() {
+            told(&store).await;
+        }
+    };
+    timeout(LIMIT, refusing).await.expect("the breaker never opened");
     assert!(told(&store).await.contains("replica of 127.0.0.1:1"));
     assert!(store.list(1).await.unwrap_err().to_string().contains("replica of 127.0.0.1:1"));
     world.command(&["REPLICAOF", "NO", "ONE"]).await;
