@@ -252,17 +252,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_id_of_a_request_is_in_its_warnings_where_only_warnings_are_logged() {
-        let filter = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).finish();
-        tracing::subscriber::with_default(filter, || {
-            // Another test may have met the span first, without a subscriber, and the callsite remembers that.
-            tracing::callsite::rebuild_interest_cache();
-            let request = Request::new(Body::empty());
-            assert!(!span(&request, &RequestId::of(request.headers())).is_disabled());
-        });
-    }
-
     #[tokio::test]
     async fn a_problem_keeps_every_value_of_a_header_beside_it() {
         let (response, _) = answer(Request::builder().uri("/several")).await;

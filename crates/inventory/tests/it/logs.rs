@@ -115,6 +115,20 @@ async fn the_statements_of_a_request_and_of_its_load_are_in_its_span() {
 }
 
 #[tokio::test]
+async fn a_warning_has_the_id_of_its_request_where_only_warnings_are_logged() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[("RUST_LOG", "warn"), ("LOG_FORMAT", "json")]).await;
+    instance.put("A", 1).await;
+    sqlx::query("update stockade.fence set token = token + 60000000").execute(&stage.pool).await.unwrap();
+    let stale = ask(&instance, Method::POST, "/stock/A/adjustments", "stale", Some(r#"{"delta":-1}"#)).await;
+    assert_eq!(stale.problem(), "fence-stale");
+    let warnings = lines(&instance);
+    let line = warnings.iter().find(|line| line["message"] == "a stale holder was kept from writing");
+    let line = line.unwrap_or_else(|| panic!("{}", instance.log()));
+    assert_eq!((&line["level"], &line["span"]["request_id"]), (&"WARN".into(), &"stale".into()), "{line}");
+}
+
+#[tokio::test]
 async fn a_breaker_that_opens_is_a_warning() {
     let stage = Stage::start().await;
     let instance = stage.serve(&[("RUST_LOG", "warn"), ("LOG_FORMAT", "json"), ("REDIS_TIMEOUT", "50ms")]).await;
