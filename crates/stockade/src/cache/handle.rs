@@ -147,8 +147,8 @@ where
     /// Without a batch loader each missing key is loaded by itself, as many at a time as the limits allow. Other reads
     /// get their turn in between, also for keys of this call that are still waiting.
     ///
-    /// If leases, load and stores take longer than [`CacheBuilder::lease`](super::CacheBuilder::lease) together, the call
-    /// returns all values, but stores only a part of them, or none. Ask for fewer keys at a time then.
+    /// If leases, load and stores together take longer than [`CacheBuilder::lease`](super::CacheBuilder::lease), the
+    /// call returns all values, but stores only a part of them, or none. Ask for fewer keys at a time then.
     ///
     /// Cancel safe, as [`Cache::get`]; loads that have not begun are not started. Duplicate keys cost nothing. If
     /// another call is loading a key, this call waits for that load.

@@ -31,8 +31,8 @@ fn held(builder: CacheBuilder<Sku, Stock>) -> CacheBuilder<Sku, Stock> {
 }
 
 /// The most loads of a row that keeps failing, within the time `ran`. Two loads in a row must fail before the row is
-/// held off, and then one load is tried after each window. `others` are added: 1 for a load at the end of the run, and 2
-/// if there is also a load of several rows, which does not count as a failure of this row.
+/// held off, and then one load is tried after each window. `others` are added: 1 for a load at the end of the run, and
+/// 2 if there is also a load of several rows, which does not count as a failure of this row.
 fn tries(others: usize, ran: Duration) -> usize {
     usize::try_from(ran.as_millis() / WINDOW.as_millis()).unwrap() + 2 + others
 }
