@@ -13,7 +13,7 @@ use super::{
     scripts::{ALL, TRUST},
     stored::Stored,
     subscription::Subscription,
-    tasks::{heartbeat, staleness_gauge, subscription_gauge, trust_gauge, write_probe},
+    tasks::{heartbeat, subscription_gauges, trust_gauge, write_probe},
 };
 use crate::{
     Redis,
@@ -71,9 +71,8 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
             ));
         }
         let serves = settings.serve_local || settings.under_locks;
-        let shown = staleness_gauge::show(Arc::clone(&subscription), settings.name, serves, stop.clone());
+        let shown = subscription_gauges::show(Arc::clone(&subscription), settings.name, serves, stop.clone());
         tasks.spawn(shown);
-        tasks.spawn(subscription_gauge::show(Arc::clone(&subscription), settings.name, stop.clone()));
         let trust_shown =
             trust_gauge::show(Arc::clone(&subscription), settings.name, settings.strict.clone(), stop.clone());
         tasks.spawn(trust_shown);
