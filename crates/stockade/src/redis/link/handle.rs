@@ -88,6 +88,13 @@ impl Link {
         tasks.spawn_on(supervisor::keep_renewals(Arc::clone(&self.shared)), runtime);
     }
 
+    /// Whether the next call that gets NOSCRIPT loads the scripts again, on either connection.
+    #[cfg(test)]
+    pub(crate) fn may_reload_scripts(&self) -> bool {
+        let connections = [self.shared.commands.get(), self.shared.renewals.get()];
+        connections.into_iter().flatten().all(|connection| connection.scripts.may_reload())
+    }
+
     #[cfg(test)]
     pub(crate) fn renewals_are_up(&self) -> bool {
         self.shared.renewals.get().is_some()

@@ -79,12 +79,21 @@ impl Scripts {
     /// Sends the scripts again, ahead of whatever is sent from now on. Does nothing if they were sent a moment ago.
     pub(super) fn reload(&self, wire: &Arc<Wire>) -> Vec<Flight> {
         let mut reloaded = self.reloaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if reloaded.is_some_and(|at| at.elapsed() < RELOAD) {
+        if was_lately(*reloaded) {
             return Vec::new();
         }
         *reloaded = Some(Instant::now());
         self.loaded.iter().filter_map(|known| wire.start(load(known.script)).ok()).collect()
     }
+
+    #[cfg(test)]
+    pub(super) fn may_reload(&self) -> bool {
+        !was_lately(*self.reloaded.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn was_lately(reloaded: Option<Instant>) -> bool {
+    reloaded.is_some_and(|at| at.elapsed() < RELOAD)
 }
 
 /// EVALSHA without the keys and arguments, which the caller adds: `words` of them, `bytes` long in all.

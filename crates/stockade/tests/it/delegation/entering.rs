@@ -8,7 +8,7 @@ use stockade::{
 };
 
 use super::support::{SHORT, Sku, delegated, delegations, locks, locks_of, read, read_within, scripts, until};
-use crate::world::World;
+use crate::{redis_traffic::calls, world::World};
 
 #[tokio::test]
 async fn reads_under_a_delegation_send_nothing() {
@@ -57,8 +57,9 @@ async fn a_reader_keeps_it_however_long_it_stays() {
     let locks = locks_of(&world, Locks::builder().delegation_lease(Duration::from_millis(400))).await;
     let token = delegated(&locks, "1").await;
     let guard = read(&locks, "1").await;
-    // The reader stays for four leases, and no other reader comes.
-    tokio::time::sleep(Duration::from_millis(1600)).await;
+    // The reader stays for about four leases, which take three renewals each, and no other reader comes.
+    world.command(&["CONFIG", "RESETSTAT"]).await.unwrap();
+    until("it was renewed", async || calls(&world).await.get("evalsha").is_some_and(|calls| *calls >= 12)).await;
     assert_eq!((guard.loss(), guard.token()), (None, token));
     assert_eq!(delegations(&locks, "1").await, 1);
     drop(guard);

@@ -2,7 +2,7 @@ use std::{slice, time::Duration};
 
 use redis::Value;
 
-use super::{World, declared, key, read, server, until_waiting, write};
+use super::{World, declared, key, read, server, until, until_waiting, write};
 use crate::store::{
     Attempt, Force, LockStore, LossReason, Owner, Token,
     redis::{
@@ -166,18 +166,22 @@ async fn flushed_scripts_disturb_nobody() {
     for _ in 0..3 {
         world.command(&["SCRIPT", "FLUSH"]).await;
         let held = store.acquire(write(&key)).await.unwrap();
-        // Scripts are loaded again once a second at most.
-        tokio::time::sleep(Duration::from_millis(1050)).await;
+        until_scripts_may_be_loaded(&store).await;
         world.command(&["SCRIPT", "FLUSH"]).await;
         store.renew(slice::from_ref(&held)).await.unwrap();
         assert!(held.loss().is_none());
-        tokio::time::sleep(Duration::from_millis(1050)).await;
+        until_scripts_may_be_loaded(&store).await;
         world.command(&["SCRIPT", "FLUSH"]).await;
         store.release(&held).await.unwrap();
         assert!(world.keys().await.is_empty());
-        tokio::time::sleep(Duration::from_millis(1050)).await;
+        until_scripts_may_be_loaded(&store).await;
     }
     world.end().await;
+}
+
+/// Scripts are loaded again once a second at most.
+async fn until_scripts_may_be_loaded(store: &super::RedisStore) {
+    until("scripts may be loaded", || server(store).link.may_reload_scripts()).await;
 }
 
 #[test]
