@@ -17,6 +17,34 @@ use crate::{
 /// process or a server that was stopped for a moment.
 const MOST_SLOW: u32 = 3;
 
+/// What the rounds of an attempt have shown so far.
+#[derive(Default)]
+struct Seen {
+    /// How many of the last rounds, without one between them that was not, were too slow.
+    slow: u32,
+    /// Whether others held the lock in one of the rounds.
+    busy: bool,
+}
+
+impl Seen {
+    fn note(&mut self, failure: &Failure) {
+        let is_slow = matches!(failure, Failure::Silent | Failure::Late);
+        self.slow = if is_slow { self.slow + 1 } else { 0 };
+        self.busy |= matches!(failure, Failure::Busy { .. });
+    }
+
+    /// Whether further rounds are of no use after this failure. Waiting brings no servers back, and makes no round trip
+    /// shorter. If others held the lock, the attempt goes on waiting for them while servers are away.
+    fn is_hopeless(&self, failure: &Failure) -> bool {
+        match failure {
+            Failure::Busy { .. } => false,
+            Failure::Unavailable(_) => !self.busy,
+            Failure::Silent => !self.busy && self.slow >= MOST_SLOW,
+            Failure::Late => self.slow >= MOST_SLOW,
+        }
+    }
+}
+
 impl Inner {
     /// Runs rounds, with pauses between them, until the lock is granted or the wait is over.
     ///
@@ -36,7 +64,7 @@ impl Inner {
         // A shutdown waits for this attempt and for what it leaves to be undone.
         let _running = self.tasks.token();
         join_all(self.nodes.iter().map(|node| node.link.attempted())).await;
-        let (mut pauses, mut slow, mut busy) = (Pauses::new(self), 0, false);
+        let (mut pauses, mut seen) = (Pauses::new(self), Seen::default());
         loop {
             if self.closing.is_cancelled() {
                 return Err(LockError::ShuttingDown);
@@ -49,16 +77,12 @@ impl Inner {
                 Ok(ownership) => return Ok(ownership),
                 Err(failure) => failure,
             };
-            slow = if matches!(failure, Failure::Silent | Failure::Late) { slow + 1 } else { 0 };
-            busy |= matches!(failure, Failure::Busy { .. });
+            seen.note(&failure);
+            let (at_once, is_hopeless) = (attempt.wait.is_zero(), seen.is_hopeless(&failure));
             let pause = match &failure {
-                Failure::Busy { left } if attempt.wait.is_zero() => return Err(LockError::Busy { remaining: *left }),
-                // Waiting does not bring servers back: a caller that nobody is in the way of gets the error at once.
-                Failure::Unavailable(error) if !busy => return Err(error.clone()),
-                Failure::Silent if !busy && slow >= MOST_SLOW => return Err(self.no_quorum()),
-                // The round trips are too long for this lease.
-                Failure::Late if slow >= MOST_SLOW => return Err(self.no_quorum()),
-                Failure::Silent | Failure::Late if attempt.wait.is_zero() => return Err(self.no_quorum()),
+                Failure::Busy { left } if at_once => return Err(LockError::Busy { remaining: *left }),
+                Failure::Unavailable(error) if is_hopeless => return Err(error.clone()),
+                Failure::Silent | Failure::Late if at_once || is_hopeless => return Err(self.no_quorum()),
                 Failure::Busy { left } => pauses.next(*left),
                 Failure::Unavailable(_) | Failure::Silent | Failure::Late => pauses.next(Duration::MAX),
             };
@@ -100,5 +124,38 @@ impl Pauses {
         let most = (self.last * 3).clamp(self.shortest, self.longest);
         self.last = random.random_range(self.shortest..=most);
         self.last.min(left.saturating_add(random.random_range(Duration::ZERO..=self.shortest)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_ends_after_three_slow_rounds_in_a_row_and_waits_for_those_in_its_way() {
+        const BUSY: Failure = Failure::Busy { left: Duration::ZERO };
+        const AWAY: Failure = Failure::Unavailable(LockError::ShuttingDown);
+        use Failure::{Late, Silent};
+        for (rounds, ends) in [
+            (&[Silent, Late][..], false),
+            (&[Silent, Silent, Silent], true),
+            (&[Late, Silent, Late], true),
+            (&[Late, Late, BUSY, Late, Late], false),
+            (&[BUSY, Late, Late, Late], true),
+            (&[BUSY, Silent, Silent, Silent, Silent], false),
+            (&[AWAY], true),
+            (&[BUSY, AWAY], false),
+        ] {
+            let mut seen = Seen::default();
+            let ended: Vec<_> = rounds
+                .iter()
+                .map(|failure| {
+                    seen.note(failure);
+                    seen.is_hopeless(failure)
+                })
+                .collect();
+            let at_the_last = rounds.len() - 1;
+            assert_eq!(ended.iter().position(|ended| *ended), ends.then_some(at_the_last), "{rounds:?}");
+        }
     }
 }
