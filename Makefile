@@ -42,8 +42,8 @@ dashboards: ## Hold the dashboards to the types that Grafana publishes; needs no
 # Tests wait more than they compute. With three for each processor some count or time what others delay.
 test: ## Run every test, doc tests included, each against servers of its own; installs valgrind and Prometheus too
 	@./scripts/setup.sh --test-tools
-	RUST_TEST_THREADS=$$((2 * $$(getconf _NPROCESSORS_ONLN))) $(CARGO) test --locked --workspace --all-features
-	$(CARGO) test --locked --workspace --all-features --test scale
+	RUST_TEST_THREADS=$$((2 * $$(getconf _NPROCESSORS_ONLN))) ./scripts/tests.sh
+	./scripts/tests.sh --test scale
 
 interop: setup ## Share locks by quorum with redis-py, pottery and redlock; needs python3 and node, keeps the rest in target/
 	@./scripts/interop.sh

@@ -25,4 +25,4 @@ INTEROP_NODE=$(command -v node)
 export INTEROP_NODE
 export INTEROP_NODE_MODULES="$folder/node_modules"
 # As `make test` builds it, so that nothing is built twice.
-exec "${CARGO:-cargo}" test --locked --workspace --all-features --test interop
+exec scripts/tests.sh --test interop

@@ -182,8 +182,7 @@ async fn each_shared_lease_ends_alone(fixture: &Fixture, shared: &Attempt, next:
     let key = shared.key.clone();
     let since = Instant::now();
     let dead = fixture.take(0, Attempt { lease: LEASE, ..shared.clone() }).await;
-    let short = Attempt { lease: LEASE / 3, ..shared.clone() };
-    let alive = fixture.take(1, short).await;
+    let alive = fixture.take(1, Attempt { lease: LEASE * 4, ..shared.clone() }).await;
     let waiter = fixture.enqueue(0, next.clone(), 1).await;
     // The renewals of the living holder must not extend the dead one's lease. The end of that lease must not end the
     // living holder.

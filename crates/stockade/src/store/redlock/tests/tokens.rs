@@ -50,7 +50,7 @@ async fn tokens_increase_over_random_majorities(servers: usize, grants: usize) {
             }
         }
         let hindered = hinder(&world, &name, servers).await;
-        let held = store.acquire(write(&key)).await.unwrap();
+        let held = granted(store, write(&key)).await;
         assert!(held.token.get() > last, "{} after {last}", held.token);
         last = held.token.get();
         store.release(&held).await.unwrap();
