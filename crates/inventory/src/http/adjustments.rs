@@ -74,10 +74,10 @@ pub(super) async fn adjust(
     let quantity = match old.quantity.apply(delta) {
         Ok(quantity) => quantity,
         Err(ApplyError::Insufficient) => {
-            let problem = Problem::InsufficientStock { available: old.quantity.get() };
+            let problem = Problem::insufficient_stock(old.quantity.get());
             return memory.refuse(tx, &app, &problem, &request_id).await;
         }
-        Err(error) => return Err(Problem::Unprocessable(error.to_string().into())),
+        Err(error) => return Err(Problem::unprocessable(error.to_string())),
     };
     let line = line(&fence, Kind::Adjustment, old.quantity, quantity, reference.as_ref());
     let new = db::stock::update(&mut tx, &sku, quantity, &line).await?;

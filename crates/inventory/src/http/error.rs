@@ -10,7 +10,7 @@ use stockade::{
     route_lock::{self, Rejection},
 };
 
-use super::{Problem, Retry};
+use super::{Problem, ProblemType, refusal::SOON};
 use crate::{
     flash::{FlashError, LinkError},
     metrics,
@@ -30,8 +30,8 @@ const INVALID_SCHEMA_NAME: &str = "3F000";
 impl From<sqlx::Error> for Problem {
     fn from(error: sqlx::Error) -> Self {
         let problem = of_statement(&error);
-        match problem {
-            Self::Internal => tracing::error!(error = &error as &dyn Error, "a statement failed"),
+        match problem.problem_type() {
+            ProblemType::Internal => tracing::error!(error = &error as &dyn Error, "a statement failed"),
             _ => tracing::warn!(error = &error as &dyn Error, "the database is not available"),
         }
         problem
@@ -42,31 +42,31 @@ fn of_statement(error: &sqlx::Error) -> Problem {
     match error {
         sqlx::Error::PoolTimedOut => {
             metrics::database_timed_out();
-            Problem::DatabaseUnavailable("no connection was free in time")
+            Problem::database_unavailable("no connection was free in time")
         }
         sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => {
-            Problem::DatabaseUnavailable("there is no connection")
+            Problem::database_unavailable("there is no connection")
         }
         sqlx::Error::Database(error) => of_sqlstate(error.code().as_deref().unwrap_or_default()),
-        _ => Problem::Internal,
+        _ => ProblemType::Internal.into(),
     }
 }
 
 fn of_sqlstate(code: &str) -> Problem {
     match code {
-        LOCK_NOT_AVAILABLE | DEADLOCK_DETECTED | SERIALIZATION_FAILURE => Problem::FenceBusy,
-        QUERY_CANCELED => Problem::DatabaseUnavailable("a statement took too long"),
-        IDLE_IN_TRANSACTION => Problem::DatabaseUnavailable("the transaction stood still for too long"),
-        READ_ONLY => Problem::DatabaseUnavailable("it accepts no writes"),
+        LOCK_NOT_AVAILABLE | DEADLOCK_DETECTED | SERIALIZATION_FAILURE => ProblemType::FenceBusy.into(),
+        QUERY_CANCELED => Problem::database_unavailable("a statement took too long"),
+        IDLE_IN_TRANSACTION => Problem::database_unavailable("the transaction stood still for too long"),
+        READ_ONLY => Problem::database_unavailable("it accepts no writes"),
         UNDEFINED_TABLE | UNDEFINED_COLUMN | INVALID_SCHEMA_NAME => {
             tracing::error!("the schema is missing or old: run `inventory migrate`");
-            Problem::DatabaseUnavailable("it is not ready for this version of the service")
+            Problem::database_unavailable("it is not ready for this version of the service")
         }
         // Connection exceptions, too many connections or too little memory, shutting down or starting.
         code if ["08", "53", "57P"].iter().any(|class| code.starts_with(class)) => {
-            Problem::DatabaseUnavailable("there is no connection")
+            Problem::database_unavailable("there is no connection")
         }
-        _ => Problem::Internal,
+        _ => ProblemType::Internal.into(),
     }
 }
 
@@ -77,23 +77,23 @@ impl From<FenceError> for Problem {
             FenceError::Rejected { .. } => {
                 metrics::fence_rejected();
                 tracing::warn!(error = &error as &dyn Error, "a stale holder was kept from writing");
-                Self::FenceStale
+                ProblemType::FenceStale.into()
             }
             FenceError::Busy(_) => {
                 tracing::warn!(error = &error as &dyn Error, "the fence was not free in time");
-                Self::FenceBusy
+                ProblemType::FenceBusy.into()
             }
             FenceError::Lost(_) => {
                 tracing::warn!(error = &error as &dyn Error, "the lock was lost before the write");
-                Self::LeaseLost
+                ProblemType::LeaseLost.into()
             }
             FenceError::Schema { .. } => {
                 tracing::error!("{error}; `inventory migrate` does that");
-                Self::DatabaseUnavailable("it is not ready for this version of the service")
+                Self::database_unavailable("it is not ready for this version of the service")
             }
             _ => {
                 tracing::error!(error = &error as &dyn Error, "no transaction under this lock");
-                Self::Internal
+                ProblemType::Internal.into()
             }
         }
     }
@@ -108,15 +108,15 @@ impl From<CommitError> for Problem {
                     error = &error as &dyn Error,
                     "a write was rolled back, since the Redis of the cache could not be told"
                 );
-                Self::StrictCacheUnavailable
+                ProblemType::StrictCacheUnavailable.into()
             }
             CommitError::Unknown(_) => {
                 tracing::error!(error = &error as &dyn Error, "nobody knows whether the transaction was applied");
-                Self::OutcomeUnknown
+                ProblemType::OutcomeUnknown.into()
             }
             _ => {
                 tracing::error!(error = &error as &dyn Error, "the transaction was rolled back");
-                Self::Internal
+                ProblemType::Internal.into()
             }
         }
     }
@@ -126,21 +126,21 @@ impl From<CommitError> for Problem {
 impl From<Rejection> for Problem {
     fn from(rejection: Rejection) -> Self {
         use route_lock::Problem as Refused;
-        let retry = rejection.retry_after().map_or_else(Retry::default, Retry);
+        let retry_after = rejection.retry_after().unwrap_or(SOON);
         match rejection.problem() {
-            Refused::BadRequest => Self::BadRequest("the request can't be read".into()),
-            Refused::BodyTimeout => Self::BodyTimeout,
-            Refused::BodyTooLarge => Self::BodyTooLarge,
-            Refused::LockTimeout => Self::LockTimeout(retry),
-            Refused::QueueFull => Self::QueueFull(retry),
-            Refused::NestedLock => Self::NestedLock,
-            Refused::LockStoreUnavailable => Self::LockStoreUnavailable(retry),
-            Refused::FenceStale => Self::FenceStale,
-            Refused::LeaseLost => Self::LeaseLost,
-            Refused::OutcomeUnknown => Self::OutcomeUnknown,
-            Refused::ShuttingDown => Self::ShuttingDown,
+            Refused::BadRequest => Self::bad_request("the request can't be read"),
+            Refused::BodyTimeout => ProblemType::BodyTimeout.into(),
+            Refused::BodyTooLarge => ProblemType::BodyTooLarge.into(),
+            Refused::LockTimeout => Self::with_retry_after(ProblemType::LockTimeout, retry_after),
+            Refused::QueueFull => Self::with_retry_after(ProblemType::QueueFull, retry_after),
+            Refused::NestedLock => ProblemType::NestedLock.into(),
+            Refused::LockStoreUnavailable => Self::with_retry_after(ProblemType::LockStoreUnavailable, retry_after),
+            Refused::FenceStale => ProblemType::FenceStale.into(),
+            Refused::LeaseLost => ProblemType::LeaseLost.into(),
+            Refused::OutcomeUnknown => ProblemType::OutcomeUnknown.into(),
+            Refused::ShuttingDown => ProblemType::ShuttingDown.into(),
             // No route of this service switches protocols.
-            _ => Self::Internal,
+            _ => ProblemType::Internal.into(),
         }
     }
 }
@@ -149,15 +149,17 @@ impl From<Rejection> for Problem {
 impl From<LockError> for Problem {
     fn from(error: LockError) -> Self {
         match error {
-            LockError::Key(_) => Self::BadRequest("there is no lock of this name".into()),
-            LockError::Unavailable { retry_after, .. } => Self::LockStoreUnavailable(Retry(retry_after)),
-            LockError::ShuttingDown => Self::ShuttingDown,
-            LockError::Lost { .. } => Self::LeaseLost,
-            LockError::Busy { .. } | LockError::Timeout { .. } => Self::LockTimeout(Retry::default()),
-            LockError::QueueFull { .. } => Self::QueueFull(Retry::default()),
+            LockError::Key(_) => Self::bad_request("there is no lock of this name"),
+            LockError::Unavailable { retry_after, .. } => {
+                Self::with_retry_after(ProblemType::LockStoreUnavailable, retry_after)
+            }
+            LockError::ShuttingDown => ProblemType::ShuttingDown.into(),
+            LockError::Lost { .. } => ProblemType::LeaseLost.into(),
+            LockError::Busy { .. } | LockError::Timeout { .. } => ProblemType::LockTimeout.into(),
+            LockError::QueueFull { .. } => ProblemType::QueueFull.into(),
             _ => {
                 tracing::error!(error = &error as &dyn Error, "a lock could not be asked for");
-                Self::Internal
+                ProblemType::Internal.into()
             }
         }
     }
@@ -167,10 +169,10 @@ impl From<LockError> for Problem {
 impl From<FlashError> for Problem {
     fn from(error: FlashError) -> Self {
         match error {
-            FlashError::SoldOut => Self::SoldOut,
-            FlashError::LimitReached => Self::LimitReached,
-            FlashError::Mismatch => Self::IdempotencyMismatch,
-            FlashError::Backlog => Self::LoadShed(Retry::default()),
+            FlashError::SoldOut => ProblemType::SoldOut.into(),
+            FlashError::LimitReached => ProblemType::LimitReached.into(),
+            FlashError::Mismatch => ProblemType::IdempotencyMismatch.into(),
+            FlashError::Backlog => ProblemType::LoadShed.into(),
             FlashError::Counter(error) => of_counter(&error),
         }
     }
@@ -179,9 +181,9 @@ impl From<FlashError> for Problem {
 fn of_counter(error: &LinkError) -> Problem {
     tracing::warn!(error = error as &dyn Error, "no answer of a flash sale's counter");
     match error {
-        LinkError::Open(after) => Problem::LockStoreUnavailable(Retry(*after)),
-        LinkError::Down(_) | LinkError::Refused(_) => Problem::LockStoreUnavailable(Retry::default()),
-        LinkError::Unanswered(_) | LinkError::Unreadable(_) => Problem::OutcomeUnknown,
+        LinkError::Open(after) => Problem::with_retry_after(ProblemType::LockStoreUnavailable, *after),
+        LinkError::Down(_) | LinkError::Refused(_) => ProblemType::LockStoreUnavailable.into(),
+        LinkError::Unanswered(_) | LinkError::Unreadable(_) => ProblemType::OutcomeUnknown.into(),
     }
 }
 
@@ -192,7 +194,7 @@ impl From<&CachedRejection<Self>> for Problem {
             CachedRejection::Key(problem) => problem.clone(),
             CachedRejection::Absent(_) => super::ledger::NO_STOCK,
             CachedRejection::Cache { error, .. } => error.into(),
-            _ => Self::Internal,
+            _ => ProblemType::Internal.into(),
         }
     }
 }
@@ -201,21 +203,21 @@ impl From<&CachedRejection<Self>> for Problem {
 impl From<&CacheError> for Problem {
     fn from(error: &CacheError) -> Self {
         match error {
-            CacheError::Shed { retry_after } => Self::LoadShed(Retry(*retry_after)),
-            CacheError::ShuttingDown => Self::ShuttingDown,
+            CacheError::Shed { retry_after } => Self::with_retry_after(ProblemType::LoadShed, *retry_after),
+            CacheError::ShuttingDown => ProblemType::ShuttingDown.into(),
             CacheError::Unavailable(_) => {
                 tracing::warn!(error = error as &dyn Error, "the cache store did not confirm an invalidation");
-                Self::CacheStoreUnavailable
+                ProblemType::CacheStoreUnavailable.into()
             }
-            CacheError::HeldOff { .. } => Self::DatabaseUnavailable("the loads of this row keep failing"),
+            CacheError::HeldOff { .. } => Self::database_unavailable("the loads of this row keep failing"),
             CacheError::Load(error) => of_load(error),
             CacheError::Timeout(_) => {
                 tracing::warn!(error = error as &dyn Error, "a load took too long");
-                Self::DatabaseUnavailable("it did not answer in time")
+                Self::database_unavailable("it did not answer in time")
             }
             _ => {
                 tracing::error!(error = error as &dyn Error, "the cache gave no answer");
-                Self::Internal
+                ProblemType::Internal.into()
             }
         }
     }
@@ -223,7 +225,7 @@ impl From<&CacheError> for Problem {
 
 fn of_load(error: &LoadError) -> Problem {
     tracing::warn!(error = error.as_ref() as &dyn Error, "a load failed");
-    error.downcast_ref().map_or(Problem::DatabaseUnavailable("a load failed"), of_statement)
+    error.downcast_ref().map_or(Problem::database_unavailable("a load failed"), of_statement)
 }
 
 #[cfg(test)]
@@ -236,9 +238,9 @@ mod tests {
     fn only_a_counter_that_was_asked_and_did_not_answer_leaves_the_outcome_unknown() {
         let after = Duration::from_millis(300);
         for (error, problem) in [
-            (LinkError::Open(after), Problem::LockStoreUnavailable(Retry(after))),
-            (LinkError::Down(None), Problem::LockStoreUnavailable(Retry::default())),
-            (LinkError::Unanswered(None), Problem::OutcomeUnknown),
+            (LinkError::Open(after), Problem::with_retry_after(ProblemType::LockStoreUnavailable, after)),
+            (LinkError::Down(None), ProblemType::LockStoreUnavailable.into()),
+            (LinkError::Unanswered(None), ProblemType::OutcomeUnknown.into()),
         ] {
             assert_eq!(Problem::from(FlashError::Counter(error)), problem);
         }

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// The answer if there is no sale.
-pub(super) const NO_SALE: Problem = Problem::NotFound("there is no flash sale of this SKU");
+pub(super) const NO_SALE: Problem = Problem::not_found("there is no flash sale of this SKU");
 
 /// How often a request for the end of a sale looks whether it is closed.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
@@ -93,19 +93,19 @@ pub(super) async fn open(
 ) -> Result<Response, Problem> {
     let Open { quantity, per_customer, ends_at } = body.value;
     if ends_at <= OffsetDateTime::now_utc() {
-        return Err(Problem::Unprocessable("`ends_at` is in the past: name a later time".into()));
+        return Err(Problem::unprocessable("`ends_at` is in the past: name a later time"));
     }
     let mut tx = fence.begin(&app.pg).await?;
     let Some(old) = db::stock::find(&mut *tx, &sku).await? else { return Err(NO_STOCK) };
     if db::flash_sale::newest(&mut *tx, &sku).await?.is_some_and(|sale| sale.stage != Stage::Closed) {
-        return Err(Problem::SaleOpen);
+        return Err(ProblemType::SaleOpen.into());
     }
     let left = match old.quantity.apply(quantity.taken()) {
         Ok(left) => left,
         Err(ApplyError::Insufficient) => {
-            return Err(Problem::InsufficientStock { available: old.quantity.get() });
+            return Err(Problem::insufficient_stock(old.quantity.get()));
         }
-        Err(error) => return Err(Problem::Unprocessable(error.to_string().into())),
+        Err(error) => return Err(Problem::unprocessable(error.to_string())),
     };
     let sale = db::flash_sale::insert(&mut tx, &sku, quantity, per_customer, ends_at).await?;
     let reference = reference(&sale);

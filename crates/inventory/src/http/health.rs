@@ -65,14 +65,14 @@ pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Ready>, Problem
 /// The answer of [`ready`].
 pub(crate) async fn state(app: &App) -> Result<Ready, Problem> {
     if app.draining.is_on() {
-        return Err(Problem::ShuttingDown);
+        return Err(ProblemType::ShuttingDown.into());
     }
     if !schema(app).await? {
         tracing::error!("the schema is missing or old: run `inventory migrate`");
-        return Err(Problem::DatabaseUnavailable("its schema is missing or old: run `inventory migrate`"));
+        return Err(Problem::database_unavailable("its schema is missing or old: run `inventory migrate`"));
     }
     if app.warm_up.is_running() {
-        return Err(Problem::WarmingUp);
+        return Err(ProblemType::WarmingUp.into());
     }
     let (locks, cache) = (!app.locks.is_degraded(), !app.stocks.is_degraded());
     let word = |up| if up { "ok" } else { "down" };
@@ -84,5 +84,5 @@ pub(crate) async fn state(app: &App) -> Result<Ready, Problem> {
 
 async fn schema(app: &App) -> Result<bool, Problem> {
     let asked = tokio::time::timeout(LIMIT, db::schema::is_current(&app.pg)).await;
-    asked.map_or(Err(Problem::DatabaseUnavailable("it did not answer in time")), |current| Ok(current?))
+    asked.map_or(Err(Problem::database_unavailable("it did not answer in time")), |current| Ok(current?))
 }

@@ -37,7 +37,7 @@ impl<S: Sync> OptionalFromRequestParts<S> for IdempotencyKey {
         match (values.next(), values.next()) {
             (None, _) => Ok(None),
             (Some(value), None) => accept(value).map(Some),
-            (Some(_), Some(_)) => Err(Problem::BadRequest("send one Idempotency-Key".into())),
+            (Some(_), Some(_)) => Err(Problem::bad_request("send one Idempotency-Key")),
         }
     }
 }
@@ -62,7 +62,7 @@ fn accept(value: &HeaderValue) -> Result<IdempotencyKey, Problem> {
     let fits = (1..=IdempotencyKey::MAX_LEN).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic);
     match value.to_str() {
         Ok(text) if fits => Ok(IdempotencyKey(text.to_owned())),
-        _ => Err(Problem::BadRequest("an Idempotency-Key has 1 to 255 visible ASCII characters".into())),
+        _ => Err(Problem::bad_request("an Idempotency-Key has 1 to 255 visible ASCII characters")),
     }
 }
 

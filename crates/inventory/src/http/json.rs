@@ -33,7 +33,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         if !is_json(request.headers()) {
-            return Err(Problem::UnsupportedMediaType);
+            return Err(ProblemType::UnsupportedMediaType.into());
         }
         let bytes = Bytes::from_request(request, state).await.map_err(unreadable)?;
         Ok(Self { value: parse(&bytes)?, bytes })
@@ -63,21 +63,21 @@ fn is_json(headers: &HeaderMap) -> bool {
 #[expect(clippy::needless_pass_by_value, reason = "it is called by `map_err`")]
 fn unreadable(rejection: BytesRejection) -> Problem {
     match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => Problem::BodyTooLarge,
-        _ => Problem::BadRequest("the body ended early".into()),
+        StatusCode::PAYLOAD_TOO_LARGE => ProblemType::BodyTooLarge.into(),
+        _ => Problem::bad_request("the body ended early"),
     }
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    let malformed = |_| Problem::BadRequest("the body is not JSON".into());
-    let text = std::str::from_utf8(bytes).map_err(|_| Problem::BadRequest("the body is not UTF-8".into()))?;
+    let malformed = |_| Problem::bad_request("the body is not JSON");
+    let text = std::str::from_utf8(bytes).map_err(|_| Problem::bad_request("the body is not UTF-8"))?;
     // A first pass over the whole text: without it a wrong value would hide a syntax error behind it.
     serde_json::from_str::<IgnoredAny>(text).map_err(malformed)?;
     // Serde would take an array for a struct, its elements for the fields in their order.
     if !text.trim_ascii_start().starts_with('{') {
-        return Err(Problem::Unprocessable("the body must be a JSON object".into()));
+        return Err(Problem::unprocessable("the body must be a JSON object"));
     }
-    serde_json::from_str(text).map_err(|error| Problem::Unprocessable(shorten(&error.to_string()).into()))
+    serde_json::from_str(text).map_err(|error| Problem::unprocessable(shorten(&error.to_string())))
 }
 
 /// The message names the field and what it must be, in the words of the types; the position means nothing to a client.
@@ -93,6 +93,6 @@ fn shorten(message: &str) -> String {
 pub(crate) fn to_string<T: Serialize>(value: &T) -> Result<String, Problem> {
     serde_json::to_string(value).map_err(|error| {
         tracing::error!(%error, "an answer could not be serialized");
-        Problem::Internal
+        ProblemType::Internal.into()
     })
 }

@@ -19,7 +19,7 @@ use utoipa::{
 };
 
 use super::{
-    JsonBody, Problem, ProblemType, Retry,
+    JsonBody, Problem, ProblemType,
     flash::not_stored,
     openapi::{self, Endpoint, Header, Operation, Takes},
 };
@@ -29,8 +29,8 @@ use crate::{
     lab::{Count, Lab, LabError, Sale, SaleError, Scheme},
 };
 
-const OFF: Problem = Problem::NotFound("the lab is off");
-const NO_RUN: Problem = Problem::NotFound("the scheme has no units: `POST /lab/{scheme}` with `units` gives it some");
+const OFF: Problem = Problem::not_found("the lab is off");
+const NO_RUN: Problem = Problem::not_found("the scheme has no units: `POST /lab/{scheme}` with `units` gives it some");
 const UNDEFINED_TABLE: &str = "42P01";
 const INVALID_SCHEMA_NAME: &str = "3F000";
 
@@ -147,7 +147,7 @@ pub(super) async fn begin(State(app): State<App>, scheme: Scheme, body: JsonBody
 pub(super) async fn sell(State(app): State<App>, scheme: Scheme) -> Result<Response, Problem> {
     match lab(&app)?.sell(scheme).await? {
         Sale::Sold => Ok((StatusCode::CREATED, not_stored(), Json(Sold { scheme: scheme.name() })).into_response()),
-        Sale::SoldOut => Err(Problem::SoldOut),
+        Sale::SoldOut => Err(ProblemType::SoldOut.into()),
     }
 }
 
@@ -169,11 +169,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Scheme {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let params = RawPathParams::from_request_parts(parts, state)
             .await
-            .map_err(|_| Problem::BadRequest("the path is not UTF-8".into()))?;
+            .map_err(|_| Problem::bad_request("the path is not UTF-8"))?;
         let name = params.iter().find_map(|(name, value)| (name == "scheme").then_some(value)).unwrap_or_default();
         Self::from_str(name, false).map_err(|_| {
             let known: Vec<_> = Self::served().map(Self::name).collect();
-            Problem::UnknownScheme(format!("there are: {}", known.join(", ")).into())
+            Problem::unknown_scheme(format!("there are: {}", known.join(", ")))
         })
     }
 }
@@ -196,9 +196,9 @@ impl Takes for Scheme {
 impl From<LabError> for Problem {
     fn from(error: LabError) -> Self {
         match error {
-            LabError::Elsewhere(scheme) => Self::UnknownScheme(scheme.elsewhere().unwrap_or_default().into()),
-            LabError::Full => Self::LoadShed(Retry::default()),
-            LabError::Selling | LabError::Sale(SaleError::Busy(_)) => Self::LockTimeout(Retry::default()),
+            LabError::Elsewhere(scheme) => Self::unknown_scheme(scheme.elsewhere().unwrap_or_default()),
+            LabError::Full => ProblemType::LoadShed.into(),
+            LabError::Selling | LabError::Sale(SaleError::Busy(_)) => ProblemType::LockTimeout.into(),
             LabError::Sale(SaleError::Sql(error @ sqlx::Error::Io(_))) => unknown(&error),
             LabError::Sql(error) | LabError::Sale(SaleError::Sql(error)) => of_statement(error),
             LabError::Sale(SaleError::Lock(error)) => error.into(),
@@ -206,7 +206,7 @@ impl From<LabError> for Problem {
             LabError::Sale(SaleError::Commit(error)) => error.into(),
             LabError::Redis(_) => {
                 tracing::warn!(error = &error as &dyn Error, "the lab did not reach Redis");
-                Self::LockStoreUnavailable(Retry::default())
+                ProblemType::LockStoreUnavailable.into()
             }
             LabError::Unfinished | LabError::Unknown(_) | LabError::Sale(SaleError::Redis(_) | SaleError::Other(_)) => {
                 unknown(&error)
@@ -229,5 +229,5 @@ fn of_statement(error: sqlx::Error) -> Problem {
 /// Some schemes write without a transaction: without an answer the outcome is unknown.
 fn unknown(error: &(dyn Error + 'static)) -> Problem {
     tracing::warn!(error, "a sale of the lab has no known outcome");
-    Problem::OutcomeUnknown
+    ProblemType::OutcomeUnknown.into()
 }

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The answer to a write that needs stock if there is none.
-pub(super) const NO_STOCK: Problem = Problem::NotFound("there is no stock of this SKU");
+pub(super) const NO_STOCK: Problem = Problem::not_found("there is no stock of this SKU");
 
 /// The line of the ledger for the change from `old` to `new`. It is not written if they are equal.
 pub(super) fn line<'a>(

@@ -2,7 +2,7 @@ use axum::{http::StatusCode, response::Response};
 use stockade::postgres::Tx;
 
 use super::{
-    Problem, RequestId,
+    Problem, ProblemType, RequestId,
     idempotency::{IdempotencyKey, Target, answer, replay},
 };
 use crate::{
@@ -40,7 +40,7 @@ impl Memory {
     /// Gives the answer again that [`Memory::find`] found.
     pub(super) fn answer_again(&self, stored: Stored) -> Result<Response, Problem> {
         if self.kept.as_ref().is_none_or(|kept| kept.fingerprint != stored.fingerprint) {
-            return Err(Problem::IdempotencyMismatch);
+            return Err(ProblemType::IdempotencyMismatch.into());
         }
         metrics::movement(self.kind, Outcome::Replayed);
         Ok(replay(stored))
@@ -61,7 +61,7 @@ impl Memory {
         let stored = Stored { fingerprint, status, body };
         if !db::idempotency::insert(tx, key.as_str(), &stored, app.limits.idempotency_ttl).await? {
             // Requests for the same SKU wait for each other, so the other one was for another SKU.
-            return Err(Problem::IdempotencyMismatch);
+            return Err(ProblemType::IdempotencyMismatch.into());
         }
         Ok(stored)
     }

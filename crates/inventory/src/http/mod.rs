@@ -28,6 +28,5 @@ mod transfers;
 pub use json::JsonBody;
 pub use problem::Problem;
 pub use problem_type::ProblemType;
-pub use refusal::Retry;
 pub use request_id::RequestId;
 pub use router::{app, around};

@@ -110,13 +110,14 @@ impl<S: Send + Sync> FromRequestParts<S> for PageQuery {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let refused = |detail: &'static str| Problem::BadRequest(detail.into());
         let Query(raw) = Query::<Raw>::from_request_parts(parts, state)
             .await
-            .map_err(|_| refused("the query takes `limit` and `after`, each once"))?;
+            .map_err(|_| Problem::bad_request("the query takes `limit` and `after`, each once"))?;
         let limit = match raw.limit {
             None => Limit::DEFAULT,
-            Some(text) => Limit::parse(&text).ok_or_else(|| refused("`limit` must be a number from 1 to 200"))?,
+            Some(text) => {
+                Limit::parse(&text).ok_or_else(|| Problem::bad_request("`limit` must be a number from 1 to 200"))?
+            }
         };
         Ok(Self { limit, after: raw.after })
     }
@@ -172,7 +173,7 @@ pub(crate) fn position(list: u8, cursor: &str) -> Result<Vec<u8>, Problem> {
 
 /// The answer to an `after` that no page of the list gave.
 pub(crate) fn bad_cursor() -> Problem {
-    Problem::BadRequest("`after` must be the `next` of an earlier page of this list".into())
+    Problem::bad_request("`after` must be the `next` of an earlier page of this list")
 }
 
 #[cfg(test)]

@@ -20,12 +20,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Sku {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let params = RawPathParams::from_request_parts(parts, state)
             .await
-            .map_err(|_| Problem::BadRequest("the path is not UTF-8".into()))?;
+            .map_err(|_| Problem::bad_request("the path is not UTF-8"))?;
         let Some((_, text)) = params.iter().find(|(name, _)| *name == "sku") else {
             tracing::error!("the route has no parameter `sku`");
-            return Err(Problem::Internal);
+            return Err(ProblemType::Internal.into());
         };
-        Self::new(text).map_err(|error| Problem::BadRequest(error.to_string().into()))
+        Self::new(text).map_err(|error| Problem::bad_request(error.to_string()))
     }
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn well_formed(uri: &Uri) -> Result<(), Problem> {
     if is_well_formed(uri.path()) && uri.query().is_none_or(is_well_formed) {
         return Ok(());
     }
-    Err(Problem::BadRequest("every `%` in the path and the query needs two hexadecimal digits behind it".into()))
+    Err(Problem::bad_request("every `%` in the path and the query needs two hexadecimal digits behind it"))
 }
 
 fn is_well_formed(text: &str) -> bool {

@@ -50,7 +50,7 @@ impl Precondition {
             (Some(Tags::List(tags)), Some(current)) => tags.iter().any(|tag| !tag.weak && tag.text == current),
         };
         if !held {
-            return Err(Problem::PreconditionFailed("If-Match names another state than the present one"));
+            return Err(Problem::precondition_failed("If-Match names another state than the present one"));
         }
         let matched = match (&self.if_none_match, current) {
             (None, _) | (Some(_), None) => false,
@@ -58,7 +58,7 @@ impl Precondition {
             (Some(Tags::List(tags)), Some(current)) => tags.iter().any(|tag| tag.text == current),
         };
         if matched {
-            return Err(Problem::PreconditionFailed("If-None-Match names what is there"));
+            return Err(Problem::precondition_failed("If-None-Match names what is there"));
         }
         Ok(())
     }
@@ -108,12 +108,12 @@ fn tags(headers: &HeaderMap, name: &HeaderName, shown: &str) -> Result<Option<Ta
             line => list(line),
         });
         let Some(parsed) = parsed else {
-            return Err(Problem::BadRequest(format!("{shown} takes `*` or entity tags such as \"7\"").into()));
+            return Err(Problem::bad_request(format!("{shown} takes `*` or entity tags such as \"7\"")));
         };
         tags.extend(parsed);
     }
     if any && !tags.is_empty() {
-        return Err(Problem::BadRequest(format!("{shown} takes `*` or entity tags, not both").into()));
+        return Err(Problem::bad_request(format!("{shown} takes `*` or entity tags, not both")));
     }
     Ok(match (present, any) {
         (false, _) => None,

@@ -1,4 +1,4 @@
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use axum::{
     http::{HeaderName, HeaderValue, StatusCode, header},
@@ -6,84 +6,23 @@ use axum::{
 };
 use serde::Serialize;
 
-use super::{ProblemType, RequestId, Retry, refusal::Refusal};
+use super::{
+    ProblemType, RequestId,
+    refusal::{Refusal, SOON},
+};
 
 /// Every error that leaves the service, as problem+json (RFC 9457).
 ///
 /// A problem holds nothing internal. An inner error is logged where it becomes a problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Problem {
-    /// A path, query or header that can't be read, or a body that is no JSON.
-    BadRequest(Cow<'static, str>),
-    /// No bearer token, or a wrong one.
-    Unauthorized,
-    /// No such route or row.
-    NotFound(&'static str),
-    /// The lab does not sell by a scheme of this name.
-    UnknownScheme(Cow<'static, str>),
-    /// The route exists, the method does not.
-    MethodNotAllowed,
-    /// The body came too slowly.
-    BodyTimeout,
-    /// Fewer units are on hand than asked for.
-    InsufficientStock {
-        /// How many are on hand.
-        available: i64,
-    },
-    /// Fewer units are left in the sale than asked for.
-    SoldOut,
-    /// The customer would have more units than the sale allows.
-    LimitReached,
-    /// The sale takes no reservation any more.
-    SaleClosed,
-    /// A sale of the SKU is open already.
-    SaleOpen,
-    /// Another attack of the lab is under way.
-    AttackRunning,
-    /// If-Match or If-None-Match did not hold.
-    PreconditionFailed(&'static str),
-    /// The body is larger than allowed.
-    BodyTooLarge,
-    /// The body is not declared as JSON.
-    UnsupportedMediaType,
-    /// JSON that is not allowed here.
-    Unprocessable(Cow<'static, str>),
-    /// A transfer from a SKU to itself.
-    SameSku,
-    /// The Idempotency-Key was used for something else.
-    IdempotencyMismatch,
-    /// Somebody else held the lock for the whole wait.
-    LockTimeout(Retry),
-    /// Too many requests wait for the lock.
-    QueueFull(Retry),
-    /// A bug, or a database in a state that the service did not put it in.
-    Internal,
-    /// A request asked for a lock that it holds.
-    NestedLock,
-    /// The Redis of the locks is away, and a write needs its lock.
-    LockStoreUnavailable(Retry),
-    /// The Redis of the cache did not confirm that values were voided.
-    CacheStoreUnavailable,
-    /// The write was not made, because a strict cache could not be told of it.
-    StrictCacheUnavailable,
-    /// A lock was taken from its holders, and its fence could not be raised above them.
-    FenceNotRaised,
-    /// The fence refused the write, because there is a newer holder.
-    FenceStale,
-    /// Another transaction holds the fence.
-    FenceBusy,
-    /// The lease ended before anything was committed.
-    LeaseLost,
-    /// COMMIT was sent and its answer never came, or the time was up before the write's end.
-    OutcomeUnknown,
-    /// Refused to protect the database.
-    LoadShed(Retry),
-    /// No connection in time, or none at all.
-    DatabaseUnavailable(&'static str),
-    /// The instance loads its cache and is not ready yet.
-    WarmingUp,
-    /// The instance is going away.
-    ShuttingDown,
+pub struct Problem {
+    problem_type: ProblemType,
+    /// What is wrong with this request, or what to do. Empty where the title says it all.
+    detail: Cow<'static, str>,
+    /// How many units are on hand, where that is fewer than asked for.
+    available: Option<i64>,
+    /// When a retry makes sense, if the problem goes away by itself.
+    retry_after: Duration,
 }
 
 /// No cache keeps a refusal: what is refused now may be granted next.
@@ -108,126 +47,82 @@ impl Problem {
     /// The media type of a problem.
     pub const MEDIA_TYPE: &'static str = "application/problem+json";
 
+    const fn new(problem_type: ProblemType, detail: Cow<'static, str>) -> Self {
+        Self { problem_type, detail, available: None, retry_after: SOON }
+    }
+
+    /// A path, query or header that can't be read, or a body that is no JSON.
+    pub(crate) fn bad_request(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ProblemType::BadRequest, detail.into())
+    }
+
+    /// No such route or row.
+    pub(crate) const fn not_found(detail: &'static str) -> Self {
+        Self::new(ProblemType::NotFound, Cow::Borrowed(detail))
+    }
+
+    /// The lab does not sell by a scheme of this name.
+    pub(crate) fn unknown_scheme(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ProblemType::UnknownScheme, detail.into())
+    }
+
+    /// Only `available` units are on hand, fewer than asked for.
+    pub(crate) fn insufficient_stock(available: i64) -> Self {
+        let detail = format!("{available} on hand; nothing was taken");
+        Self { available: Some(available), ..Self::new(ProblemType::InsufficientStock, detail.into()) }
+    }
+
+    /// If-Match or If-None-Match did not hold.
+    pub(crate) fn precondition_failed(detail: &'static str) -> Self {
+        Self::new(ProblemType::PreconditionFailed, detail.into())
+    }
+
+    /// JSON that is not allowed here.
+    pub(crate) fn unprocessable(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ProblemType::Unprocessable, detail.into())
+    }
+
+    /// No connection in time, or none at all.
+    pub(crate) fn database_unavailable(detail: &'static str) -> Self {
+        Self::new(ProblemType::DatabaseUnavailable, detail.into())
+    }
+
+    /// A problem that goes away by itself, probably within `retry_after`.
+    pub(crate) fn with_retry_after(problem_type: ProblemType, retry_after: Duration) -> Self {
+        Self { retry_after, ..problem_type.into() }
+    }
+
     /// Its type, which decides about its status and title.
     #[must_use]
     pub fn problem_type(&self) -> ProblemType {
-        match self {
-            Self::BadRequest(_) => ProblemType::BadRequest,
-            Self::Unauthorized => ProblemType::Unauthorized,
-            Self::NotFound(_) => ProblemType::NotFound,
-            Self::UnknownScheme(_) => ProblemType::UnknownScheme,
-            Self::MethodNotAllowed => ProblemType::MethodNotAllowed,
-            Self::BodyTimeout => ProblemType::BodyTimeout,
-            Self::InsufficientStock { .. } => ProblemType::InsufficientStock,
-            Self::SoldOut => ProblemType::SoldOut,
-            Self::LimitReached => ProblemType::LimitReached,
-            Self::SaleClosed => ProblemType::SaleClosed,
-            Self::SaleOpen => ProblemType::SaleOpen,
-            Self::AttackRunning => ProblemType::AttackRunning,
-            Self::PreconditionFailed(_) => ProblemType::PreconditionFailed,
-            Self::BodyTooLarge => ProblemType::BodyTooLarge,
-            Self::UnsupportedMediaType => ProblemType::UnsupportedMediaType,
-            Self::Unprocessable(_) => ProblemType::Unprocessable,
-            Self::SameSku => ProblemType::SameSku,
-            Self::IdempotencyMismatch => ProblemType::IdempotencyMismatch,
-            Self::LockTimeout(_) => ProblemType::LockTimeout,
-            Self::QueueFull(_) => ProblemType::QueueFull,
-            Self::Internal => ProblemType::Internal,
-            Self::NestedLock => ProblemType::NestedLock,
-            Self::LockStoreUnavailable(_) => ProblemType::LockStoreUnavailable,
-            Self::CacheStoreUnavailable => ProblemType::CacheStoreUnavailable,
-            Self::StrictCacheUnavailable => ProblemType::StrictCacheUnavailable,
-            Self::FenceNotRaised => ProblemType::FenceNotRaised,
-            Self::FenceStale => ProblemType::FenceStale,
-            Self::FenceBusy => ProblemType::FenceBusy,
-            Self::LeaseLost => ProblemType::LeaseLost,
-            Self::OutcomeUnknown => ProblemType::OutcomeUnknown,
-            Self::LoadShed(_) => ProblemType::LoadShed,
-            Self::DatabaseUnavailable(_) => ProblemType::DatabaseUnavailable,
-            Self::WarmingUp => ProblemType::WarmingUp,
-            Self::ShuttingDown => ProblemType::ShuttingDown,
-        }
-    }
-
-    fn detail(&self) -> Cow<'_, str> {
-        Cow::Borrowed(match self {
-            Self::BadRequest(detail) | Self::Unprocessable(detail) | Self::UnknownScheme(detail) => detail,
-            Self::NotFound(detail) | Self::PreconditionFailed(detail) | Self::DatabaseUnavailable(detail) => detail,
-            Self::InsufficientStock { available } => {
-                return Cow::Owned(format!("{available} on hand; nothing was taken"));
-            }
-            Self::SoldOut => "nothing was reserved; ask for fewer, or look at the sale",
-            Self::LimitReached => "nothing was reserved; `per_customer` of the sale is the limit",
-            Self::SaleClosed => "nothing was reserved; the sale has ended",
-            Self::SaleOpen => "close it first",
-            Self::AttackRunning => "stop it first, or wait: none takes longer than 30 s",
-            Self::SameSku => "`from` and `to` are the same SKU: name two",
-            Self::IdempotencyMismatch => "use a new Idempotency-Key for a new request",
-            Self::UnsupportedMediaType => "send application/json, not encoded",
-            Self::WarmingUp => "it serves already, and is ready once its warm-up has ended",
-            Self::CacheStoreUnavailable => {
-                "other instances may still serve what is to be voided; repeat the request, which does no harm"
-            }
-            Self::FenceNotRaised => {
-                "the lock was taken from its holders; until somebody writes under it again, they may still begin a \
-                 transaction: look at the lock, and if nobody holds it, force it again"
-            }
-            Self::OutcomeUnknown => "read it back before trying again, or repeat it with the same Idempotency-Key",
-            Self::LockTimeout(_)
-            | Self::QueueFull(_)
-            | Self::LockStoreUnavailable(_)
-            | Self::StrictCacheUnavailable
-            | Self::FenceStale
-            | Self::FenceBusy
-            | Self::LeaseLost
-            | Self::LoadShed(_)
-            | Self::ShuttingDown => "nothing was applied; try again later",
-            Self::Unauthorized
-            | Self::MethodNotAllowed
-            | Self::BodyTimeout
-            | Self::BodyTooLarge
-            | Self::Internal
-            | Self::NestedLock => "",
-        })
-    }
-
-    fn refusal(&self) -> Refusal {
-        let after = match self {
-            Self::LockTimeout(after)
-            | Self::QueueFull(after)
-            | Self::LockStoreUnavailable(after)
-            | Self::LoadShed(after) => *after,
-            _ => Retry::default(),
-        };
-        Refusal::of(self.problem_type(), after)
+        self.problem_type
     }
 
     /// The last part of its type, which is one of a closed set.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        self.problem_type().name()
+        self.problem_type.name()
     }
 
     /// The status it is answered with.
     #[must_use]
     pub fn status(&self) -> StatusCode {
-        self.problem_type().status()
+        self.problem_type.status()
+    }
+
+    fn refusal(&self) -> Refusal {
+        Refusal::of(self.problem_type, self.retry_after)
     }
 
     /// The document, with the id of the request that it answers.
     #[must_use]
     pub fn document(&self, request_id: Option<&RequestId>) -> String {
-        let problem_type = self.problem_type();
-        let available = match self {
-            Self::InsufficientStock { available } => Some(*available),
-            _ => None,
-        };
         let document = Document {
-            r#type: format!("/problems/{}", problem_type.name()),
-            title: problem_type.title(),
-            status: problem_type.status().as_u16(),
-            detail: &self.detail(),
-            available,
+            r#type: format!("/problems/{}", self.name()),
+            title: self.problem_type.title(),
+            status: self.status().as_u16(),
+            detail: &self.detail,
+            available: self.available,
             refusal: self.refusal(),
             request_id: request_id.map(RequestId::as_str),
         };
@@ -248,17 +143,24 @@ impl Problem {
         if let Some(seconds) = self.refusal().retry_after_seconds() {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
-        match self {
-            Self::Unauthorized => {
+        match self.problem_type {
+            ProblemType::Unauthorized => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
             // The rest of the upload is not read.
-            Self::BodyTimeout | Self::BodyTooLarge => {
+            ProblemType::BodyTimeout | ProblemType::BodyTooLarge => {
                 headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             _ => {}
         }
         response
+    }
+}
+
+/// A problem that says what the table says of its type. A type with a constructor needs to say more.
+impl From<ProblemType> for Problem {
+    fn from(problem_type: ProblemType) -> Self {
+        Self::new(problem_type, problem_type.usual_detail().into())
     }
 }
 
@@ -274,8 +176,6 @@ impl IntoResponse for Problem {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn document(problem: &Problem) -> serde_json::Value {
@@ -284,28 +184,29 @@ mod tests {
 
     #[test]
     fn every_refusal_says_whether_it_was_applied_and_null_where_nobody_knows() {
-        for problem in [Problem::OutcomeUnknown, Problem::Internal, Problem::CacheStoreUnavailable] {
-            assert_eq!(document(&problem).get("applied"), Some(&serde_json::Value::Null), "{problem:?}");
+        for one in [ProblemType::OutcomeUnknown, ProblemType::Internal, ProblemType::CacheStoreUnavailable] {
+            assert_eq!(document(&one.into()).get("applied"), Some(&serde_json::Value::Null), "{one:?}");
         }
         for problem in [
-            Problem::FenceStale,
-            Problem::InsufficientStock { available: 1 },
-            Problem::NotFound("there is none"),
-            Problem::BadRequest("no".into()),
-            Problem::PreconditionFailed("no"),
-            Problem::IdempotencyMismatch,
-            Problem::NestedLock,
+            ProblemType::FenceStale.into(),
+            Problem::insufficient_stock(1),
+            Problem::not_found("there is none"),
+            Problem::bad_request("no"),
+            Problem::precondition_failed("no"),
+            ProblemType::IdempotencyMismatch.into(),
+            ProblemType::NestedLock.into(),
         ] {
             assert_eq!(document(&problem)["applied"], false, "{problem:?}");
         }
-        assert_eq!(document(&Problem::FenceStale)["retry_after_ms"], 1000);
-        assert_eq!(document(&Problem::Internal).get("retry_after_ms"), None);
+        assert_eq!(document(&ProblemType::FenceStale.into())["retry_after_ms"], 1000);
+        assert_eq!(document(&ProblemType::Internal.into()).get("retry_after_ms"), None);
     }
 
     #[test]
     fn retry_after_is_rounded_up_to_whole_seconds_and_never_zero() {
         let header = |millis| {
-            let answer = Problem::QueueFull(Retry(Duration::from_millis(millis))).answer(None);
+            let problem = Problem::with_retry_after(ProblemType::QueueFull, Duration::from_millis(millis));
+            let answer = problem.answer(None);
             answer.headers()[header::RETRY_AFTER].to_str().unwrap().to_owned()
         };
         assert_eq!([header(0), header(1), header(1000), header(1001)], ["1", "1", "1", "2"]);

@@ -1,8 +1,10 @@
 use axum::http::StatusCode;
 
-/// The table of problem types: the status, the last part of the URI and the title of each.
+const TRY_LATER: &str = "nothing was applied; try again later";
+
+/// The table of problem types: the status, the last part of the URI, the title and the usual detail of each.
 macro_rules! problem_types {
-    ($($variant:ident, $status:ident, $name:literal, $title:literal;)*) => {
+    ($($variant:ident, $status:ident, $name:literal, $title:literal, $detail:expr;)*) => {
         /// The type of a problem: one of a closed set.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[non_exhaustive]
@@ -14,9 +16,9 @@ macro_rules! problem_types {
             /// Every type.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            const fn row(self) -> (StatusCode, &'static str, &'static str) {
+            const fn row(self) -> (StatusCode, &'static str, &'static str, &'static str) {
                 match self {
-                    $(Self::$variant => (StatusCode::$status, $name, $title),)*
+                    $(Self::$variant => (StatusCode::$status, $name, $title, $detail),)*
                 }
             }
         }
@@ -24,40 +26,52 @@ macro_rules! problem_types {
 }
 
 problem_types! {
-    BadRequest, BAD_REQUEST, "bad-request", "The request can't be read";
-    Unauthorized, UNAUTHORIZED, "unauthorized", "A valid bearer token is needed";
-    NotFound, NOT_FOUND, "not-found", "There is no such thing";
-    UnknownScheme, NOT_FOUND, "unknown-scheme", "The lab here does not sell by this scheme";
-    MethodNotAllowed, METHOD_NOT_ALLOWED, "method-not-allowed", "The method is not allowed here";
-    BodyTimeout, REQUEST_TIMEOUT, "body-timeout", "The body came too slowly";
-    InsufficientStock, CONFLICT, "insufficient-stock", "Fewer are on hand than asked for";
-    SoldOut, CONFLICT, "sold-out", "Fewer are left in the sale than asked for";
-    LimitReached, CONFLICT, "limit-reached", "The customer would have more than the sale gives to one";
-    SaleClosed, CONFLICT, "sale-closed", "The sale takes no reservation";
-    SaleOpen, CONFLICT, "sale-open", "A sale of this SKU is open";
-    AttackRunning, CONFLICT, "attack-running", "An attack is under way";
-    PreconditionFailed, PRECONDITION_FAILED, "precondition-failed", "The precondition does not hold";
-    BodyTooLarge, PAYLOAD_TOO_LARGE, "body-too-large", "The body is too large";
-    UnsupportedMediaType, UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "The body is not declared as JSON";
-    Unprocessable, UNPROCESSABLE_ENTITY, "unprocessable", "The request is not allowed as it is";
-    SameSku, UNPROCESSABLE_ENTITY, "same-sku", "A transfer goes from one SKU to another";
-    IdempotencyMismatch, UNPROCESSABLE_ENTITY, "idempotency-mismatch", "The Idempotency-Key was used for another request";
-    LockTimeout, LOCKED, "lock-timeout", "Somebody else works on it";
-    QueueFull, TOO_MANY_REQUESTS, "queue-full", "Too many wait for it";
-    Internal, INTERNAL_SERVER_ERROR, "internal", "Something went wrong inside";
-    NestedLock, INTERNAL_SERVER_ERROR, "nested-lock", "The route locks the same thing twice";
-    LockStoreUnavailable, SERVICE_UNAVAILABLE, "lock-store-unavailable", "The lock store does not answer";
-    CacheStoreUnavailable, SERVICE_UNAVAILABLE, "cache-store-unavailable", "The cache store does not answer";
-    StrictCacheUnavailable, SERVICE_UNAVAILABLE, "strict-cache-unavailable", "The cache could not be told of the write";
-    FenceNotRaised, SERVICE_UNAVAILABLE, "fence-not-raised", "The lock was taken, its fence not raised";
-    FenceStale, SERVICE_UNAVAILABLE, "fence-stale", "A newer holder came first";
-    FenceBusy, SERVICE_UNAVAILABLE, "fence-busy", "Another transaction is not done yet";
-    LeaseLost, SERVICE_UNAVAILABLE, "lease-lost", "The lock was lost";
-    OutcomeUnknown, SERVICE_UNAVAILABLE, "outcome-unknown", "It is not known whether it was applied";
-    LoadShed, SERVICE_UNAVAILABLE, "load-shed", "Too much at once";
-    DatabaseUnavailable, SERVICE_UNAVAILABLE, "database-unavailable", "The database does not answer";
-    WarmingUp, SERVICE_UNAVAILABLE, "warming-up", "The instance is warming its cache";
-    ShuttingDown, SERVICE_UNAVAILABLE, "shutting-down", "The instance is going away";
+    BadRequest, BAD_REQUEST, "bad-request", "The request can't be read", "";
+    Unauthorized, UNAUTHORIZED, "unauthorized", "A valid bearer token is needed", "";
+    NotFound, NOT_FOUND, "not-found", "There is no such thing", "";
+    UnknownScheme, NOT_FOUND, "unknown-scheme", "The lab here does not sell by this scheme", "";
+    MethodNotAllowed, METHOD_NOT_ALLOWED, "method-not-allowed", "The method is not allowed here", "";
+    BodyTimeout, REQUEST_TIMEOUT, "body-timeout", "The body came too slowly", "";
+    InsufficientStock, CONFLICT, "insufficient-stock", "Fewer are on hand than asked for", "";
+    SoldOut, CONFLICT, "sold-out", "Fewer are left in the sale than asked for",
+        "nothing was reserved; ask for fewer, or look at the sale";
+    LimitReached, CONFLICT, "limit-reached", "The customer would have more than the sale gives to one",
+        "nothing was reserved; `per_customer` of the sale is the limit";
+    SaleClosed, CONFLICT, "sale-closed", "The sale takes no reservation", "nothing was reserved; the sale has ended";
+    SaleOpen, CONFLICT, "sale-open", "A sale of this SKU is open", "close it first";
+    AttackRunning, CONFLICT, "attack-running", "An attack is under way",
+        "stop it first, or wait: none takes longer than 30 s";
+    PreconditionFailed, PRECONDITION_FAILED, "precondition-failed", "The precondition does not hold", "";
+    BodyTooLarge, PAYLOAD_TOO_LARGE, "body-too-large", "The body is too large", "";
+    UnsupportedMediaType, UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "The body is not declared as JSON",
+        "send application/json, not encoded";
+    Unprocessable, UNPROCESSABLE_ENTITY, "unprocessable", "The request is not allowed as it is", "";
+    SameSku, UNPROCESSABLE_ENTITY, "same-sku", "A transfer goes from one SKU to another",
+        "`from` and `to` are the same SKU: name two";
+    IdempotencyMismatch, UNPROCESSABLE_ENTITY, "idempotency-mismatch",
+        "The Idempotency-Key was used for another request", "use a new Idempotency-Key for a new request";
+    LockTimeout, LOCKED, "lock-timeout", "Somebody else works on it", TRY_LATER;
+    QueueFull, TOO_MANY_REQUESTS, "queue-full", "Too many wait for it", TRY_LATER;
+    Internal, INTERNAL_SERVER_ERROR, "internal", "Something went wrong inside", "";
+    NestedLock, INTERNAL_SERVER_ERROR, "nested-lock", "The route locks the same thing twice", "";
+    LockStoreUnavailable, SERVICE_UNAVAILABLE, "lock-store-unavailable", "The lock store does not answer", TRY_LATER;
+    CacheStoreUnavailable, SERVICE_UNAVAILABLE, "cache-store-unavailable", "The cache store does not answer",
+        "other instances may still serve what is to be voided; repeat the request, which does no harm";
+    StrictCacheUnavailable, SERVICE_UNAVAILABLE, "strict-cache-unavailable", "The cache could not be told of the write",
+        TRY_LATER;
+    FenceNotRaised, SERVICE_UNAVAILABLE, "fence-not-raised", "The lock was taken, its fence not raised",
+        "the lock was taken from its holders; until somebody writes under it again, they may still begin a \
+        transaction: look at the lock, and if nobody holds it, force it again";
+    FenceStale, SERVICE_UNAVAILABLE, "fence-stale", "A newer holder came first", TRY_LATER;
+    FenceBusy, SERVICE_UNAVAILABLE, "fence-busy", "Another transaction is not done yet", TRY_LATER;
+    LeaseLost, SERVICE_UNAVAILABLE, "lease-lost", "The lock was lost", TRY_LATER;
+    OutcomeUnknown, SERVICE_UNAVAILABLE, "outcome-unknown", "It is not known whether it was applied",
+        "read it back before trying again, or repeat it with the same Idempotency-Key";
+    LoadShed, SERVICE_UNAVAILABLE, "load-shed", "Too much at once", TRY_LATER;
+    DatabaseUnavailable, SERVICE_UNAVAILABLE, "database-unavailable", "The database does not answer", "";
+    WarmingUp, SERVICE_UNAVAILABLE, "warming-up", "The instance is warming its cache",
+        "it serves already, and is ready once its warm-up has ended";
+    ShuttingDown, SERVICE_UNAVAILABLE, "shutting-down", "The instance is going away", TRY_LATER;
 }
 
 impl ProblemType {
@@ -77,5 +91,10 @@ impl ProblemType {
     #[must_use]
     pub fn title(self) -> &'static str {
         self.row().2
+    }
+
+    /// The detail of a problem that carries none of its own; may be empty.
+    pub(super) fn usual_detail(self) -> &'static str {
+        self.row().3
     }
 }

@@ -4,15 +4,8 @@ use serde::{Serialize, Serializer};
 
 use super::ProblemType;
 
-/// When a retry makes sense. Default 1 s.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retry(pub Duration);
-
-impl Default for Retry {
-    fn default() -> Self {
-        Self(Duration::from_secs(1))
-    }
-}
+/// When to retry after a problem that says nothing about time.
+pub(super) const SOON: Duration = Duration::from_secs(1);
 
 /// The facts that the client of a refused request needs in order to go on.
 #[derive(Clone, Copy)]
@@ -25,14 +18,14 @@ pub(super) struct Refusal {
 
 impl Refusal {
     /// `after` is when a retry makes sense, for a problem that goes away by itself.
-    pub(super) fn of(problem_type: ProblemType, after: Retry) -> Self {
+    pub(super) fn of(problem_type: ProblemType, after: Duration) -> Self {
         let applied = match problem_type {
             // A fault of the service may show after its commit, and Redis may do what it did not confirm.
             ProblemType::OutcomeUnknown | ProblemType::Internal | ProblemType::CacheStoreUnavailable => None,
             ProblemType::FenceNotRaised => Some(true),
             _ => Some(false),
         };
-        Self { applied, retry_after: goes_away(problem_type).then_some(after.0) }
+        Self { applied, retry_after: goes_away(problem_type).then_some(after) }
     }
 
     /// The value of `Retry-After`, rounded up and never zero: a retry "in 0 seconds" would not relieve the service.

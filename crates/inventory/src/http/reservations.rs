@@ -16,7 +16,7 @@ use utoipa::{
 };
 
 use super::{
-    JsonBody, Problem, ProblemType, Retry,
+    JsonBody, Problem, ProblemType,
     flash::{NO_SALE, not_stored},
     idempotency::IdempotencyKey,
     openapi::{self, Endpoint, Header, Operation, Takes},
@@ -29,7 +29,7 @@ use crate::{
     metrics::{self, FlashOutcome},
 };
 
-const NO_RESERVATION: Problem = Problem::NotFound("there is no such reservation");
+const NO_RESERVATION: Problem = Problem::not_found("there is no such reservation");
 
 /// A customer and the units that the customer wants.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -63,7 +63,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let params = RawPathParams::from_request_parts(parts, state)
             .await
-            .map_err(|_| Problem::BadRequest("the path is not UTF-8".into()))?;
+            .map_err(|_| Problem::bad_request("the path is not UTF-8"))?;
         let id = params.iter().find(|(name, _)| *name == "id").map(|(_, text)| text.to_owned());
         // No id was ever longer, or had other characters.
         let is_one =
@@ -132,15 +132,15 @@ async fn made(app: &App, sku: &Sku, asked: &Asked, made: &Made, is_known: bool) 
         && let Some(row) = db::flash_reservation::find(&app.pg, id).await?
         && row.decided().stands(made.generation)
     {
-        return if row.stored { created(sku, asked, id, "stored", true) } else { Err(Problem::SoldOut) };
+        return if row.stored { created(sku, asked, id, "stored", true) } else { Err(ProblemType::SoldOut.into()) };
     }
     if !app.flash.is_durable() {
         return created(sku, asked, id, "pending", is_known);
     }
     match app.flash.stored(made, app.limits.request / 2).await {
         Some(true) => created(sku, asked, id, "pending", is_known),
-        Some(false) => Err(Problem::SoldOut),
-        None => Err(Problem::OutcomeUnknown),
+        Some(false) => Err(ProblemType::SoldOut.into()),
+        None => Err(ProblemType::OutcomeUnknown.into()),
     }
 }
 
@@ -151,13 +151,17 @@ async fn look_back(app: &App, sku: &Sku, asked: &Asked, is_repeatable: bool) -> 
         let id = asked.name.within(sale.id);
         if let Some(row) = db::flash_reservation::find(&app.pg, &id).await? {
             if (row.customer.as_str(), row.quantity) != (asked.customer.as_str(), asked.quantity.get()) {
-                return Err(Problem::IdempotencyMismatch);
+                return Err(ProblemType::IdempotencyMismatch.into());
             }
-            return if row.stored { created(sku, asked, &id, "stored", true) } else { Err(Problem::SoldOut) };
+            return if row.stored {
+                created(sku, asked, &id, "stored", true)
+            } else {
+                Err(ProblemType::SoldOut.into())
+            };
         }
     }
     let is_over = sale.stage != Stage::Open || sale.ends_at <= time::OffsetDateTime::now_utc();
-    Err(if is_over { Problem::SaleClosed } else { Problem::LoadShed(Retry::default()) })
+    Err(if is_over { ProblemType::SaleClosed } else { ProblemType::LoadShed }.into())
 }
 
 fn created(sku: &Sku, asked: &Asked, id: &str, state: &'static str, again: bool) -> Result<Response, Problem> {
@@ -172,11 +176,13 @@ fn outcome(answer: &Result<Response, Problem>) -> FlashOutcome {
     match answer {
         Ok(response) if response.headers().contains_key("idempotent-replayed") => FlashOutcome::Replayed,
         Ok(_) => FlashOutcome::Reserved,
-        Err(Problem::SoldOut) => FlashOutcome::SoldOut,
-        Err(Problem::LimitReached) => FlashOutcome::LimitReached,
-        Err(Problem::SaleClosed) => FlashOutcome::SaleClosed,
-        Err(Problem::LoadShed(_)) => FlashOutcome::Shed,
-        Err(_) => FlashOutcome::Error,
+        Err(problem) => match problem.problem_type() {
+            ProblemType::SoldOut => FlashOutcome::SoldOut,
+            ProblemType::LimitReached => FlashOutcome::LimitReached,
+            ProblemType::SaleClosed => FlashOutcome::SaleClosed,
+            ProblemType::LoadShed => FlashOutcome::Shed,
+            _ => FlashOutcome::Error,
+        },
     }
 }
 

@@ -6,7 +6,7 @@ use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
-    Problem, adjustments, flash, health, lab, movements,
+    Problem, ProblemType, adjustments, flash, health, lab, movements,
     openapi::Api,
     reservations, stock, trace,
     transfers::{self, Transfer},
@@ -78,10 +78,10 @@ pub fn around<S: Clone + Send + Sync + 'static>(
 
 /// The answer where there is no route.
 pub(crate) async fn no_route() -> Problem {
-    Problem::NotFound("there is no such route")
+    Problem::not_found("there is no such route")
 }
 
 /// The answer where there is a route, but not for this method. `Allow` is added by the router.
 pub(crate) async fn no_method() -> Problem {
-    Problem::MethodNotAllowed
+    ProblemType::MethodNotAllowed.into()
 }

@@ -184,7 +184,7 @@ pub(super) async fn remove(
 fn tag(app: &App, stock: &Stock) -> Result<EntityTag, Problem> {
     EntityTag::of::<Stock, _>(app, &stock.sku, stock.version).map_err(|error| {
         tracing::error!(%error, "a SKU has no key");
-        Problem::Internal
+        ProblemType::Internal.into()
     })
 }
 

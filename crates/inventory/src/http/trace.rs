@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tracing::{Instrument, Span, field};
 
 use super::{
-    Problem,
+    Problem, ProblemType,
     idempotency::WrittenProblem,
     measure::Routes,
     path,
@@ -146,21 +146,22 @@ fn foreign(response: &Response) -> Option<Problem> {
     if ours || !(status.is_client_error() || status.is_server_error()) {
         return None;
     }
-    Some(match status {
-        StatusCode::UNAUTHORIZED => Problem::Unauthorized,
-        StatusCode::NOT_FOUND => Problem::NotFound(""),
-        StatusCode::METHOD_NOT_ALLOWED => Problem::MethodNotAllowed,
-        StatusCode::REQUEST_TIMEOUT => Problem::BodyTimeout,
-        StatusCode::PAYLOAD_TOO_LARGE => Problem::BodyTooLarge,
-        StatusCode::UNSUPPORTED_MEDIA_TYPE => Problem::UnsupportedMediaType,
-        StatusCode::UNPROCESSABLE_ENTITY => Problem::Unprocessable("".into()),
-        StatusCode::SERVICE_UNAVAILABLE => Problem::LoadShed(super::Retry::default()),
-        status if status.is_client_error() => Problem::BadRequest("".into()),
+    let problem_type = match status {
+        StatusCode::UNAUTHORIZED => ProblemType::Unauthorized,
+        StatusCode::NOT_FOUND => ProblemType::NotFound,
+        StatusCode::METHOD_NOT_ALLOWED => ProblemType::MethodNotAllowed,
+        StatusCode::REQUEST_TIMEOUT => ProblemType::BodyTimeout,
+        StatusCode::PAYLOAD_TOO_LARGE => ProblemType::BodyTooLarge,
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => ProblemType::UnsupportedMediaType,
+        StatusCode::UNPROCESSABLE_ENTITY => ProblemType::Unprocessable,
+        StatusCode::SERVICE_UNAVAILABLE => ProblemType::LoadShed,
+        status if status.is_client_error() => ProblemType::BadRequest,
         status => {
             tracing::error!(%status, "an error response came from outside the service's own code");
-            Problem::Internal
+            ProblemType::Internal
         }
-    })
+    };
+    Some(problem_type.into())
 }
 
 /// Refuses a request whose URL is malformed, and ends one that takes longer than `limit`. A read is dropped. A write
@@ -172,15 +173,15 @@ pub(crate) async fn admit(State(limit): State<Duration>, request: Request, next:
     let safe = request.method().is_safe();
     match tokio::time::timeout(limit, next.run(request)).await {
         Ok(response) => response,
-        Err(_) if safe => Problem::LoadShed(super::Retry::default()).into_response(),
-        Err(_) => Problem::OutcomeUnknown.into_response(),
+        Err(_) if safe => Problem::from(ProblemType::LoadShed).into_response(),
+        Err(_) => Problem::from(ProblemType::OutcomeUnknown).into_response(),
     }
 }
 
 /// The answer to a request whose handler panicked. The panic hook has logged the message by then.
 pub(crate) fn panicked(_payload: Box<dyn std::any::Any + Send + 'static>) -> Response {
     tracing::error!("a handler panicked");
-    Problem::Internal.into_response()
+    Problem::from(ProblemType::Internal).into_response()
 }
 
 #[cfg(test)]
@@ -216,7 +217,12 @@ mod tests {
             .route("/forever", post(forever).get(forever))
             .route("/foreign", get(async || (StatusCode::BAD_GATEWAY, "connect to 10.0.0.7 failed")))
             .route("/teapot", get(async || StatusCode::IM_A_TEAPOT))
-            .route("/several", get(async || (AppendHeaders([("link", "</a>"), ("link", "</b>")]), Problem::Internal)))
+            .route(
+                "/several",
+                get(async || {
+                    (AppendHeaders([("link", "</a>"), ("link", "</b>")]), Problem::from(ProblemType::Internal))
+                }),
+            )
             .route("/fine", get(async || "fine"))
             .layer(layers);
         let response = router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();

@@ -62,7 +62,7 @@ impl<S: Send + Sync> FromRequest<S> for Transfer {
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let body = JsonBody::<Asked>::from_request(request, state).await?;
         if body.value.from == body.value.to {
-            return Err(Problem::SameSku);
+            return Err(ProblemType::SameSku.into());
         }
         Ok(Self(body))
     }
@@ -117,17 +117,17 @@ pub(super) async fn transfer(
     let new = match quantities(&old, units) {
         Ok(new) => new,
         Err(ApplyError::Insufficient) => {
-            let problem = Problem::InsufficientStock { available: old[0].quantity.get() };
+            let problem = Problem::insufficient_stock(old[0].quantity.get());
             return memory.refuse(tx, &app, &problem, &request_id).await;
         }
-        Err(error) => return Err(Problem::Unprocessable(format!("{error} in `to`").into())),
+        Err(error) => return Err(Problem::unprocessable(format!("{error} in `to`"))),
     };
     let mut changed = Vec::with_capacity(skus.len());
     for ((fence, old), quantity) in fences.iter().zip(old).zip(new) {
         let line = line(fence, Kind::Transfer, old.quantity, quantity, reference.as_ref());
         changed.push(db::stock::update(&mut tx, &old.sku, quantity, &line).await?);
     }
-    let [from, to] = changed.as_slice() else { return Err(Problem::Internal) };
+    let [from, to] = changed.as_slice() else { return Err(ProblemType::Internal.into()) };
     let fencing_tokens = skus.iter().map(Sku::as_str).zip(fences.tokens().map(|token| token.get())).collect();
     let body = json::to_string(&Transferred { from, to, fencing_tokens })?;
     let stored = memory.keep(&mut tx, &app, StatusCode::OK, body).await?;
@@ -144,9 +144,9 @@ fn both(found: Vec<Stock>, [_, to]: &[Sku; 2]) -> Result<[Stock; 2], Problem> {
     }
     match of {
         [Some(from), Some(to)] => Ok([from, to]),
-        [None, Some(_)] => Err(Problem::NotFound("there is no stock of the SKU in `from`")),
-        [Some(_), None] => Err(Problem::NotFound("there is no stock of the SKU in `to`")),
-        [None, None] => Err(Problem::NotFound("there is no stock of the SKUs in `from` and `to`")),
+        [None, Some(_)] => Err(Problem::not_found("there is no stock of the SKU in `from`")),
+        [Some(_), None] => Err(Problem::not_found("there is no stock of the SKU in `to`")),
+        [None, None] => Err(Problem::not_found("there is no stock of the SKUs in `from` and `to`")),
     }
 }
 

@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 use crate::{
     app::App,
     attack::{Attack, AttackError, Attacks, Callers, Described, Moment, Report},
-    http::Problem,
+    http::{Problem, ProblemType},
 };
 
-const OFF: Problem = Problem::NotFound("the attack lab is off: LAB=on turns it on");
-const NO_ATTACK: Problem = Problem::NotFound("there is no attack of this name: see `GET /admin/attacks`");
-const NO_RUN: Problem = Problem::NotFound("the attack has not been run: `POST` begins it");
+const OFF: Problem = Problem::not_found("the attack lab is off: LAB=on turns it on");
+const NO_ATTACK: Problem = Problem::not_found("there is no attack of this name: see `GET /admin/attacks`");
+const NO_RUN: Problem = Problem::not_found("the attack has not been run: `POST` begins it");
 
 #[derive(Debug, Serialize)]
 pub(super) struct List {
@@ -63,7 +63,7 @@ pub(super) async fn start(
     let attacks = attacks(&app)?;
     let attack = named(&name)?;
     let Query(How { callers }) =
-        how.map_err(|_| Problem::BadRequest("the query takes `callers`, 8 to 2000 of them".into()))?;
+        how.map_err(|_| Problem::bad_request("the query takes `callers`, 8 to 2000 of them"))?;
     attacks.start(attack, callers)?;
     Ok(StatusCode::ACCEPTED)
 }
@@ -85,12 +85,12 @@ fn named(name: &str) -> Result<Attack, Problem> {
 impl From<AttackError> for Problem {
     fn from(error: AttackError) -> Self {
         match error {
-            AttackError::Running => Self::AttackRunning,
-            AttackError::Elsewhere(why) => Self::NotFound(why),
+            AttackError::Running => ProblemType::AttackRunning.into(),
+            AttackError::Elsewhere(why) => Self::not_found(why),
             AttackError::Sql(error) => error.into(),
             error => {
                 tracing::warn!(error = &error as &dyn Error, "an attack of the lab was not begun");
-                Self::Internal
+                ProblemType::Internal.into()
             }
         }
     }

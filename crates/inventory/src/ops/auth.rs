@@ -6,7 +6,10 @@ use axum::{
 };
 use sha2::{Digest, Sha256};
 
-use crate::{config::Secret, http::Problem};
+use crate::{
+    config::Secret,
+    http::{Problem, ProblemType},
+};
 
 /// Lets a request with the bearer token pass. Any other gets 401, before its route or method is looked at.
 pub(super) async fn require(State(token): State<Secret>, request: Request, next: Next) -> Response {
@@ -18,7 +21,7 @@ pub(super) async fn require(State(token): State<Secret>, request: Request, next:
     if given.is_some_and(|given| equal(given, token.expose().as_bytes())) {
         next.run(request).await
     } else {
-        Problem::Unauthorized.into_response()
+        Problem::from(ProblemType::Unauthorized).into_response()
     }
 }
 

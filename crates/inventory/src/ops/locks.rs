@@ -15,7 +15,10 @@ use stockade::{
 };
 
 use super::lock_log::LockLog;
-use crate::{app::App, http::Problem};
+use crate::{
+    app::App,
+    http::{Problem, ProblemType},
+};
 
 /// The most locks that a list shows.
 const MAX: usize = 1000;
@@ -122,8 +125,7 @@ pub(super) async fn force(
     Named(resource): Named,
     how: Result<Query<How>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<Forced>, Problem> {
-    let Query(How { now }) =
-        how.map_err(|_| Problem::BadRequest("the query takes `now=true` or `now=false`".into()))?;
+    let Query(How { now }) = how.map_err(|_| Problem::bad_request("the query takes `now=true` or `now=false`"))?;
     let forced = app.locks.force_release(&resource, if now { Force::Now } else { Force::AfterLeases }).await?;
     log.forced(&resource, forced.holders, forced.token.get());
     tracing::warn!(lock = %resource.escape_default(), holders = forced.holders, now, "an administrator forced a lock");
@@ -134,7 +136,7 @@ pub(super) async fn force(
             lock = %resource.escape_default(),
             "the fence of a lock that was forced was not raised"
         );
-        Problem::FenceNotRaised
+        ProblemType::FenceNotRaised
     })?;
     Ok(Json(Forced { resource, holders: forced.holders, token: token.get() }))
 }
@@ -148,10 +150,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let params = RawPathParams::from_request_parts(parts, state)
             .await
-            .map_err(|_| Problem::BadRequest("the path is not UTF-8".into()))?;
+            .map_err(|_| Problem::bad_request("the path is not UTF-8"))?;
         let text = params.iter().map(|(_, text)| text).next().unwrap_or_default();
         if !text.contains(':') || text.chars().any(char::is_control) {
-            return Err(Problem::BadRequest("a lock is named kind:id, as the list shows it".into()));
+            return Err(Problem::bad_request("a lock is named kind:id, as the list shows it"));
         }
         Ok(Self(text.to_owned()))
     }

@@ -55,9 +55,9 @@ pub(super) async fn search(
     query: Result<Query<Search>, QueryRejection>,
 ) -> Result<Json<Page>, Problem> {
     let Query(Search { prefix, after }) =
-        query.map_err(|_| Problem::BadRequest("the query takes `prefix`, and as `after` a SKU, each once".into()))?;
+        query.map_err(|_| Problem::bad_request("the query takes `prefix`, and as `after` a SKU, each once"))?;
     if prefix.chars().count() > Sku::MAX_CHARS || prefix.chars().any(char::is_control) {
-        return Err(Problem::BadRequest("`prefix` has at most 64 characters, none of them a control character".into()));
+        return Err(Problem::bad_request("`prefix` has at most 64 characters, none of them a control character"));
     }
     let limit = i64::try_from(ROWS + 1).unwrap_or(i64::MAX);
     let mut rows = db::stock::search(&app.pg, &prefix, after.as_ref(), limit, MOVEMENTS).await?;

@@ -11,7 +11,7 @@ use utoipa::openapi::{
 };
 
 use super::header::Header;
-use crate::http::{Problem, ProblemType, Retry};
+use crate::http::{Problem, ProblemType};
 
 /// The name of the schema of all problems.
 pub(super) const SCHEMA: &str = "Problem";
@@ -79,42 +79,19 @@ fn document(problem_type: ProblemType) -> Value {
 
 /// A problem of this type, as the service answers it.
 fn example(problem_type: ProblemType) -> Problem {
-    let retry = Retry(Duration::from_millis(250));
     match problem_type {
-        ProblemType::BadRequest => Problem::BadRequest("the body is not JSON".into()),
-        ProblemType::Unauthorized => Problem::Unauthorized,
-        ProblemType::NotFound => Problem::NotFound("there is no stock of this SKU"),
-        ProblemType::UnknownScheme => Problem::UnknownScheme("there are: no-lock, stockade".into()),
-        ProblemType::MethodNotAllowed => Problem::MethodNotAllowed,
-        ProblemType::BodyTimeout => Problem::BodyTimeout,
-        ProblemType::InsufficientStock => Problem::InsufficientStock { available: 3 },
-        ProblemType::SoldOut => Problem::SoldOut,
-        ProblemType::LimitReached => Problem::LimitReached,
-        ProblemType::SaleClosed => Problem::SaleClosed,
-        ProblemType::SaleOpen => Problem::SaleOpen,
-        ProblemType::AttackRunning => Problem::AttackRunning,
-        ProblemType::PreconditionFailed => Problem::PreconditionFailed("If-None-Match names what is there"),
-        ProblemType::BodyTooLarge => Problem::BodyTooLarge,
-        ProblemType::UnsupportedMediaType => Problem::UnsupportedMediaType,
-        ProblemType::Unprocessable => Problem::Unprocessable("0 is not an integer from 1 to 1000000000".into()),
-        ProblemType::SameSku => Problem::SameSku,
-        ProblemType::IdempotencyMismatch => Problem::IdempotencyMismatch,
-        ProblemType::LockTimeout => Problem::LockTimeout(retry),
-        ProblemType::QueueFull => Problem::QueueFull(retry),
-        ProblemType::Internal => Problem::Internal,
-        ProblemType::NestedLock => Problem::NestedLock,
-        ProblemType::LockStoreUnavailable => Problem::LockStoreUnavailable(retry),
-        ProblemType::CacheStoreUnavailable => Problem::CacheStoreUnavailable,
-        ProblemType::StrictCacheUnavailable => Problem::StrictCacheUnavailable,
-        ProblemType::FenceNotRaised => Problem::FenceNotRaised,
-        ProblemType::FenceStale => Problem::FenceStale,
-        ProblemType::FenceBusy => Problem::FenceBusy,
-        ProblemType::LeaseLost => Problem::LeaseLost,
-        ProblemType::OutcomeUnknown => Problem::OutcomeUnknown,
-        ProblemType::LoadShed => Problem::LoadShed(retry),
-        ProblemType::DatabaseUnavailable => Problem::DatabaseUnavailable("no connection was free in time"),
-        ProblemType::WarmingUp => Problem::WarmingUp,
-        ProblemType::ShuttingDown => Problem::ShuttingDown,
+        ProblemType::BadRequest => Problem::bad_request("the body is not JSON"),
+        ProblemType::NotFound => Problem::not_found("there is no stock of this SKU"),
+        ProblemType::UnknownScheme => Problem::unknown_scheme("there are: no-lock, stockade"),
+        ProblemType::InsufficientStock => Problem::insufficient_stock(3),
+        ProblemType::PreconditionFailed => Problem::precondition_failed("If-None-Match names what is there"),
+        ProblemType::Unprocessable => Problem::unprocessable("0 is not an integer from 1 to 1000000000"),
+        ProblemType::LockTimeout
+        | ProblemType::QueueFull
+        | ProblemType::LockStoreUnavailable
+        | ProblemType::LoadShed => Problem::with_retry_after(problem_type, Duration::from_millis(250)),
+        ProblemType::DatabaseUnavailable => Problem::database_unavailable("no connection was free in time"),
+        _ => problem_type.into(),
     }
 }
 

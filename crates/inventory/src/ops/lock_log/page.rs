@@ -39,7 +39,7 @@ pub(in crate::ops) async fn events(
     after: Result<Query<After>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<Page>, Problem> {
     let known = after.ok().and_then(|Query(After { after })| known(&after));
-    let known = known.ok_or_else(|| Problem::BadRequest("the query takes `after=ID:NUMBER,ID:NUMBER…`".into()))?;
+    let known = known.ok_or_else(|| Problem::bad_request("the query takes `after=ID:NUMBER,ID:NUMBER…`"))?;
     let after = |id: &str, events: Events| events.after(known.get(id).copied().unwrap_or(0));
     let own = Instance {
         id: fleet.id().to_owned(),
