@@ -1,6 +1,7 @@
 //! The state that handlers share.
 
 use std::{
+    ops::Deref,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -22,9 +23,13 @@ use crate::{
     lab::Lab,
 };
 
-/// The state of the service. Cheap to clone.
+/// The state of the service. The router clones it several times for each request, so a clone is one count.
 #[derive(Clone, Debug)]
-pub struct App {
+pub struct App(Arc<Shared>);
+
+/// What all handlers share.
+#[derive(Clone, Debug)]
+pub struct Shared {
     /// The database.
     pub pg: PgPool,
     /// The locks.
@@ -49,6 +54,20 @@ pub struct App {
     pub answers: LoggedAnswers,
     /// Set when the instance is going away.
     pub draining: Draining,
+}
+
+impl From<Shared> for App {
+    fn from(shared: Shared) -> Self {
+        Self(Arc::new(shared))
+    }
+}
+
+impl Deref for App {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
 }
 
 impl App {

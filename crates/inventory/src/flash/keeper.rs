@@ -174,7 +174,7 @@ impl Lane {
 
     /// Stores what is in the stream and, from time to time, checks the counter or ends the sale.
     async fn step(&mut self, app: &App, sale: &Sale) -> Result<Step, Box<dyn Error + Send + Sync>> {
-        let App { flash, pg, .. } = app;
+        let (flash, pg) = (&app.flash, &app.pg);
         let finished = self.consumer.round(flash, pg).await?;
         if self.checked.is_none_or(|last| last.elapsed() >= CHECK) {
             self.checked = Some(Instant::now());

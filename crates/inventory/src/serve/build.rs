@@ -14,7 +14,7 @@ use super::{
     warm::{self, Warmup},
 };
 use crate::{
-    app::{App, Draining, Limits},
+    app::{App, Draining, Limits, Shared},
     attack::{self, Attacks},
     config::{CacheMode, CacheSettings, Config, Database},
     db,
@@ -64,7 +64,7 @@ impl Service {
         let fleet_redis = lock_redis.clone();
         let lab = if config.lab { Some(lab(config, &pg, lock_redis.clone(), &locks, &flash)?) } else { None };
         let attacks = lab.as_ref().map(|lab| attacks(config, &pg, lock_redis, &locks, lab)).transpose()?;
-        let app = App {
+        let app = App::from(Shared {
             pg,
             locks,
             shared_reads,
@@ -77,7 +77,7 @@ impl Service {
             warm_up: warmup.progress(),
             answers: config.logged_answers,
             draining: Draining::default(),
-        };
+        });
         Ok(Self { app, relay, warmup, lock_log, fleet_redis })
     }
 

@@ -150,7 +150,7 @@ async fn end(app: App, relay: Relay, keeper: Keeper, servers: &mut Servers, dead
     // Writes go on after their client left, and hold their locks until they end.
     app.locks.shutdown(left()).await;
     app.stocks.shutdown(LAST).await;
-    if let Some(filter) = app.filter {
+    if let Some(filter) = &app.filter {
         filter.shutdown(LAST).await;
     }
     relay.shutdown(LAST).await;

@@ -1,7 +1,7 @@
 use std::{env, process::ExitCode};
 
 use inventory::{
-    app::App,
+    app::{App, Shared},
     db,
     domain::Sku,
     http::around,
@@ -35,9 +35,9 @@ async fn undelegated(app: App, url: &str) -> Result<App, StartError> {
         let pg = source.clone();
         async move { db::stock::find(&pg, &sku).await }
     };
-    Ok(App {
+    Ok(App::from(Shared {
         locks: Locks::builder().delegate(false).redis(&redis),
         stocks: Cache::builder(&redis).name("undelegated").loader(load).build(),
-        ..app
-    })
+        ..Shared::clone(&app)
+    }))
 }

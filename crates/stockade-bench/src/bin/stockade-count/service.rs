@@ -9,7 +9,7 @@ use axum::{
     routing::get,
 };
 use inventory::{
-    app::{App, Draining, Limits, LoggedAnswers},
+    app::{App, Draining, Limits, LoggedAnswers, Shared},
     domain::{Quantity, Sku, Stock},
     flash::{Flash, FlashSettings},
     http::{app, around},
@@ -44,7 +44,7 @@ pub(crate) struct Service {
 impl Service {
     pub(crate) fn new(redis: &Redis) -> Result<Self, Failure> {
         let load = |sku: Sku| async { Ok::<_, Infallible>(stock(sku).ok()) };
-        let app = app(App {
+        let app = app(App::from(Shared {
             // No path asks the database, so nobody connects.
             pg: PgPool::connect_lazy("postgres://127.0.0.1/none")?,
             locks: Locks::builder().lease(LEASE).delegation_lease(LEASE).redis(redis),
@@ -58,7 +58,7 @@ impl Service {
             flash: Flash::new(redis, LIMIT, FlashSettings { durable: false, backlog: 1 }),
             lab: None,
             attacks: None,
-        });
+        }));
         let fixed = around(Router::new().route("/static/{sku}", get(fixed)), LoggedAnswers::Refusals, LIMIT);
         Ok(Self { fixed, stock: app })
     }
