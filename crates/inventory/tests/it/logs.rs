@@ -1,6 +1,6 @@
 //! The log as an operator reads it.
 
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
 use reqwest::{Method, header::IF_NONE_MATCH};
 use serde_json::Value;
@@ -68,6 +68,16 @@ async fn one_line_per_request_is_a_setting() {
     assert!(line["status"] == 201 && line["lock_wait_ms"].is_u64() && line["problem"].is_null(), "{line}");
     let line = answered(&instance, "get").expect("a line");
     assert!(line["status"] == 200 && line["cache_status"].is_string(), "{line}");
+    // A read under a delegation waits for no lock.
+    let reads = Cell::new(0);
+    until("a read under a delegation", async || {
+        reads.set(reads.get() + 1);
+        let read = ask(&instance, Method::GET, "/stock/A", &format!("read-{}", reads.get()), None).await;
+        read.header("cache-status").ends_with("detail=local")
+    })
+    .await;
+    let line = answered(&instance, &format!("read-{}", reads.get())).expect("a line");
+    assert!(line["status"] == 200 && line["lock_wait_ms"].is_null(), "{line}");
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ const BOUNDS: [Bound; 7] = [
     Bound { path: "redis-hit", allocations: 15.0, instructions: 230_000.0 },
     Bound { path: "memory-hit", allocations: 0.0, instructions: 10_000.0 },
     Bound { path: "fixed-answer", allocations: 47.0, instructions: 250_000.0 },
-    Bound { path: "stock-read", allocations: 84.0, instructions: 420_000.0 },
+    Bound { path: "stock-read", allocations: 72.0, instructions: 400_000.0 },
 ];
 
 const COUNT: &str = env!("CARGO_BIN_EXE_stockade-count");

@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponseParts, ResponseParts},
 };
 
-use super::{CachePolicy, status};
+use super::{CachePolicy, header_text::header, status::Status};
 use crate::{
     cache::CacheInfo,
     route_lock::{Problem, Rejection},
@@ -23,8 +23,7 @@ impl CacheInfo {
 
     /// Sets `Cache-Status`, `Age` and what `policy` says.
     pub(super) fn write(&self, policy: &CachePolicy, headers: &mut HeaderMap) {
-        let status = HeaderValue::try_from(status::of(self)).ok();
-        headers.extend(status.map(|value| (CACHE_STATUS, value)));
+        headers.extend(header(Status(self)).map(|status| (CACHE_STATUS, status)));
         headers.insert(AGE, HeaderValue::from(self.age.as_secs()));
         if self.is_vouched() {
             policy.write(headers);

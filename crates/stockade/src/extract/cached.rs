@@ -13,6 +13,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     CachePolicy, CachedRejection, Degraded, EntityTag, EtagKey, FromCache, Unlocked, conditional, directives,
+    header_text::header,
     json::{JSON, unwritable, written},
     no_body::no_body,
 };
@@ -182,15 +183,15 @@ impl<T: Serialize> Cached<T> {
             }
             tag => (tag, None),
         };
-        let tag = tag.map(|tag| tag.to_string());
-        let same = tag.as_deref().is_some_and(|tag| conditional::any_names(&condition, tag));
+        let tag = tag.and_then(header);
+        let same = tag.as_ref().is_some_and(|tag| conditional::any_names(&condition, tag.as_bytes()));
         let mut response = if same {
             (StatusCode::NOT_MODIFIED, no_body()).into_response()
         } else {
             written(StatusCode::OK, JSON, body.map_or_else(write, Ok)?)
         };
         info.write(&policy, response.headers_mut());
-        response.headers_mut().extend(tag.and_then(|tag| HeaderValue::try_from(tag).ok()).map(|tag| (ETAG, tag)));
+        response.headers_mut().extend(tag.map(|tag| (ETAG, tag)));
         Ok(response)
     }
 }

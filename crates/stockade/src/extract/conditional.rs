@@ -5,12 +5,12 @@ use axum::http::{HeaderMap, HeaderValue, header::IF_NONE_MATCH};
 ///
 /// Understands lists, several header lines and `*`. In a malformed value, everything behind the fault is ignored.
 pub fn none_match(headers: &HeaderMap, tag: &str) -> bool {
-    any_names(headers.get_all(IF_NONE_MATCH), tag)
+    any_names(headers.get_all(IF_NONE_MATCH), tag.as_bytes())
 }
 
 /// The same for lines that were taken from the headers.
-pub(super) fn any_names<'a>(lines: impl IntoIterator<Item = &'a HeaderValue>, tag: &str) -> bool {
-    lines.into_iter().any(|line| names(line.as_bytes(), tag.as_bytes()))
+pub(super) fn any_names<'a>(lines: impl IntoIterator<Item = &'a HeaderValue>, tag: &[u8]) -> bool {
+    lines.into_iter().any(|line| names(line.as_bytes(), tag))
 }
 
 fn names(value: &[u8], tag: &[u8]) -> bool {

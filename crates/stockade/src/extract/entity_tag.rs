@@ -1,12 +1,12 @@
 use std::{convert::Infallible, fmt, hash::Hasher};
 
 use axum::{
-    http::{HeaderValue, header::ETAG},
+    http::header::ETAG,
     response::{IntoResponseParts, ResponseParts},
 };
-use siphasher::sip128::{Hasher128, SipHasher24};
+use siphasher::sip128::{Hash128, Hasher128, SipHasher24};
 
-use super::{EtagKey, FromCache};
+use super::{EtagKey, FromCache, header_text::header};
 use crate::resource::{Key, KeyError, find_by_text};
 
 /// A strong entity tag (RFC 9110, section 8.8.3): the version of a value, and a keyed hash that identifies the value
@@ -64,7 +64,9 @@ fn add(hasher: &mut SipHasher24, part: &[u8]) {
 
 impl fmt::Display for EntityTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}-{:032x}\"", self.version, self.hash)
+        // In halves, because 128 bits at once are formatted digit by digit.
+        let Hash128 { h1: low, h2: high } = Hash128::from(self.hash);
+        write!(f, "\"{}-{high:016x}{low:016x}\"", self.version)
     }
 }
 
@@ -73,9 +75,7 @@ impl IntoResponseParts for EntityTag {
     type Error = Infallible;
 
     fn into_response_parts(self, mut response: ResponseParts) -> Result<ResponseParts, Infallible> {
-        if let Ok(tag) = HeaderValue::try_from(self.to_string()) {
-            response.headers_mut().insert(ETAG, tag);
-        }
+        response.headers_mut().extend(header(self).map(|tag| (ETAG, tag)));
         Ok(response)
     }
 }

@@ -22,6 +22,7 @@ mod etag_key;
 mod fence;
 mod fences;
 mod from_cache;
+mod header_text;
 mod json;
 mod no_body;
 mod status;

@@ -1,52 +1,50 @@
-use std::{fmt::Write, time::Duration};
+use std::{fmt, time::Duration};
 
 use crate::cache::{CacheInfo, Source};
 
-/// In bytes, with room for every detail, so that a status is written with one allocation.
-const LONGEST: usize = 64;
-
 /// The `Cache-Status` of an answer (RFC 9211). The key is never in it.
-pub(super) fn of(info: &CacheInfo) -> String {
-    let mut status = String::with_capacity(LONGEST);
-    status.push_str("stockade");
-    let (hit, detail) = match info.source {
-        // This includes a read that waited for a load that failed.
-        _ if info.stale.is_some() => (true, info.absent.then_some("negative")),
-        _ if info.collapsed => (false, None),
-        Source::Load => (false, None),
-        _ if info.absent => (true, Some("negative")),
-        Source::Local => (true, Some("local")),
-        Source::Redis => (true, Some("redis")),
-        // The filter only knows about absences.
-        Source::Filter => (true, Some("negative")),
-    };
-    status.push_str(match hit {
-        true => "; hit",
-        false if info.forced => "; fwd=request",
-        false => "; fwd=uri-miss",
-    });
-    if hit && !info.absent {
-        // Writing to a String can't fail.
-        let _ = match info.stale {
-            Some(stale) => write!(status, "; ttl=-{}", whole_up(stale)),
-            None => write!(status, "; ttl={}", info.ttl.as_secs()),
+pub(super) struct Status<'a>(pub(super) &'a CacheInfo);
+
+impl fmt::Display for Status<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(info) = self;
+        let (hit, detail) = match info.source {
+            // This includes a read that waited for a load that failed.
+            _ if info.stale.is_some() => (true, info.absent.then_some("negative")),
+            _ if info.collapsed => (false, None),
+            Source::Load => (false, None),
+            _ if info.absent => (true, Some("negative")),
+            Source::Local => (true, Some("local")),
+            Source::Redis => (true, Some("redis")),
+            // The filter only knows about absences.
+            Source::Filter => (true, Some("negative")),
         };
+        f.write_str(match hit {
+            true => "stockade; hit",
+            false if info.forced => "stockade; fwd=request",
+            false => "stockade; fwd=uri-miss",
+        })?;
+        if hit && !info.absent {
+            match info.stale {
+                Some(stale) => write!(f, "; ttl=-{}", whole_up(stale)),
+                None => write!(f, "; ttl={}", info.ttl.as_secs()),
+            }?;
+        }
+        if info.collapsed && !hit {
+            f.write_str("; collapsed")?;
+        } else if info.stored {
+            f.write_str("; stored")?;
+        }
+        let detail = match info {
+            CacheInfo { degraded: true, .. } => Some("degraded"),
+            CacheInfo { unlocked: true, .. } => Some("unlocked"),
+            _ => detail,
+        };
+        match detail {
+            Some(detail) => write!(f, "; detail={detail}"),
+            None => Ok(()),
+        }
     }
-    if info.collapsed && !hit {
-        status.push_str("; collapsed");
-    } else if info.stored {
-        status.push_str("; stored");
-    }
-    let detail = match info {
-        CacheInfo { degraded: true, .. } => Some("degraded"),
-        CacheInfo { unlocked: true, .. } => Some("unlocked"),
-        _ => detail,
-    };
-    if let Some(detail) = detail {
-        status.push_str("; detail=");
-        status.push_str(detail);
-    }
-    status
 }
 
 /// The `Cache-Status` of a read that was refused to protect the database.
@@ -116,7 +114,7 @@ mod tests {
             (CacheInfo { forced: true, degraded: true, ..load }, "stockade; fwd=request; detail=degraded"),
         ];
         for (info, form) in forms {
-            assert_eq!(of(&info), form);
+            assert_eq!(Status(&info).to_string(), form);
         }
     }
 }

@@ -3,7 +3,8 @@ use std::time::Duration;
 use axum::response::Response;
 
 /// How long a request waited for the locks of its routes. It is among the extensions of the response, also of a
-/// refusal, for use in logs. The response to a request that asked for no lock has none.
+/// refusal, for use in logs. The response has none if no lock was asked for, or if a read entered under a delegation,
+/// which waits for nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockWait(pub Duration);
 

@@ -29,8 +29,8 @@ impl Route {
     }
 
     /// Finds the key, refuses nested locks, reads the body and takes the lock, in this order. So a refusal costs as
-    /// little as possible, and nothing slow happens under the lock. Sets `wait` to the time that the lock took, if it
-    /// was asked for.
+    /// little as possible, and nothing slow happens under the lock. Sets `wait` to the time that the lock took, if its
+    /// store was asked.
     pub(crate) async fn admit(
         &self,
         key: &KeyOf,
@@ -56,10 +56,7 @@ impl Route {
             true => body,
             false => self.settings.upload.read(&parts.headers, body).await?.into(),
         };
-        let asked = Instant::now();
-        let acquired = self.acquire(key, mode, &parts).await;
-        *wait = Some(LockWait(asked.elapsed()));
-        match acquired {
+        match self.acquire(key, mode, &parts, wait).await {
             Ok(guard) => {
                 let grant = Grant::One(guard);
                 grant.show(&mut parts);
@@ -120,21 +117,35 @@ impl Route {
         .await
     }
 
-    async fn acquire(&self, key: Key, mode: Mode, parts: &Parts) -> Result<Guard, LockError> {
+    async fn acquire(
+        &self,
+        key: Key,
+        mode: Mode,
+        parts: &Parts,
+        wait: &mut Option<LockWait>,
+    ) -> Result<Guard, LockError> {
         let Settings { permits, lease, max_hold, commit_timeout, .. } = self.settings;
-        let wait = self.settings.wait(mode);
         // The section ends by itself. This limit is for a section that is never polled again, as behind a stalled
         // connection.
         let longest = max_hold.saturating_add(commit_timeout);
-        let request = self.locks.request(Ok(key), mode).permits(permits).wait(wait).max_hold(longest).delegate();
+        let request = self
+            .locks
+            .request(Ok(key), mode)
+            .permits(permits)
+            .wait(self.settings.wait(mode))
+            .max_hold(longest)
+            .delegate();
         let request = match lease {
             Some(lease) => request.lease(lease),
             None => request,
         };
-        match request.enter() {
-            Some(guard) => Ok(guard),
-            None => request.tag(tag(&parts.method, parts)).acquire().await,
+        if let Some(guard) = request.enter() {
+            return Ok(guard);
         }
+        let asked = Instant::now();
+        let acquired = request.tag(tag(&parts.method, parts)).acquire().await;
+        *wait = Some(LockWait(asked.elapsed()));
+        acquired
     }
 
     fn refused(&self, error: LockError) -> Rejection {

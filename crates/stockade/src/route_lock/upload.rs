@@ -27,10 +27,10 @@ pub(crate) struct Whole {
 
 impl From<Whole> for Body {
     fn from(Whole { data, trailers }: Whole) -> Self {
-        let data = Full::new(data);
         match trailers {
-            None => Self::new(data),
-            Some(trailers) => Self::new(data.with_trailers(std::future::ready(Some(Ok(trailers))))),
+            None if data.is_empty() => Self::empty(),
+            None => Self::new(Full::new(data)),
+            Some(trailers) => Self::new(Full::new(data).with_trailers(std::future::ready(Some(Ok(trailers))))),
         }
     }
 }
