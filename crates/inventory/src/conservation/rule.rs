@@ -1,56 +1,4 @@
-//! Checks in the database that stock was conserved: compares the ledger with the stock, and with the outcomes that
-//! clients were told.
-
 use std::fmt;
-
-use sqlx::PgPool;
-
-use crate::{orders::OrderLine, replay::Verdict};
-
-/// Offenders named for each broken rule.
-const EXAMPLES: usize = 3;
-
-/// An order line and the outcome that its sender was told.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Told<'a> {
-    /// The line.
-    pub line: &'a OrderLine,
-    /// The outcome.
-    pub verdict: Verdict,
-}
-
-impl<'a> Told<'a> {
-    /// The line and its outcome.
-    #[must_use]
-    pub fn new(line: &'a OrderLine, verdict: Verdict) -> Self {
-        Self { line, verdict }
-    }
-}
-
-/// The result of the check.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Conservation {
-    /// Rows of stock looked at.
-    pub skus: u64,
-    /// Lines of the ledger looked at.
-    pub movements: u64,
-    /// The violations; empty if stock was conserved.
-    pub violations: Vec<Violation>,
-}
-
-/// A broken rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Violation {
-    /// The rule that is broken.
-    pub rule: Rule,
-    /// How many rows break it.
-    pub count: usize,
-    /// The first of them.
-    pub examples: Vec<String>,
-}
 
 /// The rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +30,7 @@ impl Rule {
     // Each statement gives the offenders as text. $1 to $4 are the lines that were sent, where they are needed:
     // references, SKUs, deltas and outcomes.
     // language=PostgreSQL
-    fn sql(self) -> String {
+    pub(super) fn sql(self) -> String {
         match self {
             Self::Sum => "
                 select sku || ': quantity ' || coalesce(stock.quantity::text, 'none') || ', sum ' || coalesce(total, 0)
@@ -154,7 +102,7 @@ impl Rule {
         }
     }
 
-    fn is_about_the_lines(self) -> bool {
+    pub(super) fn is_about_the_lines(self) -> bool {
         matches!(self, Self::Acknowledged | Self::NotApplied | Self::Unknown | Self::Sent)
     }
 
@@ -173,113 +121,6 @@ impl Rule {
     ];
 }
 
-/// The query for the order lines with one of these outcomes and a wrong number of movements in the ledger. A line
-/// without a movement counts zero.
-fn lines_whose_count(outcomes: &str, is_wrong: &str) -> String {
-    format!(
-        "select told.reference || ' (' || told.sku || '): ' || count(movement.id) || ' times in the ledger'
-         from unnest($1::text[], $2::text[], $3::bigint[], $4::text[]) as told (reference, sku, delta, outcome)
-         left join movement on movement.kind = 'adjustment' and movement.reference = told.reference
-             and movement.sku = told.sku and movement.delta = told.delta
-         where told.outcome in ({outcomes})
-         group by told.reference, told.sku
-         having count(movement.id) {is_wrong}
-         order by 1"
-    )
-}
-
-/// Checks every rule. `told` names every line that was ever sent to this database, with the outcome that its sender was
-/// told. No instance may write meanwhile.
-///
-/// # Errors
-///
-/// The error of the database. A broken rule is no error: see [`Conservation::violations`].
-pub async fn check(pool: &PgPool, told: &[Told<'_>]) -> Result<Conservation, sqlx::Error> {
-    check_rules(pool, told, &Rule::ALL).await
-}
-
-/// Checks the rules that need no client: the ledger against the stock. Instances may write meanwhile.
-///
-/// # Errors
-///
-/// As [`check`].
-pub async fn check_ledger(pool: &PgPool) -> Result<Conservation, sqlx::Error> {
-    let rules: Vec<_> = Rule::ALL.into_iter().filter(|rule| !rule.is_about_the_lines()).collect();
-    check_rules(pool, &[], &rules).await
-}
-
-async fn check_rules(pool: &PgPool, told: &[Told<'_>], rules: &[Rule]) -> Result<Conservation, sqlx::Error> {
-    let references: Vec<String> = told.iter().map(|told| told.line.reference()).collect();
-    let skus: Vec<&str> = told.iter().map(|told| told.line.sku.as_str()).collect();
-    let deltas: Vec<i64> = told.iter().map(|told| told.line.delta.get()).collect();
-    let outcomes: Vec<&str> = told.iter().map(|told| outcome(told.verdict)).collect();
-
-    // One snapshot for all rules.
-    let mut tx = pool.begin_with("begin isolation level repeatable read read only").await?;
-    let count = "select (select count(*) from stock), (select count(*) from movement)";
-    let (stock, movements): (i64, i64) = sqlx::query_as(count).fetch_one(&mut *tx).await?;
-    let mut violations = Vec::new();
-    for &rule in rules {
-        // The text has no part that comes from outside.
-        let sql = sqlx::AssertSqlSafe(rule.sql());
-        let query = sqlx::query_scalar::<_, String>(sql);
-        let query = if rule.is_about_the_lines() {
-            query.bind(&references).bind(&skus).bind(&deltas).bind(&outcomes)
-        } else {
-            query
-        };
-        let mut offenders = query.fetch_all(&mut *tx).await?;
-        if !offenders.is_empty() {
-            let count = offenders.len();
-            offenders.truncate(EXAMPLES);
-            violations.push(Violation { rule, count, examples: offenders });
-        }
-    }
-    tx.rollback().await?;
-    Ok(Conservation { skus: stock.unsigned_abs(), movements: movements.unsigned_abs(), violations })
-}
-
-fn outcome(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Applied => "applied",
-        Verdict::Refused => "refused",
-        Verdict::Failed => "failed",
-        Verdict::Unknown => "unknown",
-    }
-}
-
-impl Conservation {
-    /// Whether every rule holds.
-    #[must_use]
-    pub fn holds(&self) -> bool {
-        self.violations.is_empty()
-    }
-}
-
-impl fmt::Display for Conservation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { skus, movements, violations } = self;
-        if violations.is_empty() {
-            return write!(f, "conservation: ok ({skus} SKUs, {movements} movements)");
-        }
-        write!(f, "conservation: VIOLATED ({skus} SKUs, {movements} movements)")?;
-        for violation in violations {
-            write!(f, "\n  {violation}")?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} × {}: {}", self.count, self.rule, self.examples.join("; "))?;
-        if self.count > self.examples.len() {
-            f.write_str("; …")?;
-        }
-        Ok(())
-    }
-}
-
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -295,4 +136,19 @@ impl fmt::Display for Rule {
             Self::Sent => "movement that nobody sent",
         })
     }
+}
+
+/// The query for the order lines with one of these outcomes and a wrong number of movements in the ledger. A line
+/// without a movement counts zero.
+fn lines_whose_count(outcomes: &str, is_wrong: &str) -> String {
+    format!(
+        "select told.reference || ' (' || told.sku || '): ' || count(movement.id) || ' times in the ledger'
+         from unnest($1::text[], $2::text[], $3::bigint[], $4::text[]) as told (reference, sku, delta, outcome)
+         left join movement on movement.kind = 'adjustment' and movement.reference = told.reference
+             and movement.sku = told.sku and movement.delta = told.delta
+         where told.outcome in ({outcomes})
+         group by told.reference, told.sku
+         having count(movement.id) {is_wrong}
+         order by 1"
+    )
 }

@@ -1,0 +1,10 @@
+//! Checks in the database that stock was conserved: compares the ledger with the stock, and with the outcomes that
+//! clients were told.
+
+mod check;
+mod report;
+mod rule;
+
+pub use check::{Told, check, check_ledger};
+pub use report::{Conservation, Violation};
+pub use rule::Rule;
