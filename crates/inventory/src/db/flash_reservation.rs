@@ -4,7 +4,10 @@ use std::collections::HashMap;
 
 use sqlx::{FromRow, PgConnection, PgExecutor, Row, postgres::PgRow};
 
-use crate::flash::{Reservation, SaleId};
+use crate::{
+    domain::Sku,
+    flash::{Reservation, SaleId},
+};
 
 /// A row of the table.
 #[derive(Clone, Debug)]
@@ -74,18 +77,22 @@ pub async fn known(executor: impl PgExecutor<'_>, ids: &[&str]) -> Result<HashMa
     Ok(rows.into_iter().map(|(id, stored, generation)| (id, Decided { stored, generation })).collect())
 }
 
-/// The reservation `id`.
+/// The reservation `id` of a sale of `sku`.
 ///
 /// # Errors
 ///
 /// The error of the database.
 #[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_reservation.find"))]
-pub async fn find(executor: impl PgExecutor<'_>, id: &str) -> Result<Option<Stored>, sqlx::Error> {
+pub async fn find(executor: impl PgExecutor<'_>, sku: &Sku, id: &str) -> Result<Option<Stored>, sqlx::Error> {
     // language=PostgreSQL
-    sqlx::query_as("select id, customer, quantity, stored, generation from flash_reservation where id = $1")
-        .bind(id)
-        .fetch_optional(executor)
-        .await
+    sqlx::query_as(
+        "select id, customer, quantity, stored, generation from flash_reservation
+         where id = $2 and exists (select from flash_sale where flash_sale.id = sale and sku = $1)",
+    )
+    .bind(sku.as_str())
+    .bind(id)
+    .fetch_optional(executor)
+    .await
 }
 
 /// At most `limit` reservations of a sale that are stored and whose ids come after `after`, by id.

@@ -73,6 +73,18 @@ pub async fn newest(executor: impl PgExecutor<'_>, sku: &Sku) -> Result<Option<S
     sqlx::query_as(SQL).bind(sku.as_str()).fetch_optional(executor).await
 }
 
+/// The sale `id`, which exists.
+///
+/// # Errors
+///
+/// The error of the database; [`sqlx::Error::RowNotFound`] when there is no such row.
+#[tracing::instrument(name = "sql", level = "debug", skip_all, fields(query = "flash_sale.find"))]
+pub async fn find(executor: impl PgExecutor<'_>, id: SaleId) -> Result<Sale, sqlx::Error> {
+    // language=PostgreSQL
+    const SQL: &str = sale!("select", "from flash_sale where id = $1");
+    sqlx::query_as(SQL).bind(id.0).fetch_one(executor).await
+}
+
 /// All sales that are not closed, oldest first.
 ///
 /// # Errors

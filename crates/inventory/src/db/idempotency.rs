@@ -60,7 +60,9 @@ pub async fn insert(
     answer: &Stored,
     ttl: Duration,
 ) -> Result<bool, sqlx::Error> {
-    let ttl = PgInterval::try_from(ttl).map_err(sqlx::Error::Encode)?;
+    // Postgres knows no shorter times than microseconds.
+    let microseconds = i64::try_from(ttl.as_micros()).map_err(undecodable)?;
+    let ttl = PgInterval { microseconds, ..PgInterval::default() };
     // language=PostgreSQL
     let inserted = sqlx::query(
         "insert into idempotency as i (key, fingerprint, status, body, expires_at)

@@ -1,5 +1,7 @@
 //! `/flash/{sku}`
 
+use std::error::Error;
+
 use axum::{
     Json,
     extract::State,
@@ -7,8 +9,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
-use stockade::Fence;
-use time::OffsetDateTime;
+use stockade::{Fence, postgres::Tx};
+use time::{OffsetDateTime, UtcOffset};
 use tokio::time::{Instant, sleep};
 use utoipa::ToSchema;
 
@@ -59,6 +61,29 @@ pub(super) struct Shown {
     ends_at: OffsetDateTime,
 }
 
+impl Shown {
+    /// `left` is what the counter of an open sale says; `None` if the counter is not there yet.
+    fn of(sale: Sale, left: Option<i64>) -> Self {
+        let (state, remaining) = match (sale.stage, left) {
+            (Stage::Closed, _) => ("closed", 0),
+            (Stage::Closing, _) => ("closing", 0),
+            (Stage::Open, None) => ("opening", sale.unsold()),
+            (Stage::Open, Some(left)) if sale.ends_at <= OffsetDateTime::now_utc() => ("ended", left),
+            (Stage::Open, Some(left)) => ("open", left),
+        };
+        Self {
+            state,
+            opened: sale.opened,
+            reserved: left.map_or(sale.stored, |left| sale.opened - left),
+            stored: sale.stored,
+            remaining,
+            per_customer: sale.per_customer,
+            ends_at: sale.ends_at,
+            sku: sale.sku,
+        }
+    }
+}
+
 /// The rows of these handlers, without the one that runs under the lock of the SKU.
 pub(super) fn endpoints() -> [Endpoint; 2] {
     [
@@ -92,6 +117,9 @@ pub(super) async fn open(
     body: JsonBody<Open>,
 ) -> Result<Response, Problem> {
     let Open { quantity, per_customer, ends_at } = body.value;
+    let Some(ends_at) = ends_at.checked_to_offset(UtcOffset::UTC) else {
+        return Err(Problem::unprocessable("`ends_at` is not within the years 0 to 9999 in UTC: name another time"));
+    };
     if ends_at <= OffsetDateTime::now_utc() {
         return Err(Problem::unprocessable("`ends_at` is in the past: name a later time"));
     }
@@ -113,53 +141,52 @@ pub(super) async fn open(
     db::stock::update(&mut tx, &sku, left, &line).await?;
     commit(tx, &app, [&sku], Kind::Flash).await?;
     app.flash.open(&app.pg, &sale).await;
-    let shown = shown(&app, sale).await?;
+    // The sale is open whether or not its counter answers. The keeper makes a counter that is missing.
+    let left = app.flash.left(&sale).await.unwrap_or_else(|error| {
+        tracing::warn!(error = &error as &dyn Error, sku = %sku, "a flash sale was opened, and its counter does not answer");
+        None
+    });
     let location = [(header::LOCATION, format!("/flash/{}", sku.path_segment()))];
-    Ok((StatusCode::CREATED, fence, location, not_stored(), Json(shown)).into_response())
+    Ok((StatusCode::CREATED, fence, location, not_stored(), Json(Shown::of(sale, left))).into_response())
 }
 
 /// `GET /flash/{sku}`
 pub(super) async fn show(State(app): State<App>, sku: Sku) -> Result<Response, Problem> {
     let sale = db::flash_sale::newest(&app.pg, &sku).await?.ok_or(NO_SALE)?;
-    Ok((not_stored(), Json(shown(&app, sale).await?)).into_response())
+    let left = if sale.stage == Stage::Open { app.flash.left(&sale).await? } else { None };
+    Ok((not_stored(), Json(Shown::of(sale, left))).into_response())
 }
 
 /// `DELETE /flash/{sku}`
 ///
 /// Marks the sale as closing. The keeper of any instance then closes it, so it also closes if this instance dies.
 pub(super) async fn close(State(app): State<App>, sku: Sku) -> Result<Response, Problem> {
-    db::flash_sale::begin_closing(&app.pg, &sku).await?;
-    app.flash.nudge();
-    let deadline = Instant::now() + app.limits.lock_wait;
-    loop {
-        let sale = db::flash_sale::newest(&app.pg, &sku).await?.ok_or(NO_SALE)?;
-        if sale.stage == Stage::Closed || Instant::now() >= deadline {
-            return Ok((not_stored(), Json(shown(&app, sale).await?)).into_response());
-        }
-        sleep(LOOK).await;
-    }
+    let mut tx = Tx::unfenced(&app.pg).await?;
+    let closing = db::flash_sale::begin_closing(&mut *tx, &sku).await?;
+    tx.commit().await?;
+    let sale = match closing {
+        Some(sale) => closed(&app, sale).await,
+        None => db::flash_sale::newest(&app.pg, &sku).await?.ok_or(NO_SALE)?,
+    };
+    Ok((not_stored(), Json(Shown::of(sale, None))).into_response())
 }
 
-async fn shown(app: &App, sale: Sale) -> Result<Shown, Problem> {
-    let left = if sale.stage == Stage::Open { app.flash.left(&sale).await? } else { None };
-    let (state, remaining) = match (sale.stage, left) {
-        (Stage::Closed, _) => ("closed", 0),
-        (Stage::Closing, _) => ("closing", 0),
-        (Stage::Open, None) => ("opening", sale.unsold()),
-        (Stage::Open, Some(left)) if sale.ends_at <= OffsetDateTime::now_utc() => ("ended", left),
-        (Stage::Open, Some(left)) => ("open", left),
-    };
-    let reserved = left.map_or(sale.stored, |left| sale.opened - left);
-    Ok(Shown {
-        sku: sale.sku,
-        state,
-        opened: sale.opened,
-        reserved,
-        stored: sale.stored,
-        remaining,
-        per_customer: sale.per_customer,
-        ends_at: sale.ends_at,
-    })
+/// The sale as it is once it is closed, or after a while. The sale ends in any case, so an error of the database only
+/// ends the wait.
+async fn closed(app: &App, mut sale: Sale) -> Sale {
+    app.flash.nudge();
+    let deadline = Instant::now() + app.limits.lock_wait;
+    while sale.stage != Stage::Closed && Instant::now() < deadline {
+        sleep(LOOK).await;
+        match db::flash_sale::find(&app.pg, sale.id).await {
+            Ok(found) => sale = found,
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn Error, sku = %sale.sku, "a closing flash sale can't be looked at");
+                break;
+            }
+        }
+    }
+    sale
 }
 
 pub(super) fn not_stored() -> [(header::HeaderName, HeaderValue); 1] {

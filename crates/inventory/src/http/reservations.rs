@@ -129,7 +129,7 @@ pub(super) async fn reserve(
 async fn made(app: &App, sku: &Sku, asked: &Asked, made: &Made, is_known: bool) -> Result<Response, Problem> {
     let id = &made.id;
     if is_known
-        && let Some(row) = db::flash_reservation::find(&app.pg, id).await?
+        && let Some(row) = db::flash_reservation::find(&app.pg, sku, id).await?
         && row.decided().stands(made.generation)
     {
         return if row.stored { created(sku, asked, id, "stored", true) } else { Err(ProblemType::SoldOut.into()) };
@@ -149,7 +149,7 @@ async fn look_back(app: &App, sku: &Sku, asked: &Asked, is_repeatable: bool) -> 
     let sale = db::flash_sale::newest(&app.pg, sku).await?.ok_or(NO_SALE)?;
     if is_repeatable {
         let id = asked.name.within(sale.id);
-        if let Some(row) = db::flash_reservation::find(&app.pg, &id).await? {
+        if let Some(row) = db::flash_reservation::find(&app.pg, sku, &id).await? {
             if (row.customer.as_str(), row.quantity) != (asked.customer.as_str(), asked.quantity.get()) {
                 return Err(ProblemType::IdempotencyMismatch.into());
             }
@@ -191,7 +191,7 @@ pub(super) async fn show(State(app): State<App>, sku: Sku, Id(id): Id) -> Result
     sale_of(&id).ok_or(NO_RESERVATION)?;
     // Redis first: a reservation that Redis has no more, or never had, is in Postgres by then if it was ever made.
     let in_redis = app.flash.find(&sku, &id).await.map_err(Problem::from);
-    if let Some(row) = db::flash_reservation::find(&app.pg, &id).await? {
+    if let Some(row) = db::flash_reservation::find(&app.pg, &sku, &id).await? {
         let state = if row.stored { "stored" } else { "rejected" };
         let shown = Shown { id: &id, sku: &sku, customer: &row.customer, quantity: row.quantity, state };
         return Ok((not_stored(), Json(shown)).into_response());

@@ -2,6 +2,7 @@
 
 use futures_util::future::join_all;
 use reqwest::StatusCode;
+use serde_json::json;
 
 use super::{assert_conserved, open, reserve, until_closed, until_open, until_stored};
 use crate::stage::{Stage, until};
@@ -61,6 +62,25 @@ async fn reads(stage: &Stage) -> (u64, u64) {
     let field = |name| line.split(',').find_map(|field| field.strip_prefix(name)).unwrap().parse::<u64>().unwrap();
     let failed = field("failed_calls=");
     (field("calls=") - failed, failed)
+}
+
+#[tokio::test]
+async fn a_sale_that_was_opened_is_answered_as_opened_although_its_counter_can_not_be_made() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    instance.put("A", 9).await;
+    stage.redis.command(&["SET", SALE, "of somebody else"]).await.unwrap();
+    let opened = open(&instance, "A", 5, 2).await;
+    assert_eq!(opened.status, StatusCode::CREATED, "{opened:?}");
+    let said = opened.json();
+    assert_eq!((&said["state"], &said["remaining"]), (&json!("opening"), &json!(5)), "{said}");
+    assert_eq!(instance.get("/stock/A").await.json()["quantity"], 4);
+
+    stage.redis.command(&["DEL", SALE]).await.unwrap();
+    until_open(&instance).await;
+    assert_eq!(reserve(&instance, "A", "ann", 1, None).await.status, StatusCode::CREATED);
+    until_closed(&instance).await;
+    assert_conserved(&stage).await;
 }
 
 #[tokio::test]

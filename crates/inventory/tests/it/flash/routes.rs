@@ -32,6 +32,8 @@ async fn a_sale_takes_units_out_of_stock_and_gives_back_what_was_not_sold() {
     let short = reserve(&instances[0], "A", "bob", 9, None).await;
     assert_eq!((short.status, short.problem().as_str()), (StatusCode::CONFLICT, "sold-out"));
     crate::stage::until("stored", async || instances[0].get(&place).await.json()["state"] == "stored").await;
+    let elsewhere = place.replace("/A/", "/B/");
+    assert_eq!(instances[0].get(&elsewhere).await.problem(), "not-found", "{elsewhere} is no reservation of B");
 
     until_closed(&instances[1]).await;
     let again = close(&instances[0], "A").await.json();
@@ -62,6 +64,7 @@ async fn bad_input_is_refused_and_changes_nothing() {
         json!({ "quantity": 0, "per_customer": 1, "ends_at": super::LATER }),
         json!({ "quantity": 1, "per_customer": 0, "ends_at": super::LATER }),
         json!({ "quantity": 1, "per_customer": 1, "ends_at": "tomorrow" }),
+        json!({ "quantity": 1, "per_customer": 1, "ends_at": "9999-12-31T23:59:59-01:00" }),
         json!({ "quantity": 1, "per_customer": 1 }),
     ] {
         let answer = Answer::to(instance.request(Method::PUT, "/flash/A").json(&body)).await;
