@@ -30,7 +30,7 @@ pub const DATABASE_TIMEOUTS: &str = "inventory_database_timeouts_total";
 pub const FLASH_RESERVATIONS: &str = "inventory_flash_reservations_total";
 /// Entries of the streams of flash sales that this instance finished, by outcome.
 pub const FLASH_ENTRIES: &str = "inventory_flash_entries_total";
-/// Entries left in the stream from which this instance last removed some.
+/// Entries left in the streams of all sales that are not closed, as this instance last saw them.
 pub const FLASH_STREAM: &str = "inventory_flash_stream_entries";
 /// Seconds from a reservation to its row in the database.
 pub const FLASH_LAG: &str = "inventory_flash_lag_seconds";
@@ -145,7 +145,7 @@ pub fn flash_entry(fate: FlashFate) {
     counter!(FLASH_ENTRIES, "outcome" => fate.as_str()).increment(1);
 }
 
-/// Shows how many entries wait in a stream.
+/// Shows how many entries wait in the streams.
 pub fn flash_stream(entries: i64) {
     gauge!(FLASH_STREAM).set(f64::from(i32::try_from(entries).unwrap_or(i32::MAX)));
 }
@@ -220,7 +220,7 @@ pub fn install() -> Result<PrometheusHandle, BuildError> {
         FLASH_ENTRIES,
         "Entries of the streams of flash sales that were finished, by what became of them."
     );
-    describe_gauge!(FLASH_STREAM, "Entries left in the stream of a flash sale that this instance last took some from.");
+    describe_gauge!(FLASH_STREAM, "Entries left in the streams of the flash sales that are not closed.");
     describe_histogram!(FLASH_LAG, Unit::Seconds, "From a flash reservation to its row in the database, seconds.");
     announce_flash();
     // `rate()` misses the first event of a counter that was absent before.

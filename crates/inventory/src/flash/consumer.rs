@@ -47,6 +47,8 @@ pub(crate) struct Consumer {
     /// Entries were read and not finished.
     behind: bool,
     claimed: Option<Instant>,
+    /// How many entries were in the stream when it was last asked.
+    left: i64,
     /// Since when entries wait and none of them is for this consumer to read.
     waiting: Option<Instant>,
     /// How often the database refused an entry, by entry.
@@ -55,7 +57,20 @@ pub(crate) struct Consumer {
 
 impl Consumer {
     pub(crate) fn new(sku: Sku, name: &str) -> Self {
-        Self { sku, name: name.to_owned(), behind: false, claimed: None, waiting: None, refusals: HashMap::new() }
+        Self {
+            sku,
+            name: name.to_owned(),
+            behind: false,
+            claimed: None,
+            left: 0,
+            waiting: None,
+            refusals: HashMap::new(),
+        }
+    }
+
+    /// How many entries were left in the stream when it was last looked at, at most a second ago.
+    pub(crate) fn left(&self) -> i64 {
+        self.left
     }
 
     /// Reads a batch, stores it, and only then removes it from the stream. Returns how many entries it finished.
@@ -81,9 +96,8 @@ impl Consumer {
             return Ok(0);
         }
         let finished = self.store(flash, pg, &entries).await?;
-        let left = if finished.is_empty() { None } else { Some(flash.counter().settle(&self.sku, &finished).await?) };
-        if let Some(left) = left {
-            metrics::flash_stream(left);
+        if !finished.is_empty() {
+            self.left = flash.counter().settle(&self.sku, &finished).await?;
         }
         for entry in &finished {
             self.refusals.remove(&entry.id);
@@ -98,7 +112,10 @@ impl Consumer {
     /// if entries wait for as long by the clock of this process, and there is none to read, it claims all of them. An
     /// entry that two consumers store is stored once.
     async fn idle(&mut self, link: &Link, has_read: bool) -> Result<Duration, LinkError> {
-        if has_read || stream::length(link, &self.sku).await? == 0 {
+        if !has_read {
+            self.left = stream::length(link, &self.sku).await?;
+        }
+        if has_read || self.left == 0 {
             self.waiting = None;
             return Ok(STUCK);
         }

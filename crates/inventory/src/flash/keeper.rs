@@ -2,11 +2,20 @@
 
 use std::{collections::HashMap, error::Error, time::Duration};
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
-use super::{Sale, SaleId, Stage, close, consumer::Consumer, reconcile, reservation::hex};
-use crate::{app::App, db, trouble::Trouble};
+use super::{
+    Sale, SaleId, Stage,
+    close::{CloseError, close},
+    consumer::Consumer,
+    reconcile,
+    reservation::hex,
+};
+use crate::{app::App, db, metrics, trouble::Trouble};
 
 /// How often Postgres is asked which sales there are.
 const LOOK: Duration = Duration::from_secs(1);
@@ -39,6 +48,9 @@ pub(crate) async fn keep(app: App, stop: CancellationToken) {
         () = rounds => {}
         () = waiters => {}
     }
+    for lane in keeper.lanes.values_mut() {
+        while lane.closing.join_next().await.is_some() {}
+    }
 }
 
 struct Keeper {
@@ -59,6 +71,9 @@ struct Lane {
     failed: Option<Instant>,
     /// Why it stands still.
     trouble: Trouble,
+    /// At most one task, which closes the sale. It may wait for the lock of the SKU and for the row of its stock, and
+    /// other sales go on meanwhile.
+    closing: JoinSet<Result<bool, CloseError>>,
 }
 
 /// What a step for a sale has done.
@@ -121,6 +136,7 @@ impl Keeper {
             }
             self.sales.push(sale);
         }
+        metrics::flash_stream(self.lanes.values().map(|lane| lane.consumer.left()).sum());
         pause
     }
 
@@ -133,7 +149,7 @@ impl Keeper {
         self.looked = Some(Instant::now());
         self.app.flash.remember(&self.sales);
         let sales = &self.sales;
-        self.lanes.retain(|id, _| sales.iter().any(|sale| sale.id == *id));
+        self.lanes.retain(|id, lane| sales.iter().any(|sale| sale.id == *id) || lane.is_closing());
         Ok(())
     }
 
@@ -169,24 +185,41 @@ impl Keeper {
 impl Lane {
     fn new(sale: &Sale, consumer: &str) -> Self {
         let consumer = Consumer::new(sale.sku.clone(), consumer);
-        Self { consumer, checked: None, failed: None, trouble: Trouble::default() }
+        Self { consumer, checked: None, failed: None, trouble: Trouble::default(), closing: JoinSet::new() }
+    }
+
+    /// Whether the task that closes the sale still has something to do, such as invalidations after its COMMIT.
+    fn is_closing(&mut self) -> bool {
+        while self.closing.try_join_next().is_some() {}
+        !self.closing.is_empty()
     }
 
     /// Stores what is in the stream and, from time to time, checks the counter or ends the sale.
     async fn step(&mut self, app: &App, sale: &Sale) -> Result<Step, Box<dyn Error + Send + Sync>> {
         let (flash, pg) = (&app.flash, &app.pg);
         let finished = self.consumer.round(flash, pg).await?;
-        if self.checked.is_none_or(|last| last.elapsed() >= CHECK) {
+        let closed = self.closing.try_join_next().transpose()?.transpose()?;
+        let mut is_done = closed.unwrap_or(true);
+        if closed.is_none() && self.checked.is_none_or(|last| last.elapsed() >= CHECK) {
             self.checked = Some(Instant::now());
-            let is_done = match sale.stage {
-                Stage::Open => reconcile::settle(flash.counter(), pg, sale).await?,
-                Stage::Closing => close::close(app, sale).await?,
-                Stage::Closed => true,
-            };
-            if !is_done {
-                return Ok(Step::Moved);
+            match sale.stage {
+                Stage::Open => is_done = reconcile::settle(flash.counter(), pg, sale).await?,
+                Stage::Closing if self.closing.is_empty() => self.begin_closing(app, sale),
+                Stage::Closing | Stage::Closed => {}
             }
         }
+        if !is_done {
+            return Ok(Step::Moved);
+        }
         Ok(if finished > 0 { Step::Stored } else { Step::Nothing })
+    }
+
+    fn begin_closing(&mut self, app: &App, sale: &Sale) {
+        let (app, sale) = (app.clone(), sale.clone());
+        self.closing.spawn(async move {
+            let closed = close(&app, &sale).await;
+            app.flash.nudge();
+            closed
+        });
     }
 }

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use inventory::replay::Verdict;
+use reqwest::StatusCode;
+use serde_json::json;
 
-use super::{close, open, reserved, until_closed, until_stored};
+use super::{close, open, reserve, reserved, until_closed, until_stored};
 use crate::{
-    stage::Stage,
+    stage::{Stage, until},
     stock_db::line,
     support::{assert_conserved, lock_keys, send, within},
 };
@@ -58,6 +60,49 @@ async fn unsold_units_come_back_once_after_a_kill_in_the_middle_and_with_two_tha
     assert_eq!(send(&second, &after).await.json()["quantity"], 7);
     assert_eq!(stage.count("select count(*) from movement where kind = 'flash'").await, 4);
     assert_conserved(&stage, &[(after, Verdict::Applied)]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sale_that_can_not_be_closed_yet_does_not_hold_up_the_others() {
+    let stage = Stage::start().await;
+    // The end of `A` waits for its row for longer than `B` needs.
+    let instance = stage.serve(&[("STATEMENT_TIMEOUT", "7s")]).await;
+    for sku in ["A", "B"] {
+        instance.put(sku, 10).await;
+        open(&instance, sku, 6, 6).await;
+    }
+    let held = stage.hold_row().await;
+    let ((), closing) = tokio::join!(stage.until_one_waits_for_a_row(), close(&instance, "A"));
+    assert_eq!((closing.status, &closing.json()["state"]), (StatusCode::OK, &json!("closing")), "{closing:?}");
+    let waiting = "select coalesce(min(backend_start::text || xact_start), '')
+        from pg_stat_activity where wait_event_type = 'Lock'";
+    let before: String = sqlx::query_scalar(waiting).fetch_one(&stage.pool).await.unwrap();
+    assert_eq!(reserve(&instance, "B", "ann", 1, None).await.status, StatusCode::CREATED);
+    until("B is stored", async || stage.count("select sum(stored)::bigint from flash_sale").await == 1).await;
+    let after: String = sqlx::query_scalar(waiting).fetch_one(&stage.pool).await.unwrap();
+    assert_eq!(after, before, "B was stored only after an attempt to close A had ended");
+    held.rollback().await.unwrap();
+    until_closed(&instance).await;
+    assert_conserved(&stage, &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sale_that_is_closing_is_said_to_be_although_postgres_is_gone_by_then() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[]).await;
+    instance.put("A", 10).await;
+    open(&instance, "A", 6, 6).await;
+    let held = stage.hold_row().await;
+    let kill = async {
+        stage.until_one_waits_for_a_row().await;
+        stage.postgres.kill().await.unwrap();
+    };
+    let ((), closing) = tokio::join!(kill, close(&instance, "A"));
+    assert_eq!((closing.status, &closing.json()["state"]), (StatusCode::OK, &json!("closing")), "{closing:?}");
+    drop(held);
+    stage.postgres.restart().await.unwrap();
+    until_closed(&instance).await;
+    assert_conserved(&stage, &[]).await;
 }
 
 /// How many sales are to be closed.
