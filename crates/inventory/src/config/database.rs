@@ -7,7 +7,7 @@ use super::{
     Args, ConfigError, DatabaseArgs,
     budget::Budget,
     error::Findings,
-    parse::{number, secret},
+    parse::{number, password, secret},
 };
 
 /// Postgres ends a transaction that is idle for this long: its process was stopped, and it holds up its successors.
@@ -65,7 +65,7 @@ impl DatabaseArgs {
             _ => return Err(ConfigError::new("DATABASE_URL", "not the URL of a Postgres database", FORM)),
         };
         let (given, file) = (self.database_password.as_ref(), self.database_password_file.as_deref());
-        Ok(match secret("DATABASE_PASSWORD", given, file)? {
+        Ok(match password("DATABASE_PASSWORD", given, file)? {
             Some(password) => options.password(password.expose()),
             None => options,
         })

@@ -70,8 +70,18 @@ pub(crate) fn address(variable: &str, text: &str) -> Result<SocketAddr, ConfigEr
     })
 }
 
-/// A secret given as it is or in a file; empty counts as not given.
+/// A secret given as it is or in a file, without white space around it; empty counts as not given.
 pub(super) fn secret(
+    variable: &str,
+    given: Option<&Secret>,
+    file: Option<&str>,
+) -> Result<Option<Secret>, ConfigError> {
+    let secret = password(variable, given, file)?;
+    Ok(secret.map(|secret| secret.expose().trim().to_owned().into()))
+}
+
+/// A secret that may begin and end with spaces. In a file the end of the last line is not a part of it.
+pub(super) fn password(
     variable: &str,
     given: Option<&Secret>,
     file: Option<&str>,
@@ -83,7 +93,7 @@ pub(super) fn secret(
         (Some(_), Some(_)) => {
             Err(ConfigError::new(variable, format!("{file_variable} is set as well"), "set one of the two"))
         }
-        (Some(secret), None) => Ok(Some(secret.expose().trim().to_owned().into())),
+        (Some(secret), None) => Ok(Some(secret.expose().to_owned().into())),
         (None, None) => Ok(None),
         (None, Some(file)) => {
             let text = std::fs::read_to_string(file).map_err(|error| {
@@ -94,7 +104,7 @@ pub(super) fn secret(
                 let remedy = format!("put the value of {variable} into it");
                 return Err(ConfigError::new(&file_variable, "the file is empty", remedy).with_value(file));
             }
-            Ok(Some(text.trim().to_owned().into()))
+            Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned().into()))
         }
     }
 }
@@ -136,5 +146,16 @@ mod tests {
         assert_eq!(error, "ADMIN_TOKEN: ADMIN_TOKEN_FILE is set as well: set one of the two");
         assert_eq!(format!("{secret_value:?}"), "Secret(…)");
         assert!(secret("ADMIN_TOKEN", Some(&String::new().into()), None).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_password_keeps_its_spaces_and_loses_the_end_of_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("password");
+        std::fs::write(&file, " p w \n").unwrap();
+        let spaced = Some(Secret::from(" p w ".to_owned()));
+        assert_eq!(password("X", spaced.as_ref(), None).unwrap(), spaced);
+        assert_eq!(password("X", None, file.to_str()).unwrap(), spaced);
+        assert_eq!(secret("X", None, file.to_str()).unwrap(), Some("p w".to_owned().into()));
     }
 }

@@ -26,6 +26,7 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep, timeout},
 };
+use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
@@ -88,6 +89,9 @@ impl Port {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY was not set");
         }
+        let mut stream = TimeoutStream::new(stream);
+        // A client that never reads its answers would keep its connection for ever, also from the end of the service.
+        stream.set_write_timeout(Some(self.limits.header_timeout));
         let http = http(self.limits);
         let asked = Arc::new(AtomicBool::new(false));
         let (begun, draining) = (Arc::clone(&asked), self.draining.clone());
@@ -100,7 +104,8 @@ impl Port {
             })
             .map_response(move |response| if draining.is_on() { last(response) } else { response });
         async move {
-            let mut connection = pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)));
+            let mut connection =
+                pin!(http.serve_connection(TokioIo::new(Box::pin(stream)), TowerToHyperService::new(service)));
             tokio::select! {
                 _ = connection.as_mut() => return,
                 () = stop.cancelled() => connection.as_mut().graceful_shutdown(),

@@ -81,6 +81,19 @@ async fn more_connections_than_allowed_wait_and_leave_the_operators_alone() {
 }
 
 #[tokio::test]
+async fn a_client_that_does_not_read_its_answers_loses_its_connection() {
+    let stage = Stage::start().await;
+    let instance = stage.serve(&[("HEADER_TIMEOUT", "1s"), ("MAX_CONNECTIONS", "1")]).await;
+    // More than the buffers of both sides hold.
+    let requests = b"GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n".repeat(500);
+    let unread = connect(instance.authority(), &requests).await;
+    let next = exchange(instance.authority(), b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let answer = timeout(Duration::from_secs(20), next).await.expect("the only connection is free again");
+    assert_eq!(answer.status, StatusCode::OK);
+    drop(unread);
+}
+
+#[tokio::test]
 async fn a_head_that_is_too_long_is_refused() {
     let stage = Stage::start().await;
     let instance = stage.serve(&[]).await;
