@@ -86,7 +86,8 @@ impl Shared {
         }
         let left = limit.saturating_sub(started.elapsed()).max(LAST_RELEASES);
         self.store.shutdown(left).await;
-        self.renewals.ended().await;
+        // A task of a runtime that nobody drives any more does not end.
+        let _ = tokio::time::timeout(LAST_RELEASES, self.renewals.ended()).await;
         // A holder whose lock was taken knows it by now. Work that is left may still wait for a commit.
         let _ = tokio::time::timeout(LAST_RELEASES, self.tasks.wait()).await;
     }

@@ -210,6 +210,16 @@ impl RenewalQueue {
     pub(super) fn abandoned(&self) {
         self.table().alarm = None;
     }
+
+    /// Lets another task begin where one was dropped. False if there is a task, or nothing to do.
+    pub(super) fn take_over(&self) -> bool {
+        let mut table = self.table();
+        if table.alarm.is_some() {
+            return false;
+        }
+        table.alarm = table.agenda.first().map(|(at, _)| *at);
+        table.alarm.is_some()
+    }
 }
 
 impl Table {

@@ -26,7 +26,7 @@ pub(in crate::lock) struct Renewals {
     schedule: Arc<Schedule>,
     queues: Mutex<Queues>,
     tasks: TaskTracker,
-    /// The runtime in which this was made, for guards that are made outside of a runtime.
+    /// The runtime in which this was made.
     home: Option<Handle>,
 }
 
@@ -107,10 +107,20 @@ impl Renewals {
         }
     }
 
+    /// Starts the task of a queue at home. The runtime of the caller may stand still as soon as the caller has its
+    /// guard. It is taken if there is no home, or if the home has ended.
     fn start(&self, queue: &Arc<RenewalQueue>) {
-        let task = RenewalTask::new(Arc::clone(queue));
-        if let Some(runtime) = Handle::try_current().ok().as_ref().or(self.home.as_ref()) {
-            self.tasks.spawn_on(task.run(), runtime);
+        let task = || RenewalTask::new(Arc::clone(queue)).run();
+        if let Some(home) = &self.home {
+            let is_dropped = self.tasks.spawn_on(task(), home).is_finished();
+            if !is_dropped {
+                return;
+            }
+        }
+        if let Ok(runtime) = Handle::try_current()
+            && (self.home.is_none() || queue.take_over())
+        {
+            self.tasks.spawn_on(task(), &runtime);
         }
     }
 

@@ -1,10 +1,13 @@
-use std::{sync::Arc, time::Duration};
+use std::{sync::Arc, thread, time::Duration};
 
-use tokio::runtime::Handle;
+use tokio::{
+    runtime::{Builder, Handle},
+    sync::oneshot,
+};
 
 use super::support::{Faulty, LEASE, LIMIT, SHORT, Sku, until};
 use crate::{
-    lock::{Locks, LossReason, Released, renewal::Renewals},
+    lock::{Guard, Locks, LossReason, Released, renewal::Renewals},
     resource::Key,
     store::LockStore,
 };
@@ -30,6 +33,38 @@ async fn a_renewal_that_hangs_is_given_up_for_another() {
     store.hang_renewals_of("nothing");
     until("renewed again", async || store.renewals("stock:1") >= 4).await;
     assert!(guard.is_held());
+}
+
+/// Acquires on a runtime of another thread, which is driven no longer than that. Dropping the sender ends the thread.
+async fn acquired_elsewhere(locks: &Locks, key: &'static str) -> (Guard, std::sync::mpsc::Sender<()>) {
+    let (locks, (tell, told), (end, ended)) = (locks.clone(), oneshot::channel(), std::sync::mpsc::channel::<()>());
+    thread::spawn(move || {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let guard = runtime.block_on(locks.write(&Sku(key)).lease(LEASE * 3).acquire()).unwrap();
+        assert!(tell.send(guard).is_ok());
+        let _ = ended.recv();
+    });
+    (told.await.unwrap(), end)
+}
+
+#[tokio::test]
+async fn locks_are_renewed_at_home_although_the_runtime_that_took_the_first_one_stands_still() {
+    let (locks, store) = Faulty::locks();
+    let (first, _end) = acquired_elsewhere(&locks, "1").await;
+    let second = locks.write(&Sku("2")).lease(LEASE * 3).acquire().await.unwrap();
+    until("both are renewed", async || store.renewals("stock:1") > 1 && store.renewals("stock:2") > 1).await;
+    assert!(first.is_held() && second.is_held());
+}
+
+#[test]
+fn locks_whose_home_has_ended_are_renewed_where_they_are_taken() {
+    let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
+    let (locks, store) = runtime().block_on(async { Faulty::locks() });
+    runtime().block_on(async {
+        let guard = locks.write(&Sku("1")).lease(LEASE * 3).acquire().await.unwrap();
+        until("renewed", async || store.renewals("stock:1") > 1).await;
+        assert!(guard.is_held());
+    });
 }
 
 #[tokio::test]
@@ -136,7 +171,7 @@ async fn renewals_that_are_due_together_are_one_call_for_all() {
         guards.push(locks.write(&Sku(Box::leak(sku.clone().into_boxed_str()))).lease(LEASE).acquire().await.unwrap());
     }
     until("all are renewed twice", async || skus.iter().all(|sku| store.renewals(&format!("stock:{sku}")) >= 2)).await;
-    assert!(guards.iter().all(super::super::Guard::is_held));
+    assert!(guards.iter().all(Guard::is_held));
 }
 
 #[tokio::test]
