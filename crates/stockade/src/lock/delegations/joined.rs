@@ -14,6 +14,9 @@ use crate::{
     store::{Attempt, LockError, Readers},
 };
 
+/// The most readers that wait for one attempt together, as many as a process may have attempts.
+const MOST: usize = 65_536;
+
 /// The readers of this process that wait for one attempt.
 ///
 /// Readers are added and taken under the lock of the table. A reader may leave without that lock.
@@ -86,12 +89,15 @@ impl Joined {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a reader, unless as many wait as its attempt allows.
+    /// Adds a reader, unless as many wait as its attempt allows. Before the store has queued the attempt, the readers
+    /// wait for a reply and not for a holder, so the limit of the queue does not count yet.
     pub(super) fn join(self: &Arc<Self>, attempt: &Attempt, max_hold: Option<Duration>) -> Result<Waiting, LockError> {
         let mut waiting = self.waiting();
-        let waiters = waiting.by_id.len() as u64;
-        if waiters >= u64::from(attempt.max_waiters) {
-            return Err(LockError::QueueFull { waiters, position: waiters + 1, remaining: Duration::ZERO });
+        let (place, remaining) = self.readers.place();
+        let most = if place.is_some() { attempt.max_waiters as usize } else { MOST };
+        if waiting.by_id.len() >= most {
+            let waiters = waiting.by_id.len() as u64;
+            return Err(LockError::QueueFull { waiters, position: waiters + 1, remaining });
         }
         let (id, (sender, answer)) = (waiting.next_id, oneshot::channel());
         waiting.next_id += 1;

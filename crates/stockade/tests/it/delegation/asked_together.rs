@@ -128,6 +128,18 @@ async fn an_attempt_ends_with_the_last_of_its_readers() {
 }
 
 #[tokio::test]
+async fn readers_that_nobody_keeps_waiting_are_not_counted_as_waiters() {
+    let world = World::start().await;
+    let reader = locks_of(&world, Locks::builder().max_waiters(0)).await;
+    read(&reader, "1").await.release().await.unwrap();
+    // The second read begins a delegation, and the third joins its attempt or enters the delegation.
+    let (second, third) = tokio::join!(read_within(&reader, "1", LIMIT), read_within(&reader, "1", LIMIT));
+    assert!(second.is_ok() && third.is_ok(), "{second:?} {third:?}");
+    drop((second, third));
+    world.end().await;
+}
+
+#[tokio::test]
 async fn readers_that_ask_together_count_as_waiters_each() {
     let world = World::start().await;
     let (reader, writer) = (locks_of(&world, Locks::builder().max_waiters(2)).await, locks(&world).await);
