@@ -8,7 +8,7 @@ use axum::{
 
 use crate::{
     lock::{Fence, MultiFence},
-    route_lock::{Degraded, Problem, Rejection, RequestLocks},
+    route_lock::{Degraded, Problem, Rejection, RequestLocks, Unlocked},
 };
 
 /// The response header that carries the fencing token of the lock an answer was made under.
@@ -21,6 +21,7 @@ pub const FENCING_TOKEN: HeaderName = HeaderName::from_static("fencing-token");
 /// | has no lock | 500 | `None` |
 /// | locks several resources: take [`MultiFence`] | 500 | `None` |
 /// | runs without its lock, because the lock store is unavailable | 503 | `None` |
+/// | runs without its lock after its [`read_wait`](crate::route_lock::RouteLock::read_wait) | 423 | `None` |
 impl<S: Sync> FromRequestParts<S> for Fence {
     type Rejection = Rejection;
 
@@ -43,8 +44,7 @@ impl<S: Sync> FromRequestParts<S> for Fence {
 /// The fences of the innermost [`RouteLock`](crate::route_lock::RouteLock) around the handler, whether it locks one
 /// resource or several ([`RouteLock::write_all`](crate::route_lock::RouteLock::write_all)).
 ///
-/// Rejected with 500 on a route without a lock, and with 503 when the route runs without its lock because the lock
-/// store is unavailable.
+/// Rejected as [`Fence`] is, except where several resources are locked.
 impl<S: Sync> FromRequestParts<S> for MultiFence {
     type Rejection = Rejection;
 
@@ -73,10 +73,14 @@ fn unlocked(parts: &Parts, extractor: &str) -> Rejection {
     if parts.extensions.get::<Degraded>().is_some() {
         return Problem::LockStoreUnavailable.into();
     }
+    if parts.extensions.get::<Unlocked>().is_some() {
+        return Problem::LockTimeout.into();
+    }
     tracing::error!(
         path = parts.uri.path(),
         extractor,
-        "a handler takes the fence of its lock, but no `RouteLock` is on its route"
+        "a handler takes the fence of its lock, but no `RouteLock` took one for this request: put one on its route that \
+         finds a key in every request"
     );
     Problem::Internal.into()
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::{Extension, Router, http::Method, routing::get};
 use stockade::{
-    Locks,
+    Fence, Locks,
     route_lock::{RouteLock, Unlocked},
 };
 use tokio::time::Instant;
@@ -62,6 +62,20 @@ async fn a_read_that_finds_too_many_waiting_goes_on_at_once() {
     let (queued, (read, took, ())) = tokio::join!(send(&app, request(Method::POST, "/stock/1")), read);
     assert_eq!((queued.text(), read.text()), ("locked", "unlocked"));
     assert!(took < LIMIT, "{took:?}");
+    idle(&locks).await;
+}
+
+#[tokio::test]
+async fn a_handler_that_takes_the_fence_is_refused_where_a_read_goes_on_without_its_lock() {
+    let locks = Locks::memory();
+    let fenced =
+        get(async |fence: Fence| fence.token().to_string()).route_layer(RouteLock::by::<Sku>(&locks).read_wait(SHORT));
+    let app = Router::new().route("/stock/{sku}", fenced);
+    let held = hold(&locks, "1").await;
+    send(&app, request(Method::GET, "/stock/1")).await.refusal(423, "lock-timeout");
+    drop(held);
+    idle(&locks).await;
+    assert_eq!(send(&app, request(Method::GET, "/stock/1")).await.status, 200);
     idle(&locks).await;
 }
 
