@@ -63,8 +63,9 @@ pub enum LockError {
         /// Time left on the present lease.
         remaining: Duration,
     },
-    /// The store gave no usable answer. Nothing is held.
-    #[error("the lock store is unavailable ({reason}): nothing was locked, retry in {retry_after:?}")]
+    /// The store gave no usable answer. An attempt that fails with this holds nothing. After a release that fails with
+    /// it, the lock may be held until its lease ends.
+    #[error("the lock store is unavailable ({reason}): retry in {retry_after:?}")]
     Unavailable {
         /// What was wrong.
         reason: Unavailable,

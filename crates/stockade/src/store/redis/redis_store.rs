@@ -60,6 +60,7 @@ impl RedisStore {
             if matches!(error, LinkError::NoScript) && !scripts_lost {
                 scripts_lost = true;
             } else if limit.remaining().is_zero() {
+                self.inner.held.remove(owner);
                 self.release_again(ownership, stray);
                 return Err(self.inner.explain(key, &error).await);
             } else {

@@ -36,6 +36,19 @@ async fn one_task_reads_the_replies_to_many_releases() {
 }
 
 #[tokio::test]
+async fn a_release_that_failed_leaves_nothing_in_the_tables_of_the_process() {
+    let world = World::start().await;
+    let store = connected(&world.redis().await).await;
+    let held = store.acquire(write(&key("1"))).await.unwrap();
+    world.server.pause().unwrap();
+    store.release(&held).await.unwrap_err();
+    assert!(!store.inner.held.knows(&held.owner, held.token));
+    world.server.resume().unwrap();
+    world.until_nothing_is_left().await;
+    world.end().await;
+}
+
+#[tokio::test]
 async fn a_release_without_an_answer_keeps_none_behind_it_waiting() {
     let world = World::start().await;
     let store = connected(&patient(&world.server.url()).await).await;
