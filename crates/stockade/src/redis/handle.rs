@@ -5,6 +5,10 @@ use super::dial::process_of;
 use super::{ConnectError, Pool, Source, address::TlsOptions, claims::Claims, dial::Dialer};
 use crate::resource::Namespace;
 
+/// The limits of a command time-out. Sums of several time-outs are within what clocks can count.
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_secs(3600);
+
 /// A Redis to build locks and caches on. Cheap to clone. The only connections of a handle are those of its pool: locks
 /// and caches open their own.
 #[derive(Clone)]
@@ -39,9 +43,11 @@ impl RedisBuilder {
     /// connection that is silent for this time counts as failed. The commands of a burst wait for their place on the
     /// connection before they are sent. A lock attempt waits there for as long as its own wait allows, any other
     /// command for at most twenty times this.
+    ///
+    /// Less than 1 ms counts as 1 ms, and more than an hour as an hour.
     #[must_use]
     pub fn command_timeout(self, timeout: Duration) -> Self {
-        Self { timeout, ..self }
+        Self { timeout: timeout.clamp(SHORTEST, LONGEST), ..self }
     }
 
     /// Accepts a server that may evict keys. Right for a cache, wrong for locks.

@@ -78,7 +78,7 @@ impl Connection {
             (None, Some(first)) => test.run(&mut multiplexed, "SPUBLISH", first).await?,
             (None, None) => false,
         };
-        let scripts = Scripts::load(scripts, &mut multiplexed).await?;
+        let scripts = Scripts::load(scripts, &multiplexed).await?;
         let new_run = last_run.is_some_and(|last| *last != run_id);
         Ok(Self {
             wire: Wire::new(multiplexed, dialer.timeout(), ended.clone()),

@@ -20,6 +20,7 @@ use tokio_util::{
 use super::{
     events::LinkEvents,
     ledger,
+    refusals::Refusals,
     shared::{Shared, Slot},
     supervisor,
 };
@@ -64,6 +65,7 @@ impl Link {
             commands: Slot::default(),
             renewals: Slot::default(),
             unfit: Mutex::default(),
+            refusals: Refusals::default(),
             generation: AtomicU64::new(0),
             renewals_wanted: Notify::new(),
             tasks: TaskTracker::new(),

@@ -122,7 +122,10 @@ impl Ledger {
                     "Redis refuses this user a command (NOPERM): grant what the documentation of `stockade::redis` lists"
                 );
             }
-            _ => self.count("other"),
+            code => {
+                self.count("other");
+                self.shared.refusals.tell(self.shared.role, code);
+            }
         }
         Err(LinkError::Refused { code })
     }

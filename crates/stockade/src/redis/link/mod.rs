@@ -10,6 +10,7 @@ mod handshake;
 mod ledger;
 mod look_around;
 mod pending;
+mod refusals;
 mod replicas;
 mod scripts;
 mod self_test;

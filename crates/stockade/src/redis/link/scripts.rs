@@ -3,6 +3,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::try_join_all;
 use redis::{Cmd, RedisError, aio::MultiplexedConnection};
 use tokio::time::Instant;
 
@@ -34,14 +35,18 @@ impl Scripts {
     /// Loads the scripts on the server.
     pub(super) async fn load(
         scripts: &[&'static Script],
-        connection: &mut MultiplexedConnection,
+        connection: &MultiplexedConnection,
     ) -> Result<Self, RedisError> {
-        let mut loaded = Vec::with_capacity(scripts.len());
-        for &script in scripts {
-            let sha: String = load(script).query_async(connection).await?;
-            let times = Times::of(REDIS_COMMAND, &[tag("op", script.name)]);
-            loaded.push(Loaded { script, sha: sha.into(), times });
-        }
+        // Together, because a server may be far away, and the first caller waits for the connection.
+        let loads = scripts.iter().map(|&script| {
+            let mut connection = connection.clone();
+            async move {
+                let sha: String = load(script).query_async(&mut connection).await?;
+                let times = Times::of(REDIS_COMMAND, &[tag("op", script.name)]);
+                Ok::<_, RedisError>(Loaded { script, sha: sha.into(), times })
+            }
+        });
+        let loaded = try_join_all(loads).await?;
         Ok(Self { loaded, times: RwLock::default(), reloaded: Mutex::default() })
     }
 
