@@ -6,7 +6,7 @@ use stockade::{
     Locks, Redis, Resource,
     lock::{self, Force, LockError, LossReason, Released},
 };
-use tokio::{task::JoinSet, time::Instant};
+use tokio::{runtime::Builder, task::JoinSet, time::Instant};
 
 use crate::world::World;
 
@@ -51,6 +51,23 @@ async fn scripts_called(server: &World) -> u64 {
     calls.filter_map(|line| line.split(',').next()?.parse::<u64>().ok()).sum()
 }
 
+#[test]
+fn locks_whose_runtime_has_ended_say_so_at_once() {
+    let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
+    let (lasting, short) = (runtime(), runtime());
+    let world = lasting.block_on(World::start());
+    let locks = short.block_on(async {
+        let locks = Locks::new(&Redis::connect(world.url()).await.unwrap());
+        locks.write(&Sku("1")).acquire().await.unwrap().release().await.unwrap();
+        locks
+    });
+    drop(short);
+    let refused = lasting.block_on(locks.write(&Sku("1")).wait(LIMIT).acquire()).unwrap_err();
+    assert!(refused.to_string().contains("connect in a runtime that lasts"), "{refused}");
+    drop(locks);
+    lasting.block_on(world.end());
+}
+
 #[tokio::test]
 async fn the_first_acquire_waits_for_the_first_connection() {
     let server = World::start().await;
@@ -89,7 +106,7 @@ async fn a_lock_of_one_process_keeps_out_another_and_leaves_nothing() {
 
 #[test]
 fn a_guard_dropped_outside_of_a_runtime_releases() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let server = runtime.block_on(World::start());
     let locks = runtime.block_on(server.locks());
     let guard = runtime.block_on(locks.write(&Sku("1")).acquire()).unwrap();

@@ -19,6 +19,8 @@ use crate::{
     resource::Namespace,
 };
 
+const RUNTIME_ENDED: &str = "the tokio runtime in which it was connected has ended: connect in a runtime that lasts";
+
 /// Shows the count of reconnects as zero before the first.
 pub(super) fn announce() {
     metrics::announce(REDIS_RECONNECTS, &[]);
@@ -29,10 +31,29 @@ pub(super) async fn keep_commands(shared: Arc<Shared>) {
         metrics::announce_times(metrics::REDIS_COMMAND, &[metrics::tag("op", script.name)]);
     }
     let closing = shared.closing.clone();
-    let kept = async { tokio::join!(commands(&shared), shared.redis.dialer().watch()) };
-    let _ = closing.run_until_cancelled(kept).await;
-    shared.commands.set(None);
-    shared.events.closed();
+    let mut kept = Kept { shared, ended: false };
+    let shared = &kept.shared;
+    let keeping = async { tokio::join!(commands(shared), shared.redis.dialer().watch()) };
+    let _ = closing.run_until_cancelled(keeping).await;
+    kept.ended = true;
+}
+
+/// Closes the link when its task ends. A task that is dropped with its runtime leaves the reason behind: no other task
+/// will connect again.
+struct Kept {
+    shared: Arc<Shared>,
+    ended: bool,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.shared.set_unfit(Some(RUNTIME_ENDED.into()));
+            self.shared.attempted.cancel();
+        }
+        self.shared.commands.set(None);
+        self.shared.events.closed();
+    }
 }
 
 async fn commands(shared: &Arc<Shared>) {
