@@ -1,6 +1,5 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures_util::future::join_all;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
@@ -165,7 +164,7 @@ where
                         pilot.land(outcome);
                     }
                 });
-                join_all(stored).await;
+                some_at_a_time(stored).await;
             }
             Err(error) => self.give_all_up(loading, &error).await,
         }
@@ -189,6 +188,6 @@ where
             };
             pilot.land(outcome);
         });
-        join_all(given_up).await;
+        some_at_a_time(given_up).await;
     }
 }

@@ -1,16 +1,24 @@
 //! Several keys at once.
 
 use std::{
-    sync::{Arc, Mutex, atomic::Ordering},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
-use stockade::cache::{CacheBuilder, CacheError, Source};
+use serde::{Deserialize, Serialize, Serializer};
+use stockade::{
+    Cache,
+    cache::{CacheBuilder, CacheError, Source},
+};
+use tokio::task::yield_now;
 
 use super::support::{
     Database, Loading, Sku, Stock, Stocks, eventually, get, patient, process, quantity, reading, sku, stored,
 };
-use crate::world::World;
+use crate::world::{World, cached, patient as patient_redis};
 
 type Batches = Arc<Mutex<Vec<Vec<String>>>>;
 
@@ -151,5 +159,44 @@ async fn without_a_batch_loader_each_key_is_loaded_within_the_limit() {
     assert!(many.iter().all(|lookup| lookup.as_ref().map(quantity).unwrap() == Some(5)));
     assert_eq!(database.loads(), 40);
     assert!(database.most_running.load(Ordering::SeqCst) <= 4, "more loads at once than allowed");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_thousand_loaded_values_are_stored_128_at_a_time() {
+    static ENCODED: AtomicUsize = AtomicUsize::new(0);
+    #[derive(Deserialize)]
+    struct Counted;
+    impl Serialize for Counted {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            ENCODED.fetch_add(1, Ordering::SeqCst);
+            serializer.serialize_unit_struct("Counted")
+        }
+    }
+
+    let server = World::start().await;
+    let paused = server.shared();
+    let values = cached(
+        Cache::builder(&patient_redis(&server.url()).await.namespace("shop"))
+            .loader(async |_: Sku| Ok::<_, std::io::Error>(Some(Counted)))
+            .batch_loader(move |keys: Vec<Sku>| {
+                // No fill is answered, so the first ones keep all others from being sent.
+                paused.pause().unwrap();
+                async move { Ok::<_, std::io::Error>(keys.into_iter().map(|key| (key, Some(Counted))).collect()) }
+            })
+            .build(),
+    );
+    let keys: Vec<_> = (0..1000).map(|number| sku(&number.to_string())).collect();
+    let (many, ()) = tokio::join!(values.get_many(&keys), async {
+        eventually("values are encoded", || async { ENCODED.load(Ordering::SeqCst) >= 128 }).await;
+        for _ in 0..1000 {
+            yield_now().await;
+        }
+        let encoded = ENCODED.load(Ordering::SeqCst);
+        server.resume().unwrap();
+        assert_eq!(encoded, 128, "each is encoded right before it is sent");
+    });
+    assert!(many.iter().all(|found| found.as_ref().unwrap().info.stored));
+    assert_eq!(ENCODED.load(Ordering::SeqCst), 1000);
     server.end().await;
 }
