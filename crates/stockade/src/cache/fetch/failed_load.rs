@@ -34,7 +34,8 @@ where
     /// Gives back the lease of a load that failed.
     pub(crate) async fn give_back(&self, name: &Key, token: &Token, error: &CacheError, loads: Loads) {
         // A load that never began is no reason to hold the next one off.
-        let began = matches!(error, CacheError::Load(_) | CacheError::Timeout(_) | CacheError::Panicked);
+        let began =
+            matches!(error, CacheError::Load(_) | CacheError::Timeout(_) | CacheError::Panicked | CacheError::Tag(_));
         let hold = Hold { window: self.settings.hold_off, counts: loads == Loads::One };
         self.store.abort(name, token, if began { hold } else { Hold::NONE }).await;
     }

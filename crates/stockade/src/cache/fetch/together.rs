@@ -140,16 +140,15 @@ where
             Ok(Load { mut loaded, took, mark: marks }) => {
                 let stored = loading.into_iter().zip(marks).map(|((flyer, grant), mark)| {
                     let loaded = loaded.remove(&flyer.name).unwrap_or_else(|| Loaded::new(None));
-                    let loaded = self.loader.accept(loaded);
                     async move {
                         let Flyer { name, pilot, .. } = flyer;
-                        let loaded = match loaded {
+                        let loaded = match self.loader.accept(&name, loaded) {
                             Ok(loaded) => loaded,
                             Err(error) => {
-                                if let Grant::Leased(Leased { token, .. }) = &grant {
-                                    self.store.abort(&name, token, Hold::NONE).await;
-                                }
-                                return pilot.land(Outcome::Failed(error));
+                                return pilot.land(match grant {
+                                    Grant::Leased(leased) => self.give_up(&name, leased, error, Loads::One).await,
+                                    Grant::Unleased { .. } => self.unleased_failed(&name, error),
+                                });
                             }
                         };
                         let outcome = match grant {

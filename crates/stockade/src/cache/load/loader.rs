@@ -65,15 +65,23 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
     ) -> Result<Load<Loaded<V>>, CacheError> {
         let end = |loaded: &Loaded<V>| if loaded.value.is_some() { LoadEnd::Ok } else { LoadEnd::Absent };
         let Load { loaded, took, mark } = self.within_limits(None, &[name], || (self.load)(key), begin, end).await?;
-        Ok(Load { loaded: self.accept(loaded)?, took, mark })
+        Ok(Load { loaded: self.accept(name, loaded)?, took, mark })
     }
 
-    /// Refuses a value with tags that can't be stored. In a batch each value is checked by itself.
-    pub(crate) fn accept(&self, loaded: Loaded<V>) -> Result<Loaded<V>, CacheError> {
-        loaded.accepted(self.takes_tags.clone()).map_err(|error| {
-            tracing::warn!(cache = self.name, %error, "what was loaded is refused");
-            CacheError::Tag(error)
-        })
+    /// Refuses a value with tags that can't be stored, which counts as a failed load of its key. In a batch each value
+    /// is checked by itself.
+    pub(crate) fn accept(&self, name: &Key, loaded: Loaded<V>) -> Result<Loaded<V>, CacheError> {
+        match loaded.accepted(self.takes_tags.clone()) {
+            Ok(loaded) => {
+                self.failing.loaded(&[name]);
+                Ok(loaded)
+            }
+            Err(error) => {
+                self.failing.failed(&[name]);
+                tracing::warn!(cache = self.name, %error, "what was loaded is refused");
+                Err(CacheError::Tag(error))
+            }
+        }
     }
 
     pub(crate) fn loads_batches(&self) -> bool {
@@ -165,10 +173,8 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
     fn report<T>(&self, ended: &End<T>, names: &[&Key], admission: Admission<'_>) {
         let cache = self.name;
         match ended {
-            End::Loaded(_) => {
-                self.failing.loaded(names);
-                admission.succeeded();
-            }
+            // Whether the values are accepted is found out later. The database did its part.
+            End::Loaded(_) => admission.succeeded(),
             End::Failed(error) => {
                 let is_news = self.failing.failed(names);
                 tracing::warn!(cache, error = %Chain(error.as_ref()), "load failed");

@@ -3,12 +3,15 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use stockade::cache::{CacheError, Loaded, Source, TagError};
+use stockade::{
+    Cache,
+    cache::{CacheError, Loaded, Source, TagError},
+};
 use tokio::time::Instant;
 
 use super::support::{source, tagged};
@@ -142,5 +145,37 @@ async fn a_tag_that_is_refused_fails_the_load_and_gives_the_lease_back() {
     let refused = stocks.invalidate_tag("").await.unwrap_err();
     assert!(matches!(refused, CacheError::Tag(TagError::Empty)), "{refused:?}");
     assert!(matches!(stocks.invalidate_tag("a\tb").await, Err(CacheError::Tag(TagError::Control))));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_key_whose_tags_are_refused_is_held_off_like_any_whose_loads_fail() {
+    const LONG: Duration = Duration::from_secs(60);
+    let server = World::start().await;
+    for builder in [patient(&server.url()).await, Cache::memory()] {
+        let loads = Arc::new(AtomicUsize::new(0));
+        let (alone, together) = (Arc::clone(&loads), Arc::clone(&loads));
+        let row = |key: &Sku| Loaded::new(Some(Stock { quantity: 7 })).tags((key.0 == "bad").then_some("\t"));
+        let builder = builder.hold_off(LONG).loader(move |key: Sku| {
+            alone.fetch_add(1, Ordering::SeqCst);
+            async move { Ok::<_, std::io::Error>(row(&key)) }
+        });
+        let builder = builder.batch_loader(move |keys: Vec<Sku>| {
+            together.fetch_add(1, Ordering::SeqCst);
+            let rows = keys.into_iter().map(move |key| (key.clone(), row(&key)));
+            async move { Ok::<_, std::io::Error>(rows.collect()) }
+        });
+        let stocks = cached(builder.build());
+        eventually("the cache is on line", || async { !stocks.is_degraded() }).await;
+        let many = stocks.get_many(&[sku("bad"), sku("good")]).await;
+        assert!(matches!(many[0], Err(CacheError::Tag(TagError::Control))), "{:?}", many[0]);
+        assert!(many[1].is_ok());
+        let second = stocks.get(&sku("bad")).await;
+        assert!(matches!(second, Err(CacheError::Tag(TagError::Control))), "one may be an accident: {second:?}");
+        for third in [stocks.get(&sku("bad")).await, stocks.reload(&sku("bad")).await] {
+            assert!(matches!(third, Err(CacheError::HeldOff { .. })), "{third:?}");
+        }
+        assert_eq!(loads.load(Ordering::SeqCst), 2);
+    }
     server.end().await;
 }
