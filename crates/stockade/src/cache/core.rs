@@ -21,6 +21,9 @@ use crate::{
     resource::{Key, Resource},
 };
 
+/// How long a shutdown waits for the loads that it has given up: they give back their leases.
+const LAST_COMMANDS: Duration = Duration::from_secs(1);
+
 /// What every clone of a cache shares.
 pub(crate) struct Core<K, V> {
     pub(crate) settings: Arc<Settings>,
@@ -116,7 +119,8 @@ where
         let began = Instant::now();
         if timeout(limit, self.tasks.wait()).await.is_err() {
             self.loader.aborting.cancel();
-            self.tasks.wait().await;
+            // A task that still waits for a command then ends with the connection, which is closed next.
+            let _ = timeout(LAST_COMMANDS, self.tasks.wait()).await;
         }
         self.store.shutdown(limit.saturating_sub(began.elapsed())).await;
     }

@@ -190,7 +190,9 @@ where
         }
     }
 
-    /// Refuses new loads, waits up to `limit` for running loads, gives up the rest, and closes the connection.
+    /// Refuses new loads, waits up to `limit` for running loads, gives up the rest, and closes the connection. Reads
+    /// that still wait then, also for the load of another process, end with [`CacheError::ShuttingDown`]. Loads that
+    /// are given up have one more second to give back their leases.
     pub async fn shutdown(&self, limit: Duration) {
         self.core.shutdown(limit).await;
     }

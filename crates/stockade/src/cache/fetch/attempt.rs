@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use serde::{Serialize, de::DeserializeOwned};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     next_step::{Asked, Purpose, Step, next_step},
@@ -8,6 +9,7 @@ use super::{
 };
 use crate::{
     cache::{
+        CacheError,
         core::Core,
         flight::Pilot,
         local::Reservation,
@@ -39,11 +41,11 @@ impl Attempt {
         Leased { token, reservation, stale, mark, trust }
     }
 
-    /// Waits until another process's load ends, for `left` at most. Cancel safe.
-    pub(crate) async fn news(mut self, left: Duration) {
-        if let Some(wake) = &mut self.wake {
-            until_news(wake, left).await;
-        }
+    /// Waits until another process's load ends, for `left` at most. The error says that this cache gives up what still
+    /// runs. Cancel safe.
+    pub(crate) async fn news(mut self, left: Duration, aborting: &CancellationToken) -> Result<(), CacheError> {
+        let Some(wake) = &mut self.wake else { return Ok(()) };
+        aborting.run_until_cancelled(until_news(wake, left)).await.ok_or(CacheError::ShuttingDown)
     }
 }
 

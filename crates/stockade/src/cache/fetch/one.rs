@@ -61,7 +61,9 @@ where
                 Step::Wait(left) => {
                     pilot.waits();
                     (waited, want) = (true, Want::Value);
-                    attempt.news(left).await;
+                    if let Err(error) = attempt.news(left, &self.loader.aborting).await {
+                        return Outcome::Failed(error);
+                    }
                 }
                 Step::Insist => want = Want::Load,
             }

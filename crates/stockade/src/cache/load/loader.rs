@@ -135,7 +135,8 @@ impl<K: Resource + Clone + Send + 'static, V: Send + 'static> Loader<K, V> {
         let admission = match admission {
             Some(admission) => admission,
             None => {
-                let admission = self.limits.admit(self.time / 2).await;
+                let admitting = self.aborting.run_until_cancelled(self.limits.admit(self.time / 2));
+                let admission = admitting.await.ok_or(CacheError::ShuttingDown)?;
                 admission.map_err(|shed| CacheError::Shed { retry_after: shed.retry_after })?
             }
         };

@@ -71,10 +71,10 @@ where
                 Step::Land(outcome) => return outcome,
                 // The holder of the lease may have read the row before this call began. So this call waits for the end
                 // of that load, but does not take its value.
-                Step::Wait(left) => {
-                    attempt.news(left).await;
-                    continue;
-                }
+                Step::Wait(left) => match attempt.news(left, &self.loader.aborting).await {
+                    Ok(()) => continue,
+                    Err(error) => return Outcome::Failed(error),
+                },
                 Step::Load(Permit::Committing(overdue)) => {
                     self.ask_about(name, overdue);
                     false

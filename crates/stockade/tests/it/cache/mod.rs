@@ -24,6 +24,7 @@ mod refresh;
 mod refused;
 mod reload;
 pub(crate) mod returned_primary;
+mod shutdown;
 mod start;
 mod stats;
 mod support;

@@ -2,6 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use redis::Value;
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
@@ -285,8 +286,10 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
     pub(crate) async fn shutdown(&self, limit: Duration) {
         self.stop.cancel();
         self.tasks.close();
-        self.tasks.wait().await;
-        self.servers.shutdown(limit).await;
+        let began = Instant::now();
+        // A task that waits for the reply to a command ends with the connection.
+        let _ = timeout(limit, self.tasks.wait()).await;
+        self.servers.shutdown(limit.saturating_sub(began.elapsed())).await;
     }
 }
 
