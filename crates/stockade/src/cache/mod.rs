@@ -133,7 +133,7 @@ pub use stats::CacheStats;
 #[cfg(test)]
 pub(crate) use store::Outcomes;
 #[cfg(feature = "postgres")]
-pub(crate) use store::{NotTaken, OLD_PRIMARY_WRITES, UnsureRun};
+pub(crate) use store::{NotTaken, OLD_PRIMARY_WRITES, UnsureRun, some_at_a_time};
 #[cfg(feature = "postgres")]
 pub(crate) use strict::{Fates, Intent, Relayed};
 #[cfg(feature = "postgres")]

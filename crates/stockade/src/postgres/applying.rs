@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{RelayError, outbox::Row};
 use crate::{
-    cache::{Invalidator, NotTaken, Tag},
+    cache::{Invalidator, NotTaken, Tag, some_at_a_time},
     resource::{Key, Label},
 };
 
@@ -57,23 +57,34 @@ async fn tell(cache: &Invalidator, rows: &[Row]) -> (Vec<(i64, Result<(), NotTak
     for row in rows.iter().filter(|row| row.cache == cache.name()) {
         by_intent.entry(row.intent.as_deref()).or_default().add(cache.name(), row);
     }
+    // Each intent takes a round trip. A strict cache has one for each commit, so they are not ended one by one.
+    let told = some_at_a_time(by_intent.into_iter().map(|(intent, stale)| tell_of(cache, intent, stale))).await;
     let (mut outcomes, mut all_nameless) = (Vec::with_capacity(rows.len()), Vec::new());
-    for (intent, Stale { keys, tags, nameless }) in by_intent {
+    for (taken, nameless) in told {
+        outcomes.extend(taken);
         all_nameless.extend(nameless);
-        let (key_rows, keys): (Vec<_>, Vec<_>) = keys.into_iter().unzip();
-        let (tag_rows, tags): (Vec<_>, Vec<_>) = tags.into_iter().unzip();
-        let by_key = async {
-            match intent {
-                // The row is there, so its transaction has committed.
-                Some(intent) => cache.end_each(&keys, intent).await.into_iter().map(|ended| ended.map(drop)).collect(),
-                None => cache.invalidate_each(&keys).await,
-            }
-        };
-        let (by_key, by_tag) = tokio::join!(by_key, cache.invalidate_each_tag(&tags));
-        outcomes.extend(key_rows.into_iter().zip(by_key));
-        outcomes.extend(tag_rows.into_iter().zip(by_tag));
     }
     (outcomes, all_nameless)
+}
+
+/// As [`tell`], for the rows of one intent or of none.
+async fn tell_of(
+    cache: &Invalidator,
+    intent: Option<&str>,
+    Stale { keys, tags, nameless }: Stale,
+) -> (Vec<(i64, Result<(), NotTaken>)>, Vec<i64>) {
+    let (key_rows, keys): (Vec<_>, Vec<_>) = keys.into_iter().unzip();
+    let (tag_rows, tags): (Vec<_>, Vec<_>) = tags.into_iter().unzip();
+    let by_key = async {
+        match intent {
+            // The row is there, so its transaction has committed.
+            Some(intent) => cache.end_each(&keys, intent).await.into_iter().map(|ended| ended.map(drop)).collect(),
+            None => cache.invalidate_each(&keys).await,
+        }
+    };
+    let (by_key, by_tag) = tokio::join!(by_key, cache.invalidate_each_tag(&tags));
+    let outcomes = key_rows.into_iter().zip(by_key).chain(tag_rows.into_iter().zip(by_tag)).collect();
+    (outcomes, nameless)
 }
 
 /// The keys and tags that rows name, each with the id of its row.

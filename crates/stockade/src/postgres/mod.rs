@@ -58,6 +58,7 @@ mod commit;
 mod error;
 mod install;
 mod invalidations;
+mod new_run;
 mod options;
 mod outbox;
 mod presence;
@@ -66,6 +67,7 @@ mod refusals;
 mod registry;
 mod relay;
 mod relaying;
+mod replay;
 mod settled;
 mod strict;
 #[cfg(test)]

@@ -192,6 +192,19 @@ pub(super) async fn after(
     sqlx::query_as(SQL).bind(id).bind(caches).bind(limit).fetch_all(executor).await
 }
 
+/// The highest id of a row, of any cache.
+pub(super) async fn newest(executor: impl PgExecutor<'_>) -> Result<i64, sqlx::Error> {
+    const SQL: &str = "select coalesce(max(id), 0) from stockade.outbox";
+    sqlx::query_scalar(SQL).fetch_one(executor).await
+}
+
+/// Whether a row of this cache up to this id is not applied yet.
+pub(super) async fn waits(executor: impl PgExecutor<'_>, cache: &'static str, up_to: i64) -> Result<bool, sqlx::Error> {
+    const SQL: &str =
+        "select exists (select from stockade.outbox where applied_at is null and cache = $1 and id <= $2)";
+    sqlx::query_scalar(SQL).bind(cache).bind(up_to).fetch_one(executor).await
+}
+
 /// Deletes a batch of applied rows that are older than [`KEEP`].
 pub(super) async fn delete_old(executor: impl PgExecutor<'_>) -> Result<u64, sqlx::Error> {
     const SQL: &str = "delete from stockade.outbox where id in (

@@ -10,18 +10,15 @@ use tokio_util::sync::CancellationToken;
 use super::{
     RelayError,
     applying::apply,
+    new_run::NewRun,
     outbox,
     presence::Presence,
     refusals::Refusals,
     registry::PoolState,
-    settled::Writing,
-    vouching::{Step, Vouching},
+    replay::{self, Replay},
+    vouching::Vouching,
 };
-use crate::{
-    cache::{Invalidator, UnsureRun},
-    clock::Instant,
-    metrics,
-};
+use crate::{cache::Invalidator, clock::Instant, metrics};
 
 /// How often the relay looks for rows.
 const TICK: Duration = Duration::from_millis(250);
@@ -29,11 +26,11 @@ const TICK: Duration = Duration::from_millis(250);
 const GRACE: Duration = Duration::from_secs(2);
 /// How many rows are applied and marked together.
 const BATCH: u16 = 256;
-/// How many rows are applied again together. Each row may stand for a batch.
-const KEPT_BATCH: i64 = 32;
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 /// The limit of one round, for a database that accepts connections and never answers.
 const ROUND_LIMIT: Duration = Duration::from_secs(30);
+/// How long one round applies kept rows again for one cache. Waiting rows get their turn then.
+const REPLAY_SHARE: Duration = Duration::from_secs(5);
 /// How often the relay looks for intents whose writer died.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Old rows are deleted once in so many rounds.
@@ -52,6 +49,8 @@ pub(super) struct Worker {
     presence: Presence,
     /// When intents were swept last.
     swept: Mutex<Option<Instant>>,
+    /// [`REPLAY_SHARE`], and less in a test.
+    pub(super) replay_share: Duration,
 }
 
 /// The outcome of applying every kept row again.
@@ -70,24 +69,33 @@ impl Worker {
         let vouching = caches.iter().map(|_| Vouching::default()).collect();
         let refusals = Refusals::of(&names);
         let (presence, swept) = (Presence::default(), Mutex::default());
-        Self { pool, state, caches, names, vouching, refusals, presence, swept }
+        Self { pool, state, caches, names, vouching, refusals, presence, swept, replay_share: REPLAY_SHARE }
     }
 
     /// Works until it is stopped.
     pub(super) async fn run(self: Arc<Self>, stop: CancellationToken) {
         let mut backoff = TICK;
         let mut rounds = 0_u32;
+        // Whether it was logged that a round was cut off.
+        let mut told = false;
         loop {
             let round = tokio::time::timeout(ROUND_LIMIT, self.round(rounds.is_multiple_of(DELETE_EVERY)));
             let pause = match stop.run_until_cancelled(round).await {
                 None => break,
                 Some(Ok(Ok(more))) => {
-                    backoff = TICK;
+                    (backoff, told) = (TICK, false);
                     if more { Duration::ZERO } else { TICK }
                 }
                 Some(failed) => {
                     if let Ok(Err(error)) = failed {
                         tracing::warn!(error = &error as &dyn std::error::Error, "the outbox waits: {error}");
+                    } else if !told {
+                        told = true;
+                        tracing::warn!(
+                            caches = ?self.names,
+                            "the relay was cut off after {ROUND_LIMIT:?} of one round, so invalidations wait, and no new \
+                             run of a store is vouched for: look whether Postgres and the Redis of these caches answer"
+                        );
                     }
                     backoff = (backoff * 2).min(MAX_BACKOFF);
                     backoff.mul_f64(rand::rng().random_range(0.5..1.0))
@@ -105,7 +113,11 @@ impl Worker {
 
     /// Applies the kept rows of all its caches.
     pub(super) async fn reapply_all(&self) -> Result<Reapplied, RelayError> {
-        self.reapply(&self.names).await
+        let mut replay = Replay::new(i64::MAX);
+        while let Some(batch) = replay::batch(&self.pool, &self.caches, &self.names, replay.last).await? {
+            replay.note(batch);
+        }
+        Ok(Reapplied { rows: replay.rows, refusal: replay.refusal })
     }
 
     /// One round. Returns whether more rows are waiting. Dropping the future is harmless: its rows are unlocked.
@@ -147,8 +159,11 @@ impl Worker {
     async fn vouch(&self) -> Result<(), RelayError> {
         let mut failure = None;
         for (cache, vouching) in self.caches.iter().zip(&self.vouching) {
-            let vouched = match cache.unsure_run() {
-                Some(run) => self.vouch_for(cache, vouching, &run).await,
+            let vouched = match &cache.unsure_run() {
+                Some(run) => {
+                    let (pool, caches, share) = (&self.pool, &self.caches[..], self.replay_share);
+                    NewRun { pool, caches, cache, run, vouching, share }.vouch().await
+                }
                 None => Ok(true),
             };
             match vouched {
@@ -158,61 +173,6 @@ impl Worker {
             }
         }
         failure.map_or(Ok(()), Err)
-    }
-
-    /// Returns whether it vouched. It looks once and leaves the next look to the next round, so that waiting rows do
-    /// not wait for a transaction as well.
-    async fn vouch_for(&self, cache: &Invalidator, vouching: &Vouching, run: &UnsureRun) -> Result<bool, RelayError> {
-        // A transaction whose intent was lost with the earlier run may be committing right now. Its row is not visible
-        // yet, so a value from before its commit could still be served.
-        let writing = match vouching.next(run, Instant::now()) {
-            Step::Rest => return Ok(false),
-            Step::Look(writing) => writing,
-            Step::Ask => {
-                let asked = Instant::now();
-                let writing = Arc::new(Writing::now(&self.pool).await.map_err(RelayError::Sqlx)?);
-                vouching.waits_for(run, Some((Arc::clone(&writing), asked)));
-                writing
-            }
-        };
-        match writing.are_over(&self.pool).await.map_err(RelayError::Sqlx)? {
-            Some(true) => {}
-            Some(false) => {
-                vouching.tell_of_long_wait(cache.name());
-                return Ok(false);
-            }
-            None => {
-                vouching.waits_for(run, None);
-                return Ok(false);
-            }
-        }
-        let Reapplied { rows, refusal } = self.reapply(&[cache.name()]).await?;
-        if let Some(refusal) = refusal {
-            vouching.was_refused(run, Instant::now(), &refusal);
-            return Ok(false);
-        }
-        tracing::info!(cache = cache.name(), rows, "invalidations applied again to a new run of the store");
-        // Commands on another connection may have reached another server.
-        if cache.unsure_run().as_ref() != Some(run) || !vouching.applied(run) {
-            return Ok(false);
-        }
-        let refused = |source| RelayError::Cache { cache: cache.name(), source };
-        cache.trust(run).await.map_err(refused)?;
-        Ok(true)
-    }
-
-    /// Applies the kept rows of these caches. It skips a row that is refused, and stops when a store does not answer.
-    async fn reapply(&self, names: &[&'static str]) -> Result<Reapplied, RelayError> {
-        let (mut last, mut done) = (i64::MIN, Reapplied { rows: 0, refusal: None });
-        loop {
-            let batch = outbox::after(&self.pool, names, last, KEPT_BATCH).await.map_err(RelayError::Sqlx)?;
-            let Some(end) = batch.last() else { return Ok(done) };
-            last = end.id;
-            done.rows += u64::try_from(batch.len()).unwrap_or_default();
-            let applied = apply(&self.caches, &batch).await;
-            applied.outage.map_or(Ok(()), Err)?;
-            done.refusal = applied.refusal.or(done.refusal);
-        }
     }
 
     /// Marks the rows that transactions of this process have applied themselves.

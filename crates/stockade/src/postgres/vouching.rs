@@ -3,7 +3,11 @@ use std::{
     time::Duration,
 };
 
-use super::{RelayError, settled::Writing};
+use super::{
+    RelayError,
+    replay::{Batch, Replay},
+    settled::Writing,
+};
 use crate::{
     cache::{OLD_PRIMARY_WRITES, UnsureRun},
     clock::Instant,
@@ -23,6 +27,8 @@ struct Wait {
     since: Instant,
     /// The transactions that the relay waits for, and when it asked Postgres for them.
     writing: Option<(Arc<Writing>, Instant)>,
+    /// Applies the invalidations of those transactions, and all earlier ones.
+    replay: Option<Replay>,
     /// Whether the invalidations of those transactions were applied once.
     applied: bool,
     /// Whether the long wait was logged.
@@ -72,6 +78,7 @@ impl Vouching {
                     run: run.clone(),
                     since: now,
                     writing: None,
+                    replay: None,
                     applied: false,
                     told: false,
                     refused: 0,
@@ -86,8 +93,45 @@ impl Vouching {
     /// ask again.
     pub(super) fn waits_for(&self, run: &UnsureRun, writing: Option<(Arc<Writing>, Instant)>) {
         if let Some(wait) = self.lock().as_mut().filter(|wait| wait.run == *run) {
-            wait.writing = writing;
+            (wait.writing, wait.replay) = (writing, None);
         }
+    }
+
+    /// Goes on with the replay of an earlier round. False if none has begun.
+    pub(super) fn resume(&self, run: &UnsureRun) -> bool {
+        self.of(run, |wait| wait.replay.as_mut().map(Replay::resume)).is_some()
+    }
+
+    pub(super) fn begin(&self, run: &UnsureRun, replay: Replay) {
+        self.of(run, |wait| wait.replay.replace(replay));
+    }
+
+    /// The row that the replay has come to.
+    pub(super) fn position(&self, run: &UnsureRun) -> Option<i64> {
+        self.of(run, |wait| wait.replay.as_ref().map(|replay| replay.last))
+    }
+
+    pub(super) fn note(&self, run: &UnsureRun, batch: Batch) {
+        self.of(run, |wait| wait.replay.as_mut().map(|replay| replay.note(batch)));
+    }
+
+    /// Up to which id no row may wait when the replay ends.
+    pub(super) fn settles(&self, run: &UnsureRun) -> Option<i64> {
+        self.of(run, |wait| wait.replay.as_ref().and_then(Replay::settles))
+    }
+
+    /// Ends the replay.
+    pub(super) fn replayed(&self, run: &UnsureRun) -> Option<Replay> {
+        self.of(run, |wait| wait.replay.take())
+    }
+
+    /// The next replay begins from the lowest id.
+    pub(super) fn replay_anew(&self, run: &UnsureRun) {
+        self.replayed(run);
+    }
+
+    fn of<T>(&self, run: &UnsureRun, act: impl FnOnce(&mut Wait) -> Option<T>) -> Option<T> {
+        self.lock().as_mut().filter(|wait| wait.run == *run).and_then(act)
     }
 
     /// The invalidations of the transactions were applied. Returns whether there can be no others.

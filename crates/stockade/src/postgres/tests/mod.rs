@@ -22,6 +22,7 @@ use crate::{
 };
 
 mod history;
+mod replay;
 
 struct Sku(&'static str);
 

@@ -17,6 +17,7 @@ mod lost;
 mod prune;
 mod refused_rows;
 mod relay;
+mod replay;
 mod returned_primary;
 mod round_trips;
 mod snapshot;

@@ -1,0 +1,87 @@
+//! Applies the kept rows of the outbox again, from the lowest id on, a batch at a time.
+//!
+//! Vouching for a new run needs every row that was committed when the replay began. A replay may take many rounds of
+//! the relay, since a strict cache has up to ten minutes of rows, each of which ends an intent of its own. So the
+//! replay keeps its position between two rounds. The position survives these changes:
+//!
+//! | meanwhile | why no row is missed |
+//! |---|---|
+//! | a row commits late, with an id below the position | The replay begins once every transaction has ended that was writing when the relay heard of the run. The late row is of a transaction that began later, which announced its write to the new run. If an old primary may have got that announcement, a second replay follows, from the lowest id |
+//! | rows are marked and become one row | The new row has a higher id than each of them. A row above the position is met by itself, or its replacement is met later |
+//! | Postgres crashes or fails over and loses a mark, so the replacement is gone and a row below the position is back | Such a row is not applied again. A replay of several rounds is over only when no row that was there at its beginning waits to be applied |
+//! | Postgres fails over, and a prepared transaction is back | Each round asks whether the transactions have ended. If one has not, the replay begins anew |
+//! | the run is replaced, or the connection to it is | The position belongs to one run on one connection. The next run begins a new replay |
+//! | another relay replays, too | Each relay has a position of its own. Applying a row twice is harmless |
+//! | the relay is started again | The position is gone, and the replay begins anew |
+
+use sqlx::PgPool;
+
+use super::{RelayError, applying::apply, outbox};
+use crate::cache::Invalidator;
+
+/// How many rows are applied again together. Each row may stand for a batch.
+const BATCH: i64 = 32;
+/// The same for strict caches, where each row stands for itself.
+const STRICT_BATCH: i64 = 256;
+
+/// A replay that is under way.
+#[derive(Debug)]
+pub(super) struct Replay {
+    /// The id of the last row that was applied again.
+    pub(super) last: i64,
+    /// No row that was there at the beginning has a higher id, unless it has replaced others since.
+    newest: i64,
+    /// Whether it went on in another round than the one in which it began.
+    resumed: bool,
+    pub(super) rows: u64,
+    /// The error of the last row that was refused.
+    pub(super) refusal: Option<RelayError>,
+}
+
+/// Rows that were applied again.
+#[derive(Debug)]
+pub(super) struct Batch {
+    last: i64,
+    rows: u64,
+    refusal: Option<RelayError>,
+}
+
+impl Replay {
+    /// From the lowest id on.
+    pub(super) fn new(newest: i64) -> Self {
+        Self { last: i64::MIN, newest, resumed: false, rows: 0, refusal: None }
+    }
+
+    pub(super) fn resume(&mut self) {
+        self.resumed = true;
+    }
+
+    pub(super) fn note(&mut self, batch: Batch) {
+        self.last = batch.last;
+        self.rows += batch.rows;
+        self.refusal = batch.refusal.or(self.refusal.take());
+    }
+
+    /// Up to which id no row may wait to be applied at the end. `None` if it took one round.
+    pub(super) fn settles(&self) -> Option<i64> {
+        self.resumed.then_some(self.newest)
+    }
+}
+
+/// Applies the kept rows of these caches that follow `last`. `None` if there are no more. It skips a row that is
+/// refused, and fails when a store does not answer.
+pub(super) async fn batch(
+    pool: &PgPool,
+    caches: &[Invalidator],
+    names: &[&'static str],
+    last: i64,
+) -> Result<Option<Batch>, RelayError> {
+    let is_strict = caches.iter().filter(|cache| names.contains(&cache.name())).all(Invalidator::is_strict);
+    let limit = if is_strict { STRICT_BATCH } else { BATCH };
+    let rows = outbox::after(pool, names, last, limit).await.map_err(RelayError::Sqlx)?;
+    let Some(end) = rows.last() else { return Ok(None) };
+    let applied = apply(caches, &rows).await;
+    applied.outage.map_or(Ok(()), Err)?;
+    let count = u64::try_from(rows.len()).unwrap_or_default();
+    Ok(Some(Batch { last: end.id, rows: count, refusal: applied.refusal }))
+}
