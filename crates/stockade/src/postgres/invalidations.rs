@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use futures_util::future::join_all;
 
@@ -9,8 +9,13 @@ use crate::{
     resource::Key,
 };
 
-/// How long a transaction waits for its invalidations before it leaves them to the relay.
-const FLUSH_LIMIT: Duration = Duration::from_millis(250);
+/// How long a transaction waits at most for a cache that goes on answering, before it leaves the rest to the relay. A
+/// cache that does not answer fails each call after a command time-out, and soon at once.
+const FLUSH_LIMIT: Duration = Duration::from_secs(10);
+/// How long a transaction that was rolled back waits for strict caches. Without their answer, readers ask Postgres.
+const RETRACT_LIMIT: Duration = Duration::from_millis(250);
+/// How many keys are compared one by one with a new key. A set costs more than that.
+const FEW: usize = 16;
 
 /// The keys and tags that a transaction makes stale, by cache.
 #[derive(Default)]
@@ -22,13 +27,23 @@ pub(super) struct Invalidations {
 struct Pending {
     cache: Invalidator,
     keys: Vec<Key>,
+    /// All of `keys` if they are not few.
+    known: HashSet<Key>,
     tags: Vec<Tag>,
 }
 
 impl Invalidations {
     pub(super) fn add_key(&mut self, cache: Invalidator, key: Key) {
-        let keys = &mut self.of(cache).keys;
-        if !keys.contains(&key) {
+        let Pending { keys, known, .. } = self.of(cache);
+        let is_new = if keys.len() < FEW {
+            !keys.contains(&key)
+        } else {
+            if known.is_empty() {
+                known.extend(keys.iter().cloned());
+            }
+            known.insert(key.clone())
+        };
+        if is_new {
             keys.push(key);
         }
     }
@@ -43,7 +58,7 @@ impl Invalidations {
     fn of(&mut self, cache: Invalidator) -> &mut Pending {
         let known = self.caches.iter().position(|pending| pending.cache.is(&cache));
         let place = known.unwrap_or_else(|| {
-            self.caches.push(Pending { cache, keys: Vec::new(), tags: Vec::new() });
+            self.caches.push(Pending { cache, keys: Vec::new(), known: HashSet::new(), tags: Vec::new() });
             self.caches.len() - 1
         });
         &mut self.caches[place]
@@ -74,7 +89,7 @@ impl Invalidations {
     /// The rows for the outbox.
     pub(super) fn rows<'a>(&'a self, intent: Option<&'a str>) -> Vec<New<'a>> {
         let mut rows = Vec::new();
-        for Pending { cache, keys, tags } in &self.caches {
+        for Pending { cache, keys, tags, .. } in &self.caches {
             let intent = intent.filter(|_| cache.is_strict());
             for key in keys {
                 rows.push(New { cache: cache.name(), resource: key.as_str().into(), intent });
@@ -103,7 +118,7 @@ impl Invalidations {
             for Pending { cache, keys, .. } in self.strict() {
                 calls.push(cache.end(keys, &intent.id));
             }
-            let _ = tokio::time::timeout(FLUSH_LIMIT, join_all(calls)).await;
+            let _ = tokio::time::timeout(RETRACT_LIMIT, join_all(calls)).await;
         }
     }
 
@@ -127,7 +142,7 @@ impl Invalidations {
 impl Pending {
     /// Returns the name of the cache if the cache did not confirm.
     async fn flush(&self, intent: Option<&Intent>) -> Option<&'static str> {
-        let Self { cache, keys, tags } = self;
+        let Self { cache, keys, tags, .. } = self;
         let name = cache.name();
         let flushed = async {
             let Some(intent) = intent else {

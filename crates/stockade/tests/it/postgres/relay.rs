@@ -12,7 +12,7 @@ use stockade_testbed::{Fault, Proxy};
 use tokio::time::Instant;
 
 use super::{Sku, database, until};
-use crate::world::{World, cached};
+use crate::world::{World, cached, patient};
 
 fn cache(redis: &Redis, pool: &PgPool) -> Cache<Sku, i32> {
     let pool = pool.clone();
@@ -98,4 +98,64 @@ async fn a_commit_drops_the_value_before_it_returns() {
         assert_eq!(cache.get(&Sku("a")).await.unwrap().value.as_deref().copied(), Some(left));
     }
     redis.end().await;
+}
+
+#[tokio::test]
+async fn a_commit_of_many_keys_has_dropped_all_of_them_when_it_returns() {
+    const KEYS: usize = 600;
+    let (_server, pool) = database().await;
+    let redis = World::start().await;
+    let proxy = Proxy::start(redis.addr()).await.unwrap();
+    let writers = cache(&patient(&proxy.url_for(&redis.url())).await, &pool);
+    let readers = cache(&patient(&redis.url()).await, &pool);
+    let skus: Vec<Sku> = (0..KEYS).map(|number| Sku(number.to_string().leak())).collect();
+    sqlx::query("insert into stock select n::text, 10 from generate_series(0, $1) n")
+        .bind(i32::try_from(KEYS).unwrap())
+        .execute(&pool)
+        .await
+        .unwrap();
+    let values = async || {
+        let mut values = Vec::new();
+        for sku in &skus {
+            values.push(readers.get(sku).await.unwrap().value.as_deref().copied());
+        }
+        values
+    };
+    assert_eq!(values().await, vec![Some(10); KEYS]);
+    let stored = async || readers.get(&skus[0]).await.unwrap().info.source == Source::Redis;
+    until(stored).await;
+
+    // The cache answers each command, and takes about a second for all of them. No relay runs.
+    proxy.set(Fault::Delay(Duration::from_millis(20)));
+    let mut tx = Tx::unfenced(&pool).await.unwrap();
+    sqlx::query("update stock set quantity = 9").execute(&mut *tx).await.unwrap();
+    for sku in skus.iter().chain(&skus) {
+        tx.invalidate(&writers, sku);
+    }
+    tx.commit().await.unwrap();
+    assert_eq!(values().await, vec![Some(9); KEYS]);
+    let rows: i64 = sqlx::query_scalar("select count(*) from stockade.outbox").fetch_one(&pool).await.unwrap();
+    assert_eq!(rows, i64::try_from(KEYS).unwrap(), "a key that was named twice has one row");
+    proxy.set(Fault::None);
+    redis.end_behind(proxy).await;
+}
+
+#[tokio::test]
+async fn a_commit_of_many_keys_does_not_wait_for_a_silent_cache_once_for_each() {
+    let (_server, pool) = database().await;
+    let redis = World::start().await;
+    let proxy = Proxy::start(redis.addr()).await.unwrap();
+    let writers = cache(&Redis::connect(proxy.url_for(&redis.url()).as_str()).await.unwrap(), &pool);
+    until(async || !writers.is_degraded()).await;
+    proxy.set(Fault::Hole);
+    let mut tx = Tx::unfenced(&pool).await.unwrap();
+    for number in 0..5_000 {
+        tx.invalidate(&writers, &Sku(number.to_string().leak()));
+    }
+    let started = Instant::now();
+    tx.commit().await.unwrap();
+    // One command time-out is 250 ms, and the connection sends some dozens of these commands at a time.
+    assert!(started.elapsed() < Duration::from_secs(4), "the answer waited {:?}", started.elapsed());
+    proxy.set(Fault::None);
+    redis.end_behind(proxy).await;
 }
