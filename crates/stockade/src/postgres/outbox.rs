@@ -18,6 +18,9 @@ use super::{
 /// name this time as 10 minutes.
 pub(super) const KEEP: Duration = Duration::from_secs(600);
 
+/// How many old rows one statement deletes.
+const DELETE_BATCH: i64 = 5_000;
+
 /// The longest pause before a refused row is tried again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -205,12 +208,13 @@ pub(super) async fn waits(executor: impl PgExecutor<'_>, cache: &'static str, up
     sqlx::query_scalar(SQL).bind(cache).bind(up_to).fetch_one(executor).await
 }
 
-/// Deletes a batch of applied rows that are older than [`KEEP`].
-pub(super) async fn delete_old(executor: impl PgExecutor<'_>) -> Result<u64, sqlx::Error> {
+/// Deletes a batch of applied rows that are older than [`KEEP`]. Returns whether the batch was full.
+pub(super) async fn delete_old(executor: impl PgExecutor<'_>) -> Result<bool, sqlx::Error> {
     const SQL: &str = "delete from stockade.outbox where id in (
         select id from stockade.outbox where applied_at < clock_timestamp() - make_interval(secs => $1)
-        order by applied_at limit 5000 for update skip locked)";
-    Ok(sqlx::query(SQL).bind(KEEP.as_secs_f64()).execute(executor).await?.rows_affected())
+        order by applied_at limit $2 for update skip locked)";
+    let deleted = sqlx::query(SQL).bind(KEEP.as_secs_f64()).bind(DELETE_BATCH).execute(executor).await?;
+    Ok(deleted.rows_affected() >= DELETE_BATCH.unsigned_abs())
 }
 
 /// The age in seconds of the oldest row that is not applied; zero if all are.

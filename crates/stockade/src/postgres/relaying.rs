@@ -35,6 +35,8 @@ const REPLAY_SHARE: Duration = Duration::from_secs(5);
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Old rows are deleted once in so many rounds.
 const DELETE_EVERY: u32 = 40;
+/// How many batches of old rows one round deletes at most. Of a strict cache, each commit leaves rows to delete.
+const DELETE_BATCHES: usize = 20;
 
 /// What a relay does, round by round.
 #[derive(Debug)]
@@ -131,12 +133,21 @@ impl Worker {
         let applied = if lag >= GRACE.as_secs_f64() { self.apply_pending().await } else { Ok(false) };
         self.refusals.count(&self.pool, lag >= GRACE.as_secs_f64()).await.map_err(RelayError::Sqlx)?;
         if delete {
-            outbox::delete_old(&self.pool).await.map_err(RelayError::Sqlx)?;
+            self.delete_old().await.map_err(RelayError::Sqlx)?;
         }
         // A cache that takes no invalidations must not delay the vouching for other caches.
         self.vouch().await?;
         self.sweep().await;
         applied
+    }
+
+    async fn delete_old(&self) -> Result<(), sqlx::Error> {
+        for _ in 0..DELETE_BATCHES {
+            if !outbox::delete_old(&self.pool).await? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Ends the intents of writers that died before they could end them.

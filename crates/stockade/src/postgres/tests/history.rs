@@ -135,3 +135,17 @@ async fn a_database_from_before_is_upgraded_with_its_rows() {
     assert_eq!(recorder.seen(), ["stock:pending", "stock:a", "stock:applied", "stock:pending", "stock:a"]);
     relay.shutdown(Duration::from_secs(1)).await;
 }
+
+#[tokio::test]
+async fn old_rows_of_many_commits_are_deleted_as_fast_as_they_come() {
+    // One batch every ten seconds would take a minute.
+    const OLD: &str = "insert into stockade.outbox (cache, resource, intent, created_at, applied_at)
+        select 'stock', 'stock:a', 'intent ' || n, now() - interval '11 min', now() - interval '11 min'
+        from generate_series(1, 30000) n";
+    let (_server, pool) = database().await;
+    let (_recorder, cache) = Recorder::new();
+    sqlx::raw_sql(OLD).execute(&pool).await.unwrap();
+    let relay = Relay::spawn(pool.clone(), [cache]);
+    until(async || rows(&pool).await == (0, 0)).await;
+    relay.shutdown(Duration::from_secs(1)).await;
+}
