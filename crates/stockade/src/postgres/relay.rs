@@ -11,8 +11,11 @@ use crate::cache::Invalidator;
 
 /// Applies the invalidations that their committers could not, and forgets old ones.
 ///
-/// Run one in each process. Relays share the work: each locks the rows that it applies and skips rows locked by
-/// another. Applying a row twice is harmless. The relay survives outages of the cache and of Postgres; it tries again
+/// Run one in each process that writes, on the pool on which it begins its transactions. Only such a relay learns which
+/// invalidations a commit has made itself. Relays elsewhere make each of them a second time, two seconds after the
+/// commit, and so drop the values that were loaded since.
+///
+/// Relays share the work: each locks the rows that it applies and skips rows locked by another. Applying a row twice is harmless. The relay survives outages of the cache and of Postgres; it tries again
 /// after 5 s at most.
 ///
 /// A row is applied when it is 2 s old and its committer has not reported success. Applied rows are kept for 10
@@ -44,6 +47,9 @@ pub struct Relay {
 impl Relay {
     /// Starts a relay for these caches, see [`Cache::invalidator`](crate::cache::Cache::invalidator). Rows of other
     /// caches are left to the relays that know those. Call it within a tokio runtime.
+    ///
+    /// `pool` must be the pool of the transactions of this process, or a clone of it. With another pool, even to the
+    /// same database, each invalidation is made twice.
     pub fn spawn(pool: PgPool, caches: impl IntoIterator<Item = Invalidator>) -> Self {
         let worker = Arc::new(Worker::new(pool, caches.into_iter().collect()));
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
