@@ -1,9 +1,10 @@
 use std::{
+    panic::AssertUnwindSafe,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use rand::Rng;
 use redis::Value;
 use tokio::time::{sleep, timeout};
@@ -39,11 +40,15 @@ async fn watch(filter: &Shared) {
         let ready = matches!(looked, Ok(State::Complete));
         filter.ready.store(ready, Ordering::Release);
         if let Ok(State::Incomplete { epoch }) = looked {
-            match build(filter, Some(epoch)).await {
-                Ok(true) => continue,
+            // The source is code of the application. If it panics, the filter is tried again like after any failure.
+            match AssertUnwindSafe(build(filter, Some(epoch))).catch_unwind().await {
+                Ok(Ok(true)) => continue,
                 // It is too early, or another process builds.
-                Ok(false) => {}
-                Err(error) => tracing::warn!(filter = filter.name, %error, "the filter could not be built; reads pass"),
+                Ok(Ok(false)) => {}
+                Ok(Err(error)) => {
+                    tracing::warn!(filter = filter.name, %error, "the filter could not be built; reads pass");
+                }
+                Err(_panic) => tracing::error!(filter = filter.name, "the source of the filter panicked; reads pass"),
             }
         }
         let held = filter.held.load(Ordering::Acquire);

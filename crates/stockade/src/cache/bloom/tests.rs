@@ -77,3 +77,23 @@ async fn a_filter_that_another_process_completed_since_the_look_is_not_built_aga
     one.shutdown(Duration::from_secs(5)).await;
     other.shutdown(Duration::from_secs(5)).await;
 }
+
+#[tokio::test]
+async fn a_filter_whose_source_panicked_is_built_by_the_next_attempt() {
+    let server = RedisServer::start().await.expect("a server");
+    let reads = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&reads);
+    let source = move || {
+        assert!(counted.fetch_add(1, Ordering::SeqCst) > 0, "asked to");
+        stream::iter([Ok::<_, Infallible>(Sku("a"))])
+    };
+    let redis = Redis::builder(server.url()).command_timeout(Duration::from_secs(10)).connect().await;
+    let bloom = Bloom::builder::<Sku>(&redis.expect("the server is there")).expected(100).source(source).build();
+    until("the source panicked", || reads.load(Ordering::SeqCst) == 1).await;
+    // Without this the next attempt begins when the lease of the failed one has ended, after half a minute.
+    let state = server.command(&["KEYS", "*}b:stock"]).await.expect("the server answers");
+    server.command(&["HDEL", &state, "builder"]).await.expect("the server answers");
+    until("it is complete", || bloom.stats().ready).await;
+    assert_eq!(reads.load(Ordering::SeqCst), 2);
+    bloom.shutdown(Duration::from_secs(5)).await;
+}
