@@ -33,7 +33,8 @@ impl<K: Resource> BloomBuilder<K> {
         Self { redis, name: K::KIND, expected: 100_000, rate: 0.01, source: None, keys: PhantomData }
     }
 
-    /// The name of the filter, `[a-z0-9_-]+`. Default: [`Resource::KIND`].
+    /// The name of the filter, `[a-z0-9_-]+`. Default: [`Resource::KIND`]. Filters with one name in one namespace are
+    /// the same filter, so keys of another kind need a filter of another name.
     pub fn name(self, name: &'static str) -> Self {
         Self { name, ..self }
     }
@@ -101,7 +102,7 @@ impl<K: Resource> BloomBuilder<K> {
         let geometry =
             geometry.ok_or_else(|| wrong("expected", "needs over 512 MiB at this rate: allow more false positives"))?;
         let source = self.source.ok_or_else(|| wrong("source", "is missing: the filter is built from it"))?;
-        Ok(Bloom::open(&self.redis, self.name, self.expected, geometry, source))
+        Ok(Bloom::open::<K>(&self.redis, self.name, self.expected, geometry, source))
     }
 }
 

@@ -49,13 +49,20 @@ pub struct BloomStats {
 }
 
 impl Bloom {
-    pub(super) fn open(redis: &Redis, name: &'static str, expected: u64, geometry: Geometry, source: SourceFn) -> Self {
+    pub(super) fn open<K: Resource>(
+        redis: &Redis,
+        name: &'static str,
+        expected: u64,
+        geometry: Geometry,
+        source: SourceFn,
+    ) -> Self {
         let keys = keys::of(redis.key_prefix(), name);
         let server = Arc::new(Server::new(keys.clone(), geometry));
         let link = Link::new(redis, "cache", Vec::new(), ALL, Arc::clone(&server) as Arc<dyn LinkEvents>).started();
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let shared = Arc::new(Shared {
             name,
+            kind: K::KIND,
             expected,
             geometry,
             link,
@@ -193,6 +200,11 @@ impl Bloom {
         self.shared.ready.store(false, Ordering::Release);
         self.shared.server.came_up.notify_one();
         Ok(())
+    }
+
+    /// The kind of the keys in the filter.
+    pub(crate) fn kind(&self) -> &'static str {
+        self.shared.kind
     }
 
     /// Whether both are clones of the same handle.

@@ -33,6 +33,8 @@ pub(super) type SourceFn = Box<dyn Fn() -> BoxStream<'static, Result<Key, LoadEr
 /// The state that the handles of a filter and its keeper share.
 pub(super) struct Shared {
     pub(super) name: &'static str,
+    /// The kind of the keys that its source gives.
+    pub(super) kind: &'static str,
     pub(super) expected: u64,
     pub(super) geometry: Geometry,
     pub(super) link: Link,

@@ -30,6 +30,11 @@ impl<K: Resource, V> CacheBuilder<K, V> {
         if let Err(error @ KeyError::Name(_)) = Key::new(K::KIND, "x") {
             return Err(error.into());
         }
+        // A key includes its kind, so such a filter would hold none of the keys: every row would be absent.
+        if self.bloom.as_ref().is_some_and(|bloom| bloom.kind() != K::KIND) {
+            return self
+                .wrong("bloom", "must be a filter of keys of the same kind: build it with the key type of the cache");
+        }
         Ok(())
     }
 

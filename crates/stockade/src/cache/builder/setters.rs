@@ -210,8 +210,8 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     }
 
     /// Asks this filter before a load. If the filter says so, the answer is that there is no such row. The filter must
-    /// hold the keys of this cache. With `strict` and behind sentinels the filter is asked only if primaries have
-    /// `min-replicas-to-write`.
+    /// hold the keys of this cache: a filter of keys of another [`Resource::KIND`] is refused. With `strict` and behind
+    /// sentinels the filter is asked only if primaries have `min-replicas-to-write`.
     pub fn bloom(self, filter: &Bloom) -> Self {
         Self { bloom: Some(filter.clone()), ..self }
     }

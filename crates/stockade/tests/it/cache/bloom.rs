@@ -1,6 +1,7 @@
 //! The filter of existing ids on a real Redis.
 
 use std::{
+    borrow::Cow,
     convert::Infallible,
     sync::{
         Arc,
@@ -11,7 +12,7 @@ use std::{
 
 use futures_util::{Stream, StreamExt, stream};
 use stockade::{
-    Redis,
+    Cache, Redis, Resource,
     cache::{Bloom, BuildError, Source},
 };
 use stockade_testbed::Proxy;
@@ -242,6 +243,25 @@ async fn sizes_that_can_not_be_are_refused() {
     assert_eq!(setting(builder().expected(0).try_build()), "expected");
     assert_eq!(setting(builder().expected(u64::MAX).try_build()), "expected");
     assert_eq!(setting(Bloom::builder::<Sku>(&redis).try_build()), "source");
+}
+
+#[tokio::test]
+async fn a_filter_of_another_kind_of_keys_is_refused() {
+    struct Supplier;
+    impl Resource for Supplier {
+        const KIND: &'static str = "supplier";
+
+        fn id(&self) -> Cow<'_, str> {
+            Cow::Borrowed("x")
+        }
+    }
+
+    let redis = redis("redis://127.0.0.1:1").await;
+    let source = || stream::iter([Ok::<_, Infallible>(Supplier)]);
+    // The name of the filter says nothing about its keys.
+    let bloom = attended(Bloom::builder::<Supplier>(&redis).name("stock").source(source).build());
+    let refused = Cache::builder(&redis).bloom(&bloom).loading(&Database::with(&[])).try_build();
+    assert!(matches!(refused, Err(BuildError::Setting { setting: "bloom", .. })), "{refused:?}");
 }
 
 /// Of a million absent ids, the filter may let 1.2 times the rate pass that it was made for.
