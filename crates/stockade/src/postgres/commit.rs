@@ -19,8 +19,9 @@ impl Tx {
     ///
     /// If COMMIT succeeds, so does this call. A cache that does not answer within one command time-out is left to the
     /// [`Relay`](super::Relay). If a transaction invalidates many keys, the call waits as long as the cache goes on
-    /// answering, 10 s at most, and leaves the rest to the relay. Dropping the future before COMMIT is sent rolls back. If the future is dropped later,
-    /// the transaction may be applied; the relay then invalidates what the cache has not confirmed.
+    /// answering, 10 s at most, and leaves the rest to the relay. Dropping the future before COMMIT is sent rolls back.
+    /// If the future is dropped later, the transaction may be applied; the relay then invalidates what the cache has not
+    /// confirmed.
     ///
     /// The lock is neither downgraded nor handed over until the cached values are dropped. If a lock of the transaction
     /// was lost or released before that, and a cache is built with

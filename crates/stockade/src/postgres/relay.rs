@@ -15,8 +15,8 @@ use crate::cache::Invalidator;
 /// invalidations a commit has made itself. Relays elsewhere make each of them a second time, two seconds after the
 /// commit, and so drop the values that were loaded since.
 ///
-/// Relays share the work: each locks the rows that it applies and skips rows locked by another. Applying a row twice is harmless. The relay survives outages of the cache and of Postgres; it tries again
-/// after 5 s at most.
+/// Relays share the work: each locks the rows that it applies and skips rows locked by another. Applying a row twice is
+/// harmless. The relay survives outages of the cache and of Postgres; it tries again after 5 s at most.
 ///
 /// A row is applied when it is 2 s old and its committer has not reported success. Applied rows are kept for 10
 /// minutes, for [`Relay::reapply`]; rows that are marked together become one row. The gauge
