@@ -50,7 +50,11 @@ where
         answer.entry.took = took;
         pilot.close();
         let filling = Filling { entry: &answer.entry, bytes, ttl };
-        match self.store.fill(name, token, *reservation, filling).await {
+        let filled = self.store.fill(name, token, *reservation, filling).await;
+        if !matches!(filled, Filled::Accepted) {
+            answer.entry.expires = answer.entry.loaded;
+        }
+        match filled {
             Filled::Accepted => {
                 answer.stored = true;
                 // A server that lost the write which voided the token accepts the value. So without trust in the store

@@ -28,7 +28,8 @@ async fn a_value_loaded_before_its_tag_was_invalidated_is_not_stored_after_it() 
     database.open();
     gate.add_permits(1);
     // The call of this reader began before the write, so either value is right.
-    ended(&mut slow).await;
+    let found = ended(&mut slow).await;
+    assert_eq!((found.info.stored, found.info.ttl), (false, Duration::ZERO));
     assert_eq!(reader.stats().fill_rejected, 1);
     assert!(!stored(&server, "a").await, "the old value was stored");
     assert_eq!(quantity(&get(&writer, "a").await), Some(1));
