@@ -57,7 +57,7 @@ impl IntoResponseParts for CacheInfo {
 /// }
 /// ```
 ///
-/// After several `Cached` arguments it belongs to the last. Without one it is rejected with 500.
+/// After several `Option<Cached<_>>` arguments it belongs to the last of them. Without one it is rejected with 500.
 impl<S: Sync> FromRequestParts<S> for CacheInfo {
     type Rejection = Rejection;
 

@@ -23,7 +23,7 @@ use crate::cache::{CacheError, CacheInfo};
 /// | load shed | 503, `Retry-After` | `/problems/load-shed` |
 /// | loader failed or took too long | 503, `Retry-After` | `/problems/database-unavailable` |
 /// | shutting down | 503, `Retry-After` | `/problems/shutting-down` |
-/// | key too long or empty | 400 | `/problems/bad-request` |
+/// | id of the key empty | 400 | `/problems/bad-request` |
 /// | loader panicked | 500 | `/problems/internal` |
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
