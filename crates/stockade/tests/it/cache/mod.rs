@@ -13,6 +13,7 @@ mod hold_off;
 mod http;
 mod inspect;
 mod keys;
+mod large;
 mod late;
 mod leases;
 mod local;
