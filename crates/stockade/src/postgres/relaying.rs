@@ -51,6 +51,8 @@ pub(super) struct Worker {
     presence: Presence,
     /// When intents were swept last.
     swept: Mutex<Option<Instant>>,
+    /// [`ROUND_LIMIT`], and less in a test.
+    pub(super) round_limit: Duration,
     /// [`REPLAY_SHARE`], and less in a test.
     pub(super) replay_share: Duration,
 }
@@ -71,7 +73,8 @@ impl Worker {
         let vouching = caches.iter().map(|_| Vouching::default()).collect();
         let refusals = Refusals::of(&names);
         let (presence, swept) = (Presence::default(), Mutex::default());
-        Self { pool, state, caches, names, vouching, refusals, presence, swept, replay_share: REPLAY_SHARE }
+        let (round_limit, replay_share) = (ROUND_LIMIT, REPLAY_SHARE);
+        Self { pool, state, caches, names, vouching, refusals, presence, swept, round_limit, replay_share }
     }
 
     /// Works until it is stopped.
@@ -81,7 +84,7 @@ impl Worker {
         // Whether it was logged that a round was cut off.
         let mut told = false;
         loop {
-            let round = tokio::time::timeout(ROUND_LIMIT, self.round(rounds.is_multiple_of(DELETE_EVERY)));
+            let round = tokio::time::timeout(self.round_limit, self.round(rounds.is_multiple_of(DELETE_EVERY)));
             let pause = match stop.run_until_cancelled(round).await {
                 None => break,
                 Some(Ok(Ok(more))) => {
@@ -95,8 +98,9 @@ impl Worker {
                         told = true;
                         tracing::warn!(
                             caches = ?self.names,
-                            "the relay was cut off after {ROUND_LIMIT:?} of one round, so invalidations wait, and no new \
-                             run of a store is vouched for: look whether Postgres and the Redis of these caches answer"
+                            "the relay was cut off after {:?} of one round, so invalidations wait, and no new \
+                             run of a store is vouched for: look whether Postgres and the Redis of these caches answer",
+                            self.round_limit
                         );
                     }
                     backoff = (backoff * 2).min(MAX_BACKOFF);

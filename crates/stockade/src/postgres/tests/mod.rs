@@ -22,6 +22,8 @@ use crate::{
 };
 
 mod history;
+#[path = "../../../tests/it/log.rs"]
+mod log;
 mod replay;
 
 struct Sku(&'static str);

@@ -1,9 +1,11 @@
 //! Applying all kept rows again takes more than one round of the relay.
 
+use std::collections::BTreeSet;
+
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::*;
+use super::{log::Log, *};
 use crate::postgres::relaying::Worker;
 
 /// Ten batches of a cache that is not strict.
@@ -70,4 +72,34 @@ async fn a_row_whose_mark_was_lost_during_a_replay_is_applied_before_the_run_is_
     let seen = recorder.seen();
     assert_eq!(seen[..=ROWS], numbered((1..=ROWS).chain([1])).collect::<Vec<_>>());
     assert_eq!(seen.last().unwrap(), "trusted on connection 1");
+}
+
+#[tokio::test]
+async fn the_relay_tells_once_that_its_rounds_are_cut_off() {
+    const WAITING: &str = "select pid from pg_stat_activity where wait_event_type = 'Lock'";
+    let (log, _logging) = Log::start();
+    let (_server, pool) = database().await;
+    let (_recorder, cache) = Recorder::new();
+    let mut holder = pool.begin().await.unwrap();
+    sqlx::raw_sql("set local idle_in_transaction_session_timeout = 0; lock table stockade.outbox")
+        .execute(&mut *holder)
+        .await
+        .unwrap();
+    let mut worker = Worker::new(pool.clone(), vec![cache]);
+    worker.round_limit = Duration::from_millis(200);
+    let mut relay = JoinSet::new();
+    relay.spawn(Arc::new(worker).run(CancellationToken::new()));
+    let rounds = Mutex::new(BTreeSet::<i32>::new());
+    until(async || {
+        // Each round waits on a connection of its own.
+        let waiting: Vec<i32> =
+            sqlx::query_scalar(WAITING).fetch_all(&mut *pool.acquire().await.unwrap()).await.unwrap();
+        let mut rounds = rounds.lock().unwrap_or_else(PoisonError::into_inner);
+        rounds.extend(waiting);
+        rounds.len() > 2
+    })
+    .await;
+    let text = log.text();
+    let told: Vec<_> = text.lines().filter(|line| line.contains("the relay was cut off")).collect();
+    assert!(told.len() == 1 && told[0].contains("WARN") && told[0].contains("stock"), "{text}");
 }
