@@ -39,6 +39,7 @@ impl Tx {
             let _ = self.inner.rollback().await;
             return Err(error);
         }
+        self.invalidations.deduplicate();
         let (rows, intent) = self.write_down_if_strict().await.map_err(CommitError::NotApplied)?.unzip();
         let intent = intent.as_ref();
         if let Err(error) = add_ids(&self.ids).await {

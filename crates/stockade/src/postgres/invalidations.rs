@@ -14,8 +14,6 @@ use crate::{
 const FLUSH_LIMIT: Duration = Duration::from_secs(10);
 /// How long a transaction that was rolled back waits for strict caches. Without their answer, readers ask Postgres.
 const RETRACT_LIMIT: Duration = Duration::from_millis(250);
-/// How many keys are compared one by one with a new key. A set costs more than that.
-const FEW: usize = 16;
 
 /// The keys and tags that a transaction makes stale, by cache.
 #[derive(Default)]
@@ -27,24 +25,19 @@ pub(super) struct Invalidations {
 struct Pending {
     cache: Invalidator,
     keys: Vec<Key>,
-    /// All of `keys` if they are not few.
-    known: HashSet<Key>,
     tags: Vec<Tag>,
 }
 
 impl Invalidations {
     pub(super) fn add_key(&mut self, cache: Invalidator, key: Key) {
-        let Pending { keys, known, .. } = self.of(cache);
-        let is_new = if keys.len() < FEW {
-            !keys.contains(&key)
-        } else {
-            if known.is_empty() {
-                known.extend(keys.iter().cloned());
-            }
-            known.insert(key.clone())
-        };
-        if is_new {
-            keys.push(key);
+        self.of(cache).keys.push(key);
+    }
+
+    /// Names each key once, in the order in which the keys were added.
+    pub(super) fn deduplicate(&mut self) {
+        for Pending { keys, .. } in self.caches.iter_mut().filter(|pending| pending.keys.len() > 1) {
+            let mut seen = HashSet::with_capacity(keys.len());
+            keys.retain(|key| seen.insert(key.clone()));
         }
     }
 
@@ -58,7 +51,7 @@ impl Invalidations {
     fn of(&mut self, cache: Invalidator) -> &mut Pending {
         let known = self.caches.iter().position(|pending| pending.cache.is(&cache));
         let place = known.unwrap_or_else(|| {
-            self.caches.push(Pending { cache, keys: Vec::new(), known: HashSet::new(), tags: Vec::new() });
+            self.caches.push(Pending { cache, keys: Vec::new(), tags: Vec::new() });
             self.caches.len() - 1
         });
         &mut self.caches[place]
@@ -89,7 +82,7 @@ impl Invalidations {
     /// The rows for the outbox.
     pub(super) fn rows<'a>(&'a self, intent: Option<&'a str>) -> Vec<New<'a>> {
         let mut rows = Vec::new();
-        for Pending { cache, keys, tags, .. } in &self.caches {
+        for Pending { cache, keys, tags } in &self.caches {
             let intent = intent.filter(|_| cache.is_strict());
             for key in keys {
                 rows.push(New { cache: cache.name(), resource: key.as_str().into(), intent });
@@ -142,7 +135,7 @@ impl Invalidations {
 impl Pending {
     /// Returns the name of the cache if the cache did not confirm.
     async fn flush(&self, intent: Option<&Intent>) -> Option<&'static str> {
-        let Self { cache, keys, tags, .. } = self;
+        let Self { cache, keys, tags } = self;
         let name = cache.name();
         let flushed = async {
             let Some(intent) = intent else {

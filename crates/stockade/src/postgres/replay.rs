@@ -1,18 +1,18 @@
 //! Applies the kept rows of the outbox again, from the lowest id on, a batch at a time.
 //!
-//! Vouching for a new run needs every row that was committed when the replay began. A replay may take many rounds of
-//! the relay, since a strict cache has up to ten minutes of rows, each of which ends an intent of its own. So the
-//! replay keeps its position between two rounds. The position survives these changes:
+//! Before the relay vouches for a new run, it applies every row that was committed when the replay began. The outbox of
+//! a strict cache holds the rows of the last ten minutes, and each row ends its own intent. So a replay may take many
+//! rounds of the relay, and it keeps its position between them. The position survives these changes:
 //!
 //! | meanwhile | why no row is missed |
 //! |---|---|
 //! | a row commits late, with an id below the position | The replay begins once every transaction has ended that was writing when the relay heard of the run. The late row is of a transaction that began later, which announced its write to the new run. If an old primary may have got that announcement, a second replay follows, from the lowest id |
 //! | rows are marked and become one row | The new row has a higher id than each of them. A row above the position is met by itself, or its replacement is met later |
 //! | Postgres crashes or fails over and loses a mark, so the replacement is gone and a row below the position is back | Such a row is not applied again. A replay of several rounds is over only when no row that was there at its beginning waits to be applied |
-//! | Postgres fails over, and a prepared transaction is back | Each round asks whether the transactions have ended. If one has not, the replay begins anew |
+//! | Postgres fails over, and a prepared transaction is back | Each round asks whether the transactions have ended. If one of them is running, the replay starts again from the lowest id |
 //! | the run is replaced, or the connection to it is | The position belongs to one run on one connection. The next run begins a new replay |
 //! | another relay replays, too | Each relay has a position of its own. Applying a row twice is harmless |
-//! | the relay is started again | The position is gone, and the replay begins anew |
+//! | the process of the relay is restarted | The position is lost. The new relay starts its replay from the lowest id |
 
 use sqlx::PgPool;
 

@@ -140,6 +140,22 @@ async fn readers_that_nobody_keeps_waiting_are_not_counted_as_waiters() {
 }
 
 #[tokio::test]
+async fn a_crowd_of_readers_of_a_free_resource_is_let_in_with_default_settings() {
+    // Twice as many as may wait for a resource.
+    const READERS: usize = 2_000;
+    let world = World::start().await;
+    let reader = locks(&world).await;
+    read(&reader, "1").await.release().await.unwrap();
+    let mut readers = Attempts::new();
+    for _ in 0..READERS {
+        readers.spawn(reader.read(&Sku("1")).wait(LIMIT).delegate().acquire());
+    }
+    let refused = readers.join_all().await.into_iter().filter_map(Result::err).collect::<Vec<_>>();
+    assert!(refused.is_empty(), "{} of {READERS}, the first by {:?}", refused.len(), refused.first());
+    world.end().await;
+}
+
+#[tokio::test]
 async fn readers_that_ask_together_count_as_waiters_each() {
     let world = World::start().await;
     let (reader, writer) = (locks_of(&world, Locks::builder().max_waiters(2)).await, locks(&world).await);
