@@ -6,7 +6,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use crc::{CRC_32_ISO_HDLC, Crc, Table};
+use crc32fast::Hasher;
 use fingerprint::Fingerprint;
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -24,8 +24,6 @@ const LAYOUT: u8 = 3;
 const HEAD: usize = 3 + size_of::<u64>();
 /// The size of all before the payload: the head and the checksum of head and payload.
 const HEADER: usize = HEAD + size_of::<u32>();
-
-const CRC32: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISO_HDLC);
 
 /// How values of one type are written: a layout byte, the codec, the form of the payload, a fingerprint, a checksum,
 /// the payload.
@@ -163,10 +161,10 @@ impl Envelope {
 }
 
 fn checksum(head: &[u8], payload: &[u8]) -> [u8; 4] {
-    let mut digest = CRC32.digest();
-    digest.update(head);
-    digest.update(payload);
-    digest.finalize().to_be_bytes()
+    let mut hasher = Hasher::new();
+    hasher.update(head);
+    hasher.update(payload);
+    hasher.finalize().to_be_bytes()
 }
 
 /// A buffer with a limit, so that a value far over the limit does not use its size in memory.

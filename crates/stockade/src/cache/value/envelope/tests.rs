@@ -183,6 +183,12 @@ fn a_small_payload_that_would_become_a_large_one_is_unreadable() {
 }
 
 #[test]
+fn the_checksum_is_crc_32() {
+    // The check value of CRC-32/ISO-HDLC. With another checksum, all stored values would be unreadable.
+    assert_eq!(checksum(b"1234", b"56789"), 0xcbf4_3926_u32.to_be_bytes());
+}
+
+#[test]
 fn other_layouts_codecs_forms_and_schemas_are_unreadable() {
     let envelope = json::<u64>(0);
     let bytes = envelope.encode(Some(&7_u64)).unwrap().bytes;
