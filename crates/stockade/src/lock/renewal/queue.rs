@@ -206,6 +206,11 @@ impl RenewalQueue {
         }
     }
 
+    /// The time until which the task sleeps.
+    pub(super) fn alarm(&self) -> Option<Instant> {
+        self.table().alarm
+    }
+
     /// The task was dropped before it ended.
     pub(super) fn abandoned(&self) {
         self.table().alarm = None;

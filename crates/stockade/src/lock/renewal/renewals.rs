@@ -19,7 +19,7 @@ use crate::{
 /// All ownerships that the guards of one `Locks` hold. Each shard of the store has a [`RenewalQueue`] with a task that
 /// renews them and watches their deadlines.
 ///
-/// A task runs while there is something to renew, and ends after the last guard. The next guard starts another task.
+/// A task sleeps until something is due. If it then finds nothing left, it ends, and the next guard starts another.
 #[derive(Debug)]
 pub(in crate::lock) struct Renewals {
     store: Arc<dyn LockStore>,

@@ -21,19 +21,20 @@ impl RenewalTask {
 
     pub(super) async fn run(mut self) {
         let mut on_their_way = FuturesUnordered::new();
-        loop {
-            let (batches, next) = self.queue.due(Instant::now());
-            let Some(next) = next else {
-                self.finished = true;
-                return;
-            };
-            on_their_way.extend(batches.into_iter().map(|batch| renew(Arc::clone(&self.queue.store), batch)));
+        // It sleeps before it looks. If it looked at once, a lock that is released by then would end it, and a process
+        // that takes one short lock after another would start a task for each.
+        let mut alarm = self.queue.alarm();
+        while let Some(at) = alarm {
             tokio::select! {
-                () = tokio::time::sleep(next.remaining()) => {}
+                () = tokio::time::sleep(at.remaining()) => {}
                 () = self.queue.rearm.notified() => {}
                 Some(batch) = on_their_way.next() => self.queue.renewed(&batch),
             }
+            let (batches, next) = self.queue.due(Instant::now());
+            on_their_way.extend(batches.into_iter().map(|batch| renew(Arc::clone(&self.queue.store), batch)));
+            alarm = next;
         }
+        self.finished = true;
     }
 }
 

@@ -148,6 +148,20 @@ async fn shards_that_came_and_went_leave_nothing() {
     assert_eq!(renewals.close().len(), 1, "one that is in use was taken out");
 }
 
+/// Starting a task costs more than the rest of a short lock, since it wakes another thread.
+#[tokio::test]
+async fn a_lock_that_is_held_for_a_moment_leaves_its_task_to_the_next() {
+    let (locks, store) = Faulty::locks();
+    let shared: Arc<dyn LockStore> = store;
+    let renewals = Renewals::new(shared, None);
+    let guard = locks.write(&Sku("1")).acquire().await.unwrap();
+    for _ in 0..3 {
+        renewals.add(&guard.fence().ownership, None).end();
+        tokio::task::yield_now().await;
+        assert_eq!(renewals.tasks(), 1);
+    }
+}
+
 #[tokio::test]
 async fn nothing_is_renewed_after_a_release_or_a_loss() {
     let (locks, store) = Faulty::locks();
