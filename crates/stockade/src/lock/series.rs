@@ -1,8 +1,9 @@
 use std::{
-    collections::HashMap,
     sync::{Arc, OnceLock, PoisonError, RwLock},
     time::Duration,
 };
+
+use foldhash::HashMap;
 
 use crate::{
     metrics::{self, Counter, Gauge, Times},

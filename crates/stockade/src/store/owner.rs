@@ -10,6 +10,19 @@ impl Owner {
         Self(text.into())
     }
 
+    /// The owner of a process's attempt with this number.
+    pub(crate) fn of(process: &str, number: u64) -> Self {
+        const DIGITS: usize = 11;
+        let mut digits = itoa::Buffer::new();
+        let digits = digits.format(number);
+        let mut text = String::with_capacity(process.len() + 1 + DIGITS);
+        text.push_str(process);
+        text.push('.');
+        text.extend(std::iter::repeat_n('0', DIGITS.saturating_sub(digits.len())));
+        text.push_str(digits);
+        Self::new(text)
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }

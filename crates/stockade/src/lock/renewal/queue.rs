@@ -1,9 +1,10 @@
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use foldhash::HashMap;
 use tokio::sync::Notify;
 
 use super::{

@@ -33,7 +33,7 @@ impl MemoryStore {
 
     fn asker(&self) -> Asker {
         let number = self.attempts.fetch_add(1, Ordering::Relaxed);
-        Asker { owner: Owner::new(format!("{}.{number:011}", self.process)), number }
+        Asker { owner: Owner::of(&self.process, number), number }
     }
 }
 

@@ -1,5 +1,5 @@
 use std::{
-    fmt::{self, Write},
+    fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -52,10 +52,7 @@ pub(super) struct Inner {
 impl Inner {
     pub(super) fn new_owner(&self) -> Owner {
         let number = self.attempts.fetch_add(1, Ordering::Relaxed);
-        let mut owner = String::with_capacity(self.process.len() + 1 + 11);
-        // Writing to a String can't fail.
-        let _ = write!(owner, "{}.{number:011}", self.process);
-        Owner::new(owner)
+        Owner::of(&self.process, number)
     }
 
     /// The server that has the resource.

@@ -43,7 +43,7 @@ impl Inner {
 
     pub(super) fn new_owner(&self) -> Owner {
         let number = self.attempts.fetch_add(1, Ordering::Relaxed);
-        Owner::new(format!("{}.{number:011}", self.process))
+        Owner::of(&self.process, number)
     }
 
     /// The median of the servers' clocks, in µs; 0 if none is known. With the median, a minority of wrong clocks can't

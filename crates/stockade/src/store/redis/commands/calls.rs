@@ -1,6 +1,6 @@
 //! The arguments of the scripts, in the form that the scripts' headers describe.
 
-use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
+use std::{borrow::Cow, io::Write, sync::Arc, time::Duration};
 
 use redis::{Cmd, RedisWrite};
 
@@ -35,9 +35,35 @@ impl Handing {
     }
 }
 
-impl fmt::Display for Handing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", GRANT.as_millis(), u8::from(self.skip), self.channel)
+/// A part of an argument that several values share.
+enum Word<'a> {
+    Text(&'a str),
+    Whole(u64),
+}
+
+impl Handing {
+    fn words(&self) -> [Word<'_>; 3] {
+        [Word::Whole(whole_millis(GRANT)), Word::Whole(self.skip.into()), Word::Text(&self.channel)]
+    }
+
+    fn argument(&self) -> Vec<u8> {
+        let mut argument = Vec::new();
+        write_words(&mut argument, &self.words());
+        argument
+    }
+}
+
+/// Writes the words with spaces between them, without the formatting machinery of the standard library: every acquire
+/// and release passes here.
+fn write_words(out: &mut impl Write, words: &[Word<'_>]) {
+    for (place, word) in words.iter().enumerate() {
+        let space: &[u8] = if place == 0 { b"" } else { b" " };
+        // Writing to memory can't fail.
+        let _ = out.write_all(space);
+        let _ = match word {
+            Word::Text(text) => out.write_all(text.as_bytes()),
+            Word::Whole(number) => out.write_all(itoa::Buffer::new().format(*number).as_bytes()),
+        };
     }
 }
 
@@ -75,9 +101,18 @@ impl Asking<'_> {
             Mode::Write => Cow::Borrowed("w"),
             Mode::Permit => Cow::Owned(format!("s{permits}")),
         };
-        let wait = self.wait.map_or(-1, |wait| i64::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(i64::MAX));
-        let (place, yields) = (self.seq, u8::from(yields.is_some()));
-        command.write_arg_fmt(format_args!("{mode} {place} {wait} {max_waiters} {handing} {yields}"));
+        let wait = match self.wait {
+            Some(wait) => {
+                let millis = i64::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(i64::MAX);
+                Word::Whole(millis.unsigned_abs())
+            }
+            None => Word::Text("-1"),
+        };
+        let [grant, skip, channel] = handing.words();
+        let (place, most, yields) = (self.seq, u64::from(*max_waiters), u64::from(yields.is_some()));
+        let pack =
+            [Word::Text(&mode), Word::Whole(place), wait, Word::Whole(most), grant, skip, channel, Word::Whole(yields)];
+        write_words(&mut command.writer_for_next_arg(), &pack);
         if !tag.is_empty() {
             command.arg(&**tag);
         }
@@ -107,7 +142,7 @@ pub(crate) fn multi(attempts: &[Attempt], owners: &[Owner], stamp: u64, stale_af
 
 #[cfg(test)]
 pub(crate) fn release_args(owner: &Owner, handing: &Handing) -> Vec<Vec<u8>> {
-    vec![owner.as_str().into(), handing.to_string().into_bytes()]
+    vec![owner.as_str().into(), handing.argument()]
 }
 
 /// A RELEASE command. `sha` names the script.
@@ -116,12 +151,12 @@ pub(crate) fn release(sha: &str, keys: &Keys, key: &Key, owner: &Owner, handing:
     let bytes = keys.bytes(key, names) + owner.as_str().len() + handing.channel.len() + 16;
     let mut command = evalsha_of(sha, names, names + 2, bytes);
     keys.add(key, names, &mut command);
-    command.arg(owner.as_str()).write_arg_fmt(handing);
+    write_words(&mut command.arg(owner.as_str()).writer_for_next_arg(), &handing.words());
     command
 }
 
 pub(crate) fn downgrade(owner: &Owner, lease: Duration, handing: &Handing) -> Vec<Vec<u8>> {
-    vec![owner.as_str().into(), handing.to_string().into_bytes(), millis(lease)]
+    vec![owner.as_str().into(), handing.argument(), millis(lease)]
 }
 
 /// The argument for one resource of a RENEW. Needs no separator, since all owners have the same length.
@@ -150,7 +185,7 @@ pub(crate) fn force(force: Force, handing: &Handing) -> Vec<Vec<u8>> {
         Force::Now => "now",
         Force::AfterLeases => "after_leases",
     };
-    vec![mode.into(), handing.to_string().into_bytes()]
+    vec![mode.into(), handing.argument()]
 }
 
 pub(crate) fn millis(duration: Duration) -> Vec<u8> {

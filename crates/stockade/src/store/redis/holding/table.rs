@@ -1,7 +1,9 @@
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
+
+use foldhash::HashMap;
 
 use crate::{
     clock::Instant,
