@@ -84,7 +84,7 @@ impl Link {
     ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
         let pending = self.shared.commands.get().ok_or(LinkError::Down).and_then(|connection| {
             let command = make(&connection.scripts.sha(script));
-            Pending::start(&self.shared, &connection, self.terms(script.name, Turn::Undoing), || command, None)
+            Pending::start(&self.shared, connection, self.terms(script.name, Turn::Undoing), || command, None)
         });
         // Boxed, because many of these may run at once, each on a task.
         async move { Box::pin(pending?.reply()).await }
@@ -119,7 +119,7 @@ impl Link {
             ended = Some(connection.ended.clone());
             let command = connection.scripts.evalsha(script, keys, args);
             let terms = self.terms(script.name, Turn::Now);
-            Pending::start(&self.shared, &connection, terms, || command, replicas.map(Replicas::command))
+            Pending::start(&self.shared, connection, terms, || command, replicas.map(Replicas::command))
         });
         let (reply, enough) = replies(pending, replicas);
         let reply = async move {
@@ -153,7 +153,7 @@ impl Link {
 
     fn sent(&self, turn: Turn, op: &'static str, make: impl FnOnce(&Connection) -> Cmd) -> Result<Pending, LinkError> {
         self.permitted(|connection, permit| {
-            let command = make(connection);
+            let command = make(&connection);
             let terms = Terms { permit: Some(permit), ..self.terms(op, turn) };
             Pending::start(&self.shared, connection, terms, || command, None)
         })
@@ -165,12 +165,12 @@ impl Link {
 
     fn permitted<T>(
         &self,
-        start: impl FnOnce(&Arc<Connection>, Permit) -> Result<T, LinkError>,
+        start: impl FnOnce(Arc<Connection>, Permit) -> Result<T, LinkError>,
     ) -> Result<T, LinkError> {
         let permit =
             self.shared.breaker.permit().map_err(|refused| LinkError::Open { retry_after: refused.retry_after })?;
         match self.shared.commands.get() {
-            Some(connection) => start(&connection, permit),
+            Some(connection) => start(connection, permit),
             None => {
                 permit.failed();
                 Err(LinkError::Down)

@@ -99,7 +99,7 @@ impl Link {
 
     #[cfg(test)]
     pub(crate) fn renewals_are_up(&self) -> bool {
-        self.shared.renewals.get().is_some()
+        self.shared.renewals.is_taken()
     }
 
     /// Returns once the first attempt to connect has ended, or after the command time-out. Without this wait, a call
@@ -112,7 +112,7 @@ impl Link {
 
     /// Whether the command connection is open.
     pub(crate) fn is_up(&self) -> bool {
-        self.shared.commands.get().is_some()
+        self.shared.commands.is_taken()
     }
 
     /// Why the server can't be used, in words for people. `None` while it is used, and also if none can be reached.

@@ -53,7 +53,7 @@ enum Stage {
 impl Pending {
     pub(super) fn start(
         shared: &Arc<Shared>,
-        connection: &Arc<Connection>,
+        connection: Arc<Connection>,
         terms: Terms,
         make: impl FnOnce() -> Cmd + Send + 'static,
         behind: Option<Cmd>,
@@ -68,14 +68,12 @@ impl Pending {
                 return Err(error);
             }
         };
-        let ledger =
-            Ledger { shared: Arc::clone(shared), connection: Arc::clone(connection), op, sent: Instant::now() };
-        let mut pending = Self { stage: Stage::Ended, behind: None, revocable, limit, permit, ledger };
-        match entered {
-            Entered::Started(started) => pending.sent(started),
-            Entered::Waiting(ticket, told) => pending.stage = Stage::Waiting(ticket, told),
-        }
-        Ok(pending)
+        let (stage, behind, sent) = match entered {
+            Entered::Started(Started { at, flight, behind }) => (Stage::Sent(flight), behind, at),
+            Entered::Waiting(ticket, told) => (Stage::Waiting(ticket, told), None, Instant::now()),
+        };
+        let ledger = Ledger { shared: Arc::clone(shared), connection, op, sent };
+        Ok(Self { stage, behind, revocable, limit, permit, ledger })
     }
 
     fn sent(&mut self, Started { at, flight, behind }: Started) {
@@ -148,7 +146,7 @@ impl Pending {
     /// Waits for the reply. The time-out starts again with each reply on the connection: replies come in the order of
     /// the commands, so a connection that answers others will soon answer this one.
     async fn answered(&mut self) -> Result<Value, LinkError> {
-        let (wire, timeout) = (Arc::clone(&self.ledger.connection.wire), self.ledger.shared.redis.timeout());
+        let timeout = self.ledger.shared.redis.timeout();
         let sent = self.ledger.sent;
         let (mut until, most) = (sent + timeout, sent + timeout * MOST);
         loop {
@@ -160,7 +158,7 @@ impl Pending {
             if let Some(reply) = flight.now_or_never() {
                 return self.read(reply);
             }
-            let (now, dead_from) = (Instant::now(), wire.progress().max(sent) + timeout);
+            let (now, dead_from) = (Instant::now(), self.ledger.connection.wire.progress().max(sent) + timeout);
             until = dead_from.min(most);
             if until <= now {
                 self.settle((dead_from <= now).then_some(false));

@@ -49,6 +49,10 @@ impl Slot {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    pub(super) fn is_taken(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     /// Commands that wait for a place on the previous connection are told that it is gone.
     pub(super) fn set(&self, connection: Option<Arc<Connection>>) {
         let before = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), connection);

@@ -65,8 +65,8 @@ impl Waiter {
         if let Some(now) = reply.now() {
             self.inner.heard(shard, *sent, now);
             self.mailbox.answered(now);
-            if let (Some(Place::Gone), Some(membership)) = (reply.place(), &self.membership) {
-                membership.place_lost(self.place.confirmed, now);
+            if matches!(reply.place(), Some(Place::Gone)) {
+                self.inner.throttle.place_lost(&self.attempt.key, self.place.confirmed, now);
             }
         }
         match (reply, &self.attempt.yields) {
@@ -79,9 +79,12 @@ impl Waiter {
     }
 
     /// Waits until the run of the server has served for as long as the quarantine lasts. Returns that run, or `None`
-    /// while the server is away.
+    /// without a quarantine and while the server is away.
     async fn quarantined(&self) -> Result<Option<Run>, LockError> {
         let quarantine = self.inner.options.quarantine;
+        if quarantine.is_zero() {
+            return Ok(None);
+        }
         loop {
             let shard = self.inner.shard(&self.attempt.key).ok().filter(|shard| shard.link.is_up());
             // The run is read first. If another run begins in between, the run that is asked differs from this one, and

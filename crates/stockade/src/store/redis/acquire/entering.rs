@@ -10,7 +10,10 @@ use super::{
 use crate::{
     clock::Instant,
     redis::{LinkError, believed},
-    store::{Ownership, Recall, redis::inner::unavailable},
+    store::{
+        Ownership, Recall,
+        redis::{inner::unavailable, shard::Shard},
+    },
 };
 
 /// The most confirmations of one grant. A further one is needed when little of the lease is left by the time a
@@ -68,11 +71,13 @@ impl Waiter {
         let ownership = Arc::new(ownership.shared_by(self.attempt.yields.clone()));
         self.inner.floors.note(&self.attempt.key, token);
         self.inner.held.insert(&ownership, self.server.asked, self.sendings.end());
+        let shard = self.inner.shards.of(ownership.key.bucket());
         // Messages that arrive from here on find the ownership in the table.
-        if wanted || self.mailbox.is_wanted() || !self.is_heard() {
+        let is_heard = shard.as_ref().is_some_and(|shard| self.is_heard(shard));
+        if wanted || self.mailbox.is_wanted() || !is_heard {
             ownership.recall(Recall::Once);
         }
-        if let Some(shard) = self.inner.shards.of(ownership.key.bucket()) {
+        if let Some(shard) = shard {
             if shard.run() != self.server.asked {
                 // The link has met another run of the server since, and asked about all other ownerships then.
                 self.inner.verify(&shard);
@@ -83,8 +88,7 @@ impl Waiter {
     }
 
     /// Whether a message that somebody waits would have arrived at any time since the grant.
-    fn is_heard(&self) -> bool {
-        let Some(shard) = self.inner.shards.of(self.attempt.key.bucket()) else { return false };
+    fn is_heard(&self, shard: &Shard) -> bool {
         shard.link.is_up() && self.server.heard_on.is_some() && shard.carried(|_| ()).0 == self.server.heard_on
     }
 }

@@ -1,8 +1,9 @@
 use std::{
-    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
+
+use foldhash::HashMap;
 
 use super::mailbox::Mailbox;
 use crate::{clock::Instant, resource::Key, store::Owner};
@@ -13,7 +14,10 @@ use crate::{clock::Instant, resource::Key, store::Owner};
 /// question per process and period is enough. Any waiter may send it, so a waiter whose task is stuck does not hinder
 /// the others. If a question finds its own place gone, all waiters of the resource ask again, once for each loss.
 #[derive(Debug, Default)]
-pub(crate) struct ReaskThrottle(Mutex<HashMap<Key, Resource>>);
+pub(crate) struct ReaskThrottle(Mutex<Table>);
+
+/// Hashed with a secret, since the keys come from requests.
+type Table = std::collections::HashMap<Key, Resource>;
 
 /// A resource that attempts of this process wait for.
 #[derive(Debug)]
@@ -28,13 +32,30 @@ struct Resource {
 }
 
 impl ReaskThrottle {
-    fn table(&self) -> MutexGuard<'_, HashMap<Key, Resource>> {
+    fn table(&self) -> MutexGuard<'_, Table> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a waiter. It leaves at the end of its attempt.
+    pub(super) fn enter(&self, key: &Key, owner: &Owner, mailbox: &Arc<Mailbox>) {
+        let new = || Resource { waiters: HashMap::default(), last: Instant::now(), due: false, told: None };
+        let mut table = self.table();
+        table.entry(key.clone()).or_insert_with(new).waiters.insert(owner.clone(), Arc::clone(mailbox));
+    }
+
+    pub(super) fn leave(&self, key: &Key, owner: &Owner) {
+        let mut table = self.table();
+        if let Some(resource) = table.get_mut(key) {
+            resource.waiters.remove(owner);
+            if resource.waiters.is_empty() {
+                table.remove(key);
+            }
+        }
     }
 
     /// Returns `Ok` if the waiter may ask now, because no waiter of this process has asked for `period`, or because a
     /// question is due. Otherwise returns the time until the waiter may ask.
-    fn claim(&self, key: &Key, period: Duration) -> Result<(), Duration> {
+    pub(super) fn claim(&self, key: &Key, period: Duration) -> Result<(), Duration> {
         let mut table = self.table();
         let Some(resource) = table.get_mut(key) else { return Ok(()) };
         let left = period.saturating_sub(resource.last.elapsed());
@@ -53,52 +74,18 @@ impl ReaskThrottle {
             resource.waiters.values().for_each(|mailbox| mailbox.ask_for_all());
         }
     }
-}
 
-/// The entry of one waiter in [`ReaskThrottle`].
-#[derive(Debug)]
-pub(crate) struct Membership {
-    throttle: Arc<ReaskThrottle>,
-    key: Key,
-    owner: Owner,
-}
-
-impl Membership {
-    pub(crate) fn new(throttle: &Arc<ReaskThrottle>, key: &Key, owner: &Owner, mailbox: &Arc<Mailbox>) -> Self {
-        let new = || Resource { waiters: HashMap::new(), last: Instant::now(), due: false, told: None };
-        let mut table = throttle.table();
-        table.entry(key.clone()).or_insert_with(new).waiters.insert(owner.clone(), Arc::clone(mailbox));
-        drop(table);
-        Self { throttle: Arc::clone(throttle), key: key.clone(), owner: owner.clone() }
-    }
-
-    pub(crate) fn claim(&self, period: Duration) -> Result<(), Duration> {
-        self.throttle.claim(&self.key, period)
-    }
-
-    /// Called when a reply made at server time `now` said that this waiter's place is gone. All waiters of the resource
-    /// in this process whose last answer is older ask again, unless they were told of this loss before.
+    /// Called when a reply made at server time `now` said that the place of a waiter is gone. All waiters of the
+    /// resource in this process whose last answer is older ask again, unless they were told of this loss before.
     ///
     /// `confirmed` is when the question that last found the place was sent. If that was before the last loss that all
     /// waiters were told of, it is the same loss. `None` when the waiter already knew that its own place was gone.
-    pub(crate) fn place_lost(&self, confirmed: Option<Instant>, now: u64) {
-        let mut table = self.throttle.table();
-        let Some(resource) = table.get_mut(&self.key) else { return };
+    pub(super) fn place_lost(&self, key: &Key, confirmed: Option<Instant>, now: u64) {
+        let mut table = self.table();
+        let Some(resource) = table.get_mut(key) else { return };
         if confirmed.is_some_and(|sent| resource.told.is_none_or(|told| told < sent)) {
             resource.told = Some(Instant::now());
             resource.waiters.values().for_each(|mailbox| mailbox.displaced(now));
-        }
-    }
-}
-
-impl Drop for Membership {
-    fn drop(&mut self) {
-        let mut table = self.throttle.table();
-        if let Some(resource) = table.get_mut(&self.key) {
-            resource.waiters.remove(&self.owner);
-            if resource.waiters.is_empty() {
-                table.remove(&self.key);
-            }
         }
     }
 }

@@ -6,7 +6,6 @@ use super::{
     mailbox::Mailbox,
     place::QueuePlace,
     state::{Registering, Terms},
-    throttle::Membership,
 };
 use crate::{
     redis::{Carrier, Run},
@@ -27,8 +26,6 @@ pub(crate) struct Waiter {
     pub(super) attempt: Attempt,
     pub(super) owner: Owner,
     pub(super) mailbox: Arc<Mailbox>,
-    /// Its part in the re-ask throttle; `None` for an attempt that does not wait.
-    pub(super) membership: Option<Membership>,
     pub(super) limit: WaitLimit,
     pub(super) place: QueuePlace,
     pub(super) alarm: Alarm,
@@ -56,7 +53,6 @@ impl Waiter {
             owner: inner.new_owner(),
             inner: Arc::clone(inner),
             mailbox: Arc::default(),
-            membership: None,
             alarm: Alarm::new(limit.since()),
             limit,
             place: QueuePlace::default(),
@@ -75,7 +71,7 @@ impl Waiter {
         }
     }
 
-    /// Makes an attempt that waits known to the inbox.
+    /// Makes an attempt that waits known to the inbox and to the other waiters.
     pub(super) async fn register(&mut self, registering: Registering) -> Result<(), LockError> {
         if registering == Registering::Recalled {
             self.attempt.wait = RECALL_WAIT;
@@ -90,8 +86,7 @@ impl Waiter {
                 return Err(LockError::QueueFull { waiters, position: waiters + 1, remaining: Duration::ZERO });
             }
             self.inner.waiters.insert(&self.owner, &self.attempt.key, &self.mailbox);
-            self.membership =
-                Some(Membership::new(&self.inner.throttle, &self.attempt.key, &self.owner, &self.mailbox));
+            self.inner.throttle.enter(&self.attempt.key, &self.owner, &self.mailbox);
         }
         // Checked after the attempt is known to the inbox, so that either a shutdown finds the attempt there, or the
         // attempt finds the shutdown here.
@@ -131,6 +126,9 @@ impl Drop for Waiter {
             }
             None if self.attempt.wait.is_zero() => {}
             None => self.inner.waiters.remove(&self.owner),
+        }
+        if !self.attempt.wait.is_zero() {
+            self.inner.throttle.leave(&self.attempt.key, &self.owner);
         }
     }
 }

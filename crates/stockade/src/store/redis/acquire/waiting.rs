@@ -49,7 +49,7 @@ impl Waiter {
     /// Whether this waiter is the one of its process that asks now. If not, its alarm rings when the next question is
     /// due.
     pub(super) fn claim(&mut self) -> bool {
-        match self.membership.as_ref().map_or(Ok(()), |member| member.claim(self.period())) {
+        match self.inner.throttle.claim(&self.attempt.key, self.period()) {
             Ok(()) => true,
             Err(left) => {
                 self.alarm.at = Instant::now() + left + jitter();
