@@ -96,9 +96,9 @@ impl<K: Resource, V> CacheBuilder<K, V> {
 
     /// The largest encoded value that is stored, in bytes. A larger value is returned and not stored. Default 1 MiB.
     ///
-    /// If values are larger than 100 KB, raise `client-output-buffer-limit pubsub` of Redis to 256 times the largest
-    /// value, and end its limit of a minute: `client-output-buffer-limit pubsub 300mb 0 0` for values of 1 MiB. With its
-    /// default Redis closes the connection when many such values are read at once, and the reads become loads.
+    /// Above 1.5 MiB, raise `client-output-buffer-limit pubsub` of Redis to 20 times this size, and end its limit of a
+    /// minute: `client-output-buffer-limit pubsub 64mb 0 0` for values of 3 MiB. With its default Redis may close the
+    /// connection when many such values are read at once, and the reads become loads.
     pub fn max_value(self, bytes: usize) -> Self {
         Self { max_value: bytes, ..self }
     }

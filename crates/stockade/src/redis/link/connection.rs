@@ -11,13 +11,14 @@ use super::{
     events::{LinkEvents, Up},
     scripts::Scripts,
     self_test::SelfTest,
+    shared::Shared,
     wire::Wire,
 };
 use crate::{
     redis::{
-        LinkError, Script,
+        LinkError,
         dial::{
-            Dialer, HandshakeError, Opened, Place, PushFn,
+            HandshakeError, Opened, Place, PushFn,
             permissions::{self, Channel},
         },
     },
@@ -39,14 +40,14 @@ impl Connection {
     /// Connects and checks the server, subscribes and tests the subscription, and loads the scripts. With a namespace,
     /// the user's permissions are checked, too.
     pub(super) async fn establish(
-        dialer: &Dialer,
+        shared: &Shared,
         name: &str,
         channels: &[String],
-        scripts: &'static [&'static Script],
         events: &Arc<dyn LinkEvents>,
         last_run: Option<&Arc<str>>,
         namespace: Option<&Namespace>,
-    ) -> Result<Self, HandshakeError> {
+    ) -> Result<Arc<Self>, HandshakeError> {
+        let (dialer, scripts) = (shared.redis.dialer(), shared.scripts);
         let ended = CancellationToken::new();
         let test = Arc::new(SelfTest::new());
         let shifted = Arc::new(AtomicBool::new(false));
@@ -80,14 +81,14 @@ impl Connection {
         };
         let scripts = Scripts::load(scripts, &multiplexed).await?;
         let new_run = last_run.is_some_and(|last| *last != run_id);
-        Ok(Self {
-            wire: Wire::new(multiplexed, dialer.timeout(), ended.clone()),
+        Ok(Arc::new(Self {
+            wire: Wire::new(multiplexed, dialer.timeout(), ended.clone(), Arc::clone(&shared.ceiling)),
             up: Up { run_id, new_run, succession, counts_receivers, shard_channels },
             place,
             scripts: Arc::new(scripts),
             shifted,
             ended,
-        })
+        }))
     }
 
     /// Whether replies may have reached the wrong commands, see [`on_push`].

@@ -13,8 +13,8 @@ use tokio::{task::unconstrained, time::Instant};
 
 use crate::redis::LinkError;
 
-/// The commands of one connection that may have no reply yet.
-pub(super) trait Window: Send + Sync {
+/// The places of the commands of one connection that have no reply yet.
+pub(super) trait Places: Send + Sync {
     /// A place became free. `answered` is the time at which the answered command was sent. `None` if the command was
     /// given up.
     fn freed(self: Arc<Self>, answered: Option<Instant>);
@@ -34,13 +34,13 @@ impl Flight {
     /// Puts the command behind all that were started before it. The caller holds the lock of the wire and counts the
     /// command as in flight.
     pub(super) fn start(
-        window: Weak<dyn Window>,
+        places: Weak<dyn Places>,
         sent: Instant,
         mut connection: MultiplexedConnection,
         command: Cmd,
     ) -> Result<Self, LinkError> {
         let (freed, caller) = (AtomicBool::new(false), AtomicWaker::new());
-        let arrival = Arc::new(Arrival { window, sent, freed, caller });
+        let arrival = Arc::new(Arrival { places, sent, freed, caller });
         let waker = Waker::from(Arc::clone(&arrival));
         // The first poll hands the command to the connection's queue. The poll must happen now, whatever is left of the
         // task's budget. Otherwise a later call of another task could get ahead.
@@ -84,9 +84,9 @@ impl Drop for Flight {
 
 /// The driver of the connection tells this when the reply arrives, whether or not the caller polls.
 struct Arrival {
-    /// Weak, because the driver keeps this until the reply arrives, and the wire, which owns the window, keeps the
+    /// Weak, because the driver keeps this until the reply arrives, and the wire, which has the places, keeps the
     /// driver.
-    window: Weak<dyn Window>,
+    places: Weak<dyn Places>,
     sent: Instant,
     freed: AtomicBool,
     caller: AtomicWaker,
@@ -95,9 +95,9 @@ struct Arrival {
 impl Arrival {
     fn free(&self, answered: Option<Instant>) {
         if !self.freed.swap(true, Ordering::AcqRel)
-            && let Some(window) = self.window.upgrade()
+            && let Some(places) = self.places.upgrade()
         {
-            window.freed(answered);
+            places.freed(answered);
         }
     }
 }

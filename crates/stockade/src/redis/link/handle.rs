@@ -66,6 +66,7 @@ impl Link {
             renewals: Slot::default(),
             unfit: Mutex::default(),
             refusals: Refusals::default(),
+            ceiling: Arc::default(),
             generation: AtomicU64::new(0),
             renewals_wanted: Notify::new(),
             tasks: TaskTracker::new(),
@@ -108,6 +109,11 @@ impl Link {
         if !self.shared.attempted.is_cancelled() {
             let _ = timeout(self.timeout(), self.shared.attempted.cancelled()).await;
         }
+    }
+
+    /// A value of this size is about to be stored. Others may read it.
+    pub(crate) fn carries(&self, bytes: usize) {
+        self.shared.ceiling.carried(bytes);
     }
 
     /// Whether the command connection is open.

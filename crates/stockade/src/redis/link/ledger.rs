@@ -6,7 +6,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{connection::Connection, flight::Flight, shared::Shared, wire::Started};
+use super::{connection::Connection, flight::Flight, shared::Shared, window::bytes, wire::Started};
 use crate::{
     metrics::{self, REDIS_ERRORS, tag},
     redis::LinkError,
@@ -84,7 +84,11 @@ impl Ledger {
         }
         let code = match reply {
             Ok(Value::ServerError(error)) => error.code().to_owned(),
-            Ok(value) => return Ok(value),
+            Ok(value) => {
+                self.shared.ceiling.carried(bytes(&value));
+                self.connection.wire.read();
+                return Ok(value);
+            }
             Err(_) => {
                 self.count("io");
                 self.connection.ended.cancel();

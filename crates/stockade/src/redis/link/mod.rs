@@ -16,6 +16,7 @@ mod scripts;
 mod self_test;
 mod shared;
 mod supervisor;
+mod window;
 mod wire;
 
 pub(crate) use attempt::{Attempt, Receipt};

@@ -6,7 +6,7 @@ use std::{
 use tokio::{runtime::Handle, sync::Notify, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{connection::Connection, events::LinkEvents, refusals::Refusals};
+use super::{connection::Connection, events::LinkEvents, refusals::Refusals, window::Ceiling};
 use crate::{
     breaker::Breaker,
     redis::{Redis, Script},
@@ -30,6 +30,7 @@ pub(super) struct Shared {
     /// Why the server can't be used, as found by the latest attempt.
     pub(super) unfit: Mutex<Option<Arc<str>>>,
     pub(super) refusals: Refusals,
+    pub(super) ceiling: Arc<Ceiling>,
     pub(super) generation: AtomicU64,
     /// The first renewal asks for the second connection. A cache never renews, so it never opens one.
     pub(super) renewals_wanted: Notify,

@@ -63,7 +63,8 @@ async fn commands(shared: &Arc<Shared>) {
         let name = format!("stockade:{}", shared.role);
         let attempt = async {
             let (channels, namespace) = (&shared.channels, asked_about(shared));
-            let connection = establish(shared, &name, channels, &shared.events, last_run.as_ref(), namespace).await?;
+            let connection =
+                Connection::establish(shared, &name, channels, &shared.events, last_run.as_ref(), namespace).await?;
             let mut handshake = Handshake::new(&connection.wire, &connection.scripts, shared.redis.timeout());
             shared.events.prepare(&connection.up, &mut handshake).await?;
             // The replies during `prepare` may have been wrong.
@@ -110,7 +111,7 @@ async fn renewals(shared: &Arc<Shared>) {
     let deaf: Arc<dyn LinkEvents> = Arc::new(Deaf);
     loop {
         shared.renewals_wanted.notified().await;
-        match within_limit(establish(shared, &name, &[], &deaf, None, None)).await {
+        match within_limit(Connection::establish(shared, &name, &[], &deaf, None, None)).await {
             Ok(connection) => {
                 report_connected(shared, &connection.up);
                 backoff.reset();
@@ -127,19 +128,6 @@ async fn renewals(shared: &Arc<Shared>) {
         }
         shared.redis.dialer().pause(backoff.next()).await;
     }
-}
-
-async fn establish(
-    shared: &Shared,
-    name: &str,
-    channels: &[String],
-    events: &Arc<dyn LinkEvents>,
-    last_run: Option<&Arc<str>>,
-    namespace: Option<&Namespace>,
-) -> Result<Arc<Connection>, HandshakeError> {
-    let dialer = shared.redis.dialer();
-    let connection = Connection::establish(dialer, name, channels, shared.scripts, events, last_run, namespace);
-    connection.await.map(Arc::new)
 }
 
 /// The keys for which permissions are checked. The keys of classic locks have names that only the application knows.

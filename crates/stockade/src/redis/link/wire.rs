@@ -1,7 +1,9 @@
 use std::{
     collections::BTreeMap,
-    ops::RangeInclusive,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -13,19 +15,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    flight::{Flight, Window},
+    flight::{Flight, Places},
     look_around::look_around,
+    window::{Ceiling, Window},
 };
 use crate::redis::{LinkError, dial::MAX_IN_FLIGHT};
 
-/// How many commands of one connection may be without a reply: [`FIRST_WINDOW`] at first, then as many as the server
-/// answers in a part of the command time-out, within these limits. More commands would only queue at the server, or
-/// unread in a busy process. Here, a caller can still take its command back.
-const WINDOW: RangeInclusive<usize> = 16..=256;
-const FIRST_WINDOW: usize = 32;
-/// A reply within this fraction of the time-out widens the window by one. A reply that takes twice that or longer
-/// halves the window.
-const BRISK: u32 = 4;
 /// The most commands of one connection that wait for their place.
 const MOST_WAITING: usize = 65_536;
 
@@ -61,14 +56,15 @@ pub(super) struct Wire {
     ended: CancellationToken,
     /// Notified when the first command begins to wait.
     crowded: Notify,
+    ceiling: Arc<Ceiling>,
+    /// How many replies were read.
+    read: AtomicUsize,
     state: Mutex<State>,
 }
 
 struct State {
     in_flight: usize,
-    window: usize,
-    /// When the window was last narrowed. The times of commands sent before say nothing about the narrower window.
-    narrowed: Instant,
+    window: Window,
     /// The number of the next waiting command.
     next: u64,
     /// In the order in which they are to be sent. Not empty only while the window is full.
@@ -102,32 +98,24 @@ pub(super) enum Entered {
     Waiting(Ticket, oneshot::Receiver<Result<Started, LinkError>>),
 }
 
-impl State {
-    /// Fits the window to the time that the latest answered command took.
-    fn fit(&mut self, sent: Instant, timeout: Duration) {
-        let took = self.progress.duration_since(sent);
-        if took >= timeout / BRISK * 2 && sent >= self.narrowed {
-            self.window = (self.window / 2).max(*WINDOW.start());
-            self.narrowed = self.progress;
-        } else if took < timeout / BRISK && !self.waiting.is_empty() {
-            self.window = (self.window + 1).min(*WINDOW.end());
-        }
-    }
-}
-
 impl Wire {
-    pub(super) fn new(multiplexed: MultiplexedConnection, timeout: Duration, ended: CancellationToken) -> Arc<Self> {
+    pub(super) fn new(
+        multiplexed: MultiplexedConnection,
+        timeout: Duration,
+        ended: CancellationToken,
+        ceiling: Arc<Ceiling>,
+    ) -> Arc<Self> {
         let now = Instant::now();
         let state = State {
             in_flight: 0,
-            window: FIRST_WINDOW,
-            narrowed: now,
+            window: Window::new(now),
             next: 0,
             waiting: BTreeMap::new(),
             progress: now,
             closed: false,
         };
-        Arc::new(Self { multiplexed, timeout, ended, crowded: Notify::new(), state: Mutex::new(state) })
+        let (crowded, read, state) = (Notify::new(), AtomicUsize::new(0), Mutex::new(state));
+        Arc::new(Self { multiplexed, timeout, ended, crowded, ceiling, read, state })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -146,7 +134,7 @@ impl Wire {
         if state.closed {
             return Err(LinkError::Down);
         }
-        if turn == Turn::Now || state.in_flight < state.window {
+        if turn == Turn::Now || self.has_room(&state) {
             return self.send(&mut state, make, behind).map(Entered::Started);
         }
         if state.waiting.len() >= MOST_WAITING {
@@ -173,6 +161,15 @@ impl Wire {
         // Assigned first, so that the command is dropped after the lock is released.
         let taken = self.lock().waiting.remove(&ticket);
         taken.is_some()
+    }
+
+    fn has_room(&self, state: &State) -> bool {
+        state.in_flight < state.window.size().min(self.ceiling.get())
+    }
+
+    /// Called after the size of a reply was noted.
+    pub(super) fn read(&self) {
+        self.read.fetch_add(1, Ordering::Relaxed);
     }
 
     /// When the connection last showed that it answers, or when it began to owe an answer.
@@ -247,24 +244,26 @@ impl Wire {
     }
 }
 
-impl Window for Wire {
+impl Places for Wire {
     fn freed(self: Arc<Self>, answered: Option<Instant>) {
         // A caller that gives up takes its command back, or leaves its receiver to a task. A receiver can still be
         // gone, for instance when a runtime ends. Its command must not be dropped under the lock, because dropping
         // takes that lock.
         let mut left = Vec::new();
-        let mut state = self.lock();
+        let mut guard = self.lock();
+        let state = &mut *guard;
         state.in_flight = state.in_flight.saturating_sub(1);
         if let Some(sent) = answered {
             state.progress = Instant::now();
-            state.fit(sent, self.timeout);
+            let (crowd, read) = (!state.waiting.is_empty(), self.read.load(Ordering::Relaxed));
+            state.window.fit(sent, state.progress, self.timeout, crowd, read);
         }
-        while state.in_flight < state.window
+        while self.has_room(state)
             && let Some((_, Waiting { make, behind, tell })) = state.waiting.pop_first()
         {
-            left.extend(tell.send(self.send(&mut state, make, behind)).err());
+            left.extend(tell.send(self.send(state, make, behind)).err());
         }
-        drop(state);
+        drop(guard);
         drop(left);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stockade::{Cache, cache::Source};
+use stockade::{Cache, Redis, cache::Source};
 use tokio::task::JoinSet;
 
 use super::support::{Sku, eventually, sku};
@@ -11,31 +11,32 @@ use crate::world::{World, cached, patient};
 /// The default of `max_value`, with its quotes.
 const SIZE: usize = 1 << 20;
 
-#[tokio::test]
-async fn with_the_output_buffer_of_the_documentation_the_largest_values_are_read_at_once() {
-    let server = World::start().await;
-    // The connection that reads also subscribes. With the default of Redis, 32 such reads at once end it.
-    let room = ["CONFIG", "SET", "client-output-buffer-limit", "pubsub 300mb 0 0"];
-    server.command(&room).await.unwrap();
-    let values = cached(
-        Cache::builder(&patient(&server.url()).await.namespace("shop"))
-            .load_timeout(Duration::from_secs(60))
-            .loader(async |_: Sku| Ok::<_, std::io::Error>(Some("x".repeat(SIZE - 2))))
-            .build(),
-    );
+async fn values(redis: &Redis) -> Cache<Sku, String> {
+    let builder = Cache::builder(redis).load_timeout(Duration::from_secs(60));
+    let values = cached(builder.loader(async |_: Sku| Ok::<_, std::io::Error>(Some("x".repeat(SIZE - 2)))).build());
     eventually("the cache is on line", || async { !values.is_degraded() }).await;
+    values
+}
+
+/// The connection that reads also subscribes: Redis closes it when 32 MiB of its replies wait to be sent.
+#[tokio::test]
+async fn a_crowd_of_reads_of_the_largest_values_leaves_redis_its_connection() {
+    let server = World::start().await;
+    let redis = || async { patient(&server.url()).await.namespace("shop") };
+    let writer = values(&redis().await).await;
     let keys: Vec<_> = (0..64).map(|number| sku(&number.to_string())).collect();
     for key in &keys {
-        assert!(values.get(key).await.unwrap().info.stored);
+        assert!(writer.get(key).await.unwrap().info.stored);
     }
+    // This one learns only from what it reads how large the values are.
+    let reader = values(&redis().await).await;
     let mut reads = JoinSet::new();
-    for key in keys.clone() {
-        let values = values.clone();
-        reads.spawn(async move { values.get(&key).await });
+    for key in keys.iter().cycle().take(256) {
+        let (reader, key) = (reader.clone(), key.clone());
+        reads.spawn(async move { reader.get(&key).await });
     }
-    let found = reads.join_all().await.into_iter().chain(values.get_many(&keys).await);
-    for found in found {
-        assert_eq!(found.unwrap().info.source, Source::Redis);
-    }
+    let found = reads.join_all().await.into_iter().chain(reader.get_many(&keys).await);
+    let sources: Vec<_> = found.map(|found| found.unwrap().info.source).collect();
+    assert_eq!(sources, [Source::Redis; 256 + 64]);
     server.end().await;
 }

@@ -74,6 +74,9 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
         filling: Filling<'_, V>,
     ) -> Filled {
         let Entry { value, version, took, .. } = filling.entry;
+        if let Ok(server) = self.server(key.bucket()) {
+            server.link.carries(filling.bytes.len());
+        }
         let args = vec![
             token.as_bytes().to_vec(),
             filling.bytes,
