@@ -66,72 +66,82 @@ impl Attack {
     }
 
     fn described(self) -> Described {
-        let (title, does, on, off) = match self {
-            Self::Breakdown => (
-                "Breakdown",
+        let (title, [does, on, off]) = (self.title(), self.texts());
+        let sells = matches!(self, Self::LastUnit | Self::StoppedHolder);
+        let chart = if sells || self == Self::FrozenRedis { Drawn::Answered } else { Drawn::Loads };
+        Described { name: self, title, does, on, off, sells, chart, missing: self.missing() }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Breakdown => "Breakdown",
+            Self::Penetration => "Penetration",
+            Self::Avalanche => "Avalanche",
+            Self::SlowPostgres => "Slow Postgres",
+            Self::LastUnit => "The last unit",
+            Self::StoppedHolder => "Stopped holder",
+            Self::KilledHolder => "Killed holder",
+            Self::FrozenRedis => "Redis frozen",
+            Self::RestartedRedis => "Redis killed",
+            Self::FlushedRedis => "FLUSHALL",
+        }
+    }
+
+    /// What it does, and what each side does about it.
+    fn texts(self) -> [&'static str; 3] {
+        match self {
+            Self::Breakdown => [
                 "A hot key expires, and 2,000 callers ask for it at the same moment. A load takes 20 ms.",
                 "Single flight: one load of the fleet answers all who wait.",
                 "GET, and where it finds nothing SELECT and SET: each caller loads for itself.",
-            ),
-            Self::Penetration => (
-                "Penetration",
+            ],
+            Self::Penetration => [
                 "10,000 ids are asked for that do not exist.",
                 "A Bloom filter of the ids that exist answers before the cache is asked; absences are remembered.",
                 "What is not in the cache is asked of Postgres, each time.",
-            ),
-            Self::Avalanche => (
-                "Avalanche",
+            ],
+            Self::Avalanche => [
                 "1,000 keys were written at the same moment. 250 readers ask for them at random for 8 s, in which they \
                  expire. A load takes 5 ms.",
                 "Each value lives for a random time of 2 to 6 s and is loaded once, and the loads are limited.",
                 "Every value lives for 4 s.",
-            ),
-            Self::SlowPostgres => (
-                "Slow Postgres",
+            ],
+            Self::SlowPostgres => [
                 "Every load takes 500 ms. 100 readers ask for 50 items at random for 5 s; all have expired.",
                 "Stale while revalidate: an expired value is served, and one load brings the new one.",
                 "Each reader waits for a load of its own.",
-            ),
-            Self::LastUnit => (
-                "The last unit",
+            ],
+            Self::LastUnit => [
                 "300 buyers want one unit each, of 100.",
                 "A lock of the item, and a transaction under its fence.",
                 "Read, then write: as the schemes without a lock of the lab do.",
-            ),
-            Self::StoppedHolder => (
-                "Stopped holder",
+            ],
+            Self::StoppedHolder => [
                 "Ten holders of a lock are stopped between read and write, until a successor has sold.",
                 "The fence: who lost the lock can't begin a transaction.",
                 "The same lock without the fence: who goes on writes what it has read.",
-            ),
-            Self::KilledHolder => (
-                "Killed holder",
+            ],
+            Self::KilledHolder => [
                 "A process of the service is killed (SIGKILL) while it holds a lock for which 20 wait, each for 3 s at most.",
                 "A lease of 1 s, which only a holder that lives renews, and a queue.",
                 "SETNX and DEL: a key that stays until its holder deletes it.",
-            ),
-            Self::FrozenRedis => (
-                "Redis frozen",
+            ],
+            Self::FrozenRedis => [
                 "Redis stands still for 5 s (SIGSTOP) with its connections open. 100 reads a second go on.",
                 "A command has 250 ms. Then values come from the memory of the process, or from Postgres.",
                 "Commands have no time limit.",
-            ),
-            Self::RestartedRedis => (
-                "Redis killed",
+            ],
+            Self::RestartedRedis => [
                 "Redis is killed and starts again, empty, after 1 s. 500 reads a second ask for 20 keys.",
                 "Meanwhile values come from memory. Afterwards each key is loaded once.",
                 "An error of Redis is an error of the read. Afterwards each caller loads for itself.",
-            ),
-            Self::FlushedRedis => (
-                "FLUSHALL",
+            ],
+            Self::FlushedRedis => [
                 "Somebody sends FLUSHALL while 1,000 reads a second ask for 20 keys. A load takes 20 ms.",
                 "Single flight: each key is loaded once.",
                 "Each caller that finds nothing loads for itself.",
-            ),
-        };
-        let sells = matches!(self, Self::LastUnit | Self::StoppedHolder);
-        let chart = if sells || self == Self::FrozenRedis { Drawn::Answered } else { Drawn::Loads };
-        Described { name: self, title, does, on, off, sells, chart, missing: self.missing() }
+            ],
+        }
     }
 
     /// The reason why this build can't run the attack; `None` if it can.

@@ -40,44 +40,15 @@ pub(super) fn verdict(attack: Attack, on: &Figures, off: &Figures) -> String {
             time(off.p50_ms),
         ),
         Attack::LastUnit => format!("With the defences {}. Without them {}.", sold(on), sold(off)),
-        Attack::StoppedHolder => {
-            return format!(
-                "With the fence {} stopped holders were refused, and {}. Without it {} were, and {}.",
-                count(on.failed),
-                known(on.stock.unwrap_or_default()),
-                count(off.failed),
-                known(off.stock.unwrap_or_default()),
-            );
-        }
-        Attack::KilledHolder => {
-            return format!(
-                "The holder of a lock was killed. With the defences {} of {} waiters got the lock, the last after {}. \
-                 Without them {} of {} did, in {}.",
-                count(on.answered),
-                count(on.answered + on.failed),
-                time(on.slowest_ms),
-                count(off.answered),
-                count(off.answered + off.failed),
-                time(off.slowest_ms),
-            );
-        }
+        Attack::StoppedHolder => return stopped_holders(on, off),
+        Attack::KilledHolder => return waiters_of_one_killed(on, off),
         Attack::FrozenRedis => format!(
             "Redis stood still for 5 s. With the defences the slowest of {} reads took {}. Without them it took {}.",
             count(on.answered + on.failed),
             time(on.slowest_ms),
             time(off.slowest_ms),
         ),
-        Attack::RestartedRedis => {
-            return format!(
-                "Redis was killed and came back empty. With the defences {} of {} reads failed, and Postgres was asked \
-                 {}. Without them {} failed, and it was asked {}.",
-                count(on.failed),
-                count(on.answered + on.failed),
-                times(on.loads),
-                count(off.failed),
-                times(off.loads),
-            );
-        }
+        Attack::RestartedRedis => return reads_of_a_restarted_redis(on, off),
         Attack::FlushedRedis => format!(
             "Redis lost all its keys. With the defences {} filled the cache again, and the slowest read took {}. \
              Without them Postgres was asked {}, and the slowest read took {}.",
@@ -91,6 +62,41 @@ pub(super) fn verdict(attack: Attack, on: &Figures, off: &Figures) -> String {
         [0, 0] => sentence,
         [on, off] => format!("{sentence} Callers that got an error: {} with, {} without.", count(on), count(off)),
     }
+}
+
+fn stopped_holders(on: &Figures, off: &Figures) -> String {
+    format!(
+        "With the fence {} stopped holders were refused, and {}. Without it {} were, and {}.",
+        count(on.failed),
+        known(on.stock.unwrap_or_default()),
+        count(off.failed),
+        known(off.stock.unwrap_or_default()),
+    )
+}
+
+fn waiters_of_one_killed(on: &Figures, off: &Figures) -> String {
+    format!(
+        "The holder of a lock was killed. With the defences {} of {} waiters got the lock, the last after {}. \
+                 Without them {} of {} did, in {}.",
+        count(on.answered),
+        count(on.answered + on.failed),
+        time(on.slowest_ms),
+        count(off.answered),
+        count(off.answered + off.failed),
+        time(off.slowest_ms),
+    )
+}
+
+fn reads_of_a_restarted_redis(on: &Figures, off: &Figures) -> String {
+    format!(
+        "Redis was killed and came back empty. With the defences {} of {} reads failed, and Postgres was asked \
+                 {}. Without them {} failed, and it was asked {}.",
+        count(on.failed),
+        count(on.answered + on.failed),
+        times(on.loads),
+        count(off.failed),
+        times(off.loads),
+    )
 }
 
 fn sold(side: &Figures) -> String {

@@ -27,78 +27,20 @@ pub enum Rule {
 }
 
 impl Rule {
-    // Each statement gives the offenders as text. $1 to $4 are the lines that were sent, where they are needed:
-    // references, SKUs, deltas and outcomes.
-    // language=PostgreSQL
+    /// The statement that gives the offenders as text. `$1` to `$4` are the lines that were sent, where they are needed:
+    /// references, SKUs, deltas and outcomes.
     pub(super) fn sql(self) -> String {
         match self {
-            Self::Sum => "
-                select sku || ': quantity ' || coalesce(stock.quantity::text, 'none') || ', sum ' || coalesce(total, 0)
-                from stock full join (select sku, sum(delta) as total from movement group by sku) as ledger using (sku)
-                where coalesce(stock.quantity, 0) <> coalesce(total, 0)
-                order by 1"
-                .to_owned(),
-            Self::NotNegative => "
-                select sku || ': quantity ' || quantity from stock where quantity < 0
-                union all
-                select sku || ': quantity ' || quantity || ' after movement ' || id from movement where quantity < 0
-                order by 1"
-                .to_owned(),
-            Self::Chain => "
-                select sku || ': movement ' || id || ' leaves ' || quantity || ' instead of ' || before + delta
-                from (select *, lag(quantity, 1, 0::bigint) over (partition by sku order by id) as before from movement)
-                    as step
-                where quantity <> before + delta
-                order by 1"
-                .to_owned(),
-            Self::Order => "
-                select sku || ': movement ' || id || ' has version ' || version || ' after ' || version_before
-                    || ', token ' || coalesce(fencing_token::text, 'none') || ' after '
-                    || coalesce(token_before::text, 'none')
-                from (
-                    select *, lag(version) over of_sku as version_before, max(fencing_token) over earlier as token_before
-                    from movement
-                    window of_sku as (partition by sku order by id),
-                           earlier as (partition by sku order by id rows between unbounded preceding and 1 preceding)
-                ) as step
-                where version <= version_before or fencing_token < token_before
-                order by 1"
-                .to_owned(),
-            // Movements of one transaction have the same time. If two transactions have it, their sum is still zero.
-            Self::Transfers => "
-                select 'at ' || created_at || ': ' || count(*) || ' movements, sum ' || sum(delta)
-                from movement where kind = 'transfer'
-                group by created_at
-                having sum(delta) <> 0
-                order by 1"
-                .to_owned(),
-            Self::Flash => "
-                select 'flash sales of ' || sku || ': movements ' || coalesce(moved, 0) || ', sales ' || coalesce(held, 0)
-                from (select sku, sum(delta) as moved from movement where kind = 'flash' group by sku) as ledger
-                full join (
-                    select sku, -sum(case when closed_at is null then opened else stored end) as held
-                    from flash_sale group by sku
-                ) as sales using (sku)
-                where coalesce(moved, 0) <> coalesce(held, 0)
-                union all
-                select 'flash sale ' || id || ': stored ' || stored || ', reservations ' || coalesce(units, 0)
-                from flash_sale
-                left join (select sale, sum(quantity) as units from flash_reservation where stored group by sale) as of_sale
-                    on sale = id
-                where stored <> coalesce(units, 0)
-                order by 1"
-                .to_owned(),
+            Self::Sum => include_str!("sql/sum.sql").to_owned(),
+            Self::NotNegative => include_str!("sql/not_negative.sql").to_owned(),
+            Self::Chain => include_str!("sql/chain.sql").to_owned(),
+            Self::Order => include_str!("sql/order.sql").to_owned(),
+            Self::Transfers => include_str!("sql/transfers.sql").to_owned(),
+            Self::Flash => include_str!("sql/flash.sql").to_owned(),
             Self::Acknowledged => lines_whose_count("'applied'", "<> 1"),
             Self::NotApplied => lines_whose_count("'refused', 'failed'", "<> 0"),
             Self::Unknown => lines_whose_count("'unknown'", "> 1"),
-            Self::Sent => "
-                select coalesce(movement.reference, 'no reference') || ' (' || movement.sku || '): ' || movement.delta
-                from movement
-                left join unnest($1::text[], $2::text[], $3::bigint[], $4::text[]) as told (reference, sku, delta, outcome)
-                    using (reference, sku, delta)
-                where movement.kind = 'adjustment' and told.outcome is null
-                order by 1"
-                .to_owned(),
+            Self::Sent => include_str!("sql/sent.sql").to_owned(),
         }
     }
 
