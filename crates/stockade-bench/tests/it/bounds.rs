@@ -25,10 +25,10 @@ struct Bound {
 
 /// Measured with a Prometheus recorder that counts all metrics.
 const BOUNDS: [Bound; 7] = [
-    Bound { path: "write-lock", allocations: 37.0, instructions: 595_000.0 },
-    Bound { path: "read-lock", allocations: 37.0, instructions: 620_000.0 },
-    Bound { path: "delegated-read", allocations: 5.0, instructions: 34_000.0 },
-    Bound { path: "redis-hit", allocations: 15.0, instructions: 230_000.0 },
+    Bound { path: "write-lock", allocations: 34.0, instructions: 446_000.0 },
+    Bound { path: "read-lock", allocations: 34.0, instructions: 452_000.0 },
+    Bound { path: "delegated-read", allocations: 5.0, instructions: 30_500.0 },
+    Bound { path: "redis-hit", allocations: 15.0, instructions: 215_000.0 },
     Bound { path: "memory-hit", allocations: 0.0, instructions: 10_000.0 },
     Bound { path: "fixed-answer", allocations: 47.0, instructions: 250_000.0 },
     Bound { path: "stock-read", allocations: 72.0, instructions: 400_000.0 },
