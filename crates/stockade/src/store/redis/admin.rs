@@ -33,7 +33,7 @@ impl Inner {
         key: &Key,
         script: &'static Script,
         keys: Vec<String>,
-        args: impl Fn(&Handing) -> Vec<Vec<u8>> + Send + Sync,
+        args: impl Fn(&Handing<'_>) -> Vec<Vec<u8>> + Send + Sync,
     ) -> Result<Value, LockError> {
         let call = || {
             let reply = self.shard(key).map(|shard| {
@@ -66,7 +66,7 @@ impl Inner {
     }
 
     pub(super) async fn force(&self, key: &Key, force: Force) -> Result<Forced, LockError> {
-        let args = |handing: &Handing| calls::force(force, handing);
+        let args = |handing: &Handing<'_>| calls::force(force, handing);
         let reply = self.call(key, &FORCE, self.keys.of(key), args).await?;
         let (holders, token) = replies::forced(&reply).map_err(|error| unavailable(&error))?;
         self.floors.note(key, token);

@@ -1,4 +1,5 @@
 use std::{
+    borrow::Cow,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
@@ -95,7 +96,9 @@ impl ShardState {
     }
 
     fn is_settled(&self) -> bool {
-        Instant::from_nanos(self.settled.load(Ordering::Acquire)).remaining().is_zero()
+        let at = self.settled.load(Ordering::Acquire);
+        // Most servers took over from nobody, and then no clock is read.
+        at == 0 || Instant::from_nanos(at).remaining().is_zero()
     }
 }
 
@@ -105,10 +108,13 @@ impl Shard {
         self.run_id().as_deref().unwrap_or_default().as_bytes().to_vec()
     }
 
-    pub(crate) fn handing(&self, keys: &Keys, bucket: Bucket) -> Handing {
+    pub(crate) fn handing<'a>(&self, keys: &'a Keys, bucket: Bucket) -> Handing<'a> {
         let skip = self.state.counts_receivers.load(Ordering::Acquire) && self.state.is_settled();
         let all_keys = self.is_partial();
-        let channel = if all_keys { keys.bucket_inbox_prefix(bucket) } else { keys.inbox_prefix() };
+        let channel = match all_keys {
+            true => Cow::Owned(keys.bucket_inbox_prefix(bucket)),
+            false => Cow::Borrowed(keys.inbox_prefix()),
+        };
         Handing { skip, channel, all_keys }
     }
 

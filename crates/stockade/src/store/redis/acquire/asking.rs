@@ -207,11 +207,11 @@ impl Waiter {
     fn command(&self, shard: &Arc<Shard>, wait: Option<Duration>) -> impl FnOnce(&str) -> Cmd + Send + 'static + use<> {
         let (inner, attempt, owner, seq) =
             (Arc::clone(&self.inner), self.attempt.clone(), self.owner.clone(), self.place.seq);
-        let handing = shard.handing(&self.inner.keys, attempt.key.bucket());
         let (shard, limit, stale_after) = (Arc::clone(shard), self.limit, self.inner.timeout * 2);
         move |sha| {
             let wait = wait.map(|wait| if wait.is_zero() { wait } else { limit.left().unwrap_or(wait) });
             let stamp = shard.state.clock.stamp();
+            let handing = shard.handing(&inner.keys, attempt.key.bucket());
             let asking = Asking { attempt: &attempt, owner: &owner, wait, seq, stamp, stale_after };
             asking.command(sha, &inner.keys, &handing)
         }

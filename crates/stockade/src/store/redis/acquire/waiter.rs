@@ -80,12 +80,11 @@ impl Waiter {
             self.server.knocked = true;
         }
         if !self.attempt.wait.is_zero() {
-            let waiters = self.inner.waiters.len();
+            let waiters = self.inner.waiters.insert(&self.owner, &self.attempt.key, &self.mailbox, MOST_ATTEMPTS);
             if waiters >= MOST_ATTEMPTS {
                 let waiters = waiters as u64;
                 return Err(LockError::QueueFull { waiters, position: waiters + 1, remaining: Duration::ZERO });
             }
-            self.inner.waiters.insert(&self.owner, &self.attempt.key, &self.mailbox);
             self.inner.throttle.enter(&self.attempt.key, &self.owner, &self.mailbox);
         }
         // Checked after the attempt is known to the inbox, so that either a shutdown finds the attempt there, or the

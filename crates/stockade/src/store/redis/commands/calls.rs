@@ -1,6 +1,6 @@
 //! The arguments of the scripts, in the form that the scripts' headers describe.
 
-use std::{borrow::Cow, io::Write, sync::Arc, time::Duration};
+use std::{borrow::Cow, io::Write, time::Duration};
 
 use redis::{Cmd, RedisWrite};
 
@@ -20,19 +20,13 @@ const RELEASED: usize = 1;
 
 /// The arguments that a script needs to grant the resource to the next waiter.
 #[derive(Clone, Debug)]
-pub(crate) struct Handing {
+pub(crate) struct Handing<'a> {
     /// Whether waiters without a subscription are skipped. Needs a server that counts the receivers of a message.
     pub(crate) skip: bool,
     /// The prefix of the inbox channels.
-    pub(crate) channel: Arc<str>,
+    pub(crate) channel: Cow<'a, str>,
     /// Whether all keys of the resource are declared, as a cluster requires. Otherwise only those of the common case.
     pub(crate) all_keys: bool,
-}
-
-impl Handing {
-    fn declared(&self, least: usize) -> usize {
-        if self.all_keys { ALL_KEYS } else { least }
-    }
 }
 
 /// A part of an argument that several values share.
@@ -41,7 +35,11 @@ enum Word<'a> {
     Whole(u64),
 }
 
-impl Handing {
+impl Handing<'_> {
+    fn declared(&self, least: usize) -> usize {
+        if self.all_keys { ALL_KEYS } else { least }
+    }
+
     fn words(&self) -> [Word<'_>; 3] {
         [Word::Whole(whole_millis(GRANT)), Word::Whole(self.skip.into()), Word::Text(&self.channel)]
     }
@@ -82,7 +80,7 @@ pub(crate) struct Asking<'a> {
 
 impl Asking<'_> {
     /// The whole command. `sha` names the script.
-    pub(crate) fn command(&self, sha: &str, keys: &Keys, handing: &Handing) -> Cmd {
+    pub(crate) fn command(&self, sha: &str, keys: &Keys, handing: &Handing<'_>) -> Cmd {
         // More than all numbers of a command take together.
         const NUMBERS: usize = 96;
         let (key, names) = (&self.attempt.key, handing.declared(ACQUIRED));
@@ -93,7 +91,7 @@ impl Asking<'_> {
         command
     }
 
-    fn add(&self, handing: &Handing, command: &mut Cmd) {
+    fn add(&self, handing: &Handing<'_>, command: &mut Cmd) {
         let Attempt { mode, permits, lease, max_waiters, tag, yields, .. } = self.attempt;
         command.arg(self.owner.as_str()).arg(whole_millis(*lease)).arg(self.stamp).arg(whole_millis(self.stale_after));
         let mode = match mode {
@@ -119,7 +117,7 @@ impl Asking<'_> {
     }
 
     #[cfg(test)]
-    pub(crate) fn args(&self, handing: &Handing) -> Vec<Vec<u8>> {
+    pub(crate) fn args(&self, handing: &Handing<'_>) -> Vec<Vec<u8>> {
         let mut command = Cmd::new();
         self.add(handing, &mut command);
         words(&command)
@@ -141,12 +139,12 @@ pub(crate) fn multi(attempts: &[Attempt], owners: &[Owner], stamp: u64, stale_af
 }
 
 #[cfg(test)]
-pub(crate) fn release_args(owner: &Owner, handing: &Handing) -> Vec<Vec<u8>> {
+pub(crate) fn release_args(owner: &Owner, handing: &Handing<'_>) -> Vec<Vec<u8>> {
     vec![owner.as_str().into(), handing.argument()]
 }
 
 /// A RELEASE command. `sha` names the script.
-pub(crate) fn release(sha: &str, keys: &Keys, key: &Key, owner: &Owner, handing: &Handing) -> Cmd {
+pub(crate) fn release(sha: &str, keys: &Keys, key: &Key, owner: &Owner, handing: &Handing<'_>) -> Cmd {
     let names = handing.declared(RELEASED);
     let bytes = keys.bytes(key, names) + owner.as_str().len() + handing.channel.len() + 16;
     let mut command = evalsha_of(sha, names, names + 2, bytes);
@@ -155,7 +153,7 @@ pub(crate) fn release(sha: &str, keys: &Keys, key: &Key, owner: &Owner, handing:
     command
 }
 
-pub(crate) fn downgrade(owner: &Owner, lease: Duration, handing: &Handing) -> Vec<Vec<u8>> {
+pub(crate) fn downgrade(owner: &Owner, lease: Duration, handing: &Handing<'_>) -> Vec<Vec<u8>> {
     vec![owner.as_str().into(), handing.argument(), millis(lease)]
 }
 
@@ -180,7 +178,7 @@ pub(crate) fn adopt(owner: &Owner, handed: &Handed, stamp: u64, stale_after: Dur
     ]
 }
 
-pub(crate) fn force(force: Force, handing: &Handing) -> Vec<Vec<u8>> {
+pub(crate) fn force(force: Force, handing: &Handing<'_>) -> Vec<Vec<u8>> {
     let mode = match force {
         Force::Now => "now",
         Force::AfterLeases => "after_leases",

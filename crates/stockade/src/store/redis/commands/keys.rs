@@ -1,4 +1,4 @@
-use std::{io::Write, sync::Arc};
+use std::io::Write;
 
 use redis::{Cmd, RedisWrite};
 
@@ -17,12 +17,12 @@ pub(crate) struct Keys {
     namespace: Namespace,
     /// The beginnings of all names, by bucket.
     heads: Heads,
-    inbox_prefix: Arc<str>,
+    inbox_prefix: String,
 }
 
 impl Keys {
     pub(crate) fn new(namespace: Namespace) -> Self {
-        Self { heads: Heads::of(&namespace), inbox_prefix: format!("{namespace}i:").into(), namespace }
+        Self { heads: Heads::of(&namespace), inbox_prefix: format!("{namespace}i:"), namespace }
     }
 
     fn head(&self, bucket: Bucket) -> &str {
@@ -75,14 +75,14 @@ impl Keys {
     }
 
     /// The prefix of inbox channels. The name of the process follows it.
-    pub(crate) fn inbox_prefix(&self) -> Arc<str> {
-        Arc::clone(&self.inbox_prefix)
+    pub(crate) fn inbox_prefix(&self) -> &str {
+        &self.inbox_prefix
     }
 
     /// The prefix of inbox channels in a cluster: sharded channels in the slot of the bucket. A script may publish only
     /// there, and only there the number of receivers is right. The scripts recognize a sharded channel by its braces.
-    pub(crate) fn bucket_inbox_prefix(&self, bucket: Bucket) -> Arc<str> {
-        format!("{}i:", self.head(bucket)).into()
+    pub(crate) fn bucket_inbox_prefix(&self, bucket: Bucket) -> String {
+        format!("{}i:", self.head(bucket))
     }
 
     pub(crate) fn bucket_inbox(&self, bucket: Bucket, process: &str) -> String {

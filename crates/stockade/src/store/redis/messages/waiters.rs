@@ -33,17 +33,18 @@ impl Waiters {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn insert(&self, owner: &Owner, key: &Key, mailbox: &Arc<Mailbox>) {
-        let entry = Entry { mailbox: Some(Arc::clone(mailbox)), key: key.clone() };
-        self.table().insert(owner.clone(), entry);
+    /// Enters an attempt, unless there are `most` already. Returns how many there were before.
+    pub(crate) fn insert(&self, owner: &Owner, key: &Key, mailbox: &Arc<Mailbox>, most: usize) -> usize {
+        let mut table = self.table();
+        let before = table.len();
+        if before < most {
+            table.insert(owner.clone(), Entry { mailbox: Some(Arc::clone(mailbox)), key: key.clone() });
+        }
+        before
     }
 
     pub(crate) fn remove(&self, owner: &Owner) {
         self.table().remove(owner);
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.table().len()
     }
 
     /// Whether there is no attempt, neither waiting nor given up.

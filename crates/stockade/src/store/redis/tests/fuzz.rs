@@ -95,7 +95,7 @@ struct FuzzState {
     random: StdRng,
     callers: HashMap<u64, Caller>,
     next: u64,
-    handing: Handing,
+    handing: Handing<'static>,
     calls: u64,
     /// How often two resources were taken together.
     taken_at_once: u64,
@@ -119,7 +119,8 @@ impl FuzzState {
         let names = Keys::new(world.redis().await.key_prefix().clone());
         let keys: Vec<_> = (0..2 + number % 2).map(|n| key(&format!("fuzz-{number}-{n}"))).collect();
         // Every other state skips waiters without a subscription. Every other two declare all keys.
-        let handing = Handing { skip: number % 2 == 1, channel: names.inbox_prefix(), all_keys: number % 4 >= 2 };
+        let channel = names.inbox_prefix().to_owned().into();
+        let handing = Handing { skip: number % 2 == 1, channel, all_keys: number % 4 >= 2 };
         Self {
             connection,
             shas,
@@ -448,7 +449,8 @@ async fn random_operations_keep_the_invariants() {
     // In the states that skip waiters without a subscription, two of the four processes are alive.
     let client = redis::Client::open(world.server.url()).unwrap();
     let mut alive = client.get_async_pubsub().await.unwrap();
-    let prefix = Keys::new(world.redis().await.key_prefix().clone()).inbox_prefix();
+    let names = Keys::new(world.redis().await.key_prefix().clone());
+    let prefix = names.inbox_prefix();
     alive.subscribe(&[format!("{prefix}fuzz-process-000"), format!("{prefix}fuzz-process-001")]).await.unwrap();
     let mut fuzzers = tokio::task::JoinSet::new();
     for number in 0..FUZZERS {

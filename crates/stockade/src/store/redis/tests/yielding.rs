@@ -26,7 +26,7 @@ async fn a_message_that_comes_before_the_grant_counts() {
         let (attempt, readers) = yielding(read(&key("1")));
         world.server.pause().unwrap();
         let attempt = waiting(&store, attempt);
-        until("it is under way", || store.inner.waiters.len() == 1).await;
+        until("it is under way", || !store.inner.waiters.is_settled()).await;
         if overtakes {
             told(&store, &format!("W {}.00000000000 1", store.inner.process));
         }
