@@ -85,7 +85,8 @@ rotated() {
 touched=() others=()
 changed=$([ -z "$base" ] || git diff --name-only "$base")
 for patch in "${patches[@]}"; do
-  if [ -z "$base" ] || { echo "$patch"; files "$patch"; } | grep -qxF "$changed"; then touched+=("$patch")
+  # Not a pipe: grep ends at the first match, and then the pipe fails for who still writes.
+  if [ -z "$base" ] || grep -qxF "$changed" < <(echo "$patch"; files "$patch"); then touched+=("$patch")
   else others+=("$patch"); fi
 done
 if [ -n "$sample" ]; then
