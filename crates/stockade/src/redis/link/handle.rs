@@ -113,7 +113,7 @@ impl Link {
 
     /// A value of this size is about to be stored. Others may read it.
     pub(crate) fn carries(&self, bytes: usize) {
-        self.shared.ceiling.carried(bytes);
+        self.shared.ceiling.carries(bytes);
     }
 
     /// Whether the command connection is open.

@@ -85,7 +85,7 @@ impl Ledger {
         let code = match reply {
             Ok(Value::ServerError(error)) => error.code().to_owned(),
             Ok(value) => {
-                self.shared.ceiling.carried(bytes(&value));
+                self.shared.ceiling.read(bytes(&value));
                 self.connection.wire.read();
                 return Ok(value);
             }

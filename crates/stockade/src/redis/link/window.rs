@@ -12,9 +12,15 @@ const SIZE: RangeInclusive<usize> = 16..=256;
 /// A reply within this fraction of the time-out widens the window by one. A reply that takes twice that or longer
 /// halves the window.
 const BRISK: u32 = 4;
-/// The most bytes of replies that may be on their way. By default Redis closes a connection that subscribes when 32 MiB
-/// of its replies wait to be sent, or 8 MiB for a minute (`client-output-buffer-limit pubsub`).
-const BYTES: usize = 6 << 20;
+/// The most bytes of replies that may be on their way: for a moment, if all are as large as the largest, and on average.
+/// By default Redis closes a connection that subscribes when 32 MiB of its replies wait to be sent, or 8 MiB for a minute
+/// (`client-output-buffer-limit pubsub`). A reply may take a quarter more memory there than it has bytes.
+const AT_ONCE: usize = 20 << 20;
+const ON_AVERAGE: usize = 6 << 20;
+/// Replies up to this size narrow no window.
+const LIGHT: usize = ON_AVERAGE / *SIZE.end();
+/// How many replies the average is about.
+const RECENT: usize = 32;
 
 /// How many commands of one connection may be without a reply: as many as the server answers in a part of the command
 /// time-out. More commands would only queue at the server, or unread in a busy process. Where they wait instead, a
@@ -48,26 +54,39 @@ impl Window {
     }
 }
 
-/// What the largest value that a link has carried leaves of the windows of its connections: so few commands that as
-/// many values of that size are within [`BYTES`]. Such values may come again at any time, also on later connections.
-#[derive(Debug)]
-pub(super) struct Ceiling(AtomicUsize);
-
-impl Default for Ceiling {
-    fn default() -> Self {
-        Self(AtomicUsize::new(*SIZE.end()))
-    }
+/// What the sizes of the values that a link carries leave of the windows of its connections. The largest may come again
+/// at any time, also on a later connection.
+#[derive(Debug, Default)]
+pub(super) struct Ceiling {
+    largest: AtomicUsize,
+    /// The average of the latest replies. Updates at the same time may be lost, which an average bears.
+    average: AtomicUsize,
 }
 
 impl Ceiling {
+    /// The most commands that may be without a reply.
     pub(super) fn get(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        let largest = self.largest.load(Ordering::Relaxed);
+        if largest <= LIGHT {
+            return *SIZE.end();
+        }
+        let average = self.average.load(Ordering::Relaxed).max(LIGHT);
+        (AT_ONCE / largest).min(ON_AVERAGE / average).clamp(1, *SIZE.end())
     }
 
-    /// The link has carried a value of this size, or is about to store one.
-    pub(super) fn carried(&self, bytes: usize) {
-        if bytes > BYTES / SIZE.end() {
-            self.0.fetch_min((BYTES / bytes).max(1), Ordering::Relaxed);
+    /// A value of this size is about to be stored, or was read.
+    pub(super) fn carries(&self, bytes: usize) {
+        if bytes > LIGHT {
+            self.largest.fetch_max(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// A reply of this size was read.
+    pub(super) fn read(&self, bytes: usize) {
+        self.carries(bytes);
+        if self.largest.load(Ordering::Relaxed) > LIGHT {
+            let average = self.average.load(Ordering::Relaxed);
+            self.average.store(average - average / RECENT + bytes / RECENT, Ordering::Relaxed);
         }
     }
 }
@@ -132,12 +151,23 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_value_decides_however_long_ago_it_was() {
+    fn the_largest_value_bounds_a_burst_however_long_ago_it_was() {
         let ceiling = Ceiling::default();
-        for (bytes, most) in [(24 << 10, 256), (60 << 10, 102), (1 << 20, 6), (60 << 10, 6), (0, 6), (100 << 20, 1)] {
-            ceiling.carried(bytes);
+        let sizes = [(24 << 10, 256), (60 << 10, 256), (100 << 10, 204), (1 << 20, 20), (60 << 10, 20), (100 << 20, 1)];
+        for (bytes, most) in sizes {
+            ceiling.carries(bytes);
+            (0..1000).for_each(|_| ceiling.read(100));
             assert_eq!(ceiling.get(), most, "{bytes} bytes");
         }
+    }
+
+    #[test]
+    fn the_average_of_the_latest_replies_bounds_what_goes_on() {
+        let ceiling = Ceiling::default();
+        (0..200).for_each(|_| ceiling.read(1 << 20));
+        assert_eq!(ceiling.get(), 6);
+        (0..200).for_each(|_| ceiling.read(100));
+        assert_eq!(ceiling.get(), 20);
     }
 
     #[test]

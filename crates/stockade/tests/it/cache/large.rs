@@ -11,11 +11,29 @@ use crate::world::{World, cached, patient};
 /// The default of `max_value`, with its quotes.
 const SIZE: usize = 1 << 20;
 
+/// Values of which those of `small-…` are small.
 async fn values(redis: &Redis) -> Cache<Sku, String> {
-    let builder = Cache::builder(redis).load_timeout(Duration::from_secs(60));
-    let values = cached(builder.loader(async |_: Sku| Ok::<_, std::io::Error>(Some("x".repeat(SIZE - 2)))).build());
+    let load = async |Sku(sku): Sku| {
+        let size = if sku.starts_with("small-") { 10 } else { SIZE - 2 };
+        Ok::<_, std::io::Error>(Some("x".repeat(size)))
+    };
+    let values = cached(Cache::builder(redis).load_timeout(Duration::from_secs(60)).loader(load).build());
     eventually("the cache is on line", || async { !values.is_degraded() }).await;
     values
+}
+
+fn skus(prefix: &str) -> Vec<Sku> {
+    (0..64).map(|number| sku(&format!("{prefix}{number}"))).collect()
+}
+
+/// Reads so many times at once, and returns where the values came from.
+async fn crowd(values: &Cache<Sku, String>, keys: &[Sku], times: usize) -> Vec<Source> {
+    let mut reads = JoinSet::new();
+    for key in keys.iter().cycle().take(times) {
+        let (values, key) = (values.clone(), key.clone());
+        reads.spawn(async move { values.get(&key).await.unwrap().info.source });
+    }
+    reads.join_all().await
 }
 
 /// The connection that reads also subscribes: Redis closes it when 32 MiB of its replies wait to be sent.
@@ -24,19 +42,36 @@ async fn a_crowd_of_reads_of_the_largest_values_leaves_redis_its_connection() {
     let server = World::start().await;
     let redis = || async { patient(&server.url()).await.namespace("shop") };
     let writer = values(&redis().await).await;
-    let keys: Vec<_> = (0..64).map(|number| sku(&number.to_string())).collect();
-    for key in &keys {
-        assert!(writer.get(key).await.unwrap().info.stored);
+    for key in skus("") {
+        assert!(writer.get(&key).await.unwrap().info.stored);
     }
     // This one learns only from what it reads how large the values are.
     let reader = values(&redis().await).await;
-    let mut reads = JoinSet::new();
-    for key in keys.iter().cycle().take(256) {
-        let (reader, key) = (reader.clone(), key.clone());
-        reads.spawn(async move { reader.get(&key).await });
+    assert_eq!(crowd(&reader, &skus(""), 256).await, [Source::Redis; 256]);
+    for found in reader.get_many(&skus("")).await {
+        assert_eq!(found.unwrap().info.source, Source::Redis);
     }
-    let found = reads.join_all().await.into_iter().chain(reader.get_many(&keys).await);
-    let sources: Vec<_> = found.map(|found| found.unwrap().info.source).collect();
-    assert_eq!(sources, [Source::Redis; 256 + 64]);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_cache_that_has_stored_large_values_expects_them_behind_a_crowd_of_small_ones() {
+    let server = World::start().await;
+    let values = values(&patient(&server.url()).await.namespace("shop")).await;
+    for key in skus("").iter().chain(&skus("small-")) {
+        assert!(values.get(key).await.unwrap().info.stored);
+    }
+    for connection in ["its first connection", "a later one"] {
+        // Widens the window as far as it goes.
+        for _ in 0..4 {
+            assert_eq!(crowd(&values, &skus("small-"), 256).await, [Source::Redis; 256]);
+        }
+        assert_eq!(crowd(&values, &skus(""), 256).await, [Source::Redis; 256], "{connection}");
+        server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await.unwrap();
+        eventually("it reads from Redis again", || async {
+            values.get(&sku("small-0")).await.unwrap().info.source == Source::Redis
+        })
+        .await;
+    }
     server.end().await;
 }
