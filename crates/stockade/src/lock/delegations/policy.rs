@@ -1,5 +1,6 @@
 use std::{
     hash::{BuildHasher, RandomState},
+    ops::RangeInclusive,
     sync::{
         OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -11,13 +12,11 @@ use crate::{clock::Instant, resource::Key};
 
 /// A resource is read often if two reads come within this time.
 const OFTEN: Duration = Duration::from_secs(1);
-/// A recall costs a message and a wait. A delegation that served fewer readers than this did not pay for it.
-const PAYS: u32 = 9;
-/// After such a recall, this many reads lock by themselves before the next delegation. A delegation serves at least one
-/// reader, so that makes nine reads for each recall.
-const ORDINARY: u64 = 8;
-/// The most reads that one resource can still have to lock by themselves.
-const MOST_OWED: u64 = 255;
+/// What a recall costs, in reads: a message and a wait. A delegation that serves more readers saves the rest for later
+/// recalls. What one that serves fewer leaves unpaid, ordinary reads have to pay before the next delegation.
+const PRICE: i64 = 9;
+/// The bounds of what is unpaid, which is negative, and of what is saved.
+const BALANCE: RangeInclusive<i64> = -120..=63;
 /// How many resources the policy tells apart, by a hash. Two resources with the same slot count as one: they are
 /// delegated a little early, and held back together.
 const SLOTS: usize = 1 << 14;
@@ -30,33 +29,37 @@ pub(super) struct Policy {
     hasher: RandomState,
 }
 
-/// What is known of a resource: the time of its last read in ms, and how many of its next reads are to lock by
-/// themselves.
+/// What is known of a resource: the time of its last read in ms, and how many reads are saved (or, if negative, have to
+/// lock by themselves).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Slot {
     last: u64,
-    owed: u64,
+    balance: i8,
 }
 
 impl Slot {
     fn unpack(packed: u64) -> Self {
-        Self { last: packed >> 8, owed: packed & MOST_OWED }
+        let [balance, ..] = packed.to_le_bytes();
+        Self { last: packed >> 8, balance: i8::from_le_bytes([balance]) }
     }
 
     fn pack(self) -> u64 {
-        self.last << 8 | self.owed
+        let [balance] = self.balance.to_le_bytes();
+        self.last << 8 | u64::from(balance)
     }
 
     /// The state after a read at `now`, and whether this read may begin a delegation.
     fn read(self, now: u64) -> (Self, bool) {
         let often = self.last != 0 && now.saturating_sub(self.last) <= millis(OFTEN);
-        let next = Self { last: now, owed: self.owed.saturating_sub(1) };
-        (next, often && self.owed == 0)
+        let is_owed = self.balance < 0;
+        let next = Self { last: now, balance: self.balance + i8::from(is_owed) };
+        (next, often && !is_owed)
     }
 
     fn recalled(self, now: u64, served: u32) -> Self {
-        let owed = if served < PAYS { (self.owed + ORDINARY).min(MOST_OWED) } else { self.owed };
-        Self { last: self.last.max(now), owed }
+        let balance = i64::from(self.balance) + i64::from(served) - PRICE;
+        let balance = balance.clamp(*BALANCE.start(), *BALANCE.end());
+        Self { last: self.last.max(now), balance: i8::try_from(balance).unwrap_or_default() }
     }
 }
 
@@ -110,17 +113,34 @@ mod tests {
         assert!(!first.read(6_001).1);
     }
 
-    #[test]
-    fn one_that_served_few_is_followed_by_eight_reads_that_lock_by_themselves() {
-        let mut slot = Slot { last: 5_000, owed: 0 };
-        slot = slot.recalled(5_000, PAYS - 1);
-        for _ in 0..ORDINARY {
+    /// How many reads lock by themselves before the next delegation.
+    fn ordinary(mut slot: Slot) -> usize {
+        let mut read = || {
             let (next, begins) = slot.read(5_001);
-            assert!(!begins);
             slot = next;
+            begins
+        };
+        (0..200).take_while(|_| !read()).count()
+    }
+
+    #[test]
+    fn what_a_recall_leaves_unpaid_is_paid_by_reads_that_lock_by_themselves() {
+        let slot = Slot { last: 5_000, balance: 0 };
+        for (served, reads) in [(1, 8), (4, 5), (8, 1), (9, 0), (1_000, 0)] {
+            assert_eq!(ordinary(slot.recalled(5_000, served)), reads, "served {served}");
         }
-        assert!(slot.read(5_002).1);
-        assert!(slot.recalled(5_002, PAYS).read(5_003).1, "one that paid is followed by another");
+        assert_eq!(ordinary(slot.recalled(5_000, 1).recalled(5_000, 1)), 16);
+    }
+
+    #[test]
+    fn what_a_delegation_serves_above_the_price_pays_for_a_few_later_recalls() {
+        let mut slot = Slot { last: 5_000, balance: 0 }.recalled(5_000, 19);
+        slot = slot.recalled(5_000, 1);
+        assert_eq!(ordinary(slot), 0);
+        assert_eq!(ordinary(slot.recalled(5_000, 1)), 6);
+        let mut rich = Slot::default().recalled(5_000, u32::MAX);
+        (0..8).for_each(|_| rich = rich.recalled(5_000, 1));
+        assert_eq!(ordinary(rich), 1, "however much was served, eight recalls use it up");
     }
 
     #[test]
@@ -141,8 +161,9 @@ mod tests {
 
     #[test]
     fn what_is_known_fits_into_one_number() {
-        let slot = Slot { last: 1 << 50, owed: MOST_OWED };
-        assert_eq!(Slot::unpack(slot.pack()), slot);
-        assert_eq!(slot.recalled(0, 1), slot, "no more than fits is owed");
+        for balance in [*BALANCE.start(), -1, 0, *BALANCE.end()] {
+            let slot = Slot { last: 1 << 50, balance: i8::try_from(balance).unwrap() };
+            assert_eq!(Slot::unpack(slot.pack()), slot);
+        }
     }
 }
