@@ -29,15 +29,17 @@ where
     }
 
     async fn fetch(self: &Arc<Self>, key: K, name: &Key, pilot: &Pilot<V>, start: Start) -> Outcome<V> {
-        let Start::Lease(mut want) = start else {
-            return self.load_degraded(key, name, pilot).await;
-        };
-        if want == Want::Value {
-            let mark = pilot.ask();
-            if self.surely_absent(&[name]).await.first() == Some(&true) {
-                return Outcome::Answer(Answer::ruled_out(), Some(mark));
+        let mut want = match start {
+            Start::Degraded => return self.load_degraded(key, name, pilot).await,
+            Start::Lease(want) => want,
+            Start::Miss => {
+                let mark = pilot.ask();
+                if self.surely_absent(&[name]).await.first() == Some(&true) {
+                    return Outcome::Answer(Answer::ruled_out(), Some(mark));
+                }
+                Want::Value
             }
-        }
+        };
         let give_up = Some(Instant::now() + self.settings.lease + self.settings.load_timeout);
         let mut waited = false;
         loop {

@@ -7,6 +7,9 @@ use crate::cache::{
 /// How the fetch of a value begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
+    /// There is no valid value. If the filter does not rule the row out, lease the load.
+    Miss,
+    /// Lease the load at once.
     Lease(Want),
     /// The store did not answer: load without a lease, and do not store the value.
     Degraded,

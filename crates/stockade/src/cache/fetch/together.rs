@@ -55,6 +55,7 @@ where
         let asked = possible.iter().map(|flyer| async {
             let attempt = self.attempt(&flyer.name, &flyer.pilot, Purpose::Batch);
             let reply = match flyer.start {
+                Start::Miss => self.lease(&flyer.name, &attempt, Want::Value).await,
                 Start::Lease(want) => self.lease(&flyer.name, &attempt, want).await,
                 Start::Degraded => Lease::Down,
             };
@@ -115,7 +116,7 @@ where
         let absent = self.surely_absent(&flyers.iter().map(|flyer| &flyer.name).collect::<Vec<_>>()).await;
         let mut possible = Vec::with_capacity(flyers.len());
         for ((flyer, absent), mark) in flyers.into_iter().zip(absent).zip(marks) {
-            if absent && flyer.start == Start::Lease(Want::Value) {
+            if absent && flyer.start == Start::Miss {
                 flyer.pilot.land(Outcome::Answer(Answer::ruled_out(), Some(mark)));
             } else {
                 possible.push(flyer);

@@ -47,6 +47,24 @@ fn a_value_read_before_an_invalidation_is_not_put_after_it() {
 }
 
 #[test]
+fn a_reader_is_told_once_that_a_value_was_dropped_and_only_lately() {
+    let local = Local::new(1 << 20, 1 << 10);
+    let (a, b, now) = (key("a"), key("b"), Instant::now());
+    let drop_one = |key| {
+        assert!(local.put(local.reserve(key), key, entry(0, 8)));
+        local.invalidate(key);
+    };
+    local.invalidate(&a);
+    assert!(!local.take_dropped(&a, now), "there was no value");
+    drop_one(&a);
+    assert!(!local.take_dropped(&b, now));
+    assert!(local.take_dropped(&a, now));
+    assert!(!local.take_dropped(&a, now));
+    drop_one(&a);
+    assert!(!local.take_dropped(&a, now + Duration::from_secs(2)));
+}
+
+#[test]
 fn what_was_found_in_the_store_takes_the_place_of_nothing_newer() {
     let local = Local::new(1 << 20, 1 << 10);
     let a = key("a");

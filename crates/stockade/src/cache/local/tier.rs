@@ -19,6 +19,8 @@ use crate::{
 };
 
 const SLOTS: usize = 1024;
+/// So long after an invalidation the store has most likely no other value yet, and no expired one.
+const LATELY: Duration = Duration::from_secs(1);
 
 /// The in-process tier. It is bounded by weight, and takes a value only under a valid reservation.
 ///
@@ -28,7 +30,7 @@ const SLOTS: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Local<V> {
     pub(super) entries: Entries<V>,
-    generations: Box<[Mutex<u64>]>,
+    slots: Box<[Mutex<Slot>]>,
     epoch: AtomicU64,
     ticks: TagTicks,
     failing: Arc<Failing>,
@@ -36,6 +38,14 @@ pub(crate) struct Local<V> {
     /// Whether values are served to callers that hold a lock. Then the time at which a value was last asked for
     /// matters.
     under_locks: bool,
+}
+
+/// What invalidations did to the keys of a slot.
+#[derive(Debug, Default)]
+struct Slot {
+    generation: u64,
+    /// The hash of the key whose value was dropped last, until somebody asks for that, and when it was.
+    dropped: Option<(u64, Instant)>,
 }
 
 /// The right to put one key, valid until the key is invalidated or the tier is flushed.
@@ -54,7 +64,7 @@ impl<V> Local<V> {
     pub(crate) fn new(capacity: u64, heaviest: usize) -> Self {
         Self {
             entries: entries(capacity, heaviest),
-            generations: (0..SLOTS).map(|_| Mutex::new(0)).collect(),
+            slots: (0..SLOTS).map(|_| Mutex::default()).collect(),
             epoch: AtomicU64::new(0),
             ticks: TagTicks::new(),
             failing: Arc::default(),
@@ -69,16 +79,16 @@ impl<V> Local<V> {
 
     /// Reserves a key. Must be called before the value is asked for.
     pub(crate) fn reserve(&self, key: &Key) -> Reservation {
-        let slot = self.slot(key);
+        let slot = place(self.hash(key));
         let epoch = self.epoch.load(Ordering::SeqCst);
-        let (generation, since) = (*self.generation(slot), self.ticks.now());
+        let (generation, since) = (self.slot(slot).generation, self.ticks.now());
         Reservation { slot, generation, epoch, since, asked: Instant::now() }
     }
 
     /// Whether, since the reservation, neither the key nor one of these tags was invalidated and the tier was not
     /// flushed.
     pub(crate) fn holds(&self, reservation: Reservation, tags: &Tags) -> bool {
-        *self.generation(reservation.slot) == reservation.generation
+        self.slot(reservation.slot).generation == reservation.generation
             && self.epoch.load(Ordering::SeqCst) == reservation.epoch
             && self.ticks.hold(tags, reservation.since)
     }
@@ -115,8 +125,8 @@ impl<V> Local<V> {
         // The insertion happens under the slot's mutex. So an invalidation comes either before the insertion and voids
         // the reservation, or after it and removes the entry. A flush needs no such order, since the entry carries the
         // epoch in which its value was read.
-        let generation = self.generation(reservation.slot);
-        if *generation != reservation.generation || self.epoch.load(Ordering::SeqCst) != reservation.epoch {
+        let slot = self.slot(reservation.slot);
+        if slot.generation != reservation.generation || self.epoch.load(Ordering::SeqCst) != reservation.epoch {
             return false;
         }
         // An invalidation of a tag after this check is found by `get_asked`, which checks the tags again.
@@ -144,7 +154,7 @@ impl<V> Local<V> {
     /// Notes that a load failed although a value is here. It is not tried again for `window`, unless the key is
     /// invalidated or put before.
     pub(crate) fn hold(&self, key: &Key, window: Duration) {
-        let _generation = self.generation(self.slot(key));
+        let _slot = self.slot(place(self.hash(key)));
         if !window.is_zero()
             && let Some(held) = self.entries.get(key)
         {
@@ -164,9 +174,20 @@ impl<V> Local<V> {
 
     pub(crate) fn invalidate(&self, key: &Key) {
         self.failing.release(key);
-        let mut generation = self.generation(self.slot(key));
-        *generation += 1;
-        self.entries.remove(key);
+        let hash = self.hash(key);
+        let mut slot = self.slot(place(hash));
+        slot.generation += 1;
+        if self.entries.remove(key).is_some() {
+            slot.dropped = Some((hash, Instant::now()));
+        }
+    }
+
+    /// Whether an invalidation has dropped a value of the key lately, and since this was last asked. Dropping a value of
+    /// another key may make it forget that.
+    pub(crate) fn take_dropped(&self, key: &Key, now: Instant) -> bool {
+        let hash = self.hash(key);
+        let dropped = self.slot(place(hash)).dropped.take_if(|(dropped, _)| *dropped == hash);
+        dropped.is_some_and(|(_, at)| now.since(at) < LATELY)
     }
 
     pub(crate) fn invalidate_tag(&self, tag: &Tag) {
@@ -186,11 +207,16 @@ impl<V> Local<V> {
         self.entries.weight()
     }
 
-    fn slot(&self, key: &Key) -> usize {
-        usize::try_from(self.hasher.hash_one(key)).unwrap_or(usize::MAX) % SLOTS
+    fn hash(&self, key: &Key) -> u64 {
+        self.hasher.hash_one(key)
     }
 
-    fn generation(&self, slot: usize) -> MutexGuard<'_, u64> {
-        self.generations[slot].lock().unwrap_or_else(PoisonError::into_inner)
+    fn slot(&self, place: usize) -> MutexGuard<'_, Slot> {
+        self.slots[place].lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The place of a key's slot.
+fn place(hash: u64) -> usize {
+    usize::try_from(hash).unwrap_or(usize::MAX) % SLOTS
 }

@@ -124,6 +124,10 @@ where
             return Ok(lookup(Answer::from_entry(entry, Source::Local, false), false));
         }
         self.attempted().await;
+        if self.local.take_dropped(name, Instant::now()) {
+            // The store has no value either, unless another process was faster; and most likely there is a row.
+            return Err(Start::Lease(Want::Value).into());
+        }
         let reservation = self.local.reserve(name);
         let trust = self.trust();
         let read = self.store.read(name).await;
@@ -151,8 +155,8 @@ where
                 self.refresh(key, name);
                 Ok(lookup(Answer::from_entry(entry, Source::Redis, false), false))
             }
-            Read::Stale(entry) => Err(Missing { start: Start::Lease(Want::Value), stale: Some(entry) }),
-            Read::Miss => Err(Start::Lease(Want::Value).into()),
+            Read::Stale(entry) => Err(Missing { start: Start::Miss, stale: Some(entry) }),
+            Read::Miss => Err(Start::Miss.into()),
             Read::Unreadable => {
                 self.unreadable(name);
                 Err(Start::Lease(Want::Load).into())

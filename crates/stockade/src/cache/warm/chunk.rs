@@ -109,7 +109,7 @@ where
             let reads = some_at_a_time(asked.iter().map(|(_, name, _)| core.store.read(name))).await;
             let mut unanswered = Vec::new();
             for ((reservation, name, key), read) in asked.into_iter().zip(reads) {
-                let want = match read {
+                let start = match read {
                     Read::Hit(entry) if core.still_trusted(trust) => {
                         core.local.put_found(reservation, &name, entry);
                         self.end(|report| &mut report.present);
@@ -119,10 +119,10 @@ where
                         unanswered.push(reserve((name, key)));
                         continue;
                     }
-                    Read::Stale(_) | Read::Miss => Want::Value,
-                    Read::Hit(_) | Read::Unreadable => Want::Load,
+                    Read::Stale(_) | Read::Miss => Start::Miss,
+                    Read::Hit(_) | Read::Unreadable => Start::Lease(Want::Load),
                 };
-                missing.push(Missing { key, name, start: Start::Lease(want) });
+                missing.push(Missing { key, name, start });
             }
             if unanswered.is_empty() {
                 break;

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use stockade::cache::Source;
 use stockade_testbed::RedisServer;
 
-use super::support::{Database, Loading, Sku, get, process, sku};
+use super::{
+    bloom::filter,
+    support::{Database, Loading, Sku, get, process, sku},
+};
 use crate::redis_traffic::calls;
 use crate::world::World;
 
@@ -75,5 +78,33 @@ async fn a_miss_is_a_read_a_lease_and_a_fill_and_an_invalidation_one_script() {
     })
     .await;
     assert_about(&many, "evalsha", 200);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn the_next_read_where_an_invalidation_dropped_the_value_is_a_lease_and_a_fill() {
+    let server = World::start().await;
+    let ids: Vec<_> = (0..100).map(|number| format!("n{number}")).collect();
+    let rows: Vec<_> = ids.iter().map(|id| (id.as_str(), 1)).collect();
+    let filter = filter(&server.url()).await;
+    let stocks = process(&server).await.bloom(&filter).on(&Database::with(&rows)).await;
+    let first = counted(&server, async || {
+        for id in &ids {
+            get(&stocks, id).await;
+        }
+    })
+    .await;
+    assert_about(&first, "evalsha", 300);
+    assert!(first.contains_key("getbit"), "{first:?}");
+    let next = counted(&server, async || {
+        for id in &ids {
+            stocks.invalidate(&sku(id)).await.unwrap();
+            assert!(get(&stocks, id).await.info.stored);
+        }
+    })
+    .await;
+    // An invalidation, a lease and a fill. Neither the value nor the filter is asked for.
+    assert_about(&next, "evalsha", 300);
+    assert_eq!((next["hget"], next["hmget"], next.get("getbit")), (200, 100, None));
     server.end().await;
 }
