@@ -71,7 +71,7 @@ pub(crate) fn address(variable: &str, text: &str) -> Result<SocketAddr, ConfigEr
 }
 
 /// A secret given as it is or in a file, without white space around it; empty counts as not given.
-pub(super) fn secret(
+pub(crate) fn secret(
     variable: &str,
     given: Option<&Secret>,
     file: Option<&str>,

@@ -11,7 +11,7 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 use stockade::{Redis, cache::BuildError};
 
 use crate::{
-    config::{ConfigError, DatabaseArgs, EX_CONFIG, Secret},
+    config::{ConfigError, DatabaseArgs, EX_CONFIG, Secret, parse::secret},
     console,
     db::{self, connect::ConnectError},
     orders::{Orders, OrdersError},
@@ -33,9 +33,15 @@ pub struct Args {
     /// The Redis of the cache, as instances have it: new SKUs are added to its filter. Needed once an instance has run.
     #[arg(long, env = "CACHE_REDIS_URL", value_name = "URL", hide_env_values = true)]
     pub cache_redis_url: Option<Secret>,
+    /// A file that holds CACHE_REDIS_URL.
+    #[arg(long, env = "CACHE_REDIS_URL_FILE", value_name = "FILE")]
+    pub cache_redis_url_file: Option<String>,
     /// The Redis of the cache, if CACHE_REDIS_URL is not set.
     #[arg(long, env = "REDIS_URL", value_name = "URL", hide_env_values = true)]
     pub redis_url: Option<Secret>,
+    /// A file that holds REDIS_URL.
+    #[arg(long, env = "REDIS_URL_FILE", value_name = "FILE")]
+    pub redis_url_file: Option<String>,
     /// The database, migrated before.
     #[command(flatten)]
     pub database: DatabaseArgs,
@@ -76,11 +82,12 @@ pub async fn run(args: Args) -> ExitCode {
 
 async fn from_args(args: Args) -> Result<(Seeded, Orders), SeedError> {
     let options = args.database.options()?;
+    let own = secret("CACHE_REDIS_URL", args.cache_redis_url.as_ref(), args.cache_redis_url_file.as_deref())?;
+    let common = secret("REDIS_URL", args.redis_url.as_ref(), args.redis_url_file.as_deref())?;
     let orders = Orders::load(&args.csv, args.limit).await?;
     let place = db::connect::place(&options);
     let pool = db::connect::one(options).await?;
-    let url = [args.cache_redis_url, args.redis_url].into_iter().flatten().find(|url| !url.expose().is_empty());
-    let filter = match url {
+    let filter = match own.or(common) {
         Some(url) => Some(filter::open(&Redis::builder(url.expose()).allow_eviction().connect().await?, &pool)?),
         None => None,
     };

@@ -90,7 +90,11 @@ async fn what_was_created_by_other_means_is_found_after_the_filter_was_told_or_b
     let (status, output) = stage.run("seed", &[csv]).await;
     assert!(!status.success() && output.contains("CACHE_REDIS_URL"), "{output}");
     assert_eq!(stage.count("select count(*) from stock").await, 0, "it creates no SKU that the filter would hide");
-    let (status, output) = stage.run("seed", &[csv, ("REDIS_URL", &stage.redis.url())]).await;
+    let (status, output) = stage.run("seed", &[csv, ("REDIS_URL_FILE", "/no/such/file")]).await;
+    assert!(!status.success() && output.contains("REDIS_URL_FILE"), "{output}");
+    let url = orders.with_extension("url");
+    std::fs::write(&url, stage.redis.url()).unwrap();
+    let (status, output) = stage.run("seed", &[csv, ("REDIS_URL_FILE", url.to_str().unwrap())]).await;
     assert!(status.success(), "{output}");
     assert_eq!(instance.get("/stock/seeded").await.status, 200);
 
