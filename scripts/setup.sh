@@ -68,6 +68,21 @@ has_contrib() {
     return 1
 }
 
+# The number before the first dot of a version. Empty if the program prints none.
+major() {
+    "$1" --version 2>/dev/null | sed -n "s/^$2\\([0-9][0-9]*\\).*/\\1/p"
+}
+
+# A server that is too old fails later, and less clearly.
+check_versions() {
+    version=$(major "$redis" '[A-Za-z]* server v=')
+    [ "${version:-7}" -ge 7 ] ||
+        fail "$redis is version $version, and 7.0 or newer is needed: install one from the packages of redis.io, or name one with REDIS_SERVER"
+    version=$(major "$postgres/postgres" 'postgres (PostgreSQL) ')
+    [ "${version:-15}" -ge 15 ] ||
+        fail "$postgres has PostgreSQL $version, and 15 or newer is needed: install one from the packages of postgresql.org, or name its bin folder with PG_BIN"
+}
+
 # --- how it is installed ---------------------------------------------------------------------------------------------
 
 as_root() {
@@ -272,6 +287,8 @@ if [ -z "$redis" ] || [ -z "$postgres" ]; then
     [ -n "$postgres" ] || fail "PostgreSQL with pg_stat_statements is still not found; name its bin folder with PG_BIN"
     say "setup: installed redis-server ($redis) and PostgreSQL ($postgres)"
 fi
+
+check_versions
 
 if [ "${1:-}" = --test-tools ]; then
     for tool in valgrind prometheus; do
