@@ -62,6 +62,9 @@ fn a_reader_is_told_once_that_a_value_was_dropped_and_only_lately() {
     assert!(!local.take_dropped(&a, now));
     drop_one(&a);
     assert!(!local.take_dropped(&a, now + Duration::from_secs(2)));
+    drop_one(&a);
+    assert!(local.put(local.reserve(&a), &a, entry(1, 8)));
+    assert!(!local.take_dropped(&a, now), "the next value is there");
 }
 
 #[test]

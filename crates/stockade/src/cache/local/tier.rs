@@ -44,7 +44,7 @@ pub(crate) struct Local<V> {
 #[derive(Debug, Default)]
 struct Slot {
     generation: u64,
-    /// The hash of the key whose value was dropped last, until somebody asks for that, and when it was.
+    /// The hash of the key whose value was dropped last, and when. `None` once a reader asked, or a value was put.
     dropped: Option<(u64, Instant)>,
 }
 
@@ -125,7 +125,7 @@ impl<V> Local<V> {
         // The insertion happens under the slot's mutex. So an invalidation comes either before the insertion and voids
         // the reservation, or after it and removes the entry. A flush needs no such order, since the entry carries the
         // epoch in which its value was read.
-        let slot = self.slot(reservation.slot);
+        let mut slot = self.slot(reservation.slot);
         if slot.generation != reservation.generation || self.epoch.load(Ordering::SeqCst) != reservation.epoch {
             return false;
         }
@@ -135,6 +135,7 @@ impl<V> Local<V> {
         }
         let Some(asked) = asked(&entry) else { return false };
         let Reservation { epoch, since, .. } = reservation;
+        slot.dropped = None;
         self.entries.insert(key.clone(), LocalEntry { entry, epoch, since, asked, hold: None });
         true
     }
@@ -182,8 +183,8 @@ impl<V> Local<V> {
         }
     }
 
-    /// Whether an invalidation has dropped a value of the key lately, and since this was last asked. Dropping a value of
-    /// another key may make it forget that.
+    /// Whether an invalidation has dropped a value of the key lately, none was put since, and this was not asked since.
+    /// What happens to another key may make the tier forget that.
     pub(crate) fn take_dropped(&self, key: &Key, now: Instant) -> bool {
         let hash = self.hash(key);
         let dropped = self.slot(place(hash)).dropped.take_if(|(dropped, _)| *dropped == hash);
