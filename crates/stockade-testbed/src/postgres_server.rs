@@ -13,7 +13,7 @@ use crate::{
     Result,
     account::Account,
     child::{Child, Launch},
-    folder, pg_template,
+    pg_template,
     pg_wire::{self, Login},
     port, program,
     slot::Slot,
@@ -99,8 +99,7 @@ impl PostgresServer {
     async fn launch(settings: Vec<(String, String)>) -> Result<Self> {
         let bin = program::postgres_folder()?;
         let account = Account::unprivileged()?;
-        let folder = folder::private(account)?;
-        let password = pg_template::instantiate(&bin, &folder.path().join("data"), account).await?;
+        let (folder, password) = pg_template::instantiate(&bin, account).await?;
         let process = Slot::empty("PostgreSQL");
         let mut server = Self { process, port: 0, bin, settings, password, account, folder };
         for attempt in 1.. {

@@ -1,4 +1,8 @@
-use std::process::{Output, Stdio};
+use std::{
+    fs::{Permissions, read_dir},
+    os::unix::fs::PermissionsExt,
+    process::{Output, Stdio},
+};
 
 use rustix::process::{Signal, kill_process};
 use tokio::{
@@ -6,7 +10,7 @@ use tokio::{
     process::Command,
 };
 
-use crate::support::pid_of;
+use crate::support::{eventually, pid_of};
 
 fn testbed(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
@@ -60,6 +64,23 @@ async fn a_signal_reaches_the_command_and_its_answer_counts() {
     stdout.read_to_string(&mut text).await.unwrap();
     assert_eq!(process.wait().await.unwrap().code(), Some(3));
     assert_eq!(text, "ready\nasked to end\n");
+}
+
+#[tokio::test]
+async fn a_signal_while_a_cluster_is_made_leaves_no_folder() {
+    // PostgreSQL's user has to enter it.
+    let temporary = tempfile::Builder::new().permissions(Permissions::from_mode(0o711)).tempdir().unwrap();
+    for _ in 0..5 {
+        let mut process = testbed(&["--postgres", "--", "true"]).env("TMPDIR", temporary.path()).spawn().unwrap();
+        let is_being_made = || {
+            let mut folders = read_dir(temporary.path()).unwrap();
+            folders.any(|folder| folder.unwrap().path().join("data").is_dir())
+        };
+        eventually("a cluster is being made", async || is_being_made()).await;
+        kill_process(pid_of(process.id().unwrap()), Signal::INT).unwrap();
+        assert_eq!(process.wait().await.unwrap().code(), Some(130));
+        assert_eq!(read_dir(temporary.path()).unwrap().count(), 0);
+    }
 }
 
 #[tokio::test]
