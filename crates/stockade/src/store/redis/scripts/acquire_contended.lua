@@ -127,6 +127,7 @@ local function recall()
     tell(owner, 'W')
   end
 end
+local rank = length
 if not queued then
   -- A caller that had a place was within the limit when it got that place.
   local full = seq == 0 and length >= cap
@@ -154,6 +155,7 @@ else
   -- This is a poll: tell the holders again, in case the first message was lost.
   recall()
   seq = tonumber(redis.call('ZSCORE', Q, me) or seq)
+  rank = redis.call('ZRANK', Q, me) or 0
 end
 save()
-return string.format('QUEUED %.0f %.0f %.0f %d %d', seq, remaining, now, redis.call('ZRANK', Q, me) or 0, gone)
+return string.format('QUEUED %.0f %.0f %.0f %d %d', seq, remaining, now, rank, gone)

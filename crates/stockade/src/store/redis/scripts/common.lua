@@ -239,10 +239,10 @@ local function grant()
         become(wants, permits)
         if wants == 'w' then
           holder = { c = '1', owner = head, token = token, x = now + len, len = len, tag = tag }
-        else
-          shared = shared + 1
-          share(head, token, now + len, '1', len, yield, tag)
+          return
         end
+        shared = shared + 1
+        share(head, token, now + len, '1', len, yield, tag)
       else
         deaf[process(head)] = true
       end
@@ -251,12 +251,9 @@ local function grant()
 end
 
 local function raise_expiry(key, at)
-  local old = redis.call('PEXPIRETIME', key)
-  if old < at then
+  if redis.call('PEXPIRETIME', key) < at then
     redis.call('PEXPIREAT', key, fmt(at))
-    return at
   end
-  return old
 end
 
 local function keep_queue(deadline)
@@ -266,7 +263,9 @@ local function keep_queue(deadline)
 end
 
 local function save()
-  local queue = redis.call('ZCARD', Q) > 0 and 1 or 0
+  -- -2 if nobody waits.
+  local waits = redis.call('PEXPIRETIME', Q)
+  local queue = waits == -2 and 0 or 1
   if mode == 'n' and queue == 0 then
     redis.call('DEL', L, W, M)
     return
@@ -284,7 +283,7 @@ local function save()
     end
   end
   if queue == 1 then
-    until_ = math.max(until_, redis.call('PEXPIRETIME', Q) + 2000)
+    until_ = math.max(until_, waits + 2000)
   end
   if mode == 'r' or mode == 's' then
     -- While somebody waits, the records stay until a script sees that their leases ended, and can tell the holders.
