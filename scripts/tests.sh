@@ -8,7 +8,8 @@
 # beside the tests: it sleeps for 20 ms at a time and notes each time it slept 100 ms too long. A failed test is run
 # again, alone, if the machine stood still in that run, within the 20 seconds before the failure. Every other failure
 # counts. So does the failure of a doc test, and of a program that did not end as a test program ends. What is run again
-# is printed, with how long the machine stood still. Without bash 5 there is no meter, and every failure counts.
+# is printed, with how long the machine stood still. Without bash 5 there is no meter, and every failure counts. What the
+# failed tests said is printed again at the end, where it is found.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -41,9 +42,9 @@ longest_stop() {
   echo $((longest / 1000))
 }
 
-# Copies the output of cargo, and notes what failed, and how many tests passed.
+# Copies the output of cargo, and notes what failed, what it said, and how many tests passed.
 count() {
-  local at line
+  local at line is_said=
   while IFS= read -r line; do
     printf '%s\n' "$line"
     case $line in
@@ -51,9 +52,12 @@ count() {
         at=${EPOCHREALTIME:-0} line=${line#test }
         echo "${at/[.,]/} ${line% ... FAILED}" >>"$work/failed" ;;
       'test result: FAILED. '*) echo reported >>"$work/reports" ;;
+      '---- '*' ----') is_said=yes ;;
+      failures:) is_said= ;;
       'test result: ok. '*) line=${line#*ok. }; echo "${line%% *}" >>"$work/passed" ;;
       error:\ *\ target\ failed: | error:\ *\ targets\ failed:) line=${line#error: }; echo "${line%% *}" >"$work/targets" ;;
     esac
+    [ -z "$is_said" ] || printf '%s\n' "$line" >>"$work/said"
   done
 }
 
@@ -76,7 +80,7 @@ meter=
 names=()
 limit=
 while [ -z "$limit" ] || [ $SECONDS -lt "$limit" ]; do
-  for noted in stops failed reports passed targets; do : >"$work/$noted"; done
+  for noted in stops failed reports passed targets said; do : >"$work/$noted"; done
   if "${CARGO:-cargo}" test --locked --workspace --all-features --no-fail-fast "$@" \
     ${names[@]+-- --exact --test-threads=1 "${names[@]}"} 2>&1 | count; then
     passed=$(awk '{ sum += $1 } END { print sum + 0 }' "$work/passed")
@@ -84,7 +88,10 @@ while [ -z "$limit" ] || [ $SECONDS -lt "$limit" ]; do
     echo "tests: only $passed of ${#names[@]} tests were found again" >&2
     exit 1
   fi
-  is_excused || exit 1
+  if ! is_excused; then
+    cat "$work/said"
+    exit 1
+  fi
   limit=${limit:-$((SECONDS + again_for))}
   mapfile -t names < <(cut -d' ' -f2 "$work/failed" | sort -u)
 done
