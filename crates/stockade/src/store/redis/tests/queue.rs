@@ -29,6 +29,7 @@ async fn a_release_wakes_one_waiter_only() {
     assert!(waiters.iter_mut().all(|waiter| waiter.as_mut().now_or_never().is_none()));
     let stats = world.command(&["INFO", "commandstats"]).await;
     assert_eq!((calls_of(&stats, "evalsha"), calls_of(&stats, "publish")), (1, 1), "{stats}");
+    assert_eq!((calls_of(&stats, "zrange"), calls_of(&stats, "hget")), (1, 1), "only the first is looked at");
     drop(waiters);
     other.release(&first).await.unwrap();
     world.end().await;
