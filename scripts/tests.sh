@@ -9,7 +9,7 @@
 # again, alone, if the machine stood still in that run, within the 20 seconds before the failure. Every other failure
 # counts. So does the failure of a doc test, and of a program that did not end as a test program ends. What is run again
 # is printed, with how long the machine stood still. Without bash 5 there is no meter, and every failure counts. What the
-# failed tests said is printed again at the end, where it is found.
+# failed tests said is printed again at the end, without backtraces, where it is found.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -53,7 +53,7 @@ count() {
         echo "${at/[.,]/} ${line% ... FAILED}" >>"$work/failed" ;;
       'test result: FAILED. '*) echo reported >>"$work/reports" ;;
       '---- '*' ----') is_said=yes ;;
-      failures:) is_said= ;;
+      failures: | 'stack backtrace:') is_said= ;;
       'test result: ok. '*) line=${line#*ok. }; echo "${line%% *}" >>"$work/passed" ;;
       error:\ *\ target\ failed: | error:\ *\ targets\ failed:) line=${line#error: }; echo "${line%% *}" >"$work/targets" ;;
     esac

@@ -3,7 +3,7 @@
 use std::{
     ffi::OsString,
     fmt,
-    net::{Ipv4Addr, SocketAddr},
+    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
@@ -15,7 +15,8 @@ use crate::{
     child::{Child, Launch},
     pg_template,
     pg_wire::{self, Login},
-    port, program,
+    port::{self, Port},
+    program,
     slot::Slot,
 };
 
@@ -66,7 +67,7 @@ impl PostgresBuilder {
 /// therefore lower than on a durable server.
 pub struct PostgresServer {
     process: Slot,
-    port: u16,
+    port: Port,
     bin: PathBuf,
     settings: Vec<(String, String)>,
     password: String,
@@ -101,9 +102,9 @@ impl PostgresServer {
         let account = Account::unprivileged()?;
         let (folder, password) = pg_template::instantiate(&bin, account).await?;
         let process = Slot::empty("PostgreSQL");
-        let mut server = Self { process, port: 0, bin, settings, password, account, folder };
+        let mut server = Self { process, port: Port::default(), bin, settings, password, account, folder };
         for attempt in 1.. {
-            server.port = port::Range::default().free()?;
+            server.port = Port::take(port::Range::default())?;
             match server.restart().await {
                 Err(error) if error.is_port_taken() && attempt < port::ATTEMPTS => {}
                 Err(error) => return Err(error),
@@ -115,7 +116,8 @@ impl PostgresServer {
 
     async fn spawn(&self) -> Result<Child> {
         let data = self.folder.path().join("data");
-        let mut args: Vec<OsString> = vec!["-D".into(), data.clone().into(), "-p".into(), self.port.to_string().into()];
+        let mut args: Vec<OsString> =
+            vec!["-D".into(), data.clone().into(), "-p".into(), self.port().to_string().into()];
         let own = self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         for (name, value) in SETTINGS.into_iter().chain(own) {
             args.push("-c".into());
@@ -154,13 +156,13 @@ impl PostgresServer {
     /// The address that it listens on, also after a restart.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.port).into()
+        self.port.addr()
     }
 
     /// The TCP port; the same over restarts.
     #[must_use]
     pub fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     /// The process id of the postmaster, 0 while the server is killed.

@@ -1,11 +1,6 @@
 //! A private Redis.
 
-use std::{
-    fmt, fs,
-    net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
-    time::Duration,
-};
+use std::{fmt, fs, net::SocketAddr, path::PathBuf, time::Duration};
 
 use tempfile::TempDir;
 
@@ -13,7 +8,9 @@ use crate::{
     Error, RedisBuilder, Result,
     child::{Child, Launch},
     clock::Clock,
-    folder, port, program,
+    folder,
+    port::{self, Port},
+    program,
     redis_builder::SENTINEL_FILE,
     resp,
     slot::Slot,
@@ -25,7 +22,7 @@ use crate::{
 /// dropped.
 pub struct RedisServer {
     process: Slot,
-    port: u16,
+    port: Port,
     program: PathBuf,
     settings: RedisBuilder,
     clock: Option<Clock>,
@@ -41,7 +38,7 @@ impl fmt::Debug for RedisServer {
 /// Servers are told apart by their address.
 impl PartialEq for RedisServer {
     fn eq(&self, other: &Self) -> bool {
-        self.port == other.port
+        self.port() == other.port()
     }
 }
 
@@ -58,10 +55,11 @@ impl RedisServer {
         let program = program::redis_server()?;
         let folder = folder::private(None)?;
         let clock = if settings.has_own_clock { Some(Clock::build(folder.path()).await?) } else { None };
-        let mut server = Self { process: Slot::empty("Redis"), port: 0, program, settings, clock, folder };
+        let mut server =
+            Self { process: Slot::empty("Redis"), port: Port::default(), program, settings, clock, folder };
         server.write_files()?;
         for attempt in 1.. {
-            server.port = server.settings.ports.free()?;
+            server.port = Port::take(server.settings.ports)?;
             server.write_sentinel_file()?;
             match server.restart().await {
                 Err(error) if error.is_port_taken() && attempt < port::ATTEMPTS => {}
@@ -90,7 +88,7 @@ impl RedisServer {
     }
 
     async fn spawn(&self) -> Result<Child> {
-        let args = self.settings.command_line(self.port, self.folder.path());
+        let args = self.settings.command_line(self.port(), self.folder.path());
         let environment = self.clock.as_ref().map(Clock::environment).unwrap_or_default();
         let launch = Launch { program: &self.program, args, environment, folder: self.folder.path(), account: None };
         let mut child = Child::spawn(launch).await?;
@@ -157,13 +155,13 @@ impl RedisServer {
     /// The address that it listens on, also after a restart.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.port).into()
+        self.port.addr()
     }
 
     /// The TCP port; the same over restarts.
     #[must_use]
     pub fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     /// The process id of `redis-server`, 0 while it is killed.
