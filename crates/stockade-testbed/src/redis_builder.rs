@@ -48,6 +48,13 @@ impl RedisBuilder {
         self
     }
 
+    /// Makes the server a node of a cluster. It serves no slots until it is given some.
+    #[must_use]
+    pub fn cluster_node(mut self) -> Self {
+        self.ports = Range::WithBus;
+        self.args(["--cluster-enabled", "yes"])
+    }
+
     /// Gives the server a wall clock of its own, which
     /// [`RedisServer::step_clock_forwards`](crate::RedisServer::step_clock_forwards) and
     /// [`RedisServer::step_clock_backwards`](crate::RedisServer::step_clock_backwards) move. Linux only; the start

@@ -5,7 +5,7 @@ use futures_util::future::try_join_all;
 use super::{PRIMARIES, RedisCluster, share, view::View};
 #[cfg(feature = "tls")]
 use crate::Certificates;
-use crate::{RedisBuilder, RedisServer, Result, port::Range, until::until};
+use crate::{RedisBuilder, RedisServer, Result, until::until};
 
 /// Settings of a [`RedisCluster`].
 #[derive(Debug, Clone)]
@@ -16,10 +16,10 @@ pub struct ClusterBuilder {
 
 impl Default for ClusterBuilder {
     fn default() -> Self {
-        let mut nodes = RedisBuilder::default()
-            .args(["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "1000"])
+        let nodes = RedisBuilder::default()
+            .cluster_node()
+            .args(["--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "1000"])
             .args(["--cluster-announce-ip", "127.0.0.1"]);
-        nodes.ports = Range::WithBus;
         Self { nodes, has_replicas: true }
     }
 }

@@ -11,7 +11,7 @@ async fn refusal(url: &str) -> ConnectError {
 
 /// A node without slots. It still tells clients that it is part of a cluster.
 async fn node() -> RedisServer {
-    RedisServer::builder().args(["--cluster-enabled", "yes"]).start().await.unwrap()
+    RedisServer::builder().cluster_node().start().await.unwrap()
 }
 
 #[tokio::test]
@@ -47,8 +47,8 @@ async fn a_single_server_is_no_node_of_a_cluster_but_beside_one_it_hinders_nobod
         Redis::connect(format!("redis-cluster://{url}")).await.unwrap();
     }
     // A fault of another server than the first is found, too.
-    let evicts = ["--cluster-enabled", "yes", "--maxmemory-policy", "allkeys-lru"];
-    let evicts = RedisServer::builder().args(evicts).start().await.unwrap();
+    let evicts =
+        RedisServer::builder().cluster_node().arg("--maxmemory-policy").arg("allkeys-lru").start().await.unwrap();
     let refused = refusal(&format!("redis-cluster://{},{}", node.addr(), evicts.addr())).await;
     assert!(matches!(refused, ConnectError::Evicts { .. }), "{refused}");
 }
