@@ -38,7 +38,7 @@ impl Waiter {
             confirmations += 1;
             let sent = Instant::now();
             // Boxed, because it is seldom needed and several times as large as the rest of an attempt.
-            let (renewed, copied) = match Box::pin(self.inner.renew_one(key, &self.owner, lease)).await {
+            let (renewed, copied) = match Box::pin(self.inner.renew_one(key, &self.owner, entry.token, lease)).await {
                 Ok(renewed) => renewed,
                 Err(error) => {
                     self.inner.shards.suspect(&error);

@@ -8,7 +8,7 @@ use super::keys::{ALL_KEYS, Keys};
 use crate::{
     redis::evalsha_of,
     resource::Key,
-    store::{Attempt, Force, Handed, Mode, Owner},
+    store::{Attempt, Force, Handed, Mode, Owner, Token},
 };
 
 /// The lease of a handed-over grant until the waiter confirms it. A dead waiter delays the next one by this time.
@@ -153,13 +153,13 @@ pub(crate) fn release(sha: &str, keys: &Keys, key: &Key, owner: &Owner, handing:
     command
 }
 
-pub(crate) fn downgrade(owner: &Owner, lease: Duration, handing: &Handing<'_>) -> Vec<Vec<u8>> {
-    vec![owner.as_str().into(), handing.argument(), millis(lease)]
+pub(crate) fn downgrade(owner: &Owner, token: Token, lease: Duration, handing: &Handing<'_>) -> Vec<Vec<u8>> {
+    vec![owner.as_str().into(), handing.argument(), millis(lease), token.to_string().into_bytes()]
 }
 
-/// The argument for one resource of a RENEW. Needs no separator, since all owners have the same length.
-pub(crate) fn renewed(owner: &Owner, lease: Duration) -> Vec<u8> {
-    format!("{}{}", owner.as_str(), lease.as_millis()).into_bytes()
+/// The argument for one resource of a RENEW. The owner needs no separator, since all owners have the same length.
+pub(crate) fn renewed(owner: &Owner, token: Token, lease: Duration) -> Vec<u8> {
+    format!("{}{} {token}", owner.as_str(), lease.as_millis()).into_bytes()
 }
 
 pub(crate) fn adopt(owner: &Owner, handed: &Handed, stamp: u64, stale_after: Duration) -> Vec<Vec<u8>> {

@@ -74,10 +74,10 @@ impl Inner {
 
     async fn ask_downgrade(&self, ownership: &Ownership) -> Result<(Run, Renewed), LinkError> {
         let shard = self.shard(&ownership.key)?;
-        let args =
-            calls::downgrade(&ownership.owner, ownership.lease, &shard.handing(&self.keys, ownership.key.bucket()));
+        let Ownership { key, owner, token, lease, .. } = ownership;
+        let args = calls::downgrade(owner, *token, *lease, &shard.handing(&self.keys, key.bucket()));
         let (sent, run) = (Instant::now(), shard.run());
-        let reply = shard.link.call(&DOWNGRADE, self.keys.of(&ownership.key), args).await?;
+        let reply = shard.link.call(&DOWNGRADE, self.keys.of(key), args).await?;
         let renewed = Renewed::read(&reply).ok_or(LinkError::Protocol { op: "downgrade" })?;
         self.heard(&shard, sent, renewed.now());
         Ok((run, renewed))

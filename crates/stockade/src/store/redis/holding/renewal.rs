@@ -7,7 +7,7 @@ use crate::{
     redis::{LinkError, Replicas, Run, believed},
     resource::Key,
     store::{
-        LockError, Owner, Ownership, Recall,
+        LockError, Owner, Ownership, Recall, Token,
         redis::{
             commands::{calls, keys::Keys, replies::Renewed},
             inner::{Inner, unavailable},
@@ -30,12 +30,12 @@ struct Batch<'a> {
 fn arguments<'a>(
     keys: &Keys,
     declared: bool,
-    renewals: impl IntoIterator<Item = (&'a Key, &'a Owner, Duration)>,
+    renewals: impl IntoIterator<Item = (&'a Key, &'a Owner, Token, Duration)>,
 ) -> (Vec<String>, Vec<Vec<u8>>) {
     let (mut names, mut args) = (Vec::new(), Vec::new());
-    for (key, owner, lease) in renewals {
+    for (key, owner, token, lease) in renewals {
         names.extend(keys.renewed(key, declared));
-        args.push(calls::renewed(owner, lease));
+        args.push(calls::renewed(owner, token, lease));
     }
     (names, args)
 }
@@ -76,10 +76,11 @@ impl Inner {
         &self,
         key: &Key,
         owner: &Owner,
+        token: Token,
         lease: Duration,
     ) -> Result<(Renewed, bool), LinkError> {
         let (shard, sent) = (self.shard(key)?, Instant::now());
-        let renewal = arguments(&self.keys, self.shards.may_move(), [(key, owner, lease)]);
+        let renewal = arguments(&self.keys, self.shards.may_move(), [(key, owner, token, lease)]);
         let (replies, enough) = shard.renew(renewal, self.options.replicas).await;
         let renewed = replies?.first().copied().ok_or(LinkError::Protocol { op: "renew" })?;
         self.heard(&shard, sent, renewed.now());
@@ -102,7 +103,7 @@ impl Inner {
         let (mut replies, mut copies) = (FuturesUnordered::new(), Vec::new());
         for batch in self.batches(ownerships, &mut failed) {
             let (sent, run) = (Instant::now(), batch.shard.run());
-            let renewals = batch.ownerships.iter().map(|held| (&held.key, &held.owner, held.lease));
+            let renewals = batch.ownerships.iter().map(|held| (&held.key, &held.owner, held.token, held.lease));
             let renewals = arguments(&self.keys, self.shards.may_move(), renewals);
             let reply = batch.shard.renew(renewals, self.options.replicas);
             replies.push(async move { (reply.await, batch, sent, run) });

@@ -1,7 +1,7 @@
 -- Last part of downgrade.lua, after common.lua.
 load(redis.call('GET', L))
 local lease, result = ARGV[3] * 1000, 0
-if mode == 'w' and holder.owner == me then
+if mode == 'w' and holder.owner == me and holder.token == ARGV[4] then
   become('r')
   share(me, holder.token, now + lease, '0', lease, '0', holder.tag)
   holder, result = nil, 1
@@ -9,8 +9,8 @@ if mode == 'w' and holder.owner == me then
   save()
 elseif mode == 'r' then
   local record = redis.call('HGET', M, me)
-  if record then
-    local token, yield, tag = string.match(record, '^%d+ (%d+) %d %d+ (%d) (.*)$')
+  local token, yield, tag = string.match(record or '', '^%d+ (%d+) %d %d+ (%d) (.*)$')
+  if token == ARGV[4] then
     result = 2
     if yield ~= '2' then
       share(me, token, now + lease, '0', lease, yield, tag)

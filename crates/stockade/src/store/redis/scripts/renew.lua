@@ -1,8 +1,10 @@
 -- Restarts leases at their full length, and confirms handed-over grants. Creates no lock.
 -- KEYS: L of each resource. In a cluster, where a script must declare all of its keys, L Q M of each.
--- ARGV: for each resource the owner (28 characters) followed directly by the lease in ms.
+-- ARGV: for each resource the owner (28 characters) followed directly by `lease token`, with the lease in ms.
 -- Reply: `now found`, with now in µs. found has one digit for each resource:
---   1: renewed, 3: renewed, and somebody waits, 2: held but may not renew, 0: not held by this owner
+--   1: renewed, 3: renewed, and somebody waits, 2: held but may not renew, 0: not held by this owner with this token
+-- The token tells two grants to one owner apart: a question that was held up may arrive after the first of them ended,
+-- and others may have held the resource in between.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local declared = #KEYS == 3 * #ARGV
@@ -43,10 +45,10 @@ end
 
 -- A foreign value counts as "not held" for its lock and must not stop the renewal of the others. So nothing below may
 -- fail, whatever text it reads.
-local function renew_writer(i, state, raw, owner, lease)
+local function renew_writer(i, state, raw, owner, lease, token)
   local queued = string.sub(raw, 3, 3)
-  local token, tag = string.match(raw, '^ (%d+) %d+ %d+ (.*)$', 35)
-  if not token then
+  local present, tag = string.match(raw, '^ (%d+) %d+ %d+ (.*)$', 35)
+  if present ~= token then
     return 0
   end
   local e = ends[lease] or ending(lease)
@@ -56,15 +58,15 @@ local function renew_writer(i, state, raw, owner, lease)
   return queued == '1' and 3 or 1
 end
 
-local function renew_shared(i, state, raw, owner, lease)
+local function renew_shared(i, state, raw, owner, lease, token)
   local head, queued, first, rest = string.match(raw, '^(%a (%d) )(%d+)(.*)$')
   local records = name(i, 'm', 3)
   local record = redis.pcall('HGET', records, owner)
-  local token, yield, tag
+  local present, yield, tag
   if head and type(record) == 'string' then
-    token, yield, tag = string.match(record, '^%d+ (%d+) %d %d+ (%d) (.*)$')
+    present, yield, tag = string.match(record, '^%d+ (%d+) %d %d+ (%d) (.*)$')
   end
-  if not token then
+  if present ~= token then
     return 0
   elseif yield == '2' then
     return 2
@@ -89,16 +91,17 @@ end
 
 local found = {}
 for i = 1, #ARGV do
-  local owner, lease = string.sub(ARGV[i], 1, 28), string.sub(ARGV[i], 29)
+  local owner = string.sub(ARGV[i], 1, 28)
+  local lease, token = string.match(ARGV[i], '^(%d+) (%d+)$', 29)
   local state = KEYS[declared and i * 3 - 2 or i]
   -- pcall: a key of another type counts as "not held".
   local raw = redis.pcall('GET', state)
   local result = 0
   if type(raw) == 'string' then
     if string.sub(raw, 1, 1) == 'w' and string.sub(raw, 7, 34) == owner then
-      result = renew_writer(i, state, raw, owner, lease)
+      result = renew_writer(i, state, raw, owner, lease, token)
     elseif string.find(raw, '^[rs]') then
-      result = renew_shared(i, state, raw, owner, lease)
+      result = renew_shared(i, state, raw, owner, lease, token)
     end
   end
   found[i] = result

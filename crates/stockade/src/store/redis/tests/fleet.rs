@@ -68,7 +68,7 @@ impl Fleet {
             2..5 => Duration::from_millis(random.random_range(1..40)),
             _ => Duration::from_secs(3),
         };
-        let lease = Duration::from_millis(random.random_range(300..900));
+        let lease = Duration::from_millis(random.random_range(120..700));
         let acquire = store.acquire(Attempt { mode, wait, lease, ..write(key) });
         let acquired = if random.random_bool(0.15) {
             // The limit drops the attempt at a random point.
@@ -135,13 +135,13 @@ async fn break_things(world: Arc<World>, proxies: Arc<Vec<Proxy>>, fleet: Arc<Fl
         };
         match kind {
             0..6 => proxy.reset_connections(),
-            6..9 => fault(Fault::Reset, 300).await,
-            9..12 => fault(Fault::Hole, 700).await,
+            6..8 => fault(Fault::Reset, 300).await,
+            8..12 => fault(Fault::Hole, 700).await,
             12..14 => fault(Fault::DropReplies, 100).await,
             14..16 => fault(Fault::Delay(Duration::from_millis(8)), 300).await,
             shorter => {
                 // Shorter than any lease, or longer than all.
-                let pause = if shorter < 19 { 10..200 } else { 900..1200 };
+                let pause = if shorter < 19 { 10..100 } else { 700..1000 };
                 world.server.pause().unwrap();
                 sleep(Duration::from_millis(random.random_range(pause))).await;
                 world.server.resume().unwrap();

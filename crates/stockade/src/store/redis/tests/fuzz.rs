@@ -178,14 +178,14 @@ impl FuzzState {
                 return calls::release(sha, &self.names, &attempt.key, owner, &self.handing);
             }
             Operation::Renew(number) => {
-                let Caller { owner, attempt, .. } = &self.callers[&number];
+                let Handed { key, owner, token, lease, .. } = self.callers[&number].handed();
                 // In every other state as in a cluster.
-                let names = self.names.renewed(&attempt.key, self.handing.skip);
-                return evalsha(&self.shas[RENEW.name], names, vec![calls::renewed(owner, attempt.lease)]);
+                let names = self.names.renewed(&key, self.handing.skip);
+                return evalsha(&self.shas[RENEW.name], names, vec![calls::renewed(&owner, token, lease)]);
             }
             Operation::Downgrade(number) => {
-                let Caller { owner, attempt, .. } = &self.callers[&number];
-                (&DOWNGRADE, calls::downgrade(owner, attempt.lease, &self.handing))
+                let Handed { owner, token, lease, .. } = self.callers[&number].handed();
+                (&DOWNGRADE, calls::downgrade(&owner, token, lease, &self.handing))
             }
             Operation::Adopt(number) => {
                 let caller = &self.callers[&number];
@@ -400,7 +400,8 @@ impl FuzzState {
             let believes = caller.believes.filter(|until| *until > now && !self.stepped);
             if let Some(until) = believes {
                 let held = seen.holders.get(caller.owner.as_str());
-                let (_, x) = held.unwrap_or_else(|| panic!("{}: {:?} believes it holds", self.title, caller.owner));
+                let (token, x) = held.unwrap_or_else(|| panic!("{}: {:?} believes it holds", self.title, caller.owner));
+                assert_eq!(caller.token.map(Token::get), Some(*token), "{}: {:?}", self.title, caller.owner);
                 // The look came before now, so that by the server's clock the lease ends later than this.
                 let left = until.since(now).as_micros();
                 assert!(seen.now + u64::try_from(left).unwrap() <= *x, "{}: {:?}", self.title, caller.owner);

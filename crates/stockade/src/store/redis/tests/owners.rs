@@ -9,7 +9,7 @@ use crate::{
     redis::{Redis, Script},
     resource::Key,
     store::{
-        Attempt, Force, LockStore, Owner, Released,
+        Attempt, Force, LockStore, Owner, Released, Token,
         redis::{
             RedisStore,
             commands::{
@@ -56,9 +56,9 @@ async fn release(store: &RedisStore, key: &Key, owner: &Owner) -> bool {
     .found
 }
 
-async fn renew(store: &RedisStore, key: &Key, owner: &Owner) -> Renewed {
+async fn renew(store: &RedisStore, key: &Key, owner: &Owner, token: Token) -> Renewed {
     let keys = store.inner.keys.renewed(key, false);
-    let args = vec![calls::renewed(owner, Duration::from_secs(100))];
+    let args = vec![calls::renewed(owner, token, Duration::from_secs(100))];
     Renewed::read_all(&server(store).link.call(&RENEW, keys, args).await.unwrap(), 1).unwrap()[0]
 }
 
@@ -94,7 +94,7 @@ async fn neither_release_nor_renewal_of_another_owner_changes_anything() {
         let names = store.inner.keys.of(&key);
         let before = state(&world, &names).await;
         assert!(!release(&store, &key, &foreign).await);
-        assert!(matches!(renew(&store, &key, &foreign).await, Renewed::Gone { .. }));
+        assert!(matches!(renew(&store, &key, &foreign, held.token).await, Renewed::Gone { .. }));
         let after = state(&world, &names).await;
         assert_eq!(after.0, before.0);
         // Rounded up where it was rounded down.
@@ -135,6 +135,29 @@ async fn an_acquire_that_is_sent_again_is_the_same_ownership() {
         assert!(release(&store, &attempt.key, &owner).await);
         assert!(!release(&store, &attempt.key, &owner).await);
         assert_eq!(world.keys().await, [""; 0]);
+    }
+    world.end().await;
+}
+
+/// The network held a question up, and it arrives when its attempt has held the resource and another one after that.
+#[tokio::test]
+async fn a_grant_that_ended_is_not_renewed_as_a_later_grant_to_its_owner() {
+    let world = World::start().await;
+    let (store, other) = (world.store().await, world.store().await);
+    for attempt in [write(&key("late-question")), read(&key("late-question-read"))] {
+        let (key, lease) = (&attempt.key, Duration::from_millis(100));
+        let held = store.acquire(Attempt { lease, ..attempt.clone() }).await.unwrap();
+        until_ms(&world, now_ms(&world).await + 100).await;
+        let between = other.acquire(write(key)).await.unwrap();
+        other.release(&between).await.unwrap();
+        let Acquired::Free { token } = ask(&store, &attempt, &held.owner).await else { panic!("not free") };
+        assert!(held.token < between.token && between.token < token);
+        store.renew(slice::from_ref(&held)).await.unwrap();
+        assert!(held.loss().is_some(), "it holds again, with a token from before another holder");
+        assert!(matches!(renew(&store, key, &held.owner, held.token).await, Renewed::Gone { .. }));
+        assert!(store.downgrade(&held).await.is_err());
+        assert!(matches!(renew(&store, key, &held.owner, token).await, Renewed::Extended { .. }));
+        assert!(release(&store, key, &held.owner).await);
     }
     world.end().await;
 }
