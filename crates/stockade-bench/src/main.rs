@@ -17,6 +17,7 @@ mod child;
 mod cold;
 mod contender;
 mod counts;
+mod crowd;
 mod delegations;
 mod extract;
 mod goals;
@@ -160,5 +161,6 @@ async fn queue_tables(report: &mut Report, redis: &RedisServer) -> Result<(), Fa
         counted.push((waiters, scripts));
     }
     report.count(queue::scripts_of_a_section(&counted)?);
+    report.count(crowd::figures(redis).await?);
     Ok(())
 }
