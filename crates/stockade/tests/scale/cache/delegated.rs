@@ -76,7 +76,7 @@ impl Run {
         let log = self.folder.path().join(self.logs.len().to_string());
         let role = format!("visits {} {}", log.display(), self.random.random::<u64>());
         let locks = Proxy::start(self.site.locks.addr()).await.unwrap();
-        let child = self.site.process_with_locks_at(&role, locks.url_for(&self.site.locks.url())).await;
+        let child = self.site.process_at(&role, self.site.redis.url(), locks.url_for(&self.site.locks.url())).await;
         self.processes.push(Process { child, locks, number: self.logs.len().try_into().unwrap() });
         self.logs.push(log);
     }

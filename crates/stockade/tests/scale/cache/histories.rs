@@ -1,10 +1,11 @@
-//! Histories of four processes that are killed and stopped while the store fails. All their reads and writes together
+//! Histories of four processes that are killed, stopped and cut off while the store fails. All their reads and writes together
 //! must be possible with one register per key.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use sqlx::PgConnection;
+use stockade_testbed::{Fault, Proxy};
 use tokio::time::{Instant, sleep};
 
 use super::{
@@ -35,6 +36,8 @@ enum Trouble {
     Kill,
     /// A process stands still for a while.
     Stop,
+    /// The network between a process and the store holds everything up for a while, and then delivers it.
+    Partition,
     /// The store is killed, and comes back empty.
     Restart,
     /// The store stands still for a while.
@@ -48,7 +51,8 @@ enum Trouble {
 struct Run {
     site: Site,
     random: StdRng,
-    processes: Vec<Child>,
+    /// Each process, and its way to the store.
+    processes: Vec<(Child, Proxy)>,
     logs: Vec<PathBuf>,
     folder: tempfile::TempDir,
     history: History,
@@ -86,14 +90,17 @@ impl Run {
     async fn add_process(&mut self) {
         let log = self.folder.path().join(self.logs.len().to_string());
         let role = format!("history {} {}", log.display(), self.random.random::<u64>());
-        self.processes.push(self.site.process(&role).await);
+        let way = Proxy::start(self.site.redis.addr()).await.unwrap();
+        let child = self.site.process_at(&role, way.url_for(&self.site.redis.url()), self.site.locks.url()).await;
+        self.processes.push((child, way));
         self.logs.push(log);
     }
 
     fn next_trouble(&mut self) -> Trouble {
         match self.random.random_range(0..100) {
-            0..35 => Trouble::Kill,
-            35..50 => Trouble::Stop,
+            0..25 => Trouble::Kill,
+            25..37 => Trouble::Stop,
+            37..50 => Trouble::Partition,
             50..60 => Trouble::Restart,
             60..67 => Trouble::Freeze,
             67..75 => Trouble::Flush,
@@ -107,13 +114,18 @@ impl Run {
         let pause = Duration::from_millis(pause);
         match trouble {
             Trouble::Kill => {
-                self.processes.swap_remove(process).kill().await;
+                self.processes.swap_remove(process).0.kill().await;
                 self.add_process().await;
             }
             Trouble::Stop => {
-                self.processes[process].pause().await;
+                self.processes[process].0.pause().await;
                 sleep(pause).await;
-                self.processes[process].resume();
+                self.processes[process].0.resume();
+            }
+            Trouble::Partition => {
+                self.processes[process].1.set(Fault::Hole);
+                sleep(pause / 2).await;
+                self.processes[process].1.set(Fault::None);
             }
             Trouble::Restart => {
                 self.site.redis.kill().await.unwrap();
@@ -190,7 +202,7 @@ impl Run {
                 })
                 .await;
             }
-            all_go_on(self.processes.iter_mut().collect(), done).await;
+            all_go_on(self.processes.iter_mut().map(|(child, _)| child).collect(), done).await;
         }
         self.processes.clear();
         self.site.until_nothing_is_left().await;
@@ -224,8 +236,15 @@ async fn no_read_of_any_process_is_older_than_a_write_or_read_before_it() {
     let mut run = Run::start(seed).await;
     let began = Instant::now();
     // Each kind of trouble comes once, whatever the seed is.
-    let mut first =
-        vec![Trouble::Gate, Trouble::Flush, Trouble::Freeze, Trouble::Restart, Trouble::Stop, Trouble::Kill];
+    let mut first = vec![
+        Trouble::Gate,
+        Trouble::Flush,
+        Trouble::Freeze,
+        Trouble::Restart,
+        Trouble::Partition,
+        Trouble::Stop,
+        Trouble::Kill,
+    ];
     while began.elapsed() < long || !first.is_empty() {
         let pause = run.random.random_range(100..700);
         sleep(Duration::from_millis(pause)).await;

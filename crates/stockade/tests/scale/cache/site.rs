@@ -51,13 +51,12 @@ impl Site {
 
     /// Starts a process, and waits until it is ready.
     pub(super) async fn process(&self, role: &str) -> Child {
-        self.process_with_locks_at(role, self.locks.url()).await
+        self.process_at(role, self.redis.url(), self.locks.url()).await
     }
 
-    /// Starts a process that reaches the locks at another address.
-    pub(super) async fn process_with_locks_at(&self, role: &str, locks: String) -> Child {
-        let environment =
-            [(ROLE, role.to_owned()), (REDIS, self.redis.url()), (LOCKS, locks), (POSTGRES, self.postgres.url())];
+    /// Starts a process that reaches the cache's Redis and the locks at these addresses.
+    pub(super) async fn process_at(&self, role: &str, redis: String, locks: String) -> Child {
+        let environment = [(ROLE, role.to_owned()), (REDIS, redis), (LOCKS, locks), (POSTGRES, self.postgres.url())];
         let mut child = Child::start("cache::a_process", &environment);
         child.says("ready").await;
         child
