@@ -111,7 +111,10 @@ impl Run {
                 self.processes[place].locks.set(Fault::Hole);
                 sleep(pause).await;
                 self.processes[place].locks.set(Fault::None);
-                self.processes[place].locks.reset_connections();
+                // What was held up arrives now, or is lost.
+                if self.random.random_bool(0.5) {
+                    self.processes[place].locks.reset_connections();
+                }
             }
             Trouble::Restart => {
                 self.site.locks.kill().await.unwrap();
