@@ -64,7 +64,7 @@ bench: setup ## Measure locks, cache and service beside other libraries and floo
 	@$(CARGO) build --locked --release -p stockade-bench
 	@$(CARGO) run --locked --release -p stockade-bench -- $(ROW)
 
-check: ## What can be said without running anything: format, mutants that apply, lints, documentation, feature sets
+check: ## What can be said without running anything: format, mutants that apply, lints, documentation, feature sets, package
 	@./scripts/mutants.sh --check
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-features --all-targets -- -D warnings
@@ -73,6 +73,7 @@ check: ## What can be said without running anything: format, mutants that apply,
 	for features in "" "axum redlock" "postgres tls legacy-setnx msgpack lz4"; do \
 		$(CARGO) clippy --locked --quiet -p stockade --no-default-features --features "$$features" -- -D warnings || exit 1; \
 	done
+	$(CARGO) package --locked --quiet --no-verify --allow-dirty -p stockade
 
 fmt: ## Format the code
 	$(CARGO) fmt --all
