@@ -1,5 +1,5 @@
-//! Histories of four processes that are killed, stopped and cut off while the store fails. All their reads and writes together
-//! must be possible with one register per key.
+//! Histories of four processes that are killed, stopped and cut off while the store fails. All their reads and writes
+//! together must be possible with one register per key.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
