@@ -30,6 +30,7 @@ const LONGEST: Duration = Duration::from_secs(20);
 const PROCESSES: usize = 4;
 /// Tasks of each process.
 const TASKS: u64 = 8;
+const PERMITS: u32 = 2;
 
 /// A time in which a process believed that it held the lock, by the clock of the machine.
 #[derive(Clone, Copy, Debug)]
@@ -62,14 +63,18 @@ impl Fleet {
 
     async fn attempt(&self, store: &Arc<RedisStore>, random: &mut StdRng) {
         let key = &self.keys[random.random_range(0..self.keys.len())];
-        let mode = if random.random_bool(0.4) { Mode::Read } else { Mode::Write };
+        let mode = match random.random_range(0..10) {
+            0..4 => Mode::Read,
+            4..6 => Mode::Permit,
+            _ => Mode::Write,
+        };
         let wait = match random.random_range(0..10) {
             0..2 => Duration::ZERO,
             2..5 => Duration::from_millis(random.random_range(1..40)),
             _ => Duration::from_secs(3),
         };
         let lease = Duration::from_millis(random.random_range(120..700));
-        let acquire = store.acquire(Attempt { mode, wait, lease, ..write(key) });
+        let acquire = store.acquire(Attempt { mode, permits: PERMITS, wait, lease, ..write(key) });
         let acquired = if random.random_bool(0.15) {
             // The limit drops the attempt at a random point.
             let Ok(acquired) = timeout(Duration::from_micros(random.random_range(0..20_000)), acquire).await else {
@@ -150,27 +155,30 @@ async fn break_things(world: Arc<World>, proxies: Arc<Vec<Proxy>>, fleet: Arc<Fl
     }
 }
 
-/// What is wrong with the beliefs in one resource, if anything. Only readers that were granted together may learn of
-/// their grants in another order.
+/// What is wrong with the beliefs in one resource, if anything. Only readers that were granted together, or holders of
+/// permits, may learn of their grants in another order.
 fn conflict(beliefs: &mut [Belief]) -> Option<String> {
     beliefs.sort_by_key(|belief| belief.from);
     let mut open: Vec<Belief> = Vec::new();
-    let (mut latest, mut latest_writer) = (0, 0);
+    // The highest token of those whose belief has ended, by mode.
+    let mut latest = [0; 3];
     for belief in beliefs {
         open.retain(|other| {
             let over = other.to <= belief.from;
             if over {
-                latest = latest.max(other.token);
-            }
-            if over && other.mode == Mode::Write {
-                latest_writer = latest_writer.max(other.token);
+                let latest = &mut latest[other.mode as usize];
+                *latest = (*latest).max(other.token);
             }
             !over
         });
-        if let Some(other) = open.iter().find(|other| other.mode == Mode::Write || belief.mode == Mode::Write) {
+        let shares = |mode: usize| mode == belief.mode as usize && belief.mode != Mode::Write;
+        if let Some(other) = open.iter().find(|other| !shares(other.mode as usize)) {
             return Some(format!("two at once: {other:?} and {belief:?}"));
         }
-        let before = if belief.mode == Mode::Write { latest } else { latest_writer };
+        if belief.mode == Mode::Permit && open.len() >= PERMITS as usize {
+            return Some(format!("more than {PERMITS} permits: {open:?} and {belief:?}"));
+        }
+        let before = (0..3).filter(|mode| !shares(*mode)).map(|mode| latest[mode]).max().unwrap_or_default();
         if belief.token <= before {
             return Some(format!("a token that is not above {before}: {belief:?}"));
         }
@@ -183,9 +191,14 @@ fn conflict(beliefs: &mut [Belief]) -> Option<String> {
 fn beliefs_that_overlap_are_noticed() {
     let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
     let belief = |mode, token, from, to| Belief { mode, token, from: at(from), to: at(to) };
-    let (read, write) = (Mode::Read, Mode::Write);
+    let (read, write, permit) = (Mode::Read, Mode::Write, Mode::Permit);
     let fine = [belief(write, 1, 0, 5), belief(read, 3, 5, 6), belief(read, 2, 7, 20), belief(write, 9, 20, 21)];
     assert_eq!(conflict(&mut fine.to_vec()), None);
+    let fine = [belief(permit, 2, 0, 5), belief(permit, 1, 1, 9), belief(permit, 3, 5, 9), belief(read, 4, 9, 10)];
+    assert_eq!(conflict(&mut fine.to_vec()), None);
+    assert!(conflict(&mut [1, 2, 3].map(|token| belief(permit, token, token, 9))).is_some());
+    assert!(conflict(&mut [belief(permit, 1, 0, 5), belief(read, 2, 4, 9)]).is_some());
+    assert!(conflict(&mut [belief(permit, 3, 0, 5), belief(read, 2, 6, 9)]).is_some());
     assert!(conflict(&mut [belief(write, 1, 0, 5), belief(write, 2, 4, 9)]).is_some());
     assert!(conflict(&mut [belief(read, 1, 0, 5), belief(write, 2, 4, 9)]).is_some());
     assert!(conflict(&mut [belief(write, 1, 0, 5), belief(read, 2, 4, 9)]).is_some());
