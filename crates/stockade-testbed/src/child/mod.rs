@@ -174,6 +174,8 @@ pub(crate) fn log_tail(log: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
 
     fn launch<'a>(folder: &'a Path, script: &str) -> Launch<'a> {
@@ -209,6 +211,27 @@ mod tests {
         child.kill().await.unwrap();
         assert!(children.into_iter().chain([pid]).all(|pid| !family::is_alive(pid)));
         assert!(folder.path().exists(), "the folder is needed for a restart");
+    }
+
+    #[tokio::test]
+    async fn a_start_that_is_given_up_leaves_neither_server_nor_folder() {
+        for _ in 0..5 {
+            let folder = tempfile::tempdir().unwrap().keep();
+            let pid = folder.with_extension("pid");
+            let script = format!("echo $$ >{}; exec sleep 600", pid.display());
+            // The first poll starts the supervisor. Nobody reads what it says.
+            assert!(Child::spawn(launch(&folder, &script)).now_or_never().is_none());
+            let gone = async {
+                while folder.exists() {
+                    sleep(Duration::from_millis(2)).await;
+                }
+            };
+            timeout(LIMIT, gone).await.unwrap();
+            // A server that was killed early has not written its id.
+            let server = fs::read_to_string(&pid).ok().and_then(|text| Pid::from_raw(text.trim().parse().ok()?));
+            let _ = fs::remove_file(&pid);
+            assert!(server.is_none_or(|server| !family::is_alive(server)));
+        }
     }
 
     #[tokio::test]

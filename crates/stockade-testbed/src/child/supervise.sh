@@ -17,7 +17,8 @@ exec 3<&0 </dev/null
 
 "$@" >&2 3<&- &
 server=$!
-echo "$server"
+# The owner may be gone already. Then the subshell dies of the closed pipe, and the watch below still kills the server.
+(echo "$server")
 exec >&2
 
 children_of() {
