@@ -58,7 +58,7 @@ impl Lease {
     async fn give_back(self, core: &Core) -> Result<Released, SetnxError> {
         while !self.remaining().is_zero() {
             let make = |sha: &str| evalsha(sha, vec![self.key.clone()], self.args());
-            match core.link.call_regardless(&RELEASE, &make).await {
+            match core.link.call_regardless(&RELEASE, &make, None).await {
                 Ok(Value::Int(1)) => return Ok(Released::Released),
                 Ok(_) => return Ok(Released::Lost),
                 // Not executed.

@@ -8,6 +8,7 @@ use super::{
     attempt::{Attempt, Receipt, replies},
     connection::Connection,
     handle::Link,
+    joined::Joins,
     pending::{Pending, Terms},
     replicas::Replicas,
     wire::Turn,
@@ -47,7 +48,7 @@ impl Link {
 
     /// EVALSHA on the command connection, for an attempt with a limit of its own. `make` is called when the command is
     /// sent, with the SHA of the script. With `replicas`, the question whether they have the write follows right
-    /// behind.
+    /// behind. With `joins`, other calls of the script may become one with it.
     ///
     /// Dropping the reply takes the command back if it was not sent yet. [`Attempt::receipt`] then says so.
     pub(crate) fn attempt(
@@ -56,6 +57,7 @@ impl Link {
         make: impl FnOnce(&str) -> Cmd + Send + 'static,
         wait: Duration,
         replicas: Option<Replicas>,
+        joins: Option<Joins>,
     ) -> Attempt {
         let receipt = Receipt::default();
         let pending = self.permitted(|connection, permit| {
@@ -65,7 +67,8 @@ impl Link {
                 make(&sha)
             };
             let limit = self.shared.limit(wait);
-            let terms = Terms { op: script.name, turn: Turn::Ordinary, limit, revocable: true, permit: Some(permit) };
+            let terms =
+                Terms { op: script.name, turn: Turn::Ordinary, limit, revocable: true, joins, permit: Some(permit) };
             Pending::start(&self.shared, connection, terms, make, replicas.map(Replicas::command))
         });
         if replicas.is_none() {
@@ -81,10 +84,12 @@ impl Link {
         &self,
         script: &'static Script,
         make: &dyn Fn(&str) -> Cmd,
+        joins: Option<Joins>,
     ) -> impl Future<Output = Result<Value, LinkError>> + Send + 'static + use<> {
         let pending = self.shared.commands.get().ok_or(LinkError::Down).and_then(|connection| {
             let command = make(&connection.scripts.sha(script));
-            Pending::start(&self.shared, connection, self.terms(script.name, Turn::Undoing), || command, None)
+            let terms = Terms { joins, ..self.terms(script.name, Turn::Undoing) };
+            Pending::start(&self.shared, connection, terms, || command, None)
         });
         // Boxed, because many of these may run at once, each on a task.
         async move { Box::pin(pending?.reply()).await }
@@ -160,7 +165,7 @@ impl Link {
     }
 
     fn terms(&self, op: &'static str, turn: Turn) -> Terms {
-        Terms { op, turn, limit: self.shared.limit(Duration::ZERO), revocable: false, permit: None }
+        Terms { op, turn, limit: self.shared.limit(Duration::ZERO), revocable: false, joins: None, permit: None }
     }
 
     fn permitted<T>(

@@ -1,7 +1,7 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc, Weak,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
@@ -11,23 +11,24 @@ use futures_util::task::AtomicWaker;
 use redis::{Cmd, RedisResult, Value, aio::MultiplexedConnection};
 use tokio::{task::unconstrained, time::Instant};
 
+use super::joined::split;
 use crate::redis::LinkError;
 
 /// The places of the commands of one connection that have no reply yet.
 pub(super) trait Places: Send + Sync {
-    /// A place became free. `answered` is the time at which the answered command was sent. `None` if the command was
+    /// So many places became free. `answered` is the time at which the answered commands were sent. `None` if they were
     /// given up.
-    fn freed(self: Arc<Self>, answered: Option<Instant>);
+    fn freed(self: Arc<Self>, places: usize, answered: Option<Instant>);
 }
 
 /// A sent command, with its place in the write order of its connection, and its reply to come.
 ///
-/// Dropping it gives the command up. If it was not written yet, it never is.
+/// Dropping it gives the command up. If the command was not written yet, it never is. A command that several calls
+/// became is given up with the last of them.
 pub(super) struct Flight {
-    reply: Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>,
-    ready: Option<RedisResult<Value>>,
-    arrival: Arc<Arrival>,
-    waker: Waker,
+    request: Arc<Request>,
+    /// Which of the calls that became one command.
+    number: usize,
 }
 
 impl Flight {
@@ -36,53 +37,115 @@ impl Flight {
     pub(super) fn start(
         places: Weak<dyn Places>,
         sent: Instant,
-        mut connection: MultiplexedConnection,
+        connection: MultiplexedConnection,
         command: Cmd,
     ) -> Result<Self, LinkError> {
-        let (freed, caller) = (AtomicBool::new(false), AtomicWaker::new());
-        let arrival = Arc::new(Arrival { places, sent, freed, caller });
-        let waker = Waker::from(Arc::clone(&arrival));
-        // The first poll hands the command to the connection's queue. The poll must happen now, whatever is left of the
-        // task's budget. Otherwise a later call of another task could get ahead.
-        let mut reply: Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>> =
-            Box::pin(unconstrained(async move { connection.send_packed_command(&command).await }));
-        let ready = match reply.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(ready) => {
-                arrival.freed.store(true, Ordering::Release);
-                // The queue is closed. Nothing more is known at this point.
-                Some(Ok(ready.map_err(|_| LinkError::Down)?))
-            }
-            Poll::Pending => None,
-        };
-        Ok(Self { reply, ready, arrival, waker })
+        let mut flights = Self::start_joined(places, sent, connection, command, 1)?;
+        flights.next().ok_or(LinkError::Down)
+    }
+
+    /// Like [`Flight::start`], for a command that so many calls became.
+    pub(super) fn start_joined(
+        places: Weak<dyn Places>,
+        sent: Instant,
+        mut connection: MultiplexedConnection,
+        command: Cmd,
+        calls: usize,
+    ) -> Result<impl Iterator<Item = Self>, LinkError> {
+        let reply = async move { connection.send_packed_command(&command).await };
+        let request = Arc::new(Request::start(places, sent, calls, Box::pin(unconstrained(reply)))?);
+        Ok((0..calls).map(move |number| Self { request: Arc::clone(&request), number }))
     }
 
     /// Whether the reply was there at once. The command is then not in flight.
     pub(super) fn is_ready(&self) -> bool {
-        self.ready.is_some()
+        self.request.was_ready
+    }
+
+    /// Wakes this caller when the reply arrives, as if it had polled.
+    pub(super) fn wakes(&self, caller: Waker) {
+        let arrival = &self.request.arrival;
+        arrival.caller(self.number).register(&caller);
+        // The reply may have arrived before the caller was registered.
+        if arrival.freed.load(Ordering::Acquire) {
+            caller.wake();
+        }
     }
 }
 
 impl Future for Flight {
     type Output = RedisResult<Value>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let flight = &mut *self;
-        if let Some(ready) = flight.ready.take() {
-            return Poll::Ready(ready);
-        }
-        flight.arrival.caller.register(context.waker());
-        flight.reply.as_mut().poll(&mut Context::from_waker(&flight.waker))
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.request.arrival.caller(self.number).register(context.waker());
+        self.request.poll(self.number)
     }
 }
 
-impl Drop for Flight {
+/// What the driver of the connection was given at once: one call, or several that became one command.
+struct Request {
+    calls: usize,
+    replies: Mutex<Replies>,
+    arrival: Arc<Arrival>,
+    waker: Waker,
+    was_ready: bool,
+}
+
+type Reply = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
+
+enum Replies {
+    ToCome(Reply),
+    /// By call. `None` once its caller has it.
+    Here(Vec<Option<RedisResult<Value>>>),
+}
+
+impl Request {
+    fn start(places: Weak<dyn Places>, sent: Instant, calls: usize, mut reply: Reply) -> Result<Self, LinkError> {
+        let others = (1..calls).map(|_| AtomicWaker::new()).collect();
+        let arrival =
+            Arc::new(Arrival { places, sent, freed: AtomicBool::new(false), caller: AtomicWaker::new(), others });
+        let waker = Waker::from(Arc::clone(&arrival));
+        // The first poll hands the command to the connection's queue. The poll must happen now, whatever is left of the
+        // task's budget. Otherwise a later call of another task could get ahead.
+        let ready = reply.as_mut().poll(&mut Context::from_waker(&waker));
+        let was_ready = ready.is_ready();
+        let replies = match ready {
+            Poll::Ready(ready) => {
+                arrival.freed.store(true, Ordering::Release);
+                // The queue is closed. Nothing more is known at this point.
+                Replies::Here(split(Ok(ready.map_err(|_| LinkError::Down)?), calls))
+            }
+            Poll::Pending => Replies::ToCome(reply),
+        };
+        Ok(Self { calls, replies: Mutex::new(replies), arrival, waker, was_ready })
+    }
+
+    fn poll(&self, number: usize) -> Poll<RedisResult<Value>> {
+        let mut replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Replies::ToCome(reply) = &mut *replies {
+            let Poll::Ready(ready) = reply.as_mut().poll(&mut Context::from_waker(&self.waker)) else {
+                return Poll::Pending;
+            };
+            if self.calls == 1 {
+                *replies = Replies::Here(Vec::new());
+                return Poll::Ready(ready);
+            }
+            *replies = Replies::Here(split(ready, self.calls));
+        }
+        match &mut *replies {
+            Replies::Here(replies) => replies.get_mut(number).and_then(Option::take).map_or(Poll::Pending, Poll::Ready),
+            Replies::ToCome(..) => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Request {
     fn drop(&mut self) {
         self.arrival.free(None);
     }
 }
 
-/// The driver of the connection tells this when the reply arrives, whether or not the caller polls.
+/// The driver of the connection tells this when the reply arrives, whether or not the callers poll.
 struct Arrival {
     /// Weak, because the driver keeps this until the reply arrives, and the wire, which has the places, keeps the
     /// driver.
@@ -90,14 +153,20 @@ struct Arrival {
     sent: Instant,
     freed: AtomicBool,
     caller: AtomicWaker,
+    /// The callers of the calls behind the first.
+    others: Box<[AtomicWaker]>,
 }
 
 impl Arrival {
+    fn caller(&self, number: usize) -> &AtomicWaker {
+        number.checked_sub(1).and_then(|other| self.others.get(other)).unwrap_or(&self.caller)
+    }
+
     fn free(&self, answered: Option<Instant>) {
         if !self.freed.swap(true, Ordering::AcqRel)
             && let Some(places) = self.places.upgrade()
         {
-            places.freed(answered);
+            places.freed(1 + self.others.len(), answered);
         }
     }
 }
@@ -110,5 +179,6 @@ impl Wake for Arrival {
     fn wake_by_ref(self: &Arc<Self>) {
         self.free(Some(self.sent));
         self.caller.wake();
+        self.others.iter().for_each(AtomicWaker::wake);
     }
 }

@@ -1,12 +1,9 @@
 use std::{sync::Arc, time::Duration};
 
 use redis::{RedisResult, Value};
-use tokio::{
-    sync::oneshot,
-    time::{Instant, timeout_at},
-};
+use tokio::time::{Instant, timeout_at};
 
-use super::{connection::Connection, flight::Flight, shared::Shared, window::bytes, wire::Started};
+use super::{connection::Connection, flight::Flight, notice::Told, shared::Shared, window::bytes, wire::Started};
 use crate::{
     metrics::{self, REDIS_ERRORS, tag},
     redis::LinkError,
@@ -32,9 +29,10 @@ impl Ledger {
     }
 
     /// Waits in place of a caller that gave up before its command was sent. The command keeps its place.
-    pub(super) async fn outlive_waiting(mut self, told: oneshot::Receiver<Result<Started, LinkError>>) {
+    pub(super) async fn outlive_waiting(mut self, mut told: Told) {
         // The wire ends with its connection, and then tells all waiting commands.
-        let Ok(Ok(Started { at, flight, behind })) = told.await else { return };
+        let period = self.shared.redis.timeout();
+        let Ok(Some(Ok(Started { at, flight, behind }))) = told.until(None, period).await else { return };
         self.sent = at;
         if let Some(behind) = behind {
             self.spawn(Self { op: "wait", ..self.clone() }.outlive_caller(behind));

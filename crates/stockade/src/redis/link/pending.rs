@@ -10,8 +10,10 @@ use tokio::{
 use super::{
     connection::Connection,
     flight::Flight,
+    joined::Joins,
     ledger::Ledger,
     look_around::look_around,
+    notice::Told,
     shared::Shared,
     wire::{Entered, Started, Ticket, Turn},
 };
@@ -29,6 +31,7 @@ pub(super) struct Terms {
     pub(super) limit: Instant,
     /// Whether the command is taken back if its caller gives up before it was sent. Otherwise it keeps its place.
     pub(super) revocable: bool,
+    pub(super) joins: Option<Joins>,
     pub(super) permit: Option<Permit>,
 }
 
@@ -45,7 +48,7 @@ pub(super) struct Pending {
 }
 
 enum Stage {
-    Waiting(Ticket, oneshot::Receiver<Result<Started, LinkError>>),
+    Waiting(Ticket, Told),
     Sent(Flight),
     Ended,
 }
@@ -58,8 +61,8 @@ impl Pending {
         make: impl FnOnce() -> Cmd + Send + 'static,
         behind: Option<Cmd>,
     ) -> Result<Self, LinkError> {
-        let Terms { op, turn, limit, revocable, permit } = terms;
-        let entered = match connection.wire.enter(turn, make, behind) {
+        let Terms { op, turn, limit, revocable, joins, permit } = terms;
+        let entered = match connection.wire.enter(turn, make, joins, behind) {
             Ok(entered) => entered,
             Err(error) => {
                 if let Some(permit) = permit.filter(|_| !matches!(error, LinkError::Unsent { .. })) {
@@ -117,18 +120,20 @@ impl Pending {
     async fn placed(&mut self) -> Result<(), LinkError> {
         let Stage::Waiting(ticket, told) = &mut self.stage else { return Ok(()) };
         let ticket = *ticket;
-        let mut outcome = timeout_at(self.limit, &mut *told).await;
+        // No command is answered before it was sent, so looking that often is enough for the time-out of its reply.
+        let period = self.ledger.shared.redis.timeout();
+        let mut outcome = told.until(Some(self.limit), period).await;
         if outcome.is_err() && !self.ledger.connection.wire.take_back(ticket) {
             // The command was sent just now, or its wait has just failed.
             outcome = Ok(told.await);
         }
         let error = match outcome {
-            Ok(Ok(Ok(started))) => {
+            Ok(Some(Ok(started))) => {
                 self.sent(started);
                 return Ok(());
             }
-            Ok(Ok(Err(error))) => error,
-            Ok(Err(_)) => LinkError::Down,
+            Ok(Some(Err(error))) => error,
+            Ok(None) => LinkError::Down,
             Err(_) => LinkError::Unsent { silent: false },
         };
         self.stage = Stage::Ended;

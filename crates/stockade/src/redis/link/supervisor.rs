@@ -141,6 +141,7 @@ fn asked_about(shared: &Shared) -> Option<&Namespace> {
 async fn until_ended(shared: &Shared, connection: &Connection) {
     tokio::select! {
         () = connection.ended.cancelled() => {}
+        () = connection.wire.gather() => {}
         () = connection.wire.watch() => {}
         () = shared.redis.dialer().moved(&connection.place) => {
             tracing::warn!(role = shared.role, server = %shared.redis.dialer(), "the sentinels made another server the primary");

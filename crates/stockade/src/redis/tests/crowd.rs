@@ -22,10 +22,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 fn attempt(link: &Link, value: &str, wait: Duration) -> Attempt {
     let value = value.as_bytes().to_vec();
-    link.attempt(&APPEND, move |sha| evalsha(sha, vec!["list".into()], vec![value]), wait, None)
+    link.attempt(&APPEND, move |sha| evalsha(sha, vec!["list".into()], vec![value]), wait, None, None)
 }
 
-async fn connected(server: &RedisServer) -> Link {
+pub(super) async fn connected(server: &RedisServer) -> Link {
     let (link, _) = open(&Redis::connect(server.url()).await.unwrap()).await;
     up(&link).await;
     link
@@ -104,7 +104,7 @@ async fn what_undoes_goes_ahead_of_the_crowd_and_renewals_ahead_of_both() {
     server.pause().unwrap();
     let crowd: Vec<_> = (0..CROWD).map(|_| append(&link, "crowd")).collect();
     let undo = |sha: &str| evalsha(sha, vec!["list".into()], vec![b"undoing".to_vec()]);
-    let undoing: Vec<_> = (0..CROWD).map(|_| link.call_regardless(&APPEND, &undo)).collect();
+    let undoing: Vec<_> = (0..CROWD).map(|_| link.call_regardless(&APPEND, &undo, None)).collect();
     // Renewals have no connection of their own yet.
     let renewal = link.call_renewal(&APPEND, vec!["list".into()], vec![b"renewal".to_vec()]);
     server.resume().unwrap();
@@ -155,7 +155,7 @@ async fn an_attempt_without_a_place_in_time_is_no_failure_of_the_server() {
         making.store(true, Ordering::SeqCst);
         evalsha(sha, vec!["list".into()], Vec::new())
     };
-    let brief = link.attempt(&APPEND, make, Duration::from_millis(1), None);
+    let brief = link.attempt(&APPEND, make, Duration::from_millis(1), None, None);
     // Five more, which as failures would open the breaker.
     let more = join_all((0..5).map(|_| attempt(&link, "crowd", Duration::from_millis(1)).reply));
     let (refused, more) = join(brief.reply, more).await;

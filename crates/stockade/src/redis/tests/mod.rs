@@ -1,6 +1,7 @@
 //! The link against a real server.
 
 pub(crate) mod crowd;
+mod joined;
 mod sentinel;
 #[cfg(feature = "tls")]
 mod tls;
@@ -26,7 +27,7 @@ use super::{ConnectError, Handshake, Link, LinkError, LinkEvents, Redis, Script,
 
 static APPEND: Script = Script { name: "append", text: "return redis.call('RPUSH', KEYS[1], ARGV[1])" };
 static TELL: Script = Script { name: "tell", text: "return redis.call('PUBLISH', ARGV[1], ARGV[2])" };
-static SCRIPTS: &[&Script] = &[&APPEND, &TELL];
+static SCRIPTS: &[&Script] = &[&APPEND, &TELL, &joined::EACH];
 
 #[derive(Default)]
 struct Seen {

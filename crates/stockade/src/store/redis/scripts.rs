@@ -12,7 +12,7 @@ pub(super) static ACQUIRE: Script = script!(
     "stamp.lua",
     "acquire.lua",
     "names.lua",
-    "acquire_shared.lua",
+    "acquire_queued.lua",
     "mint.lua",
     "common.lua",
     "acquire_contended.lua"
@@ -22,7 +22,7 @@ pub(super) static RELEASE: Script = script!(
     "release",
     "release.lua",
     "names.lua",
-    "release_shared.lua",
+    "release_queued.lua",
     "mint.lua",
     "common.lua",
     "release_contended.lua"

@@ -57,10 +57,10 @@ impl Node {
         let Taking { names, value, lease, token } = taking;
         let keys = vec![names.lock.clone(), names.floor.clone()];
         let args = vec![
-            value.as_str().into(),
-            millis(*lease),
             self.clock.stamp().to_string().into_bytes(),
             millis(self.stale_after()),
+            value.as_str().into(),
+            millis(*lease),
             token.map_or(0, Token::get).to_string().into_bytes(),
         ];
         let (run, generation, at) = (self.run(), self.link.generation(), Instant::now());

@@ -112,7 +112,7 @@ impl<V: DeserializeOwned + Send + Sync + 'static> Remote<V> {
 
     fn undo(&self, key: &Key, token: &Token) {
         let make = |sha: &str| evalsha(sha, self.subscription.keys.of(key), self.aborting(key, token, Hold::NONE));
-        drop(self.server(key.bucket()).map(|server| server.link.call_regardless(&ABORT, &make)));
+        drop(self.server(key.bucket()).map(|server| server.link.call_regardless(&ABORT, &make, None)));
     }
 
     fn fingerprint(&self) -> Vec<u8> {

@@ -14,7 +14,7 @@ use crate::{
         LockError,
         redis::{
             commands::{
-                calls::Asking,
+                calls::{self, Asking},
                 replies::{Acquired, Place},
             },
             release::Posted,
@@ -194,8 +194,10 @@ impl Waiter {
         // The replicas are asked only about the first sending. Another process may have written what an earlier sending
         // led to. A renewal confirms that.
         let replicas = self.inner.options.replicas.filter(|_| self.sendings.is_empty());
+        // The keys of a cluster are in different slots.
+        let joins = (!shard.is_partial()).then(|| calls::acquires(&self.attempt));
         let hears = shard.hears(self.attempt.key.bucket());
-        let (carrier, attempt) = shard.carried(|link| link.attempt(&ACQUIRE, command, place, replicas));
+        let (carrier, attempt) = shard.carried(|link| link.attempt(&ACQUIRE, command, place, replicas, joins));
         self.server.heard_on = carrier.filter(|_| hears);
         let longest = self.attempt.lease.max(wait.unwrap_or(QUEUED_FOR)) + OUTLIVES;
         self.sendings.post(Posted::new(&attempt.receipt, carrier, longest));

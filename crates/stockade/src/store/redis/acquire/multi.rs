@@ -94,7 +94,7 @@ impl<'a> MultiAttempt<'a> {
         };
         let wait = self.attempts.iter().map(|attempt| attempt.wait).max().unwrap_or_default();
         let (carrier, redis::Attempt { receipt, reply, .. }) =
-            shard.carried(|link| link.attempt(&MULTI, make, wait, None));
+            shard.carried(|link| link.attempt(&MULTI, make, wait, None, None));
         let longest = self.attempts.iter().map(|attempt| attempt.lease).max().unwrap_or_default();
         // If a command was sent before this one, it was answered: it was not executed.
         self.sendings.was_answered();

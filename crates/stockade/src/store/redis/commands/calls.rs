@@ -6,9 +6,12 @@ use redis::{Cmd, RedisWrite};
 
 use super::keys::{ALL_KEYS, Keys};
 use crate::{
-    redis::evalsha_of,
+    redis::{Joins, evalsha_of},
     resource::Key,
-    store::{Attempt, Force, Handed, Mode, Owner, Token},
+    store::{
+        Attempt, Force, Handed, Mode, Owner, Token,
+        redis::scripts::{ACQUIRE, RELEASE},
+    },
 };
 
 /// The lease of a handed-over grant until the waiter confirms it. A dead waiter delays the next one by this time.
@@ -93,7 +96,7 @@ impl Asking<'_> {
 
     fn add(&self, handing: &Handing<'_>, command: &mut Cmd) {
         let Attempt { mode, permits, lease, max_waiters, tag, yields, .. } = self.attempt;
-        command.arg(self.owner.as_str()).arg(whole_millis(*lease)).arg(self.stamp).arg(whole_millis(self.stale_after));
+        command.arg(self.stamp).arg(whole_millis(self.stale_after)).arg(self.owner.as_str()).arg(whole_millis(*lease));
         let mode = match mode {
             Mode::Read => Cow::Borrowed("r"),
             Mode::Write => Cow::Borrowed("w"),
@@ -133,15 +136,22 @@ fn words(command: &Cmd) -> Vec<Vec<u8>> {
 /// The arguments of a MULTI. All attempts have the same lease and tag.
 pub(crate) fn multi(attempts: &[Attempt], owners: &[Owner], stamp: u64, stale_after: Duration) -> Vec<Vec<u8>> {
     let (lease, tag) = attempts.first().map_or((Duration::ZERO, ""), |attempt| (attempt.lease, &attempt.tag));
-    let mut args = vec![millis(lease), tag.into(), stamp.to_string().into_bytes(), millis(stale_after)];
+    let mut args = vec![stamp.to_string().into_bytes(), millis(stale_after), millis(lease), tag.into()];
     args.extend(owners.iter().map(|owner| owner.as_str().into()));
     args
 }
 
 #[cfg(test)]
 pub(crate) fn release_args(owner: &Owner, handing: &Handing<'_>) -> Vec<Vec<u8>> {
-    vec![owner.as_str().into(), handing.argument()]
+    vec![handing.argument(), owner.as_str().into()]
 }
+
+/// How several ACQUIRE commands become one, and several RELEASE commands.
+pub(crate) fn acquires(attempt: &Attempt) -> Joins {
+    Joins { op: ACQUIRE.name, keys: ACQUIRED, shared: 2, own: 3 + usize::from(!attempt.tag.is_empty()) }
+}
+
+pub(crate) const RELEASES: Joins = Joins { op: RELEASE.name, keys: RELEASED, shared: 1, own: 1 };
 
 /// A RELEASE command. `sha` names the script.
 pub(crate) fn release(sha: &str, keys: &Keys, key: &Key, owner: &Owner, handing: &Handing<'_>) -> Cmd {
@@ -149,7 +159,8 @@ pub(crate) fn release(sha: &str, keys: &Keys, key: &Key, owner: &Owner, handing:
     let bytes = keys.bytes(key, names) + owner.as_str().len() + handing.channel.len() + 16;
     let mut command = evalsha_of(sha, names, names + 2, bytes);
     keys.add(key, names, &mut command);
-    write_words(&mut command.arg(owner.as_str()).writer_for_next_arg(), &handing.words());
+    write_words(&mut command.writer_for_next_arg(), &handing.words());
+    command.arg(owner.as_str());
     command
 }
 
@@ -164,10 +175,10 @@ pub(crate) fn renewed(owner: &Owner, token: Token, lease: Duration) -> Vec<u8> {
 
 pub(crate) fn adopt(owner: &Owner, handed: &Handed, stamp: u64, stale_after: Duration) -> Vec<Vec<u8>> {
     vec![
-        owner.as_str().into(),
-        millis(handed.lease),
         stamp.to_string().into_bytes(),
         millis(stale_after),
+        owner.as_str().into(),
+        millis(handed.lease),
         handed.owner.as_str().into(),
         handed.token.to_string().into_bytes(),
         match handed.mode {

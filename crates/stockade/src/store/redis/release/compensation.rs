@@ -31,7 +31,9 @@ impl Inner {
         let sent = self.shard(key).map(|shard| {
             let handing = shard.handing(&self.keys, key.bucket());
             let release = |sha: &str| calls::release(sha, &self.keys, key, owner, &handing);
-            shard.carried(|link| link.call_regardless(&RELEASE, &release))
+            // The keys of a cluster are in different slots.
+            let joins = (!handing.all_keys).then_some(calls::RELEASES);
+            shard.carried(|link| link.call_regardless(&RELEASE, &release, joins))
         });
         let (carrier, reply) = match sent {
             Ok((carrier, reply)) => (carrier, Ok(reply)),

@@ -1,6 +1,6 @@
 -- Last part of acquire.lua, after common.lua.
 load(raw)
-local lease = ARGV[2] * 1000
+local lease = ms * 1000
 local wants, permits = string.sub(how, 1, 1), tonumber(string.sub(how, 2))
 
 -- 1 if the caller's place is gone.
@@ -159,3 +159,13 @@ else
 end
 save()
 return string.format('QUEUED %.0f %.0f %.0f %d %d', seq, remaining, now, rank, gone)
+end
+
+for _, call in ipairs(left) do
+  local names = calls == 1 and KEYS or { KEYS[2 * call - 1], KEYS[2 * call] }
+  local at = 2 + (call - 1) * own
+  local answered, reply =
+    pcall(serve, names, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], own == 4 and ARGV[at + 4] or '')
+  replies[call] = (answered or type(reply) == 'table') and reply or redis.error_reply('ERR ' .. tostring(reply))
+end
+return calls == 1 and replies[1] or replies

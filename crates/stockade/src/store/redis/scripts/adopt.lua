@@ -1,7 +1,7 @@
 -- Moves an ownership to another owner, with the same token and a new lease, if the old lease has not ended.
--- KEYS: L F Q W M, see common.lua. ARGV: new owner, lease in ms, stamp and age as for stamp.lua, old owner, its token,
+-- KEYS: L F Q W M, see common.lua. ARGV: stamp and age as for stamp.lua, new owner, lease in ms, old owner, its token,
 --   its mode (w, r or s).
 -- Reply: `ADOPTED x now`, also if the new owner has adopted it before, `GONE now`, or `STALE now`; times in µs.
 -- common.lua needs these. This script grants nothing to waiters.
 local G, skip, chan = 0, false, ''
-local me = ARGV[1]
+local me = ARGV[3]

@@ -1,6 +1,6 @@
 -- Last part of adopt.lua, after common.lua.
 load(redis.call('GET', L))
-local lease, old = ARGV[2] * 1000, ARGV[5]
+local lease, old = ARGV[4] * 1000, ARGV[5]
 if mode ~= ARGV[7] then
   return string.format('GONE %.0f', now)
 elseif mode == 'w' and (holder.owner == old or holder.owner == me) and holder.token == ARGV[6] and holder.x > now then

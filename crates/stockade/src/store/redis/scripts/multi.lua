@@ -1,6 +1,6 @@
 -- Takes all of these resources exclusively. Changes nothing if one of them is held or waited for.
 -- KEYS: L F Q W M of each resource, see common.lua.
--- ARGV: lease in ms, tag, stamp and age as for stamp.lua, then the owner of each resource.
+-- ARGV: stamp and age as for stamp.lua, lease in ms, tag, then the owner of each resource.
 -- Reply: `HELD token ...` in the order of KEYS, `TAKEN now`, or `STALE now`; times in µs.
 
 -- Without L there is neither holder nor queue. L may be left although its holder's lease has ended. Then the waiters
@@ -18,7 +18,7 @@ for i = 2, #KEYS, 5 do
   tokens[#tokens + 1] = mint(KEYS[i], now, written)
 end
 for i, token in ipairs(tokens) do
-  local state = string.format('w 0 0 %s %s %.0f %s000 %s', ARGV[4 + i], token, now + ARGV[1] * 1000, ARGV[1], ARGV[2])
-  redis.call('SET', KEYS[i * 5 - 4], state, 'PX', ARGV[1])
+  local state = string.format('w 0 0 %s %s %.0f %s000 %s', ARGV[4 + i], token, now + ARGV[3] * 1000, ARGV[3], ARGV[4])
+  redis.call('SET', KEYS[i * 5 - 4], state, 'PX', ARGV[3])
 end
 return 'HELD ' .. table.concat(tokens, ' ')

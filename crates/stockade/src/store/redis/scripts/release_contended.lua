@@ -22,3 +22,11 @@ expire()
 grant()
 save()
 return more and found + 10 or found
+end
+
+for _, call in ipairs(left) do
+  local names = calls == 1 and KEYS or { KEYS[call] }
+  local answered, reply = pcall(serve, names, ARGV[call + 1], gone and gone[call])
+  replies[call] = (answered or type(reply) == 'table') and reply or redis.error_reply('ERR ' .. tostring(reply))
+end
+return calls == 1 and replies[1] or replies

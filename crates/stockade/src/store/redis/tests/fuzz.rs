@@ -13,7 +13,7 @@ use stockade_testbed::RedisServer;
 use super::{LIMIT, World, key, seed, seen::Seen};
 use crate::{
     clock::Instant,
-    redis::{Script, believed, believed_until, evalsha},
+    redis::{Joins, Script, believed, believed_until, evalsha},
     resource::Key,
     store::{
         Attempt, Force, Handed, Mode, Owner, Token,
@@ -99,6 +99,8 @@ struct FuzzState {
     calls: u64,
     /// How often two resources were taken together.
     taken_at_once: u64,
+    /// How many commands had several calls.
+    joined: u64,
     /// Whether the server's clock jumps. Then leases may end at any time, and beliefs are not checked.
     stepped: bool,
     /// Names the state in the message of a failure.
@@ -134,6 +136,7 @@ impl FuzzState {
             handing,
             calls: 0,
             taken_at_once: 0,
+            joined: 0,
             stepped: false,
             title: format!("STOCKADE_SEED={seed}, state {number}"),
         }
@@ -268,16 +271,33 @@ impl FuzzState {
         operations
     }
 
-    /// Sends some calls in one round trip. A check of its keys follows each call.
+    /// How calls of this kind become one command, as the store would send them.
+    fn joins(&self, step: Operation) -> Option<Joins> {
+        match step {
+            Operation::Ask(number) => Some(calls::acquires(&self.callers[&number].attempt)),
+            Operation::Leave(_) | Operation::LeaveAgain(_) => Some(calls::RELEASES),
+            _ => None,
+        }
+        .filter(|_| !self.handing.all_keys)
+    }
+
+    /// Sends some calls in one round trip. Calls that may become one command do. A check of its keys follows each
+    /// command.
     async fn round(&mut self, operations: &[Operation]) {
         if operations.is_empty() {
             return;
         }
+        let commands: Vec<_> = operations
+            .chunk_by(|one, next| self.joins(*one).is_some() && self.joins(*one) == self.joins(*next))
+            .collect();
         let mut pipe = redis::pipe();
-        for step in operations {
-            let names: Vec<_> = self.keys_of(*step).iter().map(|key| self.names.of(&self.keys[*key])).collect();
-            pipe.add_command(self.call(*step));
-            for names in &names {
+        for steps in &commands {
+            let calls: Vec<_> = steps.iter().map(|step| self.call(*step)).collect();
+            match self.joins(steps[0]) {
+                Some(joins) => pipe.add_command(joins.join(&calls)),
+                None => pipe.add_command(calls[0].clone()),
+            };
+            for names in steps.iter().flat_map(|step| self.keys_of(*step)).map(|key| self.names.of(&self.keys[key])) {
                 let look = pipe.cmd("EVALSHA").arg(&self.shas[LOOK.name]).arg(names.len()).arg(names);
                 if self.stepped {
                     look.arg("stepped");
@@ -290,12 +310,22 @@ impl FuzzState {
             Err(error) => panic!("{}: {error}", self.title),
         };
         let mut replies = replies.iter();
-        for step in operations {
-            let keys = self.keys_of(*step);
-            self.calls += 1;
-            self.answered(*step, keys[0], sent, replies.next().unwrap());
-            for key in keys {
-                self.look(*step, key, replies.next().unwrap());
+        for steps in commands {
+            let reply = replies.next().unwrap();
+            let each = match reply {
+                Value::Array(each) if steps.len() > 1 => each.as_slice(),
+                one => std::slice::from_ref(one),
+            };
+            assert_eq!(each.len(), steps.len(), "{}: {reply:?}", self.title);
+            self.joined += u64::from(steps.len() > 1);
+            for (step, reply) in steps.iter().zip(each) {
+                self.calls += 1;
+                self.answered(*step, self.keys_of(*step)[0], sent, reply);
+            }
+            for step in steps {
+                for key in self.keys_of(*step) {
+                    self.look(*step, steps.len(), key, replies.next().unwrap());
+                }
             }
         }
         for step in operations {
@@ -389,9 +419,9 @@ impl FuzzState {
         }
     }
 
-    fn look(&mut self, step: Operation, key: usize, reply: &Value) {
+    fn look(&mut self, step: Operation, calls: usize, key: usize, reply: &Value) {
         let seen = Seen::read(reply);
-        if let Some(wrong) = seen.wrong_after(&self.seen[key]) {
+        if let Some(wrong) = seen.wrong_after(&self.seen[key], calls) {
             panic!("{}, after {step:?} of {}: {wrong}", self.title, self.keys[key]);
         }
         // Now is later than the check, so a caller that believes in a lease now was a holder then.
@@ -436,6 +466,7 @@ impl FuzzState {
             assert!(seen.holders.is_empty() && seen.queue.is_empty(), "{}: {seen:?}", self.title);
         }
         assert!(self.taken_at_once > 0, "{}: never were both resources free", self.title);
+        assert!(self.joined > 0 || self.handing.all_keys, "{}: no two calls came together", self.title);
         self.calls
     }
 }

@@ -10,6 +10,7 @@ mod faults;
 mod fleet;
 mod foreign;
 mod fuzz;
+mod joined;
 mod keys;
 mod late;
 mod multi;

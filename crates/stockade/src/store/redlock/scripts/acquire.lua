@@ -1,12 +1,12 @@
 -- Takes the lock on this server as `SET lock value NX PX lease` does. Also writes the token to the bucket's floor F, if
 -- the token is above F.
--- KEYS: lock, F. ARGV: value, lease in ms, stamp and age as for stamp.lua, token (0: none).
+-- KEYS: lock, F. ARGV: stamp and age as for stamp.lua, value, lease in ms, token (0: none).
 -- Reply, with `now` in µs:
 --   `FENCED now`: taken, and the token is written
 --   `TAKEN floor now`: taken, but the token is not above the floor
 --   `BUSY left now`: another value holds the lock for `left` more ms (-1: it never expires)
 --   `STALE now`: the command is too old
-if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+if not redis.call('SET', KEYS[1], ARGV[3], 'NX', 'PX', ARGV[4]) then
   return string.format('BUSY %d %.0f', redis.call('PTTL', KEYS[1]), now)
 end
 local floor = redis.call('GET', KEYS[2]) or '0'

@@ -1,0 +1,109 @@
+//! Calls of a script that become one command.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use redis::Value;
+use stockade_testbed::RedisServer;
+use tokio::time::Instant;
+
+use super::{append, crowd::connected, list, until};
+use crate::redis::{Attempt, Joins, Link, LinkError, Script, evalsha};
+
+pub(super) static EACH: Script = Script { name: "each", text: include_str!("scripts/each.lua") };
+const JOINS: Joins = Joins { op: EACH.name, keys: 1, shared: 1, own: 1 };
+/// Enough for several commands of as many calls as one takes.
+const CALLS: usize = 200;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn each(link: &Link, key: &str, value: &str) -> Attempt {
+    let (key, args) = (key.to_owned(), vec![b"of-".to_vec(), value.as_bytes().to_vec()]);
+    link.attempt(&EACH, move |sha| evalsha(sha, vec![key], args), PATIENCE, None, Some(JOINS))
+}
+
+async fn commands(server: &RedisServer) -> u64 {
+    let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
+    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
+}
+
+#[tokio::test]
+async fn calls_that_come_together_are_one_command_and_each_has_its_own_reply() {
+    let server = RedisServer::start().await.unwrap();
+    let link = connected(&server).await;
+    // A crowd widens the window of the connection.
+    join_all((0..CALLS).map(|_| append(&link, "before"))).await;
+    let before = commands(&server).await;
+    // Every tenth is refused; the others are longer by one each time.
+    let called: Vec<_> = (0..CALLS)
+        .map(|number| match number % 10 {
+            9 => each(&link, "other", "broken").reply,
+            _ => each(&link, "other", &number.to_string()).reply,
+        })
+        .collect();
+    let mut length = 0;
+    for (number, reply) in join_all(called).await.into_iter().enumerate() {
+        if number % 10 == 9 {
+            assert!(matches!(&reply, Err(LinkError::Refused { code }) if code == "BROKEN"), "{number}: {reply:?}");
+        } else {
+            length += 1;
+            assert_eq!(reply.unwrap(), Value::Int(length), "{number}");
+        }
+    }
+    let took = commands(&server).await - before;
+    assert!(took < CALLS as u64 / 4, "{took} commands for {CALLS} calls");
+}
+
+#[tokio::test]
+async fn calls_keep_their_order_beside_commands_that_go_alone() {
+    let server = RedisServer::start().await.unwrap();
+    let link = connected(&server).await;
+    let mut called = Vec::new();
+    for number in 0..CALLS {
+        // Runs of different lengths, some of a single call.
+        called.push(match number % 7 % 3 {
+            0 => Box::pin(append(&link, &format!("alone-{number}"))),
+            _ => each(&link, "list", &number.to_string()).reply,
+        });
+    }
+    for reply in join_all(called).await {
+        reply.unwrap();
+    }
+    let numbers = list(&server).await.into_iter().map(|word| word.rsplit('-').next().unwrap().parse().unwrap());
+    let numbers: Vec<usize> = numbers.collect();
+    assert_eq!(numbers, (0..CALLS).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_caller_that_gives_up_takes_nobodys_reply() {
+    let server = RedisServer::start().await.unwrap();
+    let link = connected(&server).await;
+    let called: Vec<_> = (0..CALLS).map(|number| each(&link, "list", &number.to_string())).collect();
+    until("all are sent or wait", || called.iter().any(|attempt| attempt.receipt.sent_at().is_some())).await;
+    let (mut kept, mut sent) = (Vec::new(), Vec::new());
+    for (number, attempt) in called.into_iter().enumerate() {
+        if number % 2 == 0 { kept.push(attempt.reply) } else { sent.push(attempt.receipt) }
+    }
+    for reply in join_all(kept).await {
+        reply.unwrap();
+    }
+    let sent = sent.iter().filter(|receipt| receipt.sent_at().is_some()).count();
+    append(&link, "after").await.unwrap();
+    let list = list(&server).await;
+    assert_eq!(list.len(), CALLS / 2 + sent + 1, "what was taken back never came, and all else did");
+}
+
+#[tokio::test]
+async fn a_frozen_server_costs_calls_that_gather_one_time_out() {
+    let server = RedisServer::start().await.unwrap();
+    let link = connected(&server).await;
+    server.pause().unwrap();
+    let asked = Instant::now();
+    let replies = join_all((0..CALLS).map(|_| each(&link, "list", "never").reply)).await;
+    // A busy machine may need longer than the quarter of a second.
+    assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
+    for reply in replies {
+        assert!(matches!(reply, Err(LinkError::Timeout | LinkError::Unsent { silent: true })), "{reply:?}");
+    }
+    server.resume().unwrap();
+}
