@@ -16,20 +16,18 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{LIMIT, World, connected, key, write};
+use super::{LIMIT, World, calls_of, connected, key, write};
 use crate::{
     clock::Instant,
     redis::Redis,
     resource::Key,
-    store::{Attempt, LockStore, Mode, Ownership, redis::RedisStore},
+    store::{Attempt, LockError, LockStore, Mode, Ownership, redis::RedisStore},
 };
 
-const ATTEMPTS: u64 = 20_000;
+/// How often the locks are held.
+const ENOUGH: u64 = 30_000;
 /// A machine that is slow ends with fewer.
 const LONGEST: Duration = Duration::from_secs(20);
-const PROCESSES: usize = 4;
-/// Tasks of each process.
-const TASKS: u64 = 8;
 const PERMITS: u32 = 2;
 
 /// A time in which a process believed that it held the lock, by the clock of the machine.
@@ -44,19 +42,20 @@ struct Belief {
 struct Fleet {
     stores: Vec<Arc<RedisStore>>,
     keys: Vec<Key>,
-    attempts: AtomicU64,
+    held: AtomicU64,
+    /// Calls that the server certainly answered: attempts that ended otherwise than by a failure, and releases.
+    calls: AtomicU64,
     beliefs: Mutex<BTreeMap<String, Vec<Belief>>>,
     began: Instant,
 }
 
 impl Fleet {
     fn is_over(&self) -> bool {
-        self.attempts.load(Ordering::Relaxed) >= ATTEMPTS || self.began.elapsed() > LONGEST
+        self.held.load(Ordering::Relaxed) >= ENOUGH || self.began.elapsed() > LONGEST
     }
 
     async fn member(self: Arc<Self>, process: usize, mut random: StdRng) {
         while !self.is_over() {
-            self.attempts.fetch_add(1, Ordering::Relaxed);
             self.attempt(&self.stores[process], &mut random).await;
         }
     }
@@ -85,9 +84,16 @@ impl Fleet {
             timeout(LIMIT, acquire).await.expect("an attempt never ends")
         };
         match acquired {
-            Ok(ownership) => self.hold(store, &ownership, random).await,
+            Ok(ownership) => {
+                self.held.fetch_add(1, Ordering::Relaxed);
+                self.calls.fetch_add(1, Ordering::Relaxed);
+                self.hold(store, &ownership, random).await;
+            }
             // While the breaker is open the store refuses at once, so pause.
-            Err(_) => sleep(Duration::from_millis(4)).await,
+            Err(LockError::Unavailable { .. }) => sleep(Duration::from_millis(4)).await,
+            Err(_) => {
+                self.calls.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 
@@ -115,7 +121,8 @@ impl Fleet {
         match random.random_range(0..10) {
             _ if forgets => {}
             0..6 => {
-                let _ = timeout(LIMIT, store.release(ownership)).await.expect("a release never ends");
+                let released = timeout(LIMIT, store.release(ownership)).await.expect("a release never ends");
+                self.calls.fetch_add(u64::from(released.is_ok()), Ordering::Relaxed);
             }
             6..8 => {
                 // A release that is dropped leaves the rest to the background, as guards do.
@@ -208,47 +215,61 @@ fn beliefs_that_overlap_are_noticed() {
     assert!(conflict(&mut [belief(read, 3, 0, 5), belief(write, 2, 6, 9)]).is_some());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+/// Lets `processes` with so many `tasks` each compete for `keys` resources under faults, and judges all of it. Returns how many calls the
+/// server certainly answered, and how many scripts it ran.
 #[expect(clippy::print_stdout, reason = "a failure is repeated by its seed")]
-async fn a_fleet_under_faults_never_believes_twice_and_leaves_nothing() {
+async fn compete(processes: usize, tasks: usize, keys: usize) -> (u64, u64) {
     let seed = super::seed();
     println!("STOCKADE_SEED={seed}");
     let world = Arc::new(World::start().await);
     let (mut proxies, mut stores) = (Vec::new(), Vec::new());
-    for _ in 0..PROCESSES {
+    for _ in 0..processes {
         let proxy = Proxy::start(world.server.addr()).await.unwrap();
         stores.push(connected(&Redis::connect(proxy.url_for(&world.server.url())).await.unwrap()).await);
         proxies.push(proxy);
     }
     let proxies = Arc::new(proxies);
-    let keys = (0..3).map(|n| key(&format!("fleet-{n}"))).collect();
-    let (attempts, beliefs, began) = (AtomicU64::new(0), Mutex::default(), Instant::now());
-    let fleet = Arc::new(Fleet { stores, keys, attempts, beliefs, began });
+    let keys = (0..keys).map(|n| key(&format!("fleet-{n}"))).collect();
+    let (held, calls) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (beliefs, began) = (Mutex::default(), Instant::now());
+    let fleet = Arc::new(Fleet { stores, keys, held, calls, beliefs, began });
     let random = |n| StdRng::seed_from_u64(seed.wrapping_add(n));
-    let mut tasks = JoinSet::new();
-    for (n, process) in (0..TASKS * PROCESSES as u64).zip((0..PROCESSES).cycle()) {
-        tasks.spawn(Arc::clone(&fleet).member(process, random(n)));
+    let mut members = JoinSet::new();
+    for (n, process) in (0..).zip((0..processes).cycle().take(tasks * processes)) {
+        members.spawn(Arc::clone(&fleet).member(process, random(n)));
     }
     let breaking = break_things(Arc::clone(&world), Arc::clone(&proxies), Arc::clone(&fleet), random(u64::MAX));
-    tasks.spawn(breaking);
-    while let Some(ended) = tasks.join_next().await {
+    members.spawn(breaking);
+    while let Some(ended) = members.join_next().await {
         if let Err(error) = ended {
             panic!("STOCKADE_SEED={seed}: {error}");
         }
     }
-    let attempts = fleet.attempts.load(Ordering::Relaxed);
-    let mut held = 0;
+    let scripts = calls_of(&world.command(&["INFO", "commandstats"]).await, "evalsha");
+    let (held, calls) = (fleet.held.load(Ordering::Relaxed), fleet.calls.load(Ordering::Relaxed));
     for (key, beliefs) in fleet.beliefs.lock().unwrap().iter_mut() {
-        held += beliefs.len();
         if let Some(conflict) = conflict(beliefs) {
             panic!("STOCKADE_SEED={seed}, {key}: {conflict}");
         }
     }
-    println!("{attempts} attempts, {held} of them held, in {:?}", began.elapsed());
-    assert!(held > 500, "{held} of {attempts}: too few to say anything");
+    println!("held {held} times, by {calls} calls, in {scripts} scripts and {:?}", began.elapsed());
+    assert!(held > 500, "{held}: too few to say anything");
     world.until_nothing_is_left().await;
     match Arc::try_unwrap(world) {
         Ok(world) => world.end_behind(proxies).await,
         Err(_) => panic!("a task still has the world"),
     }
+    (calls, scripts)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fleet_under_faults_never_believes_twice_and_leaves_nothing() {
+    compete(4, 8, 3).await;
+}
+
+/// So many tasks that many of their calls become one command.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_under_faults_never_believes_twice_and_leaves_nothing() {
+    let (calls, scripts) = compete(2, 400, 400).await;
+    assert!(scripts < calls, "{scripts} scripts for {calls} calls: they did not come together");
 }
