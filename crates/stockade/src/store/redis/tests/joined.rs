@@ -87,7 +87,9 @@ async fn a_crowd_takes_few_commands_and_a_foreign_key_refuses_only_its_own_calle
     }
     let stats = world.command(&["INFO", "commandstats"]).await;
     let took = calls_of(&stats, "evalsha");
-    assert!(took < u64::from(CALLS), "{took} scripts for {CALLS} locks and releases");
+    // How many come together depends on the window, which is narrow while the machine is slow.
+    let calls = held.len() as u64 * 2;
+    assert!(took < calls, "{took} scripts for {calls} calls");
     world.command(&["DEL", &of(50)[0], &of(70)[0]]).await;
     drop(held);
     world.end().await;
