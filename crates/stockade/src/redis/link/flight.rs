@@ -84,7 +84,6 @@ impl Future for Flight {
 
 /// What the driver of the connection was given at once: one call, or several that became one command.
 struct Request {
-    calls: usize,
     replies: Mutex<Replies>,
     arrival: Arc<Arrival>,
     waker: Waker,
@@ -117,7 +116,7 @@ impl Request {
             }
             Poll::Pending => Replies::ToCome(reply),
         };
-        Ok(Self { calls, replies: Mutex::new(replies), arrival, waker, was_ready })
+        Ok(Self { replies: Mutex::new(replies), arrival, waker, was_ready })
     }
 
     fn poll(&self, number: usize) -> Poll<RedisResult<Value>> {
@@ -126,11 +125,12 @@ impl Request {
             let Poll::Ready(ready) = reply.as_mut().poll(&mut Context::from_waker(&self.waker)) else {
                 return Poll::Pending;
             };
-            if self.calls == 1 {
+            let calls = self.arrival.calls();
+            if calls == 1 {
                 *replies = Replies::Here(Vec::new());
                 return Poll::Ready(ready);
             }
-            *replies = Replies::Here(split(ready, self.calls));
+            *replies = Replies::Here(split(ready, calls));
         }
         match &mut *replies {
             Replies::Here(replies) => replies.get_mut(number).and_then(Option::take).map_or(Poll::Pending, Poll::Ready),
@@ -158,6 +158,10 @@ struct Arrival {
 }
 
 impl Arrival {
+    fn calls(&self) -> usize {
+        1 + self.others.len()
+    }
+
     fn caller(&self, number: usize) -> &AtomicWaker {
         number.checked_sub(1).and_then(|other| self.others.get(other)).unwrap_or(&self.caller)
     }
@@ -166,7 +170,7 @@ impl Arrival {
         if !self.freed.swap(true, Ordering::AcqRel)
             && let Some(places) = self.places.upgrade()
         {
-            places.freed(1 + self.others.len(), answered);
+            places.freed(self.calls(), answered);
         }
     }
 }

@@ -32,7 +32,7 @@ pub(super) async fn connected(server: &RedisServer) -> Link {
 }
 
 /// A link whose time-out is longer than the server is stopped.
-async fn patient(server: &RedisServer) -> Link {
+pub(super) async fn patient(server: &RedisServer) -> Link {
     let redis = Redis::builder(server.url()).command_timeout(PATIENCE).connect().await.unwrap();
     let (link, _) = open(&redis).await;
     up(&link).await;

@@ -5,9 +5,16 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use redis::Value;
 use stockade_testbed::RedisServer;
-use tokio::time::Instant;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout},
+};
 
-use super::{append, crowd::connected, list, until};
+use super::{
+    append,
+    crowd::{connected, patient},
+    list,
+};
 use crate::redis::{Attempt, Joins, Link, LinkError, Script, evalsha};
 
 pub(super) static EACH: Script = Script { name: "each", text: include_str!("scripts/each.lua") };
@@ -21,6 +28,17 @@ fn each(link: &Link, key: &str, value: &str) -> Attempt {
     link.attempt(&EACH, move |sha| evalsha(sha, vec![key], args), PATIENCE, None, Some(JOINS))
 }
 
+/// A link with room for many commands, since a crowd has widened its window. A new one has less than calls gather from.
+async fn wide(server: &RedisServer) -> Link {
+    widened(connected(server).await, server).await
+}
+
+async fn widened(link: Link, server: &RedisServer) -> Link {
+    join_all((0..2 * CALLS).map(|_| append(&link, "before"))).await;
+    server.command(&["DEL", "list"]).await.unwrap();
+    link
+}
+
 async fn commands(server: &RedisServer) -> u64 {
     let stats = server.command(&["INFO", "commandstats"]).await.unwrap();
     let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
@@ -30,15 +48,13 @@ async fn commands(server: &RedisServer) -> u64 {
 #[tokio::test]
 async fn calls_that_come_together_are_one_command_and_each_has_its_own_reply() {
     let server = RedisServer::start().await.unwrap();
-    let link = connected(&server).await;
-    // A crowd widens the window of the connection.
-    join_all((0..CALLS).map(|_| append(&link, "before"))).await;
+    let link = wide(&server).await;
     let before = commands(&server).await;
     // Every tenth is refused; the others are longer by one each time.
     let called: Vec<_> = (0..CALLS)
         .map(|number| match number % 10 {
-            9 => each(&link, "other", "broken").reply,
-            _ => each(&link, "other", &number.to_string()).reply,
+            9 => each(&link, "list", "broken").reply,
+            _ => each(&link, "list", &number.to_string()).reply,
         })
         .collect();
     let mut length = 0;
@@ -58,7 +74,7 @@ async fn calls_that_come_together_are_one_command_and_each_has_its_own_reply() {
 #[tokio::test]
 async fn calls_keep_their_order_beside_commands_that_go_alone() {
     let server = RedisServer::start().await.unwrap();
-    let link = connected(&server).await;
+    let link = wide(&server).await;
     let mut called = Vec::new();
     for number in 0..CALLS {
         // Runs of different lengths, some of a single call.
@@ -78,9 +94,8 @@ async fn calls_keep_their_order_beside_commands_that_go_alone() {
 #[tokio::test]
 async fn a_caller_that_gives_up_takes_nobodys_reply() {
     let server = RedisServer::start().await.unwrap();
-    let link = connected(&server).await;
+    let link = wide(&server).await;
     let called: Vec<_> = (0..CALLS).map(|number| each(&link, "list", &number.to_string())).collect();
-    until("all are sent or wait", || called.iter().any(|attempt| attempt.receipt.sent_at().is_some())).await;
     let (mut kept, mut sent) = (Vec::new(), Vec::new());
     for (number, attempt) in called.into_iter().enumerate() {
         if number % 2 == 0 { kept.push(attempt.reply) } else { sent.push(attempt.receipt) }
@@ -94,13 +109,32 @@ async fn a_caller_that_gives_up_takes_nobodys_reply() {
     assert_eq!(list.len(), CALLS / 2 + sent + 1, "what was taken back never came, and all else did");
 }
 
+/// Calls on tasks, so that callers already wait when their calls are sent.
+fn callers(link: &Link) -> JoinSet<Result<Value, LinkError>> {
+    let mut callers = JoinSet::new();
+    for number in 0..CALLS {
+        let link = link.clone();
+        callers.spawn(async move { each(&link, "list", &number.to_string()).reply.await });
+    }
+    callers
+}
+
+#[tokio::test]
+async fn a_caller_that_already_waits_is_woken_by_its_reply() {
+    let server = RedisServer::start().await.unwrap();
+    // With this time-out a caller that is not woken looks for its reply long after the limit.
+    let link = widened(patient(&server).await, &server).await;
+    let replies = timeout(PATIENCE / 3, callers(&link).join_all()).await.expect("not woken");
+    assert!(replies.iter().all(Result::is_ok), "{replies:?}");
+}
+
 #[tokio::test]
 async fn a_frozen_server_costs_calls_that_gather_one_time_out() {
     let server = RedisServer::start().await.unwrap();
-    let link = connected(&server).await;
+    let link = wide(&server).await;
     server.pause().unwrap();
     let asked = Instant::now();
-    let replies = join_all((0..CALLS).map(|_| each(&link, "list", "never").reply)).await;
+    let replies = callers(&link).join_all().await;
     // A busy machine may need longer than the quarter of a second.
     assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
     for reply in replies {
