@@ -62,55 +62,61 @@ for call = 1, calls do
       local rest = sum % 1000000
       lease, ends = ms, string.format('%d%06d', seconds + (sum - rest) / 1000000, rest)
     end
-    local tag = own == 4 and ARGV[at + 4] or ''
-    if asks == 'w 0 ' and not replies[call] then
-      local state = 'w 0 0 ' .. ARGV[at + 1] .. ' ' .. token .. ' ' .. ends .. ' ' .. ms .. '000 ' .. tag
+    local me, reads, tag = ARGV[at + 1], asks == 'r 0 ', own == 4 and ARGV[at + 4] or ''
+    if reads then
+      tag = string.sub(ARGV[at + 3], -1) .. ' ' .. tag
+    end
+    if not replies[call] then
+      local kind = reads and 'r 0 0 ' or 'w 0 0 '
+      local state = kind .. me .. ' ' .. token .. ' ' .. ends .. ' ' .. ms .. '000 ' .. tag
       raw = redis.pcall('SET', L, state, 'NX', 'GET', 'PX', ms)
-      if not raw then
-        replies[call] = token
-      elseif type(raw) == 'table' then
+      if type(raw) == 'table' then
         replies[call] = raw
+      elseif not raw and not reads then
+        replies[call] = token
       end
-    elseif not replies[call] then
+    end
+    if reads and not replies[call] then
       local Q, M = KEYS[3], KEYS[5]
       if #KEYS ~= 5 then
         local head, resource = string.match(L, '^([^}]*})l(:.*)$')
         Q, M = head .. 'q' .. resource, head .. 'm' .. resource
       end
-      -- In ms, rounded as PX would round it.
-      local until_ = string.sub(ends, 1, -4)
-      raw = redis.pcall('SET', L, 'r 0 ' .. ends .. ' ' .. written, 'NX', 'GET', 'PXAT', until_)
-      local fast, old, first = not raw, 0, ends
-      if type(raw) == 'table' then
-        replies[call] = raw
-      elseif raw then
-        -- Join the other readers if nobody waits, no reader's lease can have ended, and the clock was not set back.
-        local earliest, set = string.match(raw, '^r 0 (%d+) (%d+)$')
-        if
-          earliest
-          and tonumber(earliest) > now
-          and tonumber(set) <= now
-          and redis.pcall('HEXISTS', M, ARGV[at + 1]) == 0
-        then
-          fast, old = true, redis.call('PEXPIRETIME', M)
-          first = tonumber(earliest) < tonumber(ends) and earliest or ends
+      -- No lease of the other readers ends before this time. `nil`: there are none, or they can't be joined here.
+      local earliest, set
+      if raw then
+        earliest, set = string.match(raw, '^r 0 (%d+) (%d+)$')
+        if not earliest then
+          -- The only reader so far: its record moves from L to M, as `spread` in common.lua would move it.
+          local other, theirs, x, len, rest = string.match(raw, '^r 0 0 (%S+) (%d+) (%d+) (%d+) (.*)$')
+          if other and other ~= me and tonumber(x) > now and x - len <= now and redis.pcall('HLEN', M) == 0 then
+            redis.call('HSET', M, other, x .. ' ' .. theirs .. ' 0 ' .. len .. ' ' .. rest)
+            redis.call('PEXPIREAT', M, string.sub(x, 1, -4))
+            earliest, set = x, 0
+          end
         end
-      elseif redis.call('EXISTS', Q, M) > 0 then
+      elseif redis.call('EXISTS', Q, M) == 0 then
+        replies[call] = token
+      else
         -- Left behind by a state that was deleted. The last part serves the queue first, and drops the records.
         redis.call('DEL', L)
-        fast = false
       end
-      if fast then
-        local record = ends .. ' ' .. token .. ' 0 ' .. ms .. '000 ' .. string.sub(ARGV[at + 3], -1) .. ' ' .. tag
-        redis.call('HSET', M, ARGV[at + 1], record)
-        -- State and records expire together, when the latest of the leases ends.
+      -- Nobody waits. Join the others if none of their leases can have ended, and the clock was not set back.
+      if
+        earliest
+        and tonumber(earliest) > now
+        and tonumber(set) <= now
+        and redis.pcall('HEXISTS', M, me) == 0
+      then
+        redis.call('HSET', M, me, ends .. ' ' .. token .. ' 0 ' .. ms .. '000 ' .. tag)
+        -- State and records expire together, when the latest of the leases ends. In ms, rounded as PX rounds.
+        local old, until_ = redis.call('PEXPIRETIME', M), string.sub(ends, 1, -4)
         if old < tonumber(until_) then
           redis.call('PEXPIREAT', M, until_)
           old = until_
         end
-        if raw then
-          redis.call('SET', L, 'r 0 ' .. first .. ' ' .. written, 'PXAT', old)
-        end
+        local first = tonumber(earliest) < tonumber(ends) and earliest or ends
+        redis.call('SET', L, 'r 0 ' .. first .. ' ' .. written, 'PXAT', old)
         replies[call] = token
       end
     end

@@ -1,5 +1,6 @@
 -- Last part of acquire.lua, after common.lua.
 load(raw)
+spread()
 local lease = ms * 1000
 local wants, permits = string.sub(how, 1, 1), tonumber(string.sub(how, 2))
 

@@ -1,5 +1,6 @@
 -- Last part of adopt.lua, after common.lua.
 load(redis.call('GET', L))
+spread()
 local lease, old = ARGV[4] * 1000, ARGV[5]
 if mode ~= ARGV[7] then
   return string.format('GONE %.0f', now)

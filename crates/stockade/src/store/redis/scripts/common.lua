@@ -9,6 +9,7 @@
 --
 -- key  type         what it holds
 -- L    string       `w queue unconfirmed owner token x len tag`: one exclusive holder
+--                   `r 0 0 owner token x len yield tag`: one reader, while nobody waits
 --                   `r queue first at`: readers, see M
 --                   `s queue first at capacity`: holders of the permits of a semaphore, see M
 --                   `n 1`: nobody holds the resource, and somebody waits
@@ -21,7 +22,7 @@
 -- field         value
 -- queue         1 when somebody waits, else 0
 -- unconfirmed   1 for a handed-over grant until its first renewal, else 0
--- owner         28 characters: the process in 16, a dot, a number in 11. In an exclusive L it begins at byte 7
+-- owner         28 characters: the process in 16, a dot, a number in 11. In L it begins at byte 7
 -- token         the fencing token
 -- x             the end of the lease, µs
 -- len           the length of the lease that ends at x, µs
@@ -37,7 +38,7 @@
 -- Messages to an inbox are `letter owner ... now`; the table of letters is with `Message` in messages/.
 --
 -- Numbers are written with %.0f, since Lua's own conversion rounds from 15 digits on.
-local mode, holder, bad, more = 'n', nil, nil, false
+local mode, holder, only, bad, more = 'n', nil, nil, nil, false
 -- For shared holders: the capacity, the earliest end of a lease, when L was written, the latest end that is written.
 local capacity, first, at, latest = 0, math.huge, 0, 0
 
@@ -78,6 +79,12 @@ local function load(state)
   elseif mode == 'n' then
     known(not state or state == 'n 1')
   else
+    local owner, token, x, len, rest = string.match(state, '^r 0 0 (%S+) (%d+) (%d+) (%d+) (%d .*)$')
+    if owner then
+      only = { owner = owner, record = x .. ' ' .. token .. ' 0 ' .. len .. ' ' .. rest, x = x }
+      first, at = tonumber(x), x - len
+      return
+    end
     local earliest, written, permits = string.match(state, '^[rs] %d (%d+) (%d+) ?(%d*)$')
     known(earliest)
     first, at, capacity = tonumber(earliest), tonumber(written), tonumber(permits) or 0
@@ -85,6 +92,21 @@ local function load(state)
       -- The records were deleted: there is no holder to wait for.
       mode, first = 'n', math.huge
     end
+  end
+end
+
+-- Moves the record of the only reader from L to M, so that it is kept as those of several. Scripts that change the
+-- resource do so after they have loaded it. Records that a deleted state left behind go.
+local function spread()
+  if only then
+    local expiry = string.sub(only.x, 1, -4)
+    if redis.call('HLEN', M) > 0 then
+      redis.call('DEL', M)
+    end
+    redis.call('HSET', M, only.owner, only.record)
+    redis.call('PEXPIREAT', M, expiry)
+    redis.call('SET', L, 'r 0 ' .. only.x .. ' ' .. fmt(at), 'PXAT', expiry)
+    only = nil
   end
 end
 

@@ -1,5 +1,6 @@
 -- Last part of downgrade.lua, after common.lua.
 load(redis.call('GET', L))
+spread()
 local lease, result = ARGV[3] * 1000, 0
 if mode == 'w' and holder.owner == me and holder.token == ARGV[4] then
   become('r')

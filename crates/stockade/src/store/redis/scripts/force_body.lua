@@ -10,6 +10,7 @@ if not pcall(load, redis.pcall('GET', L)) then
   redis.call('DEL', L)
   mode, holder = 'n', nil
 end
+spread()
 expire()
 local holders = 0
 if mode == 'w' then

@@ -12,8 +12,8 @@ local raw, gone
 for call = 1, calls do
   local L, me = KEYS[call], ARGV[call + 1]
   raw = redis.pcall('GET', L)
-  -- If L has another type, raw is an error, which is a table of length 0.
-  if raw and #raw > 34 and string.sub(raw, 7, 34) == me and string.sub(raw, 1, 3) == 'w 0' then
+  -- A writer or the only reader while nobody waits. If L has another type, raw is an error, a table of length 0.
+  if raw and #raw > 34 and string.sub(raw, 7, 34) == me and string.sub(raw, 3, 3) == '0' then
     redis.call('DEL', L)
     replies[call] = 1
   elseif raw and #raw > 4 and string.sub(raw, 1, 4) == 'r 0 ' and string.find(raw, '^r 0 %d+ %d+$') then

@@ -18,6 +18,7 @@ elseif leave(me) then
 elseif mode ~= 'n' then
   return 0
 end
+spread()
 expire()
 grant()
 save()

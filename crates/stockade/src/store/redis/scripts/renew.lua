@@ -44,8 +44,9 @@ local function write_anyway(state)
 end
 
 -- A foreign value counts as "not held" for its lock and must not stop the renewal of the others. So nothing below may
--- fail, whatever text it reads.
-local function renew_writer(i, state, raw, owner, lease, token)
+-- fail, whatever text it reads. The only holder may be a writer or a reader; what follows the length of its lease is
+-- kept.
+local function renew_only(i, state, raw, owner, lease, token)
   local queued = string.sub(raw, 3, 3)
   local present, tag = string.match(raw, '^ (%d+) %d+ %d+ (.*)$', 35)
   if present ~= token then
@@ -53,13 +54,14 @@ local function renew_writer(i, state, raw, owner, lease, token)
   end
   local e = ends[lease] or ending(lease)
   write_anyway(state)
-  local text = 'w ' .. queued .. ' 0 ' .. owner .. ' ' .. token .. ' ' .. e.text .. ' ' .. lease .. '000 ' .. tag
+  local head = string.sub(raw, 1, 2) .. queued .. ' 0 ' .. owner .. ' ' .. token .. ' '
+  local text = head .. e.text .. ' ' .. lease .. '000 ' .. tag
   redis.call('SET', state, text, 'PXAT', string.format('%.0f', expiry(i, e.at, queued)))
   return queued == '1' and 3 or 1
 end
 
 local function renew_shared(i, state, raw, owner, lease, token)
-  local head, queued, first, rest = string.match(raw, '^(%a (%d) )(%d+)(.*)$')
+  local head, queued, first, rest = string.match(raw, '^([rs] (%d) )(%d+)( %d+ ?%d*)$')
   local records = name(i, 'm', 3)
   local record = redis.pcall('HGET', records, owner)
   local present, yield, tag
@@ -98,8 +100,8 @@ for i = 1, #ARGV do
   local raw = redis.pcall('GET', state)
   local result = 0
   if type(raw) == 'string' then
-    if string.sub(raw, 1, 1) == 'w' and string.sub(raw, 7, 34) == owner then
-      result = renew_writer(i, state, raw, owner, lease, token)
+    if string.sub(raw, 7, 34) == owner then
+      result = renew_only(i, state, raw, owner, lease, token)
     elseif string.find(raw, '^[rs]') then
       result = renew_shared(i, state, raw, owner, lease, token)
     end

@@ -85,7 +85,9 @@ async fn a_foreign_value_ends_its_lock_and_not_the_renewal_of_others() {
             let held = [write(&keys[0]), read(&keys[1]), write(&keys[2])].map(|attempt| store.acquire(attempt));
             let held = futures_util::future::try_join_all(held).await.unwrap();
             let owner = held[lost].owner.as_str();
-            let state = if lost == 0 { format!("w 0 0 {owner} x") } else { "r 0 x".to_owned() };
+            // The records of readers count only while there are several.
+            let beside = if at == 4 { Some(store.acquire(read(&keys[1])).await.unwrap()) } else { None };
+            let state = format!("{} 0 0 {owner} x", if lost == 0 { 'w' } else { 'r' });
             let value: &[&str] = match (text, at) {
                 (false, _) => LIST,
                 (true, 0) => &["SET", &state],
@@ -97,6 +99,7 @@ async fn a_foreign_value_ends_its_lock_and_not_the_renewal_of_others() {
                 assert_eq!(held.loss().is_some(), number == lost, "{value:?}");
                 store.force(&held.key, Force::Now).await.unwrap();
             }
+            drop(beside);
         }
     }
     world.end().await;

@@ -49,8 +49,9 @@ async fn the_record_of_a_reader_has_all_that_it_asked_with() {
     let store = connected(&patient(&world.server.url()).await).await;
     let attempt = read(&key("record"));
     let names = store.inner.keys.of(&attempt.key);
-    for (number, yields) in ["0", "1"].into_iter().enumerate() {
-        let owner = Owner::new(format!("{}.9999999999{number}", store.inner.process));
+    let mut records = Vec::new();
+    for (index, yields) in ["0", "1"].into_iter().enumerate() {
+        let owner = Owner::new(format!("{}.9999999999{index}", store.inner.process));
         let (wait, stale_after) = (Some(attempt.wait), Duration::from_secs(1));
         let asking = calls::Asking { attempt: &attempt, owner: &owner, wait, seq: 0, stamp: 0, stale_after };
         let mut args = asking.args(&server(&store).handing(&store.inner.keys, attempt.key.bucket()));
@@ -58,14 +59,22 @@ async fn the_record_of_a_reader_has_all_that_it_asked_with() {
         *pack.last_mut().unwrap() = yields.as_bytes()[0];
         let reply = server(&store).link.call(&ACQUIRE, names.clone(), args).await.unwrap();
         let Acquired::Free { token } = Acquired::read(&reply).unwrap() else { panic!("{reply:?}") };
-        let record = world.command(&["HGET", &names[4], owner.as_str()]).await;
-        let (x, rest) = record.trim().split_once(' ').unwrap();
-        assert_eq!(rest, format!("{token} 0 10000000 {yields} a tag"));
         // The lease ends this long after the grant, whose time is the token.
-        assert_eq!(x.parse::<u64>().unwrap(), token.get() + 10_000_000);
+        let x = token.get() + 10_000_000;
+        records.push((owner, format!("{x} {token} 0 10000000 {yields} a tag")));
+        let state = world.command(&["GET", &names[0]]).await;
+        let holders = number(&world, &["HLEN", &names[4]]).await;
+        if let [(owner, _)] = records.as_slice() {
+            assert_eq!(state.trim(), format!("r 0 0 {} {token} {x} 10000000 {yields} a tag", owner.as_str()));
+            assert_eq!(holders, 0, "the state has it all");
+        } else {
+            assert_eq!(state.trim().len(), "r 0 1763668800000000 1763668800000000".len(), "{state}");
+            assert_eq!(holders, 2);
+        }
     }
-    let state = world.command(&["GET", &names[0]]).await;
-    assert_eq!(state.trim().len(), "r 0 1763668800000000 1763668800000000".len(), "{state}");
+    for (owner, record) in records {
+        assert_eq!(world.command(&["HGET", &names[4], owner.as_str()]).await.trim(), record);
+    }
     store.force(&attempt.key, crate::store::Force::Now).await.unwrap();
     world.end().await;
 }
@@ -126,6 +135,46 @@ async fn a_reader_that_died_keeps_no_writer_beyond_its_lease() {
     world.end().await;
 }
 
+/// Its lease counts from the last renewal, and it is asked about waiting writers as before.
+#[tokio::test]
+async fn the_only_reader_renews_its_lease_and_nothing_else() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let key = key("renewed-alone");
+    let names = store.inner.keys.of(&key);
+    let held = store.acquire(read(&key)).await.unwrap();
+    let before = world.command(&["GET", &names[0]]).await;
+    world.command(&["PEXPIRE", &names[0], "5000"]).await;
+    store.renew(slice::from_ref(&held)).await.unwrap();
+    assert_eq!(held.loss(), None);
+    let after = world.command(&["GET", &names[0]]).await;
+    let end = |state: &str| state.split(' ').nth(5).unwrap().parse::<u64>().unwrap();
+    assert!(end(&after) > end(&before), "{before} {after}");
+    assert_eq!(after.replace(&end(&after).to_string(), &end(&before).to_string()), before);
+    assert!(number(&world, &["PTTL", &names[0]]).await > 9_000, "with its lease, which is 10 s");
+    assert_eq!(world.keys().await.len(), 1, "the state has it all");
+    assert_eq!(store.inspect(&key).await.unwrap().holders[0].mode, Mode::Read);
+    assert_eq!(store.release(&held).await.unwrap(), Released::Released);
+    world.end().await;
+}
+
+/// The state of a reader whose lease is over, before the server has expired the key.
+#[tokio::test]
+async fn the_only_reader_that_died_is_no_reader_beside_the_next() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let key = key("dead-alone");
+    let names = store.inner.keys.of(&key);
+    let over = server(&store).state.clock.stamp() - 1_000_000;
+    let state = format!("r 0 0 dead-process-xyz.00000000000 {over} {over} 500000 0 ");
+    world.command(&["SET", &names[0], &state, "PX", "600500"]).await;
+    let held = store.acquire(read(&key)).await.unwrap();
+    assert_eq!(world.command(&["HKEYS", &names[4]]).await.trim(), held.owner.as_str());
+    assert_eq!(store.release(&held).await.unwrap(), Released::Released);
+    a_writer_enters(&store, &key).await;
+    world.end().await;
+}
+
 /// The state of a dead reader with a lease of 0.5 s, from before the clock was set back by ten minutes.
 #[tokio::test]
 async fn readers_notice_a_clock_that_was_set_back() {
@@ -134,13 +183,20 @@ async fn readers_notice_a_clock_that_was_set_back() {
     let key = key("stepped-readers");
     let names = store.inner.keys.of(&key);
     let ahead = server(&store).state.clock.stamp() + 600_000_000;
-    world.command(&["SET", &names[0], &format!("r 0 {ahead} {ahead}"), "PX", "600500"]).await;
-    let record = format!("{ahead} {ahead} 0 500000 0 ");
-    world.command(&["HSET", &names[4], "dead-process-xyz.00000000000", &record]).await;
-    world.command(&["PEXPIRE", &names[4], "600500"]).await;
-    let held = store.acquire(read(&key)).await.unwrap();
-    assert_eq!(store.release(&held).await.unwrap(), Released::Released);
-    a_writer_enters(&store, &key).await;
+    let dead = "dead-process-xyz.00000000000";
+    for only in [false, true] {
+        if only {
+            let state = format!("r 0 0 {dead} {ahead} {ahead} 500000 0 ");
+            world.command(&["SET", &names[0], &state, "PX", "600500"]).await;
+        } else {
+            world.command(&["SET", &names[0], &format!("r 0 {ahead} {ahead}"), "PX", "600500"]).await;
+            world.command(&["HSET", &names[4], dead, &format!("{ahead} {ahead} 0 500000 0 ")]).await;
+            world.command(&["PEXPIRE", &names[4], "600500"]).await;
+        }
+        let held = store.acquire(read(&key)).await.unwrap();
+        assert_eq!(store.release(&held).await.unwrap(), Released::Released);
+        a_writer_enters(&store, &key).await;
+    }
     world.end().await;
 }
 

@@ -19,7 +19,7 @@ impl Seen {
         let [broken, now, state, queue, readers] = parts.as_slice() else { panic!("{reply:?}") };
         let mut holders = BTreeMap::new();
         let words: Vec<_> = text(state).split(' ').collect();
-        if let ["w", _, _, owner, token, x, ..] = words.as_slice() {
+        if let ["w" | "r", _, _, owner, token, x, ..] = words.as_slice() {
             holders.insert((*owner).to_owned(), (token.parse().unwrap(), x.parse().unwrap()));
         }
         for reader in list(readers).chunks_exact(2) {

@@ -91,9 +91,14 @@ async fn a_grant_with_somebody_behind_it_is_recalled_from_the_start() {
 
 /// Sets whether the only holder is told of waiters.
 async fn set_yield(world: &World, yields: u8) {
-    let script = "local m = redis.call('KEYS', '*m:test:1')[1] local all = redis.call('HGETALL', m) \
-                  redis.call('HSET', m, all[1], (string.gsub(all[2], '^(%d+ %d+ %d %d+) %d', '%1 ' .. ARGV[1]))) \
-                  return redis.call('HVALS', m)[1]";
+    let script = "local l, m = redis.call('KEYS', '*l:test:1')[1], redis.call('KEYS', '*m:test:1')[1] \
+                  local state, all = redis.call('GET', l), m and redis.call('HGETALL', m) \
+                  if m then \
+                    redis.call('HSET', m, all[1], (string.gsub(all[2], '^(%d+ %d+ %d %d+) %d', '%1 ' .. ARGV[1]))) \
+                  else \
+                    state = string.gsub(state, '^(r 0 0 %S+ %d+ %d+ %d+) %d', '%1 ' .. ARGV[1]) \
+                    redis.call('SET', l, state, 'KEEPTTL') \
+                  end";
     world.command(&["EVAL", script, "0", &yields.to_string()]).await;
 }
 

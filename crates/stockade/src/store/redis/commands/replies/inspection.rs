@@ -22,35 +22,34 @@ fn read_inspection(value: &Value) -> Option<Inspection> {
     let since = |at: u64| Duration::from_micros(now.saturating_sub(at));
     // The token is the time of the grant, or more if the floor was ahead of the clock. The grant can't have been later
     // than the last renewal, so the earlier of the two counts.
-    let age = |of: &str, x: &str, len: &str| {
+    let holder = |mode, of, x, len, tag: &str| {
         let renewed = number(x)?.saturating_sub(number(len)?);
-        Some(Some(since(number(of)?.min(renewed))))
+        let (age, remaining) = (Some(since(number(of)?.min(renewed))), left(x)?);
+        Some(Party { mode, tag: tag.to_owned(), token: token(of), age, remaining, position: None })
     };
     let mut holders = Vec::new();
-    if let Some(state) = text(state)?.strip_prefix("w ") {
-        // `queue unconfirmed owner token x len tag`
-        let [_, _, _, of, x, len, tag] = fields(state)?;
-        let (age, remaining) = (age(of, x, len)?, left(x)?);
-        holders.push(Party {
-            mode: Mode::Write,
-            tag: tag.to_owned(),
-            token: token(of),
-            age,
-            remaining,
-            position: None,
-        });
-    } else if let Some(mode @ (Mode::Read | Mode::Permit)) = mode(text(state)?) {
-        // `queue first at`, and the capacity of a semaphore
-        let [_, _, first, at] = fields(text(state)?)?;
-        number(first).zip(number(at.split(' ').next()?))?;
-        for shared in shared {
-            // `x token unconfirmed lease yield tag`
-            let [x, of, _, len, _, tag] = fields(text(shared)?)?;
-            let (age, remaining) = (age(of, x, len)?, left(x)?);
-            holders.push(Party { mode, tag: tag.to_owned(), token: token(of), age, remaining, position: None });
+    let state = text(state)?;
+    match mode(state) {
+        Some(Mode::Write) => {
+            let [_, _, _, _, of, x, len, tag] = fields(state)?;
+            holders.push(holder(Mode::Write, of, x, len, tag)?);
         }
-    } else if !matches!(text(state)?, "" | "n 1") {
-        return None;
+        Some(mode) => {
+            if let Some([_, _, _, _, of, x, len, _, tag]) = fields(state) {
+                holders.push(holder(mode, of, x, len, tag)?);
+            } else {
+                // `mode queue first at`, and the capacity of a semaphore
+                let [_, _, first, at] = fields(state)?;
+                number(first).zip(number(at.split(' ').next()?))?;
+                for shared in shared {
+                    // `x token unconfirmed lease yield tag`
+                    let [x, of, _, len, _, tag] = fields(text(shared)?)?;
+                    holders.push(holder(mode, of, x, len, tag)?);
+                }
+            }
+        }
+        None if matches!(state, "" | "n 1") => {}
+        None => return None,
     }
     // A lease that is over is not shown, even if no script has ended it yet.
     holders.retain(|party| !party.remaining.is_zero());

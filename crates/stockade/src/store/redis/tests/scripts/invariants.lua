@@ -13,12 +13,13 @@ local function broken()
     return ''
   end
   local mode, q = string.sub(l, 1, 1), string.sub(l, 3, 3)
-  if mode == 'w' and readers > 0 then return 'writer and readers: ' .. l end
+  local only = string.match(l, '^[wr] %d %d %S+%.%S+ .*$')
+  if only and readers > 0 then return 'one holder and readers: ' .. l end
   local first, capacity = string.match(l, '^[rs] %d (%d+) %d+ ?(%d*)$')
   -- A script that was interrupted until a lease is over sets an expiry that is already past. Redis deletes the records
   -- at once, and the state, which has the same expiry, only after that millisecond.
   local over = first and math.floor(first / 1000) <= math.floor(now / 1000)
-  if (mode == 'r' or mode == 's') and readers == 0 and not over then return 'no shared holders: ' .. l end
+  if not only and (mode == 'r' or mode == 's') and readers == 0 and not over then return 'no shared holders: ' .. l end
   if mode == 's' and readers > tonumber(capacity) then return readers .. ' hold permits: ' .. l end
   -- After a jump of the clock the queue may have expired before the state, while no script ran.
   local jumped = ARGV[1] == 'stepped' and queue == 0
@@ -31,8 +32,8 @@ local function broken()
   local function above(token) return tonumber(token) > floor end
   -- A lease ends at most its length from now.
   local function longer(x, len) return ARGV[1] ~= 'stepped' and tonumber(x) - tonumber(len) > now end
-  if mode == 'w' then
-    local token, x, len = string.match(l, '^w %d %d %S+ (%d+) (%d+) (%d+) ')
+  if only then
+    local token, x, len = string.match(l, '^[wr] %d %d %S+ (%d+) (%d+) (%d+) ')
     if above(token) then return 'token above the floor: ' .. l end
     if longer(x, len) then return 'longer than its lease: ' .. l end
   end
