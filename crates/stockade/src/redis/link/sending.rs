@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::{
     flight::{Flight, Places},
     joined::Joins,
-    wire::{MOST_JOINED, Started, State, Waiting, Wire},
+    wire::{BUSY, MOST_JOINED, Started, State, Waiting, Wire},
 };
 use crate::redis::{LinkError, dial::MAX_IN_FLIGHT};
 
@@ -122,12 +122,18 @@ impl Places for Wire {
         state.in_flight = state.in_flight.saturating_sub(places);
         if let Some(sent) = answered {
             state.progress = Instant::now();
-            let (crowd, read) = (!state.waiting.is_empty() && !state.gathers, self.read.load(Ordering::Relaxed));
+            // Commands that gather wait for a place only if they are more than there are places.
+            let enough = if state.gathers { self.room(state) } else { 0 };
+            let (crowd, read) = (state.waiting.len() > enough, self.read.load(Ordering::Relaxed));
             for _ in 0..places {
                 state.window.fit(sent, state.progress, self.timeout, crowd, read);
             }
         }
-        // Commands that gather are sent in a moment.
+        // Commands that gather are sent in a moment, with what other replies make room for until then.
+        let first = state.waiting.first_key_value();
+        if !state.gathers && state.in_flight >= BUSY && first.is_some_and(|(_, first)| first.joins.is_some()) {
+            self.gather_soon(state);
+        }
         let untold = if state.gathers { Untold::new() } else { self.send_waiting(state) };
         drop(guard);
         drop(untold);

@@ -30,7 +30,7 @@ const MOST_WAITING: usize = 65_536;
 /// While so many commands have no reply yet, a call of a script that takes several waits for those that other tasks are
 /// about to make, and becomes one command with them. With fewer, the server would have nothing to do meanwhile: 16 callers
 /// that do nothing else then take up to a fourth longer, to save a twentieth to a fifth of the server's work.
-const BUSY: usize = 24;
+pub(super) const BUSY: usize = 24;
 /// The most calls that become one command. The server does nothing else meanwhile.
 pub(super) const MOST_JOINED: usize = 16;
 
@@ -168,8 +168,7 @@ impl Wire {
         state.next += 1;
         let (teller, told) = notice();
         if has_room && !state.gathers {
-            state.gathers = true;
-            self.gathering.notify_one();
+            self.gather_soon(&mut state);
         } else if !has_room && state.waiting.is_empty() {
             self.crowded.notify_one();
         }
@@ -179,6 +178,11 @@ impl Wire {
         drop(state);
         drop(untold);
         Ok(Entered::Waiting(ticket, told))
+    }
+
+    pub(super) fn gather_soon(&self, state: &mut State) {
+        state.gathers = true;
+        self.gathering.notify_one();
     }
 
     /// Sends the command at once, outside of the window.

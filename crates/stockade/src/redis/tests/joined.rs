@@ -72,6 +72,25 @@ async fn calls_that_come_together_are_one_command_and_each_has_its_own_reply() {
 }
 
 #[tokio::test]
+async fn calls_that_waited_for_their_places_come_together_too() {
+    let server = RedisServer::start().await.unwrap();
+    // No reply is slow beside this time-out, so the window stays wide.
+    let link = widened(patient(&server).await, &server).await;
+    let filling = 2 * CALLS;
+    let before = commands(&server).await + filling as u64;
+    let filling: Vec<_> = (0..filling).map(|_| append(&link, "before")).collect();
+    let called: Vec<_> = (0..CALLS).map(|number| each(&link, "list", &number.to_string()).reply).collect();
+    for reply in join_all(filling).await {
+        reply.unwrap();
+    }
+    for reply in join_all(called).await {
+        reply.unwrap();
+    }
+    let took = commands(&server).await - before;
+    assert!(took <= CALLS as u64 / 4, "{took} commands for {CALLS} calls");
+}
+
+#[tokio::test]
 async fn calls_keep_their_order_beside_commands_that_go_alone() {
     let server = RedisServer::start().await.unwrap();
     let link = wide(&server).await;

@@ -89,10 +89,10 @@ for call = 1, calls do
         if not earliest then
           -- The only reader so far: its record moves from L to M, as `spread` in common.lua would move it.
           local other, theirs, x, len, rest = string.match(raw, '^r 0 0 (%S+) (%d+) (%d+) (%d+) (.*)$')
-          if other and other ~= me and tonumber(x) > now and x - len <= now and redis.pcall('HLEN', M) == 0 then
+          if other and redis.pcall('HLEN', M) == 0 then
             redis.call('HSET', M, other, x .. ' ' .. theirs .. ' 0 ' .. len .. ' ' .. rest)
             redis.call('PEXPIREAT', M, string.sub(x, 1, -4))
-            earliest, set = x, 0
+            earliest, set = x, x - len
           end
         end
       elseif redis.call('EXISTS', Q, M) == 0 then
