@@ -122,9 +122,8 @@ impl Places for Wire {
         state.in_flight = state.in_flight.saturating_sub(places);
         if let Some(sent) = answered {
             state.progress = Instant::now();
-            // Commands that gather wait for a place only if they are more than there are places.
-            let enough = if state.gathers { self.room(state) } else { 0 };
-            let (crowd, read) = (state.waiting.len() > enough, self.read.load(Ordering::Relaxed));
+            // What gathers only waits for its command, unless it is more than there are places for.
+            let (crowd, read) = (state.waiting.len() > self.room(state), self.read.load(Ordering::Relaxed));
             for _ in 0..places {
                 state.window.fit(sent, state.progress, self.timeout, crowd, read);
             }

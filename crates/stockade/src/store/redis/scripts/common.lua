@@ -22,7 +22,7 @@
 -- field         value
 -- queue         1 when somebody waits, else 0
 -- unconfirmed   1 for a handed-over grant until its first renewal, else 0
--- owner         28 characters: the process in 16, a dot, a number in 11. In L it begins at byte 7
+-- owner         28 characters: the process in 16, a dot, a number in 11. In an L with one holder it begins at byte 7
 -- token         the fencing token
 -- x             the end of the lease, µs
 -- len           the length of the lease that ends at x, µs
@@ -79,10 +79,10 @@ local function load(state)
   elseif mode == 'n' then
     known(not state or state == 'n 1')
   else
-    local owner, token, x, len, rest = string.match(state, '^r 0 0 (%S+) (%d+) (%d+) (%d+) (%d .*)$')
+    local owner, token, x, len, yield, tag = string.match(state, '^r 0 0 (%S+) (%d+) (%d+) (%d+) (%d) (.*)$')
     if owner then
-      only = { owner = owner, record = x .. ' ' .. token .. ' 0 ' .. len .. ' ' .. rest, x = x }
-      first, at = tonumber(x), x - len
+      only = { owner, token, tonumber(x), '0', tonumber(len), yield, tag }
+      at = x - len
       return
     end
     local earliest, written, permits = string.match(state, '^[rs] %d (%d+) (%d+) ?(%d*)$')
@@ -92,21 +92,6 @@ local function load(state)
       -- The records were deleted: there is no holder to wait for.
       mode, first = 'n', math.huge
     end
-  end
-end
-
--- Moves the record of the only reader from L to M, so that it is kept as those of several. Scripts that change the
--- resource do so after they have loaded it. Records that a deleted state left behind go.
-local function spread()
-  if only then
-    local expiry = string.sub(only.x, 1, -4)
-    if redis.call('HLEN', M) > 0 then
-      redis.call('DEL', M)
-    end
-    redis.call('HSET', M, only.owner, only.record)
-    redis.call('PEXPIREAT', M, expiry)
-    redis.call('SET', L, 'r 0 ' .. only.x .. ' ' .. fmt(at), 'PXAT', expiry)
-    only = nil
   end
 end
 
@@ -122,6 +107,22 @@ end
 local function share(owner, token, x, c, len, yield, tag)
   redis.call('HSET', M, owner, string.format('%.0f %s %s %.0f %s %s', x, token, c, len, yield, tag))
   first, latest = math.min(first, x), math.max(latest, x)
+end
+
+-- Moves the record of the only reader from L to M, so that it is kept as those of several. Scripts that change the
+-- resource do so after they have loaded it. Records that a deleted state left behind go. The server may delete the moved
+-- record at once, since it expires keys by the millisecond.
+local function spread()
+  if only then
+    if redis.call('HLEN', M) > 0 then
+      redis.call('DEL', M)
+    end
+    share(unpack(only))
+    local expiry = fmt(math.floor(latest / 1000))
+    redis.call('PEXPIREAT', M, expiry)
+    redis.call('SET', L, 'r 0 ' .. fmt(first) .. ' ' .. fmt(at), 'PXAT', expiry)
+    only = nil
+  end
 end
 
 -- Whether one more holder may join the present ones.

@@ -8,7 +8,7 @@ use super::{LIMIT, World, asked, key, patient, permit, read, server, until_waiti
 use crate::{
     resource::Key,
     store::{
-        Attempt, LockStore, Mode, Owner, Ownership, Released,
+        Attempt, LockError, LockStore, Mode, Owner, Ownership, Released,
         redis::{
             RedisStore,
             commands::{
@@ -171,6 +171,28 @@ async fn the_only_reader_that_died_is_no_reader_beside_the_next() {
     let held = store.acquire(read(&key)).await.unwrap();
     assert_eq!(world.command(&["HKEYS", &names[4]]).await.trim(), held.owner.as_str());
     assert_eq!(store.release(&held).await.unwrap(), Released::Released);
+    a_writer_enters(&store, &key).await;
+    world.end().await;
+}
+
+/// The server deletes keys by the millisecond: the record of a reader whose lease ends within this millisecond is gone
+/// as soon as it is moved. At any time before and after, a writer is granted or told that somebody reads.
+#[tokio::test]
+async fn the_only_reader_is_asked_for_at_the_very_end_of_its_lease() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let key = key("ends-alone");
+    let name = store.inner.keys.of(&key).remove(0);
+    for number in 0..300 {
+        let end = server(&store).state.clock.stamp() + number * 20;
+        let state = format!("r 0 0 dead-process-xyz.00000000000 {end} {end} 500000 0 ");
+        world.command(&["SET", &name, &state, "PX", "600500"]).await;
+        match store.acquire(Attempt { wait: Duration::ZERO, ..write(&key) }).await {
+            Ok(held) => assert_eq!(store.release(&held).await.unwrap(), Released::Released),
+            Err(LockError::Busy { .. }) => {}
+            Err(error) => panic!("{number}: {error}"),
+        }
+    }
     a_writer_enters(&store, &key).await;
     world.end().await;
 }
