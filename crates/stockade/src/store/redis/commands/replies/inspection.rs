@@ -31,10 +31,12 @@ fn read_inspection(value: &Value) -> Option<Inspection> {
     let state = text(state)?;
     match mode(state) {
         Some(Mode::Write) => {
+            // `w queue unconfirmed owner token x len tag`
             let [_, _, _, _, of, x, len, tag] = fields(state)?;
             holders.push(holder(Mode::Write, of, x, len, tag)?);
         }
         Some(mode) => {
+            // The only reader: `r 0 0 owner token x len yield tag`
             if let Some([_, _, _, _, of, x, len, _, tag]) = fields(state) {
                 holders.push(holder(mode, of, x, len, tag)?);
             } else {
