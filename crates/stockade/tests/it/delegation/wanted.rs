@@ -11,6 +11,9 @@ async fn whoever_waits_untold_is_found_by_a_renewal() {
     let world = World::start().await;
     let locks = locks(&world).await;
     let token = delegated(&locks, "1").await;
+    // Another reader has come and gone since, as a state with a waiter is no longer that of an only reader.
+    let others = self::locks(&world).await;
+    others.read(&Sku("1")).acquire().await.unwrap().release().await.unwrap();
     let keys = world.command(&["KEYS", "*l:stock:1"]).await.unwrap();
     let state = keys.trim().to_owned();
     let [queue, waiters] = ["q", "w"].map(|part| state.replace("}l:", &format!("}}{part}:")));
