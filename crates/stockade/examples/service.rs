@@ -13,6 +13,7 @@ use axum::{
     Router,
     extract::{FromRequestParts, Path, State},
     http::StatusCode,
+    response::{IntoResponse, Response},
     routing::{get, post},
 };
 use metrics_exporter_prometheus::PrometheusBuilder;
@@ -21,7 +22,7 @@ use sqlx::{PgPool, postgres::PgPoolOptions};
 use stockade::{
     Cache, Fence, Locks, Redis, Resource,
     extract::{Cached, FromCache},
-    postgres::{self, Relay, Timeouts},
+    postgres::{self, Relay, Timeouts, WriteError},
     route_lock::RouteLock,
 };
 use tokio::{net::TcpListener, signal::ctrl_c};
@@ -69,28 +70,25 @@ async fn load(pool: PgPool, sku: Sku) -> Result<Option<Stock>, sqlx::Error> {
     Ok(row.fetch_optional(&pool).await?.map(|(quantity, version)| Stock { quantity, version }))
 }
 
-fn refused(error: impl Error) -> (StatusCode, String) {
-    (StatusCode::SERVICE_UNAVAILABLE, error.to_string())
-}
-
 async fn show(stock: Cached<Stock>) -> Cached<Stock> {
     stock
 }
 
-async fn sell(State(app): State<App>, fence: Fence, sku: Sku) -> Result<(Fence, String), (StatusCode, String)> {
-    let mut tx = fence.begin(&app.pool).await.map_err(refused)?;
+async fn sell(State(app): State<App>, fence: Fence, sku: Sku) -> Result<Response, WriteError> {
+    let mut tx = fence.begin(&app.pool).await?;
     // Reading and writing may be two statements: the fence keeps others out in between.
     let found = sqlx::query_scalar("select quantity from stock where sku = $1").bind(&sku.0);
-    let quantity: Option<i64> = found.fetch_optional(&mut *tx).await.map_err(refused)?;
-    let left = quantity.ok_or((StatusCode::NOT_FOUND, "no such SKU".into()))? - 1;
-    if left < 0 {
-        return Err((StatusCode::CONFLICT, "sold out".into()));
-    }
+    let quantity: Option<i64> = found.fetch_optional(&mut *tx).await?;
+    let left = match quantity {
+        None => return Ok((StatusCode::NOT_FOUND, "no such SKU").into_response()),
+        Some(..=0) => return Ok((StatusCode::CONFLICT, "sold out").into_response()),
+        Some(quantity) => quantity - 1,
+    };
     let write = sqlx::query("update stock set quantity = $2, version = version + 1 where sku = $1").bind(&sku.0);
-    write.bind(left).execute(&mut *tx).await.map_err(refused)?;
+    write.bind(left).execute(&mut *tx).await?;
     tx.invalidate(&app.stocks, &sku);
-    tx.commit().await.map_err(refused)?;
-    Ok((fence, format!("{left} left\n")))
+    tx.commit().await?;
+    Ok((fence, format!("{left} left\n")).into_response())
 }
 
 #[tokio::main]

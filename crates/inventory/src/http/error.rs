@@ -6,7 +6,7 @@ use stockade::{
     cache::{CacheError, LoadError},
     extract::CachedRejection,
     lock::LockError,
-    postgres::{CommitError, FenceError},
+    postgres::{CommitError, FenceError, WriteError},
     route_lock::{self, Rejection},
 };
 
@@ -16,113 +16,56 @@ use crate::{
     metrics,
 };
 
-const LOCK_NOT_AVAILABLE: &str = "55P03";
-const QUERY_CANCELED: &str = "57014";
-const DEADLOCK_DETECTED: &str = "40P01";
-const SERIALIZATION_FAILURE: &str = "40001";
-const IDLE_IN_TRANSACTION: &str = "25P03";
-const READ_ONLY: &str = "25006";
-const UNDEFINED_TABLE: &str = "42P01";
-const UNDEFINED_COLUMN: &str = "42703";
-const INVALID_SCHEMA_NAME: &str = "3F000";
-
-/// An error of a statement before COMMIT was sent: certainly not applied.
+/// A statement that failed before COMMIT was sent: certainly not applied.
 impl From<sqlx::Error> for Problem {
     fn from(error: sqlx::Error) -> Self {
-        let problem = of_statement(&error);
-        match problem.problem_type() {
-            ProblemType::Internal => tracing::error!(error = &error as &dyn Error, "a statement failed"),
-            _ => tracing::warn!(error = &error as &dyn Error, "the database is not available"),
-        }
-        problem
-    }
-}
-
-fn of_statement(error: &sqlx::Error) -> Problem {
-    match error {
-        sqlx::Error::PoolTimedOut => {
-            metrics::database_timed_out();
-            Problem::database_unavailable("no connection was free in time")
-        }
-        sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => {
-            Problem::database_unavailable("there is no connection")
-        }
-        sqlx::Error::Database(error) => of_sqlstate(error.code().as_deref().unwrap_or_default()),
-        _ => ProblemType::Internal.into(),
-    }
-}
-
-fn of_sqlstate(code: &str) -> Problem {
-    match code {
-        LOCK_NOT_AVAILABLE | DEADLOCK_DETECTED | SERIALIZATION_FAILURE => ProblemType::FenceBusy.into(),
-        QUERY_CANCELED => Problem::database_unavailable("a statement took too long"),
-        IDLE_IN_TRANSACTION => Problem::database_unavailable("the transaction stood still for too long"),
-        READ_ONLY => Problem::database_unavailable("it accepts no writes"),
-        UNDEFINED_TABLE | UNDEFINED_COLUMN | INVALID_SCHEMA_NAME => {
-            tracing::error!("the schema is missing or old: run `inventory migrate`");
-            Problem::database_unavailable("it is not ready for this version of the service")
-        }
-        // Connection exceptions, too many connections or too little memory, shutting down or starting.
-        code if ["08", "53", "57P"].iter().any(|class| code.starts_with(class)) => {
-            Problem::database_unavailable("there is no connection")
-        }
-        _ => ProblemType::Internal.into(),
+        WriteError::from(error).into()
     }
 }
 
 impl From<FenceError> for Problem {
     fn from(error: FenceError) -> Self {
-        match error {
-            FenceError::Sqlx(error) => error.into(),
-            FenceError::Rejected { .. } => {
-                metrics::fence_rejected();
-                tracing::warn!(error = &error as &dyn Error, "a stale holder was kept from writing");
-                ProblemType::FenceStale.into()
-            }
-            FenceError::Busy(_) => {
-                tracing::warn!(error = &error as &dyn Error, "the fence was not free in time");
-                ProblemType::FenceBusy.into()
-            }
-            FenceError::Lost(_) => {
-                tracing::warn!(error = &error as &dyn Error, "the lock was lost before the write");
-                ProblemType::LeaseLost.into()
-            }
-            FenceError::Schema { .. } => {
-                tracing::error!("{error}; `inventory migrate` does that");
-                Self::database_unavailable("it is not ready for this version of the service")
-            }
-            _ => {
-                tracing::error!(error = &error as &dyn Error, "no transaction under this lock");
-                ProblemType::Internal.into()
-            }
-        }
+        WriteError::from(error).into()
     }
 }
 
 impl From<CommitError> for Problem {
     fn from(error: CommitError) -> Self {
-        match error {
-            CommitError::NotApplied(error) => error.into(),
-            CommitError::Announce(_) => {
-                tracing::warn!(
-                    error = &error as &dyn Error,
-                    "a write was rolled back, since the Redis of the cache could not be told"
-                );
-                ProblemType::StrictCacheUnavailable.into()
-            }
-            CommitError::Unknown(_) => {
-                tracing::error!(error = &error as &dyn Error, "nobody knows whether the transaction was applied");
-                ProblemType::OutcomeUnknown.into()
-            }
-            _ => {
-                tracing::error!(error = &error as &dyn Error, "the transaction was rolled back");
-                ProblemType::Internal.into()
-            }
-        }
+        WriteError::from(error).into()
     }
 }
 
-/// A refusal of a route lock.
+impl From<WriteError> for Problem {
+    fn from(error: WriteError) -> Self {
+        count(&error);
+        let problem = Self::from(Rejection::from(&error));
+        match problem.problem_type() {
+            ProblemType::Internal | ProblemType::OutcomeUnknown => {
+                tracing::error!(error = &error as &dyn Error, "a request failed at the database");
+            }
+            _ => tracing::warn!(error = &error as &dyn Error, "a request failed at the database"),
+        }
+        problem
+    }
+}
+
+fn count(error: &WriteError) {
+    match error {
+        WriteError::Fence(FenceError::Rejected { .. }) => metrics::fence_rejected(),
+        WriteError::Fence(FenceError::Sqlx(error))
+        | WriteError::Statement(error)
+        | WriteError::Commit(CommitError::NotApplied(error)) => count_statement(error),
+        _ => {}
+    }
+}
+
+fn count_statement(error: &sqlx::Error) {
+    if matches!(error, sqlx::Error::PoolTimedOut) {
+        metrics::database_timed_out();
+    }
+}
+
+/// A refusal of a route lock, or a write that failed.
 impl From<Rejection> for Problem {
     fn from(rejection: Rejection) -> Self {
         use route_lock::Problem as Refused;
@@ -136,6 +79,9 @@ impl From<Rejection> for Problem {
             Refused::NestedLock => ProblemType::NestedLock.into(),
             Refused::LockStoreUnavailable => Self::with_retry_after(ProblemType::LockStoreUnavailable, retry_after),
             Refused::FenceStale => ProblemType::FenceStale.into(),
+            Refused::FenceBusy => ProblemType::FenceBusy.into(),
+            Refused::DatabaseUnavailable => ProblemType::DatabaseUnavailable.into(),
+            Refused::StrictCacheUnavailable => ProblemType::StrictCacheUnavailable.into(),
             Refused::LeaseLost => ProblemType::LeaseLost.into(),
             Refused::OutcomeUnknown => ProblemType::OutcomeUnknown.into(),
             Refused::ShuttingDown => ProblemType::ShuttingDown.into(),
@@ -225,7 +171,10 @@ impl From<&CacheError> for Problem {
 
 fn of_load(error: &LoadError) -> Problem {
     tracing::warn!(error = error.as_ref() as &dyn Error, "a load failed");
-    error.downcast_ref().map_or(Problem::database_unavailable("a load failed"), of_statement)
+    error.downcast_ref::<sqlx::Error>().map_or(ProblemType::DatabaseUnavailable.into(), |error| {
+        count_statement(error);
+        Rejection::from(error).into()
+    })
 }
 
 #[cfg(test)]
@@ -243,23 +192,6 @@ mod tests {
             (LinkError::Unanswered(None), ProblemType::OutcomeUnknown.into()),
         ] {
             assert_eq!(Problem::from(FlashError::Counter(error)), problem);
-        }
-    }
-
-    #[test]
-    fn what_the_database_says_decides_the_problem() {
-        for (code, name) in [
-            ("55P03", "fence-busy"),
-            ("57014", "database-unavailable"),
-            ("57P01", "database-unavailable"),
-            ("53300", "database-unavailable"),
-            ("08006", "database-unavailable"),
-            ("42P01", "database-unavailable"),
-            ("23514", "internal"),
-            ("22021", "internal"),
-        ] {
-            let document = of_sqlstate(code).document(None);
-            assert!(document.contains(&format!("/problems/{name}\"")), "{code}: {document}");
         }
     }
 }

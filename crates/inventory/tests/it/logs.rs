@@ -133,7 +133,7 @@ async fn a_warning_has_the_id_of_its_request_where_only_warnings_are_logged() {
     let stale = ask(&instance, Method::POST, "/stock/A/adjustments", "stale", Some(r#"{"delta":-1}"#)).await;
     assert_eq!(stale.problem(), "fence-stale");
     let warnings = lines(&instance);
-    let line = warnings.iter().find(|line| line["message"] == "a stale holder was kept from writing");
+    let line = warnings.iter().find(|line| line["message"] == "a request failed at the database");
     let line = line.unwrap_or_else(|| panic!("{}", instance.log()));
     assert_eq!((&line["level"], &line["span"]["request_id"]), (&"WARN".into(), &"stale".into()), "{line}");
 }

@@ -26,6 +26,8 @@ mod header_text;
 mod json;
 mod no_body;
 mod status;
+#[cfg(feature = "postgres")]
+mod write_error;
 
 pub use cache_headers::CACHE_STATUS;
 pub use cache_policy::CachePolicy;

@@ -3,8 +3,9 @@ use sqlx::{PgConnection, PgPool};
 use super::{
     FenceError, Tx,
     begin::literal,
-    error::{REFUSED, claim_statement, own_statement, sqlstate},
+    error::{claim_statement, own_statement},
     registry::PoolState,
+    sqlstate::{REFUSED, sqlstate},
 };
 use crate::lock::{Fence, LossReason, Mode, MultiFence, Token};
 

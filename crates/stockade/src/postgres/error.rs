@@ -1,7 +1,9 @@
 use std::io;
 
-use sqlx::error::DatabaseError;
-
+use super::sqlstate::{
+    DEADLOCK_DETECTED, INVALID_SCHEMA_NAME, LOCK_NOT_AVAILABLE, QUERY_CANCELED, UNDEFINED_COLUMN, UNDEFINED_FUNCTION,
+    UNDEFINED_TABLE, sqlstate,
+};
 use crate::{
     cache::{CacheError, TagError},
     lock::{LossReason, Mode, Token},
@@ -94,6 +96,49 @@ impl CommitError {
     }
 }
 
+/// Why a write under a fence failed: what `?` makes of the errors of a handler that begins, changes rows and commits.
+///
+/// With the feature `axum` it is a response: problem+json with the status of its
+/// [`Problem`](crate::route_lock::Problem), and an entry in the log. The response reveals nothing internal.
+///
+/// ```no_run
+/// # use stockade::{Fence, postgres::WriteError};
+/// async fn close(fence: Fence, pool: sqlx::PgPool) -> Result<&'static str, WriteError> {
+///     let mut tx = fence.begin(&pool).await?;
+///     sqlx::query("update orders set closed = true where id = 7").execute(&mut *tx).await?;
+///     tx.commit().await?;
+///     Ok("closed")
+/// }
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The transaction was not begun.
+    #[error(transparent)]
+    Fence(#[from] FenceError),
+    /// A statement of the transaction failed. Dropping its [`Tx`](super::Tx) rolls it back.
+    #[error("a statement failed: nothing was applied")]
+    Statement(
+        #[from]
+        #[source]
+        sqlx::Error,
+    ),
+    /// The transaction was not committed, or nobody knows whether it was.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
+
+impl WriteError {
+    /// Whether the transaction was applied: `Some(false)`, or `None` when nobody can say.
+    #[must_use]
+    pub fn applied(&self) -> Option<bool> {
+        match self {
+            Self::Fence(_) | Self::Statement(_) => Some(false),
+            Self::Commit(error) => error.applied(),
+        }
+    }
+}
+
 /// Why the relay could not apply invalidations. They stay in the outbox.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -110,26 +155,6 @@ pub enum RelayError {
         #[source]
         source: CacheError,
     },
-}
-
-pub(super) const LOCK_NOT_AVAILABLE: &str = "55P03";
-pub(super) const QUERY_CANCELED: &str = "57014";
-pub(super) const DEADLOCK_DETECTED: &str = "40P01";
-/// The SQLSTATE with which the schema's functions refuse an ownership that is not the newest.
-pub(super) const REFUSED: &str = "ST001";
-const UNDEFINED_FUNCTION: &str = "42883";
-const UNDEFINED_TABLE: &str = "42P01";
-const UNDEFINED_COLUMN: &str = "42703";
-const INVALID_SCHEMA_NAME: &str = "3F000";
-
-/// The SQLSTATE, when the server answered with one.
-pub(super) fn sqlstate(error: &sqlx::Error) -> Option<&str> {
-    let code = error.as_database_error().and_then(DatabaseError::code)?;
-    // The code borrows from the error. Only a driver that makes codes up would own one; Postgres' driver does not.
-    match code {
-        std::borrow::Cow::Borrowed(code) => Some(code),
-        std::borrow::Cow::Owned(_) => None,
-    }
 }
 
 /// An error of a statement that is this crate's own: a missing table is then a missing schema.

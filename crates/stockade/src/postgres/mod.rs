@@ -20,6 +20,8 @@
 //! # }
 //! ```
 //!
+//! In a handler, [`WriteError`] takes the errors of all three steps by `?`, and is the response.
+//!
 //! # Why the claim is a statement of its own
 //!
 //! If two holders both read before either writes, an update is lost even if each write is checked. So the claim comes
@@ -69,6 +71,7 @@ mod relay;
 mod relaying;
 mod replay;
 mod settled;
+pub(crate) mod sqlstate;
 mod strict;
 #[cfg(test)]
 mod tests;
@@ -77,7 +80,7 @@ mod vouching;
 mod wanted;
 
 pub use claim::{ClaimArgs, claim_forced};
-pub use error::{CommitError, FenceError, RelayError};
+pub use error::{CommitError, FenceError, RelayError, WriteError};
 pub use install::{SCHEMA, SCHEMA_VERSION, install};
 pub use options::{Timeouts, options};
 pub use prune::{PRUNE_PAUSE, Pruned, prune_floor, prune_rows};

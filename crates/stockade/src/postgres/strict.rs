@@ -3,7 +3,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use sqlx::PgPool;
 
-use super::{error::sqlstate, outbox, presence};
+use super::{outbox, presence, sqlstate::sqlstate};
 use crate::{
     Resource,
     cache::{CacheBuilder, Fates, LoadError, Relayed},

@@ -24,6 +24,12 @@ pub enum Problem {
     LockStoreUnavailable,
     /// The database has seen a later holder of the resource. 503.
     FenceStale,
+    /// Another transaction held a row of the resource for too long. 503.
+    FenceBusy,
+    /// The database gives no usable answer, or is not ready for this program. 503.
+    DatabaseUnavailable,
+    /// A strict cache could not be told of the write, which was therefore rolled back. 503.
+    StrictCacheUnavailable,
     /// The lock was lost, or held for as long as allowed, before anything was committed. 503.
     LeaseLost,
     /// A commit was sent whose outcome is not known. 503.
@@ -46,6 +52,9 @@ impl Problem {
             Self::UpgradeRefused => StatusCode::NOT_IMPLEMENTED,
             Self::LockStoreUnavailable
             | Self::FenceStale
+            | Self::FenceBusy
+            | Self::DatabaseUnavailable
+            | Self::StrictCacheUnavailable
             | Self::LeaseLost
             | Self::OutcomeUnknown
             | Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
@@ -66,6 +75,9 @@ impl Problem {
             Self::UpgradeRefused => "upgrade-refused",
             Self::LockStoreUnavailable => "lock-store-unavailable",
             Self::FenceStale => "fence-stale",
+            Self::FenceBusy => "fence-busy",
+            Self::DatabaseUnavailable => "database-unavailable",
+            Self::StrictCacheUnavailable => "strict-cache-unavailable",
             Self::LeaseLost => "lease-lost",
             Self::OutcomeUnknown => "outcome-unknown",
             Self::ShuttingDown => "shutting-down",
@@ -86,6 +98,9 @@ impl Problem {
             Self::UpgradeRefused => "The protocol can't be switched under a lock",
             Self::LockStoreUnavailable => "Locks are not available",
             Self::FenceStale => "Another holder of the resource came first",
+            Self::FenceBusy => "Another transaction on the resource is not done yet",
+            Self::DatabaseUnavailable => "The database is not available",
+            Self::StrictCacheUnavailable => "The cache could not be told of the write",
             Self::LeaseLost => "The lock was lost",
             Self::OutcomeUnknown => "It is not known whether the change was applied",
             Self::ShuttingDown => "The service is shutting down",

@@ -11,7 +11,7 @@ use axum::{
 use super::Problem;
 use crate::{lock::LockError, resource::KeyError};
 
-/// A request that a route lock refused.
+/// A request that a route lock refused, or whose write failed.
 ///
 /// As a response it is problem+json (RFC 9457) that no cache keeps, with `Retry-After` if a retry makes sense. The
 /// response carries the rejection among its extensions, so that outer layers can render it differently. It reveals
@@ -34,6 +34,9 @@ impl Rejection {
             | Problem::QueueFull
             | Problem::LockStoreUnavailable
             | Problem::FenceStale
+            | Problem::FenceBusy
+            | Problem::DatabaseUnavailable
+            | Problem::StrictCacheUnavailable
             | Problem::LeaseLost
             | Problem::ShuttingDown => Some(SOON),
             // The same request would fail again, or could be applied twice after an unknown outcome.

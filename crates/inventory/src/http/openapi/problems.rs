@@ -90,7 +90,6 @@ fn example(problem_type: ProblemType) -> Problem {
         | ProblemType::QueueFull
         | ProblemType::LockStoreUnavailable
         | ProblemType::LoadShed => Problem::with_retry_after(problem_type, Duration::from_millis(250)),
-        ProblemType::DatabaseUnavailable => Problem::database_unavailable("no connection was free in time"),
         _ => problem_type.into(),
     }
 }

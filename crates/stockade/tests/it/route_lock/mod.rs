@@ -13,3 +13,4 @@ mod several;
 mod support;
 mod unlocked;
 mod upload;
+mod write_error;
