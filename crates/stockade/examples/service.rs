@@ -94,6 +94,7 @@ async fn sell(State(app): State<App>, fence: Fence, sku: Sku) -> Result<Response
 #[tokio::main]
 #[expect(clippy::print_stdout, reason = "says where it listens")]
 pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
+    tracing_subscriber::fmt::init(); // what goes wrong is in the log, and not in the answers
     let recorder = PrometheusBuilder::new().install_recorder()?; // before the first lock and the first cache
     let redis = Redis::connect(env::var("REDIS_URL")?).await?;
     let options = postgres::options(env::var("DATABASE_URL")?.parse()?, &Timeouts::default());

@@ -99,7 +99,7 @@ impl Problem {
             Self::LockStoreUnavailable => "Locks are not available",
             Self::FenceStale => "Another holder of the resource came first",
             Self::FenceBusy => "Another transaction on the resource is not done yet",
-            Self::DatabaseUnavailable => "The database is not available",
+            Self::DatabaseUnavailable => "The database is not available or not ready",
             Self::StrictCacheUnavailable => "The cache could not be told of the write",
             Self::LeaseLost => "The lock was lost",
             Self::OutcomeUnknown => "It is not known whether the change was applied",
