@@ -68,7 +68,8 @@ problem_types! {
     OutcomeUnknown, SERVICE_UNAVAILABLE, "outcome-unknown", "It is not known whether it was applied",
         "read it back before trying again, or repeat it with the same Idempotency-Key";
     LoadShed, SERVICE_UNAVAILABLE, "load-shed", "Too much at once", TRY_LATER;
-    DatabaseUnavailable, SERVICE_UNAVAILABLE, "database-unavailable", "The database is not available or not ready", TRY_LATER;
+    DatabaseUnavailable, SERVICE_UNAVAILABLE, "database-unavailable", "The database is not available or not ready",
+        TRY_LATER;
     WarmingUp, SERVICE_UNAVAILABLE, "warming-up", "The instance is warming its cache",
         "it serves already, and is ready once its warm-up has ended";
     ShuttingDown, SERVICE_UNAVAILABLE, "shutting-down", "The instance is going away", TRY_LATER;

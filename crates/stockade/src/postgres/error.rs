@@ -117,6 +117,9 @@ pub enum WriteError {
     #[error(transparent)]
     Fence(#[from] FenceError),
     /// A statement of the transaction failed. Dropping its [`Tx`](super::Tx) rolls it back.
+    ///
+    /// Do not make this of an error of a statement outside of a [`Tx`](super::Tx): it may have been applied although
+    /// its answer was lost.
     #[error("a statement failed: nothing was applied")]
     Statement(
         #[from]
