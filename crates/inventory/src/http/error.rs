@@ -80,7 +80,8 @@ impl From<Rejection> for Problem {
             Refused::LockStoreUnavailable => Self::with_retry_after(ProblemType::LockStoreUnavailable, retry_after),
             Refused::FenceStale => ProblemType::FenceStale.into(),
             Refused::FenceBusy => ProblemType::FenceBusy.into(),
-            Refused::DatabaseUnavailable => ProblemType::DatabaseUnavailable.into(),
+            Refused::DatabaseUnavailable => Self::with_retry_after(ProblemType::DatabaseUnavailable, retry_after),
+            Refused::LoadShed => Self::with_retry_after(ProblemType::LoadShed, retry_after),
             Refused::StrictCacheUnavailable => ProblemType::StrictCacheUnavailable.into(),
             Refused::LeaseLost => ProblemType::LeaseLost.into(),
             Refused::OutcomeUnknown => ProblemType::OutcomeUnknown.into(),
@@ -149,21 +150,21 @@ impl From<&CachedRejection<Self>> for Problem {
 impl From<&CacheError> for Problem {
     fn from(error: &CacheError) -> Self {
         match error {
-            CacheError::Shed { retry_after } => Self::with_retry_after(ProblemType::LoadShed, *retry_after),
-            CacheError::ShuttingDown => ProblemType::ShuttingDown.into(),
+            CacheError::Load(error) => of_load(error),
             CacheError::Unavailable(_) => {
                 tracing::warn!(error = error as &dyn Error, "the cache store did not confirm an invalidation");
                 ProblemType::CacheStoreUnavailable.into()
             }
-            CacheError::HeldOff { .. } => Self::database_unavailable("the loads of this row keep failing"),
-            CacheError::Load(error) => of_load(error),
+            CacheError::Shed { .. } | CacheError::HeldOff { .. } | CacheError::ShuttingDown => {
+                Rejection::from(error).into()
+            }
             CacheError::Timeout(_) => {
                 tracing::warn!(error = error as &dyn Error, "a load took too long");
-                Self::database_unavailable("it did not answer in time")
+                Rejection::from(error).into()
             }
             _ => {
                 tracing::error!(error = error as &dyn Error, "the cache gave no answer");
-                ProblemType::Internal.into()
+                Rejection::from(error).into()
             }
         }
     }

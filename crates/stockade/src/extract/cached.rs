@@ -14,7 +14,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::{
     CachePolicy, CachedRejection, Degraded, EntityTag, EtagKey, FromCache, Unlocked, conditional, directives,
     header_text::header,
-    json::{JSON, unwritable, written},
+    json::{unwritable, written},
     no_body::no_body,
 };
 use crate::{
@@ -188,7 +188,7 @@ impl<T: Serialize> Cached<T> {
         let mut response = if same {
             (StatusCode::NOT_MODIFIED, no_body()).into_response()
         } else {
-            written(StatusCode::OK, JSON, body.map_or_else(write, Ok)?)
+            written(body.map_or_else(write, Ok)?)
         };
         info.write(&policy, response.headers_mut());
         response.headers_mut().extend(tag.map(|tag| (ETAG, tag)));

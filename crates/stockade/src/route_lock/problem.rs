@@ -6,6 +6,8 @@ use axum::http::StatusCode;
 pub enum Problem {
     /// The request names no resource that could be locked, or its body broke off. 400.
     BadRequest,
+    /// There is no such row. 404.
+    NotFound,
     /// The body did not arrive in time. 408.
     BodyTimeout,
     /// The body is over the limit. 413.
@@ -34,6 +36,8 @@ pub enum Problem {
     LeaseLost,
     /// A commit was sent whose outcome is not known. 503.
     OutcomeUnknown,
+    /// More loads are asked of the database than are allowed. 503.
+    LoadShed,
     /// The process is shutting down. 503.
     ShuttingDown,
 }
@@ -44,6 +48,7 @@ impl Problem {
     pub fn status(self) -> StatusCode {
         match self {
             Self::BadRequest => StatusCode::BAD_REQUEST,
+            Self::NotFound => StatusCode::NOT_FOUND,
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::LockTimeout => StatusCode::LOCKED,
@@ -57,6 +62,7 @@ impl Problem {
             | Self::StrictCacheUnavailable
             | Self::LeaseLost
             | Self::OutcomeUnknown
+            | Self::LoadShed
             | Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -66,6 +72,7 @@ impl Problem {
     pub fn slug(self) -> &'static str {
         match self {
             Self::BadRequest => "bad-request",
+            Self::NotFound => "not-found",
             Self::BodyTimeout => "body-timeout",
             Self::BodyTooLarge => "body-too-large",
             Self::LockTimeout => "lock-timeout",
@@ -80,6 +87,7 @@ impl Problem {
             Self::StrictCacheUnavailable => "strict-cache-unavailable",
             Self::LeaseLost => "lease-lost",
             Self::OutcomeUnknown => "outcome-unknown",
+            Self::LoadShed => "load-shed",
             Self::ShuttingDown => "shutting-down",
         }
     }
@@ -89,6 +97,7 @@ impl Problem {
     pub fn title(self) -> &'static str {
         match self {
             Self::BadRequest => "The request can't be read",
+            Self::NotFound => "There is no such resource",
             Self::BodyTimeout => "The body did not arrive in time",
             Self::BodyTooLarge => "The body is too large",
             Self::LockTimeout => "The resource is in use",
@@ -103,7 +112,32 @@ impl Problem {
             Self::StrictCacheUnavailable => "The cache could not be told of the write",
             Self::LeaseLost => "The lock was lost",
             Self::OutcomeUnknown => "It is not known whether the change was applied",
+            Self::LoadShed => "Too much is asked of the database",
             Self::ShuttingDown => "The service is shutting down",
+        }
+    }
+
+    /// What the client may do, in a few words.
+    #[must_use]
+    pub fn detail(self) -> &'static str {
+        match self {
+            Self::BadRequest => "check the path, the headers and the body, and send the request again",
+            Self::NotFound => "check the path, or create the resource first",
+            Self::BodyTimeout => "nothing was changed: send the body faster",
+            Self::BodyTooLarge => "nothing was changed: send less",
+            Self::UpgradeRefused => "send the request without an upgrade",
+            Self::NestedLock | Self::Internal => "the fault is in the service: tell its operators when it happened",
+            Self::OutcomeUnknown => "find out whether the change was applied before you send the request again",
+            Self::LockTimeout
+            | Self::QueueFull
+            | Self::LockStoreUnavailable
+            | Self::FenceStale
+            | Self::FenceBusy
+            | Self::DatabaseUnavailable
+            | Self::StrictCacheUnavailable
+            | Self::LeaseLost
+            | Self::LoadShed
+            | Self::ShuttingDown => "nothing was changed: send the request again after the time in Retry-After",
         }
     }
 }

@@ -11,7 +11,7 @@ use axum::{
 use super::Problem;
 use crate::{lock::LockError, resource::KeyError};
 
-/// A request that a route lock refused, or whose write failed.
+/// A request that was refused, by a route lock or an extractor, or whose write failed.
 ///
 /// As a response it is problem+json (RFC 9457) that no cache keeps, with `Retry-After` if a retry makes sense. The
 /// response carries the rejection among its extensions, so that outer layers can render it differently. It reveals
@@ -38,9 +38,11 @@ impl Rejection {
             | Problem::DatabaseUnavailable
             | Problem::StrictCacheUnavailable
             | Problem::LeaseLost
+            | Problem::LoadShed
             | Problem::ShuttingDown => Some(SOON),
             // The same request would fail again, or could be applied twice after an unknown outcome.
             Problem::BadRequest
+            | Problem::NotFound
             | Problem::BodyTimeout
             | Problem::BodyTooLarge
             | Problem::NestedLock
@@ -138,6 +140,7 @@ impl IntoResponse for Rejection {
             "type": format!("/problems/{}", self.problem.slug()),
             "title": self.problem.title(),
             "status": status.as_u16(),
+            "detail": self.problem.detail(),
             "applied": self.applied(),
         });
         if let Some(retry_after) = self.retry_after {
@@ -186,6 +189,7 @@ mod tests {
                 "type": "/problems/lock-timeout",
                 "title": "The resource is in use",
                 "status": 423,
+                "detail": "nothing was changed: send the request again after the time in Retry-After",
                 "applied": false,
                 "retry_after_ms": 1200,
             })
