@@ -90,9 +90,9 @@
 //!
 //! # Answers
 //!
-//! Refusals are problem+json, with `Retry-After` if a retry makes sense. [`RouteLock::on_reject`] and
-//! [`LocksBuilder::on_reject`](crate::lock::LocksBuilder::on_reject) replace the rendering. The inner service keeps its
-//! error type.
+//! Refusals are problem+json and say what the client may do, with `Retry-After` if a retry makes sense.
+//! [`RouteLock::on_reject`] and [`LocksBuilder::on_reject`](crate::lock::LocksBuilder::on_reject) replace the
+//! rendering. The inner service keeps its error type.
 //!
 //! | situation | answer |
 //! |---|---|
