@@ -84,3 +84,28 @@ impl<R: IntoResponse> IntoResponse for CachedRejection<R> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::resource::KeyError;
+
+    #[test]
+    fn a_read_without_an_answer_is_retried_when_the_cache_says_so() {
+        let (soon, retry_after) = (Duration::from_secs(1), Duration::from_millis(2_500));
+        for (error, problem, retry) in [
+            (CacheError::Shed { retry_after }, Problem::LoadShed, Some(retry_after)),
+            (CacheError::HeldOff { retry_after }, Problem::DatabaseUnavailable, Some(retry_after)),
+            (CacheError::Timeout(soon), Problem::DatabaseUnavailable, Some(soon)),
+            (CacheError::ShuttingDown, Problem::ShuttingDown, Some(soon)),
+            (CacheError::Key(KeyError::Empty), Problem::BadRequest, None),
+            (CacheError::Panicked, Problem::Internal, None),
+        ] {
+            let rejection = Rejection::from(&error);
+            assert_eq!((rejection.problem(), rejection.retry_after()), (problem, retry), "{error}");
+            assert_eq!(rejection.applied(), Some(false), "{error}");
+        }
+    }
+}

@@ -23,7 +23,8 @@ impl From<&WriteError> for Rejection {
     }
 }
 
-/// For an error of a statement other than COMMIT.
+/// For an error of a statement that only reads, or of one within a transaction. A write outside of a transaction may
+/// have been applied although its answer was lost, and this would say that it was not.
 impl From<&sqlx::Error> for Rejection {
     fn from(error: &sqlx::Error) -> Self {
         Self::new(of_statement(error))
