@@ -27,6 +27,8 @@ const MARGIN: Duration = Duration::from_millis(100);
 /// The delay that a busy machine with two cores may add to one answer, or to the slowest of several. The delay of the
 /// median is measured.
 const SLACK: Duration = Duration::from_millis(400);
+/// For so long a process may serve a read from its memory after Redis last answered it.
+const SILENCE: Duration = Duration::from_secs(3);
 /// The time within which everything must work again.
 const RECOVERY: Duration = Duration::from_secs(10);
 
@@ -134,8 +136,12 @@ async fn refused_at_once(instances: &[Instance], ledger: &Ledger) {
     assert!(took[10] <= MARGIN / 2 + delay, "{took:?}, delays {delay:?}");
 }
 
-/// Reads still work, are marked as degraded, and are never answered with "not modified".
+/// Reads still work. Once the memory of the process may not answer them any more, they are marked as degraded, and never
+/// answered with "not modified".
 async fn degraded_reads(instances: &[Instance], etag: &str) {
+    let marked = async || instances[1].get("/stock/hot").await.header("cache-status").contains("detail=degraded");
+    let took = within(SILENCE + MARGIN, "reads are marked", marked).await;
+    figure(&format!("reads are marked {took:?} after the refusals"));
     let read = async {
         let mut answers = Vec::new();
         for _ in 0..21 {
