@@ -14,6 +14,7 @@ pub(super) static ACQUIRE: Script = script!(
     "names.lua",
     "acquire_queued.lua",
     "mint.lua",
+    "acquire_queueing.lua",
     "common.lua",
     "acquire_contended.lua"
 );
@@ -24,6 +25,7 @@ pub(super) static RELEASE: Script = script!(
     "names.lua",
     "release_queued.lua",
     "mint.lua",
+    "release_handing_over.lua",
     "common.lua",
     "release_contended.lua"
 );

@@ -51,6 +51,7 @@ local function broken()
   for _, name in ipairs(KEYS) do
     if name ~= F and redis.call('EXISTS', name) == 1 and redis.call('PTTL', name) < 0 then return 'no expiry: ' .. name end
   end
+  if queue > 0 and redis.call('PEXPIRETIME', L) <= redis.call('PEXPIRETIME', Q) then return 'ends before its queue: ' .. l end
   return ''
 end
 local found = broken()
