@@ -43,7 +43,7 @@ async fn dead_waiters(world: &World, attempt: &Attempt, count: u32) {
         let asking = calls::Asking {
             attempt,
             owner: &owner,
-            wait: Some(LIMIT),
+            wait: Some(attempt.wait),
             seq: 0,
             stamp: 0,
             stale_after: Duration::from_secs(1),
@@ -98,6 +98,25 @@ async fn waiters_of_a_stopped_process_cost_one_grant_together() {
     assert!(took > calls::GRANT / 2 && took < calls::GRANT * 2, "{took:?}");
     store.release(&next).await.unwrap();
     world.until_nothing_is_left().await;
+    world.end_behind(subscribed).await;
+}
+
+#[tokio::test]
+async fn a_waiter_of_a_stopped_process_whose_wait_is_over_costs_no_grant() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let key = key("overdue");
+    let client = redis::Client::open(world.server.url()).unwrap();
+    let mut subscribed = client.get_async_pubsub().await.unwrap();
+    subscribed.subscribe(format!("{}{DEAD}", store.inner.keys.inbox_prefix())).await.unwrap();
+    let held = store.acquire(write(&key)).await.unwrap();
+    dead_waiters(&world, &Attempt { wait: Duration::from_millis(1), ..write(&key) }, 1).await;
+    let mut next = store.acquire(write(&key));
+    assert!((&mut next).now_or_never().is_none());
+    until_waiting(&store, &key, 2).await;
+    store.release(&held).await.unwrap();
+    let next = timeout(calls::GRANT / 2, next).await.expect("waited for who gave up").unwrap();
+    store.release(&next).await.unwrap();
     world.end_behind(subscribed).await;
 }
 
