@@ -4,7 +4,7 @@ use redis::Value;
 
 use super::{World, declared, key, read, server, until, until_waiting, write};
 use crate::store::{
-    Attempt, Force, LockStore, LossReason, Owner, Token,
+    Attempt, Force, LockError, LockStore, LossReason, Owner, Token,
     redis::{
         commands::{calls, replies::Acquired},
         scripts::ACQUIRE,
@@ -115,6 +115,8 @@ async fn a_clock_that_was_set_back_costs_one_lease_at_most() {
     let state = format!("w 0 0 dead-process-xyz.00000000000 {ahead} {ahead} 500000 ");
     world.command(&["SET", &names[0], &state, "PX", "600500"]).await;
     world.command(&["SET", &names[1], &ahead.to_string()]).await;
+    let told = store.acquire(Attempt { wait: Duration::from_millis(20), ..write(&key) }).await;
+    assert!(matches!(&told, Err(LockError::Timeout { remaining, .. }) if remaining.as_millis() <= 500), "{told:?}");
     let began = tokio::time::Instant::now();
     let held = store.acquire(write(&key)).await.unwrap();
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
