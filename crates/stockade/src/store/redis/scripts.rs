@@ -14,7 +14,7 @@ pub(super) static ACQUIRE: Script = script!(
     "names.lua",
     "acquire_queued.lua",
     "mint.lua",
-    "acquire_queueing.lua",
+    "acquire_behind_writer.lua",
     "common.lua",
     "acquire_contended.lua"
 );
@@ -25,7 +25,7 @@ pub(super) static RELEASE: Script = script!(
     "names.lua",
     "release_queued.lua",
     "mint.lua",
-    "release_handing_over.lua",
+    "release_to_writer.lua",
     "common.lua",
     "release_contended.lua"
 );

@@ -1,5 +1,6 @@
 -- Third part of release.lua, after mint.lua: an exclusive holder releases, and the first in the queue wants the resource
--- exclusively. This does what the last part does, and half as long. Anything else is left to the last part.
+-- exclusively. The last part would do the same, in twice the time. Anything unusual is left to it, and so is a cluster,
+-- where messages need another command.
 if raw and string.sub(raw, 1, 4) == 'w 1 ' and string.sub(raw, 7, 34) == me and not string.find(chan, '{', 1, true) then
   local head = redis.call('ZRANGE', Q, '0', '0')[1]
   local record = head and redis.call('HGET', W, head)

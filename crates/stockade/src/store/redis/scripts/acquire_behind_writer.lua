@@ -1,5 +1,5 @@
--- Third part of acquire.lua, after mint.lua: a caller without a place comes behind an exclusive holder. This does what
--- the last part does, and half as long. Anything else is left to the last part, which also makes room in a full queue.
+-- Third part of acquire.lua, after mint.lua: a caller without a place queues behind an exclusive holder. The last part
+-- would do the same, in twice the time. Anything unusual is left to it, a full queue too: it makes room.
 local queue, x, len = string.match(raw or '', '^w (%d) %d %S+ %d+ (%d+) (%d+)')
 if x and seq == 0 and wait ~= 0 and string.sub(how, 1, 1) ~= 's' and string.sub(raw, 7, 34) ~= me then
   local remaining, length = tonumber(x) - now, redis.call('ZCARD', Q)
