@@ -1,13 +1,14 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
+use redis::aio::PubSub;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use super::{LIMIT, World, calls_of, key, read, server, until, until_waiting, waiting, write};
 use crate::store::{
     Attempt, LockStore, Owner, Released,
-    redis::{commands::calls, scripts::ACQUIRE},
+    redis::{RedisStore, commands::calls, scripts::ACQUIRE},
 };
 
 #[tokio::test]
@@ -77,14 +78,19 @@ async fn a_dead_waiter_is_passed_over_at_once() {
 }
 
 /// A process that is stopped, or cut off without a word, still counts as a subscriber.
+async fn subscription_of_the_dead(world: &World, store: &RedisStore) -> PubSub {
+    let client = redis::Client::open(world.server.url()).unwrap();
+    let mut subscribed = client.get_async_pubsub().await.unwrap();
+    subscribed.subscribe(format!("{}{DEAD}", store.inner.keys.inbox_prefix())).await.unwrap();
+    subscribed
+}
+
 #[tokio::test]
 async fn waiters_of_a_stopped_process_cost_one_grant_together() {
     let world = World::start().await;
     let store = world.store().await;
     let key = key("stopped");
-    let client = redis::Client::open(world.server.url()).unwrap();
-    let mut subscribed = client.get_async_pubsub().await.unwrap();
-    subscribed.subscribe(format!("{}{DEAD}", store.inner.keys.inbox_prefix())).await.unwrap();
+    let subscribed = subscription_of_the_dead(&world, &store).await;
     let held = store.acquire(write(&key)).await.unwrap();
     dead_waiters(&world, &write(&key), 5).await;
     let mut next = store.acquire(write(&key));
@@ -106,9 +112,7 @@ async fn a_waiter_of_a_stopped_process_whose_wait_is_over_costs_no_grant() {
     let world = World::start().await;
     let store = world.store().await;
     let key = key("overdue");
-    let client = redis::Client::open(world.server.url()).unwrap();
-    let mut subscribed = client.get_async_pubsub().await.unwrap();
-    subscribed.subscribe(format!("{}{DEAD}", store.inner.keys.inbox_prefix())).await.unwrap();
+    let subscribed = subscription_of_the_dead(&world, &store).await;
     let held = store.acquire(write(&key)).await.unwrap();
     dead_waiters(&world, &Attempt { wait: Duration::from_millis(1), ..write(&key) }, 1).await;
     let mut next = store.acquire(write(&key));
