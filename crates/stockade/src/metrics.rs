@@ -84,8 +84,8 @@ names! {
     BUILD_INFO = "stockade_build_info";
 }
 
-/// Histogram buckets in seconds for every `_seconds` metric: half a millisecond, where an uncontended lock lies, to the
-/// longest wait that the defaults allow.
+/// Histogram buckets in seconds for every `_seconds` metric: from a tenth of a millisecond, below which an uncontended
+/// lock seldom lies, to ten seconds.
 pub const BUCKETS: [f64; 16] =
     [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 

@@ -1,16 +1,13 @@
 //! The link to Redis: where the servers are, the connections of one role, typed script calls with time-outs, pushes.
 //!
-//! The commands of one connection are sent in the order of the calls, and only a window of them is without a reply, see
-//! `wire`. The rest of a burst waits in the process, where commands can still be taken back, and not at the server. A
-//! command's time-out counts from its sending. If a caller gives up, its command keeps its place; only an attempt that
-//! was not sent yet is taken back. So the command that undoes a sent command always comes after it. Commands that undo
-//! others go ahead of those that begin something, and renewals ahead of all.
+//! The commands of one connection are sent in the order of the calls, and only a window of them is without a reply. The
+//! rest of a burst waits in the process, where commands can still be taken back, and not at the server. A command's
+//! time-out counts from its sending. If a caller gives up, its command keeps its place; only an attempt that was not
+//! sent yet is taken back. So the command that undoes a sent command always comes after it. Commands that undo others go
+//! ahead of those that begin something, and renewals ahead of all.
 //!
 //! A connection that delivers replies is alive, however long one command takes. A connection counts as failed if it
-//! owes a reply and has delivered none for a command time-out, see `pending`.
-//!
-//! redis-rs keeps the order of commands only without its own response time-out, see `dialer`. It starts a command when
-//! the command's future is first polled, so `flight` polls the future at once.
+//! owes a reply and has delivered none for a command time-out.
 //!
 #![doc = include_str!("failover.md")]
 #![doc = include_str!("access.md")]

@@ -70,7 +70,7 @@ impl RouteLock {
     ///
     /// An unlocked read sees committed data only, but a write may be under way. A [`Cached`](crate::extract::Cached)
     /// value then says `detail=unlocked` and carries no `ETag`. Default: reads wait as long as writes, and are refused
-    /// like writes.
+    /// like writes. Has no effect with [`RouteLock::write`] and [`RouteLock::permits`].
     ///
     /// # Panics
     ///
@@ -133,7 +133,8 @@ impl RouteLock {
         self
     }
 
-    /// What reads do when the lock store is unavailable. Default [`OnStoreError::Refuse`]. Writes are always refused.
+    /// What reads do when the lock store is unavailable. Default [`OnStoreError::Refuse`]. Writes are always refused,
+    /// and so are all requests with [`RouteLock::write`] and [`RouteLock::permits`].
     #[must_use]
     pub fn on_store_error(mut self, action: OnStoreError) -> Self {
         self.settings.on_store_error = action;
