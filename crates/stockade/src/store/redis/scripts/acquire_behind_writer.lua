@@ -1,10 +1,19 @@
 -- Third part of acquire.lua, after mint.lua: a caller without a place queues behind an exclusive holder. The last part
--- would do the same, in twice the time. Anything unusual is left to it, a full queue too: it makes room.
+-- would do the same, in twice the time. Anything unusual is left to it. That includes a full queue, and a long one
+-- whose head has waited long enough: it removes those whose wait is over. A short queue leaves them to the release.
 local queue, x, len = string.match(raw or '', '^w (%d) %d %S+ %d+ (%d+) (%d+)')
 if x and seq == 0 and wait ~= 0 and string.sub(how, 1, 1) ~= 's' and string.sub(raw, 7, 34) ~= me then
   local remaining, length = tonumber(x) - now, redis.call('ZCARD', Q)
+  local head = length < 32 or redis.call('HGET', W, redis.call('ZRANGE', Q, '0', '0')[1])
+  local alive = head == true or head and tonumber(string.match(head, '^%S+ (%d+)')) > now
   -- An end that is further away than its lease shows that the clock was set back.
-  if remaining > 0 and remaining <= len + 1000000 and length < cap and (length > 0) == (queue == '1') then
+  if
+    alive
+    and remaining > 0
+    and remaining <= len + 1000000
+    and length < cap
+    and (length > 0) == (queue == '1')
+  then
     local last = redis.call('ZRANGE', Q, '-1', '-1', 'WITHSCORES')[2]
     local behind = string.format('%.0f', math.max(now, last and last + 1 or 0))
     -- Adds nothing if the caller is in the queue already.

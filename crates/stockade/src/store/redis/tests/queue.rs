@@ -125,6 +125,20 @@ async fn a_waiter_of_a_stopped_process_whose_wait_is_over_costs_no_grant() {
 }
 
 #[tokio::test]
+async fn waiters_of_stopped_processes_whose_wait_is_over_do_not_fill_the_queue() {
+    let world = World::start().await;
+    let store = world.store().await;
+    let key = key("many-overdue");
+    let subscribed = subscription_of_the_dead(&world, &store).await;
+    let held = store.acquire(write(&key)).await.unwrap();
+    dead_waiters(&world, &Attempt { wait: Duration::from_millis(1), ..write(&key) }, 300).await;
+    let waiting = store.inspect(&key).await.unwrap().waiting;
+    assert!(waiting < 150, "{waiting} of 300 are left");
+    store.release(&held).await.unwrap();
+    world.end_behind(subscribed).await;
+}
+
+#[tokio::test]
 async fn a_dead_writer_does_not_keep_readers_from_readers() {
     let world = World::start().await;
     let store = world.store().await;
