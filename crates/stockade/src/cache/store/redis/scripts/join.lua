@@ -12,8 +12,9 @@ local now_text = string.format('%.0f', now)
 local marker = redis.pcall('GET', KEYS[1])
 local run, since, state = string.match(type(marker) == 'string' and marker or '', '^(%S+) (%d+) (%a)$')
 if run ~= ARGV[1] then
-  -- A marker that can't be read counts as that of another run.
-  run, since, state = ARGV[1], now_text, marker and 'r' or 'u'
+  -- A marker that can't be read counts as that of another run. So does one that is gone while there is an epoch: it was
+  -- evicted. A cache without an epoch has no valid value yet.
+  run, since, state = ARGV[1], now_text, (marker or epoch_there(KEYS[2]) > 0) and 'r' or 'u'
   -- The first write takes no memory, so that a server over its memory limit lets the next one pass.
   redis.call('DEL', KEYS[1])
   redis.call('SET', KEYS[1], run .. ' ' .. since .. ' ' .. state)

@@ -117,7 +117,7 @@ impl Oracle {
                     Some((_, "r")) => Self::new("REPLACING", same),
                     Some(_) => Self::new("UNTRUSTED", same),
                     None => {
-                        let is_first = before.marker.is_empty();
+                        let is_first = before.marker.is_empty() && before.epoch == 0;
                         let (word, state) = if is_first { ("UNTRUSTED", "u") } else { ("REPLACING", "r") };
                         Self::new(word, Seen { marker: format!("{run} {now} {state}"), ..same }).because("new")
                     }
