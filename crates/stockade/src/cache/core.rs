@@ -1,7 +1,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::time::timeout;
+use tokio::{runtime::Handle, task::JoinHandle, time::timeout};
 use tokio_util::task::TaskTracker;
 
 #[cfg(feature = "postgres")]
@@ -41,6 +41,8 @@ pub(crate) struct Core<K, V> {
     pub(crate) bloom: Option<Bloom>,
     pub(crate) counters: Counters,
     pub(crate) tasks: TaskTracker,
+    /// The runtime of the connections to Redis.
+    pub(crate) home: Option<Handle>,
 }
 
 impl<K, V> Core<K, V>
@@ -48,6 +50,19 @@ where
     K: Resource + Clone + Send + Sync + 'static,
     V: Serialize + DeserializeOwned + Send + Sync + 'static,
 {
+    /// Runs work that callers of any runtime may wait for. It runs beside the connections to Redis, since the runtime of
+    /// the caller that begins the work may stand still, or end, while others wait. Without Redis there is no such
+    /// place, and it runs on the runtime of the caller.
+    pub(crate) fn spawn<F>(&self, work: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        match &self.home {
+            Some(home) => self.tasks.spawn_on(work, home),
+            None => self.tasks.spawn(work),
+        }
+    }
+
     pub(crate) fn unreadable(&self, name: &Key) {
         tracing::debug!(cache = self.settings.name, %name, "loading over a payload that can't be read");
         self.counters.refused(self.settings.name, "unreadable");

@@ -42,13 +42,15 @@ impl Shared {
         delegation: Option<delegations::Settings>,
         observer: Option<Observer>,
     ) -> Self {
-        let renewals = Arc::new(Renewals::new(Arc::clone(&store), Handle::try_current().ok()));
+        let home = Handle::try_current().ok();
+        let renewals = Arc::new(Renewals::new(Arc::clone(&store), home.clone()));
         let (closing, guards, tasks) = (CancellationToken::new(), TaskTracker::new(), TaskTracker::new());
         guards.close();
         tasks.close();
         let delegations = delegation
             .filter(|_| store.delegates())
-            .map(|settings| Arc::new(Delegations::new(&store, &renewals, &closing, &tasks, settings)));
+            .zip(home)
+            .map(|(settings, home)| Arc::new(Delegations::new(&store, &renewals, &closing, &tasks, &home, settings)));
         Self {
             store,
             lease,

@@ -38,6 +38,8 @@ mod redis_traffic;
 #[cfg(test)]
 mod route_lock;
 #[cfg(test)]
+mod runtimes;
+#[cfg(test)]
 #[cfg(feature = "postgres")]
 mod stalled_holder;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde::{Serialize, de::DeserializeOwned};
+use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{CacheBuilder, parts::Home};
@@ -66,6 +67,7 @@ where
             closing: CancellationToken::new(),
             aborting: CancellationToken::new(),
         };
+        let home = matches!(self.home, Home::Redis(_)).then(Handle::current);
         let store = self.home.open(&settings, &local)?;
         let counters = Counters::of(settings.name);
         Ok(Cache::new(Core {
@@ -81,6 +83,7 @@ where
             bloom: self.bloom,
             counters,
             tasks: TaskTracker::new(),
+            home,
         }))
     }
 

@@ -37,7 +37,7 @@ impl<K: Resource, V> CacheBuilder<K, V> {
 
     /// How long an expired value is kept for emergencies. It is served when the loader fails or is held off, and while
     /// Redis is unreachable; then it is marked as degraded, since a write may have been missed. Zero serves no expired
-    /// value. Default 60 s.
+    /// value, and neither does a strict cache. Default 60 s.
     pub fn grace(self, grace: Duration) -> Self {
         Self { grace, ..self }
     }
@@ -53,7 +53,7 @@ impl<K: Resource, V> CacheBuilder<K, V> {
 
     /// How long an expired value is served at once while one process loads it again in the background. The value may
     /// then be older than [`CacheBuilder::ttl`]; a write still drops it. [`CacheBuilder::grace`] must be at least as
-    /// long. Default zero: the first reader waits for the load.
+    /// long. Default zero: the first reader waits for the load. A strict cache refuses another value.
     pub fn stale_while_revalidate(self, window: Duration) -> Self {
         Self { revalidate: window, ..self }
     }
@@ -224,7 +224,9 @@ impl<K: Resource, V> CacheBuilder<K, V> {
     /// lifetime or tags.
     ///
     /// The loader must read from the primary, in a snapshot that begins inside the call. It runs on a task of the
-    /// cache, so a caller that goes away does not cancel it. All waiting callers share its error.
+    /// cache, so a caller that goes away does not cancel it. All waiting callers share its error. The task runs on the
+    /// runtime in which the cache was built, that of [`Cache::memory`](crate::Cache::memory) on that of the
+    /// caller.
     ///
     /// Five failures in a row, each of another key, open the breaker of [`Limits`]; no load is tried for a while. A key
     /// that keeps failing counts once, and is held off by itself ([`CacheBuilder::hold_off`]). If the loader knows that

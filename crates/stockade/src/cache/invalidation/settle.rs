@@ -27,7 +27,7 @@ where
         let due = self.settings.strict.as_ref().map(|strict| strict.due(overdue)).unwrap_or_default();
         if !due.is_empty() {
             let (core, name) = (Arc::clone(self), name.clone());
-            self.tasks.spawn(async move {
+            self.spawn(async move {
                 // The database may not answer. If the cache ends first, the next reader asks.
                 let _ = core.loader.aborting.run_until_cancelled(core.settle(&name, due)).await;
             });

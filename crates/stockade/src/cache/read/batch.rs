@@ -101,10 +101,10 @@ where
         }
         let core = Arc::clone(self);
         if flyers.len() > 1 {
-            self.tasks.spawn(async move { drop(core.fly_together(flyers, None).await) }.in_current_span());
+            self.spawn(async move { drop(core.fly_together(flyers, None).await) }.in_current_span());
         } else {
             for Flyer { key, name, pilot, start } in flyers {
-                self.tasks.spawn(Arc::clone(self).fly(key, name, pilot, start).in_current_span());
+                self.spawn(Arc::clone(self).fly(key, name, pilot, start).in_current_span());
             }
         }
         join_all(arrivals).await

@@ -105,7 +105,7 @@ where
             let (passage, pilot) = self.flights.board(name, join);
             let joined = pilot.is_none();
             if let Some(pilot) = pilot {
-                self.tasks.spawn(Arc::clone(self).fly(key.clone(), name.clone(), pilot, start).in_current_span());
+                self.spawn(Arc::clone(self).fly(key.clone(), name.clone(), pilot, start).in_current_span());
             }
             let patience = Patience { called, fetching: passage.began(), stale };
             match self.in_time(passage.outcome(), patience).await {

@@ -45,7 +45,7 @@ where
         let (_, pilot) = self.refreshes.board(name, Join::Any);
         if let Some(pilot) = pilot {
             let (core, key, name) = (Arc::clone(self), key.clone(), name.clone());
-            self.tasks.spawn(async move { core.fly_early(key, &name, pilot).await }.in_current_span());
+            self.spawn(async move { core.fly_early(key, &name, pilot).await }.in_current_span());
         }
     }
 

@@ -35,7 +35,7 @@ where
             let (passage, pilot) = self.reloads.board(&name, join);
             let joined = pilot.is_none();
             if let Some(pilot) = pilot {
-                self.tasks.spawn(Arc::clone(self).run_reload(key.clone(), name.clone(), pilot).in_current_span());
+                self.spawn(Arc::clone(self).run_reload(key.clone(), name.clone(), pilot).in_current_span());
             }
             match self.in_time(passage.outcome(), Patience::of(called, None)).await {
                 Ok(Some(outcome)) => {

@@ -73,7 +73,7 @@ where
         let loads: Vec<_> =
             if batches { vec![missing] } else { missing.into_iter().map(|missing| vec![missing]).collect() };
         // On tasks of the cache: a load that is dropped half-way would leave its lease behind.
-        let loads: Vec<_> = loads.into_iter().map(|load| self.core.tasks.spawn(self.clone().load(load))).collect();
+        let loads: Vec<_> = loads.into_iter().map(|load| self.core.spawn(self.clone().load(load))).collect();
         join_all(loads).await;
     }
 

@@ -15,11 +15,12 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Starts the attempt on a task of the locks.
+    /// Starts the attempt on a task of the locks, at home: other readers wait for it, and a writer for its end, while the
+    /// runtime of the first reader may stand still.
     pub(super) fn begin(delegations: &Arc<Delegations>, attempt: Attempt, joined: Arc<Joined>) {
         let (delegations, key) = (Arc::clone(delegations), attempt.key.clone());
-        let tasks = delegations.tasks.clone();
-        drop(tasks.spawn(Self { delegations, key, joined, granted: None }.run(attempt)));
+        let (tasks, home) = (delegations.tasks.clone(), delegations.home.clone());
+        drop(tasks.spawn_on(Self { delegations, key, joined, granted: None }.run(attempt), &home));
     }
 
     /// The attempt waits as long as the most patient of its readers, and ends when the last one has left.

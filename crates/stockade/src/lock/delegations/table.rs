@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -35,6 +36,8 @@ pub(in crate::lock) struct Delegations {
     pub(super) closing: CancellationToken,
     renewals: Arc<Renewals>,
     pub(super) tasks: TaskTracker,
+    /// The runtime of the store.
+    pub(super) home: Handle,
     settings: Settings,
     policy: Policy,
     shards: [Mutex<HashMap<Key, Entry>>; SHARDS],
@@ -77,6 +80,7 @@ impl Delegations {
         renewals: &Arc<Renewals>,
         closing: &CancellationToken,
         tasks: &TaskTracker,
+        home: &Handle,
         settings: Settings,
     ) -> Self {
         Self {
@@ -84,6 +88,7 @@ impl Delegations {
             closing: closing.clone(),
             renewals: Arc::clone(renewals),
             tasks: tasks.clone(),
+            home: home.clone(),
             settings,
             policy: Policy::default(),
             shards: std::array::from_fn(|_| Mutex::default()),
